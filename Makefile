@@ -1,0 +1,57 @@
+# Everything happens in .venv; the stamp files in it say which lock is installed.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+UV := uv==0.13.7
+COMPILE = $(BIN)/uv pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate --group build $(UPGRADE)
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check format bench lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(VENV)/run.stamp ## Install what it takes and start the gateway
+	$(BIN)/tieline serve
+
+test: check ## Check everything, then run all tests
+	$(BIN)/pytest -n 2
+
+check: $(VENV)/dev.stamp ## Lint, formatting, types and import contracts
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: $(VENV)/dev.stamp ## Format the code and apply safe lint fixes
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+
+bench: $(VENV)/run.stamp ## Measure against nginx and other gateways
+	$(BIN)/python bench/run.py
+
+lock: $(VENV)/made.stamp ## Resolve both lock files again (UPGRADE=--upgrade takes the newest versions)
+	$(PIP) install $(UV)
+	$(COMPILE) pyproject.toml --output-file requirements/run.lock > /dev/null
+	$(COMPILE) pyproject.toml --group dev --constraint requirements/run.lock \
+		--output-file requirements/dev.lock > /dev/null
+	$(PIP) uninstall --yes uv
+
+clean: ## Remove .venv, caches and build output
+	rm -rf $(VENV) dist bench/.build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/made.stamp:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Tieline needs Python 3.11 or newer; '$(PYTHON)' is missing or older." >&2; \
+		echo "Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/run.stamp $(VENV)/dev.stamp: $(VENV)/%.stamp: requirements/%.lock pyproject.toml $(VENV)/made.stamp
+	$(PIP) install --require-hashes -r $<
+	$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@

@@ -1,0 +1,159 @@
+/* The canned answers of the fake upstream: 50 text deltas in two dialects, as a stream and as JSON. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DELTAS = 50 };
+
+/* A canned answer: its bytes, and where it may be cut when it is paced. */
+struct answer {
+    char *data;
+    size_t len, cap;
+    size_t cut[DELTAS];
+    int cuts;
+};
+
+static struct answer anthropic_stream, anthropic_json, openai_stream, openai_json, not_found, bad_request;
+
+static void die(const char *what) {
+    perror(what);
+    exit(1);
+}
+
+static void put(struct answer *a, const char *data, size_t len) {
+    if (a->len + len > a->cap) {
+        a->cap = (a->len + len) * 2;
+        a->data = realloc(a->data, a->cap);
+        if (!a->data) die("realloc");
+    }
+    memcpy(a->data + a->len, data, len);
+    a->len += len;
+}
+
+__attribute__((format(printf, 2, 3))) static void putf(struct answer *a, const char *format, ...) {
+    char text[8192];
+    va_list args;
+    va_start(args, format);
+    int len = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    put(a, text, (size_t)len);
+}
+
+/* One piece of a chunked body. */
+__attribute__((format(printf, 2, 3))) static void chunk(struct answer *a, const char *format, ...) {
+    char text[8192];
+    va_list args;
+    va_start(args, format);
+    int len = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    putf(a, "%x\r\n", (unsigned)len);
+    put(a, text, (size_t)len);
+    put(a, "\r\n", 2);
+}
+
+static const char *delta_text(int n, char *out, size_t cap) {
+    static const char *phrases[] = {
+        "the function ", "reads ", "every line of ", "the file,\\n", "so that ",
+        "a caller ", "may \\\"see\\\" ", "what changed ", "before ", "it writes. ",
+    };
+    snprintf(out, cap, "tok%02d %s", n, phrases[n % 10]);
+    return out;
+}
+
+static void all_text(char *out, size_t cap) {
+    char one[64];
+    size_t len = 0;
+    for (int i = 0; i < DELTAS; i++) {
+        len += (size_t)snprintf(out + len, cap - len, "%s", delta_text(i, one, sizeof one));
+    }
+}
+
+#define COMMON_HEADERS                                                                    \
+    "date: Thu, 01 Jan 2026 00:00:00 GMT\r\n"                                             \
+    "request-id: req_011CSHoEeqs5C35K2UUqR7Fy\r\n"                                        \
+    "anthropic-ratelimit-requests-limit: 4000\r\n"                                        \
+    "anthropic-ratelimit-requests-remaining: 3999\r\n"                                    \
+    "anthropic-ratelimit-requests-reset: 2026-01-01T00:00:00Z\r\n"                        \
+    "cache-control: no-cache\r\n"
+#define STREAM_HEAD                                                                       \
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n"               \
+    "transfer-encoding: chunked\r\n" COMMON_HEADERS "\r\n"
+
+static void json_answer(struct answer *a, const char *status, const char *body) {
+    putf(a, "HTTP/1.1 %s\r\ncontent-type: application/json\r\ncontent-length: %zu\r\n" COMMON_HEADERS "\r\n", status,
+         strlen(body));
+    put(a, body, strlen(body));
+}
+
+static void build_anthropic(void) {
+    char text[64], whole[4096], body[8192];
+    struct answer *a = &anthropic_stream;
+    put(a, STREAM_HEAD, strlen(STREAM_HEAD));
+    chunk(a, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_01BenchBench\","
+             "\"type\":\"message\",\"role\":\"assistant\",\"model\":\"claude-bench\",\"content\":[],"
+             "\"stop_reason\":null,\"stop_sequence\":null,\"usage\":{\"input_tokens\":412,\"cache_creation_input_tokens\":0,"
+             "\"cache_read_input_tokens\":0,\"output_tokens\":1}}}\n\n");
+    chunk(a, "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,"
+             "\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n");
+    chunk(a, "event: ping\ndata: {\"type\":\"ping\"}\n\n");
+    for (int i = 0; i < DELTAS; i++) {
+        chunk(a, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,"
+                 "\"delta\":{\"type\":\"text_delta\",\"text\":\"%s\"}}\n\n", delta_text(i, text, sizeof text));
+        a->cut[a->cuts++] = a->len;
+    }
+    chunk(a, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n");
+    chunk(a, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\","
+             "\"stop_sequence\":null},\"usage\":{\"output_tokens\":150}}\n\n");
+    chunk(a, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
+    put(a, "0\r\n\r\n", 5);
+    a->cut[DELTAS - 1] = a->len;
+
+    all_text(whole, sizeof whole);
+    snprintf(body, sizeof body,
+             "{\"id\":\"msg_01BenchBench\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"claude-bench\","
+             "\"content\":[{\"type\":\"text\",\"text\":\"%s\"}],\"stop_reason\":\"end_turn\",\"stop_sequence\":null,"
+             "\"usage\":{\"input_tokens\":412,\"cache_creation_input_tokens\":0,\"cache_read_input_tokens\":0,"
+             "\"output_tokens\":150}}", whole);
+    json_answer(&anthropic_json, "200 OK", body);
+}
+
+#define CHUNK_HEAD                                                                        \
+    "data: {\"id\":\"chatcmpl-BenchBench\",\"object\":\"chat.completion.chunk\"," \
+    "\"created\":1767225600,\"model\":\"gpt-bench\",\"choices\":[{\"index\":0,\"delta\":"
+
+static void build_openai(void) {
+    char text[64], whole[4096], body[8192];
+    struct answer *a = &openai_stream;
+    put(a, STREAM_HEAD, strlen(STREAM_HEAD));
+    chunk(a, CHUNK_HEAD "{\"role\":\"assistant\",\"content\":\"\"},\"finish_reason\":null}]}\n\n");
+    for (int i = 0; i < DELTAS; i++) {
+        chunk(a, CHUNK_HEAD "{\"content\":\"%s\"},\"finish_reason\":null}]}\n\n", delta_text(i, text, sizeof text));
+        a->cut[a->cuts++] = a->len;
+    }
+    chunk(a, CHUNK_HEAD "{},\"finish_reason\":\"stop\"}]}\n\n");
+    chunk(a, "data: [DONE]\n\n");
+    put(a, "0\r\n\r\n", 5);
+    a->cut[DELTAS - 1] = a->len;
+
+    all_text(whole, sizeof whole);
+    snprintf(body, sizeof body,
+             "{\"id\":\"chatcmpl-BenchBench\",\"object\":\"chat.completion\",\"created\":1767225600,"
+             "\"model\":\"gpt-bench\","
+             "\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"%s\"},"
+             "\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":412,\"completion_tokens\":150,"
+             "\"total_tokens\":562}}", whole);
+    json_answer(&openai_json, "200 OK", body);
+}
+
+static void build_answers(void) {
+    build_anthropic();
+    build_openai();
+    json_answer(&not_found, "404 Not Found",
+                "{\"type\":\"error\",\"error\":{\"type\":\"not_found_error\",\"message\":\"no such path\"}}");
+    json_answer(&bad_request, "400 Bad Request",
+                "{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"no messages\"}}");
+}

@@ -1,0 +1,179 @@
+"""Compares Tieline with a plain proxy and with other gateways on one core, and prints the ratios."""
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import report
+from peers import PEERS, Peer, Upstream
+from procs import BUILD, LOAD_CORE, PACE_MS, SERVER_CORE, BenchError, Process, check_machine, compile_c, free_ports
+from scenarios import LOADED, Bench, Plan, Row, Server, harness_limit, progress, start_and_idle
+
+FULL = Plan(rounds=5, seconds=2.0, slow_rounds=3, slow_seconds=3.0, warm_up=0.5, starts=3)
+QUICK = Plan(rounds=1, seconds=1.0, slow_rounds=1, slow_seconds=1.5, warm_up=0.3, starts=1)
+
+
+def parse_args() -> argparse.Namespace:
+    names = ",".join(peer.name for peer in PEERS)
+    parser = argparse.ArgumentParser(prog="bench/run.py", description=__doc__)
+    parser.add_argument("--rounds", type=int, metavar="N", help=f"interleaved rounds (default {FULL.rounds})")
+    parser.add_argument("--only", metavar="PEERS", help=f"comma-separated choice of {names}")
+    parser.add_argument("--quick", action="store_true", help="one short round of everything: does it work at all?")
+    parser.add_argument("--install", action="store_true", help="install the peers that are missing")
+    return parser.parse_args()
+
+
+def choose_plan(args: argparse.Namespace) -> Plan:
+    plan = QUICK if args.quick else FULL
+    if args.rounds is None:
+        return plan
+    if args.rounds < 1:
+        raise BenchError("--rounds must be at least 1")
+    return Plan(**{**asdict(plan), "rounds": args.rounds, "slow_rounds": min(args.rounds, plan.slow_rounds)})
+
+
+def choose_peers(only: str | None) -> list[Peer]:
+    known = {peer.name: peer for peer in PEERS}
+    wanted = [name.strip() for name in only.split(",")] if only else list(known)
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        raise BenchError(f"unknown peer {', '.join(unknown)}; choose from {', '.join(known)}")
+    return [peer for peer in PEERS if peer.name in wanted]
+
+
+def find_versions(peers: list[Peer], unavailable: dict[str, str], *, install: bool) -> dict[str, str]:
+    """The version of every peer that is installed; the others are noted as unavailable."""
+    versions: dict[str, str] = {}
+    for peer in peers:
+        version = peer.version()
+        if version is None and install:
+            progress(f"installing {peer.title}")
+            try:
+                peer.install()
+                version = peer.version()
+            except (OSError, subprocess.CalledProcessError) as error:
+                progress(f"  failed: {error}")
+        if version is None:
+            unavailable[peer.name] = "not installed" + ("" if install else ": --install installs what is missing")
+        else:
+            versions[peer.name] = version
+    return versions
+
+
+def start_upstream(stack: contextlib.ExitStack) -> Upstream:
+    burst, paced = free_ports(2)
+    command = [str(compile_c("upstream")), str(burst), str(paced), str(PACE_MS)]
+    process = Process("upstream", command, LOAD_CORE)
+    stack.callback(process.stop)
+    process.start()
+    for _ in range(200):
+        time.sleep(0.01)
+        process.check_alive()
+        if process.log.read_bytes().startswith(b"ready"):
+            return Upstream(burst, paced)
+    raise BenchError("the fake upstream did not start")
+
+
+def make_servers(peers: list[Peer], upstream: Upstream, stack: contextlib.ExitStack) -> list[Server]:
+    servers: list[Server] = []
+    for peer, port in zip(peers, free_ports(len(peers)), strict=True):
+        peer.place(port, upstream)
+        launch = peer.launch()
+        process = Process(peer.name, launch.command, SERVER_CORE, launch.env)
+        stack.callback(process.stop)
+        servers.append(Server(peer, process))
+    return servers
+
+
+def processor() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def measure(bench: Bench, unavailable: dict[str, str]) -> list[Row]:
+    rows = start_and_idle(bench, unavailable)
+    for scenario in LOADED:
+        progress(f"measuring: {scenario.__name__.replace('_', ' ')}")
+        rows.append(scenario(bench))
+    return rows
+
+
+def run(args: argparse.Namespace) -> int:
+    check_machine()
+    plan, peers = choose_plan(args), choose_peers(args.only)
+    os.sched_setaffinity(0, {LOAD_CORE})
+    for program in ("upstream", "load"):
+        compile_c(program)
+    unavailable: dict[str, str] = {}
+    versions = find_versions(peers, unavailable, install=args.install)
+    began, load_average = time.monotonic(), os.getloadavg()[0]
+    with contextlib.ExitStack() as stack:
+        upstream = start_upstream(stack)
+        servers = make_servers([peer for peer in peers if peer.name in versions], upstream, stack)
+        bench = Bench(plan, upstream, servers)
+        limits = harness_limit(bench)
+        rows = measure(bench, unavailable)
+    took = time.monotonic() - began
+
+    order = ("stream", "plain", "agent", "paced", "ttfb", "start", "idle", "growth")
+    rows.sort(key=lambda row: order.index(row.key))
+    named = ", ".join(f"{peer.title} {versions[peer.name]}" for peer in peers if peer.name in versions)
+    print(f"OpenAI chat in, Anthropic upstream, OpenAI chat out; 50 deltas per answer. {time.strftime('%Y-%m-%d')}.")
+    print(f"{named or 'no servers'}; Python {platform.python_version()}; {processor()}, every server on one core.")
+    print(
+        f"Median of {plan.rounds} interleaved round(s) ({took:.0f} s in all). Upstream and load generator alone: ",
+        end="",
+    )
+    print(f"{limits['stream']:,.0f} streams/s, {limits['plain']:,.0f} plain answers/s.\n")
+    print(report.figures(rows, peers, unavailable))
+    print()
+    print(report.goals(rows, peers))
+    notes = report.remarks(rows, peers, unavailable)
+    if load_average > 0.5:
+        notes.append(f"the load average was {load_average:.1f} at the start: others used the machine, so this is rough")
+    print("".join(f"\n- {note}" for note in notes))
+    record = {
+        "date": time.strftime("%Y-%m-%dT%H:%M:%S"),
+        "processor": processor(),
+        "python": platform.python_version(),
+        "versions": versions,
+        "unavailable": unavailable,
+        "plan": asdict(plan),
+        "seconds": round(took, 1),
+        "load_average": load_average,
+        "harness_rps": limits,
+        "rows": [asdict(row) for row in rows],
+    }
+    (BUILD / "last.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return 1 if any(row.errors.get(report.SUBJECT) for row in rows) else 0
+
+
+def _terminated(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> int:
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        return run(parse_args())
+    except BenchError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("bench: interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Who answers: each backend reaches one kind of upstream and gives runs."""

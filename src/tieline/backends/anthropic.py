@@ -1,0 +1,86 @@
+"""Anthropic's Messages API, and any server that speaks it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tieline.backends.replay import Reader, ReplayRun, Upstream, fetch, list_models
+from tieline.model.events import Event, Failed, Headers
+from tieline.model.ports import ModelInfo, Run
+from tieline.model.request import Request
+from tieline.wire import anthropic as wire
+from tieline.wire.spelling import Outgoing, Spelled
+
+VERSION = "2023-06-01"
+REFUSED_BETAS = ("message-threads-",)
+"""Betas that change what a request means in a way the gateway does not carry on."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnthropicCodec:
+    """The protocol as one upstream speaks it."""
+
+    own_headers: Headers = field(repr=False)
+    dialect: wire.Dialect
+    betas: bool
+    """Whether the beta flags of a client are passed on: an upstream may refuse those it does not know."""
+
+    def build(self, request: Request) -> Outgoing:
+        return wire.build_request(request, self.dialect)
+
+    def headers(self, request: Request) -> Headers:
+        if not self.betas or request.protocol != wire.PROTOCOL:
+            return self.own_headers
+        betas = ((name, kept) for name, value in request.headers if (kept := _betas(name, value)))
+        return (*self.own_headers, *betas)
+
+    def reader(self, spelled: Spelled, fallback_id: str, model: str) -> Reader:
+        return wire.ResponseReader(spelled, fallback_id=fallback_id, model=model)
+
+    def read_reply(self, body: bytes, spelled: Spelled, fallback_id: str, model: str) -> list[Event]:
+        return wire.read_reply(body, spelled, fallback_id=fallback_id, model=model)
+
+    def read_error(self, status: int, body: bytes, headers: Headers) -> Failed:
+        return wire.read_error(status, body, headers)
+
+
+def headers_for(key: str | None, extra: Headers) -> Headers:
+    """The headers of every request to an upstream."""
+    own = (("content-type", "application/json"), ("anthropic-version", VERSION))
+    return (*own, *((("x-api-key", key),) if key else ()), *extra)
+
+
+class AnthropicBackend:
+    """Runs on one Anthropic-like upstream."""
+
+    def __init__(self, upstream: Upstream, *, codec: AnthropicCodec, models: Sequence[str] = ()) -> None:
+        self._upstream = upstream
+        self._codec = codec
+        self._models = tuple(models)
+
+    @property
+    def name(self) -> str:
+        return self._upstream.name
+
+    async def models(self) -> Sequence[ModelInfo]:
+        if self._models:
+            return [ModelInfo(id=model) for model in self._models]
+        return await list_models(self._upstream, self._upstream.path.removesuffix("/messages") + "/models?limit=1000")
+
+    async def start(self, request: Request) -> Run:
+        return ReplayRun(self._upstream, request)
+
+    async def count(self, request: Request) -> int | None:
+        outgoing = wire.build_count(request, self._codec.dialect)
+        body = await fetch(self._upstream, "POST", self._upstream.path + "/count_tokens", request, outgoing.body)
+        return wire.read_count(body)
+
+    async def aclose(self) -> None:
+        """The HTTP client is shared; whoever made it closes it."""
+
+
+def _betas(name: str, value: str) -> str:
+    """The beta flags that may go on, or nothing if this is another header or none is left."""
+    if name != "anthropic-beta":
+        return ""
+    flags = (flag.strip() for flag in value.split(","))
+    return ",".join(flag for flag in flags if flag and not flag.startswith(REFUSED_BETAS))

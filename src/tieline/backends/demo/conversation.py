@@ -1,0 +1,141 @@
+"""What has been said so far, as the demo model needs to know it: the user's words and what came of the calls since.
+
+The user's words are the last user text that is neither a tool result nor a note that a client put in by itself
+(a system reminder, a description of the environment).
+"""
+
+import re
+from collections.abc import Sequence
+
+from tieline.model.content import File, Image, Message, Text, ToolCall, ToolResult, Value
+
+_NOTE = re.compile(
+    r"<(system-reminder|info-msg|environment_details|environment_context|user_instructions|command-message"
+    r"|command-name|local-command-stdout|local-command-caveat)\b[^>]{0,200}>",
+    re.IGNORECASE,
+)
+_WRAPPER = re.compile(r"</?(?:task|user_input|user_message|user_query|feedback)(?:\s[^>]{0,200})?>")
+_DIRECTORY = re.compile(
+    r"(?:\bworking directory|\bworking in the directory|\bcwd|<directory|\bworkspace root|\bproject root)"
+    r"(?: is)?[>:\s`\"'(]{1,4}((?:/|[A-Za-z]:\\)[^\n<>`\"')]*)",
+    re.IGNORECASE,
+)
+_OBSERVATION = "Observation:"
+
+
+class Outcome(Value):
+    """What came of one call."""
+
+    name: str
+    text: str
+    is_error: bool = False
+    images: int = 0
+
+
+class Conversation(Value):
+    """The user's words, and the outcomes since then: one tuple for each round of results."""
+
+    words: str = ""
+    rounds: tuple[tuple[Outcome, ...], ...] = ()
+    images: int = 0
+    files: int = 0
+    system: str = ""
+    directory: str = ""
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """All outcomes since the user's words, in order."""
+        return tuple(outcome for outcomes in self.rounds for outcome in outcomes)
+
+
+def listen(messages: Sequence[Message]) -> Conversation:
+    """Make sense of a history."""
+    system = "\n".join(_text(message) for message in messages if message.role == "system")
+    start = _last_words(messages)
+    asked = [part for message in messages[start : start + 1] for part in message.parts]
+    return Conversation(
+        words=clean(_text(messages[start])) if messages[start : start + 1] else "",
+        rounds=_rounds(messages[start + 1 :]),
+        images=sum(isinstance(part, Image) for part in asked),
+        files=sum(isinstance(part, File) for part in asked),
+        system=system,
+        directory=_directory(system, messages),
+    )
+
+
+def clean(text: str) -> str:
+    """The text without notes, and without the tags that some clients wrap around the user's words."""
+    kept = []
+    at = 0
+    while note := _NOTE.search(text, at):
+        close = f"</{note[1]}>"
+        end = text.find(close, note.end())
+        if end < 0:
+            break
+        kept.append(text[at : note.start()])
+        at = end + len(close)
+    kept.append(text[at:])
+    return _WRAPPER.sub("", "".join(kept)).strip()
+
+
+def _last_words(messages: Sequence[Message]) -> int:
+    """The index of the message with the user's words; past the end when there is none."""
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if message.role != "user" or _results(message):
+            continue
+        if clean(_text(message)) or any(isinstance(part, Image | File) for part in message.parts):
+            return index
+    return len(messages)
+
+
+def _rounds(messages: Sequence[Message]) -> tuple[tuple[Outcome, ...], ...]:
+    """Results grouped by the assistant message that asked for them, in the order of its calls."""
+    rounds: list[dict[int, Outcome]] = []
+    order: dict[str, tuple[int, str]] = {}
+    open_round = False
+    for message in messages:
+        if message.role == "assistant":
+            open_round = False
+            calls = [part for part in message.parts if isinstance(part, ToolCall)]
+            order = {call.id: (index, call.name) for index, call in enumerate(calls)}
+        elif results := _results(message):
+            if not open_round:
+                rounds.append({})
+            open_round = True
+            for result in results:
+                place, name = order.get(result.call_id, (len(order) + len(rounds[-1]), "the tool"))
+                rounds[-1][place] = _outcome(name, result)
+    return tuple(tuple(outcome for _, outcome in sorted(found.items())) for found in rounds)
+
+
+def _results(message: Message) -> list[ToolResult]:
+    """The results in a user message; some clients write them as plain text that starts with `Observation:`."""
+    if message.role != "user":
+        return []
+    results = [part for part in message.parts if isinstance(part, ToolResult)]
+    if not results and (text := _text(message)).startswith(_OBSERVATION):
+        return [ToolResult(call_id="", content=(Text(text=text.removeprefix(_OBSERVATION).strip()),))]
+    return results
+
+
+def _outcome(name: str, result: ToolResult) -> Outcome:
+    texts = [part.text for part in result.content if isinstance(part, Text)]
+    return Outcome(
+        name=name,
+        text="\n".join(texts),
+        is_error=result.is_error,
+        images=sum(isinstance(part, Image) for part in result.content),
+    )
+
+
+def _text(message: Message) -> str:
+    return "\n".join(part.text for part in message.parts if isinstance(part, Text))
+
+
+def _directory(system: str, messages: Sequence[Message]) -> str:
+    """The working directory, where the client names it: in its system prompt or in a note beside the user's words."""
+    for text in (system, *(_text(message) for message in messages if message.role == "user")):
+        if found := _DIRECTORY.search(text):
+            return found[1].strip().rstrip(".,")
+    return ""

@@ -1,0 +1,81 @@
+"""How the demo model words things: titles, quotations, and text with its quotes taken off."""
+
+import re
+from collections.abc import Sequence
+
+from tieline.backends.demo.conversation import Outcome
+
+LISTED_NAMES = 12
+QUOTED_LINES = 20
+QUOTED_CHARACTERS = 1500
+_FENCED = re.compile(r"\s*```[^\n`]*\n(.*?)```\s*", re.DOTALL)
+_ANY_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_TITLE_REQUEST = re.compile(r"^[^\n]{0,200}\btitle\b[^\n]{0,200}:\s*(?=\S)", re.IGNORECASE)
+_QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”"}
+
+
+def title_of(words: str) -> str:
+    """A short title for what the user said."""
+    text = _TITLE_REQUEST.sub("", _ANY_FENCE.sub(" ", words).strip())
+    picked = re.findall(r"\S+", text[:400])[:7]
+    title = " ".join(picked).strip(" .,;:!?\"'`<>#*")
+    return title[:1].upper() + title[1:60] if title else "A chat with the demo model"
+
+
+def shortened(text: str, limit: int = 80) -> str:
+    """The text on one line, cut where it gets long."""
+    line = " ".join(text[: limit * 4].split())
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def unquoted(text: str) -> str:
+    """What stands inside quotes, backticks or a fenced block; other text as it is, without the space around it."""
+    if fenced := _FENCED.fullmatch(text):
+        return fenced[1]
+    text = text.strip()
+    is_quoted = len(text) >= 2 and _QUOTES.get(text[0]) == text[-1] and text[-1] not in text[1:-1]
+    return text[1:-1] if is_quoted else text
+
+
+def listed(names: Sequence[str]) -> str:
+    """`a`, `b` and `c`; of many only the first."""
+    ticked = [f"`{name}`" for name in names[:LISTED_NAMES]]
+    if len(names) > LISTED_NAMES:
+        ticked.append(f"{len(names) - LISTED_NAMES} more")
+    return " and ".join([", ".join(ticked[:-1]), ticked[-1]] if len(ticked) > 1 else ticked)
+
+
+def counted(number: int, noun: str) -> str:
+    """1 line, 2 lines."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def report(outcome: Outcome) -> str:
+    """What came back from a call, quoted."""
+    verb = "failed" if outcome.is_error else "returned"
+    text = outcome.text.strip("\n")
+    if not text.strip():
+        seen = f" {counted(outcome.images, 'image')}." if outcome.images else " nothing."
+        return f"`{outcome.name}` {verb}{'.' if outcome.is_error else seen}"
+    if "\n" not in text and len(text) <= 200:
+        return f"`{outcome.name}` {verb}: {text}"
+    return f"`{outcome.name}` {verb}:\n\n{_block(text)}"
+
+
+def brief(outcome: Outcome) -> str:
+    """What came back from a call, in one sentence."""
+    if outcome.is_error:
+        return f"`{outcome.name}` failed: {shortened(outcome.text)}"
+    lines = len(outcome.text.strip().splitlines())
+    return f"`{outcome.name}` returned {counted(lines, 'line')}." if lines else f"`{outcome.name}` is done."
+
+
+def _block(text: str) -> str:
+    lines = text.splitlines()
+    shown = "\n".join(lines[:QUOTED_LINES])[:QUOTED_CHARACTERS]
+    longest = max((len(run) for run in re.findall(r"`{3,}", shown)), default=2)
+    fence = "`" * (longest + 1)
+    hidden = len(lines) - len(shown.splitlines())
+    if hidden:
+        return f"{fence}\n{shown}\n{fence}\n\n… and {counted(hidden, 'more line')}."
+    return f"{fence}\n{shown}\n{fence}" + ("" if len(shown) >= len(text.rstrip()) else "\n\n… and more.")

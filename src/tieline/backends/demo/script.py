@@ -1,0 +1,177 @@
+"""Exact scripts: a fenced block in the user's words that says, line by line, what the demo model does.
+
+    ```tieline
+    think: The user wants two files.
+    text: Let me look.
+    call: read {"path": "a.txt"}
+    call: read {"path": "b.txt"}
+    ---
+    text: The first says {{result}}, the second {{result:2}}.
+    usage: in=10 out=5 cache_read=3 cache_write=1 reasoning=2
+    stop: end_turn
+    ```
+
+`---` separates legs: leg n is played after n rounds of tool results. Other lines are `freeform: name raw text`,
+`pause: seconds` (at most 60), `stop: reason` (for stop_sequence and refusal a text may follow) and
+`error: kind message`, which must be the last line of its leg. Lines of text (or of thinking) that follow one another
+are the lines of one part. Empty lines and lines that start with `#` say nothing. The client's max_tokens and stop
+sequences apply as they would to any model, unless the leg has a `stop:` line of its own.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import get_args
+
+import msgspec
+
+from tieline.backends.demo.answer import Answer, Call, Pause, Say, Step, Think
+from tieline.backends.demo.conversation import Outcome
+from tieline.model.errors import STATUS, BadRequest
+from tieline.model.events import ErrorKind, Failed, Finished, StopReason, Usage
+
+MAX_PAUSE = 60.0
+_BLOCK = re.compile(r"^[ \t]*```tieline[ \t]*\r?$", re.MULTILINE)
+_FENCE = re.compile(r"^[ \t]*```[ \t]*\r?$", re.MULTILINE)
+_RESULT = re.compile(r"\{\{\s*result(?::(\d{1,4}))?\s*\}\}")
+_COUNTS = {
+    "in": "input",
+    "out": "output",
+    "cache_read": "cache_read",
+    "cache_write": "cache_write",
+    "reasoning": "reasoning",
+}
+
+
+def find(words: str) -> str | None:
+    """The script in the user's words, if there is one; raises BadRequest when it has no end."""
+    begin = _BLOCK.search(words)
+    if begin is None:
+        return None
+    end = _FENCE.search(words, begin.end())
+    if end is None:
+        raise BadRequest("the script has no closing ``` line")
+    return words[begin.end() + 1 : end.start()]
+
+
+def play(script: str, rounds: Sequence[Sequence[Outcome]]) -> Answer | None:
+    """The leg to play after these rounds of results, or None when the script is over; raises BadRequest.
+
+    The whole script is read every time: a mistake in a later leg is better found in the first.
+    """
+    legs = [_Leg([])]
+    latest = rounds[-1] if rounds else ()
+    for number, line in enumerate(script.splitlines(), 1):
+        if line.strip() == "---":
+            legs.append(_Leg(latest if len(legs) == len(rounds) else None))
+        elif line.strip() and not line.lstrip().startswith("#"):
+            legs[-1].read(line.lstrip(), f"line {number} of the script")
+    return legs[len(rounds)].answer() if len(rounds) < len(legs) else None
+
+
+class _Leg:
+    """One leg, line by line. `results` is None for a leg that is not the one to play: its placeholders stay."""
+
+    def __init__(self, results: Sequence[Outcome] | None) -> None:
+        self._results = results
+        self._steps: list[Step] = []
+        self._usage: Usage | None = None
+        self._ending: Finished | Failed | None = None
+
+    def read(self, line: str, at: str) -> None:
+        key, colon, value = line.partition(":")
+        verbs: dict[str, Callable[[str, str], None]] = {
+            "think": self._think,
+            "text": self._text,
+            "call": self._call,
+            "freeform": self._freeform,
+            "usage": self._count,
+            "stop": self._stop,
+            "error": self._error,
+            "pause": self._pause,
+        }
+        verb = verbs.get(key.strip())
+        if not colon or verb is None:
+            raise BadRequest(f"{at}: expected one of {', '.join(verbs)} and a colon, found {line[:60]!r}")
+        if isinstance(self._ending, Failed):
+            raise BadRequest(f"{at}: nothing can follow an error")
+        verb(value.removeprefix(" "), at)
+
+    def answer(self) -> Answer:
+        return Answer(steps=tuple(self._steps), usage=self._usage, ending=self._ending)
+
+    def _think(self, value: str, at: str) -> None:
+        text = self._with_results(value, at)
+        match self._steps:
+            case [*before, Think() as last]:
+                self._steps = [*before, Think(text=f"{last.text}\n{text}")]
+            case _:
+                self._steps.append(Think(text=text))
+
+    def _text(self, value: str, at: str) -> None:
+        text = self._with_results(value, at)
+        match self._steps:
+            case [*before, Say() as last]:
+                self._steps = [*before, Say(text=f"{last.text}\n{text}")]
+            case _:
+                self._steps.append(Say(text=text))
+
+    def _call(self, value: str, at: str) -> None:
+        name, _, arguments = value.strip().partition(" ")
+        arguments = arguments.strip() or "{}"
+        if not name:
+            raise BadRequest(f"{at}: expected the name of a tool and a JSON object")
+        try:
+            msgspec.json.decode(arguments, type=dict[str, msgspec.Raw])
+        except (msgspec.DecodeError, UnicodeEncodeError) as error:
+            raise BadRequest(f"{at}: the arguments are not a JSON object: {error}") from error
+        self._steps.append(Call(name=name, arguments=arguments))
+
+    def _freeform(self, value: str, at: str) -> None:
+        name, _, text = value.lstrip().partition(" ")
+        if not name:
+            raise BadRequest(f"{at}: expected the name of a tool and its raw text")
+        self._steps.append(Call(name=name, arguments=text, freeform=True))
+
+    def _count(self, value: str, at: str) -> None:
+        counts = {}
+        for pair in value.split():
+            key, _, number = pair.partition("=")
+            if key not in _COUNTS or not re.fullmatch(r"[0-9]{1,12}", number):
+                raise BadRequest(f"{at}: expected counts such as in=10, of {', '.join(_COUNTS)}; found {pair[:60]!r}")
+            counts[_COUNTS[key]] = int(number)
+        self._usage = Usage(**counts)
+
+    def _stop(self, value: str, at: str) -> None:
+        word, _, rest = value.strip().partition(" ")
+        try:
+            reason = StopReason(word)
+        except ValueError:
+            raise BadRequest(f"{at}: expected one of {', '.join(StopReason)}, found {word[:60]!r}") from None
+        sequence = rest or None if reason is StopReason.STOP_SEQUENCE else None
+        detail = rest or None if reason is StopReason.REFUSAL else None
+        self._ending = Finished(reason=reason, sequence=sequence, detail=detail)
+
+    def _error(self, value: str, at: str) -> None:
+        word, _, message = value.strip().partition(" ")
+        kind = next((kind for kind in STATUS if kind == word), None)
+        if kind is None:
+            raise BadRequest(f"{at}: expected one of {', '.join(get_args(ErrorKind))}, found {word[:60]!r}")
+        self._ending = Failed(kind=kind, message=message or "the script says so", status=STATUS[kind])
+
+    def _pause(self, value: str, at: str) -> None:
+        if not re.fullmatch(r"\s*[0-9]{1,3}(\.[0-9]{1,6})?\s*", value) or float(value) > MAX_PAUSE:
+            raise BadRequest(f"{at}: expected seconds from 0 to {MAX_PAUSE:g}, found {value[:60]!r}")
+        self._steps.append(Pause(seconds=float(value)))
+
+    def _with_results(self, text: str, at: str) -> str:
+        results = self._results
+        if results is None:
+            return text
+
+        def fetch(found: re.Match[str]) -> str:
+            number = int(found[1] or 1)
+            if not 1 <= number <= len(results):
+                raise BadRequest(f"{at}: there is no result {number} here, the last round gave {len(results)}")
+            return results[number - 1].text
+
+        return _RESULT.sub(fetch, text)

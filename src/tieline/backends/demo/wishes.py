@@ -1,0 +1,218 @@
+"""A wish: what one clause of plain words asks for, before anybody looks at what the tools are like."""
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec.structs import replace
+
+from tieline.backends.demo.phrases import unquoted
+from tieline.model.content import Value
+
+Kind = Literal["read", "write", "edit", "list", "grep", "glob", "shell", "tool"]
+
+
+class Wish(Value):
+    """One thing to do. `pattern` is what to look for (or to replace by `new`), `words` what to give to a `tool`."""
+
+    kind: Kind
+    path: str = ""
+    command: str = ""
+    content: str = ""
+    pattern: str = ""
+    new: str = ""
+    tool: str = ""
+    words: str = ""
+
+
+_BULLET = re.compile(r"^(?:\d{1,2}[.)]|[-*•])\s{1,3}")
+_POLITE = re.compile(
+    r"(?:(?:please|kindly|now|first(?:ly)?|next|finally|also|ok(?:ay)?|hey|hi|hello|so|just|try to|go ahead and"
+    r"|(?:can|could|would|will) you|i(?:'d like| would like| want| need) you to|let'?s|your task is to"
+    r"|us(?:e|ing) (?:the |your )?\S{1,60}(?: tool)? to|using (?:the |your )?\S{1,60} tool)[,:]?\s{1,3})+",
+    re.IGNORECASE,
+)
+_AFTERTHOUGHT = re.compile(
+    r"(?:\s{1,3}(?:please|for me|now|thanks|first|(?:in|from|of) (?:the|this|my|your) (?:current |working |present )*"
+    r"(?:directory|folder|repo|repository|project|workspace|codebase)))+$",
+    re.IGNORECASE,
+)
+_FILE_NAMES = {"readme", "license", "makefile", "dockerfile", "changelog", "gemfile", "procfile", "todo", "notes"}
+_NO_NAMES = {"it", "this", "that", "them", "me", "the", "all", "more", "everything", "about", "on", "something"}
+
+# Spaces are counted in these patterns, so that no long run of them can be divided up in many ways.
+# The group `path` must look like a path unless it is quoted, `file` says that it is one, or `sure` that the verb does.
+_PATH = r"(?P<path>`[^`\n]+`|\"[^\"\n]+\"|'[^'\n]+'|(?:[^\s,;:\"'`]|:(?=\S))+)"
+_IN = rf"(?: (?:in|inside|within|under|at|of|from)(?: the)?(?: director(?:y|ies)| folder| files?)? {_PATH})"
+_FILE = r"(?P<file> file(?: at| named| called)?)?"
+_CONTENTS = r"(?: me)?(?: the)?(?: contents?(?: of)?)?(?: the| my)?"
+_NEW = r"(?: me)?(?: an?| the)?(?: new| empty| text)*"
+_REPLACE = r"(?:replac|chang|substitut)(?:e|ing) (?P<pattern>.+?) (?:with|by|to) (?P<new>.+?)"
+_WITH = (
+    r",? (?:with|containing|that (?:says|contains)|saying)(?: the)?(?: following)?"
+    r"(?: text| contents?| words?| line)?(?::\s{0,3}|\s{1,3})(?P<content>.+)"
+)
+_A_COMMAND = r"(?: (?:the |this |a )?(?:shell |bash |terminal )?command)?"
+_FILES = r"(?: files| folders?| directory| directories| contents?| everything| entries)"
+_GLOB = r"(?P<pattern>`[^`]+`|\"[^\"]+\"|\S*[*?]\S*)"
+
+_FORMS: tuple[tuple[Kind, str], ...] = (
+    ("shell", rf"(?:run|exec(?:ute)?){_A_COMMAND} `(?P<command>[^`]+)`.*"),
+    ("shell", rf"(?:run|execute){_A_COMMAND} (?P<command>.+)"),
+    ("shell", r"(?P<command>(?:grep|ls|find|cat) -.+|pwd|whoami|git \w.*)"),
+    (
+        "write",
+        r"(?:write|save|put|store)(?: the)?(?: text| words?| content)?:? (?P<content>.+?)"
+        rf" (?:to|into|in|as){_NEW}{_FILE} {_PATH}",
+    ),
+    ("write", rf"(?:create|write|make|save|add){_NEW}{_FILE} {_PATH}{_WITH}"),
+    ("write", rf"(?:write|save)(?: to)?{_FILE} {_PATH}:\s*(?P<content>.+)"),
+    ("write", rf"(?:create|touch|make){_NEW}{_FILE} {_PATH}"),
+    ("edit", rf"(?:edit|in|update|modify|change|fix)(?: the)?{_FILE} {_PATH}[,:]?\s+(?:and |by )?{_REPLACE}"),
+    ("edit", rf"{_REPLACE} in(?: the)?{_FILE} {_PATH}"),
+    ("read", rf"(?P<sure>read|cat){_CONTENTS}{_FILE} {_PATH}(?: file)?"),
+    ("read", rf"(?:show|open|view|display|print|look at|check){_CONTENTS}{_FILE} {_PATH}(?: file)?"),
+    ("read", rf"what(?:'s| is| does)(?: in| inside)?(?: the)?{_FILE} {_PATH}(?: contain| say)?"),
+    (
+        "list",
+        rf"(?P<sure>list|show|display|what)(?: me)?(?: all)?(?: the| my)?{_FILES}(?: are)?(?: there| here)?"
+        rf"{_IN}?(?: director(?:y|ies)| folder)?",
+    ),
+    ("list", rf"(?P<sure>ls|dir)(?: {_PATH})?"),
+    ("list", rf"list(?: the)?(?P<file> directory| folder)? {_PATH}"),
+    (
+        "glob",
+        r"(?P<sure>find|glob)(?: all)?(?: the)?(?: files?)?(?: named| called| matching| like)?"
+        rf" {_GLOB}(?: files)?{_IN}?",
+    ),
+    ("glob", rf"(?P<sure>find|glob)(?: all)?(?: the)? files? (?:named|called|matching|like) (?P<pattern>\S+){_IN}?"),
+    (
+        "grep",
+        r"(?P<sure>search(?! the (?:web|internet))(?: the code(?:base)?| files)?(?: for)?|look for|grep(?: for)?|rg)"
+        rf" (?P<pattern>.+?){_IN}?",
+    ),
+    ("grep", rf"(?P<sure>find) (?P<pattern>.+?){_IN}"),
+    ("glob", rf"find(?: the)?{_FILE} {_PATH}"),
+)
+_PATTERNS = [(kind, re.compile(form, re.IGNORECASE | re.DOTALL)) for kind, form in _FORMS]
+_COMMAND = re.compile(
+    rf"(?:(?:run|exec(?:ute)?|shell|bash|command|terminal){_A_COMMAND}\s{{0,3}}:|\$)\s*(?P<command>.+)",
+    re.IGNORECASE | re.DOTALL,
+)
+_TOOL = re.compile(
+    r"(?:(?P<verb>call|use|invoke|run|execute|try)(?: the)?(?: tool| function)? )?`?(?P<tool>[\w.:-]*\w)`?"
+    r"(?P<said> tool| function)?"
+    r"(?:\s{0,3}\((?P<inner>.*)\)"
+    r"|\s{1,3}(?:with|for|on|using|in)?\s{0,3}(?:the )?(?:arguments?|input)?:?\s{0,3}(?P<words>.+))?",
+    re.IGNORECASE | re.DOTALL,
+)
+_GETTER = re.compile(r"^(?:get|fetch|lookup|look_up|query|current)_(?:(?:the|current|latest)_)*")
+_VAGUE = {"info", "data", "forecast"}
+_ABOUT = re.compile(r"\b(?:in|for|of|at|about)\s{1,3}(?P<words>.+)$", re.IGNORECASE | re.DOTALL)
+_NOWADAYS = re.compile(r"(?:\s{1,3}(?:right now|today|now|currently|like))+$", re.IGNORECASE)
+
+
+def understand(clause: str, tools: Sequence[str]) -> Wish | None:
+    """What a clause asks for, if it is a request at all."""
+    text = _blunt(clause)
+    if command := _COMMAND.fullmatch(text):
+        return Wish(kind="shell", command=unquoted(command["command"]))
+    text = re.sub(r"(?<=[\w`\"')*/])[.?,;:]{1,4}$", "", text)
+    if called := _called(text, tools):
+        return called
+    text = _AFTERTHOUGHT.sub("", text)
+    for kind, pattern in _PATTERNS:
+        found = pattern.fullmatch(text)
+        if found and (wish := _made(kind, found)):
+            return wish
+    return _topic(text, tools)
+
+
+def is_open_command(clause: str) -> bool:
+    """Whether a clause is of the form `run: …`, whose command goes on to the end of the line."""
+    return _COMMAND.match(_blunt(clause)) is not None
+
+
+def again(before: Wish, clause: str) -> Wish | None:
+    """`read a.txt and b.txt`: the same once more."""
+    found = re.fullmatch(rf"(?:the )?(?:file )?{_PATH}(?: file)?[.!?]?", clause.strip(), re.IGNORECASE)
+    if before.kind not in ("read", "list") or not found:
+        return None
+    path = found["path"].rstrip(".!?")
+    return replace(before, path=unquoted(path)) if _is_path(path) or unquoted(path) != path else None
+
+
+def tool_named(name: str, tools: Sequence[str]) -> str | None:
+    """The tool the user means by a name: exactly, in another case, or without the prefix of its server."""
+    wanted = name.lower()
+    exact = (tool for tool in tools if tool == name)
+    similar = (tool for tool in tools if wanted in (tool.lower(), _without_server(tool).lower()))
+    return next(exact, None) or next(similar, None)
+
+
+def _blunt(clause: str) -> str:
+    """A clause without the bullet and the polite words before it."""
+    text = _BULLET.sub("", clause.strip())
+    polite = _POLITE.match(text)
+    return text[polite.end() :] if polite else text
+
+
+def _made(kind: Kind, found: re.Match[str]) -> Wish | None:
+    groups = found.groupdict()
+    path = groups.get("path") or ""
+    is_quoted = path[:1] in ("`", '"', "'")
+    wish = Wish(
+        kind=kind,
+        path=unquoted(path) if is_quoted else path.rstrip("!"),
+        command=unquoted(groups.get("command") or ""),
+        content=unquoted(groups.get("content") or ""),
+        pattern=unquoted(groups.get("pattern") or ""),
+        new=unquoted(groups.get("new") or ""),
+    )
+    if kind == "shell":
+        return None if re.match(r"(?:the|an?|some|my|all|it|this|that|your)\b", wish.command, re.IGNORECASE) else wish
+    is_sure = is_quoted or bool(groups.get("file")) or (bool(groups.get("sure")) and path.lower() not in _NO_NAMES)
+    if not is_sure and not _is_path(path):
+        return None
+    if kind == "read" and (wish.path in (".", "..") or wish.path.endswith("/")):
+        return replace(wish, kind="list")
+    return replace(wish, path="", pattern=wish.path) if kind == "glob" and not wish.pattern else wish
+
+
+def _is_path(token: str) -> bool:
+    is_spelled = bool(re.search(r"[\w*]\.\w|[/\\~]|^\.{1,2}\w*$", token))
+    return is_spelled or token.lower() in _FILE_NAMES
+
+
+def _called(text: str, tools: Sequence[str]) -> Wish | None:
+    """`call get_weather with Tokyo`; a tool nobody offered counts only when it is clearly meant as one."""
+    found = _TOOL.fullmatch(text)
+    if not found:
+        return None
+    tool = tool_named(found["tool"], tools)
+    words = (found["inner"] or found["words"] or "").strip()
+    is_spelled = "_" in found["tool"] or words.startswith("{") or bool(found["said"])
+    is_call = found["inner"] is not None or words.startswith("{")
+    verb = (found["verb"] or "").lower()
+    if not (tool and (verb or is_call)) and not (verb in ("call", "invoke", "use") and is_spelled):
+        return None
+    return Wish(kind="tool", tool=tool or found["tool"], words=words)
+
+
+def _topic(text: str, tools: Sequence[str]) -> Wish | None:
+    """`what's the weather in Tokyo`, when there is a tool whose name says that it gets the weather."""
+    said = set(re.findall(r"[a-z]+", text.lower()))
+    for tool in tools:
+        name = re.sub(r"(?<=[a-z])(?=[A-Z])|[^A-Za-z]+", "_", _without_server(tool)).lower().strip("_")
+        subject = _GETTER.sub("", name)
+        topic = set(subject.split("_")) - _VAGUE
+        if (subject != name or "weather" in name) and topic and topic <= said:
+            about = _ABOUT.search(_NOWADAYS.sub("", text))
+            words = about["words"] if about else ""
+            return Wish(kind="tool", tool=tool, words="" if topic <= set(words.lower().split()) else words)
+    return None
+
+
+def _without_server(tool: str) -> str:
+    """`mcp__files__read` without the prefix of the server it comes from."""
+    return re.split(r"__|[.:/]", tool)[-1]

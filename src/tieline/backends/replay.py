@@ -1,0 +1,286 @@
+"""Runs for stateless HTTP APIs: every leg posts the whole history.
+
+A leg may be tried again only while the client has seen nothing of it. So the first events are held until one of them
+says something (a bare "started" does not), and an error up to that point can still become another try or a status code.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from tieline.model.content import Message, Part, ToolResult
+from tieline.model.errors import GatewayError, LegFailed
+from tieline.model.events import Batch, ErrorKind, Event, Failed, Headers, Note, PartEnd, Started, Usage
+from tieline.model.ports import ModelInfo
+from tieline.model.request import Request
+from tieline.net.http import HttpClient, HttpResponse, Origin, PipeError, Timeouts
+from tieline.wire.spelling import Outgoing, Spelled
+
+REPLY_LIMIT = 64 * 1024 * 1024
+ERROR_LIMIT = 256 * 1024
+FIRST_BACK_OFF = 0.5
+RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+
+PASSED_ON = frozenset({"retry-after", "retry-after-ms", "x-should-retry", "openai-processing-ms"})
+PASSED_ON_PREFIXES = ("anthropic-ratelimit-", "x-ratelimit-")
+REQUEST_IDS = frozenset({"request-id", "x-request-id"})
+
+
+class Reader(Protocol):
+    """Bytes of a streamed answer → events."""
+
+    @property
+    def ended(self) -> bool: ...
+    def feed(self, data: bytes) -> list[Event]: ...
+    def close(self) -> list[Event]: ...
+
+
+class Codec(Protocol):
+    """What a run needs of a protocol: a request to send, and readers of what comes back."""
+
+    def build(self, request: Request) -> Outgoing: ...
+    def headers(self, request: Request) -> Headers: ...
+    def reader(self, spelled: Spelled, fallback_id: str, model: str) -> Reader: ...
+    def read_reply(self, body: bytes, spelled: Spelled, fallback_id: str, model: str) -> list[Event]: ...
+    def read_error(self, status: int, body: bytes, headers: Headers) -> Failed: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How often a leg is tried again, and how long a wait in between may be at most."""
+
+    retries: int = 2
+    longest_wait: float = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """Where a stateless API is and how it is reached."""
+
+    name: str
+    client: HttpClient
+    origin: Origin
+    path: str
+    codec: Codec
+    mint: Callable[[], str]
+    timeouts: Timeouts
+    patience: Patience
+
+
+class ReplayRun:
+    """A conversation with a stateless API; nothing is kept upstream, so nothing is ever pending."""
+
+    def __init__(self, upstream: Upstream, request: Request) -> None:
+        self._upstream = upstream
+        self._request = request
+        self._reply: list[Part] = []
+
+    @property
+    def pending(self) -> frozenset[str]:
+        return frozenset()
+
+    async def leg(self) -> AsyncGenerator[Batch, None]:
+        """Post the history; try again while nothing was given out and the failure may pass."""
+        outgoing = self._upstream.codec.build(self._request)
+        notes = list(outgoing.notes)
+        self._reply = []
+        for tries in count(1):
+            attempt = _Attempt(self._upstream, self._request, outgoing)
+            try:
+                first = await attempt.first()
+                wait = _back_off(first, tries, self._upstream.patience)
+                if wait is None:
+                    batch = _noted(first, notes)
+                    while batch:
+                        self._reply += [event.part for event in batch if type(event) is PartEnd]
+                        yield batch
+                        batch = await attempt.more()
+                    return
+            finally:
+                attempt.close()
+            notes.append(Note(kind="retry", message=f"try {tries} failed, the next is in {wait:.1f} s"))
+            await asyncio.sleep(wait)
+
+    async def answer(self, results: Sequence[ToolResult]) -> None:
+        """Put the reply and the results of its calls behind the history."""
+        messages = (
+            *self._request.messages,
+            Message(role="assistant", parts=tuple(self._reply)),
+            Message(role="user", parts=tuple(results)),
+        )
+        self._request = replace(self._request, messages=messages)
+
+    async def aclose(self) -> None:
+        """There is nothing to free between legs."""
+
+
+class _Attempt:
+    """One POST and the events of its answer; what goes wrong is the last event."""
+
+    __slots__ = ("_fallback_id", "_headers", "_outgoing", "_reader", "_request", "_response", "_upstream")
+
+    def __init__(self, upstream: Upstream, request: Request, outgoing: Outgoing) -> None:
+        self._upstream = upstream
+        self._request = request
+        self._outgoing = outgoing
+        self._fallback_id = upstream.mint()
+        self._headers: Headers = ()
+        self._response: HttpResponse | None = None
+        self._reader: Reader | None = None
+
+    async def first(self) -> list[Event]:
+        """The events up to the first that says something."""
+        try:
+            response = await self._send()
+            if not 200 <= response.status < 300:
+                return [await self._error(response)]
+            # By what the answer is, not by what was asked for: some upstreams cannot stream, some do nothing else.
+            if (response.header("content-type") or "").startswith("application/json"):
+                return await self._whole(response)
+        except PipeError as error:
+            return [pipe_failed(self._upstream.name, error)]
+        self._reader = self._upstream.codec.reader(self._outgoing.spelled, self._fallback_id, self._request.model)
+        events: list[Event] = []
+        while more := await self.more():
+            events += more
+            if not isinstance(more[-1], Started | Usage | Note):
+                break
+        return _with_headers(events, self._headers)
+
+    async def more(self) -> list[Event]:
+        """What the next reads of the upstream give; nothing once the leg has ended."""
+        reader, response = self._reader, self._response
+        if reader is None or response is None or reader.ended:
+            return []
+        try:
+            while data := await response.chunk():
+                events = reader.feed(data)
+                if reader.ended:
+                    response.release()
+                if events:
+                    return events
+        except PipeError as error:
+            self._reader = None
+            return [pipe_failed(self._upstream.name, error)]
+        return reader.close()
+
+    def close(self) -> None:
+        """Let go of the connection; an answer that is still under way is given up at once."""
+        if self._response is not None:
+            self._response.close()
+
+    async def _send(self) -> HttpResponse:
+        upstream = self._upstream
+        self._response = response = await upstream.client.send(
+            upstream.origin,
+            "POST",
+            upstream.path,
+            upstream.codec.headers(self._request),
+            self._outgoing.body,
+            upstream.timeouts,
+        )
+        self._headers = passed_on(response.headers)
+        return response
+
+    async def _whole(self, response: HttpResponse) -> list[Event]:
+        body = await response.read(REPLY_LIMIT)
+        codec = self._upstream.codec
+        events = codec.read_reply(body, self._outgoing.spelled, self._fallback_id, self._request.model)
+        return _with_headers(events, self._headers)
+
+    async def _error(self, response: HttpResponse) -> Failed:
+        body = await response.read(ERROR_LIMIT)
+        failed = self._upstream.codec.read_error(response.status, body, tuple(response.headers))
+        return replace(failed, headers=self._headers)
+
+
+def _with_headers(events: list[Event], headers: Headers) -> list[Event]:
+    if headers and events and isinstance(events[0], Started):
+        events[0] = replace(events[0], headers=headers)
+    return events
+
+
+def _noted(held: list[Event], notes: list[Note]) -> list[Event]:
+    """The first batch with the notes behind its beginning; a leg that only failed has no place for them."""
+    if notes and isinstance(held[0], Started):
+        return [held[0], *notes, *held[1:]]
+    return held
+
+
+def _back_off(first: list[Event], tries: int, patience: Patience) -> float | None:
+    """How long to wait for the next try, or None if there should be none."""
+    failed = first[-1]
+    if not isinstance(failed, Failed) or failed.status not in RETRIED or failed.code == "upstream_timeout":
+        return None
+    if tries > patience.retries or ("x-should-retry", "false") in failed.headers:
+        return None
+    wait: float = FIRST_BACK_OFF * 2 ** (tries - 1) if failed.retry_after is None else failed.retry_after
+    return wait if wait <= patience.longest_wait else None
+
+
+def passed_on(headers: Sequence[tuple[str, str]]) -> Headers:
+    """The headers of an upstream's answer that a client may want; the request id under one name."""
+    wanted = []
+    for name, value in headers:
+        if name in REQUEST_IDS:
+            wanted.append(("request-id", value))
+        elif name in PASSED_ON or name.startswith(PASSED_ON_PREFIXES):
+            wanted.append((name, value))
+    return tuple(wanted)
+
+
+def pipe_failed(name: str, error: PipeError) -> Failed:
+    """What a broken pipe means to a client: never its own fault, so never a 400."""
+    kind: ErrorKind = "upstream"
+    status, code = 502, "upstream_unreachable" if error.phase == "connect" else "upstream_broken"
+    if error.reason == "timeout":
+        kind, status, code = "timeout", 504, "upstream_timeout"
+    elif error.reason == "busy":
+        kind, status, code = "overloaded", 503, "upstream_busy"
+    return Failed(kind=kind, status=status, code=code, message=f"Upstream `{name}`: {error.message}")
+
+
+async def list_models(upstream: Upstream, path: str) -> list[ModelInfo]:
+    """The models an upstream says it has; both protocols answer in much the same shape."""
+    body = await fetch(upstream, "GET", path, Request(model="", messages=()))
+    try:
+        listing = _LISTING.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise GatewayError("upstream", f"Upstream `{upstream.name}` gave no list of models: {error}") from error
+    return [ModelInfo(id=item.id, title=item.display_name or "", created=item.created or 0) for item in listing.data]
+
+
+class _Item(msgspec.Struct):
+    id: str
+    display_name: str | None = None
+    created: int | None = None
+
+
+class _Listing(msgspec.Struct):
+    data: list[_Item] = []
+
+
+_LISTING = msgspec.json.Decoder(_Listing)
+
+
+async def fetch(upstream: Upstream, method: str, path: str, request: Request, body: bytes = b"") -> bytes:
+    """One small question to an upstream beside the runs, such as its models; raises GatewayError."""
+    try:
+        response = await upstream.client.send(
+            upstream.origin, method, path, upstream.codec.headers(request), body, upstream.timeouts
+        )
+        try:
+            answer = await response.read(REPLY_LIMIT)
+        finally:
+            response.close()
+    except PipeError as error:
+        raise LegFailed(pipe_failed(upstream.name, error)) from error
+    if not 200 <= response.status < 300:
+        failed = upstream.codec.read_error(response.status, answer, tuple(response.headers))
+        raise LegFailed(replace(failed, headers=passed_on(response.headers)))
+    return answer

@@ -1,0 +1,255 @@
+"""The configuration: one TOML file and the keys in the environment, checked before anything starts.
+
+Everything here has a default. Without a file there is the demo model, and an upstream for each of ANTHROPIC_API_KEY and
+OPENAI_API_KEY that is set.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from tieline.core.repair import RepairName
+from tieline.model.content import Value
+from tieline.net.http import Origin
+from tieline.wire import anthropic, openai_chat
+
+FILE_NAME = "tieline.toml"
+DEFAULT_PORT = 18741
+
+Arguments = Literal["buffered", "incremental"]
+T = TypeVar("T")
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; says where and why."""
+
+    def __init__(self, message: str, *, path: Path | None = None, line: int | None = None) -> None:
+        place = "" if path is None else f"{path}:{line}: " if line else f"{path}: "
+        super().__init__(place + message)
+
+
+class Server(Value, forbid_unknown_fields=True):
+    """Where the gateway listens and whom it lets in."""
+
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    key_env: str = "TIELINE_KEY"
+    key_file: str | None = None
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    max_body_mib: int = 48
+    keep_alive: float = 15.0
+
+
+class UpstreamSettings(Value, forbid_unknown_fields=True):
+    """One upstream: where it is, its key, and how it differs from the others."""
+
+    kind: Literal["anthropic", "openai"]
+    base_url: str | None = None
+    key_env: str | None = None
+    key_file: str | None = None
+    headers: Mapping[str, str] = {}
+    models: tuple[str, ...] = ()
+    connect_timeout: float = 10.0
+    first_byte_timeout: float = 300.0
+    idle_timeout: float = 120.0
+    retries: int = 2
+    betas: bool | None = None
+    repairs: tuple[RepairName, ...] = ()
+    dialect: Mapping[str, Any] = {}
+
+
+class ClientSettings(Value, forbid_unknown_fields=True):
+    """How a kind of client wants its answers."""
+
+    user_agent: str | None = None
+    key_env: str | None = None
+    arguments: Arguments | None = None
+    reasoning: Literal["reasoning_content", "reasoning", "none"] | None = None
+
+
+class Config(Value, forbid_unknown_fields=True):
+    """Everything a user can set."""
+
+    server: Server = Server()
+    default_model: str | None = None
+    arguments: Arguments | None = None
+    demo: bool = True
+    log: Literal["debug", "info", "warning", "error"] = "warning"
+    aliases: Mapping[str, str] = {}
+    upstreams: Mapping[str, UpstreamSettings] = {}
+    clients: Mapping[str, ClientSettings] = {}
+
+
+def find(explicit: Path | None, *, here: Path, user_dir: Path) -> Path | None:
+    """The file that counts: the one that was named, the one in this directory, or the user's own."""
+    if explicit is not None:
+        return explicit
+    return next((path for path in (here / FILE_NAME, user_dir / "tieline" / FILE_NAME) if path.is_file()), None)
+
+
+def load(path: Path | None, env: Mapping[str, str]) -> Config:
+    """The configuration of a file, with the upstreams that the environment alone gives."""
+    config = Config() if path is None else _read(path)
+    upstreams = {**_upstreams_of(env, config), **config.upstreams}
+    return msgspec.structs.replace(config, upstreams=upstreams)
+
+
+DEFAULT_URLS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
+KEY_NAMES = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
+
+
+def _upstreams_of(env: Mapping[str, str], config: Config) -> dict[str, UpstreamSettings]:
+    kinds: tuple[Literal["anthropic", "openai"], ...] = ("anthropic", "openai")
+    return {
+        kind: UpstreamSettings(kind=kind, key_env=KEY_NAMES[kind])
+        for kind in kinds
+        if env.get(KEY_NAMES[kind]) and kind not in config.upstreams
+    }
+
+
+def _read(path: Path) -> Config:
+    try:
+        text = path.read_text("utf-8")
+        table = tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", path=path) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError("is not UTF-8", path=path) from error
+    except tomllib.TOMLDecodeError as error:
+        message, line = _syntax(str(error))
+        raise ConfigError(message, path=path, line=line) from error
+    try:
+        config = _converted(table)
+    except _Misfit as error:
+        raise ConfigError(error.message, path=path, line=line_of(text, error.place)) from error
+    for place, message in _mistakes(config):
+        raise ConfigError(message, path=path, line=line_of(text, place))
+    return config
+
+
+class _Misfit(Exception):
+    """A value that does not fit its setting."""
+
+    def __init__(self, complaint: str, within: str) -> None:
+        self.message, self.place = _complaint(complaint, within)
+
+
+def _converted(table: dict[str, Any]) -> Config:
+    """The settings of a table; named tables are converted one by one, since a complaint does not say the name."""
+    named = {name: table.pop(name) for name in ("upstreams", "clients") if isinstance(table.get(name), dict)}
+    config = _fit(table, Config, "")
+    return msgspec.structs.replace(
+        config,
+        upstreams={
+            name: _fit(t, UpstreamSettings, f"upstreams.{name}") for name, t in named.get("upstreams", {}).items()
+        },
+        clients={name: _fit(t, ClientSettings, f"clients.{name}") for name, t in named.get("clients", {}).items()},
+    )
+
+
+def _fit(table: Any, kind: type[T], within: str) -> T:
+    try:
+        return msgspec.convert(table, kind)
+    except msgspec.ValidationError as error:
+        raise _Misfit(str(error), within) from error
+
+
+def _mistakes(config: Config) -> list[tuple[str, str]]:
+    """What types cannot say: the place and the complaint of everything that is wrong."""
+    wrong: list[tuple[str, str]] = []
+    if not 0 <= config.server.port <= 65535:
+        wrong.append(("server.port", f"`server.port` is {config.server.port}: a port is a number up to 65535"))
+    for name, upstream in config.upstreams.items():
+        place = f"upstreams.{name}"
+        if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name) or name == "demo":
+            wrong.append((place, f"`{name}` cannot name an upstream: use small letters, digits, `.`, `_`, `-`"))
+        try:
+            Origin.parse(upstream.base_url or DEFAULT_URLS[upstream.kind])
+        except ValueError as error:
+            wrong.append((f"{place}.base_url", f"`{place}.base_url`: {error}"))
+        wrong += _dialect_mistakes(place, upstream)
+    names = {*config.upstreams, *KEY_NAMES, "demo"}
+    targets = [(f"aliases.{alias}", target) for alias, target in config.aliases.items()]
+    if config.default_model is not None:
+        targets.append(("default_model", config.default_model))
+    for place, target in targets:
+        backend, slash, _ = target.partition("/")
+        if not slash or backend not in names:
+            wrong.append((place, f"`{place}` is `{target}`: it must be `<upstream>/<model>`, and exist"))
+    return wrong
+
+
+def _dialect_mistakes(place: str, upstream: UpstreamSettings) -> list[tuple[str, str]]:
+    known = anthropic.Dialect if upstream.kind == "anthropic" else openai_chat.Dialect
+    fields = known.__struct_fields__
+    for key in upstream.dialect:
+        if key not in fields:
+            return [(f"{place}.dialect.{key}", f"`{place}.dialect.{key}` is unknown{_closest(key, fields)}")]
+    try:
+        msgspec.convert(upstream.dialect, known)
+    except msgspec.ValidationError as error:
+        message, field = _complaint(str(error))
+        return [(f"{place}.dialect.{field}", f"{place}.dialect: {message}")]
+    return []
+
+
+def _syntax(message: str) -> tuple[str, int | None]:
+    found = re.search(r"\(at line (\d+), column \d+\)", message)
+    return f"not valid TOML: {message}", int(found[1]) if found else None
+
+
+def _complaint(message: str, within: str = "") -> tuple[str, str]:
+    """msgspec's words in ours, and the dotted path of the field."""
+    complaint, _, path = message.partition(" - at `")
+    place = within + re.sub(r"\[[^\]]*\]", "", path.removesuffix("`").removeprefix("$"))
+    place = place.removeprefix(".")
+    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", complaint)
+    if unknown:
+        place = f"{place}.{unknown[1]}".removeprefix(".")
+        return f"`{place}` is not a setting{_closest(unknown[1], _settings(place))}", place
+    return f"`{place}`: {complaint[:1].lower()}{complaint[1:]}", place
+
+
+def _settings(place: str) -> tuple[str, ...]:
+    top = place.partition(".")[0]
+    tables: dict[str, type[msgspec.Struct]] = {
+        "server": Server,
+        "upstreams": UpstreamSettings,
+        "clients": ClientSettings,
+    }
+    return (tables[top] if "." in place and top in tables else Config).__struct_fields__
+
+
+def _closest(key: str, known: tuple[str, ...]) -> str:
+    close = get_close_matches(key, known, n=1)
+    return f": do you mean `{close[0]}`?" if close else f": the settings here are {', '.join(known)}"
+
+
+def line_of(text: str, place: str) -> int | None:
+    """The line of a TOML text where a dotted path is set, or the closest one above it."""
+    *tables, key = place.split(".")
+    found: int | None = None
+    table: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        header = re.match(r"\s*\[+([^\]]+)\]+", line)
+        if header:
+            table = [_unquoted(piece) for piece in header[1].split(".")]
+            if table in ([*tables, key], tables):
+                found = number
+            continue
+        name = re.match(r"\s*([\w.\"'*/-]+)\s*=", line)
+        if name and [*table, *map(_unquoted, name[1].split("."))] == [*tables, key]:
+            return number
+        if name and tables and [*table, _unquoted(name[1])] == tables:
+            found = number
+    return found
+
+
+def _unquoted(piece: str) -> str:
+    return piece.strip().strip("\"'")

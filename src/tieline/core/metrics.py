@@ -1,0 +1,78 @@
+"""Counters and histograms of the gateway, and their text for Prometheus."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+
+class Histogram:
+    """How long something took, in seconds."""
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BUCKETS) + 1)
+        self.sum = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """One more."""
+        self.counts[bisect_left(BUCKETS, seconds)] += 1
+        self.sum += seconds
+
+
+class Metrics:
+    """What has happened since the start."""
+
+    def __init__(self) -> None:
+        self.requests: Counter[tuple[str, str]] = Counter()
+        self.errors: Counter[tuple[str, str]] = Counter()
+        self.tokens: Counter[str] = Counter()
+        self.calls = 0
+        self.repairs = 0
+        self.open_legs = 0
+        self.first_byte = Histogram()
+        self.relay = Histogram()
+
+    def text(self) -> str:
+        """Everything in Prometheus' text format."""
+        return "".join(f"{line}\n" for line in self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield from _head("tieline_requests_total", "counter", "Requests by frontend and backend.")
+        for (frontend, backend), count in sorted(self.requests.items()):
+            yield f'tieline_requests_total{{frontend="{_label(frontend)}",backend="{_label(backend)}"}} {count}'
+        yield from _head("tieline_errors_total", "counter", "Requests that ended badly, by frontend and kind.")
+        for (frontend, kind), count in sorted(self.errors.items()):
+            yield f'tieline_errors_total{{frontend="{_label(frontend)}",kind="{_label(kind)}"}} {count}'
+        yield from _head("tieline_tokens_total", "counter", "Tokens that upstreams counted.")
+        for direction, count in sorted(self.tokens.items()):
+            yield f'tieline_tokens_total{{direction="{direction}"}} {count}'
+        yield from _single("tieline_tool_calls_total", "counter", "Tool calls that models made.", self.calls)
+        yield from _single("tieline_repairs_total", "counter", "Repairs of what models got wrong.", self.repairs)
+        yield from _single("tieline_open_legs", "gauge", "Requests being answered now.", self.open_legs)
+        yield from _histogram("tieline_first_byte_seconds", "Time until the first event of a leg.", self.first_byte)
+        yield from _histogram("tieline_relay_seconds", "Time until the last event of a leg.", self.relay)
+
+
+def _head(name: str, kind: str, text: str) -> Iterator[str]:
+    yield f"# HELP {name} {text}"
+    yield f"# TYPE {name} {kind}"
+
+
+def _single(name: str, kind: str, text: str, value: int) -> Iterator[str]:
+    yield from _head(name, kind, text)
+    yield f"{name} {value}"
+
+
+def _histogram(name: str, text: str, histogram: Histogram) -> Iterator[str]:
+    yield from _head(name, "histogram", text)
+    total = 0
+    for bound, count in zip((*BUCKETS, "+Inf"), histogram.counts, strict=True):
+        total += count
+        yield f'{name}_bucket{{le="{bound}"}} {total}'
+    yield f"{name}_sum {histogram.sum:.6f}"
+    yield f"{name}_count {total}"
+
+
+def _label(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

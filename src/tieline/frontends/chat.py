@@ -1,0 +1,48 @@
+"""OpenAI's Chat Completions at `POST /v1/chat/completions`."""
+
+from collections.abc import Callable
+
+from tieline.frontends.http import Exchange
+from tieline.frontends.profiles import Profiles
+from tieline.frontends.relay import Face, Relay
+from tieline.model.request import Request
+from tieline.wire import openai_chat as wire
+from tieline.wire.openai_chat.choices import choices, one_choice, render_choices
+
+FACE = Face(
+    name="chat",
+    writer=wire.ResponseWriter,
+    render=wire.render,
+    render_error=wire.render_error,
+    keep_alive=wire.KEEP_ALIVE,
+    request_id="x-request-id",
+)
+
+
+class ChatFrontend:
+    """Serves Chat Completions."""
+
+    def __init__(self, relay: Relay, profiles: Profiles, *, clock: Callable[[], float]) -> None:
+        self._relay = relay
+        self._profiles = profiles
+        self._clock = clock
+
+    async def complete(self, exchange: Exchange) -> None:
+        """One request of a client, whole or streamed."""
+        request = wire.parse_request(await exchange.body())
+        options = self._options(exchange, request)
+        if "n" in request.extra and (number := choices(request)) > 1:
+            await self._relay.carry_several(
+                exchange, [one_choice(request)] * number, FACE, lambda replies: render_choices(replies, options)
+            )
+        else:
+            await self._relay.carry(exchange, request, FACE, options)
+
+    def _options(self, exchange: Exchange, request: Request) -> wire.Options:
+        profile = self._profiles.of(exchange)
+        return wire.Options(
+            created=int(self._clock()),
+            usage=request.usage_in_stream,
+            arguments=profile.arguments or "buffered",
+            reasoning=profile.reasoning or "reasoning_content",
+        )

@@ -1,0 +1,260 @@
+"""What all HTTP frontends share: requests in, responses out, and who may ask at all.
+
+Plain ASGI on purpose: the way from a request's bytes to the core is short enough to read, and nothing is paid for that
+is not used.
+"""
+
+import hmac
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlsplit
+
+from tieline.model.errors import BadRequest, GatewayError
+from tieline.model.events import Headers
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+JSON = b"application/json"
+TEXT = b"text/plain; charset=utf-8"
+
+STREAM_HEAD = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),  # a reverse proxy must not gather what is meant to flow
+)
+
+
+class Exchange:
+    """One HTTP request and its response."""
+
+    __slots__ = ("_limit", "_send", "begun", "headers", "receive", "scope")
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limit: int) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.begun = False
+        self._send = send
+        self._limit = limit
+
+    def header(self, name: bytes) -> str:
+        """A header of the request by its lower-case name, or nothing."""
+        return self.headers.get(name, b"").decode("latin-1")
+
+    @property
+    def key(self) -> str:
+        """The key the client brought, in either of the two ways."""
+        scheme, _, token = self.header(b"authorization").partition(" ")
+        return token.strip() if scheme.lower() == "bearer" else self.header(b"x-api-key")
+
+    async def body(self) -> bytes:
+        """The whole body. One that is too large is read on for a while, so that the client hears why it is refused."""
+        message = await self.receive()
+        if not message.get("more_body") and len(message.get("body", b"")) <= self._limit:
+            return bytes(message.get("body", b""))
+        chunks = [message.get("body", b"")]
+        size = len(chunks[0])
+        while message.get("more_body") and size <= 4 * self._limit:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise GatewayError("cancelled", "The client left before its request was complete.")
+            size += len(message.get("body", b""))
+            if size <= self._limit:
+                chunks.append(message.get("body", b""))
+            else:
+                chunks.clear()
+        if size > self._limit:
+            limit = self._limit // (1024 * 1024)
+            raise GatewayError("too_large", f"The request is larger than the {limit} MiB this gateway takes.")
+        return b"".join(chunks)
+
+    async def respond(
+        self, status: int, body: bytes, content_type: bytes = JSON, headers: Iterable[tuple[bytes, bytes]] = ()
+    ) -> None:
+        """The whole response at once."""
+        self.begun = True
+        length = str(len(body)).encode()
+        head = [(b"content-type", content_type), (b"content-length", length), *headers]
+        await self._send({"type": "http.response.start", "status": status, "headers": head})
+        await self._send({"type": "http.response.body", "body": b"" if self.scope["method"] == "HEAD" else body})
+
+    async def begin_stream(self, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
+        """The head of a response of server-sent events."""
+        self.begun = True
+        await self._send({"type": "http.response.start", "status": 200, "headers": [*STREAM_HEAD, *headers]})
+
+    async def write(self, data: bytes, *, last: bool = False) -> None:
+        """More of a stream; the last write ends it."""
+        await self._send({"type": "http.response.body", "body": data, "more_body": not last})
+
+
+Endpoint = Callable[[Exchange], Awaitable[None]]
+RenderError = Callable[[GatewayError], bytes]
+
+
+class Guard:
+    """Who may ask: the right host name, no foreign web page, and the key if there is one.
+
+    A web page anywhere can make a browser send requests to this machine, directly or by pointing its own name here
+    (DNS rebinding). So a request must name a host that is ours, and if it comes from a page, that page must be too.
+    """
+
+    def __init__(self, *, hosts: Iterable[str] = (), origins: Iterable[str] = (), keys: Iterable[str] = ()) -> None:
+        self._hosts = {host.lower() for host in hosts}
+        self._origins = {origin.lower().rstrip("/") for origin in origins}
+        self._keys = [key.encode() for key in keys]
+        self._known_hosts: dict[bytes, bool] = {}
+
+    def check(self, exchange: Exchange, *, keyed: bool) -> None:
+        """Raise GatewayError for a request that must not be served."""
+        headers = exchange.headers
+        if not self._is_our_host(headers.get(b"host", b"")):
+            raise GatewayError(
+                "forbidden",
+                f"This gateway does not answer to the host name `{exchange.header(b'host')}`. "
+                "If it should, add the name to `hosts` under [server] in the configuration.",
+            )
+        if b"origin" in headers or headers.get(b"sec-fetch-site") == b"cross-site":
+            self._check_origin(exchange)
+        if keyed and self._keys:
+            self._check_key(exchange)
+
+    def _is_our_host(self, host: bytes) -> bool:
+        known = self._known_hosts.get(host)
+        if known is None:
+            name = host_name(host.decode("latin-1"))
+            known = is_loopback(name) or _is_address(name) or name in self._hosts or "*" in self._hosts
+            if len(self._known_hosts) < 256:
+                self._known_hosts[host] = known
+        return known
+
+    def _check_origin(self, exchange: Exchange) -> None:
+        origin = exchange.header(b"origin").lower()
+        if origin in self._origins or "*" in self._origins:
+            return
+        if origin and urlsplit(origin).netloc == exchange.header(b"host").lower():
+            return
+        raise GatewayError(
+            "forbidden",
+            f"Web pages of `{origin or 'another site'}` may not use this gateway. "
+            "If this one should, add it to `origins` under [server] in the configuration.",
+        )
+
+    def _check_key(self, exchange: Exchange) -> None:
+        given = exchange.key.encode()
+        if not any(hmac.compare_digest(given, key) for key in self._keys):
+            raise GatewayError(
+                "unauthorized",
+                "This gateway needs its key, as `Authorization: Bearer <key>` or `x-api-key: <key>`.",
+                code="invalid_api_key",
+            )
+
+
+def host_name(host: str) -> str:
+    """A Host header without its port."""
+    return (urlsplit(f"//{host}").hostname or "").lower() if host else ""
+
+
+def is_loopback(name: str) -> bool:
+    """Whether a host name can only mean this machine."""
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    return _is_address(name) and ip_address(name).is_loopback
+
+
+def _is_address(name: str) -> bool:
+    """Whether this is an address in numbers: nobody can point that elsewhere, so a page cannot hide behind it."""
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+class Route:
+    """An endpoint, how errors are spelled on its path, and whether the gateway's key is needed."""
+
+    __slots__ = ("endpoint", "keyed", "render_error")
+
+    def __init__(self, endpoint: Endpoint, render_error: RenderError, *, keyed: bool = True) -> None:
+        self.endpoint = endpoint
+        self.render_error = render_error
+        self.keyed = keyed
+
+
+Routes = Mapping[str, Mapping[str, Route]]
+"""Path → method → route; a path that ends with a slash and a star takes everything below it."""
+
+
+class HttpApp:
+    """The ASGI application: finds the route, guards it, and spells what goes wrong in the route's own dialect."""
+
+    def __init__(self, routes: Routes, *, guard: Guard, limit: int, fallback: RenderError) -> None:
+        self._routes = routes
+        self._guard = guard
+        self._limit = limit
+        self._fallback = fallback
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        exchange = Exchange(scope, receive, send, self._limit)
+        methods = self._methods(scope["path"])
+        route = None if methods is None else methods.get(scope["method"])
+        try:
+            self._guard.check(exchange, keyed=route is None or route.keyed)
+            if route is None:
+                raise _missing(scope, methods)
+            await route.endpoint(exchange)
+        except GatewayError as error:
+            await fail(exchange, error, self._fallback if route is None else route.render_error)
+
+    def _methods(self, path: str) -> Mapping[str, Route] | None:
+        exact = self._routes.get(path)
+        if exact is not None:
+            return exact
+        path = path.rstrip("/").replace("//", "/")
+        return self._routes.get(path) or self._routes.get(_parent(path))
+
+
+def _parent(path: str) -> str:
+    """`/v1/models/a/b` → `/v1/models/*`: model names hold slashes, so everything below belongs to one route."""
+    pieces = path.split("/", 3)
+    return "/".join((*pieces[:3], "*"))
+
+
+def _missing(scope: Scope, methods: Mapping[str, Route] | None) -> GatewayError:
+    if methods is None:
+        return GatewayError("not_found", f"There is nothing at {scope['path']}.")
+    allowed = ", ".join(methods)
+    return BadRequestMethod(f"{scope['path']} takes {allowed}, not {scope['method']}.")
+
+
+class BadRequestMethod(BadRequest):
+    """A known path, asked in the wrong way."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.status = 405
+
+
+async def fail(exchange: Exchange, error: GatewayError, render_error: RenderError) -> None:
+    """Answer with an error; when a response is under way already there is nothing left to say here."""
+    if exchange.begun:
+        return
+    headers = [*encoded(error.headers)]
+    if error.retry_after is not None and not any(name == b"retry-after" for name, _ in headers):
+        headers.append((b"retry-after", str(max(1, round(error.retry_after))).encode()))
+    await exchange.respond(error.status, render_error(error), headers=headers)
+
+
+def encoded(headers: Headers) -> list[tuple[bytes, bytes]]:
+    """Headers of the model as bytes; what is not a header's text is left out."""
+    return [
+        (name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
+        for name, value in headers
+        if "\n" not in value and "\r" not in value
+    ]

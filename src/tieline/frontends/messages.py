@@ -1,0 +1,49 @@
+"""Anthropic's Messages at `POST /v1/messages`, and `/v1/messages/count_tokens`."""
+
+from msgspec.structs import replace
+
+from tieline.core.gateway import Gateway
+from tieline.frontends.http import Exchange
+from tieline.frontends.profiles import Profiles
+from tieline.frontends.relay import Face, Relay
+from tieline.wire import anthropic as wire
+from tieline.wire.anthropic.models import render_count
+
+PASSED_ON = (b"anthropic-beta",)
+
+
+FACE = Face(
+    name="messages",
+    writer=wire.ResponseWriter,
+    render=wire.render,
+    render_error=wire.render_error,
+    keep_alive=wire.KEEP_ALIVE,
+    request_id="request-id",
+)
+
+
+class MessagesFrontend:
+    """Serves Messages."""
+
+    def __init__(self, relay: Relay, profiles: Profiles, gateway: Gateway) -> None:
+        self._relay = relay
+        self._profiles = profiles
+        self._gateway = gateway
+
+    async def create(self, exchange: Exchange) -> None:
+        """One request of a client, whole or streamed."""
+        request = wire.parse_request(await exchange.body())
+        headers = tuple((name.decode(), exchange.header(name)) for name in PASSED_ON if name in exchange.headers)
+        if headers:
+            request = replace(request, headers=headers)
+        await self._relay.carry(exchange, request, FACE, self._options(exchange))
+
+    async def count_tokens(self, exchange: Exchange) -> None:
+        """How large a prompt is; a header says so if that is only an estimate."""
+        request = wire.parse_request(await exchange.body(), counting=True)
+        count = await self._gateway.count(request)
+        source = b"estimated" if count.estimated else b"upstream"
+        await exchange.respond(200, render_count(count.tokens), headers=[(b"x-tieline-token-count", source)])
+
+    def _options(self, exchange: Exchange) -> wire.Options:
+        return wire.Options(arguments=self._profiles.of(exchange).arguments or "incremental")

@@ -1,0 +1,41 @@
+"""What can be asked for, at `GET /v1/models`, in the shape the client knows."""
+
+from urllib.parse import unquote
+
+from tieline.core.gateway import Gateway
+from tieline.frontends.http import Exchange
+from tieline.model.errors import GatewayError
+from tieline.model.ports import ModelInfo
+from tieline.wire import anthropic, openai_chat
+from tieline.wire.anthropic import models as anthropic_models
+from tieline.wire.openai_chat import models as openai_models
+
+
+class ModelsFrontend:
+    """Serves the list of models; a client that sends `anthropic-version` gets Anthropic's shape."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def list(self, exchange: Exchange) -> None:
+        """All models."""
+        spelling = anthropic_models if is_anthropic(exchange) else openai_models
+        await exchange.respond(200, spelling.render_models(await self._gateway.models()))
+
+    async def one(self, exchange: Exchange) -> None:
+        """One model by any name that a request could use for it."""
+        spelling = anthropic_models if is_anthropic(exchange) else openai_models
+        name = unquote(exchange.scope["path"].partition("/v1/models/")[2])
+        models = await self._gateway.models()
+        try:
+            info = models.get(self._gateway.resolve(name), ModelInfo(id=name))
+        except GatewayError as error:
+            body = anthropic.render_error(error) if is_anthropic(exchange) else openai_chat.render_error(error)
+            await exchange.respond(error.status, body)
+            return
+        await exchange.respond(200, spelling.render_model(name, info))
+
+
+def is_anthropic(exchange: Exchange) -> bool:
+    """Whether the client speaks Anthropic's dialect on a path both dialects have."""
+    return b"anthropic-version" in exchange.headers

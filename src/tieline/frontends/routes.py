@@ -1,0 +1,46 @@
+"""Every path of the HTTP port, in one table."""
+
+from collections.abc import Callable
+
+from tieline.core.gateway import Gateway
+from tieline.frontends.chat import ChatFrontend
+from tieline.frontends.http import Guard, HttpApp, Route
+from tieline.frontends.messages import MessagesFrontend
+from tieline.frontends.models import ModelsFrontend
+from tieline.frontends.profiles import Profiles
+from tieline.frontends.relay import Relay
+from tieline.frontends.status import StatusFrontend
+from tieline.wire import anthropic, openai_chat
+
+
+def http_app(
+    gateway: Gateway,
+    relay: Relay,
+    profiles: Profiles,
+    *,
+    guard: Guard,
+    clock: Callable[[], float],
+    limit: int,
+    welcome: str,
+) -> HttpApp:
+    """The application behind the port."""
+    chat = ChatFrontend(relay, profiles, clock=clock)
+    messages = MessagesFrontend(relay, profiles, gateway)
+    models = ModelsFrontend(gateway)
+    status = StatusFrontend(gateway, welcome)
+    openai, anthropic_ = openai_chat.render_error, anthropic.render_error
+    hello = Route(status.welcome, openai, keyed=False)
+    health = Route(status.health, openai, keyed=False)
+    routes = {
+        "/v1/chat/completions": {"POST": Route(chat.complete, openai)},
+        "/chat/completions": {"POST": Route(chat.complete, openai)},
+        "/v1/messages": {"POST": Route(messages.create, anthropic_)},
+        "/v1/messages/count_tokens": {"POST": Route(messages.count_tokens, anthropic_)},
+        "/v1/models": {"GET": Route(models.list, openai)},
+        "/v1/models/*": {"GET": Route(models.one, openai)},
+        "/": {"GET": hello, "HEAD": hello},
+        "/api/hello": {"GET": health, "HEAD": health},
+        "/healthz": {"GET": health, "HEAD": health},
+        "/metrics": {"GET": Route(status.metrics, openai)},
+    }
+    return HttpApp(routes, guard=guard, limit=limit, fallback=openai)

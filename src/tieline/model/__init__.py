@@ -1,0 +1,1 @@
+"""The neutral vocabulary: what is said, spelled in no protocol's dialect."""

@@ -1,0 +1,227 @@
+"""From deltas to events, and from events to a whole reply.
+
+`PartsWriter` is shared by all readers. Upstreams interleave: two calls may grow in turns, text may come while a call
+is open. Clients cannot take that, so only the oldest unfinished part (the *head*) is live; what comes for the others
+is held, and given out in one piece when their turn comes. Text is gathered in lists and joined once, at the end;
+arguments are never parsed while they stream.
+"""
+
+import re
+from collections import deque
+from collections.abc import Hashable, Iterable
+
+from msgspec.structs import replace
+
+from tieline.model.content import Foreign, Part, Text, Thinking, ToolCall
+from tieline.model.errors import LegFailed
+from tieline.model.events import (
+    Event,
+    Failed,
+    Finished,
+    PartDelta,
+    PartEnd,
+    PartStart,
+    Reply,
+    Started,
+    StopReason,
+    Usage,
+)
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class _Slot:
+    """One part under way."""
+
+    __slots__ = ("chunks", "ended", "half", "part")
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.chunks: list[str] = []
+        self.ended = False
+        self.half = ""
+
+    def mend(self, text: str) -> str:
+        """Join a character that was cut in two (a UTF-16 pair split over fragments); a lone half is kept back."""
+        if not self.half and not _SURROGATE.search(text):
+            return text
+        text = self.half + text
+        self.half = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
+        text = text[: len(text) - len(self.half)]
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+    def whole(self) -> Part:
+        part = self.part
+        text = "".join(self.chunks)
+        match part:
+            case Text() | Thinking():
+                return replace(part, text=text)
+            case ToolCall():
+                return replace(part, arguments=text)
+            case _:
+                return part
+
+
+class PartsWriter:
+    """Turns starts, deltas and ends in any order into parts that never overlap, written to `events`."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.calls = 0
+        """How many tool calls have been started."""
+        self._under_way: dict[Hashable, _Slot] = {}
+        self._line: deque[_Slot] = deque()
+        """Parts not given out to their end yet, in the order they began; the first is the head."""
+        self._head: _Slot | None = None
+        self._index = 0
+
+    def take(self) -> list[Event]:
+        """The events since the last time."""
+        events, self.events = self.events, []
+        return events
+
+    def has(self, key: Hashable) -> bool:
+        """Whether a part of this key is under way."""
+        return key in self._under_way
+
+    def start(self, key: Hashable, part: Part) -> None:
+        """Begin a part; a part of the same key that is still under way is complete."""
+        if key in self._under_way:
+            self.end(key)
+        slot = self._under_way[key] = _Slot(part)
+        self._line.append(slot)
+        if isinstance(part, ToolCall):
+            self.calls += 1
+        if self._head is None:
+            self._advance()
+
+    def add(self, key: Hashable, text: str) -> None:
+        """More text of a part under way; empty text is nothing."""
+        if not text:
+            return
+        slot = self._under_way[key]
+        if slot.half or not text.isascii():
+            text = slot.mend(text)
+            if not text:
+                return
+        slot.chunks.append(text)
+        if slot is self._head:
+            self.events.append(PartDelta(index=self._index, text=text))
+
+    def text_of(self, key: Hashable) -> str:
+        """What a part under way holds so far."""
+        return "".join(self._under_way[key].chunks)
+
+    def revise(self, key: Hashable, part: Part) -> None:
+        """Replace what is known of a part beside its text: a signature, citations, the whole of a foreign part."""
+        self._under_way[key].part = part
+
+    def end(self, key: Hashable) -> None:
+        """A part is complete."""
+        slot = self._under_way[key]
+        if slot.half:
+            slot.half = ""
+            self.add(key, "\ufffd")
+        slot.ended = True
+        del self._under_way[key]
+        self._advance()
+
+    def end_all(self) -> None:
+        """Every part under way is complete."""
+        for key in list(self._under_way):
+            self.end(key)
+
+    def whole(self, part: Part, text: str = "") -> None:
+        """A part that came in one piece: `part` without its text, and the text."""
+        key = object()
+        self.start(key, part)
+        self.add(key, text)
+        self.end(key)
+
+    def _advance(self) -> None:
+        """End the head if it is complete and bring up the next, for as long as that goes on."""
+        while self._line:
+            slot = self._line[0]
+            if slot is not self._head:
+                self._head = slot
+                self.events.append(PartStart(index=self._index, part=_empty(slot.part)))
+                if slot.chunks:
+                    self.events.append(PartDelta(index=self._index, text="".join(slot.chunks)))
+            if not slot.ended:
+                return
+            self.events.append(PartEnd(index=self._index, part=slot.whole()))
+            self._index += 1
+            self._line.popleft()
+        self._head = None
+
+
+def _empty(part: Part) -> Part:
+    """A part as PartStart shows it, the same whether it is live from the first or waited until more was known."""
+    match part:
+        case Thinking(redacted=False):
+            return Thinking()
+        case Text():
+            return Text(refusal=part.refusal)
+        case Foreign():
+            return replace(part, json="")
+        case _:
+            return part
+
+
+def fold(events: Iterable[Event]) -> Reply:
+    """A whole leg as one reply; a leg that failed raises LegFailed."""
+    started = Started(id="", model="")
+    parts: list[Part] = []
+    usage = Usage()
+    finished: Finished | None = None
+    for event in events:
+        match event:
+            case PartEnd():
+                parts.append(event.part)
+            case Usage():
+                usage = event
+            case Started():
+                started = event
+            case Finished():
+                finished = event
+            case Failed():
+                raise LegFailed(event)
+            case _:
+                pass
+    if finished is None:
+        raise LegFailed(Failed(kind="internal", message="the answer stopped without an ending", status=500))
+    return Reply(
+        id=started.id,
+        model=started.model,
+        parts=tuple(parts),
+        usage=usage,
+        finished=finished,
+        headers=started.headers,
+    )
+
+
+def unfold(reply: Reply) -> list[Event]:
+    """A whole reply as the events of a leg: the inverse of `fold`."""
+    parts = PartsWriter()
+    for part in reply.parts:
+        match part:
+            case Text() | Thinking(redacted=False):
+                parts.whole(replace(part, text=""), part.text)
+            case ToolCall():
+                parts.whole(replace(part, arguments=""), part.arguments)
+            case _:
+                parts.whole(part)
+    started = Started(id=reply.id, model=reply.model, headers=reply.headers)
+    return [started, *parts.take(), reply.usage, reply.finished]
+
+
+def reason_for(calls: int, reason: StopReason) -> StopReason:
+    """The reason a client can act on: calls that were made must be run, whatever an upstream says of its ending.
+
+    Being cut or refused wins: a call that is cut short must not look complete.
+    """
+    if calls and reason in (StopReason.END_TURN, StopReason.STOP_SEQUENCE):
+        return StopReason.TOOL_USE
+    if not calls and reason is StopReason.TOOL_USE:
+        return StopReason.END_TURN
+    return reason

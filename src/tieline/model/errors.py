@@ -1,0 +1,81 @@
+"""What can go wrong, as facts that each protocol spells in its own dialect.
+
+GatewayError          kind, status, message, param, code, retry_after, headers
+ ├── BadRequest       the client's fault; `param` is the path of the field
+ └── LegFailed        an upstream's fault or limit, found in a leg
+"""
+
+from tieline.model.events import ErrorKind, Failed, Headers
+
+STATUS: dict[ErrorKind, int] = {
+    "bad_request": 400,
+    "unauthorized": 401,
+    "billing": 402,
+    "forbidden": 403,
+    "not_found": 404,
+    "too_large": 413,
+    "rate_limited": 429,
+    "cancelled": 499,
+    "internal": 500,
+    "upstream": 502,
+    "overloaded": 503,
+    "timeout": 504,
+}
+
+
+class GatewayError(Exception):
+    """Anything a client is told; no other exception may reach one."""
+
+    def __init__(
+        self,
+        kind: ErrorKind,
+        message: str,
+        *,
+        status: int | None = None,
+        param: str | None = None,
+        code: str | None = None,
+        retry_after: float | None = None,
+        headers: Headers = (),
+    ) -> None:
+        super().__init__(message)
+        self.kind: ErrorKind = kind
+        self.message = message
+        self.status = STATUS[kind] if status is None else status
+        self.param = param
+        self.code = code
+        self.retry_after = retry_after
+        self.headers = headers
+
+    def failed(self) -> Failed:
+        """The same facts as the ending of a leg."""
+        return Failed(
+            kind=self.kind,
+            message=self.message,
+            status=self.status,
+            code=self.code,
+            param=self.param,
+            retry_after=self.retry_after,
+            headers=self.headers,
+        )
+
+
+class BadRequest(GatewayError):
+    """The request cannot be understood; `param` says where, `message` what was expected there."""
+
+    def __init__(self, message: str, param: str | None = None, *, code: str | None = None) -> None:
+        super().__init__("bad_request", message, param=param, code=code)
+
+
+class LegFailed(GatewayError):
+    """A leg ended with Failed where a whole reply was wanted."""
+
+    def __init__(self, failed: Failed) -> None:
+        super().__init__(
+            failed.kind,
+            failed.message,
+            status=failed.status,
+            param=failed.param,
+            code=failed.code,
+            retry_after=failed.retry_after,
+            headers=failed.headers,
+        )

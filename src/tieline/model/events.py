@@ -1,0 +1,138 @@
+"""What happens in a leg, and the order in which it may happen.
+
+    leg    = Started (part | Usage | Note)* ending
+    part   = PartStart PartDelta* PartEnd       indices 0, 1, 2 …; parts never overlap
+    ending = Finished | Failed                  exactly one, always last; Failed may also stand alone
+
+The deltas of a part, joined, are its text: the words of a Text, the thoughts of a Thinking, the arguments of a
+ToolCall. Other parts have no deltas and come whole in PartEnd. A part that is open when a leg fails is never ended:
+whoever writes must close what it opened.
+
+Events travel in batches: what one read of the upstream gave is translated together and written once. A leg ends with
+Finished or Failed; whether the run behind it still lives is nobody's business but the core's.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Literal
+
+from tieline.model.content import NO_META, Meta, Part, Value
+
+Headers = tuple[tuple[str, str], ...]
+
+
+class StopReason(StrEnum):
+    """Why the model stopped."""
+
+    END_TURN = "end_turn"
+    TOOL_USE = "tool_use"
+    MAX_TOKENS = "max_tokens"
+    CONTEXT_FULL = "context_full"
+    STOP_SEQUENCE = "stop_sequence"
+    REFUSAL = "refusal"
+    PAUSED = "paused"
+    CANCELLED = "cancelled"
+
+
+ErrorKind = Literal[
+    "bad_request",
+    "unauthorized",
+    "billing",
+    "forbidden",
+    "not_found",
+    "too_large",
+    "rate_limited",
+    "overloaded",
+    "timeout",
+    "upstream",
+    "internal",
+    "cancelled",
+]
+
+
+class Started(Value, tag="started"):
+    """The upstream has begun to answer. `headers` are those of its response that a client may want."""
+
+    id: str
+    model: str
+    headers: Headers = ()
+
+
+class PartStart(Value, tag="part_start"):
+    """A part begins; `part` is empty and tells the kind, for a call also its id and name."""
+
+    index: int
+    part: Part
+
+
+class PartDelta(Value, tag="part_delta"):
+    """More text of the open part."""
+
+    index: int
+    text: str
+
+
+class PartEnd(Value, tag="part_end"):
+    """The part is complete; `part` is the whole of it."""
+
+    index: int
+    part: Part
+
+
+class Usage(Value, tag="usage"):
+    """Tokens so far; a later Usage replaces an earlier one. `input` leaves out what the cache gave or took."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+    """How many of `output` were thinking, where the upstream tells."""
+
+    @property
+    def prompt(self) -> int:
+        """All tokens of the prompt, wherever they came from."""
+        return self.input + self.cache_read + self.cache_write
+
+
+class Note(Value, tag="note"):
+    """Something a person looking into this leg should see: a repair, an inferred ending, a thing left out."""
+
+    kind: str
+    message: str
+
+
+class Finished(Value, tag="finished"):
+    """The leg ended well. `sequence` is the stop string that fired, `detail` the words of a refusal."""
+
+    reason: StopReason
+    sequence: str | None = None
+    detail: str | None = None
+    meta: Meta = NO_META
+
+
+class Failed(Value, tag="failed"):
+    """The leg ended badly. Before anything was sent this becomes a status code, afterwards an error in the stream."""
+
+    kind: ErrorKind
+    message: str
+    status: int = 502
+    code: str | None = None
+    param: str | None = None
+    retry_after: float | None = None
+    headers: Headers = ()
+
+
+Event = Started | PartStart | PartDelta | PartEnd | Usage | Note | Finished | Failed
+Batch = Sequence[Event]
+
+
+class Reply(Value):
+    """A whole leg at once, for clients that do not stream."""
+
+    id: str
+    model: str
+    parts: tuple[Part, ...]
+    usage: Usage
+    finished: Finished
+    headers: Headers = ()

@@ -1,0 +1,57 @@
+"""The types that are the architecture: what a backend is, and what it gives.
+
+A *run* may outlive the leg that opened it: `leg()` gives batches of events up to and including an ending, `answer()`
+hands over tool results, and the next `leg()` goes on from there. A live two-way stream, an agent that waits for a
+tool and a stateless HTTP API all fit, so nothing above this line knows which it talks to.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Protocol
+
+from tieline.model.content import ToolResult, Value
+from tieline.model.events import Batch
+from tieline.model.request import Request
+
+
+class ModelInfo(Value):
+    """A model that a backend offers, by its upstream name."""
+
+    id: str
+    title: str = ""
+    created: int = 0
+
+
+class Run(Protocol):
+    """A conversation under way with a backend."""
+
+    @property
+    def pending(self) -> frozenset[str]:
+        """The calls the upstream waits for; empty when it waits for none, so that nothing is lost by closing."""
+
+    def leg(self) -> AsyncGenerator[Batch, None]:
+        """The events up to and including the next ending."""
+
+    async def answer(self, results: Sequence[ToolResult]) -> None:
+        """Hand over results of calls made in the last leg; may be some of them, `pending` shrinks."""
+
+    async def aclose(self) -> None:
+        """End the run and free what it holds."""
+
+
+class Backend(Protocol):
+    """Reaches one kind of upstream and makes runs; `name` is the part of a model name before the slash."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def models(self) -> Sequence[ModelInfo]:
+        """What can be asked for; raises GatewayError when the upstream cannot be asked."""
+
+    async def start(self, request: Request) -> Run:
+        """Begin a run. `request.model` is the upstream's own name for the model."""
+
+    async def count(self, request: Request) -> int | None:
+        """How many tokens the prompt has, or None if this upstream cannot tell."""
+
+    async def aclose(self) -> None:
+        """Free connections and processes."""

@@ -1,0 +1,65 @@
+"""Scripted answers in a protocol's own words, made of neutral events by that protocol's writer."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, Protocol
+
+from tieline.model.assemble import fold
+from tieline.model.errors import LegFailed
+from tieline.model.events import Event, Failed
+from tieline.sim.model import Answer, Chunk, Cut, Hang, Pause
+from tieline.wire import anthropic, openai_chat
+
+CHAT = "/v1/chat/completions"
+MESSAGES = "/v1/messages"
+
+Dialect = Literal["openai", "anthropic"]
+PATHS: Mapping[Dialect, str] = {"openai": CHAT, "anthropic": MESSAGES}
+
+_CREATED = 1_700_000_000
+
+
+def streamed(dialect: Dialect, events: Iterable[Event | Chunk]) -> Answer:
+    """A stream with one chunk for each event; stage directions and bytes between the events are kept."""
+    return Answer(chunks=tuple(_chunks(_writer(dialect), events)))
+
+
+def whole(dialect: Dialect, events: Iterable[Event]) -> Answer:
+    """The answer to a request that did not ask for a stream."""
+    try:
+        reply = fold(events)
+    except LegFailed as error:
+        return failed(dialect, error.failed())
+    match dialect:
+        case "openai":
+            return Answer(body=openai_chat.render(reply, openai_chat.Options(created=_CREATED)))
+        case "anthropic":
+            return Answer(body=anthropic.render(reply))
+
+
+def failed(dialect: Dialect, failure: Failed) -> Answer:
+    """An error instead of an answer."""
+    render_error = openai_chat.render_error if dialect == "openai" else anthropic.render_error
+    headers = list(failure.headers)
+    if failure.retry_after is not None:
+        headers.append(("retry-after", f"{failure.retry_after:g}"))
+    return Answer(status=failure.status, headers=headers, body=render_error(LegFailed(failure)))
+
+
+class _Writer(Protocol):
+    def write(self, event: Event) -> bytes: ...
+
+
+def _writer(dialect: Dialect) -> _Writer:
+    match dialect:
+        case "openai":
+            return openai_chat.ResponseWriter(openai_chat.Options(created=_CREATED, arguments="incremental"))
+        case "anthropic":
+            return anthropic.ResponseWriter(anthropic.Options(arguments="incremental"))
+
+
+def _chunks(writer: _Writer, events: Iterable[Event | Chunk]) -> Iterator[Chunk]:
+    for event in events:
+        if isinstance(event, bytes | Pause | Cut | Hang):
+            yield event
+        elif data := writer.write(event):
+            yield data

@@ -1,0 +1,31 @@
+"""The Anthropic Messages protocol, both roles.
+
+Server role: `parse_request` (in `parse`, its blocks in `blocks`), `ResponseWriter` and `render` (in `writer`). Client
+role: `build_request` (in `build`; history in `turns` and `parts`, thoughts in `thinking`, cache marks in `marks`, JSON
+answers in `structured`), `ResponseReader` and `read_reply` (in `reader`). Shapes are in `schema`, errors in `errors`.
+"""
+
+from tieline.wire.anthropic.build import build_count, build_request, read_count
+from tieline.wire.anthropic.dialect import Dialect, Options
+from tieline.wire.anthropic.errors import read_error, render_error
+from tieline.wire.anthropic.parse import parse_request
+from tieline.wire.anthropic.reader import ResponseReader, read_reply
+from tieline.wire.anthropic.schema import PROTOCOL
+from tieline.wire.anthropic.writer import KEEP_ALIVE, ResponseWriter, render
+
+__all__ = [
+    "KEEP_ALIVE",
+    "PROTOCOL",
+    "Dialect",
+    "Options",
+    "ResponseReader",
+    "ResponseWriter",
+    "build_count",
+    "build_request",
+    "parse_request",
+    "read_count",
+    "read_error",
+    "read_reply",
+    "render",
+    "render_error",
+]

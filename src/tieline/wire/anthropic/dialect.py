@@ -1,0 +1,36 @@
+"""What one upstream of the Messages API can take, and how one client wants its answer."""
+
+from typing import Literal
+
+from tieline.model.content import Value
+
+
+class Dialect(Value):
+    """The quirks of one upstream; the defaults are those of the API itself."""
+
+    max_tokens: int = 32000
+    """What is asked for when the client says nothing: the API demands a number."""
+    cache: Literal["auto", "off"] = "auto"
+    """Whether to set cache marks for clients that cannot set any."""
+    strict_tools: bool = True
+    extensions: bool = True
+    """Whether tools may say more than a schema: eager_input_streaming, defer_loading and the like."""
+    structured_output: bool = True
+    """Whether output_config.format is known; else the schema is written into the system prompt."""
+    thinking: Literal["auto", "off"] = "auto"
+    adaptive: bool = True
+    """Whether adaptive thinking and effort are known; else effort becomes a budget."""
+    system_in_messages: bool = True
+    """Whether a system message may stand between others; else it becomes a reminder in a user message."""
+    stop_limit: int = 8191
+
+
+class Options(Value):
+    """How one client wants its answer. `created` and `usage` mean nothing here: all codecs have them."""
+
+    created: int = 0
+    arguments: Literal["buffered", "incremental"] = "incremental"
+    usage: bool = True
+
+
+DEFAULT = Dialect()

@@ -1,0 +1,151 @@
+"""Errors in the Messages dialect, read and written."""
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Raw
+
+from tieline.model.errors import GatewayError
+from tieline.model.events import ErrorKind, Failed
+from tieline.wire.anthropic.schema import ErrorIn, MessageIn, given
+from tieline.wire.json import Malformed, encode, read
+
+_BODY = msgspec.json.Decoder(MessageIn)
+_ERROR = msgspec.json.Decoder(ErrorIn)
+_STRING = msgspec.json.Decoder(str)
+
+_TAGS = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
+_EXCERPT = 300
+
+TYPES: dict[ErrorKind, str] = {
+    "bad_request": "invalid_request_error",
+    "unauthorized": "authentication_error",
+    "billing": "billing_error",
+    "forbidden": "permission_error",
+    "not_found": "not_found_error",
+    "too_large": "request_too_large",
+    "rate_limited": "rate_limit_error",
+    "overloaded": "overloaded_error",
+    "timeout": "timeout_error",
+    "upstream": "api_error",
+    "internal": "api_error",
+    "cancelled": "api_error",
+}
+_BY_TYPE: dict[str, tuple[ErrorKind, int]] = {
+    "invalid_request_error": ("bad_request", 400),
+    "authentication_error": ("unauthorized", 401),
+    "billing_error": ("billing", 402),
+    "permission_error": ("forbidden", 403),
+    "not_found_error": ("not_found", 404),
+    "request_too_large": ("too_large", 413),
+    "rate_limit_error": ("rate_limited", 429),
+    "api_error": ("upstream", 502),
+    "timeout_error": ("timeout", 504),
+    "overloaded_error": ("overloaded", 529),
+}
+_BY_STATUS: dict[int, ErrorKind] = {
+    401: "unauthorized",
+    402: "billing",
+    403: "forbidden",
+    404: "not_found",
+    408: "timeout",
+    413: "too_large",
+    429: "rate_limited",
+    503: "overloaded",
+    504: "timeout",
+    529: "overloaded",
+}
+
+
+def render_error(error: GatewayError, request_id: str = "") -> bytes:
+    """The body of an error response."""
+    body = {"type": "error", "error": _error(error.kind, error.message, error.param, error.code)}
+    return encode({**body, "request_id": request_id or None})
+
+
+def error_event(failed: Failed) -> bytes:
+    """The JSON of an error inside a stream."""
+    return encode({"type": "error", "error": _error(failed.kind, failed.message, failed.param, failed.code)})
+
+
+def _error(kind: ErrorKind, message: str, param: str | None, code: str | None) -> dict[str, object]:
+    if param and f"`{param}`" not in message:
+        message = f"`{param}`: {message}"
+    error: dict[str, object] = {"type": TYPES[kind], "message": message}
+    if code == "thread_unsupported_request":
+        # With this the SDKs go on by themselves, without threads.
+        error["details"] = {"error_code": code, "unsupported": []}
+    return error
+
+
+def read_error(status: int, body: bytes, headers: Sequence[tuple[str, str]] = ()) -> Failed:
+    """An error response of an upstream, in neutral words."""
+    error = _error_in(body)
+    kind = _kind(error.type, status)
+    return Failed(
+        kind=kind,
+        message=error.message or _excerpt(body) or f"the upstream answered with status {status}",
+        status=status,
+        code=_code(error),
+        retry_after=_retry_after(headers),
+    )
+
+
+def failed_by(raw: Raw) -> Failed:
+    """An error in an answer that had begun well: the object, a string, or a whole error body."""
+    error = _error_in(bytes(raw))
+    kind, status = _BY_TYPE.get(error.type or "", ("upstream", 502))
+    message = error.message or _excerpt(bytes(raw)) or "the upstream failed without a word"
+    return Failed(kind=kind, message=message, status=status, code=_code(error))
+
+
+def _error_in(body: bytes) -> ErrorIn:
+    try:
+        outer = read(_BODY, body)
+        return _inner(bytes(outer.error)) if given(outer.error) else read(_ERROR, body)
+    except Malformed:
+        return _inner(body)
+
+
+def _inner(error: bytes) -> ErrorIn:
+    try:
+        return read(_ERROR, error)
+    except Malformed:
+        pass
+    try:
+        return ErrorIn(message=read(_STRING, error))
+    except Malformed:
+        return ErrorIn()
+
+
+def _code(error: ErrorIn) -> str | None:
+    return (error.details and error.details.error_code) or error.type
+
+
+def _kind(error_type: str | None, status: int) -> ErrorKind:
+    known = _BY_TYPE.get(error_type or "")
+    if known is not None and known[0] != "upstream":
+        return known[0]
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    return "bad_request" if 400 <= status < 500 else "upstream"
+
+
+def _retry_after(headers: Sequence[tuple[str, str]]) -> float | None:
+    found = {name.lower(): value for name, value in headers}
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            seconds = float(found[name]) * unit
+        except (KeyError, ValueError):
+            continue
+        if 0 <= seconds < float("inf"):
+            return seconds
+    return None
+
+
+def _excerpt(body: bytes) -> str:
+    """The beginning of what a person would read in a page."""
+    words = _TAGS.sub(" ", body[:20_000].decode(errors="replace")).split()
+    text = " ".join(words)
+    return text if len(text) <= _EXCERPT else text[:_EXCERPT].rstrip() + "…"

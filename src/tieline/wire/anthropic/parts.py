@@ -1,0 +1,222 @@
+"""Neutral parts, as the blocks of a message to an upstream."""
+
+from base64 import b64decode
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from tieline.model.content import (
+    File,
+    Foreign,
+    Image,
+    Message,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from tieline.model.events import Note
+from tieline.wire.anthropic.schema import (
+    ABSENT,
+    PROTOCOL,
+    Base64Source,
+    BlockHead,
+    DocumentBlock,
+    ImageBlock,
+    MarkedBlock,
+    RedactedBlock,
+    TextBlock,
+    TextSource,
+    ThinkingBlock,
+    ToolResultOut,
+    ToolUseBlock,
+    UrlSource,
+)
+from tieline.wire.json import encode, object_text
+from tieline.wire.spelling import Names, plain_id
+
+Block = TextBlock | ImageBlock | DocumentBlock | ThinkingBlock | RedactedBlock | ToolUseBlock | ToolResultOut | Raw
+M = TypeVar("M", TextBlock, ImageBlock, DocumentBlock, ToolUseBlock, ToolResultOut)
+Shown = TextBlock | ImageBlock | DocumentBlock | Raw
+
+_IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+_PDF = "application/pdf"
+_HEAD = msgspec.json.Decoder(BlockHead)
+
+
+class BlockWriter:
+    """Writes the blocks of one request; what cannot be said is noted."""
+
+    def __init__(self, names: Names, notes: list[Note], extensions: bool) -> None:
+        self._names = names
+        self._notes = notes
+        self._extensions = extensions
+        self.marked: list[MarkedBlock] = []
+        """The blocks that carry a cache mark, in the order of the prompt."""
+
+    def user(self, message: Message) -> list[Block]:
+        """The blocks of a user message, tool results first."""
+        results: list[Block] = []
+        others: list[Block] = []
+        for part in message.parts:
+            match part:
+                case ToolResult():
+                    results.append(self._result(part, others))
+                case Text() | Image() | File():
+                    others.extend(self._shown(part))
+                case _:
+                    others.extend(self._odd(part))
+        return results + others
+
+    def assistant(self, message: Message, forget: bool) -> list[Block]:
+        """The blocks of an assistant message; `forget` leaves out what was thought."""
+        blocks: list[Block] = []
+        for part in message.parts:
+            match part:
+                case Text():
+                    blocks.extend(self._shown(part))
+                case ToolCall():
+                    blocks.append(self._call(part))
+                case Thinking():
+                    if not forget and part.signature:
+                        _insert_thought(blocks, thinking_block(part))
+                case Image() | File():
+                    blocks.append(self._left_out(part, part.media_type or "picture"))
+                case _:
+                    blocks.extend(self._odd(part))
+        return blocks
+
+    def system(self, message: Message) -> list[TextBlock]:
+        """The text blocks of a system message."""
+        said = [part for part in message.parts if isinstance(part, Text) and not is_blank(part.text)]
+        return [self._marked(text_block(part)) for part in said]
+
+    def _call(self, part: ToolCall) -> ToolUseBlock:
+        given = encode({"input": part.arguments}) if part.freeform else object_text(part.arguments).encode()
+        block = ToolUseBlock(plain_id(part.id), self._names.spell(part.name), Raw(given))
+        if part.meta:
+            own = part.meta.get(PROTOCOL, {})
+            block.caller = _raw(own.get("caller"))
+            block.toolset_name = _raw(own.get("toolset_name"))
+            block.cache_control = part.meta.get("cache_control")
+            self._marked(block)
+        return block
+
+    def _result(self, part: ToolResult, others: list[Block]) -> ToolResultOut:
+        """What came of a call. Pictures of a failed call go after the results: there the API allows only text."""
+        block = ToolResultOut(plain_id(part.call_id), is_error=part.is_error or None)
+        match part.content:
+            case ():
+                pass
+            case (Text(meta=meta) as only,) if not meta:
+                block.content = only.text or None
+            case _:
+                shown = [made for inner in part.content for made in self._shown(inner)]
+                aside = [made for made in shown if part.is_error and isinstance(made, ImageBlock | DocumentBlock)]
+                others.extend(aside)
+                block.content = [made for made in shown if made not in aside] or None
+        if part.meta:
+            block.cache_control = part.meta.get("cache_control")
+            self._marked(block)
+        return block
+
+    def _shown(self, part: Text | Image | File) -> Iterable[Shown]:
+        match part:
+            case Text(text=text, meta=meta):
+                if not meta:
+                    return () if is_blank(text) else (TextBlock(text),)
+                own = meta.get(PROTOCOL, {})
+                if "block" in own and (self._extensions or not _is_reference(own["block"])):
+                    return (_raw(own["block"]),)
+                return () if is_blank(text) else (self._marked(text_block(part)),)
+            case Image():
+                return (self._image(part),)
+            case File():
+                return (self._file(part),)
+
+    def _image(self, part: Image) -> ImageBlock | TextBlock:
+        if part.data is not None:
+            if part.media_type not in _IMAGES:
+                return self._left_out(part, part.media_type or "picture")
+            source: Base64Source | UrlSource = Base64Source(part.media_type, part.data)
+        elif part.url is not None:
+            source = UrlSource(part.url)
+        else:
+            return self._left_out(part, "picture")
+        own = part.meta.get(PROTOCOL, {})
+        return self._marked(ImageBlock(source, _raw(own.get("transformations")), part.meta.get("cache_control")))
+
+    def _file(self, part: File) -> DocumentBlock | TextBlock:
+        source = _document_source(part)
+        if source is None:
+            return self._left_out(part, part.name or part.media_type or "file")
+        own = part.meta.get(PROTOCOL, {})
+        citations, mark = _raw(own.get("citations")), part.meta.get("cache_control")
+        return self._marked(DocumentBlock(source, part.name, own.get("context"), citations, mark))
+
+    def _left_out(self, part: Image | File, what: str) -> TextBlock:
+        kind = "image" if isinstance(part, Image) else "file"
+        self._notes.append(Note(kind="left_out", message=f"{kind} {what!r}: the upstream does not take it"))
+        return self._marked(TextBlock(f"[{kind} left out: {what}]", cache_control=part.meta.get("cache_control")))
+
+    def _marked(self, block: M) -> M:
+        if block.cache_control:
+            self.marked.append(block)
+        return block
+
+    def _odd(self, part: Part) -> Iterable[Raw]:
+        """A part that is no everyday part of its role: ours as it came, others are left out."""
+        if isinstance(part, Foreign) and part.protocol == PROTOCOL:
+            return (_raw(part.json),)
+        what = part.kind if isinstance(part, Foreign) else type(part).__name__
+        self._notes.append(Note(kind="left_out", message=f"{what}: the upstream has no such part here"))
+        return ()
+
+
+def text_block(part: Text) -> TextBlock:
+    """Words with what belongs to them."""
+    own = part.meta.get(PROTOCOL, {})
+    return TextBlock(part.text, _raw(own.get("citations")), part.meta.get("cache_control"))
+
+
+def thinking_block(part: Thinking) -> ThinkingBlock | RedactedBlock:
+    """What was thought, with its signature."""
+    if part.redacted:
+        return RedactedBlock(part.signature or "")
+    return ThinkingBlock(part.text, part.signature or "")
+
+
+def is_blank(text: str) -> bool:
+    """Whether the API would refuse this as the text of a block."""
+    return not text or text.isspace()
+
+
+def _insert_thought(blocks: list[Block], thought: ThinkingBlock | RedactedBlock) -> None:
+    """Thoughts stand before the calls they led to."""
+    calls = (at for at, block in enumerate(blocks) if isinstance(block, ToolUseBlock))
+    blocks.insert(next(calls, len(blocks)), thought)
+
+
+def _is_reference(block: str) -> bool:
+    """Whether this tells that a deferred tool is loaded: nothing to an upstream that knows no such tools."""
+    return _HEAD.decode(block).type == "tool_reference"
+
+
+def _raw(text: Any) -> Raw:
+    return ABSENT if text is None else Raw(text.encode())
+
+
+def _document_source(part: File) -> Base64Source | UrlSource | TextSource | None:
+    if part.data is None:
+        return None if part.url is None else UrlSource(part.url)
+    if part.media_type == _PDF:
+        return Base64Source(_PDF, part.data)
+    if not part.media_type.startswith("text/"):
+        return None
+    try:
+        return TextSource(b64decode(part.data).decode(), "text/plain")
+    except ValueError:
+        return None

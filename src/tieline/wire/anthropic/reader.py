@@ -1,0 +1,423 @@
+"""An upstream's answer in the Messages dialect, as the events of a leg.
+
+A stream is message_start, blocks, message_delta and message_stop; the ending is given at message_stop. A block is known
+by its index: what comes for it is held together in `_Block` until it stops. Unknown events, deltas and fields mean
+nothing.
+"""
+
+from collections.abc import Hashable
+
+import msgspec
+from msgspec import Raw
+from msgspec.structs import replace
+
+from tieline.model.assemble import PartsWriter, reason_for
+from tieline.model.content import NO_META, Foreign, Part, Text, Thinking, ToolCall
+from tieline.model.events import Event, Failed, Finished, Note, Started, StopReason, Usage
+from tieline.wire.anthropic.errors import failed_by
+from tieline.wire.anthropic.schema import (
+    ABSENT,
+    PROTOCOL,
+    BlockIn,
+    DeltaIn,
+    MessageIn,
+    StopDetails,
+    StreamEvent,
+    UsageIn,
+    given,
+    text_of,
+)
+from tieline.wire.framing.sse import SseOverflow, SseReader
+from tieline.wire.json import Malformed, encode, object_text, read
+from tieline.wire.spelling import Spelled, restore_id
+
+_EVENT = msgspec.json.Decoder(StreamEvent)
+_MESSAGE = msgspec.json.Decoder(MessageIn)
+_BLOCK = msgspec.json.Decoder(BlockIn)
+_FIELDS = msgspec.json.Decoder(dict[str, Raw])
+_LIST = msgspec.json.Decoder(list[Raw])
+_STOP_DETAILS = msgspec.json.Decoder(StopDetails)
+_WRAPPED = msgspec.json.Decoder(dict[str, str])
+
+REASONS = {
+    "end_turn": StopReason.END_TURN,
+    "tool_use": StopReason.TOOL_USE,
+    "max_tokens": StopReason.MAX_TOKENS,
+    "stop_sequence": StopReason.STOP_SEQUENCE,
+    "pause_turn": StopReason.PAUSED,
+    "refusal": StopReason.REFUSAL,
+    "model_context_window_exceeded": StopReason.CONTEXT_FULL,
+}
+NAMELESS = "unknown_tool"
+UNCHANGED = Spelled()
+
+_NO_INPUT = ("", "null", '""', "[]")
+
+
+class _Block:
+    """What is known of a block under way, beside the text that has been given out."""
+
+    __slots__ = ("citations", "fits", "has_input", "held", "input", "part", "raw", "signature")
+
+    def __init__(self, part: Part, block: BlockIn, raw: Raw) -> None:
+        self.part = part
+        self.raw = raw
+        self.input = block.input
+        self.has_input = False
+        self.signature = [block.signature] if block.signature else []
+        self.citations = _texts(block.citations)
+        self.fits = _KIND_OF.get(type(part), "")
+        self.held: list[str] | None = None
+        """Input that cannot be given out before it is complete."""
+
+
+_KIND_OF: dict[type, str] = {Text: "text", Thinking: "thinking", ToolCall: "input", Foreign: "input"}
+
+
+class ResponseReader:
+    """Reads one answer; after an ending everything is ignored."""
+
+    def __init__(self, spelled: Spelled = UNCHANGED, *, fallback_id: str = "", model: str = "") -> None:
+        self.ended = False
+        """Whether an ending has been given."""
+        self._spelled = spelled
+        self._id = fallback_id
+        self._model = model
+        self._sse = SseReader()
+        self._parts = PartsWriter()
+        self._blocks: dict[int, _Block] = {}
+        self._message_id: str | None = None
+        self._usage = Usage()
+        self._usage_given = Usage()
+        self._stop = DeltaIn()
+
+    def feed(self, data: bytes) -> list[Event]:
+        """The events that are whole now."""
+        try:
+            if not self.ended:
+                for event in self._sse.feed(data):
+                    self._receive(event.data)
+        except (SseOverflow, Malformed, UnicodeDecodeError) as error:
+            self._fail(Failed(kind="upstream", message=f"the upstream sent something unreadable: {error}"))
+        return self._parts.take()
+
+    def close(self) -> list[Event]:
+        """The stream is over; if it did not say so itself, that is a failure."""
+        if not self.ended:
+            try:
+                for event in self._sse.close():
+                    self._receive(event.data)
+            except (Malformed, UnicodeDecodeError):
+                pass  # an event that was cut: what counts is that the stream broke off
+        if not self.ended:
+            self._break_off()
+        return self._parts.take()
+
+    def read_whole(self, body: bytes) -> list[Event]:
+        """An answer that did not stream."""
+        try:
+            message = read(_MESSAGE, body)
+            if given(message.error):
+                self._fail(failed_by(message.error))
+            elif message.content is None:
+                self._fail(Failed(kind="upstream", message="the upstream's answer is not a message"))
+            else:
+                self._read_message(message, message.content)
+        except (Malformed, UnicodeDecodeError) as error:
+            self._fail(Failed(kind="upstream", message=f"the upstream sent something unreadable: {error}"))
+        return self._parts.take()
+
+    # ── Events of the stream ─────────────────────────────────────────────────────────────────────
+
+    def _receive(self, data: bytes) -> None:
+        if self.ended:
+            return
+        event = read(_EVENT, data)
+        match event.type:
+            case "content_block_delta":
+                if event.delta is not None:
+                    self._add(event.index, event.delta)
+            case "content_block_start":
+                self._open(event.index, event.content_block)
+            case "content_block_stop":
+                self._shut(event.index)
+            case "message_start":
+                self._start(event.message or MessageIn())
+            case "message_delta":
+                self._end_with(event.delta or DeltaIn(), event.usage)
+            case "message_stop":
+                self._finish()
+            case _ if given(event.error):
+                self._fail(failed_by(event.error))
+            case _:
+                pass  # ping, and whatever the API will think of next
+
+    def _read_message(self, message: MessageIn, content: list[Raw]) -> None:
+        self._start(message)
+        for index, raw in enumerate(content):
+            self._open(index, raw)
+            self._shut(index)
+        self._end_with(
+            DeltaIn(
+                stop_reason=message.stop_reason,
+                stop_sequence=message.stop_sequence,
+                stop_details=message.stop_details,
+                container=message.container,
+            ),
+            None,
+        )
+        self._finish()
+
+    def _start(self, message: MessageIn) -> None:
+        if self._message_id is None:
+            self._message_id = message.id or self._id
+            started = Started(id=self._message_id, model=message.model or self._model)
+            self._parts.events.append(started)
+            self._count(message.usage)
+            self._give_usage()
+        elif message.id and message.id != self._message_id:
+            self._fail(Failed(kind="upstream", message="the upstream began a second message in one answer"))
+
+    def _infer_start(self) -> None:
+        if self._message_id is None:
+            self._start(MessageIn())
+            self._note("inferred_start", "the answer began without message_start")
+
+    def _end_with(self, delta: DeltaIn, usage: UsageIn | None) -> None:
+        """The last word counts; a later event that says nothing takes nothing back."""
+        self._count(usage)
+        stop = self._stop
+        stop.stop_reason = delta.stop_reason or stop.stop_reason
+        stop.stop_sequence = delta.stop_sequence or stop.stop_sequence
+        stop.stop_details = delta.stop_details if given(delta.stop_details) else stop.stop_details
+        stop.container = delta.container if given(delta.container) else stop.container
+
+    # ── Blocks ───────────────────────────────────────────────────────────────────────────────────
+
+    def _open(self, index: int, raw: Raw) -> None:
+        self._infer_start()
+        self._shut(index)
+        block = read(_BLOCK, bytes(raw)) if raw is not ABSENT else BlockIn()
+        if not block.type:
+            self._note("left_out", "a block came without its type")
+            return
+        part = self._part(block, index)
+        self._begin(index, _Block(part, block, raw))
+        if isinstance(part, ToolCall | Foreign):
+            return
+        if not (isinstance(part, Thinking) and part.redacted):
+            self._parts.add(index, block.text or block.thinking or "")
+
+    def _begin(self, index: int, block: _Block) -> None:
+        if isinstance(block.part, Foreign) or (isinstance(block.part, ToolCall) and block.part.freeform):
+            block.held = []
+        self._blocks[index] = block
+        self._parts.start(index, block.part)
+
+    def _part(self, block: BlockIn, index: int) -> Part:
+        """The empty part a block begins."""
+        match block.type:
+            case "text":
+                return Text()
+            case "thinking":
+                return Thinking()
+            case "redacted_thinking":
+                return Thinking(signature=block.data or "", redacted=True)
+            case "tool_use":
+                return self._call(block, index)
+            case kind:
+                return Foreign(protocol=PROTOCOL, kind=kind, json="")
+
+    def _call(self, block: BlockIn, index: int) -> ToolCall:
+        name = self._spelled.names.restore(block.name or "") or NAMELESS
+        own = {name: text_of(value) for name in ("caller", "toolset_name") if given(value := getattr(block, name))}
+        if not block.id or not block.name:
+            self._note("repair", f"a call came without {'a name' if block.id else 'an id'}")
+        return ToolCall(
+            id=restore_id(block.id or "") or f"call_{self._message_id or self._id}_{index}",
+            name=name,
+            freeform=name in self._spelled.freeform,
+            meta={PROTOCOL: own} if own else NO_META,
+        )
+
+    def _add(self, index: int, delta: DeltaIn) -> None:
+        """More of a block. What a delta holds counts, not what it is called: some hold text and signature at once."""
+        block = self._blocks.get(index)
+        if delta.text:
+            if block is not None and block.fits == "text":
+                self._parts.add(index, delta.text)
+            else:
+                self._parts.add(self._stray(index, Text()), delta.text)
+            return
+        if delta.partial_json:
+            self._add_input(index, block, delta.partial_json)
+            return
+        if delta.thinking:
+            if block is not None and block.fits == "thinking":
+                self._parts.add(index, delta.thinking)
+            else:
+                self._parts.add(self._stray(index, Thinking()), delta.thinking)
+        if block is not None:
+            if delta.signature:
+                block.signature.append(delta.signature)
+            if given(delta.citation):
+                block.citations.append(text_of(delta.citation))
+
+    def _add_input(self, index: int, block: _Block | None, text: str) -> None:
+        if block is None or block.fits != "input":
+            self._infer_start()
+            self._note("left_out", "arguments came for a block that is no call")
+            return
+        block.has_input = True
+        if block.held is None:
+            self._parts.add(index, text)
+        else:
+            block.held.append(text)
+
+    def _stray(self, index: int, part: Text | Thinking) -> Hashable:
+        """The key of a part of its own for text that came for no block, or for a block of another kind."""
+        if index not in self._blocks:
+            self._infer_start()
+            self._begin(index, _Block(part, BlockIn(), ABSENT))
+            return index
+        key = (index, type(part))
+        if not self._parts.has(key):
+            self._parts.start(key, part)
+        return key
+
+    def _shut(self, index: int) -> None:
+        block = self._blocks.pop(index, None)
+        if block is None:
+            return
+        self._complete(index, block)
+        self._parts.end(index)
+        for kind in (Text, Thinking):
+            if self._parts.has((index, kind)):
+                self._parts.end((index, kind))
+
+    def _complete(self, index: int, block: _Block) -> None:
+        match block.part:
+            case Text() as part if block.citations:
+                citations = f"[{','.join(block.citations)}]"
+                self._parts.revise(index, replace(part, meta={PROTOCOL: {"citations": citations}}))
+            case Thinking(redacted=False) as part if block.signature:
+                self._parts.revise(index, replace(part, signature="".join(block.signature)))
+            case ToolCall(freeform=True):
+                self._parts.add(index, _unwrapped("".join(block.held or ()) or _start_input(block)))
+            case ToolCall():
+                if not block.has_input:
+                    self._parts.add(index, _start_input(block))
+            case Foreign() as part:
+                self._parts.revise(index, replace(part, json=_rebuilt(block)))
+            case _:
+                pass
+
+    # ── Usage and endings ────────────────────────────────────────────────────────────────────────
+
+    def _count(self, usage: UsageIn | None) -> None:
+        """Counts are cumulative, and some events leave out what others said: the most of each is the truth."""
+        if usage is None:
+            return
+        so_far = self._usage
+        details = usage.output_tokens_details
+        self._usage = Usage(
+            input=max(so_far.input, usage.input_tokens or 0),
+            output=max(so_far.output, usage.output_tokens or 0),
+            cache_read=max(so_far.cache_read, usage.cache_read_input_tokens or 0),
+            cache_write=max(so_far.cache_write, usage.cache_creation_input_tokens or 0),
+            reasoning=max(so_far.reasoning, (details and details.thinking_tokens) or 0),
+        )
+
+    def _give_usage(self) -> None:
+        if self._usage != self._usage_given:
+            self._usage_given = self._usage
+            self._parts.events.append(self._usage)
+
+    def _finish(self) -> None:
+        if self._message_id is None:
+            self._fail(Failed(kind="upstream", message="the upstream's answer ended before it began"))
+            return
+        for index in list(self._blocks):
+            self._shut(index)
+        self._parts.end_all()
+        self._give_usage()
+        reason = reason_for(self._parts.calls, self._reason())
+        self._parts.events.append(_finished(reason, self._stop))
+        self.ended = True
+
+    def _reason(self) -> StopReason:
+        said = self._stop.stop_reason
+        if said is None:
+            self._note("inferred_ending", "the upstream gave no stop reason")
+            return StopReason.END_TURN
+        reason = REASONS.get(said)
+        if reason is None:
+            self._note("unknown_stop_reason", said)
+        return reason or StopReason.END_TURN
+
+    def _break_off(self) -> None:
+        stray = self._sse.stray.strip()
+        if self._stop.stop_reason is not None and self._message_id is not None:
+            self._note("inferred_ending", "the stream broke off after its stop reason")
+            self._finish()
+        elif stray.startswith(b"{"):
+            self._fail(failed_by(Raw(stray)))
+        else:
+            self._fail(Failed(kind="upstream", message="the upstream's stream broke off before its end"))
+
+    def _fail(self, failed: Failed) -> None:
+        if not self.ended:
+            self._parts.events.append(failed)
+            self.ended = True
+
+    def _note(self, kind: str, message: str) -> None:
+        self._parts.events.append(Note(kind=kind, message=message))
+
+
+def read_reply(body: bytes, spelled: Spelled = UNCHANGED, *, fallback_id: str = "", model: str = "") -> list[Event]:
+    """The events of a whole answer."""
+    return ResponseReader(spelled, fallback_id=fallback_id, model=model).read_whole(body)
+
+
+def _finished(reason: StopReason, stop: DeltaIn) -> Finished:
+    own = {name: text_of(value) for name in ("stop_details", "container") if given(value := getattr(stop, name))}
+    return Finished(
+        reason=reason,
+        sequence=stop.stop_sequence if reason is StopReason.STOP_SEQUENCE else None,
+        detail=_explanation(stop.stop_details),
+        meta={PROTOCOL: own} if own else NO_META,
+    )
+
+
+def _explanation(details: Raw) -> str | None:
+    try:
+        return read(_STOP_DETAILS, bytes(details)).explanation if given(details) else None
+    except Malformed:
+        return None
+
+
+def _start_input(block: _Block) -> str:
+    """The input a block began with, when nothing followed: some upstreams send all of it there."""
+    text = text_of(block.input)
+    return "{}" if text in _NO_INPUT else text
+
+
+def _unwrapped(text: str) -> str:
+    """The raw text of a freeform call that went out as a function with one field; what has another form stays."""
+    try:
+        return read(_WRAPPED, text.encode()).get("input", text)
+    except (Malformed, UnicodeError):
+        return text
+
+
+def _rebuilt(block: _Block) -> str:
+    """The JSON of a block only this protocol understands, with the input that came after its start."""
+    if not block.held:
+        return text_of(block.raw)
+    fields = read(_FIELDS, bytes(block.raw))
+    fields["input"] = Raw(object_text("".join(block.held)).encode())
+    return encode(fields).decode()
+
+
+def _texts(array: Raw) -> list[str]:
+    return [text_of(item) for item in read(_LIST, bytes(array))] if given(array) else []

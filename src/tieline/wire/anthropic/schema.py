@@ -1,0 +1,336 @@
+"""The shapes of the Messages API, as far as anything here reads or writes them.
+
+The blocks of a request serve both roles: they are decoded from what a client sends and encoded into what an upstream
+gets. What only travels through is `Raw`, so that it arrives byte for byte as it came. Absent Raw fields are `ABSENT`,
+never None: that is what `omit_defaults` leaves out.
+"""
+
+from typing import Any, Literal
+
+from msgspec import Raw, Struct
+
+PROTOCOL = "anthropic"
+
+ABSENT = Raw()
+EMPTY_OBJECT = Raw(b"{}")
+
+
+def given(value: Raw) -> bool:
+    """Whether a field was there and said something."""
+    return value is not ABSENT and bytes(value) != b"null"
+
+
+def text_of(value: Raw) -> str:
+    """The JSON text of a field that travels through."""
+    return bytes(value).decode()
+
+
+# ── Blocks of a request ──────────────────────────────────────────────────────────────────────────
+
+
+class Base64Source(Struct, tag="base64", tag_field="type"):
+    media_type: str
+    data: str
+
+
+class UrlSource(Struct, tag="url", tag_field="type"):
+    url: str
+
+
+class TextSource(Struct, tag="text", tag_field="type", omit_defaults=True):
+    data: str
+    media_type: str = ""
+
+
+class TextBlock(Struct, tag="text", tag_field="type", omit_defaults=True):
+    text: str
+    citations: Raw = ABSENT
+    cache_control: Any = None
+
+
+class ImageBlock(Struct, tag="image", tag_field="type", omit_defaults=True):
+    source: Base64Source | UrlSource
+    transformations: Raw = ABSENT
+    cache_control: Any = None
+
+
+class DocumentBlock(Struct, tag="document", tag_field="type", omit_defaults=True):
+    source: Base64Source | UrlSource | TextSource
+    title: str | None = None
+    context: str | None = None
+    citations: Raw = ABSENT
+    cache_control: Any = None
+
+
+class ThinkingBlock(Struct, tag="thinking", tag_field="type", omit_defaults=True):
+    thinking: str
+    signature: str | None = None
+
+
+class RedactedBlock(Struct, tag="redacted_thinking", tag_field="type"):
+    data: str
+
+
+class ToolUseBlock(Struct, tag="tool_use", tag_field="type", omit_defaults=True):
+    id: str
+    name: str
+    input: Raw = ABSENT
+    caller: Raw = ABSENT
+    toolset_name: Raw = ABSENT
+    cache_control: Any = None
+
+
+class ToolReferenceBlock(Struct, tag="tool_reference", tag_field="type"):
+    tool_name: str
+
+
+class ToolResultBlock(Struct, tag="tool_result", tag_field="type", omit_defaults=True):
+    tool_use_id: str
+    content: str | list[TextBlock | ImageBlock] | None = None
+    is_error: bool | None = None
+    cache_control: Any = None
+
+
+class ToolResultOut(Struct, tag="tool_result", tag_field="type", omit_defaults=True):
+    """A tool result for an upstream: beside the usual blocks it may hold some as they came."""
+
+    tool_use_id: str
+    content: str | list[TextBlock | ImageBlock | DocumentBlock | Raw] | None = None
+    is_error: bool | None = None
+    cache_control: Any = None
+
+
+class ToolResultShell(Struct, tag="tool_result", tag_field="type"):
+    """A tool result whose content is still to be read, block by block."""
+
+    tool_use_id: str
+    content: str | list[Raw] | None = None
+    is_error: bool | None = None
+    cache_control: Any = None
+
+
+UsualBlock = TextBlock | ImageBlock | ThinkingBlock | RedactedBlock | ToolUseBlock | ToolResultBlock
+KnownBlock = (
+    TextBlock
+    | ImageBlock
+    | ThinkingBlock
+    | RedactedBlock
+    | ToolUseBlock
+    | ToolResultShell
+    | DocumentBlock
+    | ToolReferenceBlock
+)
+MarkedBlock = TextBlock | ImageBlock | DocumentBlock | ToolUseBlock | ToolResultOut
+"""The blocks that may carry a cache mark."""
+
+
+class UsualMessage(Struct):
+    role: Literal["user", "assistant", "system"]
+    content: str | list[UsualBlock] | None = None
+
+
+class MessageShell(Struct):
+    """A message whose content is still to be read, block by block."""
+
+    role: str
+    content: str | list[Raw] | None = None
+
+
+class BlockHead(Struct):
+    type: str | None = None
+
+
+class SourceHead(Struct):
+    source: BlockHead
+
+
+# ── A request ────────────────────────────────────────────────────────────────────────────────────
+
+
+class Tool(Struct, omit_defaults=True):
+    """A tool of the client's own, or the head of one that only this protocol knows."""
+
+    name: str = ""
+    type: str | None = None
+    description: str | None = None
+    input_schema: Raw = ABSENT
+    strict: bool | None = None
+    eager_input_streaming: bool | None = None
+    defer_loading: bool | None = None
+    allowed_callers: Any = None
+    input_examples: Any = None
+    cache_control: Any = None
+
+
+class ToolChoiceIn(Struct):
+    type: str
+    name: str | None = None
+    disable_parallel_tool_use: bool | None = None
+
+
+class Metadata(Struct):
+    user_id: str | None = None
+
+
+class ThinkingConfig(Struct):
+    type: str
+    budget_tokens: int | None = None
+
+
+class FormatIn(Struct):
+    type: str
+    schema: Raw = ABSENT
+    name: str | None = None
+
+
+class OutputConfig(Struct):
+    effort: str | None = None
+    format: FormatIn | None = None
+    task_budget: Raw = ABSENT
+
+
+class RequestFields(Struct, kw_only=True):
+    """What is translated; `messages` is added by the two ways to read a request."""
+
+    model: str
+    max_tokens: int | None = None
+    system: str | list[TextBlock] | None = None
+    tools: list[Tool] | None = None
+    tool_choice: ToolChoiceIn | None = None
+    thinking: Raw = ABSENT
+    output_config: OutputConfig | None = None
+    output_format: FormatIn | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    stop_sequences: list[str] | None = None
+    stream: bool | None = None
+    thread: Raw = ABSENT
+    metadata: Raw = ABSENT
+
+
+class UsualRequest(RequestFields, kw_only=True, forbid_unknown_fields=True):
+    """A request without surprises, which is read in one pass; what follows `messages` is only passed on."""
+
+    messages: list[UsualMessage]
+    betas: Raw = ABSENT
+    cache_control: Raw = ABSENT
+    compaction: Raw = ABSENT
+    container: Raw = ABSENT
+    context_management: Raw = ABSENT
+    diagnostics: Raw = ABSENT
+    fallback_credit_token: Raw = ABSENT
+    fallbacks: Raw = ABSENT
+    inference_geo: Raw = ABSENT
+    mcp_servers: Raw = ABSENT
+    service_tier: Raw = ABSENT
+    speed: Raw = ABSENT
+    user_profile_id: Raw = ABSENT
+    workspace_id: Raw = ABSENT
+
+
+class RequestShell(RequestFields, kw_only=True):
+    """Any request: messages are read block by block, unknown fields are collected apart."""
+
+    messages: list[MessageShell]
+
+
+class ToolsShell(Struct):
+    """Only the tools, each as it came."""
+
+    tools: list[Raw]
+
+
+TRANSLATED = frozenset(RequestShell.__struct_fields__) - {"metadata"}
+PASSED_ON = tuple(name for name in UsualRequest.__struct_fields__ if name not in TRANSLATED)
+
+
+# ── An answer ────────────────────────────────────────────────────────────────────────────────────
+
+
+class TokenDetails(Struct):
+    thinking_tokens: int | None = None
+
+
+class UsageIn(Struct):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    output_tokens_details: TokenDetails | None = None
+
+
+class BlockIn(Struct):
+    """Any block of an answer, as far as it is translated."""
+
+    type: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: Raw = ABSENT
+    caller: Raw = ABSENT
+    toolset_name: Raw = ABSENT
+    citations: Raw = ABSENT
+
+
+class DeltaIn(Struct):
+    """The delta of a block or of the message."""
+
+    type: str | None = None
+    text: str | None = None
+    partial_json: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    citation: Raw = ABSENT
+    stop_reason: str | None = None
+    stop_sequence: str | None = None
+    stop_details: Raw = ABSENT
+    container: Raw = ABSENT
+
+
+class MessageIn(Struct):
+    """The message an answer begins with, or the whole of it."""
+
+    type: str = ""
+    id: str | None = None
+    model: str | None = None
+    content: list[Raw] | None = None
+    stop_reason: str | None = None
+    stop_sequence: str | None = None
+    stop_details: Raw = ABSENT
+    container: Raw = ABSENT
+    usage: UsageIn | None = None
+    error: Raw = ABSENT
+
+
+class StreamEvent(Struct):
+    """Any event of a stream."""
+
+    type: str = ""
+    index: int = 0
+    delta: DeltaIn | None = None
+    content_block: Raw = ABSENT
+    message: MessageIn | None = None
+    usage: UsageIn | None = None
+    error: Raw = ABSENT
+
+
+class StopDetails(Struct):
+    explanation: str | None = None
+
+
+class ErrorDetails(Struct):
+    error_code: str | None = None
+
+
+class ErrorIn(Struct):
+    type: str | None = None
+    message: str | None = None
+    details: ErrorDetails | None = None
+
+
+class Count(Struct):
+    input_tokens: int

@@ -1,0 +1,250 @@
+"""The events of a leg, as an answer in the Messages dialect.
+
+Blocks are numbered here: parts this protocol cannot say get no number. A tool's input never stands in
+content_block_start, because many clients read it only from deltas; and it is always an object, because they parse it.
+"""
+
+from typing import Any, assert_never
+
+import msgspec
+from msgspec import Raw
+
+from tieline.model.content import File, Foreign, Image, Part, Text, Thinking, ToolCall, ToolResult
+from tieline.model.events import (
+    Event,
+    Failed,
+    Finished,
+    Note,
+    PartDelta,
+    PartEnd,
+    PartStart,
+    Reply,
+    Started,
+    StopReason,
+    Usage,
+)
+from tieline.wire.anthropic.dialect import Options
+from tieline.wire.anthropic.errors import error_event
+from tieline.wire.anthropic.parts import text_block, thinking_block
+from tieline.wire.anthropic.schema import PROTOCOL, RedactedBlock, TextBlock, ThinkingBlock, ToolUseBlock
+from tieline.wire.json import encode, object_text
+from tieline.wire.spelling import plain_id
+
+KEEP_ALIVE = b'event: ping\ndata: {"type":"ping"}\n\n'
+
+AnswerBlock = TextBlock | ThinkingBlock | RedactedBlock | ToolUseBlock | Raw
+
+_USUAL_OPTIONS = Options()
+_LIST = msgspec.json.Decoder(list[Raw])
+_NO_STOP = {"stop_reason": None, "stop_sequence": None}
+_REASONS = {
+    StopReason.END_TURN: "end_turn",
+    StopReason.TOOL_USE: "tool_use",
+    StopReason.MAX_TOKENS: "max_tokens",
+    StopReason.CONTEXT_FULL: "model_context_window_exceeded",
+    StopReason.STOP_SEQUENCE: "stop_sequence",
+    StopReason.REFUSAL: "refusal",
+    StopReason.PAUSED: "pause_turn",
+    StopReason.CANCELLED: "end_turn",
+}
+_DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":%b'
+_TEXT = b'"text_delta","text":'
+_THINKING = b'"thinking_delta","thinking":'
+_SIGNATURE = b'"signature_delta","signature":'
+_INPUT = b'"input_json_delta","partial_json":'
+_CITATION = b'"citations_delta","citation":'
+_END = b"}}\n\n"
+
+
+class ResponseWriter:
+    """Writes one answer as server-sent events."""
+
+    def __init__(self, options: Options = _USUAL_OPTIONS) -> None:
+        self._buffered = options.arguments == "buffered"
+        self._started: Started | None = None
+        self._usage = Usage()
+        self._index = -1
+        self._is_open = False
+        self._prefix: bytes | None = None
+        """What stands before the text of a delta; None while text is held until the part is complete."""
+        self._probed: str | None = None
+        """The beginning of a call's arguments, until it is clear whether they are an object."""
+
+    def write(self, event: Event) -> bytes:
+        """What the event says to the client; nothing if it says nothing in this protocol."""
+        if type(event) is PartDelta:
+            if self._prefix is not None and self._probed is None:
+                return self._prefix + encode(event.text) + _END
+            return self._hold(event.text)
+        return self._say(event)
+
+    def _say(self, event: Event) -> bytes:
+        match event:
+            case Started():
+                self._started = event
+                return b""
+            case Usage():
+                self._usage = event
+                return self._begin()
+            case PartStart():
+                return self._begin() + self._start(event.part)
+            case PartEnd():
+                return self._stop(event.part)
+            case Finished():
+                return self._begin() + self._finish(event)
+            case Failed():
+                return self._close() + _event(b"error", error_event(event))
+            case Note() | PartDelta():
+                return b""
+            case _:
+                assert_never(event)
+
+    def _begin(self) -> bytes:
+        """message_start, once; it waits for the event after Started, which may be the usage it has to tell."""
+        started, self._started = self._started, None
+        if started is None:
+            return b""
+        message = _message(started.id, started.model, [], _NO_STOP, self._usage)
+        return _event(b"message_start", encode({"type": "message_start", "message": message}))
+
+    def _start(self, part: Part) -> bytes:
+        self._prefix = self._probed = None
+        match part:
+            case Text():
+                return self._open(TextBlock(""), _TEXT)
+            case Thinking(redacted=False):
+                return self._open(ThinkingBlock("", ""), _THINKING)
+            case Thinking():
+                return self._open(RedactedBlock(part.signature or ""))
+            case ToolCall():
+                held = self._buffered or part.freeform
+                self._probed = None if held else ""
+                return self._open(_call_block(part, b"{}"), None if held else _INPUT)
+            case Foreign() | Image() | File() | ToolResult():
+                return b""  # a foreign part comes whole, at its end; the others are nothing a model answers
+
+    def _open(self, block: AnswerBlock, delta: bytes | None = None) -> bytes:
+        self._index += 1
+        self._is_open = True
+        if delta is not None:
+            self._prefix = _DELTA % (self._index, delta)
+        start = {"type": "content_block_start", "index": self._index, "content_block": block}
+        return _event(b"content_block_start", encode(start))
+
+    def _hold(self, text: str) -> bytes:
+        """Arguments that do not begin like an object are held, and made one when they are complete."""
+        if self._prefix is None or self._probed is None:
+            return b""
+        self._probed += text
+        beginning = self._probed.lstrip()
+        if not beginning.startswith("{"):
+            self._prefix = None if beginning else self._prefix
+            return b""
+        whole, self._probed = self._probed, None
+        return self._prefix + encode(whole) + _END
+
+    def _stop(self, part: Part) -> bytes:
+        match part:
+            case Text():
+                return b"".join(self._delta(_CITATION, raw) for raw in _citations(part)) + self._close()
+            case Thinking(redacted=False, signature=str(signature)) if signature:
+                return self._delta(_SIGNATURE, encode(signature)) + self._close()
+            case ToolCall() if self._prefix is None or self._probed is not None:
+                return self._delta(_INPUT, encode(_input(part))) + self._close()
+            case Foreign(protocol=protocol, json=json) if protocol == PROTOCOL:
+                return self._open(Raw(json.encode())) + self._close()
+            case _:
+                return self._close()
+
+    def _delta(self, kind: bytes, value: bytes) -> bytes:
+        return _DELTA % (self._index, kind) + value + _END
+
+    def _close(self) -> bytes:
+        if not self._is_open:
+            return b""
+        self._is_open = False
+        return b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n' % self._index
+
+    def _finish(self, finished: Finished) -> bytes:
+        delta = {"type": "message_delta", "delta": _stop_fields(finished), "usage": _usage(self._usage)}
+        return _event(b"message_delta", encode(delta)) + _event(b"message_stop", b'{"type":"message_stop"}')
+
+
+def render(reply: Reply, options: Options = _USUAL_OPTIONS) -> bytes:  # noqa: ARG001 - all codecs take options
+    """A whole answer as the body of a response."""
+    content = [block for part in reply.parts if (block := _whole_block(part)) is not None]
+    return encode(_message(reply.id, reply.model, content, _stop_fields(reply.finished), reply.usage))
+
+
+def _event(name: bytes, data: bytes) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (name, data)
+
+
+def _message(
+    message_id: str, model: str, content: list[AnswerBlock], stop: dict[str, Any], usage: Usage
+) -> dict[str, Any]:
+    head = {"id": message_id, "type": "message", "role": "assistant", "model": model, "content": content}
+    return {**head, **stop, "usage": _usage(usage)}
+
+
+def _stop_fields(finished: Finished) -> dict[str, Any]:
+    own = finished.meta.get(PROTOCOL, {})
+    fields: dict[str, Any] = {"stop_reason": _REASONS[finished.reason], "stop_sequence": finished.sequence}
+    fields |= {name: Raw(own[name].encode()) for name in ("stop_details", "container") if name in own}
+    if finished.reason is StopReason.REFUSAL and "stop_details" not in fields:
+        fields["stop_details"] = {"type": "refusal", "category": None, "explanation": finished.detail}
+    return fields
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    """All four counts, always: clients add them up, and some stumble over a missing one."""
+    counts: dict[str, Any] = {
+        "input_tokens": usage.input,
+        "cache_creation_input_tokens": usage.cache_write,
+        "cache_read_input_tokens": usage.cache_read,
+        "output_tokens": usage.output,
+    }
+    if usage.reasoning:
+        counts["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
+    return counts
+
+
+# ── Blocks ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _whole_block(part: Part) -> AnswerBlock | None:
+    match part:
+        case Text():
+            return text_block(part)
+        case Thinking():
+            return thinking_block(part)
+        case ToolCall(freeform=True):
+            return _call_block(part, _input(part).encode())
+        case ToolCall():
+            return _call_block(part, object_text(part.arguments).encode())
+        case Foreign(protocol=protocol, json=json) if protocol == PROTOCOL:
+            return Raw(json.encode())
+        case _:
+            return None
+
+
+def _call_block(part: ToolCall, given: bytes) -> ToolUseBlock:
+    own = part.meta.get(PROTOCOL, {})
+    block = ToolUseBlock(plain_id(part.id), part.name, Raw(given))
+    if "caller" in own:
+        block.caller = Raw(own["caller"].encode())
+    if "toolset_name" in own:
+        block.toolset_name = Raw(own["toolset_name"].encode())
+    return block
+
+
+def _input(part: ToolCall) -> str:
+    """The arguments of a call in one piece; what began as an object stays as it came, even when it was cut."""
+    if part.freeform:
+        return encode({"input": part.arguments}).decode()
+    return part.arguments if part.arguments.lstrip().startswith("{") else object_text(part.arguments)
+
+
+def _citations(part: Text) -> list[bytes]:
+    citations = part.meta.get(PROTOCOL, {}).get("citations")
+    return [] if citations is None else [bytes(raw) for raw in _LIST.decode(citations)]

@@ -1,0 +1,1 @@
+"""How bytes are cut into messages."""

@@ -1,0 +1,124 @@
+"""Server-sent events: bytes cut into events, however they arrive.
+
+Lines end with LF, CRLF or CR and with nothing else (U+2028 inside JSON is text); bytes are decoded by nobody here, so
+a character split over two reads is whole again before anyone looks. A CR at the end of a read ends its line at once;
+should it have been half of a CRLF, the LF that opens the next read is its other half.
+"""
+
+from typing import NamedTuple
+
+LIMIT = 64 * 1024 * 1024
+STRAY_LIMIT = 64 * 1024
+
+_BOM = b"\xef\xbb\xbf"
+_FIELDS = (b"id", b"retry", b"event", b"data")
+
+
+class SseEvent(NamedTuple):
+    """One event: its name (empty when the stream gives none) and its data lines joined."""
+
+    name: bytes
+    data: bytes
+
+
+class SseOverflow(ValueError):
+    """An event is larger than anything a model sends."""
+
+
+class SseReader:
+    """Feed it reads of any size; it gives whole events."""
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self.stray = b""
+        """Lines that are not SSE at all, up to a cap: some upstreams write a bare JSON error into a stream."""
+        self._limit = limit
+        self._held: list[bytes] = []
+        self._held_size = 0
+        self._begun = False
+        self._after_cr = False
+
+    def feed(self, data: bytes) -> list[SseEvent]:
+        """The events that are whole now."""
+        if not self._begun:
+            data = self._without_bom(data)
+        if self._after_cr or b"\r" in data:
+            data = self._line_feeds(data)
+        if self._held:
+            if b"\n\n" not in data and not (data.startswith(b"\n") and self._held[-1].endswith(b"\n")):
+                self._hold(data)
+                self._check()
+                return []
+            data = self._take() + data
+        *blocks, rest = data.split(b"\n\n")
+        if rest:
+            self._hold(rest)
+        events = [event for block in blocks if (event := self._event(block)) is not None]
+        if not events:
+            self._check()
+        return events
+
+    def close(self) -> list[SseEvent]:
+        """The end of the stream: an event that lacks only its blank line still counts."""
+        event = self._event(self._take())
+        return [] if event is None else [event]
+
+    def _hold(self, data: bytes) -> None:
+        if data:
+            self._held.append(data)
+            self._held_size += len(data)
+
+    def _take(self) -> bytes:
+        data = b"".join(self._held)
+        self._held.clear()
+        self._held_size = 0
+        return data
+
+    def _check(self) -> None:
+        if self._held_size > self._limit:
+            raise SseOverflow(f"an event of more than {self._limit} bytes")
+
+    def _without_bom(self, data: bytes) -> bytes:
+        """The first bytes without a byte order mark; nothing while they may still become one."""
+        data = self._take() + data
+        if len(data) < len(_BOM) and _BOM.startswith(data):
+            self._hold(data)
+            return b""
+        self._begun = True
+        return data.removeprefix(_BOM)
+
+    def _line_feeds(self, data: bytes) -> bytes:
+        """The data with LF for every line end."""
+        if not data:
+            return data
+        if self._after_cr and data.startswith(b"\n"):
+            data = data[1:]
+            self._after_cr = False
+            if not data:
+                return data
+        self._after_cr = data.endswith(b"\r")
+        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+    def _event(self, block: bytes) -> SseEvent | None:
+        head, _, text = block.partition(b"data: ")
+        if b"\n" not in text and text:
+            if not head:
+                return SseEvent(b"", text)
+            if head.startswith(b"event: ") and head.find(b"\n") == len(head) - 1:
+                return SseEvent(head[7:-1], text)
+        return self._any_event(block)
+
+    def _any_event(self, block: bytes) -> SseEvent | None:
+        name = b""
+        data: list[bytes] = []
+        for line in block.split(b"\n"):
+            if line.startswith(b"data:"):
+                data.append(line[6:] if line[5:6] == b" " else line[5:])
+            elif line.startswith(b"event:"):
+                name = line[6:].removeprefix(b" ")
+            elif line == b"data":
+                data.append(b"")
+            elif line and not line.startswith(b":") and line.partition(b":")[0] not in _FIELDS:
+                self.stray = (self.stray + line + b"\n")[:STRAY_LIMIT]
+        if not data:
+            return None
+        return SseEvent(name, data[0] if len(data) == 1 else b"\n".join(data))

@@ -1,0 +1,24 @@
+"""OpenAI Chat Completions, in both roles: what clients ask of us, and what we ask of upstreams."""
+
+from tieline.wire.openai_chat.build import build_request
+from tieline.wire.openai_chat.dialect import Dialect
+from tieline.wire.openai_chat.errors import read_error, render_error
+from tieline.wire.openai_chat.reader import ResponseReader, read_reply
+from tieline.wire.openai_chat.request import parse_request
+from tieline.wire.openai_chat.response import KEEP_ALIVE, Options, ResponseWriter, render
+from tieline.wire.openai_chat.schema import PROTOCOL
+
+__all__ = [
+    "KEEP_ALIVE",
+    "PROTOCOL",
+    "Dialect",
+    "Options",
+    "ResponseReader",
+    "ResponseWriter",
+    "build_request",
+    "parse_request",
+    "read_error",
+    "read_reply",
+    "render",
+    "render_error",
+]

@@ -1,0 +1,209 @@
+"""A request, spelled for an upstream that speaks Chat Completions.
+
+The order of keys is fixed and messages come last: a conversation that grows keeps the bytes of its beginning, and with
+them the upstream's prompt cache.
+"""
+
+from typing import Any
+
+from msgspec import Raw
+
+from tieline.model.errors import BadRequest
+from tieline.model.events import Note
+from tieline.model.request import Effort, OutputFormat, Request, ToolChoice, ToolSpec
+from tieline.wire.json import encode
+from tieline.wire.openai_chat.build_messages import Json, MessagesBuilder
+from tieline.wire.openai_chat.dialect import DEFAULT, Dialect
+from tieline.wire.openai_chat.schema import PROTOCOL
+from tieline.wire.schemas import for_upstream
+from tieline.wire.spelling import Names, Outgoing, Spelled
+
+_FREEFORM_SCHEMA = Raw(b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}')
+_OWN_EFFORT = ("reasoning_effort", "reasoning", "thinking")
+
+
+def build_request(request: Request, dialect: Dialect = DEFAULT) -> Outgoing:
+    """The body to send, how names were spelled in it, and what was changed or left out."""
+    names = Names(tool.name for tool in request.tools if tool.hosted is None)
+    notes: list[Note] = []
+    out: Json = {"model": request.model}
+    if request.stream:
+        out["stream"] = True
+        if dialect.stream_usage:
+            out["stream_options"] = {"include_usage": True}
+    _add_sampling(out, request, dialect, notes)
+    _add_wishes(out, request, dialect, notes)
+    if request.tools:
+        out["tools"] = [
+            _tool(tool, f"tools[{position}]", names, dialect, notes) for position, tool in enumerate(request.tools)
+        ]
+        _add_choice(out, request, names, dialect)
+    _add_extra(out, request, notes)
+    messages = MessagesBuilder(request, dialect, names)
+    for message in request.messages:
+        messages.add(message)
+    out["messages"] = messages.out
+    return Outgoing(encode(out), Spelled(names, _wrapped_tools(request, dialect)), (*notes, *messages.notes))
+
+
+def _wrapped_tools(request: Request, dialect: Dialect) -> frozenset[str]:
+    if dialect.freeform_tools:
+        return frozenset()
+    return frozenset(tool.name for tool in request.tools if tool.freeform)
+
+
+# ── Options ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _add_sampling(out: Json, request: Request, dialect: Dialect, notes: list[Note]) -> None:
+    sampling = request.sampling
+    if sampling.max_tokens is not None:
+        out[dialect.max_tokens_field] = sampling.max_tokens
+    if sampling.temperature is not None:
+        out["temperature"] = sampling.temperature
+    if sampling.top_p is not None:
+        out["top_p"] = sampling.top_p
+    if sampling.top_k is not None:
+        if request.protocol == PROTOCOL:
+            out["top_k"] = sampling.top_k
+        else:
+            notes.append(_left_out("top_k is not a word of this protocol"))
+    stop = [text for text in sampling.stop if text]
+    if stop:
+        out["stop"] = stop[: dialect.max_stop]
+    if len(stop) > dialect.max_stop:
+        notes.append(_left_out(f"this upstream takes {dialect.max_stop} stop strings, {len(stop)} were given"))
+
+
+def _add_wishes(out: Json, request: Request, dialect: Dialect, notes: list[Note]) -> None:
+    own = request.protocol == PROTOCOL
+    effort = _effort(request) if dialect.effort else None
+    if effort is not None:
+        out["reasoning_effort"] = effort
+    if request.output is not None:
+        out["response_format"] = _format(request.output, dialect, notes)
+    if own and request.user is not None:
+        out["user"] = request.user
+    if dialect.cache_key and request.cache_key is not None:
+        out["prompt_cache_key"] = request.cache_key
+
+
+def _effort(request: Request) -> Effort | None:
+    """How hard to think, as a word; a client that said it in this protocol's other ways is not translated twice."""
+    reasoning = request.reasoning
+    own = request.protocol == PROTOCOL
+    if own and any(name in request.extra for name in _OWN_EFFORT):
+        return None
+    if reasoning.mode == "off":
+        return None
+    if reasoning.effort is not None:
+        # Words above "high" are understood by few upstreams: only a client of this protocol knows that its own does.
+        return "high" if not own and reasoning.effort in ("xhigh", "max") else reasoning.effort
+    if reasoning.budget is None:
+        return None
+    return "low" if reasoning.budget <= 2048 else "medium" if reasoning.budget <= 8192 else "high"
+
+
+def _format(output: OutputFormat, dialect: Dialect, notes: list[Note]) -> Json:
+    if output.schema is None:
+        return {"type": "json_object"}
+    if not dialect.json_schema:
+        notes.append(_left_out("this upstream takes no output schema: only JSON of any shape is asked for"))
+        return {"type": "json_object"}
+    wanted: Json = {"name": output.name, "schema": Raw(output.schema)}
+    if output.strict is not None:
+        wanted["strict"] = output.strict
+    return {"type": "json_schema", "json_schema": wanted}
+
+
+def _add_extra(out: Json, request: Request, notes: list[Note]) -> None:
+    if request.protocol == PROTOCOL:
+        out.update(request.extra)
+    elif request.extra:
+        notes.append(_left_out(f"fields of another protocol: {', '.join(request.extra)}"))
+
+
+def _left_out(message: str) -> Note:
+    return Note(kind="left_out", message=message)
+
+
+# ── Tools ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _tool(tool: ToolSpec, at: str, names: Names, dialect: Dialect, notes: list[Note]) -> Any:
+    if tool.hosted is not None:
+        return _hosted(tool, at)
+    name = names.spell(tool.name)
+    if tool.freeform and dialect.freeform_tools:
+        return {"type": "custom", "custom": _custom(tool, name)}
+    function: Json = {"name": name}
+    description = _with_grammar(tool) if tool.freeform else tool.description
+    if description:
+        function["description"] = description
+    if tool.freeform:
+        function["parameters"] = _FREEFORM_SCHEMA
+    else:
+        schema, changes = for_upstream(tool.schema, "openai")
+        function["parameters"] = Raw(schema)
+        notes += [Note(kind="schema", message=f"{tool.name}: {change}") for change in changes]
+    if tool.strict is not None and dialect.strict_tools:
+        function["strict"] = tool.strict
+    spelled: Json = {"type": "function", "function": function}
+    if dialect.cache_marks and "cache_control" in tool.meta:
+        spelled["cache_control"] = tool.meta["cache_control"]
+    return spelled
+
+
+def _hosted(tool: ToolSpec, at: str) -> Any:
+    whole = tool.meta.get(PROTOCOL)
+    if whole is None:
+        raise BadRequest(f"`{at}`: this upstream cannot run the hosted tool '{tool.hosted}'", at)
+    return whole
+
+
+def _custom(tool: ToolSpec, name: str) -> Json:
+    custom: Json = {"name": name}
+    if tool.description:
+        custom["description"] = tool.description
+    form = _form(tool)
+    if form:
+        custom["format"] = form
+    return custom
+
+
+def _with_grammar(tool: ToolSpec) -> str:
+    """A function cannot state a grammar, so its description does."""
+    form = _form(tool)
+    grammar = form.get("grammar", form)
+    definition = grammar.get("definition")
+    if not definition:
+        return tool.description
+    syntax = grammar.get("syntax", "")
+    return f"{tool.description}\n\nThe input has to follow this {syntax} grammar:\n{definition}".strip()
+
+
+def _form(tool: ToolSpec) -> Json:
+    form: Json = tool.meta.get(PROTOCOL, {}).get("format") or {}
+    return form
+
+
+def _add_choice(out: Json, request: Request, names: Names, dialect: Dialect) -> None:
+    choice = request.tool_choice
+    if choice.given or choice.names or choice.mode != "auto":
+        out["tool_choice"] = _choice(choice, request, names, dialect)
+    if choice.parallel is not None:
+        out["parallel_tool_calls"] = choice.parallel
+
+
+def _choice(choice: ToolChoice, request: Request, names: Names, dialect: Dialect) -> str | Json:
+    if not choice.names or choice.mode == "none":
+        return choice.mode
+    custom = {tool.name for tool in request.tools if tool.freeform and dialect.freeform_tools}
+    tools = [_reference(name, "custom" if name in custom else "function", names) for name in choice.names]
+    if len(tools) == 1 and choice.mode == "required":
+        return tools[0]
+    return {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": tools}}
+
+
+def _reference(name: str, kind: str, names: Names) -> Json:
+    return {"type": kind, kind: {"name": names.spell(name)}}

@@ -1,0 +1,210 @@
+"""The messages of a request, spelled for an upstream."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec import Raw
+from msgspec.structs import replace
+
+from tieline.model.content import File, Foreign, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
+from tieline.model.events import Note
+from tieline.model.request import Request
+from tieline.wire.json import encode, object_text
+from tieline.wire.openai_chat.dialect import Dialect
+from tieline.wire.openai_chat.schema import PROTOCOL
+from tieline.wire.spelling import Names, short_id
+
+Json = dict[str, Any]
+
+_BILLING = "x-anthropic-billing-header"
+_REMINDER = "<system-reminder>"
+_FAILURES = ("error", "<tool_use_error>")
+
+
+class MessagesBuilder:
+    """Writes messages one after the other to `out`, and what had to be left out to `notes`."""
+
+    def __init__(self, request: Request, dialect: Dialect, names: Names) -> None:
+        self.out: list[Json] = []
+        self.notes: list[Note] = []
+        self._dialect = dialect
+        self._names = names
+        self._own = request.protocol == PROTOCOL
+        self._lists = self._own or dialect.text_parts
+        self._begun = False
+
+    def add(self, message: Message) -> None:
+        match message.role:
+            case "system":
+                self._system(message)
+            case "user":
+                self._user(message)
+            case "assistant":
+                self._assistant(message)
+        self._begun = self._begun or message.role != "system"
+
+    # ── System ───────────────────────────────────────────────────────────────────────────────────
+
+    def _system(self, message: Message) -> None:
+        texts = [part for part in message.parts if isinstance(part, Text) and not part.text.startswith(_BILLING)]
+        if not texts:
+            return
+        if self._begun and not self._may_stay(message):
+            self._append("user", _reminder(texts), message)
+        elif self.out and self._dialect.system == "first":
+            first = self.out[0]
+            first["content"] = f"{_plain(first['content'])}\n\n{_joined(texts)}"
+        else:
+            self._append("system", self._content(texts), message)
+
+    def _may_stay(self, message: Message) -> bool:
+        own = message.meta.get(PROTOCOL, {})
+        return self._dialect.system == "anywhere" and bool(own.get("in_place"))
+
+    # ── User: results, what belongs to them, then the rest ───────────────────────────────────────
+
+    def _user(self, message: Message) -> None:
+        results = [part for part in message.parts if isinstance(part, ToolResult)]
+        rest: list[Part] = []
+        for result in results:
+            rest += self._result(result)
+        rest += [part for part in message.parts if not isinstance(part, ToolResult)]
+        if rest or not results:
+            self._append("user", self._content(rest), message)
+
+    def _result(self, result: ToolResult) -> list[Part]:
+        """Write one result; gives back what a tool message cannot hold."""
+        call_id = short_id(result.call_id, self._dialect.id_limit)
+        shown: Sequence[Text | Image | File] = result.content
+        outside: list[Part] = []
+        if not self._dialect.images_in_tools:
+            outside = [part for part in result.content if not isinstance(part, Text)]
+            shown = [part if isinstance(part, Text) else _placeholder(part) for part in result.content]
+        if result.is_error:
+            shown = _marked(shown)
+        if "cache_control" in result.meta and shown:
+            *before, last = shown
+            shown = [*before, replace(last, meta={**last.meta, "cache_control": result.meta["cache_control"]})]
+        self.out.append({"role": "tool", "tool_call_id": call_id, "content": self._content(shown)})
+        if outside:
+            outside.insert(0, Text(text=f"From the result of tool call {call_id}:"))
+        return outside
+
+    # ── Assistant ────────────────────────────────────────────────────────────────────────────────
+
+    def _assistant(self, message: Message) -> None:
+        refusals = [part for part in message.parts if isinstance(part, Text) and part.refusal and self._own]
+        texts = [part for part in message.parts if isinstance(part, Text) and part not in refusals]
+        calls = [self._call(part) for part in message.parts if isinstance(part, ToolCall)]
+        content = self._content(texts) if texts or not calls else None
+        out = self._append("assistant", content, message)
+        if refusals:
+            out["refusal"] = _joined(refusals)
+        thoughts = self._thoughts(message.parts)
+        if thoughts:
+            out[self._dialect.reasoning_field] = thoughts
+        if calls:
+            out["tool_calls"] = calls
+
+    def _thoughts(self, parts: Iterable[Part]) -> str:
+        if not self._dialect.replay_reasoning or self._dialect.reasoning_field == "none":
+            return ""
+        return "\n\n".join(part.text for part in parts if isinstance(part, Thinking) and part.text)
+
+    def _call(self, call: ToolCall) -> Json:
+        call_id = short_id(call.id, self._dialect.id_limit)
+        name = self._names.spell(call.name)
+        if call.freeform and self._dialect.freeform_tools:
+            return {"id": call_id, "type": "custom", "custom": {"name": name, "input": call.arguments}}
+        arguments = _wrapped(call.arguments) if call.freeform else object_text(call.arguments)
+        return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+    # ── Content ──────────────────────────────────────────────────────────────────────────────────
+
+    def _append(self, role: str, content: object, message: Message) -> Json:
+        out: Json = {"role": role, "content": content}
+        name = message.meta.get(PROTOCOL, {}).get("name")
+        if name:
+            out["name"] = name
+        self.out.append(out)
+        return out
+
+    def _content(self, parts: Sequence[Part]) -> str | list[Any]:
+        """A string where text is all there is, else a list of parts."""
+        texts = [part for part in parts if isinstance(part, Text)]
+        if len(texts) == len(parts) and not self._needs_list(texts):
+            return _joined(texts)
+        spelled = [self._part(part) for part in parts]
+        return [part for part in spelled if part is not None]
+
+    def _needs_list(self, texts: Sequence[Text]) -> bool:
+        if self._dialect.cache_marks and any("cache_control" in text.meta for text in texts):
+            return True
+        return self._lists and len(texts) > 1
+
+    def _part(self, part: Part) -> Json | Raw | None:
+        match part:
+            case Text():
+                return self._with_mark(part, {"type": "text", "text": part.text})
+            case Image():
+                return self._with_mark(part, _image(part))
+            case File() if part.data is not None:
+                return self._with_mark(part, _file(part))
+            case Foreign() if part.protocol == PROTOCOL:
+                return Raw(part.json.encode())
+            case File() | Foreign():
+                kind = part.kind if isinstance(part, Foreign) else "file address"
+                self.notes.append(Note(kind="left_out", message=f"this upstream has no place for a {kind} part"))
+                return None
+            case Thinking() | ToolCall() | ToolResult():
+                return None
+
+    def _with_mark(self, part: Text | Image | File, out: Json) -> Json:
+        mark = part.meta.get("cache_control") if self._dialect.cache_marks else None
+        if mark is not None:
+            out["cache_control"] = mark
+        return out
+
+
+def _image(part: Image) -> Json:
+    url = part.url if part.data is None else f"data:{part.media_type};base64,{part.data}"
+    detail = part.meta.get(PROTOCOL, {}).get("detail")
+    return {"type": "image_url", "image_url": {"url": url} if detail is None else {"url": url, "detail": detail}}
+
+
+def _file(part: File) -> Json:
+    data = f"data:{part.media_type};base64,{part.data}"
+    return {"type": "file", "file": {"filename": part.name or "file", "file_data": data}}
+
+
+def _placeholder(part: Image | File) -> Text:
+    kind = "image" if isinstance(part, Image) else "file"
+    return Text(text=f"[{kind}: it follows in the next user message]")
+
+
+def _marked(parts: Sequence[Text | Image | File]) -> list[Text | Image | File]:
+    """A failed result says so in its text: there is no other place for it."""
+    first = parts[0] if parts else Text(text="the tool failed")
+    rest = list(parts[1:])
+    if not isinstance(first, Text):
+        return [Text(text="Error:"), first, *rest]
+    if first.text.lstrip().casefold().startswith(_FAILURES):
+        return [first, *rest]
+    return [Text(text=f"Error: {first.text}", meta=first.meta), *rest]
+
+
+def _wrapped(text: str) -> str:
+    return encode({"input": text}).decode()
+
+
+def _reminder(texts: Sequence[Text]) -> str:
+    text = _joined(texts)
+    return text if text.lstrip().startswith(_REMINDER) else f"{_REMINDER}\n{text}\n</system-reminder>"
+
+
+def _joined(texts: Iterable[Text]) -> str:
+    return "\n\n".join(text.text for text in texts)
+
+
+def _plain(content: str | list[Json]) -> str:
+    return content if isinstance(content, str) else "\n\n".join(part["text"] for part in content)

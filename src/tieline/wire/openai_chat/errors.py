@@ -1,0 +1,192 @@
+"""Errors in OpenAI's dialect: what an upstream says went wrong, and how a client is told.
+
+A client gets all four keys of the spec, always. Upstreams are less tidy: the error is an object or a string, its code a
+word or a status, and sometimes there is only a page of HTML.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from html import unescape
+from typing import Any
+
+import msgspec
+
+from tieline.model.errors import STATUS, GatewayError
+from tieline.model.events import ErrorKind, Failed, Headers
+from tieline.wire.json import encode
+
+_TYPES: dict[ErrorKind, str] = {
+    "bad_request": "invalid_request_error",
+    "unauthorized": "authentication_error",
+    "billing": "insufficient_quota",
+    "forbidden": "permission_error",
+    "not_found": "not_found_error",
+    "too_large": "request_too_large",
+    "rate_limited": "rate_limit_error",
+    "cancelled": "request_cancelled",
+    "internal": "server_error",
+    "upstream": "upstream_error",
+    "overloaded": "overloaded_error",
+    "timeout": "timeout_error",
+}
+_KINDS: dict[str, ErrorKind] = {
+    **{word: kind for kind, word in _TYPES.items() if kind != "internal"},
+    "invalid_api_key": "unauthorized",
+    "authentication": "unauthorized",
+    "unauthorized": "unauthorized",
+    "billing_error": "billing",
+    "insufficient_balance": "billing",
+    "billing_not_active": "billing",
+    "billing_hard_limit_reached": "billing",
+    "permission_denied": "forbidden",
+    "model_not_found": "not_found",
+    "notfounderror": "not_found",
+    "invalid_request": "bad_request",
+    "invalid_argument": "bad_request",
+    "badrequesterror": "bad_request",
+    "context_length_exceeded": "bad_request",
+    "rate_limit_exceeded": "rate_limited",
+    "rate_limit_reached": "rate_limited",
+    "too_many_requests": "rate_limited",
+    "resource_exhausted": "rate_limited",
+    "requests": "rate_limited",
+    "tokens": "rate_limited",
+    "overloaded": "overloaded",
+    "server_overloaded": "overloaded",
+    "engine_overloaded": "overloaded",
+    "unavailable": "overloaded",
+    "service_unavailable": "overloaded",
+    "timeout": "timeout",
+    "request_timeout": "timeout",
+    "deadline_exceeded": "timeout",
+}
+_STATUS_KINDS: dict[int, ErrorKind] = {
+    401: "unauthorized",
+    402: "billing",
+    403: "forbidden",
+    404: "not_found",
+    408: "timeout",
+    413: "too_large",
+    429: "rate_limited",
+    499: "cancelled",
+    503: "overloaded",
+    504: "timeout",
+    529: "overloaded",
+}
+_KEPT_HEADERS = ("retry-after", "x-ratelimit-", "x-should-retry", "x-request-id", "request-id")
+_EXCERPT = 300
+_PAGE = re.compile(r"<(!doctype|html|head|body)\b", re.IGNORECASE)
+_TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+_UNREAD = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
+_KEY = re.compile(r"\bsk-[\w*.-]{6,}")
+
+
+def render_error(error: GatewayError, request_id: str = "") -> bytes:
+    """The body of an error response."""
+    body = _spelled(error.failed())
+    if request_id:
+        body["request_id"] = request_id
+    return encode(body)
+
+
+def render_failed(failed: Failed) -> bytes:
+    """The same as the last event of a stream."""
+    return encode(_spelled(failed))
+
+
+def read_error(status: int, body: bytes, headers: Sequence[tuple[str, str]] = ()) -> Failed:
+    """What an HTTP error of an upstream says, in neutral words."""
+    failed = failure(_decoded(body), status)
+    known = {name.lower(): value for name, value in headers}
+    kept: Headers = tuple((name, value) for name, value in known.items() if name.startswith(_KEPT_HEADERS))
+    return msgspec.structs.replace(failed, retry_after=_retry_after(known), headers=kept)
+
+
+def failure(said: Any, status: int = 200) -> Failed:
+    """What an upstream's error value says: the whole body or only its `error`, an object or words.
+
+    `status` is that of the response; inside a stream, which began well, the error itself may name a better one.
+    """
+    error = _innermost(said)
+    words = [str(error[name]) for name in ("code", "type", "status") if error.get(name)]
+    if status < 400:
+        status = next((int(word) for word in words if re.fullmatch(r"[45]\d\d", word)), 0)
+    kind = _kind(words, status)
+    code = error.get("code")
+    param = error.get("param")
+    return Failed(
+        kind=kind,
+        message=_message(error, status),
+        status=status or STATUS[kind],
+        code=code if isinstance(code, str) and code else None,
+        param=param if isinstance(param, str) and param else None,
+    )
+
+
+def _spelled(failed: Failed) -> dict[str, Any]:
+    error = {
+        "message": failed.message,
+        "type": _TYPES[failed.kind],
+        "param": failed.param,
+        "code": failed.code,
+    }
+    return {"error": error}
+
+
+def _kind(words: Sequence[str], status: int) -> ErrorKind:
+    for word in words:
+        kind = _KINDS.get(word.casefold())
+        if kind is not None:
+            return kind
+    if status in _STATUS_KINDS:
+        return _STATUS_KINDS[status]
+    return "bad_request" if 400 <= status < 500 else "upstream"
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (ValueError, RecursionError):
+        return _excerpt(body.decode("utf-8", "replace"))
+
+
+def _innermost(said: Any) -> Mapping[str, Any]:
+    """The object that holds the message, out of the envelopes upstreams wrap it in."""
+    for _ in range(5):
+        if isinstance(said, list) and said:
+            said = said[0]
+        elif isinstance(said, dict) and (said.get("error") or said.get("detail")):
+            said = said.get("error") or said["detail"]
+        else:
+            break
+    if isinstance(said, dict):
+        return said
+    return {"message": said} if isinstance(said, str) else {"message": encode(said).decode() if said else ""}
+
+
+def _message(error: Mapping[str, Any], status: int) -> str:
+    message = error.get("message") or error.get("msg")
+    if isinstance(message, str) and message.strip():
+        return _KEY.sub("sk-***", _excerpt(message) if _PAGE.search(message) else message.strip())
+    return f"the upstream answered with status {status}" if status else "the upstream reported an error"
+
+
+def _excerpt(text: str) -> str:
+    """A few readable words of a page that was not meant for us."""
+    if "<" in text:
+        title = _TITLE.search(text)
+        text = unescape(title[1] if title and title[1].strip() else _UNREAD.sub(" ", text))
+    words = " ".join(text.split())
+    return words if len(words) <= _EXCERPT else f"{words[:_EXCERPT]}…"
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait. A date would need a clock, and is left to whoever has one."""
+    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers[name]) / unit
+        except (KeyError, ValueError):
+            continue
+        if 0 <= seconds < 1e6:
+            return seconds
+    return None

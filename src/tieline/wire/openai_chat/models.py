@@ -1,0 +1,20 @@
+"""Lists of models in OpenAI's spelling."""
+
+from collections.abc import Mapping
+
+from tieline.model.ports import ModelInfo
+from tieline.wire.json import encode
+
+
+def render_models(models: Mapping[str, ModelInfo]) -> bytes:
+    """The body of `GET /v1/models`."""
+    return encode({"object": "list", "data": [_item(name, info) for name, info in models.items()]})
+
+
+def render_model(name: str, info: ModelInfo) -> bytes:
+    """The body of `GET /v1/models/{id}`."""
+    return encode(_item(name, info))
+
+
+def _item(name: str, info: ModelInfo) -> dict[str, object]:
+    return {"id": name, "object": "model", "created": info.created, "owned_by": name.partition("/")[0]}

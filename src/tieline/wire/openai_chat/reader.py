@@ -1,0 +1,329 @@
+"""The answer of an upstream that speaks Chat Completions, read into events.
+
+Usage comes after the finish reason, so the ending is held back until `[DONE]` or the end of the stream. Notes and usage
+wait for it too: between the events of a part there is no place for them.
+
+Text, thinking and refusals follow one another and never overlap; whichever begins ends the one before. A call ends them
+as well, and text that comes after a call is a new part. Blank text is held until something follows it, because blank
+parts between calls are refused when a client sends them back.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Raw
+
+from tieline.model.assemble import PartsWriter, reason_for
+from tieline.model.content import Part, Text, Thinking
+from tieline.model.events import Event, Failed, Finished, Note, Started, StopReason, Usage
+from tieline.wire.framing.sse import SseOverflow, SseReader
+from tieline.wire.json import Malformed, decode_any, read
+from tieline.wire.openai_chat.calls import Calls
+from tieline.wire.openai_chat.errors import failure
+from tieline.wire.openai_chat.schema import CallDelta, Choice, Chunk, ContentItem, Delta, ReasoningDetail, UsageShape
+from tieline.wire.openai_chat.template import Template
+from tieline.wire.spelling import Spelled
+
+_CHUNK = msgspec.json.Decoder(Chunk)
+_decode = _CHUNK.decode
+_ITEM = msgspec.json.Decoder(str | ContentItem)
+_PROSE: dict[str, Part] = {"text": Text(), "thinking": Thinking(), "refusal": Text(refusal=True)}
+_UNSPELLED = Spelled()
+_LEGACY_INDEX = -1
+
+_REASONS = {
+    "stop": StopReason.END_TURN,
+    "end_turn": StopReason.END_TURN,
+    "eos": StopReason.END_TURN,
+    "eos_token": StopReason.END_TURN,
+    "complete": StopReason.END_TURN,
+    "stop_sequence": StopReason.STOP_SEQUENCE,
+    "tool_calls": StopReason.TOOL_USE,
+    "tool_use": StopReason.TOOL_USE,
+    "function_call": StopReason.TOOL_USE,
+    "length": StopReason.MAX_TOKENS,
+    "max_tokens": StopReason.MAX_TOKENS,
+    "model_length": StopReason.MAX_TOKENS,
+    "content_filter": StopReason.REFUSAL,
+    "refusal": StopReason.REFUSAL,
+    "safety": StopReason.REFUSAL,
+    "sensitive": StopReason.REFUSAL,
+}
+_WEAK = (None, StopReason.END_TURN, StopReason.TOOL_USE)
+
+
+class ResponseReader:
+    """Feed it reads of any size; it gives the events of one leg, with exactly one ending."""
+
+    def __init__(self, spelled: Spelled = _UNSPELLED, *, fallback_id: str = "", model: str = "") -> None:
+        self.ended = False
+        """Whether the ending has been given; everything after it is ignored."""
+        self._sse = SseReader()
+        self._template = Template()
+        self._parts = PartsWriter()
+        self._calls = Calls(self._parts, spelled, self._end_prose)
+        self._fallback_id = fallback_id
+        self._model = model
+        self._started = False
+        self._kind: str | None = None
+        self._key = 0
+        self._blank = ""
+        self._blank_kind = ""
+        self._refused = False
+        self._reason: StopReason | None = None
+        self._sequence: str | None = None
+        self._usage: UsageShape | None = None
+
+    def feed(self, data: bytes) -> list[Event]:
+        """The events that are certain now."""
+        if self.ended:
+            return []
+        try:
+            for name, payload in self._sse.feed(data):
+                if self._kind == self._template.kind and not name:
+                    text = self._template.text(payload)
+                    if text is not None:
+                        self._parts.add(self._key, text)
+                        continue
+                self._event(name, payload)
+                if self.ended:
+                    break
+        except (SseOverflow, Malformed) as error:
+            self._fail_unreadable(error)
+        return self._parts.take()
+
+    def close(self) -> list[Event]:
+        """The end of the stream."""
+        if self.ended:
+            return []
+        try:
+            for name, payload in self._sse.close():
+                self._event(name, payload)
+            if not self.ended:
+                self._finish(told=False)
+        except (SseOverflow, Malformed) as error:
+            self._fail_unreadable(error)
+        return self._parts.take()
+
+    def reply(self, body: bytes) -> list[Event]:
+        """The whole of an answer that does not stream."""
+        try:
+            self._chunk(body)
+            if not self.ended:
+                self._finish(told=True)
+        except Malformed as error:
+            self._fail_unreadable(error)
+        return self._parts.take()
+
+    # ── Chunks ───────────────────────────────────────────────────────────────────────────────────
+
+    def _event(self, name: bytes, data: bytes) -> None:
+        if data.startswith(b"[DONE]"):
+            self._finish(told=True)
+        elif name == b"error":
+            self._fail(failure(_loaded(data)))
+        elif data and not data.isspace():
+            chunk = self._chunk(data)
+            if self._kind is not None:
+                self._template.learn(data, chunk, self._kind)
+
+    def _chunk(self, data: bytes) -> Chunk:
+        try:
+            chunk = _decode(data)
+        except (ValueError, RecursionError):
+            chunk = read(_CHUNK, data)
+        if chunk.error or chunk.object == "error":
+            self._fail(failure(_loaded(data)))
+            return chunk
+        if not self._started and (chunk.choices or chunk.id):
+            self._start(chunk)
+        for choice in chunk.choices or ():
+            delta = choice.delta or choice.message
+            if delta is not None:
+                self._delta(delta, choice.index or 0)
+            if choice.finish_reason or choice.error:
+                self._end_choice(choice)
+        if chunk.usage is not None:
+            self._usage = chunk.usage
+        return chunk
+
+    def _start(self, chunk: Chunk) -> None:
+        own_id = str(chunk.id or "") or self._fallback_id
+        self._calls.seed = f"{self._fallback_id}:{own_id}"
+        self._started = True
+        self._parts.events.append(Started(id=own_id, model=chunk.model or self._model))
+
+    def _end_choice(self, choice: Choice) -> None:
+        """Several choices are one message cut up (the finish reasons of all count), as this gateway asks for one."""
+        if choice.error:
+            self._fail(failure(choice.error))
+            return
+        word = choice.finish_reason or ""
+        reason = _REASONS.get(word.casefold())
+        if reason is None:
+            reason = StopReason.END_TURN
+            self._note("unknown_finish_reason", f"the upstream finished with the reason '{word}': taken as the end")
+        fired = choice.stop_reason
+        if isinstance(fired, str) and reason is StopReason.END_TURN and fired not in _REASONS:
+            reason, self._sequence = StopReason.STOP_SEQUENCE, fired
+        if self._reason in _WEAK:
+            self._reason = reason
+
+    # ── What a chunk says ────────────────────────────────────────────────────────────────────────
+
+    def _delta(self, delta: Delta, choice: int) -> None:
+        thought = delta.reasoning_content or delta.reasoning or delta.reasoning_details or delta.thinking_blocks
+        if thought:
+            self._say("thinking", thought if isinstance(thought, str) else _thought(delta))
+        content = delta.content
+        if content:
+            if not isinstance(content, str):
+                self._items(content)
+            elif self._kind == "text":
+                self._parts.add(self._key, content)
+            else:
+                self._say("text", content)
+        if delta.refusal:
+            self._refused = True
+            self._say("refusal", delta.refusal)
+        if delta.tool_calls:
+            for position, piece in enumerate(delta.tool_calls):
+                self._calls.add(piece, (choice, position))
+        if delta.function_call is not None:
+            self._calls.add(CallDelta(index=_LEGACY_INDEX, function=delta.function_call), (choice, 0))
+
+    def _items(self, items: Sequence[Raw]) -> None:
+        """Content as a list, which may hold thinking too."""
+        for raw in items:
+            item = read(_ITEM, bytes(raw))
+            if isinstance(item, str):
+                self._say("text", item)
+            elif item.thinking:
+                self._say("thinking", item.thinking if isinstance(item.thinking, str) else _texts(item.thinking))
+            elif item.text:
+                self._say("text", item.text)
+
+    def _say(self, kind: str, text: str) -> None:
+        if self._kind == kind:
+            self._parts.add(self._key, text)
+            return
+        if self._blank and self._blank_kind == kind:
+            text = self._blank + text
+        self._blank, self._blank_kind = text, kind
+        if text and not text.isspace():
+            self._open(kind, text)
+
+    def _open(self, kind: str, text: str) -> None:
+        self._end_prose()
+        self._calls.close_complete()
+        self._kind = kind
+        self._parts.start(self._key, _PROSE[kind])
+        self._parts.add(self._key, text)
+
+    def _end_prose(self) -> None:
+        self._blank = ""
+        if self._kind is not None:
+            self._parts.end(self._key)
+            self._kind = None
+            # A part that waits for its turn keeps its key: the next needs another.
+            self._key += 1
+
+    # ── Endings ──────────────────────────────────────────────────────────────────────────────────
+
+    def _finish(self, told: bool) -> None:
+        """The stream is complete: it said so itself (`told`), or it is over."""
+        reason = self._reason
+        if reason is None:
+            self._look_outside()
+            if self.ended:
+                return
+            reason = self._reason or self._inferred(told)
+        if reason is None:
+            self._fail(Failed(kind="upstream", message="the upstream's answer stopped before its end", status=502))
+            return
+        self._finish_parts(cut=reason in (StopReason.MAX_TOKENS, StopReason.REFUSAL))
+        if self._refused and reason is StopReason.END_TURN:
+            reason = StopReason.REFUSAL
+        reason = reason_for(self._parts.calls, reason)
+        self._tell_rest()
+        sequence = self._sequence if reason is StopReason.STOP_SEQUENCE else None
+        self._parts.events.append(Finished(reason=reason, sequence=sequence))
+        self.ended = True
+
+    def _finish_parts(self, cut: bool) -> None:
+        if self._blank and self._blank_kind == "text" and not self._parts.calls:
+            self._open("text", self._blank)
+        self._end_prose()
+        self._calls.close(cut)
+
+    def _inferred(self, told: bool) -> StopReason | None:
+        if not told or not self._started:
+            return None
+        self._note("inferred_ending", "the upstream gave no finish reason: it was inferred")
+        return StopReason.MAX_TOKENS if self._calls.incomplete else StopReason.END_TURN
+
+    def _look_outside(self) -> None:
+        """An error, or a whole reply, that was written without any framing."""
+        stray = self._sse.stray.strip()
+        if stray.startswith(b"{"):
+            try:
+                self._chunk(stray)
+            except Malformed as error:
+                self._fail_unreadable(error)
+
+    def _tell_rest(self) -> None:
+        events = self._parts.events
+        events += self._calls.notes
+        if self._usage is not None:
+            events.append(_usage(self._usage))
+
+    def _note(self, kind: str, message: str) -> None:
+        self._calls.notes.append(Note(kind=kind, message=message))
+
+    def _fail_unreadable(self, error: Exception) -> None:
+        self._fail(Failed(kind="upstream", message=f"the upstream sent what cannot be read: {error}", status=502))
+
+    def _fail(self, failed: Failed) -> None:
+        if self._started and self._kind is None and not self._calls.open:
+            self._tell_rest()
+        self._parts.events.append(failed)
+        self.ended = True
+
+
+def read_reply(body: bytes, spelled: Spelled = _UNSPELLED, *, fallback_id: str = "", model: str = "") -> list[Event]:
+    """The events of a whole leg, out of the body of an answer that does not stream."""
+    return ResponseReader(spelled, fallback_id=fallback_id, model=model).reply(body)
+
+
+def _thought(delta: Delta) -> str:
+    """Thinking in a list; `reasoning` may also be an object that repeats it."""
+    if delta.reasoning_details:
+        return _texts(delta.reasoning_details)
+    return "".join(block.thinking or "" for block in delta.thinking_blocks or ())
+
+
+def _texts(details: Sequence[ReasoningDetail]) -> str:
+    return "".join(detail.text or detail.summary or "" for detail in details)
+
+
+def _loaded(data: bytes) -> object:
+    try:
+        value: object = decode_any(data)
+    except (ValueError, RecursionError):
+        return data.decode("utf-8", "replace")[:300]
+    return value
+
+
+def _usage(shape: UsageShape) -> Usage:
+    prompt = shape.prompt_tokens or 0
+    details = shape.prompt_tokens_details
+    cache_read = (details.cached_tokens if details is not None else 0) or shape.prompt_cache_hit_tokens or 0
+    cache_write = (details.cache_write_tokens if details is not None else 0) or 0
+    completion = shape.completion_tokens_details
+    return Usage(
+        input=max(0, prompt - cache_read - cache_write),
+        output=shape.completion_tokens or 0,
+        cache_read=cache_read,
+        cache_write=cache_write,
+        reasoning=(completion.reasoning_tokens if completion is not None else 0) or 0,
+    )

@@ -1,0 +1,185 @@
+"""A Chat Completions request of a client, read into the model.
+
+The usual request is decoded in one pass. Fields that the model has no word for are kept as they came, in
+`Request.extra`, for an upstream of the same protocol.
+"""
+
+from typing import Any, get_args
+
+import msgspec
+from msgspec import Raw
+
+from tieline.model.errors import BadRequest
+from tieline.model.request import Effort, OutputFormat, Reasoning, Request, Sampling
+from tieline.wire.json import decode_any, encode, mend, parse, parse_object
+from tieline.wire.openai_chat.messages import parse_messages
+from tieline.wire.openai_chat.parts import bad
+from tieline.wire.openai_chat.schema import PROTOCOL, UNTRANSLATED, AnyRequestShape, FormatShape, RequestShape
+from tieline.wire.openai_chat.tools import parse_choice, parse_tools
+
+_REQUEST = msgspec.json.Decoder(RequestShape)
+_ANY_REQUEST = msgspec.json.Decoder(AnyRequestShape)
+_KNOWN = frozenset(RequestShape.__struct_fields__)
+_EFFORTS: frozenset[Any] = frozenset(get_args(Effort))
+_NULL = Raw(b"null")
+
+
+def parse_request(body: bytes) -> Request:
+    """The request; what cannot be understood raises BadRequest with the path of the field.
+
+    Half an emoji (a client cut its text there) is no reason to refuse a whole history: it is replaced.
+    """
+    try:
+        return _parse(body)
+    except BadRequest:
+        mended = mend(body)
+        if mended == body:
+            raise
+    return _parse(mended)
+
+
+def _parse(body: bytes) -> Request:
+    shape, unknown = _decode(body)
+    if not shape.model:
+        raise bad("model", "the name of a model")
+    if not shape.messages:
+        raise bad("messages", "an array of at least one message")
+    stream = bool(shape.stream)
+    return Request(
+        model=shape.model,
+        messages=parse_messages(shape.messages),
+        tools=parse_tools(shape, body),
+        tool_choice=parse_choice(shape),
+        sampling=_sampling(shape),
+        reasoning=_reasoning(shape),
+        output=_output(shape.response_format),
+        stream=stream,
+        usage_in_stream=not stream or _asks_for_usage(shape),
+        user=shape.user,
+        cache_key=shape.prompt_cache_key,
+        protocol=PROTOCOL,
+        extra=_extra(shape, unknown),
+    )
+
+
+def _decode(body: bytes) -> tuple[RequestShape, dict[str, Raw]]:
+    """The typed request, and the fields that no version of the spec knows."""
+    _check_encoding(body)
+    try:
+        return _REQUEST.decode(body), {}
+    except (msgspec.DecodeError, RecursionError):
+        shape = parse(_ANY_REQUEST, body)
+    fields = parse_object(body)
+    return shape, {name: raw for name, raw in fields.items() if name not in _KNOWN}
+
+
+def _check_encoding(body: bytes) -> None:
+    """What only travels through is never decoded again, so this is the place to find it out."""
+    try:
+        if not body.isascii():
+            body.decode()
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"the body is not valid UTF-8: {error.reason} at byte {error.start}") from error
+
+
+def _extra(shape: RequestShape, unknown: dict[str, Raw]) -> dict[str, Raw]:
+    """What is not translated, copied: otherwise the smallest of it would keep the whole body in memory."""
+    extra: dict[str, Raw] = {}
+    for name in UNTRANSLATED:
+        raw: Raw = getattr(shape, name)
+        if raw and raw != _NULL:
+            extra[name] = raw.copy()
+    for name, raw in unknown.items():
+        extra[name] = raw.copy()
+    if shape.n is not None and shape.n > 1:
+        extra["n"] = Raw(encode(shape.n))
+    if shape.reasoning_effort is not None and shape.reasoning_effort not in _EFFORTS:
+        extra["reasoning_effort"] = Raw(encode(shape.reasoning_effort))
+    return extra
+
+
+def _asks_for_usage(shape: RequestShape) -> bool:
+    return shape.stream_options is not None and bool(shape.stream_options.include_usage)
+
+
+def _sampling(shape: RequestShape) -> Sampling:
+    stop = shape.stop
+    return Sampling(
+        max_tokens=shape.max_tokens if shape.max_completion_tokens is None else shape.max_completion_tokens,
+        temperature=shape.temperature,
+        top_p=shape.top_p,
+        top_k=shape.top_k,
+        stop=(stop,) if isinstance(stop, str) else tuple(stop or ()),
+    )
+
+
+def _output(shape: FormatShape | None) -> OutputFormat | None:
+    if shape is None:
+        return None
+    match shape.type:
+        case "text":
+            return None
+        case "json_object":
+            return OutputFormat()
+        case "json_schema" if shape.json_schema is not None:
+            return _schema_output(shape)
+        case "json_schema":
+            raise bad("response_format.json_schema", "an object with name and schema")
+        case _:
+            raise bad("response_format.type", "one of text, json_object, json_schema")
+
+
+def _schema_output(shape: FormatShape) -> OutputFormat:
+    wanted = shape.json_schema
+    if wanted is None or not bytes(wanted.schema).startswith(b"{"):
+        raise bad("response_format.json_schema.schema", "a JSON schema object")
+    return OutputFormat(name=wanted.name or "output", schema=bytes(wanted.schema), strict=wanted.strict)
+
+
+# ── Thinking: the spec's field, and the two that other upstreams of this protocol have ───────────
+
+
+def _reasoning(shape: RequestShape) -> Reasoning:
+    effort: Any = shape.reasoning_effort
+    if effort in _EFFORTS:
+        return Reasoning(effort=effort)
+    if shape.thinking:
+        return _from_thinking(_object(shape.thinking, "thinking"))
+    if shape.reasoning:
+        return _from_reasoning(_object(shape.reasoning, "reasoning"))
+    return Reasoning()
+
+
+def _from_thinking(thinking: dict[str, Any]) -> Reasoning:
+    match thinking:
+        case {"type": "disabled"}:
+            return Reasoning(mode="off")
+        case {"type": "enabled", "budget_tokens": int(budget)}:
+            return Reasoning(mode="budget", budget=budget)
+        case {"type": "adaptive" | "enabled" | "auto"}:
+            return Reasoning(mode="adaptive")
+        case _:
+            return Reasoning()
+
+
+def _from_reasoning(reasoning: dict[str, Any]) -> Reasoning:
+    match reasoning:
+        case {"enabled": False}:
+            return Reasoning(mode="off")
+        case {"max_tokens": int(budget)}:
+            return Reasoning(mode="budget", budget=budget)
+        case {"effort": str(effort)} if effort in _EFFORTS:
+            return msgspec.convert({"effort": effort}, Reasoning)
+        case {"enabled": True}:
+            return Reasoning(mode="adaptive")
+        case _:
+            return Reasoning()
+
+
+def _object(raw: Raw, at: str) -> dict[str, Any]:
+    value = decode_any(raw)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise BadRequest(f"`{at}`: expected an object", at)
+    return value

@@ -1,0 +1,312 @@
+"""The shapes of Chat Completions JSON, as wide as what clients and upstreams really send.
+
+Every field may be absent or null: who needs one says so, with the path of the place. What only travels through stays
+`msgspec.Raw`. The request is decoded once with a top level that knows every public field; only a request with other
+fields is decoded again, by the lenient twin.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+PROTOCOL = "openai_chat"
+
+ABSENT = Raw()
+
+
+class Shape(msgspec.Struct, kw_only=True, gc=False):
+    """What every shape here is: short-lived, read once, never in a reference cycle."""
+
+
+# ── Requests ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class ImageUrl(Shape):
+    url: str | None = None
+    detail: str | None = None
+
+
+class FileRef(Shape):
+    file_data: str | None = None
+    file_id: str | None = None
+    filename: str | None = None
+
+
+class Source(Shape):
+    """Where the picture or document of an Anthropic-shaped block is."""
+
+    type: str | None = None
+    media_type: str | None = None
+    data: str | None = None
+    url: str | None = None
+
+
+Content = str | list[Raw] | dict[str, Raw] | float | int | bool | None
+
+
+class PartShape(Shape):
+    """A content part; the lower half are blocks in Anthropic's shape, which some editors send on this route."""
+
+    type: str | None = None
+    text: str | None = None
+    refusal: str | None = None
+    image_url: str | ImageUrl | None = None
+    detail: str | None = None
+    file: FileRef | None = None
+    cache_control: dict[str, Any] | None = None
+
+    source: Source | None = None
+    title: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: Raw = ABSENT
+    tool_use_id: str | None = None
+    content: Content = None
+    is_error: bool | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None
+
+
+class FunctionShape(Shape):
+    """The function of a call, whole or in fragments."""
+
+    name: str | None = None
+    arguments: str | dict[str, Raw] | list[Raw] | None = None
+
+
+class CustomShape(Shape):
+    name: str | None = None
+    input: str | None = None
+
+
+class CallShape(Shape):
+    """A tool call in the history."""
+
+    id: str | None = None
+    type: str | None = None
+    function: FunctionShape | None = None
+    custom: CustomShape | None = None
+
+
+class ThinkingBlock(Shape):
+    type: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None
+
+
+class MessageShape(Shape):
+    role: str | None = None
+    content: Content = None
+    name: str | None = None
+    refusal: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | dict[str, Raw] | None = None
+    thinking_blocks: list[ThinkingBlock] | None = None
+    tool_calls: list[CallShape] | None = None
+    function_call: FunctionShape | None = None
+    tool_call_id: str | None = None
+
+
+class FunctionSpec(Shape):
+    name: str | None = None
+    description: str | None = None
+    parameters: Raw = ABSENT
+    strict: bool | None = None
+    cache_control: dict[str, Any] | None = None
+
+
+class CustomSpec(Shape):
+    name: str | None = None
+    description: str | None = None
+    format: dict[str, Any] | None = None
+
+
+class ToolShape(Shape):
+    """A tool: nested as the spec has it, or flat as the other OpenAI and Anthropic dialects have it."""
+
+    type: str | None = None
+    function: FunctionSpec | None = None
+    custom: CustomSpec | None = None
+    name: str | None = None
+    description: str | None = None
+    parameters: Raw = ABSENT
+    input_schema: Raw = ABSENT
+    strict: bool | None = None
+    format: dict[str, Any] | None = None
+    cache_control: dict[str, Any] | None = None
+
+
+class Named(Shape):
+    name: str | None = None
+
+
+class AllowedTool(Shape):
+    type: str | None = None
+    function: Named | None = None
+    custom: Named | None = None
+    name: str | None = None
+
+
+class AllowedTools(Shape):
+    mode: str | None = None
+    tools: list[AllowedTool] | None = None
+
+
+class ChoiceShape(Shape):
+    """`tool_choice` when it is an object, in any of the dialects."""
+
+    type: str | None = None
+    function: Named | None = None
+    custom: Named | None = None
+    name: str | None = None
+    allowed_tools: AllowedTools | None = None
+    mode: str | None = None
+    tools: list[AllowedTool] | None = None
+    disable_parallel_tool_use: bool | None = None
+
+
+class JsonSchema(Shape):
+    name: str | None = None
+    schema: Raw = ABSENT
+    strict: bool | None = None
+
+
+class FormatShape(Shape):
+    type: str | None = None
+    json_schema: JsonSchema | None = None
+
+
+class StreamOptions(Shape):
+    include_usage: bool | None = None
+
+
+class RequestShape(Shape, forbid_unknown_fields=True):
+    """A request of which every field is known; the lower half is not translated and travels as it is."""
+
+    model: str | None = None
+    messages: list[MessageShape] | None = None
+    tools: list[ToolShape] | None = None
+    tool_choice: str | ChoiceShape | None = None
+    parallel_tool_calls: bool | None = None
+    functions: list[FunctionSpec] | None = None
+    function_call: str | Named | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    stop: str | list[str] | None = None
+    reasoning_effort: str | None = None
+    response_format: FormatShape | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    n: int | None = None
+    user: str | None = None
+    prompt_cache_key: str | None = None
+
+    audio: Raw = ABSENT
+    frequency_penalty: Raw = ABSENT
+    logit_bias: Raw = ABSENT
+    logprobs: Raw = ABSENT
+    metadata: Raw = ABSENT
+    modalities: Raw = ABSENT
+    moderation: Raw = ABSENT
+    prediction: Raw = ABSENT
+    presence_penalty: Raw = ABSENT
+    prompt_cache_options: Raw = ABSENT
+    prompt_cache_retention: Raw = ABSENT
+    reasoning: Raw = ABSENT
+    safety_identifier: Raw = ABSENT
+    seed: Raw = ABSENT
+    service_tier: Raw = ABSENT
+    store: Raw = ABSENT
+    thinking: Raw = ABSENT
+    top_logprobs: Raw = ABSENT
+    verbosity: Raw = ABSENT
+    web_search_options: Raw = ABSENT
+
+
+class AnyRequestShape(RequestShape, forbid_unknown_fields=False):
+    """The same for a request that has other fields too."""
+
+
+UNTRANSLATED = tuple(field.name for field in msgspec.structs.fields(RequestShape) if field.type is Raw)
+
+
+# ── Responses ────────────────────────────────────────────────────────────────────────────────────
+
+
+class CallDelta(Shape):
+    """A piece of a tool call: any of it may be missing in any piece."""
+
+    index: int | None = None
+    id: str | None = None
+    type: str | None = None
+    function: FunctionShape | None = None
+    custom: CustomShape | None = None
+
+
+class ReasoningDetail(Shape):
+    text: str | None = None
+    summary: str | None = None
+
+
+class Delta(Shape):
+    """What is new in a chunk; a whole message has the same fields."""
+
+    content: str | list[Raw] | None = None
+    tool_calls: list[CallDelta] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | dict[str, Raw] | None = None
+    reasoning_details: list[ReasoningDetail] | None = None
+    thinking_blocks: list[ThinkingBlock] | None = None
+    refusal: str | None = None
+    function_call: FunctionShape | None = None
+
+
+class Choice(Shape):
+    index: int | None = None
+    delta: Delta | None = None
+    message: Delta | None = None
+    finish_reason: str | None = None
+    stop_reason: str | int | None = None
+    error: Any = None
+
+
+class PromptDetails(Shape):
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+
+class CompletionDetails(Shape):
+    reasoning_tokens: int | None = None
+
+
+class UsageShape(Shape):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: PromptDetails | None = None
+    completion_tokens_details: CompletionDetails | None = None
+    prompt_cache_hit_tokens: int | None = None
+
+
+class Chunk(Shape):
+    """One event of a stream, or the body of a whole reply."""
+
+    id: str | int | None = None
+    model: str | None = None
+    object: str | None = None
+    choices: list[Choice] | None = None
+    usage: UsageShape | None = None
+    error: Any = None
+
+
+class ContentItem(Shape):
+    """A piece of content from upstreams that send a list of them."""
+
+    type: str | None = None
+    text: str | None = None
+    thinking: str | list[ReasoningDetail] | None = None

@@ -1,0 +1,35 @@
+"""Settings and fixtures that all tests share."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+Golden = Callable[[Path, bytes], None]
+
+# A slow machine must not fail a property, and a failure must repeat: no deadline, no random seed.
+settings.register_profile("tieline", deadline=None, derandomize=True)
+settings.load_profile("tieline")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite", action="store_true", help="write the golden files anew: the diff is the review")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Compare bytes with a golden file, or write it when asked to."""
+    rewrite = bool(request.config.getoption("--rewrite"))
+
+    def compare(path: Path, got: bytes) -> None:
+        if rewrite:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+            unfinished.write_bytes(got)
+            unfinished.replace(path)
+        assert path.is_file(), f"no golden file {path.name}: run pytest --rewrite and read the diff"
+        assert got.decode() == path.read_bytes().decode()
+
+    return compare

@@ -1,0 +1,93 @@
+"""Tests of model names and where they lead."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from tieline.core.routing import Router
+from tieline.model.errors import GatewayError
+from tieline.model.ports import ModelInfo, Run
+from tieline.model.request import Request
+
+
+class Named:
+    """A backend that has only a name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def models(self) -> Sequence[ModelInfo]:
+        return []
+
+    async def start(self, request: Request) -> Run:
+        raise AssertionError("routing starts nothing")
+
+    async def count(self, request: Request) -> int | None:
+        return None
+
+    async def aclose(self) -> None:
+        return
+
+
+def router(**settings: object) -> Router:
+    backends = {name: Named(name) for name in ("here", "there")}
+    return Router(backends, **settings)  # type: ignore[arg-type] # the test's own keywords
+
+
+def found(routes: Router, name: str) -> tuple[str, str]:
+    backend, model = routes.find(name)
+    return backend.name, model
+
+
+def test_a_full_name_leads_to_its_backend() -> None:
+    assert found(router(), "here/some-model") == ("here", "some-model")
+
+
+def test_a_model_name_may_hold_slashes() -> None:
+    assert found(router(), "there/meta/llama-3:free") == ("there", "meta/llama-3:free")
+
+
+def test_an_alias_stands_for_a_full_name() -> None:
+    assert found(router(aliases={"fast": "there/small"}), "fast") == ("there", "small")
+
+
+def test_a_pattern_with_a_star_keeps_the_name_that_was_asked_for() -> None:
+    assert found(router(aliases={"gpt-*": "there/*"}), "gpt-4o-mini") == ("there", "gpt-4o-mini")
+
+
+def test_an_exact_alias_goes_before_a_pattern() -> None:
+    aliases = {"gpt-*": "there/*", "gpt-4o": "here/big"}
+    assert found(router(aliases=aliases), "gpt-4o") == ("here", "big")
+
+
+def test_a_bare_name_that_a_backend_lists_leads_there() -> None:
+    routes = router(default="here/default")
+    routes.know(["there/qwen"])
+    assert found(routes, "qwen") == ("there", "qwen")
+
+
+def test_an_unknown_bare_name_gets_the_default() -> None:
+    assert found(router(default="here/default"), "gpt-99") == ("here", "default")
+
+
+def test_an_unknown_backend_does_not_get_the_default() -> None:
+    with pytest.raises(GatewayError) as caught:
+        router(default="here/default").find("nowhere/gpt-99")
+    assert (caught.value.kind, caught.value.status, caught.value.code) == ("not_found", 404, "model_not_found")
+
+
+def test_an_unknown_name_is_told_the_three_closest() -> None:
+    routes = router()
+    routes.know(["here/sonnet-large", "here/sonnet-small", "here/sonnet-tiny", "there/zzz"])
+    with pytest.raises(GatewayError) as caught:
+        routes.find("here2/sonnet-smal")
+    message = caught.value.message
+    assert "here/sonnet-small" in message
+    assert message.count("here/sonnet") == 3
+    assert "zzz" not in message
+
+
+@pytest.mark.parametrize("name", ["", "here", "here/", "/x"])
+def test_half_a_name_is_no_name(name: str) -> None:
+    with pytest.raises(GatewayError):
+        router().find(name)

@@ -1,0 +1,104 @@
+"""Tests of the configuration file and what is said about mistakes in it."""
+
+from pathlib import Path
+
+import pytest
+
+from tieline.config import ConfigError, find, load
+
+GOOD = """\
+default_model = "local/qwen"
+arguments = "incremental"
+
+[server]
+port = 9999
+
+[aliases]
+"claude-*" = "local/qwen"
+
+[upstreams.local]
+kind = "openai"
+base_url = "http://127.0.0.1:8000/v1"
+models = ["qwen"]
+dialect = { reasoning_field = "reasoning" }
+
+[clients.cursor]
+user_agent = "Cursor*"
+arguments = "buffered"
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "tieline.toml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def complaint(tmp_path: Path, text: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load(written(tmp_path, text), {})
+    return str(caught.value)
+
+
+def test_a_full_file_is_understood(tmp_path: Path) -> None:
+    config = load(written(tmp_path, GOOD), {})
+    assert config.server.port == 9999
+    assert config.server.host == "127.0.0.1"
+    assert config.upstreams["local"].models == ("qwen",)
+    assert config.clients["cursor"].arguments == "buffered"
+
+
+def test_without_a_file_a_key_in_the_environment_is_an_upstream() -> None:
+    config = load(None, {"ANTHROPIC_API_KEY": "sk-1"})
+    assert list(config.upstreams) == ["anthropic"]
+    assert load(None, {}).upstreams == {}
+
+
+def test_an_upstream_of_the_file_goes_before_the_environment(tmp_path: Path) -> None:
+    text = '[upstreams.openai]\nkind = "openai"\nbase_url = "http://127.0.0.1:1/v1"\n'
+    config = load(written(tmp_path, text), {"OPENAI_API_KEY": "sk-1"})
+    assert config.upstreams["openai"].base_url == "http://127.0.0.1:1/v1"
+
+
+MISTAKES = {
+    "not TOML": ("[server\nport = 1\n", 1, "TOML"),
+    "an unknown table": ("[sever]\nport = 1\n", 1, "do you mean `server`"),
+    "an unknown setting": ("[server]\n\nprot = 1\n", 3, "do you mean `port`"),
+    "a wrong type": ('demo = true\n[server]\nport = "abc"\n', 3, "expected `int`"),
+    "a port that is none": ("[server]\nport = 70000\n", 2, "65535"),
+    "an unknown kind": ('[upstreams.a]\nkind = "gemini"\n', 2, "upstreams.a.kind"),
+    "no kind": ('[upstreams.a]\nbase_url = "http://a"\n', 1, "kind"),
+    "a bad address": ('[upstreams.a]\nkind = "openai"\nbase_url = "localhost:8000"\n', 3, "base_url"),
+    "a dialect nobody knows": (
+        '[upstreams.a]\nkind = "openai"\n[upstreams.a.dialect]\nreasning_field = "x"\n',
+        4,
+        "reasoning_field",
+    ),
+    "an alias to nowhere": ('[aliases]\nfast = "nowhere/x"\n', 2, "aliases.fast"),
+    "a default without a backend": ('default_model = "gpt-4o"\n', 1, "default_model"),
+    "a wrong value in a list": ('[upstreams.a]\nkind = "openai"\nrepairs = ["magic"]\n', 3, "repairs"),
+    "an upstream named demo": ('[upstreams.demo]\nkind = "openai"\n', 1, "demo"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_told_with_its_line(mistake: str, tmp_path: Path) -> None:
+    text, line, words = MISTAKES[mistake]
+    message = complaint(tmp_path, text)
+    assert f"tieline.toml:{line}: " in message
+    assert words in message
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.toml: cannot be read"):
+        load(tmp_path / "none.toml", {})
+
+
+def test_the_file_in_the_working_directory_goes_before_the_users_own(tmp_path: Path) -> None:
+    own = tmp_path / "config" / "tieline"
+    own.mkdir(parents=True)
+    (own / "tieline.toml").touch()
+    assert find(None, here=tmp_path, user_dir=tmp_path / "config") == own / "tieline.toml"
+    (tmp_path / "tieline.toml").touch()
+    assert find(None, here=tmp_path, user_dir=tmp_path / "config") == tmp_path / "tieline.toml"
+    assert find(Path("x.toml"), here=tmp_path, user_dir=tmp_path) == Path("x.toml")
