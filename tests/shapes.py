@@ -1,14 +1,12 @@
 """The shape of what we send to clients: the types of the official clients, and the order no type can express."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from anthropic.types import Message, RawMessageStreamEvent
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from pydantic import TypeAdapter
-
-from tieline.wire.framing.sse import SseEvent, SseReader
 
 _ANTHROPIC_EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
 
@@ -18,13 +16,23 @@ def check_stream(protocol: str, stream: bytes, *, typed: bool = True) -> None:
 
     A stream that passes on what only its upstream understands has the order, but not the types.
     """
-    reader = SseReader()
-    events = [*reader.feed(stream), *reader.close()]
-    assert reader.stray == b""
+    events = list(_events(stream))
     if protocol == "openai_chat":
         _check_chat(events, typed)
     else:
         _check_messages(events, typed)
+
+
+def _events(stream: bytes) -> Iterator[tuple[str, str]]:
+    """Names and data, read as strictly as no client does: one line of each, then a blank one."""
+    *events, rest = stream.decode().split("\n\n")
+    assert rest == "", "an event is not complete"
+    for event in events:
+        name, _, data = f"\n{event}".rpartition("\ndata: ")
+        assert data, f"an event without data: {event}"
+        assert "\n" not in data, f"more than one line of data: {event}"
+        assert not name or name.startswith("\nevent: "), f"something else in an event: {event}"
+        yield name.removeprefix("\nevent: "), data
 
 
 def check_reply(protocol: str, body: bytes) -> None:
@@ -44,10 +52,10 @@ def check_reply(protocol: str, body: bytes) -> None:
 # ── Chat Completions ─────────────────────────────────────────────────────────────────────────────
 
 
-def _check_chat(events: Sequence[SseEvent], typed: bool) -> None:
-    assert all(event.name == b"" for event in events), "chunks have no names"
-    *before, last = (event.data for event in events)
-    if last != b"[DONE]":
+def _check_chat(events: Sequence[tuple[str, str]], typed: bool) -> None:
+    assert all(name == "" for name, _ in events), "chunks have no names"
+    *before, last = (data for _, data in events)
+    if last != "[DONE]":
         error = json.loads(last)["error"]
         assert set(error) >= {"message", "type", "param", "code"}
     chunks = [json.loads(data) for data in before]
@@ -55,7 +63,7 @@ def _check_chat(events: Sequence[SseEvent], typed: bool) -> None:
     for chunk in chunks if typed else ():
         ChatCompletionChunk.model_validate(_without_custom_calls(chunk))
     assert len({(chunk["id"], chunk["created"], chunk["model"]) for chunk in chunks}) <= 1
-    _check_choices(chunks, finished=last == b"[DONE]")
+    _check_choices(chunks, finished=last == "[DONE]")
 
 
 def _check_choices(chunks: Sequence[Any], *, finished: bool) -> None:
@@ -101,10 +109,10 @@ def _without_custom_calls(chunk: dict[str, Any]) -> dict[str, Any]:
 # ── Messages ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _check_messages(events: Sequence[SseEvent], typed: bool) -> None:
-    values = [json.loads(event.data) for event in events]
-    for event, value in zip(events, values, strict=True):
-        assert value["type"] == event.name.decode(), "the official client drops events without their name"
+def _check_messages(events: Sequence[tuple[str, str]], typed: bool) -> None:
+    values = [json.loads(data) for _, data in events]
+    for (name, _), value in zip(events, values, strict=True):
+        assert value["type"] == name, "the official client drops events without their name"
     values = [value for value in values if value["type"] != "ping"]
     *before, last = values
     known = () if not typed else before if last["type"] == "error" else values

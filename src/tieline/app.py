@@ -26,6 +26,7 @@ from tieline.config import DEFAULT_URLS, Config, ConfigError, UpstreamSettings
 from tieline.core.gateway import Gateway
 from tieline.core.repair import DEFAULT
 from tieline.core.routing import Router
+from tieline.core.secrets import Secrets
 from tieline.frontends.http import Guard, HttpApp, is_loopback
 from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.relay import Relay
@@ -82,6 +83,7 @@ def build(config: Config, env: Mapping[str, str]) -> App:
     mint = _minter()
     backends: dict[str, Backend] = {}
     states: list[State] = []
+    keys: list[str] = []
     if config.demo:
         backends["demo"] = DemoBackend()
         states.append(State("demo", True, "no key, no network: ask for demo/scripted"))
@@ -89,10 +91,13 @@ def build(config: Config, env: Mapping[str, str]) -> App:
         key, state = _key_of(name, settings, env)
         backends[name] = _backend(name, settings, key, client, mint)
         states.append(state)
+        keys += [key] if key else []
     router = Router(backends, aliases=_aliases(config, backends), default=_default(config, backends))
+    if config.demo:
+        router.know(["demo/scripted"])
     router.know(f"{name}/{model}" for name, settings in config.upstreams.items() for model in settings.models)
     repairs = {name: DEFAULT | frozenset(settings.repairs) for name, settings in config.upstreams.items()}
-    gateway = Gateway(router, clock=time.perf_counter, repairs=repairs)
+    gateway = Gateway(router, clock=time.perf_counter, repairs=repairs, secrets=Secrets(keys))
     tasks = Tasks()
     asgi = http_app(
         gateway,
@@ -220,9 +225,11 @@ def _key_of(name: str, settings: UpstreamSettings, env: Mapping[str, str]) -> tu
         return _key_file(settings.key_file), State(name, True, f"{url} (key from {settings.key_file})")
     if settings.key_env is None:
         return None, State(name, True, f"{url} (no key)")
-    key = env.get(settings.key_env)
+    key = env.get(settings.key_env, "").strip()
     if not key:
         return None, State(name, False, f"{url}: set {settings.key_env} to its key")
+    if not (key.isascii() and key.isprintable()):
+        raise ConfigError(f"{settings.key_env} holds no key: it has characters that no HTTP header can carry")
     return key, State(name, True, f"{url} (key from {settings.key_env})")
 
 

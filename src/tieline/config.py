@@ -174,6 +174,11 @@ def _mistakes(config: Config) -> list[tuple[str, str]]:
         except ValueError as error:
             wrong.append((f"{place}.base_url", f"`{place}.base_url`: {error}"))
         wrong += _dialect_mistakes(place, upstream)
+        wrong += [
+            (f"{place}.headers.{field}", f"`{place}.headers.{field}` has characters that no HTTP header can carry")
+            for field, value in upstream.headers.items()
+            if not (field.isascii() and value.isprintable() and max(value, default="") <= "\xff")
+        ]
     names = {*config.upstreams, *KEY_NAMES, "demo"}
     targets = [(f"aliases.{alias}", target) for alias, target in config.aliases.items()]
     if config.default_model is not None:

@@ -166,6 +166,8 @@ CASES = [
     ),
     Case("list files in src", QWEN, [("list_directory", {"path": "/home/ann/shop/src"})]),
     Case("ls", QWEN, [("list_directory", {"path": "/home/ann/shop"})]),
+    Case("What's in this folder?", CODEX, [("exec_command", {"cmd": "ls"})]),
+    Case("summarize the readme", CODEX, [("exec_command", {"cmd": "cat README.md"})]),
     Case("ls", CODEX, [("exec_command", {"cmd": "ls"})]),
     Case("search for foo bar in src", OPENCODE, [("grep", {"pattern": "foo bar", "path": "src"})]),
     Case("grep foo", CODEX, [("exec_command", {"cmd": "grep -rn -e foo ."})]),
@@ -221,7 +223,16 @@ def test_plain_words_call_whichever_tool_fits(case: Case) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    ["hello", "what is love?", "write a poem about the sea", "list the planets", "run the tests", "read it", "call me"],
+    [
+        "hello",
+        "what is love?",
+        "explain this project",
+        "write a poem about the sea",
+        "list the planets",
+        "run the tests",
+        "read it",
+        "call me",
+    ],
 )
 def test_words_that_ask_for_no_tool_call_none(words: str) -> None:
     reply = answer(ask(words, tools=OPENCODE))

@@ -35,7 +35,7 @@ NOT_HERE = {
 """Entries of those groups that only a protocol still to come can show."""
 
 
-def tests_by_number() -> dict[int, list[str]]:
+def found_by_number() -> dict[int, list[str]]:
     """The tests of each entry, as `file::name`, found by their names."""
     found: dict[int, list[str]] = defaultdict(list)
     for path in sorted(HERE.glob("test_*.py")):
@@ -46,7 +46,7 @@ def tests_by_number() -> dict[int, list[str]]:
 
 def page() -> str:
     """The whole page."""
-    tests = tests_by_number()
+    tests = found_by_number()
     lines = [HEAD]
     number = 0
     for group in GROUPS:
@@ -65,7 +65,7 @@ def test_the_page_lists_every_entry_with_its_tests(golden: Golden) -> None:
 
 
 def test_every_entry_that_can_occur_today_has_a_test() -> None:
-    tests = tests_by_number()
+    tests = found_by_number()
     last = sum(len(group.entries) for group in GROUPS[:DONE_GROUPS])
     assert [number for number in range(1, last + 1) if not tests[number] and number not in NOT_HERE] == []
 

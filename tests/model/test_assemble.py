@@ -160,6 +160,31 @@ def test_what_becomes_known_later_stands_in_the_end_only() -> None:
     ]
 
 
+@pytest.mark.parametrize("held", [False, True])
+def test_a_run_of_deltas_is_the_same_as_its_deltas_one_by_one(held: bool) -> None:
+    texts_given = ["a", "", "é", "😀"]
+    one_by_one, at_once = PartsWriter(), PartsWriter()
+    for parts in (one_by_one, at_once):
+        if held:
+            parts.start("head", CALL_A)
+        parts.start("text", Text())
+    for text in texts_given:
+        one_by_one.add("text", text)
+    at_once.add_all("text", texts_given)
+    for parts in (one_by_one, at_once):
+        parts.end_all()
+    assert at_once.events == one_by_one.events
+
+
+def test_a_run_of_deltas_after_half_a_character_ends_it() -> None:
+    parts = PartsWriter()
+    parts.start("text", Text())
+    parts.add("text", "\ud83d")
+    parts.add_all("text", ["a", "b"])
+    parts.end("text")
+    assert texts(parts) == ["\ufffdab"]
+
+
 def test_a_part_begins_the_same_whether_it_is_live_or_was_held() -> None:
     known = Thinking(signature="sig")
     live, held = PartsWriter(), PartsWriter()

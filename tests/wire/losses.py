@@ -89,6 +89,12 @@ def _result_apart(request: Request) -> Request:
     return replace(request, messages=(*before, *apart))
 
 
+def _file_in_words(request: Request) -> Request:
+    (message,) = request.messages
+    words = Text(text="[file: https://example.com/a.pdf]")
+    return replace(request, messages=(replace(message, parts=(words, *message.parts[1:])),))
+
+
 def wrapped(text: str) -> str:
     """Raw text as the arguments of a function with one field."""
     return msgspec.json.encode({"input": text}).decode()
@@ -189,8 +195,7 @@ REQUEST_LOSSES: Mapping[tuple[str, str], Loss[Request]] = {
     ("openai_chat", "thinking before a call"): Loss("there is no place for a signature", _unsigned),
     ("openai_chat", "thinking redacted"): Loss("there is no place for a signature", _without_thinking),
     ("openai_chat", "file url"): Loss(
-        "a file is data, or an id of the upstream's own",
-        lambda request: replace(request, messages=(replace(request.messages[0], parts=request.messages[0].parts[1:]),)),
+        "a file is data, or an id of the upstream's own, so its address is told in words", _file_in_words
     ),
     ("openai_chat", "an error result"): Loss("a result cannot be marked as an error, so it says so", _error_in_words),
     ("openai_chat", "a result and more text"): Loss("a result is a message of its own", _result_apart),

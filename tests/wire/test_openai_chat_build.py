@@ -153,7 +153,7 @@ def test_092_names_are_spelled_alike_everywhere_and_back() -> None:
 
 def test_111_a_freeform_tool_becomes_a_function_of_one_text() -> None:
     form = {"type": "grammar", "grammar": {"syntax": "lark", "definition": "start: x"}}
-    tool = ToolSpec(name="patch", description="d", freeform=True, meta={"openai_chat": {"format": form}})
+    tool = ToolSpec(name="patch", description="d", freeform=True, meta={"format": form})
     made = ToolCall(id="a", name="patch", arguments='say "x"', freeform=True)
     outgoing = build_request(asks(says("assistant", made), tools=(tool,)))
     sent = json.loads(outgoing.body)

@@ -108,7 +108,7 @@ def test_009_a_missing_id_is_made_and_stays_the_same() -> None:
 
 
 def test_an_id_that_two_calls_share_stays_with_the_first() -> None:
-    first, second = calls(*(piece(index=n, id="a", name="read", arguments="{}") for n in (0, 1)))
+    first, second = calls(*(piece(index=n, id="a", name="read", arguments=f'{{"n":{n}}}') for n in (0, 1)))
     assert first.id == "a" != second.id
 
 
@@ -170,7 +170,7 @@ def test_014_a_call_flows_while_it_is_the_oldest() -> None:
 
 def test_a_call_with_whole_arguments_does_not_hold_up_the_next() -> None:
     reader = ResponseReader()
-    reader.feed(sse(chunk(piece(index=0, id="a", name="read", arguments="{}"))))
+    reader.feed(sse(chunk(piece(index=0, id="a", name="read", arguments='{"n":1}'))))
     events = reader.feed(sse(chunk(piece(index=1, id="b", name="read", arguments="{"))))
     assert [type(event) for event in events] == [PartEnd, PartStart, PartDelta]
 

@@ -5,10 +5,10 @@ says something (a bare "started" does not), and an error up to that point can st
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Protocol
+from typing import Protocol, Self
 
 import msgspec
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from tieline.model.content import Message, Part, ToolResult
 from tieline.model.errors import GatewayError, LegFailed
 from tieline.model.events import Batch, ErrorKind, Event, Failed, Headers, Note, PartEnd, Started, Usage
-from tieline.model.ports import ModelInfo
+from tieline.model.ports import Leg, ModelInfo
 from tieline.model.request import Request
 from tieline.net.http import HttpClient, HttpResponse, Origin, PipeError, Timeouts
 from tieline.wire.spelling import Outgoing, Spelled
@@ -84,27 +84,10 @@ class ReplayRun:
     def pending(self) -> frozenset[str]:
         return frozenset()
 
-    async def leg(self) -> AsyncGenerator[Batch, None]:
-        """Post the history; try again while nothing was given out and the failure may pass."""
-        outgoing = self._upstream.codec.build(self._request)
-        notes = list(outgoing.notes)
+    def leg(self) -> Leg:
+        """Post the history."""
         self._reply = []
-        for tries in count(1):
-            attempt = _Attempt(self._upstream, self._request, outgoing)
-            try:
-                first = await attempt.first()
-                wait = _back_off(first, tries, self._upstream.patience)
-                if wait is None:
-                    batch = _noted(first, notes)
-                    while batch:
-                        self._reply += [event.part for event in batch if type(event) is PartEnd]
-                        yield batch
-                        batch = await attempt.more()
-                    return
-            finally:
-                attempt.close()
-            notes.append(Note(kind="retry", message=f"try {tries} failed, the next is in {wait:.1f} s"))
-            await asyncio.sleep(wait)
+        return _Leg(self._upstream, self._request, self._reply)
 
     async def answer(self, results: Sequence[ToolResult]) -> None:
         """Put the reply and the results of its calls behind the history."""
@@ -117,6 +100,45 @@ class ReplayRun:
 
     async def aclose(self) -> None:
         """There is nothing to free between legs."""
+
+
+class _Leg:
+    """Attempts until one says something, or the failure is not of the kind that passes; then what that one gives."""
+
+    def __init__(self, upstream: Upstream, request: Request, reply: list[Part]) -> None:
+        self._upstream = upstream
+        self._request = request
+        self._reply = reply
+        self._attempt: _Attempt | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Batch:
+        batch = await (self._first() if self._attempt is None else self._attempt.more())
+        if not batch:
+            await self.aclose()
+            raise StopAsyncIteration
+        self._reply += [event.part for event in batch if type(event) is PartEnd]
+        return batch
+
+    async def aclose(self) -> None:
+        if self._attempt is not None:
+            self._attempt.close()
+
+    async def _first(self) -> list[Event]:
+        outgoing = self._upstream.codec.build(self._request)
+        notes = list(outgoing.notes)
+        for tries in count(1):
+            self._attempt = _Attempt(self._upstream, self._request, outgoing)
+            first = await self._attempt.first()
+            wait = _back_off(first, tries, self._upstream.patience)
+            if wait is None:
+                return _noted(first, notes)
+            self._attempt.close()
+            notes.append(Note(kind="retry", message=f"try {tries} failed, the next is in {wait:.1f} s"))
+            await asyncio.sleep(wait)
+        raise AssertionError("counting never ends")
 
 
 class _Attempt:

@@ -13,6 +13,9 @@ from typing import NamedTuple
 from tieline.model.errors import GatewayError
 from tieline.model.ports import Backend
 
+LONGEST_SHOWN = 100
+"""More of an unknown name is neither repeated nor compared: it may be as long as a request."""
+
 
 class Route(NamedTuple):
     """Where a request goes."""
@@ -67,6 +70,7 @@ class Router:
         return ""
 
     def _unknown(self, name: str) -> str:
+        name = name if len(name) <= LONGEST_SHOWN else f"{name[:LONGEST_SHOWN]}…"
         known = [*dict.fromkeys(self._listed.values()), *(alias for alias in self._aliases if "*" not in alias)]
         close = get_close_matches(name, known, n=3, cutoff=0.3) or sorted(known)[:3]
         names = ", ".join(close) or ", ".join(f"{backend}/<model>" for backend in self.backends)

@@ -1,34 +1,45 @@
 """What models thought, for clients that forget it and upstreams that must not see it.
 
 Some upstreams demand their thinking back on the next request, with its signature, while many clients drop it: it is
-remembered by the ids of the calls it led to (or by the words that followed it) and put back in front of them. A
-signature is only good for the backend that made it: when a session moves to another backend it is taken off, and the
-codec there leaves unsigned thinking out.
+remembered by the ids of the calls it led to (or by the words that followed it) and put back in front of them. Some
+upstreams count their calls from zero in every conversation: of several calls with one id the arguments tell which.
+
+A signature is only good for the backend that made it, and for the very text it was made for: when a session moves to
+another backend it is taken off, and the codec there leaves unsigned thinking out; text that a client altered becomes
+what it was.
 """
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from tieline.model.content import Message, Part, Text, Thinking, ToolCall
 
 MAX_ENTRIES = 4096
 MAX_CHARACTERS = 32 * 1024 * 1024
+MAX_ALIKE = 32
+"""How many replies whose calls have the same id are told apart."""
 
 
 class _Memory(NamedTuple):
     backend: str
     parts: tuple[Thinking, ...]
+    calls: frozenset[Hashable]
     size: int
+
+    @property
+    def text(self) -> str:
+        return "".join(part.text for part in self.parts)
 
 
 class Thoughts:
     """A bounded memory of thinking; the oldest is forgotten first."""
 
     def __init__(self, max_entries: int = MAX_ENTRIES, max_characters: int = MAX_CHARACTERS) -> None:
-        self._by_key: OrderedDict[Hashable, _Memory] = OrderedDict()
+        self._by_key: OrderedDict[Hashable, tuple[_Memory, ...]] = OrderedDict()
         self._size = 0
         self._max_entries = max_entries
         self._max_characters = max_characters
@@ -38,11 +49,14 @@ class Thoughts:
         thinking = tuple(part for part in parts if isinstance(part, Thinking))
         if not thinking:
             return
-        memory = _Memory(backend, thinking, sum(len(part.text) + len(part.signature or "") for part in thinking))
+        size = sum(len(part.text) + len(part.signature or "") for part in thinking)
+        calls = frozenset(_fingerprint(part) for part in parts if isinstance(part, ToolCall))
+        memory = _Memory(backend, thinking, calls, size)
         for key in (*_keys(parts), *(("signature", hash(part.signature)) for part in thinking if part.signature)):
+            others = [other for other in self._by_key.get(key, ()) if calls and calls.isdisjoint(other.calls)]
             self._forget(key)
-            self._by_key[key] = memory
-            self._size += memory.size
+            self._by_key[key] = (*others[1 - MAX_ALIKE :], memory)
+            self._size += sum(kept.size for kept in self._by_key[key])
         while self._by_key and (len(self._by_key) > self._max_entries or self._size > self._max_characters):
             self._forget(next(iter(self._by_key)))
 
@@ -55,27 +69,41 @@ class Thoughts:
         )
 
     def _restored(self, backend: str, message: Message) -> Message:
-        if any(isinstance(part, Thinking) for part in message.parts):
-            parts = tuple(self._unsigned(backend, part) for part in message.parts)
+        thoughts = [part for part in message.parts if isinstance(part, Thinking)]
+        if any(part.signature for part in thoughts):
+            parts = tuple(self._checked(backend, part) for part in message.parts)
             return message if parts == message.parts else replace(message, parts=parts)
-        for key in _keys(message.parts):
-            memory = self._by_key.get(key)
-            if memory is not None and memory.backend == backend:
-                self._by_key.move_to_end(key)
-                return replace(message, parts=(*memory.parts, *message.parts))
-        return message
+        memory = self._recall(backend, message.parts)
+        if memory is None or (thoughts and "".join(part.text for part in thoughts) != memory.text):
+            return message
+        rest = (part for part in message.parts if not isinstance(part, Thinking))
+        return replace(message, parts=(*memory.parts, *rest))
 
-    def _unsigned(self, backend: str, part: Part) -> Part:
-        if isinstance(part, Thinking) and part.signature:
-            memory = self._by_key.get(("signature", hash(part.signature)))
-            if memory is not None and memory.backend != backend:
-                return replace(part, signature=None, redacted=False)
-        return part
+    def _recall(self, backend: str, parts: Sequence[Part]) -> _Memory | None:
+        """The thinking that led to these calls or words."""
+        for key in _keys(parts):
+            alike = [memory for memory in self._by_key.get(key, ()) if memory.backend == backend]
+            if len(alike) > 1:
+                calls = {_fingerprint(part) for part in parts if isinstance(part, ToolCall)}
+                alike = [memory for memory in alike if not calls.isdisjoint(memory.calls)]
+            if alike:
+                self._by_key.move_to_end(key)
+                return alike[-1]
+        return None
+
+    def _checked(self, backend: str, part: Part) -> Part:
+        """Thinking with a signature as its maker will take it back; without one if that is another backend."""
+        if not isinstance(part, Thinking) or not part.signature:
+            return part
+        memories = self._by_key.get(("signature", hash(part.signature)))
+        if memories is None:
+            return part
+        if memories[-1].backend != backend:
+            return replace(part, signature=None, redacted=False)
+        return next((own for own in memories[-1].parts if own.signature == part.signature), part)
 
     def _forget(self, key: Hashable) -> None:
-        memory = self._by_key.pop(key, None)
-        if memory is not None:
-            self._size -= memory.size
+        self._size -= sum(memory.size for memory in self._by_key.pop(key, ()))
 
 
 def _keys(parts: Iterable[Part]) -> list[Hashable]:
@@ -85,3 +113,12 @@ def _keys(parts: Iterable[Part]) -> list[Hashable]:
         return calls
     words = "".join(part.text for part in parts if isinstance(part, Text))
     return [("words", hash(words))] if words else []
+
+
+def _fingerprint(call: ToolCall) -> Hashable:
+    """What tells a call from others of its id, however a client spelled its arguments anew."""
+    try:
+        value = msgspec.json.encode(msgspec.json.decode(call.arguments), order="sorted")
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        value = call.arguments.encode("utf-8", "replace")
+    return call.id, call.name, hash(value)

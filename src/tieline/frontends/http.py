@@ -5,17 +5,20 @@ is not used.
 """
 
 import hmac
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
-from tieline.model.errors import BadRequest, GatewayError
+from tieline.model.errors import GatewayError
 from tieline.model.events import Headers
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+log = logging.getLogger("tieline")
 
 JSON = b"application/json"
 TEXT = b"text/plain; charset=utf-8"
@@ -81,14 +84,14 @@ class Exchange:
         await self._send({"type": "http.response.start", "status": status, "headers": head})
         await self._send({"type": "http.response.body", "body": b"" if self.scope["method"] == "HEAD" else body})
 
-    async def begin_stream(self, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
+    def begin_stream(self, headers: Iterable[tuple[bytes, bytes]] = ()) -> Awaitable[None]:
         """The head of a response of server-sent events."""
         self.begun = True
-        await self._send({"type": "http.response.start", "status": 200, "headers": [*STREAM_HEAD, *headers]})
+        return self._send({"type": "http.response.start", "status": 200, "headers": [*STREAM_HEAD, *headers]})
 
-    async def write(self, data: bytes, *, last: bool = False) -> None:
+    def write(self, data: bytes, *, last: bool = False) -> Awaitable[None]:
         """More of a stream; the last write ends it."""
-        await self._send({"type": "http.response.body", "body": data, "more_body": not last})
+        return self._send({"type": "http.response.body", "body": data, "more_body": not last})
 
 
 Endpoint = Callable[[Exchange], Awaitable[None]]
@@ -192,7 +195,9 @@ Routes = Mapping[str, Mapping[str, Route]]
 class HttpApp:
     """The ASGI application: finds the route, guards it, and spells what goes wrong in the route's own dialect."""
 
-    def __init__(self, routes: Routes, *, guard: Guard, limit: int, fallback: RenderError) -> None:
+    def __init__(
+        self, routes: Routes, *, guard: Guard, limit: int, fallback: Callable[[Exchange], RenderError]
+    ) -> None:
         self._routes = routes
         self._guard = guard
         self._limit = limit
@@ -202,15 +207,30 @@ class HttpApp:
         if scope["type"] != "http":
             return
         exchange = Exchange(scope, receive, send, self._limit)
-        methods = self._methods(scope["path"])
-        route = None if methods is None else methods.get(scope["method"])
+        route = self._route(exchange)
         try:
-            self._guard.check(exchange, keyed=route is None or route.keyed)
-            if route is None:
-                raise _missing(scope, methods)
+            self._guard.check(exchange, keyed=route.keyed)
             await route.endpoint(exchange)
         except GatewayError as error:
-            await fail(exchange, error, self._fallback if route is None else route.render_error)
+            await fail(exchange, error, route.render_error)
+        except Exception:
+            # A bug of ours: the client gets an error in its own dialect, the log the traceback.
+            log.exception("%s %s broke", scope["method"], scope["path"])
+            bug = GatewayError("internal", "Something went wrong inside the gateway; its log says what.")
+            await fail(exchange, bug, route.render_error)
+
+    def _route(self, exchange: Exchange) -> Route:
+        method, path = exchange.scope["method"], exchange.scope["path"]
+        methods = self._methods(path)
+        if methods is None:
+            return _refusal(GatewayError("not_found", f"There is nothing at {path}."), self._fallback(exchange))
+        route = methods.get(method)
+        if route is not None:
+            return route
+        allowed = ", ".join(methods)
+        message = f"{path} takes {allowed}, not {method}."
+        error = GatewayError("bad_request", message, status=405, headers=(("allow", allowed),))
+        return _refusal(error, next(iter(methods.values())).render_error)
 
     def _methods(self, path: str) -> Mapping[str, Route] | None:
         exact = self._routes.get(path)
@@ -226,19 +246,13 @@ def _parent(path: str) -> str:
     return "/".join((*pieces[:3], "*"))
 
 
-def _missing(scope: Scope, methods: Mapping[str, Route] | None) -> GatewayError:
-    if methods is None:
-        return GatewayError("not_found", f"There is nothing at {scope['path']}.")
-    allowed = ", ".join(methods)
-    return BadRequestMethod(f"{scope['path']} takes {allowed}, not {scope['method']}.")
+def _refusal(error: GatewayError, render_error: RenderError) -> Route:
+    """A route for requests that lead nowhere."""
 
+    async def refuse(_: Exchange) -> None:
+        raise error
 
-class BadRequestMethod(BadRequest):
-    """A known path, asked in the wrong way."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.status = 405
+    return Route(refuse, render_error)
 
 
 async def fail(exchange: Exchange, error: GatewayError, render_error: RenderError) -> None:

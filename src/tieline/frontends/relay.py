@@ -1,16 +1,17 @@
 """A leg as an HTTP response: streamed or whole, kept alive while it is silent, ended when the client leaves."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import Any, NamedTuple, Protocol
 
 from tieline.core.gateway import Gateway
+from tieline.core.turn import Turn
 from tieline.frontends.http import Exchange, RenderError, encoded, fail
 from tieline.model.assemble import fold
 from tieline.model.content import Value
 from tieline.model.errors import LegFailed
-from tieline.model.events import Batch, Event, Failed, Headers, Reply, Started
+from tieline.model.events import Batch, Event, Failed, Finished, Headers, Reply, Started
 from tieline.model.request import Request
 from tieline.tasks import Tasks
 
@@ -91,7 +92,7 @@ class Relay:
         async with aclosing(self._gateway.leg(request, frontend=face.name)) as leg:
             return fold([event async for batch in leg for event in batch])
 
-    async def _stream(self, exchange: Exchange, leg: AsyncGenerator[Batch, None], face: Face, options: Value) -> None:
+    async def _stream(self, exchange: Exchange, leg: Turn, face: Face, options: Value) -> None:
         write = face.writer(options).write
         stream = _Stream(exchange, face.keep_alive, self._keep_alive, self._tasks)
         try:
@@ -102,13 +103,13 @@ class Relay:
                     return
                 if not stream.begun:
                     stream.headers = _headers(batch, face)
-                await stream.write(b"".join([write(event) for event in batch]))
-            await stream.end()
+                data = b"".join([write(event) for event in batch])
+                await stream.write(data, last=isinstance(last, Finished | Failed))
         finally:
             stream.close()
 
 
-async def _whole(exchange: Exchange, leg: AsyncGenerator[Batch, None], face: Face, options: Value) -> None:
+async def _whole(exchange: Exchange, leg: Turn, face: Face, options: Value) -> None:
     events: list[Event] = []
     async for batch in leg:
         events += batch
@@ -134,27 +135,24 @@ class _Stream:
         self._task = asyncio.current_task()
         self._wrote = self._loop.time()
         self._writing = 0
+        self._is_closed = False
         self._timer = self._loop.call_later(interval, self._tick)
 
-    async def write(self, data: bytes) -> None:
-        if not data:
+    async def write(self, data: bytes, *, last: bool = False) -> None:
+        if self._is_closed or (not data and not last):
             return
+        self._is_closed = last
         self._writing += 1
         if not self.begun:
             self.begun = True
             await self._exchange.begin_stream(self.headers)
-        await self._exchange.write(data)
+        await self._exchange.write(data, last=last)
         self._writing -= 1
         self._wrote = self._loop.time()
 
-    async def end(self) -> None:
-        self._timer.cancel()
-        if not self.begun:
-            self.begun = True
-            await self._exchange.begin_stream(self.headers)
-        await self._exchange.write(b"", last=True)
-
     def close(self) -> None:
+        """Nothing more is written, not even a sign of life that is on its way."""
+        self._is_closed = True
         self._timer.cancel()
 
     def _tick(self) -> None:

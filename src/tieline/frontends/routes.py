@@ -6,7 +6,7 @@ from tieline.core.gateway import Gateway
 from tieline.frontends.chat import ChatFrontend
 from tieline.frontends.http import Guard, HttpApp, Route
 from tieline.frontends.messages import MessagesFrontend
-from tieline.frontends.models import ModelsFrontend
+from tieline.frontends.models import ModelsFrontend, is_anthropic
 from tieline.frontends.profiles import Profiles
 from tieline.frontends.relay import Relay
 from tieline.frontends.status import StatusFrontend
@@ -43,4 +43,9 @@ def http_app(
         "/healthz": {"GET": health, "HEAD": health},
         "/metrics": {"GET": Route(status.metrics, openai)},
     }
-    return HttpApp(routes, guard=guard, limit=limit, fallback=openai)
+    return HttpApp(
+        routes,
+        guard=guard,
+        limit=limit,
+        fallback=lambda exchange: anthropic_ if is_anthropic(exchange) else openai,
+    )

@@ -108,6 +108,17 @@ class PartsWriter:
         if slot is self._head:
             self.events.append(PartDelta(index=self._index, text=text))
 
+    def add_all(self, key: Hashable, texts: list[str]) -> None:
+        """More text of a part under way, in whole characters: a run of deltas at once."""
+        slot = self._under_way[key]
+        if slot.half or slot is not self._head:
+            for text in texts:
+                self.add(key, text)
+            return
+        slot.chunks += texts
+        index = self._index
+        self.events += [PartDelta(index=index, text=text) for text in texts if text]
+
     def text_of(self, key: Hashable) -> str:
         """What a part under way holds so far."""
         return "".join(self._under_way[key].chunks)

@@ -65,6 +65,12 @@ class BadRequest(GatewayError):
     def __init__(self, message: str, param: str | None = None, *, code: str | None = None) -> None:
         super().__init__("bad_request", message, param=param, code=code)
 
+    def within(self, place: str) -> "BadRequest":
+        """The same complaint, its path seen from further outside: paths are written only when something is wrong."""
+        path = f"{place}.{self.param}" if self.param else place
+        message = self.message.replace(f"`{self.param}`", f"`{path}`", 1)
+        return BadRequest(message, path, code=self.code)
+
 
 class LegFailed(GatewayError):
     """A leg ended with Failed where a whole reply was wanted."""

@@ -5,7 +5,7 @@ hands over tool results, and the next `leg()` goes on from there. A live two-way
 tool and a stateless HTTP API all fit, so nothing above this line knows which it talks to.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from typing import Protocol
 
 from tieline.model.content import ToolResult, Value
@@ -21,6 +21,17 @@ class ModelInfo(Value):
     created: int = 0
 
 
+class Leg(Protocol):
+    """Batches of events up to and including an ending; an async generator is one."""
+
+    def __aiter__(self) -> AsyncIterator[Batch]: ...
+
+    def __anext__(self) -> Awaitable[Batch]: ...
+
+    def aclose(self) -> Awaitable[None]:
+        """Give up what has not come yet."""
+
+
 class Run(Protocol):
     """A conversation under way with a backend."""
 
@@ -28,7 +39,7 @@ class Run(Protocol):
     def pending(self) -> frozenset[str]:
         """The calls the upstream waits for; empty when it waits for none, so that nothing is lost by closing."""
 
-    def leg(self) -> AsyncGenerator[Batch, None]:
+    def leg(self) -> Leg:
         """The events up to and including the next ending."""
 
     async def answer(self, results: Sequence[ToolResult]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -31,6 +32,7 @@ _FRAGMENTS = frozenset(
 )
 """The fields, in any protocol, whose text comes in pieces."""
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_BROKEN = "_invalid_json"
 
 
 class Malformed(ValueError):
@@ -109,6 +111,17 @@ def parse_object(body: bytes) -> dict[str, msgspec.Raw]:
         return parse(_OBJECT, mend(body))
 
 
+def parse_mended(parse: Callable[[bytes], T], body: bytes) -> T:
+    """Parse a request. Half an emoji (a client cut its text there) is no reason to refuse a whole history."""
+    try:
+        return parse(body)
+    except BadRequest:
+        mended = mend(body)
+        if mended == body:
+            raise
+    return parse(mended)
+
+
 def mend(body: bytes) -> bytes:
     """The JSON text with U+FFFD for every escaped half of a UTF-16 pair that stands alone."""
     return _ESCAPE.sub(lambda escape: b"\\ufffd" if escape["half"] else escape[0], body)
@@ -160,10 +173,15 @@ def object_text(text: str) -> str:
     try:
         value: Any = decode_any(stripped)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return encode({"_invalid_json": _clean(text)}).decode()
+        return encode({_BROKEN: _clean(text)}).decode()
     if isinstance(value, str) and is_object(value):
         return value
     return encode({"value": msgspec.Raw(stripped.encode())}).decode()
+
+
+def is_broken(text: str, made: str) -> bool:
+    """Whether `object_text` found that the text it made an object of is not JSON."""
+    return made is not text and made.startswith(f'{{"{_BROKEN}":')
 
 
 def _clean(text: str) -> str:

@@ -15,11 +15,14 @@ from urllib.parse import unquote
 
 import msgspec
 
-from tieline.model.request import EMPTY_SCHEMA
+from tieline.model.request import EMPTY_SCHEMA, ToolSpec
 from tieline.wire.json import decode_any, encode
 
 Style = Literal["anthropic", "openai"]
 Schema = dict[str, Any]
+
+FREEFORM_SCHEMA = b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}'
+"""The schema of the function that a freeform tool becomes where there are no such tools."""
 
 MAX_ENTRIES = 4096
 MAX_BYTES = 16 << 20
@@ -57,6 +60,17 @@ def for_upstream(schema: bytes, style: Style) -> tuple[bytes, tuple[str, ...]]:
         answer = _fit(schema, style)
         memo.keep(schema, answer)
     return answer
+
+
+def description(tool: ToolSpec) -> str:
+    """What a function is told to be for; it cannot state the grammar of a freeform tool, so its description does."""
+    form: Schema = tool.meta.get("format") or {}
+    grammar = form.get("grammar", form)
+    definition = grammar.get("definition")
+    if not tool.freeform or not definition:
+        return tool.description
+    syntax = grammar.get("syntax", "")
+    return f"{tool.description}\n\nThe input has to follow this {syntax} grammar:\n{definition}".strip()
 
 
 Answer = tuple[bytes, tuple[str, ...]]

@@ -10,6 +10,7 @@ it backwards.
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ NAME_LIMIT = 64
 ID_LIMIT = 64
 
 
+@lru_cache(maxsize=4096)
 def plain_id(call_id: str, limit: int = ID_LIMIT) -> str:
     """The id in letters, digits, `_` and `-`, at most `limit` of them; `restore_id` undoes it."""
     if _PLAIN_ID.match(call_id) and not call_id.startswith(_MARK):

@@ -21,6 +21,8 @@ _DIRECTORY = re.compile(
     re.IGNORECASE,
 )
 _OBSERVATION = "Observation:"
+# A client that takes the words from its command line may hand them on as one quoted argument.
+_ARGUMENT = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 
 
 class Outcome(Value):
@@ -64,7 +66,7 @@ def listen(messages: Sequence[Message]) -> Conversation:
 
 
 def clean(text: str) -> str:
-    """The text without notes, and without the tags that some clients wrap around the user's words."""
+    """The text without notes, and without the tags or the quotes that some clients wrap around the user's words."""
     kept = []
     at = 0
     while note := _NOTE.search(text, at):
@@ -75,7 +77,9 @@ def clean(text: str) -> str:
         kept.append(text[at : note.start()])
         at = end + len(close)
     kept.append(text[at:])
-    return _WRAPPER.sub("", "".join(kept)).strip()
+    words = _WRAPPER.sub("", "".join(kept)).strip()
+    argument = _ARGUMENT.fullmatch(words)
+    return argument[1].replace('\\"', '"').strip() if argument else words
 
 
 def _last_words(messages: Sequence[Message]) -> int:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from tieline.backends.demo import script
 from tieline.backends.demo.answer import Answer, Call, Say, Step, Think
 from tieline.backends.demo.conversation import Conversation, listen
+from tieline.backends.demo.files import bare, listing
 from tieline.backends.demo.fitting import Fitted, fit, phrase_of
 from tieline.backends.demo.offer import Tool, fill, usable
 from tieline.backends.demo.phrases import brief, counted, listed, report, shortened, title_of, unquoted
@@ -33,6 +34,8 @@ _GREETING = re.compile(r"(?:hi|hello|hey|good (?:morning|evening|day))\b", re.IG
 _IT = re.compile(
     r"(?:it|that|this|(?:the|its|that) (?:results?|outputs?|contents?|text)|what you (?:read|found|got))", re.IGNORECASE
 )
+_LISTING = "*file listing*"
+_NO_TOOLS = "There are no tools in this request; a client that has some can say `read README.md` or `run: ls`."
 _FINAL = re.compile(r"final_?(?:answer|result|output)", re.IGNORECASE)
 _NEEDS: dict[Kind, str] = {
     "read": "`read` or `bash`",
@@ -103,7 +106,7 @@ class _Mind:
         """`read a.txt, then write it to b.txt`."""
         outcomes = self._talk.outcomes
         if wish.kind == "write" and outcomes and _IT.fullmatch(wish.content):
-            return replace(wish, content=outcomes[-1].text)
+            return replace(wish, content=bare(outcomes[-1].text))
         return wish
 
     def _next_calls(self) -> list[Fitted]:
@@ -140,7 +143,8 @@ class _Mind:
         return f"{asked} That needs no tool, so I will answer in words."
 
     def _announcement(self, calls: list[Fitted]) -> str:
-        phrases = ", ".join(_lower(fitted.phrase) for fitted in calls)
+        *others, last = [_lower(fitted.phrase) for fitted in calls]
+        phrases = f"{', '.join(others)} and {last}" if others else last
         if not self._talk.rounds:
             return f"{self._seen()}I will {phrases}."
         come = " ".join(brief(outcome) for outcome in self._talk.rounds[-1])
@@ -158,7 +162,7 @@ class _Mind:
 
     def _words(self) -> str:
         parts = [report(outcome) for outcome in self._talk.outcomes]
-        parts += [self._lack()] if self._missing else []
+        parts += [self._listings() or self._lack()] if self._missing else []
         if not parts and (echo := _ECHO.fullmatch(self._talk.words)):
             return self._seen() + unquoted(echo["what"])
         return self._seen() + ("\n\n".join(parts) or self._introduction())
@@ -171,6 +175,14 @@ class _Mind:
         talk = self._talk
         seen = [counted(number, noun) for number, noun in ((talk.images, "image"), (talk.files, "file")) if number]
         return f"I see {' and '.join(seen)}. " if seen and not talk.rounds else ""
+
+    def _listings(self) -> str:
+        """The files to write, for a client that has no tools and saves what it finds in the text."""
+        wants = _LISTING in f"{self._talk.system}\n{self._talk.words}".lower()
+        is_all = all(wish.kind == "write" and wish.path for wish in self._missing)
+        if self._request.tools or not wants or not is_all:
+            return ""
+        return "\n\n".join(listing(wish.path, wish.content) for wish in self._missing)
 
     def _lack(self) -> str:
         """What could not be done, and why."""
@@ -185,15 +197,15 @@ class _Mind:
         hello = "Hello! " if _GREETING.match(self._talk.words) else ""
         me = f"{hello}I am Tieline's demo model: no network, no key, the same answer every time."
         tries = [text for wish, text in _TRIES if fit(wish, self._tools)] or self._own_tries()
-        listing = "\n".join(f"- {text}" for text in tries)
+        examples = "\n".join(f"- {text}" for text in tries)
         if not self._tools:
-            return f"{me} The client offers no tools now; with tools I call them when you ask. Try:\n\n{listing}"
-        return f"{me} I call the tools that your client offers. Try:\n\n{listing}"
+            return f"{me} {_NO_TOOLS} Try:\n\n{examples}"
+        return f"{me} I understand simple requests, and call the tools that your client offers. Try:\n\n{examples}"
 
     def _own_tries(self) -> list[str]:
         if self._tools:
             return [f"call {tool.name} with …" for tool in self._tools[:3]]
-        return ["say hello", "think about the sea", "read README.md"]
+        return ["say hello", "think about the sea"]
 
 
 def _names(calls: list[Fitted]) -> list[str]:

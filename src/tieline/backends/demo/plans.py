@@ -89,8 +89,9 @@ class _Planner:
         while at < len(self._clauses):
             is_later = is_later or self._clauses[at].cut != "and"
             wish, end = self._next(at)
-            if wish is None and not is_later:
+            if wish is None and steps and (not is_later or self._clauses[at].cut == "then"):
                 wish = again(steps[-1][-1], self._text(at, at + 1))
+                is_later = is_later or (wish is not None and wish.kind != steps[-1][-1].kind)
             if wish is not None:
                 if is_later:
                     steps.append([])

@@ -25,10 +25,11 @@ class Wish(Value):
     words: str = ""
 
 
-_BULLET = re.compile(r"^(?:\d{1,2}[.)]|[-*•])\s{1,3}")
+_BULLET = re.compile(r"^(?:\d{1,2}[.)]|[-*•]|\[[\w-]{1,40}\])\s{1,3}")
 _POLITE = re.compile(
     r"(?:(?:please|kindly|now|first(?:ly)?|next|finally|also|ok(?:ay)?|hey|hi|hello|so|just|try to|go ahead and"
-    r"|(?:can|could|would|will) you|i(?:'d like| would like| want| need) you to|let'?s|your task is to"
+    r"|(?:can|could|would|will) you|you (?:must|should|have to|need to)"
+    r"|i(?:'d like| would like| want| need) you to|let'?s|your task is to"
     r"|us(?:e|ing) (?:the |your )?\S{1,60}(?: tool)? to|using (?:the |your )?\S{1,60} tool)[,:]?\s{1,3})+",
     re.IGNORECASE,
 )
@@ -73,11 +74,14 @@ _FORMS: tuple[tuple[Kind, str], ...] = (
     ("read", rf"(?P<sure>read|cat){_CONTENTS}{_FILE} {_PATH}(?: file)?"),
     ("read", rf"(?:show|open|view|display|print|look at|check){_CONTENTS}{_FILE} {_PATH}(?: file)?"),
     ("read", rf"what(?:'s| is| does)(?: in| inside)?(?: the)?{_FILE} {_PATH}(?: contain| say)?"),
+    ("read", rf"(?:summari[sz]e|explain|describe|review){_CONTENTS}{_FILE} {_PATH}(?: file)?"),
     (
         "list",
         rf"(?P<sure>list|show|display|what)(?: me)?(?: all)?(?: the| my)?{_FILES}(?: are)?(?: there| here)?"
         rf"{_IN}?(?: director(?:y|ies)| folder)?",
     ),
+    # What remains of "what's in this folder" without the afterthought.
+    ("list", r"(?P<sure>what(?:'s| is)(?: here| there)?)"),
     ("list", rf"(?P<sure>ls|dir)(?: {_PATH})?"),
     ("list", rf"list(?: the)?(?P<file> directory| folder)? {_PATH}"),
     (
@@ -102,9 +106,14 @@ _COMMAND = re.compile(
 _TOOL = re.compile(
     r"(?:(?P<verb>call|use|invoke|run|execute|try)(?: the)?(?: tool| function)? )?`?(?P<tool>[\w.:-]*\w)`?"
     r"(?P<said> tool| function)?"
-    r"(?:\s{0,3}\((?P<inner>.*)\)"
+    r"(?:\s{0,3}\((?P<inner>.*)\)|\s{1,3}to [a-z].*"
     r"|\s{1,3}(?:with|for|on|using|in)?\s{0,3}(?:the )?(?:arguments?|input)?:?\s{0,3}(?P<words>.+))?",
     re.IGNORECASE | re.DOTALL,
+)
+_BACK = re.compile(
+    r"(?:read|cat|show|print|open|display|check)(?: me)? (?:it|(?:that|the|this) file|its contents?)"
+    r"(?: back| again| out| to me)*[.!?]?",
+    re.IGNORECASE,
 )
 _GETTER = re.compile(r"^(?:get|fetch|lookup|look_up|query|current)_(?:(?:the|current|latest)_)*")
 _VAGUE = {"info", "data", "forecast"}
@@ -134,8 +143,10 @@ def is_open_command(clause: str) -> bool:
 
 
 def again(before: Wish, clause: str) -> Wish | None:
-    """`read a.txt and b.txt`: the same once more."""
+    """`read a.txt and b.txt`: the same once more; or `write a.txt, then read it back`: the same file."""
     found = re.fullmatch(rf"(?:the )?(?:file )?{_PATH}(?: file)?[.!?]?", clause.strip(), re.IGNORECASE)
+    if before.path and _BACK.fullmatch(_blunt(clause)):
+        return Wish(kind="read", path=before.path)
     if before.kind not in ("read", "list") or not found:
         return None
     path = found["path"].rstrip(".!?")
@@ -174,6 +185,8 @@ def _made(kind: Kind, found: re.Match[str]) -> Wish | None:
     is_sure = is_quoted or bool(groups.get("file")) or (bool(groups.get("sure")) and path.lower() not in _NO_NAMES)
     if not is_sure and not _is_path(path):
         return None
+    if kind == "read" and wish.path.lower() == "readme":
+        return replace(wish, path="README.md")
     if kind == "read" and (wish.path in (".", "..") or wish.path.endswith("/")):
         return replace(wish, kind="list")
     return replace(wish, path="", pattern=wish.path) if kind == "glob" and not wish.pattern else wish
@@ -192,6 +205,8 @@ def _called(text: str, tools: Sequence[str]) -> Wish | None:
     tool = tool_named(found["tool"], tools)
     words = (found["inner"] or found["words"] or "").strip()
     is_spelled = "_" in found["tool"] or words.startswith("{") or bool(found["said"])
+    if not tool and found["tool"].lower() in _NO_NAMES:
+        return None
     is_call = found["inner"] is not None or words.startswith("{")
     verb = (found["verb"] or "").lower()
     if not (tool and (verb or is_call)) and not (verb in ("call", "invoke", "use") and is_spelled):

@@ -19,10 +19,9 @@ from tieline.wire.anthropic.parts import BlockWriter
 from tieline.wire.anthropic.schema import PROTOCOL, Count, MarkedBlock, TextBlock, Tool
 from tieline.wire.anthropic.turns import Turn, split_system, turns
 from tieline.wire.json import Malformed, encode, read
-from tieline.wire.schemas import for_upstream
+from tieline.wire.schemas import FREEFORM_SCHEMA, description, for_upstream
 from tieline.wire.spelling import Names, Outgoing, Spelled
 
-FREEFORM_SCHEMA = b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}'
 _COUNT = msgspec.json.Decoder(Count)
 _COUNTED = ("model", "thinking", "tool_choice", "tools", "system", "messages")
 
@@ -172,7 +171,7 @@ def _tool(spec: ToolSpec, dialect: Dialect, names: Names, notes: list[Note]) -> 
     notes.extend(Note(kind="schema", message=f"{spec.name}: {change}") for change in changes)
     tool = Tool(
         names.spell(spec.name),
-        description=spec.description or None,
+        description=description(spec) or None,
         input_schema=Raw(schema),
         strict=spec.strict if dialect.strict_tools and not spec.freeform else None,
     )

@@ -5,6 +5,7 @@ wrong, is read again block by block: that keeps the JSON of what is unknown and 
 """
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, get_args
 
 import msgspec
@@ -53,6 +54,10 @@ _TOOL_EXTENSIONS = ("eager_input_streaming", "defer_loading", "allowed_callers",
 
 def parse_request(body: bytes, counting: bool = False) -> Request:
     """The request of a client; one that is only to be counted needs no max_tokens."""
+    return json.parse_mended(partial(_parse, counting=counting), body)
+
+
+def _parse(body: bytes, counting: bool) -> Request:
     _check_encoding(body)
     try:
         usual = _USUAL.decode(body)

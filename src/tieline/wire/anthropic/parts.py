@@ -35,7 +35,7 @@ from tieline.wire.anthropic.schema import (
     ToolUseBlock,
     UrlSource,
 )
-from tieline.wire.json import encode, object_text
+from tieline.wire.json import encode, is_broken, object_text
 from tieline.wire.spelling import Names, plain_id
 
 Block = TextBlock | ImageBlock | DocumentBlock | ThinkingBlock | RedactedBlock | ToolUseBlock | ToolResultOut | Raw
@@ -95,7 +95,7 @@ class BlockWriter:
         return [self._marked(text_block(part)) for part in said]
 
     def _call(self, part: ToolCall) -> ToolUseBlock:
-        given = encode({"input": part.arguments}) if part.freeform else object_text(part.arguments).encode()
+        given = encode({"input": part.arguments}) if part.freeform else self._object(part).encode()
         block = ToolUseBlock(plain_id(part.id), self._names.spell(part.name), Raw(given))
         if part.meta:
             own = part.meta.get(PROTOCOL, {})
@@ -104,6 +104,12 @@ class BlockWriter:
             block.cache_control = part.meta.get("cache_control")
             self._marked(block)
         return block
+
+    def _object(self, part: ToolCall) -> str:
+        text = object_text(part.arguments)
+        if is_broken(part.arguments, text):
+            self._notes.append(Note(kind="arguments", message=f"{part.name}: what is not valid JSON was wrapped"))
+        return text
 
     def _result(self, part: ToolResult, others: list[Block]) -> ToolResultOut:
         """What came of a call. Pictures of a failed call go after the results: there the API allows only text."""

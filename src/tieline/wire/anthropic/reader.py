@@ -5,7 +5,8 @@ by its index: what comes for it is held together in `_Block` until it stops. Unk
 nothing.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from contextlib import suppress
 
 import msgspec
 from msgspec import Raw
@@ -30,6 +31,7 @@ from tieline.wire.anthropic.schema import (
 from tieline.wire.framing.sse import SseOverflow, SseReader
 from tieline.wire.json import Malformed, encode, object_text, read
 from tieline.wire.spelling import Spelled, restore_id
+from tieline.wire.template import TRIAL, Template
 
 _EVENT = msgspec.json.Decoder(StreamEvent)
 _MESSAGE = msgspec.json.Decoder(MessageIn)
@@ -47,6 +49,11 @@ REASONS = {
     "pause_turn": StopReason.PAUSED,
     "refusal": StopReason.REFUSAL,
     "model_context_window_exceeded": StopReason.CONTEXT_FULL,
+    # Relays let the words of their own upstream through.
+    "stop": StopReason.END_TURN,
+    "tool_calls": StopReason.TOOL_USE,
+    "length": StopReason.MAX_TOKENS,
+    "content_filter": StopReason.REFUSAL,
 }
 NAMELESS = "unknown_tool"
 UNCHANGED = Spelled()
@@ -57,7 +64,7 @@ _NO_INPUT = ("", "null", '""', "[]")
 class _Block:
     """What is known of a block under way, beside the text that has been given out."""
 
-    __slots__ = ("citations", "fits", "has_input", "held", "input", "part", "raw", "signature")
+    __slots__ = ("citations", "doubtful", "fits", "has_input", "held", "input", "part", "raw", "signature")
 
     def __init__(self, part: Part, block: BlockIn, raw: Raw) -> None:
         self.part = part
@@ -69,8 +76,11 @@ class _Block:
         self.fits = _KIND_OF.get(type(part), "")
         self.held: list[str] | None = None
         """Input that cannot be given out before it is complete."""
+        self.doubtful = False
+        """Whether the block may turn out to be no call at all, so that no part has begun."""
 
 
+_TEXT_FIELD = {"text": "text", "thinking": "thinking", "input": "partial_json"}
 _KIND_OF: dict[type, str] = {Text: "text", Thinking: "thinking", ToolCall: "input", Foreign: "input"}
 
 
@@ -84,8 +94,11 @@ class ResponseReader:
         self._id = fallback_id
         self._model = model
         self._sse = SseReader()
+        self._template = Template()
         self._parts = PartsWriter()
         self._blocks: dict[int, _Block] = {}
+        self._made: dict[str, tuple[str, str] | None] = {}
+        """The calls so far by id: name and arguments once they are complete."""
         self._message_id: str | None = None
         self._usage = Usage()
         self._usage_given = Usage()
@@ -95,8 +108,7 @@ class ResponseReader:
         """The events that are whole now."""
         try:
             if not self.ended:
-                for event in self._sse.feed(data):
-                    self._receive(event.data)
+                self._receive_all(self._sse.feed(data))
         except (SseOverflow, Malformed, UnicodeDecodeError) as error:
             self._fail(Failed(kind="upstream", message=f"the upstream sent something unreadable: {error}"))
         return self._parts.take()
@@ -104,11 +116,8 @@ class ResponseReader:
     def close(self) -> list[Event]:
         """The stream is over; if it did not say so itself, that is a failure."""
         if not self.ended:
-            try:
-                for event in self._sse.close():
-                    self._receive(event.data)
-            except (Malformed, UnicodeDecodeError):
-                pass  # an event that was cut: what counts is that the stream broke off
+            with suppress(Malformed, UnicodeDecodeError):  # an event that was cut: the stream broke off, that counts
+                self._receive_all(self._sse.close())
         if not self.ended:
             self._break_off()
         return self._parts.take()
@@ -129,14 +138,27 @@ class ResponseReader:
 
     # ── Events of the stream ─────────────────────────────────────────────────────────────────────
 
-    def _receive(self, data: bytes) -> None:
-        if self.ended:
+    def _receive_all(self, blocks: Sequence[bytes]) -> None:
+        at = 0
+        while at < len(blocks) and not self.ended:
+            key = self._template.key
+            if key is not None and (texts := self._template.run(blocks, at)):
+                self._parts.add_all(key, texts)
+                at += len(texts)
+            else:
+                self._receive(blocks[at])
+                at += 1
+
+    def _receive(self, block: bytes) -> None:
+        named = self._sse.event(block)
+        if named is None:
             return
-        event = read(_EVENT, data)
+        event = read(_EVENT, named[1])
         match event.type:
             case "content_block_delta":
                 if event.delta is not None:
                     self._add(event.index, event.delta)
+                    self._learn(block, event, event.delta)
             case "content_block_start":
                 self._open(event.index, event.content_block)
             case "content_block_stop":
@@ -196,23 +218,55 @@ class ResponseReader:
 
     def _open(self, index: int, raw: Raw) -> None:
         self._infer_start()
-        self._shut(index)
         block = read(_BLOCK, bytes(raw)) if raw is not ABSENT else BlockIn()
+        if self._has_just_begun(index, block):
+            return
+        self._shut(index)
         if not block.type:
             self._note("left_out", "a block came without its type")
             return
         part = self._part(block, index)
+        if isinstance(part, ToolCall) and (part.id in self._made or not (block.id or block.name)):
+            self._doubt(index, _Block(part, block, raw))
+            return
         self._begin(index, _Block(part, block, raw))
         if isinstance(part, ToolCall | Foreign):
             return
         if not (isinstance(part, Thinking) and part.redacted):
             self._parts.add(index, block.text or block.thinking or "")
 
+    def _has_just_begun(self, index: int, block: BlockIn) -> bool:
+        """Whether this is the start of a call a second time."""
+        under_way = self._blocks.get(index)
+        if under_way is None or not isinstance(under_way.part, ToolCall) or under_way.has_input:
+            return False
+        return block.type == "tool_use" and bool(block.id) and restore_id(block.id or "") == under_way.part.id
+
     def _begin(self, index: int, block: _Block) -> None:
+        if isinstance(block.part, ToolCall):
+            self._made[block.part.id] = None
         if isinstance(block.part, Foreign) or (isinstance(block.part, ToolCall) and block.part.freeform):
             block.held = []
         self._blocks[index] = block
         self._parts.start(index, block.part)
+
+    def _doubt(self, index: int, block: _Block) -> None:
+        """Keep a call back that may be none: it has neither id nor name, or the id of one before it."""
+        block.held, block.doubtful = [], True
+        self._blocks[index] = block
+
+    def _settle(self, block: _Block, call: ToolCall) -> None:
+        """Make a call that was in doubt, if it says anything that was not said before."""
+        text = _whole_input(block, call)
+        before = self._made.get(call.id)
+        if before == (call.name, text) or (call.name == NAMELESS and text == "{}" and not before):
+            self._note("left_out", "a call came twice" if before else "a call came without anything in it")
+            return
+        if call.id in self._made:
+            self._note("repair", f"two calls came with the id {call.id}: the second got another")
+            call = replace(call, id=f"{call.id}_{len(self._made)}")
+        self._made[call.id] = (call.name, text)
+        self._parts.whole(call, text)
 
     def _part(self, block: BlockIn, index: int) -> Part:
         """The empty part a block begins."""
@@ -263,6 +317,21 @@ class ResponseReader:
             if given(delta.citation):
                 block.citations.append(text_of(delta.citation))
 
+    def _learn(self, raw: bytes, event: StreamEvent, delta: DeltaIn) -> None:
+        """Read the next deltas of this block by the bytes around their text, if they have nothing else to say."""
+        block = self._blocks.get(event.index)
+        field = block and block.held is None and _TEXT_FIELD.get(block.fits)
+        if not field or self._template.key is not None:
+            return
+        text = getattr(delta, field)
+        if text and event == _saying(event.index, delta.type, field, text):
+            trial = _saying(event.index, delta.type, field, TRIAL)
+            self._template.learn(event.index, raw, field, text, lambda changed: self._says(changed, trial))
+
+    def _says(self, raw: bytes, event: StreamEvent) -> bool:
+        named = self._sse.event(raw)
+        return named is not None and _EVENT.decode(named[1]) == event
+
     def _add_input(self, index: int, block: _Block | None, text: str) -> None:
         if block is None or block.fits != "input":
             self._infer_start()
@@ -289,8 +358,12 @@ class ResponseReader:
         block = self._blocks.pop(index, None)
         if block is None:
             return
-        self._complete(index, block)
-        self._parts.end(index)
+        self._template.forget(index)
+        if isinstance(block.part, ToolCall) and block.doubtful:
+            self._settle(block, block.part)
+        else:
+            self._complete(index, block)
+            self._parts.end(index)
         for kind in (Text, Thinking):
             if self._parts.has((index, kind)):
                 self._parts.end((index, kind))
@@ -302,11 +375,10 @@ class ResponseReader:
                 self._parts.revise(index, replace(part, meta={PROTOCOL: {"citations": citations}}))
             case Thinking(redacted=False) as part if block.signature:
                 self._parts.revise(index, replace(part, signature="".join(block.signature)))
-            case ToolCall(freeform=True):
-                self._parts.add(index, _unwrapped("".join(block.held or ()) or _start_input(block)))
-            case ToolCall():
-                if not block.has_input:
-                    self._parts.add(index, _start_input(block))
+            case ToolCall() as part:
+                if block.held is not None or not block.has_input:
+                    self._parts.add(index, _whole_input(block, part))
+                self._made[part.id] = (part.name, self._parts.text_of(index))
             case Foreign() as part:
                 self._parts.revise(index, replace(part, json=_rebuilt(block)))
             case _:
@@ -379,6 +451,13 @@ def read_reply(body: bytes, spelled: Spelled = UNCHANGED, *, fallback_id: str = 
     return ResponseReader(spelled, fallback_id=fallback_id, model=model).read_whole(body)
 
 
+def _saying(index: int, kind: str | None, field: str, text: str) -> StreamEvent:
+    """A delta that says nothing but this text."""
+    delta = DeltaIn(type=kind)
+    setattr(delta, field, text)
+    return StreamEvent(type="content_block_delta", index=index, delta=delta)
+
+
 def _finished(reason: StopReason, stop: DeltaIn) -> Finished:
     own = {name: text_of(value) for name in ("stop_details", "container") if given(value := getattr(stop, name))}
     return Finished(
@@ -399,7 +478,15 @@ def _explanation(details: Raw) -> str | None:
 def _start_input(block: _Block) -> str:
     """The input a block began with, when nothing followed: some upstreams send all of it there."""
     text = text_of(block.input)
+    if text.startswith('"') and text not in _NO_INPUT:
+        return object_text(text)  # text where an object belongs, mostly the text of that object
     return "{}" if text in _NO_INPUT else text
+
+
+def _whole_input(block: _Block, call: ToolCall) -> str:
+    """The arguments of a call that were held, or came with its start."""
+    text = "".join(block.held or ()) or _start_input(block)
+    return _unwrapped(text) if call.freeform else text
 
 
 def _unwrapped(text: str) -> str:

@@ -5,8 +5,6 @@ a character split over two reads is whole again before anyone looks. A CR at the
 should it have been half of a CRLF, the LF that opens the next read is its other half.
 """
 
-from typing import NamedTuple
-
 LIMIT = 64 * 1024 * 1024
 STRAY_LIMIT = 64 * 1024
 
@@ -14,11 +12,8 @@ _BOM = b"\xef\xbb\xbf"
 _FIELDS = (b"id", b"retry", b"event", b"data")
 
 
-class SseEvent(NamedTuple):
-    """One event: its name (empty when the stream gives none) and its data lines joined."""
-
-    name: bytes
-    data: bytes
+SseEvent = tuple[bytes, bytes]
+"""One event: its name (empty when the stream gives none) and its data lines joined."""
 
 
 class SseOverflow(ValueError):
@@ -26,7 +21,7 @@ class SseOverflow(ValueError):
 
 
 class SseReader:
-    """Feed it reads of any size; it gives whole events."""
+    """Feed it reads of any size; it gives blocks, which `event` reads. Some of them hold nothing but comments."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.stray = b""
@@ -37,8 +32,8 @@ class SseReader:
         self._begun = False
         self._after_cr = False
 
-    def feed(self, data: bytes) -> list[SseEvent]:
-        """The events that are whole now."""
+    def feed(self, data: bytes) -> list[bytes]:
+        """The blocks that are whole now, without the blank lines between them."""
         if not self._begun:
             data = self._without_bom(data)
         if self._after_cr or b"\r" in data:
@@ -52,15 +47,21 @@ class SseReader:
         *blocks, rest = data.split(b"\n\n")
         if rest:
             self._hold(rest)
-        events = [event for block in blocks if (event := self._event(block)) is not None]
-        if not events:
+        if not blocks:
             self._check()
-        return events
+        return blocks
 
-    def close(self) -> list[SseEvent]:
-        """The end of the stream: an event that lacks only its blank line still counts."""
-        event = self._event(self._take())
-        return [] if event is None else [event]
+    def close(self) -> list[bytes]:
+        """The end of the stream: a block that lacks only its blank line still counts."""
+        return [self._take()]
+
+    def event(self, block: bytes) -> SseEvent | None:
+        """The event of a block; None if it holds none."""
+        head, _, text = block.partition(b"data: ")
+        # One line of data, after the name or nothing: so it comes nearly always.
+        if text and b"\n" not in text and (not head or _is_name(head)):
+            return head[7:-1], text
+        return self._read_lines(block)
 
     def _hold(self, data: bytes) -> None:
         if data:
@@ -98,16 +99,7 @@ class SseReader:
         self._after_cr = data.endswith(b"\r")
         return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
-    def _event(self, block: bytes) -> SseEvent | None:
-        head, _, text = block.partition(b"data: ")
-        if b"\n" not in text and text:
-            if not head:
-                return SseEvent(b"", text)
-            if head.startswith(b"event: ") and head.find(b"\n") == len(head) - 1:
-                return SseEvent(head[7:-1], text)
-        return self._any_event(block)
-
-    def _any_event(self, block: bytes) -> SseEvent | None:
+    def _read_lines(self, block: bytes) -> SseEvent | None:
         name = b""
         data: list[bytes] = []
         for line in block.split(b"\n"):
@@ -121,4 +113,8 @@ class SseReader:
                 self.stray = (self.stray + line + b"\n")[:STRAY_LIMIT]
         if not data:
             return None
-        return SseEvent(name, data[0] if len(data) == 1 else b"\n".join(data))
+        return name, data[0] if len(data) == 1 else b"\n".join(data)
+
+
+def _is_name(head: bytes) -> bool:
+    return head.startswith(b"event: ") and head.find(b"\n") == len(head) - 1

@@ -4,6 +4,7 @@ The order of keys is fixed and messages come last: a conversation that grows kee
 them the upstream's prompt cache.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Raw
@@ -15,10 +16,9 @@ from tieline.wire.json import encode
 from tieline.wire.openai_chat.build_messages import Json, MessagesBuilder
 from tieline.wire.openai_chat.dialect import DEFAULT, Dialect
 from tieline.wire.openai_chat.schema import PROTOCOL
-from tieline.wire.schemas import for_upstream
+from tieline.wire.schemas import FREEFORM_SCHEMA, description, for_upstream
 from tieline.wire.spelling import Names, Outgoing, Spelled
 
-_FREEFORM_SCHEMA = Raw(b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}')
 _OWN_EFFORT = ("reasoning_effort", "reasoning", "thinking")
 
 
@@ -34,9 +34,7 @@ def build_request(request: Request, dialect: Dialect = DEFAULT) -> Outgoing:
     _add_sampling(out, request, dialect, notes)
     _add_wishes(out, request, dialect, notes)
     if request.tools:
-        out["tools"] = [
-            _tool(tool, f"tools[{position}]", names, dialect, notes) for position, tool in enumerate(request.tools)
-        ]
+        out["tools"] = _tools(request.tools, names, dialect, notes)
         _add_choice(out, request, names, dialect)
     _add_extra(out, request, notes)
     messages = MessagesBuilder(request, dialect, names)
@@ -130,6 +128,17 @@ def _left_out(message: str) -> Note:
 # ── Tools ────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _tools(specs: Sequence[ToolSpec], names: Names, dialect: Dialect, notes: list[Note]) -> list[Any]:
+    tools: dict[str, Any] = {}
+    for position, spec in enumerate(specs):
+        at = f"tools[{position}]"
+        if spec.name in tools:
+            notes.append(_left_out(f"{at}: a second tool of the name {spec.name!r}"))
+        else:
+            tools[spec.name] = _tool(spec, at, names, dialect, notes)
+    return list(tools.values())
+
+
 def _tool(tool: ToolSpec, at: str, names: Names, dialect: Dialect, notes: list[Note]) -> Any:
     if tool.hosted is not None:
         return _hosted(tool, at)
@@ -137,11 +146,11 @@ def _tool(tool: ToolSpec, at: str, names: Names, dialect: Dialect, notes: list[N
     if tool.freeform and dialect.freeform_tools:
         return {"type": "custom", "custom": _custom(tool, name)}
     function: Json = {"name": name}
-    description = _with_grammar(tool) if tool.freeform else tool.description
-    if description:
-        function["description"] = description
+    told = description(tool)
+    if told:
+        function["description"] = told
     if tool.freeform:
-        function["parameters"] = _FREEFORM_SCHEMA
+        function["parameters"] = Raw(FREEFORM_SCHEMA)
     else:
         schema, changes = for_upstream(tool.schema, "openai")
         function["parameters"] = Raw(schema)
@@ -165,26 +174,9 @@ def _custom(tool: ToolSpec, name: str) -> Json:
     custom: Json = {"name": name}
     if tool.description:
         custom["description"] = tool.description
-    form = _form(tool)
-    if form:
-        custom["format"] = form
+    if "format" in tool.meta:
+        custom["format"] = tool.meta["format"]
     return custom
-
-
-def _with_grammar(tool: ToolSpec) -> str:
-    """A function cannot state a grammar, so its description does."""
-    form = _form(tool)
-    grammar = form.get("grammar", form)
-    definition = grammar.get("definition")
-    if not definition:
-        return tool.description
-    syntax = grammar.get("syntax", "")
-    return f"{tool.description}\n\nThe input has to follow this {syntax} grammar:\n{definition}".strip()
-
-
-def _form(tool: ToolSpec) -> Json:
-    form: Json = tool.meta.get(PROTOCOL, {}).get("format") or {}
-    return form
 
 
 def _add_choice(out: Json, request: Request, names: Names, dialect: Dialect) -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tieline.model.content import File, Foreign, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.model.events import Note
 from tieline.model.request import Request
-from tieline.wire.json import encode, object_text
+from tieline.wire.json import encode, is_broken, object_text
 from tieline.wire.openai_chat.dialect import Dialect
 from tieline.wire.openai_chat.schema import PROTOCOL
 from tieline.wire.spelling import Names, short_id
@@ -116,8 +116,14 @@ class MessagesBuilder:
         name = self._names.spell(call.name)
         if call.freeform and self._dialect.freeform_tools:
             return {"id": call_id, "type": "custom", "custom": {"name": name, "input": call.arguments}}
-        arguments = _wrapped(call.arguments) if call.freeform else object_text(call.arguments)
+        arguments = _wrapped(call.arguments) if call.freeform else self._object(call)
         return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+    def _object(self, call: ToolCall) -> str:
+        text = object_text(call.arguments)
+        if is_broken(call.arguments, text):
+            self.notes.append(Note(kind="arguments", message=f"{call.name}: what is not valid JSON was wrapped"))
+        return text
 
     # ── Content ──────────────────────────────────────────────────────────────────────────────────
 
@@ -135,7 +141,7 @@ class MessagesBuilder:
         if len(texts) == len(parts) and not self._needs_list(texts):
             return _joined(texts)
         spelled = [self._part(part) for part in parts]
-        return [part for part in spelled if part is not None]
+        return [part for part in spelled if part is not None] or ""
 
     def _needs_list(self, texts: Sequence[Text]) -> bool:
         if self._dialect.cache_marks and any("cache_control" in text.meta for text in texts):
@@ -152,9 +158,11 @@ class MessagesBuilder:
                 return self._with_mark(part, _file(part))
             case Foreign() if part.protocol == PROTOCOL:
                 return Raw(part.json.encode())
-            case File() | Foreign():
-                kind = part.kind if isinstance(part, Foreign) else "file address"
-                self.notes.append(Note(kind="left_out", message=f"this upstream has no place for a {kind} part"))
+            case File():
+                self.notes.append(Note(kind="left_out", message="this upstream takes no file by its address"))
+                return {"type": "text", "text": f"[file: {part.url}]"}
+            case Foreign():
+                self.notes.append(Note(kind="left_out", message=f"this upstream has no place for a {part.kind} part"))
                 return None
             case Thinking() | ToolCall() | ToolResult():
                 return None

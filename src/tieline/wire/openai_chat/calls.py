@@ -66,12 +66,12 @@ class Calls:
             return
         key: object = (place[0], piece.index) if piece.index is not None else piece.id or ("place", place)
         call = self._find(key, piece, name, text)
+        if self._repeats(call or self._keyed.get(piece.id), name, text):
+            return
         if call is None:
             call = self._last = _Call()
             self._all.append(call)
             self._keyed[key] = call
-        elif name and name == call.name and text == self._sent(call) and is_object(text):
-            return  # the whole call a second time
         if piece.id:
             self._keyed[piece.id] = call
         self._learn(call, piece, name)
@@ -115,6 +115,12 @@ class Calls:
         again = text.lstrip().startswith("{") and not piece.id and is_object(self._sent(call))
         return None if again else call
 
+    def _repeats(self, call: _Call | None, name: str, text: str) -> bool:
+        """Whether this is a whole call a second time, or all of its arguments."""
+        if call is None or name not in ("", call.name) or not text.lstrip().startswith("{"):
+            return False
+        return text == self._sent(call) and is_object(text)
+
     def _learn(self, call: _Call, piece: CallDelta, name: str) -> None:
         if piece.id and not call.id:
             call.id = piece.id
@@ -155,7 +161,7 @@ class Calls:
                 self._note("late_arguments", f"arguments after the end of {call.name} were left out")
         elif call.held is None:
             self._parts.add(call, text)
-        elif call.started and not call.wrapped and (call.freeform or (text.lstrip().startswith("{") and not call.held)):
+        elif call.started and not call.wrapped and (call.freeform or _begins_object(call.held, text)):
             call.held = None
             self._parts.add(call, text)
         else:
@@ -205,6 +211,12 @@ class Calls:
 
     def _note(self, kind: str, message: str) -> None:
         self.notes.append(Note(kind=kind, message=message))
+
+
+def _begins_object(held: list[str], text: str) -> bool:
+    """Whether arguments begin here; an empty object may be all of them, or stand there before the real ones."""
+    beginning = text.strip()
+    return beginning.startswith("{") and beginning != "{}" and "".join(held).strip() in ("", "{}")
 
 
 def _said(piece: CallDelta) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from tieline.model.content import NO_META, Message, Meta, Part, Text, Thinking, ToolCall, ToolResult
+from tieline.model.errors import BadRequest
 from tieline.wire.json import encode
 from tieline.wire.openai_chat.parts import bad, content_parts, result_parts
 from tieline.wire.openai_chat.schema import PROTOCOL, CallShape, FunctionShape, MessageShape, ThinkingBlock
@@ -18,7 +19,10 @@ def parse_messages(shapes: Sequence[MessageShape]) -> tuple[Message, ...]:
     """All messages, in the model's words; a mistake raises BadRequest with its path."""
     history = _History()
     for position, shape in enumerate(shapes):
-        history.add(position, shape)
+        try:
+            history.add(position, shape)
+        except BadRequest as error:
+            raise error.within(f"messages[{position}]") from error
     history.end_results()
     return tuple(history.messages)
 
@@ -33,27 +37,26 @@ class _History:
         self._begun = False
 
     def add(self, position: int, shape: MessageShape) -> None:
-        at = f"messages[{position}]"
         role = shape.role
         if role in ("tool", "function"):
-            result = ToolResult(call_id=shape.tool_call_id or "", content=result_parts(shape.content, f"{at}.content"))
+            result = ToolResult(call_id=shape.tool_call_id or "", content=result_parts(shape.content))
             self._results.append((result, shape.name))
             self._begun = True
             return
         self.end_results()
         if role == "assistant":
-            parts = _assistant_parts(shape, position, at)
+            parts = _assistant_parts(shape, position)
             self._open = [part for part in parts if isinstance(part, ToolCall)]
             self._append(Message(role="assistant", parts=tuple(parts), meta=_meta(shape)))
         elif role == "user":
-            parts = content_parts(shape.content, f"{at}.content")
+            parts = content_parts(shape.content)
             self._append(Message(role="user", parts=tuple(parts), meta=_meta(shape)))
         elif role in ("system", "developer"):
-            parts = content_parts(shape.content, f"{at}.content")
+            parts = content_parts(shape.content)
             self.messages.append(Message(role="system", parts=tuple(parts), meta=_meta(shape, in_place=self._begun)))
         else:
             got = "nothing" if role is None else f"'{role}'"
-            raise bad(f"{at}.role", f"one of system, developer, user, assistant, tool, got {got}")
+            raise bad("role", f"one of system, developer, user, assistant, tool, got {got}")
 
     def end_results(self) -> None:
         """Results that stand in a row are one message."""
@@ -91,7 +94,7 @@ def _meta(shape: MessageShape, in_place: bool = False) -> Meta:
     return {PROTOCOL: own} if own else NO_META
 
 
-def _assistant_parts(shape: MessageShape, position: int, at: str) -> list[Part]:
+def _assistant_parts(shape: MessageShape, position: int) -> list[Part]:
     parts: list[Part] = []
     if shape.thinking_blocks:
         parts += map(_thinking, shape.thinking_blocks)
@@ -99,13 +102,16 @@ def _assistant_parts(shape: MessageShape, position: int, at: str) -> list[Part]:
         parts.append(Thinking(text=shape.reasoning_content))
     elif shape.reasoning and isinstance(shape.reasoning, str):
         parts.append(Thinking(text=shape.reasoning))
-    parts += content_parts(shape.content, f"{at}.content")
+    parts += content_parts(shape.content)
     if shape.refusal:
         parts.append(Text(text=shape.refusal, refusal=True))
     for number, call in enumerate(shape.tool_calls or ()):
-        parts.append(_call(call, f"{at}.tool_calls[{number}]", f"call_{position}_{number}"))
+        try:
+            parts.append(_call(call, position, number))
+        except BadRequest as error:
+            raise error.within(f"tool_calls[{number}]") from error
     if shape.function_call is not None:
-        parts.append(_function(shape.function_call, f"call_{position}_legacy", f"{at}.function_call"))
+        parts.append(_function(shape.function_call, f"call_{position}_legacy", "function_call"))
     return parts
 
 
@@ -115,14 +121,14 @@ def _thinking(block: ThinkingBlock) -> Thinking:
     return Thinking(text=block.thinking or "", signature=block.signature)
 
 
-def _call(call: CallShape, at: str, fallback_id: str) -> ToolCall:
-    call_id = call.id or fallback_id
+def _call(call: CallShape, position: int, number: int) -> ToolCall:
+    call_id = call.id or f"call_{position}_{number}"
     if call.function is not None:
-        return _function(call.function, call_id, f"{at}.function")
+        return _function(call.function, call_id, "function")
     if call.custom is None:
-        raise bad(f"{at}.function", "an object with name and arguments")
+        raise bad("function", "an object with name and arguments")
     if not call.custom.name:
-        raise bad(f"{at}.custom.name", "the name of a tool")
+        raise bad("custom.name", "the name of a tool")
     return ToolCall(id=call_id, name=call.custom.name, arguments=call.custom.input or "", freeform=True)
 
 

@@ -24,7 +24,7 @@ def bad(at: str, expected: str) -> BadRequest:
     return BadRequest(f"`{at}`: expected {expected}", at)
 
 
-def content_parts(content: Content, at: str) -> list[Part]:
+def content_parts(content: Content, at: str = "content") -> list[Part]:
     """The content of a message: a string, nothing, or a list of parts. Empty text is no part."""
     if isinstance(content, str):
         return [Text(text=content)] if content else []
@@ -36,7 +36,7 @@ def content_parts(content: Content, at: str) -> list[Part]:
     return [part for part in parts if not (isinstance(part, Text) and not part.text)]
 
 
-def result_parts(content: Content, at: str) -> tuple[Text | Image | File, ...]:
+def result_parts(content: Content, at: str = "content") -> tuple[Text | Image | File, ...]:
     """The content of a tool result: text and pictures, or any other JSON, which becomes its text."""
     if isinstance(content, str):
         return (Text(text=content),) if content else ()

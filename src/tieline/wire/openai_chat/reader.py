@@ -9,6 +9,7 @@ parts between calls are refused when a client sends them back.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 from msgspec import Raw
@@ -21,13 +22,14 @@ from tieline.wire.json import Malformed, decode_any, read
 from tieline.wire.openai_chat.calls import Calls
 from tieline.wire.openai_chat.errors import failure
 from tieline.wire.openai_chat.schema import CallDelta, Choice, Chunk, ContentItem, Delta, ReasoningDetail, UsageShape
-from tieline.wire.openai_chat.template import Template
 from tieline.wire.spelling import Spelled
+from tieline.wire.template import TRIAL, Template
 
 _CHUNK = msgspec.json.Decoder(Chunk)
 _decode = _CHUNK.decode
 _ITEM = msgspec.json.Decoder(str | ContentItem)
 _PROSE: dict[str, Part] = {"text": Text(), "thinking": Thinking(), "refusal": Text(refusal=True)}
+_TEXT_FIELDS = {"text": ("content",), "thinking": ("reasoning_content", "reasoning")}
 _UNSPELLED = Spelled()
 _LEGACY_INDEX = -1
 
@@ -79,15 +81,7 @@ class ResponseReader:
         if self.ended:
             return []
         try:
-            for name, payload in self._sse.feed(data):
-                if self._kind == self._template.kind and not name:
-                    text = self._template.text(payload)
-                    if text is not None:
-                        self._parts.add(self._key, text)
-                        continue
-                self._event(name, payload)
-                if self.ended:
-                    break
+            self._receive(self._sse.feed(data))
         except (SseOverflow, Malformed) as error:
             self._fail_unreadable(error)
         return self._parts.take()
@@ -97,8 +91,7 @@ class ResponseReader:
         if self.ended:
             return []
         try:
-            for name, payload in self._sse.close():
-                self._event(name, payload)
+            self._receive(self._sse.close())
             if not self.ended:
                 self._finish(told=False)
         except (SseOverflow, Malformed) as error:
@@ -117,15 +110,40 @@ class ResponseReader:
 
     # ── Chunks ───────────────────────────────────────────────────────────────────────────────────
 
-    def _event(self, name: bytes, data: bytes) -> None:
+    def _receive(self, blocks: Sequence[bytes]) -> None:
+        at = 0
+        while at < len(blocks) and not self.ended:
+            key = self._template.key
+            if key is not None and key == self._key and (texts := self._template.run(blocks, at)):
+                self._parts.add_all(key, texts)
+                at += len(texts)
+            else:
+                self._event(blocks[at])
+                at += 1
+
+    def _event(self, block: bytes) -> None:
+        name, data = self._sse.event(block) or (b"", b"")
         if data.startswith(b"[DONE]"):
             self._finish(told=True)
         elif name == b"error":
             self._fail(failure(_loaded(data)))
         elif data and not data.isspace():
             chunk = self._chunk(data)
-            if self._kind is not None:
-                self._template.learn(data, chunk, self._kind)
+            if self._kind is not None and self._template.key != self._key:
+                self._learn(block, chunk, self._kind)
+
+    def _learn(self, block: bytes, chunk: Chunk, kind: str) -> None:
+        """Read the next chunks by the bytes around their text, if this one has nothing else to say."""
+        choice = chunk.choices[0] if chunk.choices else None
+        for field in _TEXT_FIELDS.get(kind, ()):
+            text = choice and choice.delta and getattr(choice.delta, field)
+            if isinstance(text, str) and text and chunk == _saying(chunk, field, text):
+                self._template.learn(self._key, block, field, text, partial(self._says, _saying(chunk, field, TRIAL)))
+                return
+
+    def _says(self, chunk: Chunk, block: bytes) -> bool:
+        event = self._sse.event(block)
+        return event is not None and _decode(event[1]) == chunk
 
     def _chunk(self, data: bytes) -> Chunk:
         try:
@@ -224,6 +242,7 @@ class ResponseReader:
         self._blank = ""
         if self._kind is not None:
             self._parts.end(self._key)
+            self._template.forget(self._key)
             self._kind = None
             # A part that waits for its turn keeps its key: the next needs another.
             self._key += 1
@@ -327,3 +346,10 @@ def _usage(shape: UsageShape) -> Usage:
         cache_write=cache_write,
         reasoning=(completion.reasoning_tokens if completion is not None else 0) or 0,
     )
+
+
+def _saying(chunk: Chunk, field: str, text: str) -> Chunk:
+    """The chunk if this text were all it said."""
+    choices = chunk.choices or []
+    choice = Choice(index=choices[0].index, delta=msgspec.convert({field: text}, Delta))
+    return Chunk(id=chunk.id, model=chunk.model, object=chunk.object, choices=[choice])

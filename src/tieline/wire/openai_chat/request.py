@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from tieline.model.errors import BadRequest
 from tieline.model.request import Effort, OutputFormat, Reasoning, Request, Sampling
-from tieline.wire.json import decode_any, encode, mend, parse, parse_object
+from tieline.wire.json import decode_any, encode, parse, parse_mended, parse_object
 from tieline.wire.openai_chat.messages import parse_messages
 from tieline.wire.openai_chat.parts import bad
 from tieline.wire.openai_chat.schema import PROTOCOL, UNTRANSLATED, AnyRequestShape, FormatShape, RequestShape
@@ -25,17 +25,8 @@ _NULL = Raw(b"null")
 
 
 def parse_request(body: bytes) -> Request:
-    """The request; what cannot be understood raises BadRequest with the path of the field.
-
-    Half an emoji (a client cut its text there) is no reason to refuse a whole history: it is replaced.
-    """
-    try:
-        return _parse(body)
-    except BadRequest:
-        mended = mend(body)
-        if mended == body:
-            raise
-    return _parse(mended)
+    """The request; what cannot be understood raises BadRequest with the path of the field."""
+    return parse_mended(_parse, body)
 
 
 def _parse(body: bytes) -> Request:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from tieline.model.content import NO_META, Meta
+from tieline.model.errors import BadRequest
 from tieline.model.request import EMPTY_SCHEMA, ToolChoice, ToolSpec
 from tieline.wire.json import parse, parse_object
 from tieline.wire.openai_chat.parts import bad
@@ -41,11 +42,16 @@ def parse_tools(shape: RequestShape, body: bytes) -> tuple[ToolSpec, ...]:
     tools = shape.tools or ()
     specs: dict[str, ToolSpec] = {}
     for position, tool in enumerate(tools):
-        at = f"tools[{position}]"
-        spec = _function(tool.function, f"{at}.function", tool) if tool.function is not None else _flat(tool, at)
+        try:
+            spec = _flat(tool) if tool.function is None else _function(tool.function, "function.", tool)
+        except BadRequest as error:
+            raise error.within(f"tools[{position}]") from error
         specs[spec.name] = spec
     for position, function in enumerate(shape.functions or ()):
-        spec = _function(function, f"functions[{position}]", None)
+        try:
+            spec = _function(function, "", None)
+        except BadRequest as error:
+            raise error.within(f"functions[{position}]") from error
         specs[spec.name] = spec
     if any(spec.hosted for spec in specs.values()):
         return tuple(_with_whole(specs, tools, body))
@@ -62,30 +68,30 @@ def _with_whole(specs: dict[str, ToolSpec], tools: Sequence[ToolShape], body: by
     ]
 
 
-def _function(spec: FunctionSpec, at: str, tool: ToolShape | None) -> ToolSpec:
+def _function(spec: FunctionSpec, below: str, tool: ToolShape | None) -> ToolSpec:
     if not spec.name:
-        raise bad(f"{at}.name", "the name of a tool")
+        raise bad(f"{below}name", "the name of a tool")
     return ToolSpec(
         name=spec.name,
         description=spec.description or "",
-        schema=_schema(spec.parameters, f"{at}.parameters"),
+        schema=_schema(spec.parameters, below),
         strict=spec.strict,
         meta=_meta(spec.cache_control or (tool.cache_control if tool is not None else None)),
     )
 
 
-def _flat(tool: ToolShape, at: str) -> ToolSpec:
+def _flat(tool: ToolShape) -> ToolSpec:
     if tool.custom is not None:
-        return _freeform(tool.custom, f"{at}.custom")
+        return _freeform(tool.custom, "custom.")
     if tool.input_schema:
-        return _from_schema(tool, tool.input_schema, f"{at}.input_schema", at)
+        return _from_schema(tool, tool.input_schema, "input_schema")
     match tool.type:
         case "custom":
-            return _freeform(CustomSpec(name=tool.name, description=tool.description, format=tool.format), at)
+            return _freeform(CustomSpec(name=tool.name, description=tool.description, format=tool.format), "")
         case "function" | None:
             if tool.name is None:
-                raise bad(f"{at}.function", "an object with a name")
-            return _from_schema(tool, tool.parameters, f"{at}.parameters", at)
+                raise bad("function", "an object with a name")
+            return _from_schema(tool, tool.parameters, "parameters")
         case _:
             return ToolSpec(name=_hosted_name(tool), hosted=tool.type, meta=_meta(tool.cache_control))
 
@@ -94,31 +100,31 @@ def _hosted_name(tool: ToolShape) -> str:
     return tool.name or tool.type or ""
 
 
-def _from_schema(tool: ToolShape, schema: Raw, schema_at: str, at: str) -> ToolSpec:
+def _from_schema(tool: ToolShape, schema: Raw, field: str) -> ToolSpec:
     if not tool.name:
-        raise bad(f"{at}.name", "the name of a tool")
+        raise bad("name", "the name of a tool")
     return ToolSpec(
         name=tool.name,
         description=tool.description or "",
-        schema=_schema(schema, schema_at),
+        schema=_schema(schema, "", field),
         strict=tool.strict,
         meta=_meta(tool.cache_control),
     )
 
 
-def _freeform(spec: CustomSpec, at: str) -> ToolSpec:
+def _freeform(spec: CustomSpec, below: str) -> ToolSpec:
     if not spec.name:
-        raise bad(f"{at}.name", "the name of a tool")
-    meta = {PROTOCOL: {"format": spec.format}} if spec.format is not None else NO_META
+        raise bad(f"{below}name", "the name of a tool")
+    meta = {"format": spec.format} if spec.format is not None else NO_META
     return ToolSpec(name=spec.name, description=spec.description or "", freeform=True, meta=meta)
 
 
-def _schema(raw: Raw, at: str) -> bytes:
+def _schema(raw: Raw, below: str, field: str = "parameters") -> bytes:
     schema = bytes(raw)
     if not schema or schema == b"null":
         return EMPTY_SCHEMA
     if not schema.startswith(b"{"):
-        raise bad(at, "a JSON schema object")
+        raise bad(below + field, "a JSON schema object")
     return schema
 
 

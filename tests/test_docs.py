@@ -1,0 +1,49 @@
+"""What the documents say of settings is what there is."""
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tieline.config import ClientSettings, Config, Server, UpstreamSettings
+from tieline.wire import anthropic, openai_chat
+
+ROOT = Path(__file__).parents[1]
+CONFIGURATION = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+
+SETTINGS = [
+    (kind.__name__, name)
+    for kind in (Server, UpstreamSettings, ClientSettings, anthropic.Dialect, openai_chat.Dialect)
+    for name in kind.__struct_fields__
+] + [("Config", name) for name in ("default_model", "arguments", "demo", "log")]
+
+
+@pytest.mark.parametrize(("kind", "name"), SETTINGS)
+def test_every_setting_is_in_the_documents(kind: str, name: str) -> None:
+    assert f"`{name}`" in CONFIGURATION, f"{kind}.{name}"
+
+
+def test_the_documents_name_no_setting_that_does_not_exist() -> None:
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", CONFIGURATION, re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    repairs = {"text_calls", "coerce", "keys", "json", "unknown", "repeat"}
+    known = {name for _, name in SETTINGS} | set(Config.__struct_fields__) | repairs
+    assert named <= known
+
+
+@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_links_and_paths_lead_somewhere(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (ROOT / target).exists(), target
+    if page == "ARCHITECTURE.md":
+        for path in re.findall(r"`((?:model|wire|net|backends|core|frontends|sim)/[\w/.]*)`", text):
+            assert (ROOT / "src" / "tieline" / path).exists(), path
+
+
+def test_the_configuration_of_the_readme_is_valid() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    found = re.search(r"```toml\n(.*?)```", text, re.DOTALL)
+    assert found is not None
+    assert msgspec.toml.decode(found[1], type=Config).upstreams["local"].kind == "openai"
