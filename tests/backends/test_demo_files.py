@@ -27,15 +27,16 @@ TAGGED = (
         (TAGGED, "one\ntwo"),
         ("<file>\n00001| one\n\n(End of file)\n</file>", "one"),
         ("Content of a.txt:\none\n", "one\n"),
+        (r'[{"query":"/a.txt","result":"1 | one\n2 | two","success":true}]', "one\ntwo"),
     ],
 )
 def test_what_a_reading_tool_puts_around_a_file_is_taken_off(shown: str, text: str) -> None:
-    """Seen: Claude Code numbers the lines, opencode adds tags and a last line, Continue a heading."""
+    """Seen: Claude Code numbers the lines, opencode adds tags and a last line, Continue a heading, Cline JSON."""
     assert bare(shown) == text
 
 
 @pytest.mark.parametrize(
-    "text", ["", "one\n", "1: one\n2: two\n", "<file>\none\n</file>\n", "2\tone\n1\ttwo", "1\ta\nb"]
+    "text", ["", "[]", "one\n", "1: one\n2: two\n", "<file>\none\n</file>\n", "2\tone\n1\ttwo", "1\ta\nb"]
 )
 def test_a_text_that_only_looks_like_that_stays_as_it_is(text: str) -> None:
     assert bare(text) == text

@@ -60,3 +60,13 @@ def test_a_client_can_insist_on_a_tool() -> None:
     [(name, arguments)] = calls(words, tools=(tool("Answer", "city"),))
     assert name == "Answer"
     assert arguments.startswith('{"city":"')
+
+
+def test_a_request_for_a_commit_message_gets_one() -> None:
+    """Seen: aider commits every change, under whatever the model answers."""
+    system = says("system", "You are an expert that generates concise, one-line Git commit messages from diffs.")
+    diff = says(
+        "user", "# Chat:\nUSER: write hi to a.txt\n\ndiff --git a/a.txt b/a.txt\n--- /dev/null\n+++ b/a.txt\n+hi\n"
+    )
+    answer = decide(Request(model="scripted", messages=(system, diff)))
+    assert answer.steps == (Say(text="Update a.txt"),)

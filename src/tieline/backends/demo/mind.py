@@ -11,7 +11,7 @@ from tieline.backends.demo.conversation import Conversation, listen
 from tieline.backends.demo.files import bare, listing
 from tieline.backends.demo.fitting import Fitted, fit, phrase_of
 from tieline.backends.demo.offer import Tool, fill, usable
-from tieline.backends.demo.phrases import brief, counted, listed, report, shortened, title_of, unquoted
+from tieline.backends.demo.phrases import brief, commit_message, counted, listed, report, shortened, title_of, unquoted
 from tieline.backends.demo.plans import plan
 from tieline.backends.demo.schema import Filler, Hints, load
 from tieline.backends.demo.wishes import Kind, Wish
@@ -22,6 +22,7 @@ _TITLE = re.compile(
     r"|\b(?:concise|short|brief)\b[^.\n]{0,40}\b(?:title|description of this session|name for (?:this|the) )",
     re.IGNORECASE,
 )
+_COMMIT = re.compile(r"\bgenerates? [^.\n]{0,40}\bcommit messages?\b", re.IGNORECASE)
 _ECHO = re.compile(
     r"(?:please |just |now )*(?:say|repeat|echo|(?:reply|respond|answer) with)(?: after me| exactly| only| just)*"
     r"(?: the word| the words| this)?(?::\s*|\s+)(?P<what>.+)",
@@ -58,6 +59,8 @@ def decide(request: Request) -> Answer:
     talk = listen(request.messages)
     if not request.tools and request.output is None and _TITLE.search(f"{talk.system[:20_000]}\n{talk.words[:300]}"):
         return Answer(steps=(Say(text=title_of(talk.words)),))
+    if not request.tools and _COMMIT.search(talk.system[:20_000]):
+        return Answer(steps=(Say(text=commit_message(talk.words)),))
     if (block := script.find(talk.words)) is not None and (played := script.play(block, talk.rounds)) is not None:
         return played
     return Answer(steps=_Mind(request, talk).steps())

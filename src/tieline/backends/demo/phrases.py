@@ -11,6 +11,7 @@ QUOTED_CHARACTERS = 1500
 _FENCED = re.compile(r"\s*```[^\n`]*\n(.*?)```\s*", re.DOTALL)
 _ANY_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _TITLE_REQUEST = re.compile(r"^[^\n]{0,200}\btitle\b[^\n]{0,200}:\s*(?=\S)", re.IGNORECASE)
+_CHANGED = re.compile(r"^\+\+\+ b/(.{1,200})$", re.MULTILINE)
 _QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”"}
 
 
@@ -20,6 +21,12 @@ def title_of(words: str) -> str:
     picked = re.findall(r"\S+", text[:400])[:7]
     title = " ".join(picked).strip(" .,;:!?\"'`<>#*")
     return title[:1].upper() + title[1:60] if title else "A chat with the demo model"
+
+
+def commit_message(words: str) -> str:
+    """A line about the files in a diff."""
+    names = _CHANGED.findall(words)
+    return f"Update {', '.join(names[:3])}" if names else "Update"
 
 
 def shortened(text: str, limit: int = 80) -> str:
