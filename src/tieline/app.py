@@ -4,7 +4,10 @@ Nobody below this module reads the configuration, the environment or the clock o
 """
 
 import asyncio
+import gc
 import itertools
+import logging
+import os
 import secrets
 import socket
 import time
@@ -172,7 +175,13 @@ def serve(config: Config, env: Mapping[str, str], announce: Callable[[str], None
         finally:
             await app.aclose()
 
+    # What goes wrong in a request is told by ourselves; the server would add a traceback when it stops one.
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     announce(welcome(config, app.states, listener.getsockname()[1]))
+    # What exists now lives as long as the process, and requests leave hardly any cycles: look for those seldom.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
     with asyncio.Runner(loop_factory=settings.get_loop_factory()) as runner:
         runner.run(run())
 
@@ -184,7 +193,7 @@ def _listen(config: Config) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
         raise ConfigError(
-            f"cannot listen on {host}:{port}: {error.strerror}. Another tieline may be running; "
+            f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}. Another tieline may be running; "
             "`tieline serve --port` takes another port."
         ) from error
 

@@ -313,13 +313,27 @@ HOSTED: dict[Protocol, Json] = {
 
 @every_pair
 def test_110_a_tool_the_upstream_runs_goes_whole_or_is_refused(client: Protocol, upstream: Protocol) -> None:
-    said = asking(client, user("hi"), tools=[tool(client, "read"), HOSTED[client]])
+    said = asking(client, user("hi"), tools=[HOSTED[client]])
     if client == upstream:
-        assert ask_anything(said, client, upstream).body["tools"][1] == HOSTED[client]
+        assert ask_anything(said, client, upstream).body["tools"] == [HOSTED[client]]
         return
     with pytest.raises(BadRequest, match="web_search") as refused:
         ask_anything(said, client, upstream)
-    assert refused.value.param == "tools[1]"
+    assert refused.value.param == "tools[0]"
+
+
+@every_pair
+def test_110_a_tool_the_upstream_runs_is_left_out_elsewhere_if_there_are_others(
+    client: Protocol, upstream: Protocol
+) -> None:
+    """Seen: Cline offers Anthropic's web search in every request, whatever the model."""
+    said = asking(client, user("hi"), tools=[tool(client, "read"), HOSTED[client]])
+    asked = ask_anything(said, client, upstream)
+    if client == upstream:
+        assert asked.body["tools"][1] == HOSTED[client]
+        return
+    assert asked.names == ["read"]
+    assert any(note.kind == "left_out" and "web_search" in note.message for note in asked.notes)
 
 
 # ── 111: freeform tools ──────────────────────────────────────────────────────────────────────────

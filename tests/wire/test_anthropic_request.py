@@ -475,9 +475,9 @@ def test_sampling_is_what_the_api_takes_together(sampling: Sampling, thinking: b
 # ── Building: tools, options, cache marks ────────────────────────────────────────────────────────
 
 
-def test_a_hosted_tool_of_another_protocol_is_refused_by_its_place() -> None:
+def test_a_hosted_tool_of_another_protocol_is_refused_by_its_place_when_it_is_named() -> None:
     with pytest.raises(BadRequest) as caught:
-        build_request(asks(tools=(READ, ToolSpec(name="search", hosted="web_search", meta={"other": {}}))))
+        build_request(asks(tools=(READ, ToolSpec(name="s", hosted="search")), tool_choice=ToolChoice(names=("s",))))
     assert caught.value.param == "tools[1]"
 
 

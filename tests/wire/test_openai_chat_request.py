@@ -304,9 +304,51 @@ def test_110_a_tool_that_runs_upstream_is_kept_whole() -> None:
     request = parse(tools=[READ, hosted])
     assert request.tools[1].hosted == "web_search"
     assert sent(request)["tools"][1] == hosted
+
+
+ORDINARY, ELSEWHERE = ToolSpec(name="a"), ToolSpec(name="s", hosted="web_search_20250305")
+
+
+def test_110_a_tool_that_runs_at_another_upstream_is_left_out_where_there_are_others() -> None:
+    built = build_request(replace(parse(), tools=(ORDINARY, ELSEWHERE)))
+    assert [tool["function"]["name"] for tool in json.loads(built.body)["tools"]] == ["a"]
+    assert [(note.kind, note.message.partition(":")[0]) for note in built.notes] == [("left_out", "tools[1]")]
+
+
+@pytest.mark.parametrize(
+    ("tools", "choice", "place"),
+    [
+        ((ELSEWHERE,), ToolChoice(), "tools[0]"),
+        ((ORDINARY, ELSEWHERE), ToolChoice(mode="required", names=("s",), given=True), "tools[1]"),
+        ((ORDINARY, ELSEWHERE), ToolChoice(names=("a", "s"), given=True), "tools[1]"),
+    ],
+)
+def test_110_a_tool_that_runs_at_another_upstream_is_refused_where_it_is_relied_on(
+    tools: tuple[ToolSpec, ...], choice: ToolChoice, place: str
+) -> None:
     with pytest.raises(BadRequest) as error:
-        build_request(replace(parse(), tools=(ToolSpec(name="a"), ToolSpec(name="s", hosted="web_search_20250305"))))
-    assert error.value.param == "tools[1]"
+        build_request(replace(parse(), tools=tools, tool_choice=choice))
+    assert error.value.param == place
+
+
+def test_the_same_tools_are_read_once() -> None:
+    first, second = parse(tools=[READ]), parse(tools=[READ], temperature=0.5)
+    assert first.tools is second.tools
+    other = {"type": "function", "function": {"name": "ride"}}
+    same_length = {"type": "function", "function": {"name": "hide"}}
+    assert [parse(tools=[tool]).tools[0].name for tool in (other, same_length, other)] == ["ride", "hide", "ride"]
+
+
+def test_tools_that_could_not_be_read_are_refused_every_time() -> None:
+    for _ in range(2):
+        with pytest.raises(BadRequest) as error:
+            parse(tools=[{"type": "function", "function": {"name": 7}}])
+        assert error.value.param == "tools[0].function.name"
+
+
+def test_half_an_emoji_in_a_tool_does_not_refuse_it() -> None:
+    tool = {"type": "function", "function": {"name": "a", "description": "cut \ud83d"}}
+    assert parse(tools=[tool]).tools[0].description == "cut \ufffd"
 
 
 def test_111_a_custom_tool_keeps_its_format() -> None:

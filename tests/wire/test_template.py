@@ -2,7 +2,7 @@
 
 import json
 
-from tieline.wire.template import TRIAL, Template
+from tieline.wire.template import TRIAL, Template, framed
 
 BEFORE = '{"type": "delta", "text": '
 AFTER = ', "index": 0}'
@@ -80,3 +80,14 @@ def test_a_forgotten_frame_can_be_learned_again() -> None:
     assert template.key == "part"
     template.forget("part")
     assert template.key is None
+
+
+def test_a_frame_that_comes_again_after_something_else_is_another_run() -> None:
+    events = [event("one"), b'event: ping\ndata: {"type": "ping"}', event("two")]
+    assert learned().run(events, 0) == ["one"]
+
+
+def test_texts_are_written_each_in_its_frame() -> None:
+    texts = ["one", 'a "quote"', "back\\slash\\", '","', 'ends with ",', "ä 😀", "two\nlines", '\\","']
+    lines = framed(texts, b'{"text":', b"}\n").decode().splitlines()
+    assert [json.loads(line) for line in lines] == [{"text": text} for text in texts]

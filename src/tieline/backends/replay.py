@@ -24,11 +24,13 @@ from tieline.wire.spelling import Outgoing, Spelled
 REPLY_LIMIT = 64 * 1024 * 1024
 ERROR_LIMIT = 256 * 1024
 FIRST_BACK_OFF = 0.5
+UNREACHABLE = "upstream_unreachable"
 RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 
-PASSED_ON = frozenset({"retry-after", "retry-after-ms", "x-should-retry", "openai-processing-ms"})
-PASSED_ON_PREFIXES = ("anthropic-ratelimit-", "x-ratelimit-")
-REQUEST_IDS = frozenset({"request-id", "x-request-id"})
+PASSED_ON = frozenset(
+    (b"retry-after", b"retry-after-ms", b"x-should-retry", b"openai-processing-ms", b"request-id", b"x-request-id")
+)
+PASSED_ON_PREFIXES = (b"anthropic-ratelimit-", b"x-ratelimit-")
 
 
 class Reader(Protocol):
@@ -134,7 +136,7 @@ class _Leg:
             first = await self._attempt.first()
             wait = _back_off(first, tries, self._upstream.patience)
             if wait is None:
-                return _noted(first, notes)
+                return _final(first, notes)
             self._attempt.close()
             notes.append(Note(kind="retry", message=f"try {tries} failed, the next is in {wait:.1f} s"))
             await asyncio.sleep(wait)
@@ -206,7 +208,7 @@ class _Attempt:
             self._outgoing.body,
             upstream.timeouts,
         )
-        self._headers = passed_on(response.headers)
+        self._headers = passed_on(response)
         return response
 
     async def _whole(self, response: HttpResponse) -> list[Event]:
@@ -227,11 +229,17 @@ def _with_headers(events: list[Event], headers: Headers) -> list[Event]:
     return events
 
 
-def _noted(held: list[Event], notes: list[Note]) -> list[Event]:
-    """The first batch with the notes behind its beginning; a leg that only failed has no place for them."""
-    if notes and isinstance(held[0], Started):
-        return [held[0], *notes, *held[1:]]
-    return held
+def _final(first: list[Event], notes: list[Note]) -> list[Event]:
+    """The first batch as it goes out, with the notes behind its beginning.
+
+    A client that retries for minutes on its own would not find an upstream that is not there: it is told not to.
+    """
+    last = first[-1]
+    if type(last) is Failed and last.code == UNREACHABLE:
+        return [*first[:-1], replace(last, headers=(*last.headers, ("x-should-retry", "false")))]
+    if notes and type(first[0]) is Started:
+        return [first[0], *notes, *first[1:]]
+    return first
 
 
 def _back_off(first: list[Event], tries: int, patience: Patience) -> float | None:
@@ -245,21 +253,16 @@ def _back_off(first: list[Event], tries: int, patience: Patience) -> float | Non
     return wait if wait <= patience.longest_wait else None
 
 
-def passed_on(headers: Sequence[tuple[str, str]]) -> Headers:
+def passed_on(response: HttpResponse) -> Headers:
     """The headers of an upstream's answer that a client may want; the request id under one name."""
-    wanted = []
-    for name, value in headers:
-        if name in REQUEST_IDS:
-            wanted.append(("request-id", value))
-        elif name in PASSED_ON or name.startswith(PASSED_ON_PREFIXES):
-            wanted.append((name, value))
-    return tuple(wanted)
+    picked = response.pick(PASSED_ON, PASSED_ON_PREFIXES)
+    return tuple(("request-id" if name == "x-request-id" else name, value) for name, value in picked) if picked else ()
 
 
 def pipe_failed(name: str, error: PipeError) -> Failed:
     """What a broken pipe means to a client: never its own fault, so never a 400."""
     kind: ErrorKind = "upstream"
-    status, code = 502, "upstream_unreachable" if error.phase == "connect" else "upstream_broken"
+    status, code = 502, UNREACHABLE if error.phase == "connect" else "upstream_broken"
     if error.reason == "timeout":
         kind, status, code = "timeout", 504, "upstream_timeout"
     elif error.reason == "busy":
@@ -304,5 +307,5 @@ async def fetch(upstream: Upstream, method: str, path: str, request: Request, bo
         raise LegFailed(pipe_failed(upstream.name, error)) from error
     if not 200 <= response.status < 300:
         failed = upstream.codec.read_error(response.status, answer, tuple(response.headers))
-        raise LegFailed(replace(failed, headers=passed_on(response.headers)))
+        raise LegFailed(replace(failed, headers=passed_on(response)))
     return answer

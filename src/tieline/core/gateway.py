@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -56,7 +55,7 @@ class Gateway:
 
     def leg(self, request: Request, *, frontend: str) -> Turn:
         """The batches of one leg; whoever takes them must close it."""
-        return Turn(request, frontend, self._ledger, partial(self._start, request))
+        return Turn(request, frontend, self._ledger, self._start)
 
     async def models(self) -> Mapping[str, ModelInfo]:
         """All models by full name; a backend that cannot be asked is left out and logged."""

@@ -26,7 +26,8 @@ class Metrics:
     def __init__(self) -> None:
         self.requests: Counter[tuple[str, str]] = Counter()
         self.errors: Counter[tuple[str, str]] = Counter()
-        self.tokens: Counter[str] = Counter()
+        self.tokens_in = 0
+        self.tokens_out = 0
         self.calls = 0
         self.repairs = 0
         self.open_legs = 0
@@ -45,8 +46,8 @@ class Metrics:
         for (frontend, kind), count in sorted(self.errors.items()):
             yield f'tieline_errors_total{{frontend="{_label(frontend)}",kind="{_label(kind)}"}} {count}'
         yield from _head("tieline_tokens_total", "counter", "Tokens that upstreams counted.")
-        for direction, count in sorted(self.tokens.items()):
-            yield f'tieline_tokens_total{{direction="{direction}"}} {count}'
+        yield f'tieline_tokens_total{{direction="input"}} {self.tokens_in}'
+        yield f'tieline_tokens_total{{direction="output"}} {self.tokens_out}'
         yield from _single("tieline_tool_calls_total", "counter", "Tool calls that models made.", self.calls)
         yield from _single("tieline_repairs_total", "counter", "Repairs of what models got wrong.", self.repairs)
         yield from _single("tieline_open_legs", "gauge", "Requests being answered now.", self.open_legs)

@@ -12,7 +12,19 @@ from tieline.core.secrets import Secrets
 from tieline.core.thoughts import Thoughts
 from tieline.model.content import Part, Thinking, ToolCall
 from tieline.model.errors import GatewayError
-from tieline.model.events import Batch, Event, Failed, Finished, Note, PartDelta, PartEnd, Started, StopReason, Usage
+from tieline.model.events import (
+    Batch,
+    Event,
+    Failed,
+    Finished,
+    Note,
+    PartDelta,
+    PartEnd,
+    PartStart,
+    Started,
+    StopReason,
+    Usage,
+)
 from tieline.model.ports import Leg, Run
 from tieline.model.request import Request
 
@@ -20,8 +32,8 @@ log = logging.getLogger("tieline")
 
 _NO_USAGE = Usage()
 
-Start = Callable[["Turn"], Awaitable[Run]]
-"""Finds the backend of a turn and begins the run."""
+Start = Callable[[Request, "Turn"], Awaitable[Run]]
+"""Finds the backend of a request and begins its run."""
 
 
 class Ledger(NamedTuple):
@@ -54,7 +66,6 @@ class Turn:
         self._is_closed = False
         self._any = False
         self._parts: list[Part] = []
-        self._thought = False
         self._usage = _NO_USAGE
         self._ending: Finished | Failed | None = None
         ledger.metrics.open_legs += 1
@@ -68,7 +79,7 @@ class Turn:
             raise StopAsyncIteration
         try:
             if self._leg is None:
-                self._run = await self._start(self)
+                self._run = await self._start(self._request, self)
                 self._leg = self._run.leg()
             return self._seen(await self._leg.__anext__())
         except StopAsyncIteration:
@@ -112,26 +123,19 @@ class Turn:
             batch = self._named(batch)
         if self.repairs is not None:
             batch = self.repairs.apply(batch)
-        last = batch[-1] if batch else None
-        if type(last) is Failed:
-            batch = [*batch[:-1], replace(last, message=self._ledger.secrets.hide(last.message))]
         for event in batch:
-            if type(event) is not PartDelta:
+            kind = type(event)
+            if kind is PartDelta or kind is PartStart or kind is Started:
+                continue
+            if kind is PartEnd:
+                self._parts.append(event.part)  # type: ignore[union-attr] # mypy does not narrow by `kind`
+            elif kind is Usage:
+                self._usage = event  # type: ignore[assignment] # mypy does not narrow by `kind`
+            else:
                 self._note(event)
+        if type(self._ending) is Failed:
+            batch = [*batch[:-1], self._ending]
         return batch
-
-    def _settle(self) -> None:
-        metrics, thoughts, _, clock = self._ledger
-        metrics.open_legs -= 1
-        metrics.relay.observe(clock() - self._began)
-        metrics.requests[self._frontend, self.backend or "none"] += 1
-        metrics.tokens["input"] += self._usage.prompt
-        metrics.tokens["output"] += self._usage.output
-        if self._thought:
-            thoughts.remember(self.backend, self._parts)
-        if not isinstance(self._ending, Finished):
-            kind = "cancelled" if self._ending is None else self._ending.kind
-            metrics.errors[self._frontend, kind] += 1
 
     def _named(self, batch: Batch) -> Batch:
         """The first batch with the model's name as the client spelled it."""
@@ -139,23 +143,36 @@ class Turn:
         return [replace(first, model=self._request.model), *batch[1:]] if isinstance(first, Started) else batch
 
     def _note(self, event: Event) -> None:
+        """The rarer events; an ending ends the leg, whatever else would come."""
         match event:
-            case PartEnd():
-                self._parts.append(event.part)
-                self._thought = self._thought or isinstance(event.part, Thinking)
-                self._ledger.metrics.calls += isinstance(event.part, ToolCall)
-            case Usage():
-                self._usage = event
-            case Note():
-                self.note(event)
             case Finished():
                 self._ending = event
-                if event.reason is StopReason.PAUSED:
-                    self.note(
-                        Note(kind="paused", message="the turn is not over: a client that knows no pauses ends it")
-                    )
+                self._is_over = True
+            case Note():
+                self.note(event)
             case Failed():
-                self._ending = event
-                log.warning("%s failed (%s, %d): %s", self._request.model, event.kind, event.status, event.message)
+                self._ending = replace(event, message=self._ledger.secrets.hide(event.message))
+                self._is_over = True
+                log.warning(
+                    "%s failed (%s, %d): %s", self._request.model, event.kind, event.status, self._ending.message
+                )
             case _:
                 pass
+
+    def _settle(self) -> None:
+        """Write down what came of it."""
+        metrics, thoughts, _, clock = self._ledger
+        metrics.open_legs -= 1
+        metrics.relay.observe(clock() - self._began)
+        metrics.requests[self._frontend, self.backend or "none"] += 1
+        metrics.tokens_in += self._usage.prompt
+        metrics.tokens_out += self._usage.output
+        kinds = [type(part) for part in self._parts]
+        metrics.calls += kinds.count(ToolCall)
+        if Thinking in kinds:
+            thoughts.remember(self.backend, self._parts)
+        ending = self._ending
+        if not isinstance(ending, Finished):
+            metrics.errors[self._frontend, "cancelled" if ending is None else ending.kind] += 1
+        elif ending.reason is StopReason.PAUSED:
+            self.note(Note(kind="paused", message="the turn is not over: a client that knows no pauses ends it"))

@@ -223,7 +223,7 @@ class HttpApp:
         method, path = exchange.scope["method"], exchange.scope["path"]
         methods = self._methods(path)
         if methods is None:
-            return _refusal(GatewayError("not_found", f"There is nothing at {path}."), self._fallback(exchange))
+            return _refusal(GatewayError("not_found", _nothing_at(path)), self._fallback(exchange))
         route = methods.get(method)
         if route is not None:
             return route
@@ -238,6 +238,15 @@ class HttpApp:
             return exact
         path = path.rstrip("/").replace("//", "/")
         return self._routes.get(path) or self._routes.get(_parent(path))
+
+
+def _nothing_at(path: str) -> str:
+    hint = ""
+    if path.startswith("/v1/v1/"):
+        hint = " There is one /v1 too many: give the client the address without it."
+    elif path.startswith("/v1/responses"):
+        hint = " The Responses API is not served yet: use Chat Completions or Messages."
+    return f"There is nothing at {path}.{hint}"
 
 
 def _parent(path: str) -> str:

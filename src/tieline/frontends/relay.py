@@ -16,7 +16,10 @@ from tieline.model.request import Request
 from tieline.tasks import Tasks
 
 GRACE = 0.05
-"""Listening for a client's leaving costs a task; a request that is answered sooner than this never pays for it."""
+"""How often deliveries are looked after. Listening for a client's leaving costs a task; a request that is answered
+sooner than this never pays for it."""
+
+STOPPING = Failed(kind="overloaded", status=503, message="The gateway is being stopped; ask again in a moment.")
 
 STALLED = 300.0
 """A client that takes nothing for this long is given up."""
@@ -26,6 +29,7 @@ class Writer(Protocol):
     """Events → bytes of a streamed response."""
 
     def write(self, event: Event) -> bytes: ...
+    def write_all(self, batch: Batch) -> bytes: ...
 
 
 class Face(NamedTuple):
@@ -41,29 +45,30 @@ class Face(NamedTuple):
 
 
 class Relay:
-    """Carries legs from the gateway to clients."""
+    """Carries legs from the gateway to clients, and looks after all that are under way."""
 
     def __init__(self, gateway: Gateway, tasks: Tasks, *, keep_alive: float = 15.0) -> None:
         self._gateway = gateway
         self._tasks = tasks
         self._keep_alive = keep_alive
+        self._open: set[_Delivery] = set()
+        self._timer: asyncio.TimerHandle | None = None
 
     async def carry(self, exchange: Exchange, request: Request, face: Face, options: Value) -> None:
         """Answer one request; a client that leaves ends the leg at once, wherever it is."""
         leg = self._gateway.leg(request, frontend=face.name)
-        watch = _Watch(exchange, self._tasks)
+        delivery = self._begin(exchange, face.keep_alive if request.stream else b"")
         try:
-            async with aclosing(leg):
-                if request.stream:
-                    await self._stream(exchange, leg, face, options)
-                else:
-                    await _whole(exchange, leg, face, options)
+            if request.stream:
+                await _stream(delivery, leg, face, options)
+            else:
+                await _whole(exchange, leg, face, options)
         except asyncio.CancelledError:
-            if not watch.gone:
-                raise
-            watch.forgive()
+            await delivery.part(face)
         finally:
-            watch.close()
+            self._open.discard(delivery)
+            delivery.close()
+            await leg.aclose()
 
     async def carry_several(
         self,
@@ -73,40 +78,51 @@ class Relay:
         render: Callable[[Sequence[Reply]], bytes],
     ) -> None:
         """Answer with the replies of several legs at once; if one fails, all do."""
+        delivery = self._begin(exchange, b"")
         legs = asyncio.gather(*(self._reply(request, face) for request in requests))
-        watch = _Watch(exchange, self._tasks)
         try:
             replies = await legs
-            await exchange.respond(200, render(replies), headers=encoded(_renamed(replies[0].headers, face)))
+            await exchange.respond(200, render(replies), headers=_shown(replies[0].headers, face))
         except LegFailed as error:
             legs.cancel()
             await fail(exchange, _error(error.failed(), face), face.render_error)
         except asyncio.CancelledError:
-            if not watch.gone:
-                raise
-            watch.forgive()
+            await delivery.part(face)
         finally:
-            watch.close()
+            self._open.discard(delivery)
+            delivery.close()
 
     async def _reply(self, request: Request, face: Face) -> Reply:
         async with aclosing(self._gateway.leg(request, frontend=face.name)) as leg:
             return fold([event async for batch in leg for event in batch])
 
-    async def _stream(self, exchange: Exchange, leg: Turn, face: Face, options: Value) -> None:
-        write = face.writer(options).write
-        stream = _Stream(exchange, face.keep_alive, self._keep_alive, self._tasks)
-        try:
-            async for batch in leg:
-                last = batch[-1] if batch else None
-                if isinstance(last, Failed) and not stream.begun:
-                    await fail(exchange, _error(last, face), face.render_error)
-                    return
-                if not stream.begun:
-                    stream.headers = _headers(batch, face)
-                data = b"".join([write(event) for event in batch])
-                await stream.write(data, last=isinstance(last, Finished | Failed))
-        finally:
-            stream.close()
+    def _begin(self, exchange: Exchange, sign: bytes) -> "_Delivery":
+        loop = asyncio.get_running_loop()
+        delivery = _Delivery(exchange, sign, loop)
+        self._open.add(delivery)
+        if self._timer is None:
+            self._timer = loop.call_later(GRACE, self._look, loop)
+        return delivery
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Look after what is under way: one timer for all, and none while nothing is."""
+        now = loop.time()
+        for delivery in self._open:
+            delivery.look(now, self._keep_alive, self._tasks)
+        self._timer = loop.call_later(GRACE, self._look, loop) if self._open else None
+
+
+async def _stream(delivery: "_Delivery", leg: Turn, face: Face, options: Value) -> None:
+    delivery.writer = face.writer(options)
+    write_all = delivery.writer.write_all
+    async for batch in leg:
+        last = batch[-1] if batch else None
+        if not delivery.begun:
+            if type(last) is Failed:
+                await fail(delivery.exchange, _error(last, face), face.render_error)
+                return
+            delivery.headers = _headers(batch, face)
+        await delivery.write(write_all(batch), last=type(last) is Finished or type(last) is Failed)
 
 
 async def _whole(exchange: Exchange, leg: Turn, face: Face, options: Value) -> None:
@@ -118,79 +134,90 @@ async def _whole(exchange: Exchange, leg: Turn, face: Face, options: Value) -> N
     except LegFailed as error:
         await fail(exchange, _error(error.failed(), face), face.render_error)
         return
-    await exchange.respond(200, face.render(reply, options), headers=encoded(_renamed(reply.headers, face)))
+    await exchange.respond(200, face.render(reply, options), headers=_shown(reply.headers, face))
 
 
-class _Stream:
-    """A response of server-sent events: its head goes out with the first bytes, a sign of life in every silence."""
+class _Delivery:
+    """One response under way: cancelled when its client leaves, and with a sign of life in every silence.
 
-    def __init__(self, exchange: Exchange, sign: bytes, interval: float, tasks: Tasks) -> None:
+    The head of a stream goes out with its first bytes, so that what fails before can still be a status.
+    """
+
+    __slots__ = (
+        "_begun_at",
+        "_is_closed",
+        "_is_writing",
+        "_listener",
+        "_loop",
+        "_sign",
+        "_task",
+        "_wrote",
+        "begun",
+        "exchange",
+        "gone",
+        "headers",
+        "writer",
+    )
+
+    def __init__(self, exchange: Exchange, sign: bytes, loop: asyncio.AbstractEventLoop) -> None:
+        self.exchange = exchange
         self.begun = False
+        self.gone = False
         self.headers: list[tuple[bytes, bytes]] = []
-        self._exchange = exchange
+        self.writer: Writer | None = None
         self._sign = sign
-        self._interval = interval
-        self._tasks = tasks
-        self._loop = asyncio.get_running_loop()
-        self._task = asyncio.current_task()
-        self._wrote = self._loop.time()
-        self._writing = 0
+        self._loop = loop
+        self._task = asyncio.current_task(loop)
+        self._listener: asyncio.Task[None] | None = None
+        self._begun_at = self._wrote = loop.time()
+        self._is_writing = False
         self._is_closed = False
-        self._timer = self._loop.call_later(interval, self._tick)
 
     async def write(self, data: bytes, *, last: bool = False) -> None:
+        """More of the stream; the last write ends it."""
         if self._is_closed or (not data and not last):
             return
         self._is_closed = last
-        self._writing += 1
+        self._is_writing = True
         if not self.begun:
             self.begun = True
-            await self._exchange.begin_stream(self.headers)
-        await self._exchange.write(data, last=last)
-        self._writing -= 1
+            await self.exchange.begin_stream(self.headers)
+        await self.exchange.write(data, last=last)
+        self._is_writing = False
         self._wrote = self._loop.time()
 
     def close(self) -> None:
         """Nothing more is written, not even a sign of life that is on its way."""
         self._is_closed = True
-        self._timer.cancel()
-
-    def _tick(self) -> None:
-        silent = self._loop.time() - self._wrote
-        if self._writing and silent > STALLED and self._task is not None:
-            self._task.cancel("the client takes nothing")
-            return
-        if not self._writing and silent >= self._interval:
-            self._tasks.start(self.write(self._sign), "keep-alive")
-        self._timer = self._loop.call_later(self._interval, self._tick)
-
-
-class _Watch:
-    """Cancels the task it was made in when the client leaves."""
-
-    def __init__(self, exchange: Exchange, tasks: Tasks) -> None:
-        self.gone = False
-        self._receive = exchange.receive
-        self._tasks = tasks
-        self._task = asyncio.current_task()
-        self._listener: asyncio.Task[None] | None = None
-        self._timer = asyncio.get_running_loop().call_later(GRACE, self._listen)
-
-    def close(self) -> None:
-        self._timer.cancel()
         if self._listener is not None:
             self._listener.cancel()
 
-    def forgive(self) -> None:
-        """The cancellation was ours and has done its work."""
+    def look(self, now: float, keep_alive: float, tasks: Tasks) -> None:
+        """Listen for the client's leaving, say that we are still there, or give up a client that takes nothing."""
+        if self._listener is None and now - self._begun_at >= GRACE:
+            self._listener = tasks.start(self._listen(), "client watch")
+        silent = now - self._wrote
+        if self._is_writing:
+            if silent > STALLED and self._task is not None:
+                self.gone = True
+                self._task.cancel("the client takes nothing")
+        elif self._sign and silent >= keep_alive:
+            self._wrote = now
+            tasks.start(self.write(self._sign), "keep-alive")
+
+    async def part(self, face: Face) -> None:
+        """A cancellation has done its work: the client has left, or the gateway is about to and tells the client."""
         if self._task is not None:
             self._task.uncancel()
+        if self.gone:
+            return
+        if self.writer is None or not self.begun:
+            await fail(self.exchange, LegFailed(STOPPING), face.render_error)
+        else:
+            await self.write(self.writer.write(STOPPING), last=True)
 
-    def _listen(self) -> None:
-        self._listener = self._tasks.start(self._wait(), "client watch")
-
-    async def _wait(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
+    async def _listen(self) -> None:
+        while (await self.exchange.receive())["type"] != "http.disconnect":
             pass
         self.gone = True
         if self._task is not None:
@@ -205,7 +232,11 @@ def _error(failed: Failed, face: Face) -> LegFailed:
 
 def _headers(batch: Batch, face: Face) -> list[tuple[bytes, bytes]]:
     started = batch[0] if batch else None
-    return encoded(_renamed(started.headers, face)) if isinstance(started, Started) else []
+    return _shown(started.headers, face) if type(started) is Started else []
+
+
+def _shown(headers: Headers, face: Face) -> list[tuple[bytes, bytes]]:
+    return encoded(_renamed(headers, face)) if headers else []
 
 
 def _renamed(headers: Headers, face: Face) -> Headers:

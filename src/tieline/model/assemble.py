@@ -10,6 +10,7 @@ import re
 from collections import deque
 from collections.abc import Hashable, Iterable
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tieline.model.content import Foreign, Part, Text, Thinking, ToolCall
@@ -30,16 +31,13 @@ from tieline.model.events import (
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class _Slot:
+class _Slot(Struct):
     """One part under way."""
 
-    __slots__ = ("chunks", "ended", "half", "part")
-
-    def __init__(self, part: Part) -> None:
-        self.part = part
-        self.chunks: list[str] = []
-        self.ended = False
-        self.half = ""
+    part: Part
+    chunks: list[str] = []
+    ended: bool = False
+    half: str = ""
 
     def mend(self, text: str) -> str:
         """Join a character that was cut in two (a UTF-16 pair split over fragments); a lone half is kept back."""
@@ -50,17 +48,6 @@ class _Slot:
         text = text[: len(text) - len(self.half)]
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
-    def whole(self) -> Part:
-        part = self.part
-        text = "".join(self.chunks)
-        match part:
-            case Text() | Thinking():
-                return replace(part, text=text)
-            case ToolCall():
-                return replace(part, arguments=text)
-            case _:
-                return part
-
 
 class PartsWriter:
     """Turns starts, deltas and ends in any order into parts that never overlap, written to `events`."""
@@ -70,9 +57,9 @@ class PartsWriter:
         self.calls = 0
         """How many tool calls have been started."""
         self._under_way: dict[Hashable, _Slot] = {}
-        self._line: deque[_Slot] = deque()
-        """Parts not given out to their end yet, in the order they began; the first is the head."""
         self._head: _Slot | None = None
+        self._waiting: deque[_Slot] = deque()
+        """The parts behind the head, in the order they began."""
         self._index = 0
 
     def take(self) -> list[Event]:
@@ -89,11 +76,13 @@ class PartsWriter:
         if key in self._under_way:
             self.end(key)
         slot = self._under_way[key] = _Slot(part)
-        self._line.append(slot)
-        if isinstance(part, ToolCall):
+        if type(part) is ToolCall:
             self.calls += 1
         if self._head is None:
-            self._advance()
+            self._head = slot
+            self.events.append(PartStart(index=self._index, part=_empty(part)))
+        else:
+            self._waiting.append(slot)
 
     def add(self, key: Hashable, text: str) -> None:
         """More text of a part under way; empty text is nothing."""
@@ -133,9 +122,13 @@ class PartsWriter:
         if slot.half:
             slot.half = ""
             self.add(key, "\ufffd")
-        slot.ended = True
         del self._under_way[key]
-        self._advance()
+        if slot is self._head:
+            self._end_head(slot)
+            if self._waiting:
+                self._advance()
+        else:
+            slot.ended = True
 
     def end_all(self) -> None:
         """Every part under way is complete."""
@@ -144,39 +137,57 @@ class PartsWriter:
 
     def whole(self, part: Part, text: str = "") -> None:
         """A part that came in one piece: `part` without its text, and the text."""
-        key = object()
-        self.start(key, part)
-        self.add(key, text)
-        self.end(key)
+        if self._head is not None or (not text.isascii() and _SURROGATE.search(text)):
+            key = object()
+            self.start(key, part)
+            self.add(key, text)
+            self.end(key)
+            return
+        if type(part) is ToolCall:
+            self.calls += 1
+        index = self._index
+        self._index += 1
+        self.events.append(PartStart(index=index, part=_empty(part)))
+        if text:
+            self.events.append(PartDelta(index=index, text=text))
+        self.events.append(PartEnd(index=index, part=_filled(part, text)))
+
+    def _end_head(self, head: _Slot) -> None:
+        self.events.append(PartEnd(index=self._index, part=_filled(head.part, "".join(head.chunks))))
+        self._index += 1
+        self._head = None
 
     def _advance(self) -> None:
-        """End the head if it is complete and bring up the next, for as long as that goes on."""
-        while self._line:
-            slot = self._line[0]
-            if slot is not self._head:
-                self._head = slot
-                self.events.append(PartStart(index=self._index, part=_empty(slot.part)))
-                if slot.chunks:
-                    self.events.append(PartDelta(index=self._index, text="".join(slot.chunks)))
+        """Bring up those that waited, up to the first that is not complete."""
+        while self._waiting:
+            slot = self._head = self._waiting.popleft()
+            self.events.append(PartStart(index=self._index, part=_empty(slot.part)))
+            if slot.chunks:
+                self.events.append(PartDelta(index=self._index, text="".join(slot.chunks)))
             if not slot.ended:
                 return
-            self.events.append(PartEnd(index=self._index, part=slot.whole()))
-            self._index += 1
-            self._line.popleft()
-        self._head = None
+            self._end_head(slot)
 
 
 def _empty(part: Part) -> Part:
     """A part as PartStart shows it, the same whether it is live from the first or waited until more was known."""
-    match part:
-        case Thinking(redacted=False):
-            return Thinking()
-        case Text():
-            return Text(refusal=part.refusal)
-        case Foreign():
-            return replace(part, json="")
-        case _:
-            return part
+    if type(part) is Text:
+        return Text(refusal=part.refusal)
+    if type(part) is Thinking and not part.redacted:
+        return Thinking()
+    if type(part) is Foreign:
+        return replace(part, json="")
+    return part
+
+
+def _filled(part: Part, text: str) -> Part:
+    if type(part) is Text:
+        return Text(text=text, refusal=part.refusal, meta=part.meta)
+    if type(part) is ToolCall:
+        return replace(part, arguments=text)
+    if type(part) is Thinking:
+        return replace(part, text=text)
+    return part
 
 
 def fold(events: Iterable[Event]) -> Reply:
@@ -186,19 +197,20 @@ def fold(events: Iterable[Event]) -> Reply:
     usage = Usage()
     finished: Finished | None = None
     for event in events:
-        match event:
-            case PartEnd():
-                parts.append(event.part)
-            case Usage():
-                usage = event
-            case Started():
-                started = event
-            case Finished():
-                finished = event
-            case Failed():
-                raise LegFailed(event)
-            case _:
-                pass
+        # By `type` and the frequent ones first: a class pattern that does not match costs as much as all of this.
+        kind = type(event)
+        if kind is PartDelta or kind is PartStart:
+            continue
+        if type(event) is PartEnd:
+            parts.append(event.part)
+        elif type(event) is Usage:
+            usage = event
+        elif type(event) is Started:
+            started = event
+        elif type(event) is Finished:
+            finished = event
+        elif type(event) is Failed:
+            raise LegFailed(event)
     if finished is None:
         raise LegFailed(Failed(kind="internal", message="the answer stopped without an ending", status=500))
     return Reply(

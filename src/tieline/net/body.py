@@ -106,6 +106,14 @@ class HttpResponse:
                 return value.decode("latin-1")
         return None
 
+    def pick(self, names: frozenset[bytes], prefixes: tuple[bytes, ...]) -> list[tuple[str, str]]:
+        """The fields of these names, or whose names begin like these."""
+        return [
+            (key.decode("latin-1"), value.decode("latin-1"))
+            for key, value in self._fields
+            if key in names or key.startswith(prefixes)
+        ]
+
     async def chunk(self) -> bytes:
         """Everything that has arrived since the last call, waiting for something if need be; b"" at the end."""
         while not (data := self._take()):

@@ -9,10 +9,11 @@ it backwards.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from hashlib import sha256
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from tieline.model.events import Note
 
@@ -59,25 +60,20 @@ class Names:
     """The tool names of one request, in the client's spelling and in the upstream's."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._out: dict[str, str] = {}
+        out = _Spellings()
         self._back: dict[str, str] = {}
         odd = []
         for name in names:
             if _PLAIN_NAME.match(name):
-                self._out[name] = self._back[name] = name
+                out[name] = self._back[name] = name
             else:
                 odd.append(name)
         for name in odd:
-            if name not in self._out:
-                self._out[name] = spelled = self._free(name)
+            if name not in out:
+                out[name] = spelled = self._free(name)
                 self._back[spelled] = name
-
-    def spell(self, name: str) -> str:
+        self.spell: Callable[[str], str] = out.__getitem__
         """The name for the upstream; a name of the history that is no longer offered is spelled the same way."""
-        spelled = self._out.get(name)
-        if spelled is None:
-            spelled = name if _PLAIN_NAME.match(name) else _plain(name)
-        return spelled
 
     def restore(self, name: str) -> str:
         """The client's name for what the upstream called.
@@ -115,7 +111,14 @@ def _fold(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", bare.casefold())
 
 
-class Spelled(NamedTuple):
+class _Spellings(dict[str, str]):
+    """Names for the upstream by the client's; a name that was not offered is spelled and not kept."""
+
+    def __missing__(self, name: str) -> str:
+        return name if _PLAIN_NAME.match(name) else _plain(name)
+
+
+class Spelled(Struct, frozen=True):
     """How a request was spelled for its upstream: what the reader of the answer has to know."""
 
     names: Names = Names(())
@@ -123,7 +126,17 @@ class Spelled(NamedTuple):
     """Freeform tools, by the client's name, that went out as functions with one string field `input`."""
 
 
-class Outgoing(NamedTuple):
+UNCHANGED = Spelled()
+"""The spelling of a request without tools."""
+
+
+@lru_cache(maxsize=64)
+def spelled_as(names: tuple[str, ...], freeform: frozenset[str] = frozenset()) -> Spelled:
+    """The spelling of the tools with these names; an agent offers the same ones in every request."""
+    return Spelled(Names(names), freeform)
+
+
+class Outgoing(Struct, frozen=True):
     """A request ready to be sent, and what was changed or left out on the way."""
 
     body: bytes

@@ -3,13 +3,15 @@
 Most upstreams repeat everything around the text of a delta byte for byte. Once that *frame* is known, a run of blocks
 that have it is read by decoding one list of strings in place of many events. A frame is taken up only after it was
 tried: with another string in the place of the text, the block has to mean the same with that other string.
+Writing knows its own frames, and goes the same way back.
 """
 
-from collections.abc import Callable, Hashable, Sequence
-from itertools import islice
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import takewhile
 
 import msgspec
 
+from tieline.model.events import Event, PartDelta
 from tieline.wire.json import encode
 
 TRIAL = "\x00"
@@ -23,27 +25,28 @@ _decode_texts = msgspec.json.Decoder(list[str]).decode
 class Template:
     """The frame around the text of the deltas of one part; `key` is that part's, None while no frame is known."""
 
-    __slots__ = ("_after", "_attempts", "_before", "key")
+    __slots__ = ("_after", "_attempts", "_before", "_between", "key")
 
     def __init__(self) -> None:
         self.key: Hashable | None = None
-        self._before = self._after = b""
+        self._before = self._after = self._between = b""
         self._attempts = _ATTEMPTS
 
     def run(self, blocks: Sequence[bytes], start: int) -> list[str]:
         """The texts of the blocks from `start` on that have the frame, up to the first that has not."""
-        before, after = self._before, self._after
-        begin, end = len(before), -len(after)
-        bodies = []
-        for block in islice(blocks, start, None):
-            if not block.startswith(before) or not block.endswith(after):
-                break
-            body = block[begin:end]
-            if body[-1:] == b"\\" or (not body and len(block) < begin - end):
-                break  # the quote after it may be escaped, or stand for both quotes
+        if not blocks[start].startswith(self._before):
+            return []
+        text = b"\n\n".join((*blocks[start:], b""))
+        *bodies, last = text[len(self._before) :].split(self._between)
+        body, is_complete, _ = last.partition(self._after)
+        if is_complete:
             bodies.append(body)
+        joined = b'","'.join(bodies)
+        if b"\n" in joined or b'\\","' in joined or joined.endswith(b"\\"):
+            bodies = list(takewhile(_is_plain, bodies))
+            joined = b'","'.join(bodies)
         try:
-            texts = _decode_texts(b'["%b"]' % b'","'.join(bodies)) if bodies else []
+            texts = _decode_texts(b'["%b"]' % joined) if bodies else []
         except ValueError:
             return []
         # A quote inside a body would make more texts of it, and nothing can make fewer.
@@ -64,7 +67,8 @@ class Template:
             before += found.removesuffix(spelled)
             if means_same(before + encode(TRIAL) + after):
                 self.key = key
-                self._before, self._after = before + b'"', b'"' + after
+                self._before, self._after = before + b'"', b'"' + after + b"\n\n"
+                self._between = self._after + self._before
         except ValueError:  # half an emoji in the block, or a frame that is none
             return
 
@@ -73,3 +77,37 @@ class Template:
         if self.key == key:
             self.key = None
             self._attempts = _ATTEMPTS
+
+
+def _is_plain(body: bytes) -> bool:
+    """Whether this is text and nothing else: no end of a line, and no backslash that may escape the quote after it."""
+    return b"\n" not in body and not body.endswith(b"\\")
+
+
+def framed(texts: list[str], before: bytes, after: bytes) -> bytes:
+    """Every text as a JSON string between the same bytes: the way back."""
+    together = encode(texts)
+    spelled = together[2:-2].split(b'","')
+    if b'\\","' in together:  # an escaped quote there may look like the border between two texts
+        spelled = [encode(text)[1:-1] for text in texts]
+    before, after = before + b'"', b'"' + after
+    return before + (after + before).join(spelled) + after
+
+
+def write_runs(
+    batch: Iterable[Event], write: Callable[[Event], bytes], write_run: Callable[[list[str]], bytes]
+) -> bytes:
+    """The bytes of a batch: runs of deltas are written at once, everything else one by one."""
+    written: list[bytes] = []
+    texts: list[str] = []
+    for event in batch:
+        if type(event) is PartDelta:
+            texts.append(event.text)
+            continue
+        if texts:
+            written.append(write_run(texts))
+            texts = []
+        written.append(write(event))
+    if texts:
+        written.append(write_run(texts))
+    return b"".join(written)

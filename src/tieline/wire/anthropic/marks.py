@@ -30,13 +30,23 @@ def keep_the_last(marked: Sequence[Tool | MarkedBlock], most: int = MOST) -> Non
 
 def set_marks(tools: Sequence[object], system: Sequence[TextBlock], turns: Sequence[Turn]) -> None:
     """Mark the tools, the system prompt, the end, and the end of the request before this one: there the cache is."""
-    own = [tool for tool in tools if isinstance(tool, Tool) and not tool.defer_loading]
-    asked = [turn for turn in turns if turn.role == "user"]
-    ends = {id(turn): turn for turn in (*asked[-2:-1], *turns[-1:])}
-    for block in (*own[-1:], *system[-1:], *(_last(turn) for turn in ends.values())):
-        if block is not None:
+    for tool in reversed(tools):
+        if type(tool) is Tool and not tool.defer_loading:
+            tool.cache_control = MARK
+            break
+    if system:
+        system[-1].cache_control = MARK
+    _mark_end(turns[-1])
+    asked = 0
+    for turn in reversed(turns):
+        asked += turn.role == "user"
+        if asked == 2:
+            _mark_end(turn)
+            break
+
+
+def _mark_end(turn: Turn) -> None:
+    for block in reversed(turn.content):
+        if isinstance(block, _MARKABLE):
             block.cache_control = MARK
-
-
-def _last(turn: Turn) -> MarkedBlock | None:
-    return next((block for block in reversed(turn.content) if isinstance(block, _MARKABLE)), None)
+            break

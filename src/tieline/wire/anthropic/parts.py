@@ -35,7 +35,7 @@ from tieline.wire.anthropic.schema import (
     ToolUseBlock,
     UrlSource,
 )
-from tieline.wire.json import encode, is_broken, object_text
+from tieline.wire.json import encode, is_broken, is_object, object_text
 from tieline.wire.spelling import Names, plain_id
 
 Block = TextBlock | ImageBlock | DocumentBlock | ThinkingBlock | RedactedBlock | ToolUseBlock | ToolResultOut | Raw
@@ -48,7 +48,10 @@ _HEAD = msgspec.json.Decoder(BlockHead)
 
 
 class BlockWriter:
-    """Writes the blocks of one request; what cannot be said is noted."""
+    """Writes the blocks of one request; what cannot be said is noted.
+
+    What nearly every message is made of is written on the spot: a history is long, and a call for each part shows.
+    """
 
     def __init__(self, names: Names, notes: list[Note], extensions: bool) -> None:
         self._names = names
@@ -62,41 +65,47 @@ class BlockWriter:
         results: list[Block] = []
         others: list[Block] = []
         for part in message.parts:
-            match part:
-                case ToolResult():
-                    results.append(self._result(part, others))
-                case Text() | Image() | File():
-                    others.extend(self._shown(part))
-                case _:
-                    others.extend(self._odd(part))
-        return results + others
+            if type(part) is ToolResult:
+                results.append(self._result(part, others))
+            elif type(part) is Text and not part.meta:
+                if part.text and not part.text.isspace():
+                    others.append(TextBlock(part.text))
+            elif isinstance(part, Text | Image | File):
+                others.extend(self._shown(part))
+            else:
+                others.extend(self._odd(part))
+        return results + others if results else others
 
     def assistant(self, message: Message, forget: bool) -> list[Block]:
         """The blocks of an assistant message; `forget` leaves out what was thought."""
         blocks: list[Block] = []
         for part in message.parts:
-            match part:
-                case Text():
-                    blocks.extend(self._shown(part))
-                case ToolCall():
-                    blocks.append(self._call(part))
-                case Thinking():
-                    if not forget and part.signature:
-                        _insert_thought(blocks, thinking_block(part))
-                case Image() | File():
-                    blocks.append(self._left_out(part, part.media_type or "picture"))
-                case _:
-                    blocks.extend(self._odd(part))
+            if type(part) is ToolCall:
+                blocks.append(self._call(part))
+            elif type(part) is Text and not part.meta:
+                if part.text and not part.text.isspace():
+                    blocks.append(TextBlock(part.text))
+            elif type(part) is Thinking:
+                if not forget and part.signature:
+                    _insert_thought(blocks, thinking_block(part))
+            else:
+                blocks.extend(self._seldom(part))
         return blocks
 
     def system(self, message: Message) -> list[TextBlock]:
         """The text blocks of a system message."""
-        said = [part for part in message.parts if isinstance(part, Text) and not is_blank(part.text)]
-        return [self._marked(text_block(part)) for part in said]
+        return [
+            self._marked(text_block(part)) if part.meta else TextBlock(part.text)
+            for part in message.parts
+            if type(part) is Text and not is_blank(part.text)
+        ]
 
     def _call(self, part: ToolCall) -> ToolUseBlock:
-        given = encode({"input": part.arguments}) if part.freeform else self._object(part).encode()
-        block = ToolUseBlock(plain_id(part.id), self._names.spell(part.name), Raw(given))
+        if part.freeform:
+            given = Raw(encode({"input": part.arguments}))
+        else:
+            given = Raw(part.arguments if is_object(part.arguments) else self._object(part))
+        block = ToolUseBlock(plain_id(part.id), self._names.spell(part.name), given)
         if part.meta:
             own = part.meta.get(PROTOCOL, {})
             block.caller = _raw(own.get("caller"))
@@ -115,19 +124,22 @@ class BlockWriter:
         """What came of a call. Pictures of a failed call go after the results: there the API allows only text."""
         block = ToolResultOut(plain_id(part.call_id), is_error=part.is_error or None)
         match part.content:
+            case (Text() as only,) if not only.meta:
+                block.content = only.text or None
             case ():
                 pass
-            case (Text(meta=meta) as only,) if not meta:
-                block.content = only.text or None
             case _:
-                shown = [made for inner in part.content for made in self._shown(inner)]
-                aside = [made for made in shown if part.is_error and isinstance(made, ImageBlock | DocumentBlock)]
-                others.extend(aside)
-                block.content = [made for made in shown if made not in aside] or None
+                block.content = self._shown_inside(part, others) or None
         if part.meta:
             block.cache_control = part.meta.get("cache_control")
             self._marked(block)
         return block
+
+    def _shown_inside(self, part: ToolResult, others: list[Block]) -> list[Shown]:
+        shown = [made for inner in part.content for made in self._shown(inner)]
+        aside = [made for made in shown if part.is_error and isinstance(made, ImageBlock | DocumentBlock)]
+        others.extend(aside)
+        return [made for made in shown if made not in aside]
 
     def _shown(self, part: Text | Image | File) -> Iterable[Shown]:
         match part:
@@ -172,6 +184,16 @@ class BlockWriter:
         if block.cache_control:
             self.marked.append(block)
         return block
+
+    def _seldom(self, part: Part) -> Iterable[Block]:
+        """What else an assistant message may hold."""
+        match part:
+            case Text():
+                return self._shown(part)
+            case Image() | File():
+                return (self._left_out(part, part.media_type or "picture"),)
+            case _:
+                return self._odd(part)
 
     def _odd(self, part: Part) -> Iterable[Raw]:
         """A part that is no everyday part of its role: ours as it came, others are left out."""

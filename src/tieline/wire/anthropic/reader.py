@@ -7,6 +7,7 @@ nothing.
 
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
+from functools import partial
 
 import msgspec
 from msgspec import Raw
@@ -22,6 +23,7 @@ from tieline.wire.anthropic.schema import (
     BlockIn,
     DeltaIn,
     MessageIn,
+    ReplyIn,
     StopDetails,
     StreamEvent,
     UsageIn,
@@ -30,7 +32,7 @@ from tieline.wire.anthropic.schema import (
 )
 from tieline.wire.framing.sse import SseOverflow, SseReader
 from tieline.wire.json import Malformed, encode, object_text, read
-from tieline.wire.spelling import Spelled, restore_id
+from tieline.wire.spelling import UNCHANGED, Spelled, restore_id
 from tieline.wire.template import TRIAL, Template
 
 _EVENT = msgspec.json.Decoder(StreamEvent)
@@ -40,6 +42,15 @@ _FIELDS = msgspec.json.Decoder(dict[str, Raw])
 _LIST = msgspec.json.Decoder(list[Raw])
 _STOP_DETAILS = msgspec.json.Decoder(StopDetails)
 _WRAPPED = msgspec.json.Decoder(dict[str, str])
+
+_HEADS = frozenset(
+    f"event: {name}\n".encode()
+    for name in (
+        *("message_start", "message_delta", "message_stop", "ping"),
+        *("content_block_start", "content_block_delta", "content_block_stop"),
+    )
+)
+"""What stands before the data of an event, as the API writes it."""
 
 REASONS = {
     "end_turn": StopReason.END_TURN,
@@ -56,7 +67,7 @@ REASONS = {
     "content_filter": StopReason.REFUSAL,
 }
 NAMELESS = "unknown_tool"
-UNCHANGED = Spelled()
+NO_USAGE = Usage()
 
 _NO_INPUT = ("", "null", '""', "[]")
 
@@ -64,7 +75,18 @@ _NO_INPUT = ("", "null", '""', "[]")
 class _Block:
     """What is known of a block under way, beside the text that has been given out."""
 
-    __slots__ = ("citations", "doubtful", "fits", "has_input", "held", "input", "part", "raw", "signature")
+    __slots__ = (
+        "citations",
+        "doubtful",
+        "fits",
+        "has_input",
+        "has_strays",
+        "held",
+        "input",
+        "part",
+        "raw",
+        "signature",
+    )
 
     def __init__(self, part: Part, block: BlockIn, raw: Raw) -> None:
         self.part = part
@@ -72,12 +94,14 @@ class _Block:
         self.input = block.input
         self.has_input = False
         self.signature = [block.signature] if block.signature else []
-        self.citations = _texts(block.citations)
-        self.fits = _KIND_OF.get(type(part), "")
+        self.citations = [] if block.citations is ABSENT else _texts(block.citations)
+        self.fits = _KIND_OF[type(part)]
         self.held: list[str] | None = None
         """Input that cannot be given out before it is complete."""
         self.doubtful = False
         """Whether the block may turn out to be no call at all, so that no part has begun."""
+        self.has_strays = False
+        """Whether text of another kind came for this block and got a part of its own."""
 
 
 _TEXT_FIELD = {"text": "text", "thinking": "thinking", "input": "partial_json"}
@@ -100,8 +124,7 @@ class ResponseReader:
         self._made: dict[str, tuple[str, str] | None] = {}
         """The calls so far by id: name and arguments once they are complete."""
         self._message_id: str | None = None
-        self._usage = Usage()
-        self._usage_given = Usage()
+        self._usage = self._usage_given = NO_USAGE
         self._stop = DeltaIn()
 
     def feed(self, data: bytes) -> list[Event]:
@@ -139,21 +162,31 @@ class ResponseReader:
     # ── Events of the stream ─────────────────────────────────────────────────────────────────────
 
     def _receive_all(self, blocks: Sequence[bytes]) -> None:
-        at = 0
-        while at < len(blocks) and not self.ended:
-            key = self._template.key
-            if key is not None and (texts := self._template.run(blocks, at)):
-                self._parts.add_all(key, texts)
+        template = self._template
+        at, count = 0, len(blocks)
+        while at < count and not self.ended:
+            if template.key is not None and (texts := template.run(blocks, at)):
+                self._parts.add_all(template.key, texts)
                 at += len(texts)
-            else:
-                self._receive(blocks[at])
-                at += 1
+                if at == count:
+                    return
+            self._receive(blocks[at])
+            at += 1
+
+    def _event(self, block: bytes) -> StreamEvent | None:
+        head, _, data = block.partition(b"data: ")
+        if data and head in _HEADS and b"\n" not in data:
+            try:
+                return _EVENT.decode(data)
+            except (ValueError, RecursionError):
+                pass  # `read` is patient
+        named = self._sse.event(block)
+        return None if named is None else read(_EVENT, named[1])
 
     def _receive(self, block: bytes) -> None:
-        named = self._sse.event(block)
-        if named is None:
+        event = self._event(block)
+        if event is None:
             return
-        event = read(_EVENT, named[1])
         match event.type:
             case "content_block_delta":
                 if event.delta is not None:
@@ -195,8 +228,9 @@ class ResponseReader:
             self._message_id = message.id or self._id
             started = Started(id=self._message_id, model=message.model or self._model)
             self._parts.events.append(started)
-            self._count(message.usage)
-            self._give_usage()
+            if message.usage is not None:
+                self._usage = usage_of(message.usage)
+                self._give_usage()
         elif message.id and message.id != self._message_id:
             self._fail(Failed(kind="upstream", message="the upstream began a second message in one answer"))
 
@@ -207,33 +241,38 @@ class ResponseReader:
 
     def _end_with(self, delta: DeltaIn, usage: UsageIn | None) -> None:
         """The last word counts; a later event that says nothing takes nothing back."""
-        self._count(usage)
+        if usage is not None:
+            self._usage = usage_of(usage, self._usage)
         stop = self._stop
         stop.stop_reason = delta.stop_reason or stop.stop_reason
         stop.stop_sequence = delta.stop_sequence or stop.stop_sequence
-        stop.stop_details = delta.stop_details if given(delta.stop_details) else stop.stop_details
-        stop.container = delta.container if given(delta.container) else stop.container
+        if delta.stop_details is not ABSENT and given(delta.stop_details):
+            stop.stop_details = delta.stop_details
+        if delta.container is not ABSENT and given(delta.container):
+            stop.container = delta.container
 
     # ── Blocks ───────────────────────────────────────────────────────────────────────────────────
 
     def _open(self, index: int, raw: Raw) -> None:
-        self._infer_start()
+        if self._message_id is None:
+            self._infer_start()
         block = read(_BLOCK, bytes(raw)) if raw is not ABSENT else BlockIn()
-        if self._has_just_begun(index, block):
-            return
-        self._shut(index)
+        if index in self._blocks:
+            if self._has_just_begun(index, block):
+                return
+            self._shut(index)
         if not block.type:
             self._note("left_out", "a block came without its type")
             return
         part = self._part(block, index)
-        if isinstance(part, ToolCall) and (part.id in self._made or not (block.id or block.name)):
+        if type(part) is ToolCall and (part.id in self._made or not (block.id or block.name)):
             self._doubt(index, _Block(part, block, raw))
             return
         self._begin(index, _Block(part, block, raw))
-        if isinstance(part, ToolCall | Foreign):
-            return
-        if not (isinstance(part, Thinking) and part.redacted):
-            self._parts.add(index, block.text or block.thinking or "")
+        if type(part) is Text or (type(part) is Thinking and not part.redacted):
+            text = block.text or block.thinking
+            if text:
+                self._parts.add(index, text)
 
     def _has_just_begun(self, index: int, block: BlockIn) -> bool:
         """Whether this is the start of a call a second time."""
@@ -243,12 +282,13 @@ class ResponseReader:
         return block.type == "tool_use" and bool(block.id) and restore_id(block.id or "") == under_way.part.id
 
     def _begin(self, index: int, block: _Block) -> None:
-        if isinstance(block.part, ToolCall):
-            self._made[block.part.id] = None
-        if isinstance(block.part, Foreign) or (isinstance(block.part, ToolCall) and block.part.freeform):
+        part = block.part
+        if type(part) is ToolCall:
+            self._made[part.id] = None
+        if type(part) is Foreign or (type(part) is ToolCall and part.freeform):
             block.held = []
         self._blocks[index] = block
-        self._parts.start(index, block.part)
+        self._parts.start(index, part)
 
     def _doubt(self, index: int, block: _Block) -> None:
         """Keep a call back that may be none: it has neither id nor name, or the id of one before it."""
@@ -278,21 +318,11 @@ class ResponseReader:
             case "redacted_thinking":
                 return Thinking(signature=block.data or "", redacted=True)
             case "tool_use":
-                return self._call(block, index)
+                if not block.id or not block.name:
+                    self._note("repair", f"a call came without {'a name' if block.id else 'an id'}")
+                return call_of(block, self._spelled, f"call_{self._message_id or self._id}_{index}")
             case kind:
                 return Foreign(protocol=PROTOCOL, kind=kind, json="")
-
-    def _call(self, block: BlockIn, index: int) -> ToolCall:
-        name = self._spelled.names.restore(block.name or "") or NAMELESS
-        own = {name: text_of(value) for name in ("caller", "toolset_name") if given(value := getattr(block, name))}
-        if not block.id or not block.name:
-            self._note("repair", f"a call came without {'a name' if block.id else 'an id'}")
-        return ToolCall(
-            id=restore_id(block.id or "") or f"call_{self._message_id or self._id}_{index}",
-            name=name,
-            freeform=name in self._spelled.freeform,
-            meta={PROTOCOL: own} if own else NO_META,
-        )
 
     def _add(self, index: int, delta: DeltaIn) -> None:
         """More of a block. What a delta holds counts, not what it is called: some hold text and signature at once."""
@@ -314,23 +344,27 @@ class ResponseReader:
         if block is not None:
             if delta.signature:
                 block.signature.append(delta.signature)
-            if given(delta.citation):
+            if delta.citation is not ABSENT and given(delta.citation):
                 block.citations.append(text_of(delta.citation))
 
     def _learn(self, raw: bytes, event: StreamEvent, delta: DeltaIn) -> None:
         """Read the next deltas of this block by the bytes around their text, if they have nothing else to say."""
         block = self._blocks.get(event.index)
-        field = block and block.held is None and _TEXT_FIELD.get(block.fits)
-        if not field or self._template.key is not None:
+        if block is None or block.held is not None or self._template.key is not None:
             return
+        field = _TEXT_FIELD[block.fits]
         text = getattr(delta, field)
-        if text and event == _saying(event.index, delta.type, field, text):
-            trial = _saying(event.index, delta.type, field, TRIAL)
-            self._template.learn(event.index, raw, field, text, lambda changed: self._says(changed, trial))
+        if not text:
+            return
+        saying = DeltaIn(type=delta.type)
+        setattr(saying, field, text)
+        plain = StreamEvent(type="content_block_delta", index=event.index, delta=saying)
+        if event == plain:
+            setattr(saying, field, TRIAL)
+            self._template.learn(event.index, raw, field, text, partial(self._says, plain))
 
-    def _says(self, raw: bytes, event: StreamEvent) -> bool:
-        named = self._sse.event(raw)
-        return named is not None and _EVENT.decode(named[1]) == event
+    def _says(self, event: StreamEvent, raw: bytes) -> bool:
+        return self._event(raw) == event
 
     def _add_input(self, index: int, block: _Block | None, text: str) -> None:
         if block is None or block.fits != "input":
@@ -345,12 +379,14 @@ class ResponseReader:
 
     def _stray(self, index: int, part: Text | Thinking) -> Hashable:
         """The key of a part of its own for text that came for no block, or for a block of another kind."""
-        if index not in self._blocks:
+        block = self._blocks.get(index)
+        if block is None:
             self._infer_start()
             self._begin(index, _Block(part, BlockIn(), ABSENT))
             return index
         key = (index, type(part))
         if not self._parts.has(key):
+            block.has_strays = True
             self._parts.start(key, part)
         return key
 
@@ -359,46 +395,34 @@ class ResponseReader:
         if block is None:
             return
         self._template.forget(index)
-        if isinstance(block.part, ToolCall) and block.doubtful:
-            self._settle(block, block.part)
+        part = block.part
+        if type(part) is ToolCall and block.doubtful:
+            self._settle(block, part)
         else:
             self._complete(index, block)
             self._parts.end(index)
-        for kind in (Text, Thinking):
-            if self._parts.has((index, kind)):
-                self._parts.end((index, kind))
+        if block.has_strays:
+            for kind in (Text, Thinking):
+                if self._parts.has((index, kind)):
+                    self._parts.end((index, kind))
 
     def _complete(self, index: int, block: _Block) -> None:
-        match block.part:
-            case Text() as part if block.citations:
+        part = block.part
+        if type(part) is Text:
+            if block.citations:
                 citations = f"[{','.join(block.citations)}]"
                 self._parts.revise(index, replace(part, meta={PROTOCOL: {"citations": citations}}))
-            case Thinking(redacted=False) as part if block.signature:
+        elif type(part) is ToolCall:
+            if block.held is not None or not block.has_input:
+                self._parts.add(index, _whole_input(block, part))
+            self._made[part.id] = (part.name, self._parts.text_of(index))
+        elif type(part) is Thinking:
+            if block.signature and not part.redacted:
                 self._parts.revise(index, replace(part, signature="".join(block.signature)))
-            case ToolCall() as part:
-                if block.held is not None or not block.has_input:
-                    self._parts.add(index, _whole_input(block, part))
-                self._made[part.id] = (part.name, self._parts.text_of(index))
-            case Foreign() as part:
-                self._parts.revise(index, replace(part, json=_rebuilt(block)))
-            case _:
-                pass
+        elif type(part) is Foreign:
+            self._parts.revise(index, replace(part, json=_rebuilt(block)))
 
     # ── Usage and endings ────────────────────────────────────────────────────────────────────────
-
-    def _count(self, usage: UsageIn | None) -> None:
-        """Counts are cumulative, and some events leave out what others said: the most of each is the truth."""
-        if usage is None:
-            return
-        so_far = self._usage
-        details = usage.output_tokens_details
-        self._usage = Usage(
-            input=max(so_far.input, usage.input_tokens or 0),
-            output=max(so_far.output, usage.output_tokens or 0),
-            cache_read=max(so_far.cache_read, usage.cache_read_input_tokens or 0),
-            cache_write=max(so_far.cache_write, usage.cache_creation_input_tokens or 0),
-            reasoning=max(so_far.reasoning, (details and details.thinking_tokens) or 0),
-        )
 
     def _give_usage(self) -> None:
         if self._usage != self._usage_given:
@@ -409,12 +433,12 @@ class ResponseReader:
         if self._message_id is None:
             self._fail(Failed(kind="upstream", message="the upstream's answer ended before it began"))
             return
-        for index in list(self._blocks):
+        for index in [*self._blocks]:
             self._shut(index)
         self._parts.end_all()
         self._give_usage()
         reason = reason_for(self._parts.calls, self._reason())
-        self._parts.events.append(_finished(reason, self._stop))
+        self._parts.events.append(finished_by(reason, self._stop))
         self.ended = True
 
     def _reason(self) -> StopReason:
@@ -446,23 +470,48 @@ class ResponseReader:
         self._parts.events.append(Note(kind=kind, message=message))
 
 
-def read_reply(body: bytes, spelled: Spelled = UNCHANGED, *, fallback_id: str = "", model: str = "") -> list[Event]:
-    """The events of a whole answer."""
-    return ResponseReader(spelled, fallback_id=fallback_id, model=model).read_whole(body)
+def call_of(block: BlockIn, spelled: Spelled, fallback_id: str = "") -> ToolCall:
+    """The call a block begins, without its arguments."""
+    name = spelled.names.restore(block.name or "") or NAMELESS
+    meta = NO_META
+    if block.caller is not ABSENT or block.toolset_name is not ABSENT:
+        own = {name: text_of(value) for name in ("caller", "toolset_name") if given(value := getattr(block, name))}
+        meta = {PROTOCOL: own} if own else NO_META
+    return ToolCall(
+        id=restore_id(block.id or "") or fallback_id,
+        name=name,
+        freeform=name in spelled.freeform,
+        meta=meta,
+    )
 
 
-def _saying(index: int, kind: str | None, field: str, text: str) -> StreamEvent:
-    """A delta that says nothing but this text."""
-    delta = DeltaIn(type=kind)
-    setattr(delta, field, text)
-    return StreamEvent(type="content_block_delta", index=index, delta=delta)
+def arguments_of(block: BlockIn, call: ToolCall) -> str:
+    """The arguments of a call that came with its start."""
+    text = _start_input(block.input)
+    return _unwrapped(text) if call.freeform else text
 
 
-def _finished(reason: StopReason, stop: DeltaIn) -> Finished:
+def usage_of(usage: UsageIn, so_far: Usage = NO_USAGE) -> Usage:
+    """Counts are cumulative, and some events leave out what others said: the most of each is the truth."""
+    details = usage.output_tokens_details
+    return Usage(
+        input=max(so_far.input, usage.input_tokens or 0),
+        output=max(so_far.output, usage.output_tokens or 0),
+        cache_read=max(so_far.cache_read, usage.cache_read_input_tokens or 0),
+        cache_write=max(so_far.cache_write, usage.cache_creation_input_tokens or 0),
+        reasoning=max(so_far.reasoning, (details and details.thinking_tokens) or 0),
+    )
+
+
+def finished_by(reason: StopReason, stop: DeltaIn | ReplyIn) -> Finished:
+    """The ending with all that was said about it."""
+    sequence = stop.stop_sequence if reason is StopReason.STOP_SEQUENCE else None
+    if stop.stop_details is ABSENT and stop.container is ABSENT:
+        return Finished(reason=reason, sequence=sequence)
     own = {name: text_of(value) for name in ("stop_details", "container") if given(value := getattr(stop, name))}
     return Finished(
         reason=reason,
-        sequence=stop.stop_sequence if reason is StopReason.STOP_SEQUENCE else None,
+        sequence=sequence,
         detail=_explanation(stop.stop_details),
         meta={PROTOCOL: own} if own else NO_META,
     )
@@ -475,9 +524,9 @@ def _explanation(details: Raw) -> str | None:
         return None
 
 
-def _start_input(block: _Block) -> str:
+def _start_input(given_input: Raw) -> str:
     """The input a block began with, when nothing followed: some upstreams send all of it there."""
-    text = text_of(block.input)
+    text = text_of(given_input)
     if text.startswith('"') and text not in _NO_INPUT:
         return object_text(text)  # text where an object belongs, mostly the text of that object
     return "{}" if text in _NO_INPUT else text
@@ -485,7 +534,7 @@ def _start_input(block: _Block) -> str:
 
 def _whole_input(block: _Block, call: ToolCall) -> str:
     """The arguments of a call that were held, or came with its start."""
-    text = "".join(block.held or ()) or _start_input(block)
+    text = "".join(block.held or ()) or _start_input(block.input)
     return _unwrapped(text) if call.freeform else text
 
 

@@ -306,6 +306,21 @@ class MessageIn(Struct):
     error: Raw = ABSENT
 
 
+class ReplyIn(Struct):
+    """A whole answer without surprises, which is read in one pass."""
+
+    content: list[BlockIn]
+    stop_reason: str
+    type: str = ""
+    id: str | None = None
+    model: str | None = None
+    stop_sequence: str | None = None
+    stop_details: Raw = ABSENT
+    container: Raw = ABSENT
+    usage: UsageIn | None = None
+    error: Raw = ABSENT
+
+
 class StreamEvent(Struct):
     """Any event of a stream."""
 

@@ -22,9 +22,9 @@ _UNKNOWN_KEYWORDS = frozenset(
 """What the API refuses in the schema of an answer."""
 
 
-def instructions(output: OutputFormat | None, dialect: Dialect, notes: list[Note]) -> list[TextBlock]:
+def instructions(output: OutputFormat, dialect: Dialect, notes: list[Note]) -> list[TextBlock]:
     """What the system prompt has to say about the form of the answer."""
-    if output is None or (output.schema is not None and dialect.structured_output):
+    if output.schema is not None and dialect.structured_output:
         return []
     notes.append(Note(kind="structured_output", message="asked for in the system prompt, the upstream does not check"))
     if output.schema is None:
@@ -32,8 +32,8 @@ def instructions(output: OutputFormat | None, dialect: Dialect, notes: list[Note
     return [TextBlock(BY_SCHEMA + output.schema.decode())]
 
 
-def output_config(request: Request, dialect: Dialect, effort: str | None, notes: list[Note]) -> dict[str, Any] | None:
-    """Effort, format and task budget, if any of them is to be said."""
+def output_config(request: Request, dialect: Dialect, effort: str | None, notes: list[Note]) -> dict[str, Any]:
+    """The field with effort, format and task budget, if any of them is to be said."""
     config: dict[str, Any] = {}
     if effort is not None:
         config["effort"] = effort
@@ -44,7 +44,7 @@ def output_config(request: Request, dialect: Dialect, effort: str | None, notes:
     task_budget = request.reasoning.meta.get(PROTOCOL, {}).get("task_budget")
     if task_budget is not None:
         config["task_budget"] = Raw(task_budget.encode())
-    return config or None
+    return {"output_config": config} if config else {}
 
 
 def _fitting(output: OutputFormat, notes: list[Note]) -> bytes:

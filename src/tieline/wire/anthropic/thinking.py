@@ -6,9 +6,9 @@ the end of its turn goes.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from tieline.model.content import Message, Text, Thinking, ToolCall, ToolResult
 from tieline.model.events import Note
@@ -24,12 +24,15 @@ BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 24576, "xhigh":
 _TOP_P_WHEN_THINKING = 0.95
 
 
-class Plan(NamedTuple):
+class Plan(Struct, frozen=True):
     """What a request says about thinking."""
 
     on: bool = False
     config: Any = None
     effort: str | None = None
+
+
+NO_PLAN = Plan()
 
 
 def forgotten(messages: Sequence[Message]) -> int:
@@ -38,13 +41,15 @@ def forgotten(messages: Sequence[Message]) -> int:
     doomed = False
     for at, message in enumerate(messages):
         if message.role == "assistant":
-            doomed = doomed or any(isinstance(part, Thinking) and not part.signature for part in message.parts)
+            for part in message.parts:
+                if type(part) is Thinking and not part.signature:
+                    doomed = True
         elif doomed and _begins_turn(message):
             end, doomed = at, False
     return len(messages) if doomed else end
 
 
-class Past(NamedTuple):
+class Past(Struct):
     """A conversation, and how many of its messages lose their thoughts."""
 
     messages: Sequence[Message]
@@ -53,7 +58,7 @@ class Past(NamedTuple):
 
 def _lacks_thoughts(past: Past) -> bool:
     """Whether the last turn with tool calls does not begin with a thought: with a budget the API refuses that."""
-    messages, forgotten = past
+    messages, forgotten = past.messages, past.forgotten
     calls = [at for at, message in enumerate(messages) if any(isinstance(part, ToolCall) for part in message.parts)]
     if not calls:
         return False
@@ -81,10 +86,12 @@ def _begins_with_thought(message: Message) -> bool:
 def plan(request: Request, dialect: Dialect, max_tokens: int, past: Past, notes: list[Note]) -> Plan:
     """What to say about thinking, given what this request also says."""
     reasoning = request.reasoning
+    if reasoning.mode is None and reasoning.effort is None and not reasoning.meta:
+        return NO_PLAN
     if dialect.thinking == "off":
         if reasoning.mode in ("budget", "adaptive"):
             notes.append(Note(kind="thinking", message="left out: this upstream is set not to think"))
-        return Plan()
+        return NO_PLAN
     mode = _mode(request, dialect)
     effort = _effort(reasoning, dialect, mode, notes)
     match mode:

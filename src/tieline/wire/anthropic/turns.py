@@ -21,42 +21,55 @@ class Turn(Struct):
 
 def split_system(messages: Sequence[Message]) -> int:
     """How many system messages stand in front of all others."""
-    return next((at for at, message in enumerate(messages) if message.role != "system"), len(messages))
+    leading = 0
+    for message in messages:
+        if message.role != "system":
+            break
+        leading += 1
+    return leading
 
 
 def turns(messages: Iterable[Message], blocks: BlockWriter, forgotten: int, system_in_messages: bool) -> list[Turn]:
     """The turns of a conversation; the first `forgotten` messages lose their thoughts."""
-    found: list[Turn] = []
+    last = Turn("user", [])
+    found = [last]
     for at, message in enumerate(messages):
-        match message.role:
-            case "user":
-                _join(found, "user", blocks.user(message))
-            case "assistant":
-                _join(found, "assistant", blocks.assistant(message, at < forgotten))
-            case "system" if system_in_messages and message.meta.get(PROTOCOL, {}).get("in_place"):
-                content: list[Block] = [*blocks.system(message)]
-                if content:
-                    _join(found, "system", content)
-            case "system":
-                _join(found, "user", [*_reminder(message)])
-    if not found or found[0].role != "user":
-        found.insert(0, Turn("user", []))
+        role: str = message.role
+        content: list[Block]
+        if role == "user":
+            content = blocks.user(message)
+        elif role == "assistant":
+            content = blocks.assistant(message, at < forgotten)
+        elif system_in_messages and message.meta.get(PROTOCOL, {}).get("in_place"):
+            content = [*blocks.system(message)]
+            if not content:
+                continue
+        else:
+            role, content = "user", [*_reminder(message)]
+        if role != last.role:
+            last = Turn(role, content)
+            found.append(last)
+        elif last.content:
+            _join(last, content)
+        else:
+            last.content = content
+    return _without_gaps(found)
+
+
+def _join(turn: Turn, more: list[Block]) -> None:
+    """More of a turn; tool results stay in front."""
+    turn.content += more
+    if turn.role == "user":
+        turn.content.sort(key=lambda block: not isinstance(block, ToolResultOut))
+
+
+def _without_gaps(found: list[Turn]) -> list[Turn]:
     for turn in found:
         if not turn.content:
             turn.content.append(TextBlock(PLACEHOLDER))
-    _end_without_space(found[-1])
+    if found[-1].role == "assistant":
+        _end_without_space(found[-1])
     return found
-
-
-def _join(found: list[Turn], role: str, content: list[Block]) -> None:
-    """One turn more, or more of the last one; tool results stay in front."""
-    if not found or found[-1].role != role:
-        found.append(Turn(role, content))
-        return
-    joined = found[-1].content
-    joined.extend(content)
-    if role == "user":
-        joined.sort(key=lambda block: not isinstance(block, ToolResultOut))
 
 
 def _reminder(message: Message) -> Iterable[TextBlock]:
@@ -68,5 +81,5 @@ def _reminder(message: Message) -> Iterable[TextBlock]:
 def _end_without_space(turn: Turn) -> None:
     """Words put into the model's mouth must not end with a space."""
     last = turn.content[-1]
-    if turn.role == "assistant" and isinstance(last, TextBlock):
+    if isinstance(last, TextBlock):
         last.text = last.text.rstrip()

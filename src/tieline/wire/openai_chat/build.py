@@ -17,14 +17,15 @@ from tieline.wire.openai_chat.build_messages import Json, MessagesBuilder
 from tieline.wire.openai_chat.dialect import DEFAULT, Dialect
 from tieline.wire.openai_chat.schema import PROTOCOL
 from tieline.wire.schemas import FREEFORM_SCHEMA, description, for_upstream
-from tieline.wire.spelling import Names, Outgoing, Spelled
+from tieline.wire.spelling import UNCHANGED, Names, Outgoing, Spelled, spelled_as
 
 _OWN_EFFORT = ("reasoning_effort", "reasoning", "thinking")
 
 
 def build_request(request: Request, dialect: Dialect = DEFAULT) -> Outgoing:
     """The body to send, how names were spelled in it, and what was changed or left out."""
-    names = Names(tool.name for tool in request.tools if tool.hosted is None)
+    spelled = _spelled(request.tools, dialect) if request.tools else UNCHANGED
+    names = spelled.names
     notes: list[Note] = []
     out: Json = {"model": request.model}
     if request.stream:
@@ -34,20 +35,20 @@ def build_request(request: Request, dialect: Dialect = DEFAULT) -> Outgoing:
     _add_sampling(out, request, dialect, notes)
     _add_wishes(out, request, dialect, notes)
     if request.tools:
-        out["tools"] = _tools(request.tools, names, dialect, notes)
+        out["tools"] = _tools(request, names, dialect, notes)
         _add_choice(out, request, names, dialect)
-    _add_extra(out, request, notes)
+    if request.extra:
+        _add_extra(out, request, notes)
     messages = MessagesBuilder(request, dialect, names)
     for message in request.messages:
         messages.add(message)
     out["messages"] = messages.out
-    return Outgoing(encode(out), Spelled(names, _wrapped_tools(request, dialect)), (*notes, *messages.notes))
+    return Outgoing(encode(out), spelled, (*notes, *messages.notes))
 
 
-def _wrapped_tools(request: Request, dialect: Dialect) -> frozenset[str]:
-    if dialect.freeform_tools:
-        return frozenset()
-    return frozenset(tool.name for tool in request.tools if tool.freeform)
+def _spelled(tools: Sequence[ToolSpec], dialect: Dialect) -> Spelled:
+    wrapped = [tool.name for tool in tools if tool.freeform and not dialect.freeform_tools]
+    return spelled_as(tuple([tool.name for tool in tools if tool.hosted is None]), frozenset(wrapped))
 
 
 # ── Options ──────────────────────────────────────────────────────────────────────────────────────
@@ -66,7 +67,12 @@ def _add_sampling(out: Json, request: Request, dialect: Dialect, notes: list[Not
             out["top_k"] = sampling.top_k
         else:
             notes.append(_left_out("top_k is not a word of this protocol"))
-    stop = [text for text in sampling.stop if text]
+    if sampling.stop:
+        _add_stop(out, sampling.stop, dialect, notes)
+
+
+def _add_stop(out: Json, given: Sequence[str], dialect: Dialect, notes: list[Note]) -> None:
+    stop = [text for text in given if text]
     if stop:
         out["stop"] = stop[: dialect.max_stop]
     if len(stop) > dialect.max_stop:
@@ -74,13 +80,12 @@ def _add_sampling(out: Json, request: Request, dialect: Dialect, notes: list[Not
 
 
 def _add_wishes(out: Json, request: Request, dialect: Dialect, notes: list[Note]) -> None:
-    own = request.protocol == PROTOCOL
     effort = _effort(request) if dialect.effort else None
     if effort is not None:
         out["reasoning_effort"] = effort
     if request.output is not None:
         out["response_format"] = _format(request.output, dialect, notes)
-    if own and request.user is not None:
+    if request.user is not None and request.protocol == PROTOCOL:
         out["user"] = request.user
     if dialect.cache_key and request.cache_key is not None:
         out["prompt_cache_key"] = request.cache_key
@@ -89,17 +94,16 @@ def _add_wishes(out: Json, request: Request, dialect: Dialect, notes: list[Note]
 def _effort(request: Request) -> Effort | None:
     """How hard to think, as a word; a client that said it in this protocol's other ways is not translated twice."""
     reasoning = request.reasoning
+    if reasoning.mode == "off" or (reasoning.effort is None and reasoning.budget is None):
+        return None
     own = request.protocol == PROTOCOL
     if own and any(name in request.extra for name in _OWN_EFFORT):
-        return None
-    if reasoning.mode == "off":
         return None
     if reasoning.effort is not None:
         # Words above "high" are understood by few upstreams: only a client of this protocol knows that its own does.
         return "high" if not own and reasoning.effort in ("xhigh", "max") else reasoning.effort
-    if reasoning.budget is None:
-        return None
-    return "low" if reasoning.budget <= 2048 else "medium" if reasoning.budget <= 8192 else "high"
+    budget = reasoning.budget or 0
+    return "low" if budget <= 2048 else "medium" if budget <= 8192 else "high"
 
 
 def _format(output: OutputFormat, dialect: Dialect, notes: list[Note]) -> Json:
@@ -117,7 +121,7 @@ def _format(output: OutputFormat, dialect: Dialect, notes: list[Note]) -> Json:
 def _add_extra(out: Json, request: Request, notes: list[Note]) -> None:
     if request.protocol == PROTOCOL:
         out.update(request.extra)
-    elif request.extra:
+    else:
         notes.append(_left_out(f"fields of another protocol: {', '.join(request.extra)}"))
 
 
@@ -128,25 +132,24 @@ def _left_out(message: str) -> Note:
 # ── Tools ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _tools(specs: Sequence[ToolSpec], names: Names, dialect: Dialect, notes: list[Note]) -> list[Any]:
+def _tools(request: Request, names: Names, dialect: Dialect, notes: list[Note]) -> list[Any]:
     tools: dict[str, Any] = {}
-    for position, spec in enumerate(specs):
-        at = f"tools[{position}]"
+    for position, spec in enumerate(request.tools):
         if spec.name in tools:
-            notes.append(_left_out(f"{at}: a second tool of the name {spec.name!r}"))
-        else:
-            tools[spec.name] = _tool(spec, at, names, dialect, notes)
-    return list(tools.values())
+            notes.append(_left_out(f"tools[{position}]: a second tool of the name {spec.name!r}"))
+        elif spec.hosted is None:
+            tools[spec.name] = _tool(spec, names, dialect, notes)
+        elif (hosted := _hosted(spec, position, request, notes)) is not None:
+            tools[spec.name] = hosted
+    return [*tools.values()]
 
 
-def _tool(tool: ToolSpec, at: str, names: Names, dialect: Dialect, notes: list[Note]) -> Any:
-    if tool.hosted is not None:
-        return _hosted(tool, at)
+def _tool(tool: ToolSpec, names: Names, dialect: Dialect, notes: list[Note]) -> Json:
     name = names.spell(tool.name)
     if tool.freeform and dialect.freeform_tools:
         return {"type": "custom", "custom": _custom(tool, name)}
     function: Json = {"name": name}
-    told = description(tool)
+    told = description(tool) if tool.freeform else tool.description
     if told:
         function["description"] = told
     if tool.freeform:
@@ -154,7 +157,8 @@ def _tool(tool: ToolSpec, at: str, names: Names, dialect: Dialect, notes: list[N
     else:
         schema, changes = for_upstream(tool.schema, "openai")
         function["parameters"] = Raw(schema)
-        notes += [Note(kind="schema", message=f"{tool.name}: {change}") for change in changes]
+        if changes:
+            notes += [Note(kind="schema", message=f"{tool.name}: {change}") for change in changes]
     if tool.strict is not None and dialect.strict_tools:
         function["strict"] = tool.strict
     spelled: Json = {"type": "function", "function": function}
@@ -163,10 +167,15 @@ def _tool(tool: ToolSpec, at: str, names: Names, dialect: Dialect, notes: list[N
     return spelled
 
 
-def _hosted(tool: ToolSpec, at: str) -> Any:
+def _hosted(tool: ToolSpec, position: int, request: Request, notes: list[Note]) -> Any:
+    """The tool as it came; one of another upstream is left out (None), unless the client relies on it."""
     whole = tool.meta.get(PROTOCOL)
     if whole is None:
-        raise BadRequest(f"`{at}`: this upstream cannot run the hosted tool '{tool.hosted}'", at)
+        at = f"tools[{position}]"
+        problem = f"this upstream cannot run the hosted tool '{tool.hosted}'"
+        if tool.name in request.tool_choice.names or all(other.hosted for other in request.tools):
+            raise BadRequest(f"`{at}`: {problem}", at)
+        notes.append(_left_out(f"{at}: {problem}"))
     return whole
 
 

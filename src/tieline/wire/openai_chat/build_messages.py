@@ -31,6 +31,7 @@ class MessagesBuilder:
         self._names = names
         self._own = request.protocol == PROTOCOL
         self._lists = self._own or dialect.text_parts
+        self._replays = dialect.replay_reasoning and dialect.reasoning_field != "none"
         self._begun = False
 
     def add(self, message: Message) -> None:
@@ -64,17 +65,28 @@ class MessagesBuilder:
     # ── User: results, what belongs to them, then the rest ───────────────────────────────────────
 
     def _user(self, message: Message) -> None:
-        results = [part for part in message.parts if isinstance(part, ToolResult)]
+        answers = len(self.out)
+        outside: list[Part] = []
         rest: list[Part] = []
-        for result in results:
-            rest += self._result(result)
-        rest += [part for part in message.parts if not isinstance(part, ToolResult)]
-        if rest or not results:
-            self._append("user", self._content(rest), message)
+        for part in message.parts:
+            if isinstance(part, ToolResult):
+                outside += self._result(part)
+            else:
+                rest.append(part)
+        if rest or outside or len(self.out) == answers:
+            self._append("user", self._content(outside + rest), message)
 
-    def _result(self, result: ToolResult) -> list[Part]:
+    def _result(self, result: ToolResult) -> Sequence[Part]:
         """Write one result; gives back what a tool message cannot hold."""
         call_id = short_id(result.call_id, self._dialect.id_limit)
+        match result.content:
+            case (Text() as only,) if not (only.meta or result.meta or result.is_error):
+                self.out.append({"role": "tool", "tool_call_id": call_id, "content": only.text})
+                return ()
+            case _:
+                return self._odd_result(result, call_id)
+
+    def _odd_result(self, result: ToolResult, call_id: str) -> Sequence[Part]:
         shown: Sequence[Text | Image | File] = result.content
         outside: list[Part] = []
         if not self._dialect.images_in_tools:
@@ -93,23 +105,27 @@ class MessagesBuilder:
     # ── Assistant ────────────────────────────────────────────────────────────────────────────────
 
     def _assistant(self, message: Message) -> None:
-        refusals = [part for part in message.parts if isinstance(part, Text) and part.refusal and self._own]
-        texts = [part for part in message.parts if isinstance(part, Text) and part not in refusals]
-        calls = [self._call(part) for part in message.parts if isinstance(part, ToolCall)]
+        texts: list[Text] = []
+        refusals: list[Text] = []
+        calls: list[Json] = []
+        for part in message.parts:
+            match part:
+                case Text() if part.refusal and self._own:
+                    refusals.append(part)
+                case Text():
+                    texts.append(part)
+                case ToolCall():
+                    calls.append(self._call(part))
+                case _:
+                    pass
         content = self._content(texts) if texts or not calls else None
         out = self._append("assistant", content, message)
         if refusals:
             out["refusal"] = _joined(refusals)
-        thoughts = self._thoughts(message.parts)
-        if thoughts:
+        if self._replays and (thoughts := _thoughts(message.parts)):
             out[self._dialect.reasoning_field] = thoughts
         if calls:
             out["tool_calls"] = calls
-
-    def _thoughts(self, parts: Iterable[Part]) -> str:
-        if not self._dialect.replay_reasoning or self._dialect.reasoning_field == "none":
-            return ""
-        return "\n\n".join(part.text for part in parts if isinstance(part, Thinking) and part.text)
 
     def _call(self, call: ToolCall) -> Json:
         call_id = short_id(call.id, self._dialect.id_limit)
@@ -121,7 +137,7 @@ class MessagesBuilder:
 
     def _object(self, call: ToolCall) -> str:
         text = object_text(call.arguments)
-        if is_broken(call.arguments, text):
+        if text is not call.arguments and is_broken(call.arguments, text):
             self.notes.append(Note(kind="arguments", message=f"{call.name}: what is not valid JSON was wrapped"))
         return text
 
@@ -129,14 +145,20 @@ class MessagesBuilder:
 
     def _append(self, role: str, content: object, message: Message) -> Json:
         out: Json = {"role": role, "content": content}
-        name = message.meta.get(PROTOCOL, {}).get("name")
-        if name:
+        if message.meta and (name := message.meta.get(PROTOCOL, {}).get("name")):
             out["name"] = name
         self.out.append(out)
         return out
 
     def _content(self, parts: Sequence[Part]) -> str | list[Any]:
         """A string where text is all there is, else a list of parts."""
+        match parts:
+            case (Text() as only,) if not only.meta:
+                return only.text
+            case _:
+                return self._several(parts)
+
+    def _several(self, parts: Sequence[Part]) -> str | list[Any]:
         texts = [part for part in parts if isinstance(part, Text)]
         if len(texts) == len(parts) and not self._needs_list(texts):
             return _joined(texts)
@@ -199,6 +221,10 @@ def _marked(parts: Sequence[Text | Image | File]) -> list[Text | Image | File]:
     if first.text.lstrip().casefold().startswith(_FAILURES):
         return [first, *rest]
     return [Text(text=f"Error: {first.text}", meta=first.meta), *rest]
+
+
+def _thoughts(parts: Iterable[Part]) -> str:
+    return "\n\n".join(part.text for part in parts if isinstance(part, Thinking) and part.text)
 
 
 def _wrapped(text: str) -> str:

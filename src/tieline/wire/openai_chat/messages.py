@@ -8,11 +8,13 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from tieline.model.content import NO_META, Message, Meta, Part, Text, Thinking, ToolCall, ToolResult
+from tieline.model.content import NO_META, Message, Meta, Part, Role, Text, Thinking, ToolCall, ToolResult
 from tieline.model.errors import BadRequest
 from tieline.wire.json import encode
 from tieline.wire.openai_chat.parts import bad, content_parts, result_parts
 from tieline.wire.openai_chat.schema import PROTOCOL, CallShape, FunctionShape, MessageShape, ThinkingBlock
+
+_ROLES: dict[str | None, Role] = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 
 
 def parse_messages(shapes: Sequence[MessageShape]) -> tuple[Message, ...]:
@@ -23,7 +25,8 @@ def parse_messages(shapes: Sequence[MessageShape]) -> tuple[Message, ...]:
             history.add(position, shape)
         except BadRequest as error:
             raise error.within(f"messages[{position}]") from error
-    history.end_results()
+    if history.results:
+        history.end_results()
     return tuple(history.messages)
 
 
@@ -32,69 +35,71 @@ class _History:
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
-        self._results: list[tuple[ToolResult, str | None]] = []
-        self._open: list[ToolCall] = []
+        self.results: list[ToolResult] = []
+        self._lacking: dict[int, str | None] = {}
+        """Which of these results do not say what they answer, with the name of the tool."""
+        self._asked: Sequence[Part] = ()
+        """The parts of the last assistant message, with the calls that `_given` answer."""
+        self._given: list[ToolResult] = []
         self._begun = False
 
     def add(self, position: int, shape: MessageShape) -> None:
-        role = shape.role
-        if role in ("tool", "function"):
-            result = ToolResult(call_id=shape.tool_call_id or "", content=result_parts(shape.content))
-            self._results.append((result, shape.name))
+        content = shape.content
+        words = (Text(text=content),) if content and isinstance(content, str) else None
+        if shape.role in ("tool", "function"):
+            if not shape.tool_call_id:
+                self._lacking[len(self.results)] = shape.name
+            self.results.append(ToolResult(call_id=shape.tool_call_id or "", content=words or result_parts(content)))
             self._begun = True
             return
-        self.end_results()
-        if role == "assistant":
-            parts = _assistant_parts(shape, position)
-            self._open = [part for part in parts if isinstance(part, ToolCall)]
-            self._append(Message(role="assistant", parts=tuple(parts), meta=_meta(shape)))
-        elif role == "user":
-            parts = content_parts(shape.content)
-            self._append(Message(role="user", parts=tuple(parts), meta=_meta(shape)))
-        elif role in ("system", "developer"):
-            parts = content_parts(shape.content)
-            self.messages.append(Message(role="system", parts=tuple(parts), meta=_meta(shape, in_place=self._begun)))
-        else:
-            got = "nothing" if role is None else f"'{role}'"
+        if self.results:
+            self.end_results()
+        if shape.role not in _ROLES:
+            got = "nothing" if shape.role is None else f"'{shape.role}'"
             raise bad("role", f"one of system, developer, user, assistant, tool, got {got}")
+        role = _ROLES[shape.role]
+        if role == "assistant":
+            parts = self._asked = _assistant_parts(shape, position, words)
+            self._given = []
+        else:
+            parts = words or content_parts(content)
+        in_place = role == "system" and self._begun
+        meta = _meta(shape.name, in_place) if shape.name or in_place else NO_META
+        self.messages.append(Message(role=role, parts=tuple(parts), meta=meta))
+        self._begun = self._begun or role != "system"
 
     def end_results(self) -> None:
         """Results that stand in a row are one message."""
-        if self._results:
-            given = {result.call_id for result, _ in self._results}
-            self._open = [call for call in self._open if call.id not in given]
-            results = self._matched() if "" in given else [result for result, _ in self._results]
-            self.messages.append(Message(role="user", parts=tuple(results)))
-            self._results = []
+        self._given += self.results
+        if self._lacking:
+            self._match_lacking()
+        self.messages.append(Message(role="user", parts=tuple(self.results)))
+        self.results = []
 
-    def _append(self, message: Message) -> None:
-        self.messages.append(message)
-        self._begun = True
-
-    def _matched(self) -> list[ToolResult]:
-        lacking = sum(not result.call_id for result, _ in self._results)
-        by_order = lacking == len(self._open)
-        return [result if result.call_id else self._match(result, name, by_order) for result, name in self._results]
-
-    def _match(self, result: ToolResult, name: str | None, by_order: bool) -> ToolResult:
-        close = [call for call in self._open if call.name == name] or (self._open if by_order else [])
-        if not close:
-            return result
-        call = close[0]
-        self._open.remove(call)
-        return replace(result, call_id=call.id)
+    def _match_lacking(self) -> None:
+        given = {result.call_id for result in self._given}
+        unanswered = [part for part in self._asked if isinstance(part, ToolCall) and part.id not in given]
+        by_order = len(self._lacking) == len(unanswered)
+        for at, name in self._lacking.items():
+            close = [call for call in unanswered if call.name == name] or (unanswered if by_order else [])
+            if close:
+                call = close[0]
+                unanswered.remove(call)
+                self.results[at] = replace(self.results[at], call_id=call.id)
+        self._asked, self._given, self._lacking = unanswered, [], {}
 
 
-def _meta(shape: MessageShape, in_place: bool = False) -> Meta:
+def _meta(name: str | None, in_place: bool) -> Meta:
     own: dict[str, object] = {}
     if in_place:
         own["in_place"] = True
-    if shape.name:
-        own["name"] = shape.name
-    return {PROTOCOL: own} if own else NO_META
+    if name:
+        own["name"] = name
+    return {PROTOCOL: own}
 
 
-def _assistant_parts(shape: MessageShape, position: int) -> list[Part]:
+def _assistant_parts(shape: MessageShape, position: int, words: Sequence[Part] | None) -> Sequence[Part]:
+    """What the model said; `words` are its content, if that is only text."""
     parts: list[Part] = []
     if shape.thinking_blocks:
         parts += map(_thinking, shape.thinking_blocks)
@@ -102,7 +107,8 @@ def _assistant_parts(shape: MessageShape, position: int) -> list[Part]:
         parts.append(Thinking(text=shape.reasoning_content))
     elif shape.reasoning and isinstance(shape.reasoning, str):
         parts.append(Thinking(text=shape.reasoning))
-    parts += content_parts(shape.content)
+    if shape.content is not None:
+        parts += words or content_parts(shape.content)
     if shape.refusal:
         parts.append(Text(text=shape.refusal, refusal=True))
     for number, call in enumerate(shape.tool_calls or ()):
@@ -123,8 +129,11 @@ def _thinking(block: ThinkingBlock) -> Thinking:
 
 def _call(call: CallShape, position: int, number: int) -> ToolCall:
     call_id = call.id or f"call_{position}_{number}"
-    if call.function is not None:
-        return _function(call.function, call_id, "function")
+    function = call.function
+    if function is not None:
+        if function.name and function.arguments and isinstance(function.arguments, str):
+            return ToolCall(id=call_id, name=function.name, arguments=function.arguments)
+        return _function(function, call_id, "function")
     if call.custom is None:
         raise bad("function", "an object with name and arguments")
     if not call.custom.name:

@@ -8,20 +8,24 @@ from typing import Any, get_args
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import astuple
 
 from tieline.model.errors import BadRequest
 from tieline.model.request import Effort, OutputFormat, Reasoning, Request, Sampling
 from tieline.wire.json import decode_any, encode, parse, parse_mended, parse_object
 from tieline.wire.openai_chat.messages import parse_messages
 from tieline.wire.openai_chat.parts import bad
-from tieline.wire.openai_chat.schema import PROTOCOL, UNTRANSLATED, AnyRequestShape, FormatShape, RequestShape
+from tieline.wire.openai_chat.schema import ABSENT, PROTOCOL, UNTRANSLATED, AnyRequestShape, FormatShape, RequestShape
 from tieline.wire.openai_chat.tools import parse_choice, parse_tools
 
-_REQUEST = msgspec.json.Decoder(RequestShape)
+_decode_known = msgspec.json.Decoder(RequestShape).decode
 _ANY_REQUEST = msgspec.json.Decoder(AnyRequestShape)
 _KNOWN = frozenset(RequestShape.__struct_fields__)
 _EFFORTS: frozenset[Any] = frozenset(get_args(Effort))
 _NULL = Raw(b"null")
+_COUNT = len(UNTRANSLATED)
+_NOTHING_SAID = (ABSENT,) * _COUNT
+_UNREASONED = Reasoning()
 
 
 def parse_request(body: bytes) -> Request:
@@ -36,50 +40,45 @@ def _parse(body: bytes) -> Request:
     if not shape.messages:
         raise bad("messages", "an array of at least one message")
     stream = bool(shape.stream)
+    wanted = shape.stream_options
+    untranslated = astuple(shape)[:_COUNT]
+    plain = untranslated == _NOTHING_SAID and shape.reasoning_effort is None and shape.n is None and not unknown
     return Request(
         model=shape.model,
         messages=parse_messages(shape.messages),
-        tools=parse_tools(shape, body),
+        tools=parse_tools(shape) if shape.tools or shape.functions else (),
         tool_choice=parse_choice(shape),
         sampling=_sampling(shape),
-        reasoning=_reasoning(shape),
-        output=_output(shape.response_format),
+        reasoning=_UNREASONED if plain else _reasoning(shape),
+        output=None if shape.response_format is None else _output(shape.response_format),
         stream=stream,
-        usage_in_stream=not stream or _asks_for_usage(shape),
+        usage_in_stream=not stream or (wanted is not None and bool(wanted.include_usage)),
         user=shape.user,
         cache_key=shape.prompt_cache_key,
         protocol=PROTOCOL,
-        extra=_extra(shape, unknown),
+        extra={} if plain else _extra(shape, untranslated, unknown),
     )
 
 
 def _decode(body: bytes) -> tuple[RequestShape, dict[str, Raw]]:
     """The typed request, and the fields that no version of the spec knows."""
-    _check_encoding(body)
     try:
-        return _REQUEST.decode(body), {}
+        # What only travels through is never decoded again, so this is the place to check its encoding.
+        if not body.isascii():
+            body.decode()
+        return _decode_known(body), {}
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"the body is not valid UTF-8: {error.reason} at byte {error.start}") from error
     except (msgspec.DecodeError, RecursionError):
         shape = parse(_ANY_REQUEST, body)
     fields = parse_object(body)
     return shape, {name: raw for name, raw in fields.items() if name not in _KNOWN}
 
 
-def _check_encoding(body: bytes) -> None:
-    """What only travels through is never decoded again, so this is the place to find it out."""
-    try:
-        if not body.isascii():
-            body.decode()
-    except UnicodeDecodeError as error:
-        raise BadRequest(f"the body is not valid UTF-8: {error.reason} at byte {error.start}") from error
-
-
-def _extra(shape: RequestShape, unknown: dict[str, Raw]) -> dict[str, Raw]:
+def _extra(shape: RequestShape, untranslated: tuple[Raw, ...], unknown: dict[str, Raw]) -> dict[str, Raw]:
     """What is not translated, copied: otherwise the smallest of it would keep the whole body in memory."""
-    extra: dict[str, Raw] = {}
-    for name in UNTRANSLATED:
-        raw: Raw = getattr(shape, name)
-        if raw and raw != _NULL:
-            extra[name] = raw.copy()
+    said = zip(UNTRANSLATED, untranslated, strict=True)
+    extra = {name: raw.copy() for name, raw in said if raw and raw != _NULL}
     for name, raw in unknown.items():
         extra[name] = raw.copy()
     if shape.n is not None and shape.n > 1:
@@ -89,10 +88,6 @@ def _extra(shape: RequestShape, unknown: dict[str, Raw]) -> dict[str, Raw]:
     return extra
 
 
-def _asks_for_usage(shape: RequestShape) -> bool:
-    return shape.stream_options is not None and bool(shape.stream_options.include_usage)
-
-
 def _sampling(shape: RequestShape) -> Sampling:
     stop = shape.stop
     return Sampling(
@@ -100,13 +95,11 @@ def _sampling(shape: RequestShape) -> Sampling:
         temperature=shape.temperature,
         top_p=shape.top_p,
         top_k=shape.top_k,
-        stop=(stop,) if isinstance(stop, str) else tuple(stop or ()),
+        stop=() if stop is None else (stop,) if isinstance(stop, str) else tuple(stop),
     )
 
 
-def _output(shape: FormatShape | None) -> OutputFormat | None:
-    if shape is None:
-        return None
+def _output(shape: FormatShape) -> OutputFormat | None:
     match shape.type:
         case "text":
             return None
@@ -138,7 +131,7 @@ def _reasoning(shape: RequestShape) -> Reasoning:
         return _from_thinking(_object(shape.thinking, "thinking"))
     if shape.reasoning:
         return _from_reasoning(_object(shape.reasoning, "reasoning"))
-    return Reasoning()
+    return _UNREASONED
 
 
 def _from_thinking(thinking: dict[str, Any]) -> Reasoning:

@@ -8,6 +8,8 @@ all of its arguments, because some clients act on the first prefix that parses.
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, assert_never
 
+from msgspec import Raw
+
 from tieline.model.content import File, Foreign, Image, Part, Text, Thinking, ToolCall, ToolResult, Value
 from tieline.model.events import (
     Event,
@@ -24,6 +26,7 @@ from tieline.model.events import (
 )
 from tieline.wire.json import encode
 from tieline.wire.openai_chat.errors import render_failed
+from tieline.wire.template import framed, write_runs
 
 KEEP_ALIVE = b": keep-alive\n"
 """A comment without a blank line: with one, some clients take it for an event."""
@@ -38,6 +41,14 @@ _FINISH: dict[StopReason, bytes] = {
     StopReason.CONTEXT_FULL: b'"length"',
     StopReason.REFUSAL: b'"content_filter"',
 }
+_FUNCTION_START = b'"tool_calls":[{"index":%d,"id":%b,"type":"function","function":{"name":%b,"arguments":""}}]'
+_FUNCTION_ARGUMENTS = b'"tool_calls":[{"index":%d,"function":{"arguments":'
+_CUSTOM_START = b'"tool_calls":[{"index":%d,"id":%b,"type":"custom","custom":{"name":%b,"input":""}}]'
+_CUSTOM_INPUT = b'"tool_calls":[{"index":%d,"custom":{"input":'
+_USAGE = (
+    b'{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d,"prompt_tokens_details":{"cached_tokens":%d%b},'
+    b'"completion_tokens_details":{"reasoning_tokens":%d}}'
+)
 _NOTHING = (b"", b"")
 _NO_USAGE = Usage()
 
@@ -59,7 +70,8 @@ class ResponseWriter:
 
     def __init__(self, options: Options = _DEFAULT) -> None:
         self._options = options
-        self._head = b""
+        self._head = self._delta = b""
+        """How every chunk begins, and how those begin that say something of the message."""
         self._tail = b'},"logprobs":null,"finish_reason":null}]' + (
             b',"usage":null}\n\n' if options.usage else b"}\n\n"
         )
@@ -72,18 +84,28 @@ class ResponseWriter:
         self._usage = _NO_USAGE
         self._ended = False
 
+    def write_all(self, batch: Iterable[Event]) -> bytes:
+        """The bytes for a batch."""
+        return write_runs(batch, self.write, self._write_run)
+
+    def _write_run(self, texts: list[str]) -> bytes:
+        before, after = self._around
+        if not before:
+            return b""
+        self._unsaid = False
+        return framed(texts, before, after)
+
     def write(self, event: Event) -> bytes:
         """The bytes for one event; none when it says nothing in this protocol."""
-        if isinstance(event, PartDelta):
+        if type(event) is PartDelta:
             before, after = self._around
             if not before or not event.text:
                 return b""
             self._unsaid = False
             return before + encode(event.text) + after
-        return b"" if self._ended else self._write_rare(event)
-
-    def _write_rare(self, event: Event) -> bytes:
         match event:
+            case _ if self._ended:
+                pass
             case PartStart():
                 return self._start(event.part)
             case PartEnd():
@@ -92,17 +114,13 @@ class ResponseWriter:
                 return self._begin(event)
             case Usage():
                 self._usage = event
-                return b""
-            case Note() | PartDelta():
-                return b""
-            case Finished():
+            case Finished() | Failed():
                 return self._finish(event)
-            case Failed():
-                self._ended = True
-                self._around = _NOTHING
-                return b"data: " + render_failed(event) + b"\n\n"
+            case Note() | PartDelta():
+                pass
             case _:
                 assert_never(event)
+        return b""
 
     def _begin(self, started: Started) -> bytes:
         self._head = b'data: {"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b,' % (
@@ -110,10 +128,8 @@ class ResponseWriter:
             self._options.created,
             encode(started.model),
         )
-        return self._chunk(b'"role":"assistant","content":""')
-
-    def _chunk(self, delta: bytes) -> bytes:
-        return self._head + b'"choices":[{"index":0,"delta":{' + delta + self._tail
+        self._delta = self._head + b'"choices":[{"index":0,"delta":{'
+        return self._delta + b'"role":"assistant","content":""' + self._tail
 
     # ── Parts ────────────────────────────────────────────────────────────────────────────────────
 
@@ -121,9 +137,9 @@ class ResponseWriter:
         match part:
             case Text():
                 self._refused = self._refused or part.refusal
-                self._around = self._field(b"refusal" if part.refusal else b"content")
+                self._around = self._delta + (b'"refusal":' if part.refusal else b'"content":'), self._tail
             case Thinking() if self._options.reasoning != "none":
-                self._around = self._field(self._options.reasoning.encode())
+                self._around = self._delta + b'"%b":' % self._options.reasoning.encode(), self._tail
             case ToolCall():
                 return self._start_call(part)
             case Thinking() | Image() | File() | ToolResult() | Foreign():
@@ -132,24 +148,15 @@ class ResponseWriter:
                 assert_never(part)
         return b""
 
-    def _field(self, name: bytes) -> tuple[bytes, bytes]:
-        return self._head + b'"choices":[{"index":0,"delta":{"' + name + b'":', self._tail
-
     def _start_call(self, call: ToolCall) -> bytes:
         self._unsaid = True
         self._around = self._arguments(call) if self._options.arguments == "incremental" else _NOTHING
-        kind, field = _words(call)
-        return self._chunk(
-            b'"tool_calls":[{"index":%d,"id":%b,"type":"%b","%b":{"name":%b,"%b":""}}]'
-            % (self._calls, encode(call.id), kind, kind, encode(call.name), field)
-        )
+        spelled = _CUSTOM_START if call.freeform else _FUNCTION_START
+        return self._delta + spelled % (self._calls, encode(call.id), encode(call.name)) + self._tail
 
     def _arguments(self, call: ToolCall) -> tuple[bytes, bytes]:
-        before = self._head + b'"choices":[{"index":0,"delta":{"tool_calls":[{"index":%d,"%b":{"%b":' % (
-            self._calls,
-            *_words(call),
-        )
-        return before, b"}}]" + self._tail
+        spelled = _CUSTOM_INPUT if call.freeform else _FUNCTION_ARGUMENTS
+        return self._delta + spelled % self._calls, b"}}]" + self._tail
 
     def _end(self, part: Part) -> bytes:
         written = b""
@@ -164,22 +171,19 @@ class ResponseWriter:
 
     # ── Endings ──────────────────────────────────────────────────────────────────────────────────
 
-    def _finish(self, finished: Finished) -> bytes:
+    def _finish(self, ending: Finished | Failed) -> bytes:
         self._ended = True
+        self._around = _NOTHING
+        if isinstance(ending, Failed):
+            return b"data: " + render_failed(ending) + b"\n\n"
         written = b""
-        if finished.reason is StopReason.REFUSAL and finished.detail and not self._refused:
-            written = self._chunk(b'"refusal":' + encode(finished.detail))
-        fired = b"" if finished.sequence is None else b',"stop_reason":' + encode(finished.sequence)
-        written += (
-            self._head
-            + b'"choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":'
-            + _FINISH[finished.reason]
-            + fired
-            + (b'}],"usage":null}\n\n' if self._options.usage else b"}]}\n\n")
-        )
+        if ending.reason is StopReason.REFUSAL and ending.detail and not self._refused:
+            written = self._delta + b'"refusal":' + encode(ending.detail) + self._tail
+        fired = b"" if ending.sequence is None else b',"stop_reason":' + encode(ending.sequence)
+        written += self._delta + b'},"logprobs":null,"finish_reason":' + _FINISH[ending.reason] + fired + b"}]"
         if self._options.usage:
-            written += self._head + b'"choices":[],"usage":' + encode(_usage(self._usage)) + b"}\n\n"
-        return written + b"data: [DONE]\n\n"
+            written += b',"usage":null}\n\n' + self._head + b'"choices":[],"usage":' + _usage(self._usage)
+        return written + b"}\n\ndata: [DONE]\n\n"
 
 
 def render(reply: Reply, options: Options = _DEFAULT) -> bytes:
@@ -189,7 +193,7 @@ def render(reply: Reply, options: Options = _DEFAULT) -> bytes:
         "index": 0,
         "message": _message(reply.parts, finished, options),
         "logprobs": None,
-        "finish_reason": _FINISH[finished.reason].strip(b'"').decode(),
+        "finish_reason": Raw(_FINISH[finished.reason]),
     }
     if finished.sequence is not None:
         choice["stop_reason"] = finished.sequence
@@ -200,40 +204,42 @@ def render(reply: Reply, options: Options = _DEFAULT) -> bytes:
             "created": options.created,
             "model": reply.model,
             "choices": [choice],
-            "usage": _usage(reply.usage),
+            "usage": Raw(_usage(reply.usage)),
         }
     )
 
 
 def _message(parts: Sequence[Part], finished: Finished, options: Options) -> dict[str, Any]:
-    texts = [part.text for part in parts if isinstance(part, Text) and not part.refusal]
-    refusals = [part.text for part in parts if isinstance(part, Text) and part.refusal]
-    calls = [_call(part) for part in parts if isinstance(part, ToolCall)]
+    content: str | None = None
+    refusal = thoughts = ""
+    calls = []
+    for part in parts:
+        match part:
+            case Text() if part.refusal:
+                refusal += part.text
+            case Text():
+                content = part.text if content is None else content + part.text
+            case ToolCall():
+                calls.append(_call(part))
+            case Thinking() if not part.redacted:
+                thoughts += part.text
+            case _:
+                pass
     detail = finished.detail if finished.reason is StopReason.REFUSAL else None
-    message: dict[str, Any] = {
-        "role": "assistant",
-        "content": "".join(texts) if texts or not calls else None,
-        "refusal": "".join(refusals) or detail,
-    }
-    thoughts = _thoughts(parts)
+    message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": refusal or detail}
     if thoughts and options.reasoning != "none":
         message[options.reasoning] = thoughts
     if calls:
         message["tool_calls"] = calls
+    elif content is None:
+        message["content"] = ""
     return message
 
 
-def _thoughts(parts: Iterable[Part]) -> str:
-    return "".join(part.text for part in parts if isinstance(part, Thinking) and not part.redacted)
-
-
 def _call(call: ToolCall) -> dict[str, Any]:
-    kind, field = (word.decode() for word in _words(call))
-    return {"id": call.id, "type": kind, kind: {"name": call.name, field: _final(call)}}
-
-
-def _words(call: ToolCall) -> tuple[bytes, bytes]:
-    return (b"custom", b"input") if call.freeform else (b"function", b"arguments")
+    if call.freeform:
+        return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}}
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _final(call)}}
 
 
 def _final(call: ToolCall) -> str:
@@ -241,14 +247,7 @@ def _final(call: ToolCall) -> str:
     return call.arguments if call.freeform or call.arguments.strip() else "{}"
 
 
-def _usage(usage: Usage) -> dict[str, Any]:
-    details = {"cached_tokens": usage.cache_read}
-    if usage.cache_write:
-        details["cache_write_tokens"] = usage.cache_write
-    return {
-        "prompt_tokens": usage.prompt,
-        "completion_tokens": usage.output,
-        "total_tokens": usage.prompt + usage.output,
-        "prompt_tokens_details": details,
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
-    }
+def _usage(usage: Usage) -> bytes:
+    prompt, output = usage.prompt, usage.output
+    written = b',"cache_write_tokens":%d' % usage.cache_write if usage.cache_write else b""
+    return _USAGE % (prompt, output, prompt + output, usage.cache_read, written, usage.reasoning)

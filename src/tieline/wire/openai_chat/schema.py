@@ -183,29 +183,8 @@ class StreamOptions(Shape):
     include_usage: bool | None = None
 
 
-class RequestShape(Shape, forbid_unknown_fields=True):
-    """A request of which every field is known; the lower half is not translated and travels as it is."""
-
-    model: str | None = None
-    messages: list[MessageShape] | None = None
-    tools: list[ToolShape] | None = None
-    tool_choice: str | ChoiceShape | None = None
-    parallel_tool_calls: bool | None = None
-    functions: list[FunctionSpec] | None = None
-    function_call: str | Named | None = None
-    max_tokens: int | None = None
-    max_completion_tokens: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    stop: str | list[str] | None = None
-    reasoning_effort: str | None = None
-    response_format: FormatShape | None = None
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
-    n: int | None = None
-    user: str | None = None
-    prompt_cache_key: str | None = None
+class Untranslated(Shape):
+    """The fields that travel as they are."""
 
     audio: Raw = ABSENT
     frequency_penalty: Raw = ABSENT
@@ -229,11 +208,36 @@ class RequestShape(Shape, forbid_unknown_fields=True):
     web_search_options: Raw = ABSENT
 
 
+UNTRANSLATED = Untranslated.__struct_fields__
+
+
+class RequestShape(Untranslated, forbid_unknown_fields=True):
+    """A request of which every field is known; `tools`, an array of ToolShape, is read only when it is a new one."""
+
+    model: str | None = None
+    messages: list[MessageShape] | None = None
+    tools: Raw = ABSENT
+    tool_choice: str | ChoiceShape | None = None
+    parallel_tool_calls: bool | None = None
+    functions: list[FunctionSpec] | None = None
+    function_call: str | Named | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    stop: str | list[str] | None = None
+    reasoning_effort: str | None = None
+    response_format: FormatShape | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    n: int | None = None
+    user: str | None = None
+    prompt_cache_key: str | None = None
+
+
 class AnyRequestShape(RequestShape, forbid_unknown_fields=False):
     """The same for a request that has other fields too."""
-
-
-UNTRANSLATED = tuple(field.name for field in msgspec.structs.fields(RequestShape) if field.type is Raw)
 
 
 # ── Responses ────────────────────────────────────────────────────────────────────────────────────

@@ -13,7 +13,7 @@ from msgspec import Raw
 from tieline.model.content import NO_META, Meta
 from tieline.model.errors import BadRequest
 from tieline.model.request import EMPTY_SCHEMA, ToolChoice, ToolSpec
-from tieline.wire.json import parse, parse_object
+from tieline.wire.json import parse
 from tieline.wire.openai_chat.parts import bad
 from tieline.wire.openai_chat.schema import (
     PROTOCOL,
@@ -27,8 +27,13 @@ from tieline.wire.openai_chat.schema import (
     ToolShape,
 )
 
+MAX_ENTRIES = 32
+MAX_BYTES = 8 << 20
+
+_TOOLS = msgspec.json.Decoder(list[ToolShape] | None)
 _ANY_LIST = msgspec.json.Decoder(list[Any])
 
+_UNCHOSEN = ToolChoice()
 _MODES: dict[str, Literal["auto", "none", "required"]] = {
     "auto": "auto",
     "none": "none",
@@ -37,9 +42,48 @@ _MODES: dict[str, Literal["auto", "none", "required"]] = {
 }
 
 
-def parse_tools(shape: RequestShape, body: bytes) -> tuple[ToolSpec, ...]:
-    """The tools of a request; of two with the same name the later counts, in the place of the earlier."""
-    tools = shape.tools or ()
+def parse_tools(shape: RequestShape) -> tuple[ToolSpec, ...]:
+    """The tools of a request; of two with the same name the later counts, in the place of the earlier.
+
+    Agents send the same tools with every request: what was read before is given again, the very same objects.
+    """
+    raw = shape.tools
+    tools = _MEMO.find(raw)
+    if tools is None:
+        tools = _read(raw) if raw else ()
+        _MEMO.keep(raw, tools)
+    return _with_functions(tools, shape.functions) if shape.functions else tools
+
+
+class _Memo:
+    """Tools that were read before, the oldest forgotten first.
+
+    They are found by their length and then compared: to hash so many bytes takes longer than to compare them. Of two
+    arrays of the same length the later is kept.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Raw, tuple[ToolSpec, ...]]] = {}
+
+    def find(self, raw: Raw) -> tuple[ToolSpec, ...] | None:
+        known = self._known.get(len(raw))
+        return known[1] if known is not None and known[0] == raw else None
+
+    def keep(self, raw: Raw, tools: tuple[ToolSpec, ...]) -> None:
+        known = self._known
+        if len(raw) > MAX_BYTES // 16:
+            return
+        known.pop(len(raw), None)
+        known[len(raw)] = raw.copy(), tools
+        while len(known) > MAX_ENTRIES or sum(known) > MAX_BYTES:
+            del known[next(iter(known))]
+
+
+_MEMO = _Memo()
+
+
+def _read(raw: Raw) -> tuple[ToolSpec, ...]:
+    tools = parse(_TOOLS, raw, "tools") or ()
     specs: dict[str, ToolSpec] = {}
     for position, tool in enumerate(tools):
         try:
@@ -47,20 +91,26 @@ def parse_tools(shape: RequestShape, body: bytes) -> tuple[ToolSpec, ...]:
         except BadRequest as error:
             raise error.within(f"tools[{position}]") from error
         specs[spec.name] = spec
-    for position, function in enumerate(shape.functions or ()):
+    if any(spec.hosted for spec in specs.values()):
+        return tuple(_with_whole(specs, tools, raw))
+    return tuple(specs.values())
+
+
+def _with_functions(tools: Sequence[ToolSpec], functions: Sequence[FunctionSpec]) -> tuple[ToolSpec, ...]:
+    """The tools, and those in the field that was there before them."""
+    specs = {spec.name: spec for spec in tools}
+    for position, function in enumerate(functions):
         try:
             spec = _function(function, "", None)
         except BadRequest as error:
             raise error.within(f"functions[{position}]") from error
         specs[spec.name] = spec
-    if any(spec.hosted for spec in specs.values()):
-        return tuple(_with_whole(specs, tools, body))
     return tuple(specs.values())
 
 
-def _with_whole(specs: dict[str, ToolSpec], tools: Sequence[ToolShape], body: bytes) -> list[ToolSpec]:
-    """Hosted tools with the whole of what the client said, which takes a second look at the body."""
-    whole = parse(_ANY_LIST, parse_object(body)["tools"], "tools")
+def _with_whole(specs: dict[str, ToolSpec], tools: Sequence[ToolShape], raw: Raw) -> list[ToolSpec]:
+    """Hosted tools with the whole of what the client said, which takes a second look at the array."""
+    whole = parse(_ANY_LIST, raw, "tools")
     said = {_hosted_name(tool): json for tool, json in zip(tools, whole, strict=True)}
     return [
         msgspec.structs.replace(spec, meta={**spec.meta, PROTOCOL: said[spec.name]}) if spec.hosted else spec
@@ -139,6 +189,8 @@ def parse_choice(shape: RequestShape) -> ToolChoice:
     """`tool_choice`, or the `function_call` that was there before it, and `parallel_tool_calls`."""
     parallel = shape.parallel_tool_calls
     choice = shape.tool_choice
+    if choice is None and shape.function_call is None:
+        return _UNCHOSEN if parallel is None else ToolChoice(parallel=parallel)
     if isinstance(choice, ChoiceShape):
         if parallel is None and choice.disable_parallel_tool_use is not None:
             parallel = not choice.disable_parallel_tool_use
@@ -147,10 +199,8 @@ def parse_choice(shape: RequestShape) -> ToolChoice:
         mode, names = _mode(choice, "tool_choice"), ()
     elif isinstance(shape.function_call, str):
         mode, names = _mode(shape.function_call, "function_call"), ()
-    elif shape.function_call is not None:
-        mode, names = "required", (_name(shape.function_call, None, None, "function_call"),)
     else:
-        return ToolChoice(parallel=parallel)
+        mode, names = "required", (_name(shape.function_call, None, None, "function_call"),)
     return ToolChoice(mode=mode, names=names, parallel=parallel, given=True)
 
 

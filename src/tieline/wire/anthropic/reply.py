@@ -1,0 +1,69 @@
+"""An upstream's answer that did not stream, as the events of a leg.
+
+Nearly every answer is words, thoughts and calls with nothing odd about them: that is decoded in one pass. Any other
+goes block by block through the reader of streams, which knows what to do about what is odd.
+"""
+
+import msgspec
+
+from tieline.model.assemble import PartsWriter, reason_for
+from tieline.model.content import Text, Thinking
+from tieline.model.events import Event, Started
+from tieline.wire.anthropic.reader import (
+    NO_USAGE,
+    REASONS,
+    ResponseReader,
+    arguments_of,
+    call_of,
+    finished_by,
+    usage_of,
+)
+from tieline.wire.anthropic.schema import ABSENT, BlockIn, ReplyIn, given
+from tieline.wire.spelling import UNCHANGED, Spelled
+
+_REPLY = msgspec.json.Decoder(ReplyIn)
+
+
+def read_reply(body: bytes, spelled: Spelled = UNCHANGED, *, fallback_id: str = "", model: str = "") -> list[Event]:
+    """The events of a whole answer."""
+    try:
+        events = _usual_events(_REPLY.decode(body), spelled, fallback_id, model)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        events = None
+    if events is None:
+        return ResponseReader(spelled, fallback_id=fallback_id, model=model).read_whole(body)
+    return events
+
+
+def _usual_events(reply: ReplyIn, spelled: Spelled, fallback_id: str, model: str) -> list[Event] | None:
+    """The events of an answer; None if anything about it is odd."""
+    reason = REASONS.get(reply.stop_reason)
+    parts = _usual_parts(reply.content, spelled)
+    if reason is None or parts is None or reply.error is not ABSENT:
+        return None
+    events: list[Event] = [Started(id=reply.id or fallback_id, model=reply.model or model)]
+    if reply.usage is not None and (usage := usage_of(reply.usage)) != NO_USAGE:
+        events.append(usage)
+    events += parts.events
+    events.append(finished_by(reason_for(parts.calls, reason), reply))
+    return events
+
+
+def _usual_parts(content: list[BlockIn], spelled: Spelled) -> PartsWriter | None:
+    parts = PartsWriter()
+    made: set[str] = set()
+    for block in content:
+        match block.type:
+            case "text" if block.citations is ABSENT or not given(block.citations):
+                parts.whole(Text(), block.text or block.thinking or "")
+            case "thinking":
+                parts.whole(Thinking(signature=block.signature or None), block.text or block.thinking or "")
+            case "tool_use" if block.id and block.name:
+                call = call_of(block, spelled)
+                if not call.id or call.id in made:
+                    return None
+                made.add(call.id)
+                parts.whole(call, arguments_of(block, call))
+            case _:
+                return None
+    return parts

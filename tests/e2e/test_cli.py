@@ -1,0 +1,137 @@
+"""The command as a person runs it: a process of its own, its output, its end."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+
+WAIT = 20.0
+"""No wait takes longer, not even on a slow machine."""
+
+SLOW = json.dumps(
+    {
+        "model": "demo/x",
+        "stream": True,
+        "messages": [{"role": "user", "content": "```tieline\ntext: hello\npause: 60\n```"}],
+    }
+)
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "tieline", *arguments]
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "PYTHONPATH", "LANG")}
+    return {**kept, "HOME": str(home), **more}
+
+
+def ran(home: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - our own command
+        command(*arguments), cwd=home, env=environment(home, **more), capture_output=True, text=True, timeout=WAIT
+    )
+
+
+@contextmanager
+def serving(home: Path, *arguments: str, **more: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    process = subprocess.Popen(  # noqa: S603 - our own command
+        command("serve", "--port", "0", *arguments),
+        cwd=home,
+        env=environment(home, **more),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        found = re.search(r"listening on http://127\.0\.0\.1:(\d+)", process.stdout.readline())
+        assert found is not None
+        yield process, int(found[1])
+    finally:
+        process.kill()
+        process.communicate(timeout=WAIT)
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    """What a process printed after its first line, until it ended."""
+    assert process.stdout is not None
+    output = process.stdout.read()
+    process.wait(WAIT)
+    return output
+
+
+def test_the_start_says_where_it_is_and_what_to_try(tmp_path: Path) -> None:
+    with serving(tmp_path, OPENAI_API_KEY="sk-very-secret") as (process, port):
+        with closing(HTTPConnection("127.0.0.1", port, timeout=WAIT)) as connection:
+            connection.request("GET", "/")
+            text = connection.getresponse().read().decode()
+        process.send_signal(signal.SIGINT)
+        output = said(process)
+    for words in ("demo", "ready", "openai", "OPENAI_API_KEY", "curl ", "ANTHROPIC_BASE_URL="):
+        assert words in output
+        assert words in text
+    assert "sk-very-secret" not in output + text
+
+
+def test_an_interrupt_ends_open_streams_with_an_error_and_leaves_quietly(tmp_path: Path) -> None:
+    with serving(tmp_path) as (process, port):
+        with closing(HTTPConnection("127.0.0.1", port, timeout=WAIT)) as connection:
+            connection.request("POST", "/v1/chat/completions", SLOW)
+            with connection.getresponse() as response:
+                seen = response.readline()
+                process.send_signal(signal.SIGINT)
+                rest = response.read()
+        output = said(process)
+    assert b"assistant" in seen
+    assert b"being stopped" in rest
+    assert b"[DONE]" not in rest
+    assert process.returncode == 0
+    assert "Traceback" not in output
+
+
+def test_a_port_that_is_taken_is_told_in_one_line(tmp_path: Path) -> None:
+    with serving(tmp_path) as (_, port):
+        done = ran(tmp_path, "serve", "--port", str(port))
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"tieline: cannot listen on 127.0.0.1:{port}: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_beyond_this_machine_a_key_is_needed(tmp_path: Path) -> None:
+    done = ran(tmp_path, "serve", "--host", "0.0.0.0", "--port", "0")  # noqa: S104 - it must refuse
+    assert done.returncode == 2
+    assert "TIELINE_KEY" in done.stderr
+
+
+def test_models_are_listed(tmp_path: Path) -> None:
+    (tmp_path / "tieline.toml").write_text('[upstreams.local]\nkind = "openai"\nmodels = ["qwen", "glm"]\n')
+    done = ran(tmp_path, "models")
+    assert done.stdout.split() == ["demo/scripted", "local/glm", "local/qwen"]
+
+
+def test_a_good_configuration_is_called_good(tmp_path: Path) -> None:
+    (tmp_path / "tieline.toml").write_text('[upstreams.local]\nkind = "openai"\nkey_env = "LOCAL_KEY"\n')
+    done = ran(tmp_path, "check-config")
+    assert done.returncode == 0
+    assert "good" in done.stdout
+    assert "set LOCAL_KEY" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [("check-config",), ("models",), ("serve",)])
+def test_a_wrong_line_is_named_before_anything_starts(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "tieline.toml").write_text("[server]\nport = 1\nprot = 2\n")
+    done = ran(tmp_path, *arguments)
+    assert done.returncode == 2
+    assert "tieline.toml:3: `server.prot` is not a setting: do you mean `port`?" in done.stderr
+
+
+def test_the_version_is_told(tmp_path: Path) -> None:
+    assert re.fullmatch(r"tieline \d+\.\d+\.\d+\n", ran(tmp_path, "--version").stdout)
