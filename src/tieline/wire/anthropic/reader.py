@@ -7,7 +7,7 @@ nothing.
 
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 
 import msgspec
 from msgspec import Raw
@@ -356,15 +356,7 @@ class ResponseReader:
         text = getattr(delta, field)
         if not text:
             return
-        saying = DeltaIn(type=delta.type)
-        setattr(saying, field, text)
-        plain = StreamEvent(type="content_block_delta", index=event.index, delta=saying)
-        if event == plain:
-            setattr(saying, field, TRIAL)
-            self._template.learn(event.index, raw, field, text, partial(self._says, plain))
-
-    def _says(self, event: StreamEvent, raw: bytes) -> bool:
-        return self._event(raw) == event
+        self._template.learn(event.index, raw, field, text, partial(_is_plain_delta, event.index, delta.type, field))
 
     def _add_input(self, index: int, block: _Block | None, text: str) -> None:
         if block is None or block.fits != "input":
@@ -468,6 +460,16 @@ class ResponseReader:
 
     def _note(self, kind: str, message: str) -> None:
         self._parts.events.append(Note(kind=kind, message=message))
+
+
+@lru_cache(maxsize=256)
+def _is_plain_delta(index: int, kind: str | None, field: str, block: bytes) -> bool:
+    """Whether a block says nothing but that a delta of this kind has the trial text; frames are few: remembered."""
+    event = SseReader().event(block)
+    saying = DeltaIn(type=kind)
+    setattr(saying, field, TRIAL)
+    plain = StreamEvent(type="content_block_delta", index=index, delta=saying)
+    return event is not None and _EVENT.decode(event[1]) == plain
 
 
 def call_of(block: BlockIn, spelled: Spelled, fallback_id: str = "") -> ToolCall:
