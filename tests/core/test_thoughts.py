@@ -13,26 +13,33 @@ def assistant(*parts: Part) -> tuple[Message, ...]:
 
 def test_thinking_a_client_dropped_is_put_back_before_its_calls() -> None:
     thoughts = Thoughts()
-    thoughts.remember("here", (SIGNED, CALL))
+    thoughts.remember("here", (), (SIGNED, CALL))
     assert thoughts.restore("here", assistant(CALL))[1].parts == (SIGNED, CALL)
 
 
 def test_thinking_before_mere_words_is_found_by_the_words() -> None:
     thoughts = Thoughts()
-    thoughts.remember("here", (SIGNED, Text(text="It is four.")))
+    thoughts.remember("here", assistant()[:1], (SIGNED, Text(text="It is four.")))
     assert thoughts.restore("here", assistant(Text(text="It is four.")))[1].parts[0] == SIGNED
     assert thoughts.restore("here", assistant(Text(text="It is five.")))[1].parts == (Text(text="It is five."),)
 
 
+def test_the_same_words_in_answer_to_something_else_have_no_thinking() -> None:
+    thoughts = Thoughts()
+    other = (Message(role="user", parts=(Text(text="another question"),)),)
+    thoughts.remember("here", other, (SIGNED, Text(text="Done.")))
+    assert thoughts.restore("here", assistant(Text(text="Done.")))[1].parts == (Text(text="Done."),)
+
+
 def test_thinking_of_another_backend_is_not_put_back() -> None:
     thoughts = Thoughts()
-    thoughts.remember("here", (SIGNED, CALL))
+    thoughts.remember("here", (), (SIGNED, CALL))
     assert thoughts.restore("there", assistant(CALL))[1].parts == (CALL,)
 
 
 def test_a_signature_is_taken_off_when_the_session_moves_to_another_backend() -> None:
     thoughts = Thoughts()
-    thoughts.remember("here", (SIGNED, CALL))
+    thoughts.remember("here", (), (SIGNED, CALL))
     history = assistant(SIGNED, CALL)
     assert thoughts.restore("there", history)[1].parts == (Thinking(text="Let me look."), CALL)
     assert thoughts.restore("here", history)[1] is history[1]
@@ -40,7 +47,7 @@ def test_a_signature_is_taken_off_when_the_session_moves_to_another_backend() ->
 
 def test_a_signature_nobody_knows_is_left_alone() -> None:
     thoughts = Thoughts()
-    thoughts.remember("here", (SIGNED, CALL))
+    thoughts.remember("here", (), (SIGNED, CALL))
     unknown = Thinking(text="Hm.", signature="from before the restart")
     assert thoughts.restore("here", assistant(unknown, CALL))[1].parts == (unknown, CALL)
 
@@ -49,7 +56,7 @@ def test_the_oldest_thinking_is_forgotten_first() -> None:
     thoughts = Thoughts(max_entries=4)
     for number in range(4):
         thinking = Thinking(text=f"thought {number}", signature=f"sig-{number}")
-        thoughts.remember("here", (thinking, ToolCall(id=f"call_{number}", name="read")))
+        thoughts.remember("here", (), (thinking, ToolCall(id=f"call_{number}", name="read")))
     kept = [
         len(thoughts.restore("here", assistant(ToolCall(id=f"call_{number}", name="read")))[1].parts)
         for number in range(4)
@@ -59,7 +66,7 @@ def test_the_oldest_thinking_is_forgotten_first() -> None:
 
 def test_the_memory_is_bounded_by_size_too() -> None:
     thoughts = Thoughts(max_characters=100)
-    thoughts.remember("here", (Thinking(text="x" * 80), ToolCall(id="call_a", name="read")))
-    thoughts.remember("here", (Thinking(text="y" * 80), ToolCall(id="call_b", name="read")))
+    thoughts.remember("here", (), (Thinking(text="x" * 80), ToolCall(id="call_a", name="read")))
+    thoughts.remember("here", (), (Thinking(text="y" * 80), ToolCall(id="call_b", name="read")))
     assert len(thoughts.restore("here", assistant(ToolCall(id="call_a", name="read")))[1].parts) == 1
     assert len(thoughts.restore("here", assistant(ToolCall(id="call_b", name="read")))[1].parts) == 2

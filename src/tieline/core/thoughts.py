@@ -1,8 +1,9 @@
 """What models thought, for clients that forget it and upstreams that must not see it.
 
 Some upstreams demand their thinking back on the next request, with its signature, while many clients drop it: it is
-remembered by the ids of the calls it led to (or by the words that followed it) and put back in front of them. Some
-upstreams count their calls from zero in every conversation: of several calls with one id the arguments tell which.
+remembered by the ids of the calls it led to, or else by the words that followed it and those it answered, and put back
+in front of them. Some upstreams count their calls from zero in every conversation: of several calls with one id the
+arguments tell which.
 
 A signature is only good for the backend that made it, and for the very text it was made for: when a session moves to
 another backend it is taken off, and the codec there leaves unsigned thinking out; text that a client altered becomes
@@ -44,15 +45,18 @@ class Thoughts:
         self._max_entries = max_entries
         self._max_characters = max_characters
 
-    def remember(self, backend: str, parts: Sequence[Part]) -> None:
-        """Keep the thinking of a reply."""
+    def remember(self, backend: str, asked: Sequence[Message], parts: Sequence[Part]) -> None:
+        """Keep the thinking of a reply to these messages."""
         thinking = tuple(part for part in parts if isinstance(part, Thinking))
         if not thinking:
             return
         size = sum(len(part.text) + len(part.signature or "") for part in thinking)
         calls = frozenset(_fingerprint(part) for part in parts if isinstance(part, ToolCall))
         memory = _Memory(backend, thinking, calls, size)
-        for key in (*_keys(parts), *(("signature", hash(part.signature)) for part in thinking if part.signature)):
+        for key in (
+            *_keys(parts, _last_words(asked)),
+            *(("signature", hash(part.signature)) for part in thinking if part.signature),
+        ):
             others = [other for other in self._by_key.get(key, ()) if calls and calls.isdisjoint(other.calls)]
             self._forget(key)
             self._by_key[key] = (*others[1 - MAX_ALIKE :], memory)
@@ -64,24 +68,30 @@ class Thoughts:
         """The history with what its assistant messages lost put back and what is another backend's unsigned."""
         if not self._by_key:
             return messages
-        return tuple(
-            self._restored(backend, message) if message.role == "assistant" else message for message in messages
-        )
+        restored: list[Message] = []
+        asked = 0
+        for message in messages:
+            if message.role == "assistant":
+                restored.append(self._restored(backend, message, asked))
+            else:
+                restored.append(message)
+                asked = _words_of(message) or asked
+        return tuple(restored)
 
-    def _restored(self, backend: str, message: Message) -> Message:
+    def _restored(self, backend: str, message: Message, asked: int) -> Message:
         thoughts = [part for part in message.parts if isinstance(part, Thinking)]
         if any(part.signature for part in thoughts):
             parts = tuple(self._checked(backend, part) for part in message.parts)
             return message if parts == message.parts else replace(message, parts=parts)
-        memory = self._recall(backend, message.parts)
+        memory = self._recall(backend, message.parts, asked)
         if memory is None or (thoughts and "".join(part.text for part in thoughts) != memory.text):
             return message
         rest = (part for part in message.parts if not isinstance(part, Thinking))
         return replace(message, parts=(*memory.parts, *rest))
 
-    def _recall(self, backend: str, parts: Sequence[Part]) -> _Memory | None:
+    def _recall(self, backend: str, parts: Sequence[Part], asked: int) -> _Memory | None:
         """The thinking that led to these calls or words."""
-        for key in _keys(parts):
+        for key in _keys(parts, asked):
             alike = [memory for memory in self._by_key.get(key, ()) if memory.backend == backend]
             if len(alike) > 1:
                 calls = {_fingerprint(part) for part in parts if isinstance(part, ToolCall)}
@@ -106,13 +116,29 @@ class Thoughts:
         self._size -= sum(memory.size for memory in self._by_key.pop(key, ()))
 
 
-def _keys(parts: Iterable[Part]) -> list[Hashable]:
-    """What a client does send back of a reply: the ids of its calls, or the words if it made none."""
+def _last_words(messages: Sequence[Message]) -> int:
+    """What a reply to these messages answers."""
+    return next((words for message in reversed(messages) if (words := _words_of(message))), 0)
+
+
+def _words_of(message: Message) -> int:
+    """The words of a user, in short; 0 if there are none."""
+    if message.role != "user":
+        return 0
+    words = "".join(part.text for part in message.parts if isinstance(part, Text))
+    return hash(words) if words else 0
+
+
+def _keys(parts: Iterable[Part], asked: int) -> list[Hashable]:
+    """What a client does send back of a reply: the ids of its calls, or the words if it made none.
+
+    "Done." is said in every conversation: words count together with those they answer.
+    """
     calls: list[Hashable] = [("call", part.id) for part in parts if isinstance(part, ToolCall)]
     if calls:
         return calls
     words = "".join(part.text for part in parts if isinstance(part, Text))
-    return [("words", hash(words))] if words else []
+    return [("words", asked, hash(words))] if words else []
 
 
 def _fingerprint(call: ToolCall) -> Hashable:

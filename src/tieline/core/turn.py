@@ -170,7 +170,7 @@ class Turn:
         kinds = [type(part) for part in self._parts]
         metrics.calls += kinds.count(ToolCall)
         if Thinking in kinds:
-            thoughts.remember(self.backend, self._parts)
+            thoughts.remember(self.backend, self._request.messages, self._parts)
         ending = self._ending
         if not isinstance(ending, Finished):
             metrics.errors[self._frontend, "cancelled" if ending is None else ending.kind] += 1
