@@ -57,7 +57,6 @@ class HttpResponse:
     """One answer: its status and header fields, and its body as it arrives."""
 
     __slots__ = (
-        "_chunks",
         "_decoder",
         "_ended",
         "_fields",
@@ -68,6 +67,7 @@ class HttpResponse:
         "_waiter",
         "_where",
         "buffered",
+        "chunks",
         "error",
         "idle",
         "status",
@@ -77,13 +77,14 @@ class HttpResponse:
         self.status = 0
         self.error: PipeError | None = None
         self.buffered = 0
+        self.chunks: list[bytes] = []
+        """What has arrived and was not taken yet; the connection adds to it, and wakes the reader once per read."""
         self._source: Source | None = source
         self._where = source.where
         self._loop = loop
         self.idle = idle
         self._fields: Fields = []
         self._headers: Sequence[tuple[str, str]] | None = None
-        self._chunks: list[bytes] = []
         self._is_plain = False
         self._decoder: _Inflate | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -141,9 +142,9 @@ class HttpResponse:
         source = self._source
         if source is not None:
             source.abort()
-        elif not self._chunks:
+        elif not self.chunks:
             return
-        self._chunks.clear()
+        self.chunks.clear()
         self.fail(PipeError("body", "reset", f"the response of {self._where} was closed by its reader", sent=True))
 
     def release(self, grace: float = 1.0) -> None:
@@ -183,13 +184,6 @@ class HttpResponse:
         self._fields = fields
         self.wake()
 
-    def feed(self, data: bytes) -> None:
-        """A piece of the body is in."""
-        self._chunks.append(data)
-        self.buffered += len(data)
-        if self._waiter is not None:
-            self.wake()
-
     def finish(self) -> None:
         """The body is complete; the connection is no longer ours."""
         self._ended = True
@@ -216,9 +210,9 @@ class HttpResponse:
 
     def _take(self) -> bytes:
         if self._is_plain:
-            return self._drain() if self._chunks else b""
+            return self._drain() if self.chunks else b""
         if self._decoder is None:
-            if not self._chunks:
+            if not self.chunks:
                 return b""
             encoding = (self.header("content-encoding") or "identity").strip().lower()
             if encoding == "identity":
@@ -228,7 +222,7 @@ class HttpResponse:
         return self._take_decoded(self._decoder)
 
     def _drain(self) -> bytes:
-        chunks = self._chunks
+        chunks = self.chunks
         data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         chunks.clear()
         self.buffered = 0
@@ -245,7 +239,7 @@ class HttpResponse:
         while True:
             if not decoder.is_hungry:
                 more = b""
-            elif self._chunks:
+            elif self.chunks:
                 more = self._drain()
             else:
                 return b""

@@ -179,7 +179,10 @@ class Connection(asyncio.Protocol):
             self._reject(error)
         if self._is_complete:
             self._finish()
-        elif self._unframed:
+            return
+        if response.buffered:
+            response.wake()
+        if self._unframed:
             self._watch_overhead(response)
         elif response.buffered > HIGH_WATER and not self._is_paused:
             self._pause()
@@ -242,7 +245,8 @@ class Connection(asyncio.Protocol):
         if self._is_complete:
             self._is_reusable = False
         else:
-            response.feed(data)
+            response.chunks.append(data)
+            response.buffered += len(data)
 
     def on_message_complete(self) -> None:
         response = self._response

@@ -36,8 +36,8 @@ class Template:
         """The texts of the blocks from `start` on that have the frame, up to the first that has not."""
         if not blocks[start].startswith(self._before):
             return []
-        text = b"\n\n".join((*blocks[start:], b""))
-        *bodies, last = text[len(self._before) :].split(self._between)
+        text = b"\n\n".join((*blocks[start:], b""))[len(self._before) :]
+        *bodies, last = text.split(self._between) if len(blocks) - start > 1 else (text,)
         body, is_complete, _ = last.partition(self._after)
         if is_complete:
             bodies.append(body)
@@ -86,6 +86,8 @@ def _is_plain(body: bytes) -> bool:
 
 def framed(texts: list[str], before: bytes, after: bytes) -> bytes:
     """Every text as a JSON string between the same bytes: the way back."""
+    if len(texts) == 1:
+        return before + encode(texts[0]) + after
     together = encode(texts)
     spelled = together[2:-2].split(b'","')
     if b'\\","' in together:  # an escaped quote there may look like the border between two texts
