@@ -22,9 +22,9 @@ from tieline import __version__
 from tieline.backends.anthropic import AnthropicBackend, AnthropicCodec
 from tieline.backends.anthropic import headers_for as anthropic_headers
 from tieline.backends.demo import DemoBackend
-from tieline.backends.openai import ChatCodec, OpenAIBackend
+from tieline.backends.openai import ChatCodec
 from tieline.backends.openai import headers_for as openai_headers
-from tieline.backends.replay import Patience, Upstream
+from tieline.backends.replay import Patience, ReplayBackend, Upstream
 from tieline.config import DEFAULT_URLS, Config, ConfigError, UpstreamSettings
 from tieline.core.gateway import Gateway
 from tieline.core.repair import DEFAULT
@@ -213,12 +213,12 @@ def _backend(
         codec = AnthropicCodec(
             anthropic_headers(key, headers), msgspec.convert(settings.dialect, anthropic.Dialect), betas
         )
-        path = path.removesuffix("/v1") + "/v1/messages"
-        upstream = Upstream(name, client, origin, path, codec, mint, timeouts, patience)
-        return AnthropicBackend(upstream, codec=codec, models=settings.models)
+        path = path.removesuffix("/v1") + "/v1"
+        upstream = Upstream(name, client, origin, path + "/messages", codec, mint, timeouts, patience)
+        return AnthropicBackend(upstream, codec=codec, listing=path + "/models?limit=1000", models=settings.models)
     chat = ChatCodec(openai_headers(key, headers), _chat_dialect(settings, origin))
     upstream = Upstream(name, client, origin, path + "/chat/completions", chat, mint, timeouts, patience)
-    return OpenAIBackend(upstream, models=settings.models)
+    return ReplayBackend(upstream, listing=path + "/models", models=settings.models)
 
 
 def _chat_dialect(settings: UpstreamSettings, origin: Origin) -> openai_chat.Dialect:

@@ -341,7 +341,7 @@ def test_a_whole_reply_that_is_an_error_is_a_failure() -> None:
         ),
         (
             502,
-            b"<html><head><style>p{}</style><title>Bad</title></head><body>Gateway</body></html>",
+            b"<html><head><style>p{}</style><title>Bad Gateway</title></head><body>nginx</body></html>",
             [],
             Failed(kind="upstream", message="Bad Gateway", status=502),
         ),

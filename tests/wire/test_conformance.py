@@ -171,11 +171,12 @@ def test_reading_a_rendered_reply_gives_the_leg_back(codec: Codec, name: str) ->
 @EACH_CODEC
 @pytest.mark.parametrize("name", COMMON_LEGS)
 def test_a_stream_and_a_whole_reply_say_the_same(codec: Codec, name: str) -> None:
-    if name == "a call cut short" and codec.name == "anthropic":
-        pytest.skip("a whole reply has no place for half an object: see REPLY_LOSSES")
+    """Up to what only a whole reply has no place for: half an object."""
     streamed = read_stream(codec.reader(), [write_stream(codec.writer(), COMMON_LEGS[name])])
     whole = codec.read_reply(codec.render(fold(COMMON_LEGS[name])))
-    assert joined(streamed) == joined(whole)
+    case = (codec.name, name)
+    loss = None if case in LEG_LOSSES else REPLY_LOSSES.get(case)
+    assert joined(whole) == (joined(streamed) if loss is None else loss.expected(joined(streamed)))
 
 
 @EACH_CODEC

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tieline.backends.replay import Reader, ReplayRun, Upstream, fetch, list_models
+from tieline.backends.replay import Reader, ReplayBackend, Upstream, fetch
 from tieline.model.events import Event, Failed, Headers
-from tieline.model.ports import ModelInfo, Run
 from tieline.model.request import Request
 from tieline.wire import anthropic as wire
 from tieline.wire.spelling import Outgoing, Spelled
@@ -49,33 +48,17 @@ def headers_for(key: str | None, extra: Headers) -> Headers:
     return (*own, *((("x-api-key", key),) if key else ()), *extra)
 
 
-class AnthropicBackend:
-    """Runs on one Anthropic-like upstream."""
+class AnthropicBackend(ReplayBackend):
+    """Runs on one Anthropic-like upstream, which can count tokens."""
 
-    def __init__(self, upstream: Upstream, *, codec: AnthropicCodec, models: Sequence[str] = ()) -> None:
-        self._upstream = upstream
+    def __init__(self, upstream: Upstream, *, codec: AnthropicCodec, listing: str, models: Sequence[str] = ()) -> None:
+        super().__init__(upstream, listing=listing, models=models)
         self._codec = codec
-        self._models = tuple(models)
-
-    @property
-    def name(self) -> str:
-        return self._upstream.name
-
-    async def models(self) -> Sequence[ModelInfo]:
-        if self._models:
-            return [ModelInfo(id=model) for model in self._models]
-        return await list_models(self._upstream, self._upstream.path.removesuffix("/messages") + "/models?limit=1000")
-
-    async def start(self, request: Request) -> Run:
-        return ReplayRun(self._upstream, request)
 
     async def count(self, request: Request) -> int | None:
         outgoing = wire.build_count(request, self._codec.dialect)
         body = await fetch(self._upstream, "POST", self._upstream.path + "/count_tokens", request, outgoing.body)
         return wire.read_count(body)
-
-    async def aclose(self) -> None:
-        """The HTTP client is shared; whoever made it closes it."""
 
 
 def _betas(name: str, value: str) -> str:

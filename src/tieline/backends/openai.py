@@ -1,11 +1,9 @@
 """OpenAI's Chat Completions API, and any server that speaks it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tieline.backends.replay import Reader, ReplayRun, Upstream, list_models
+from tieline.backends.replay import Reader
 from tieline.model.events import Event, Failed, Headers
-from tieline.model.ports import ModelInfo, Run
 from tieline.model.request import Request
 from tieline.wire import openai_chat as wire
 from tieline.wire.spelling import Outgoing, Spelled
@@ -37,29 +35,3 @@ class ChatCodec:
 def headers_for(key: str | None, extra: Headers) -> Headers:
     """The headers of every request to an upstream."""
     return (("content-type", "application/json"), *((("authorization", f"Bearer {key}"),) if key else ()), *extra)
-
-
-class OpenAIBackend:
-    """Runs on one OpenAI-like upstream."""
-
-    def __init__(self, upstream: Upstream, *, models: Sequence[str] = ()) -> None:
-        self._upstream = upstream
-        self._models = tuple(models)
-
-    @property
-    def name(self) -> str:
-        return self._upstream.name
-
-    async def models(self) -> Sequence[ModelInfo]:
-        if self._models:
-            return [ModelInfo(id=model) for model in self._models]
-        return await list_models(self._upstream, self._upstream.path.removesuffix("/chat/completions") + "/models")
-
-    async def start(self, request: Request) -> Run:
-        return ReplayRun(self._upstream, request)
-
-    async def count(self, request: Request) -> int | None:  # noqa: ARG002 - this API has no way to ask
-        return None
-
-    async def aclose(self) -> None:
-        """The HTTP client is shared; whoever made it closes it."""

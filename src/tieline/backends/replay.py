@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from tieline.model.content import Message, Part, ToolResult
 from tieline.model.errors import GatewayError, LegFailed
 from tieline.model.events import Batch, ErrorKind, Event, Failed, Headers, Note, PartEnd, Started, Usage
-from tieline.model.ports import Leg, ModelInfo
+from tieline.model.ports import Leg, ModelInfo, Run
 from tieline.model.request import Request
 from tieline.net.http import HttpClient, HttpResponse, Origin, PipeError, Timeouts
 from tieline.wire.spelling import Outgoing, Spelled
@@ -102,6 +102,30 @@ class ReplayRun:
 
     async def aclose(self) -> None:
         """There is nothing to free between legs."""
+
+
+class ReplayBackend:
+    """Runs on one stateless upstream; `listing` is the path of its list of models."""
+
+    def __init__(self, upstream: Upstream, *, listing: str, models: Sequence[str] = ()) -> None:
+        self.name = upstream.name
+        self._upstream = upstream
+        self._listing = listing
+        self._models = tuple(models)
+
+    async def models(self) -> Sequence[ModelInfo]:
+        if self._models:
+            return [ModelInfo(id=model) for model in self._models]
+        return await list_models(self._upstream, self._listing)
+
+    async def start(self, request: Request) -> Run:
+        return ReplayRun(self._upstream, request)
+
+    async def count(self, request: Request) -> int | None:  # noqa: ARG002 - most APIs have no way to ask
+        return None
+
+    async def aclose(self) -> None:
+        """The HTTP client is shared; whoever made it closes it."""
 
 
 class _Leg:

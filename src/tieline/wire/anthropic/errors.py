@@ -1,6 +1,5 @@
 """Errors in the Messages dialect, read and written."""
 
-import re
 from collections.abc import Sequence
 
 import msgspec
@@ -10,13 +9,11 @@ from tieline.model.errors import GatewayError
 from tieline.model.events import ErrorKind, Failed
 from tieline.wire.anthropic.schema import ErrorIn, MessageIn, given
 from tieline.wire.json import Malformed, encode, read
+from tieline.wire.refusals import excerpt, kind_of, retry_after
 
 _BODY = msgspec.json.Decoder(MessageIn)
 _ERROR = msgspec.json.Decoder(ErrorIn)
 _STRING = msgspec.json.Decoder(str)
-
-_TAGS = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
-_EXCERPT = 300
 
 TYPES: dict[ErrorKind, str] = {
     "bad_request": "invalid_request_error",
@@ -43,18 +40,6 @@ _BY_TYPE: dict[str, tuple[ErrorKind, int]] = {
     "api_error": ("upstream", 502),
     "timeout_error": ("timeout", 504),
     "overloaded_error": ("overloaded", 529),
-}
-_BY_STATUS: dict[int, ErrorKind] = {
-    401: "unauthorized",
-    402: "billing",
-    403: "forbidden",
-    404: "not_found",
-    408: "timeout",
-    413: "too_large",
-    429: "rate_limited",
-    503: "overloaded",
-    504: "timeout",
-    529: "overloaded",
 }
 
 
@@ -85,10 +70,10 @@ def read_error(status: int, body: bytes, headers: Sequence[tuple[str, str]] = ()
     kind = _kind(error.type, status)
     return Failed(
         kind=kind,
-        message=error.message or _excerpt(body) or f"the upstream answered with status {status}",
+        message=error.message or _page(body) or f"the upstream answered with status {status}",
         status=status,
         code=_code(error),
-        retry_after=_retry_after(headers),
+        retry_after=retry_after({name.lower(): value for name, value in headers}),
     )
 
 
@@ -96,7 +81,7 @@ def failed_by(raw: Raw) -> Failed:
     """An error in an answer that had begun well: the object, a string, or a whole error body."""
     error = _error_in(bytes(raw))
     kind, status = _BY_TYPE.get(error.type or "", ("upstream", 502))
-    message = error.message or _excerpt(bytes(raw)) or "the upstream failed without a word"
+    message = error.message or _page(bytes(raw)) or "the upstream failed without a word"
     return Failed(kind=kind, message=message, status=status, code=_code(error))
 
 
@@ -127,25 +112,8 @@ def _kind(error_type: str | None, status: int) -> ErrorKind:
     known = _BY_TYPE.get(error_type or "")
     if known is not None and known[0] != "upstream":
         return known[0]
-    if status in _BY_STATUS:
-        return _BY_STATUS[status]
-    return "bad_request" if 400 <= status < 500 else "upstream"
+    return kind_of(status)
 
 
-def _retry_after(headers: Sequence[tuple[str, str]]) -> float | None:
-    found = {name.lower(): value for name, value in headers}
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        try:
-            seconds = float(found[name]) * unit
-        except (KeyError, ValueError):
-            continue
-        if 0 <= seconds < float("inf"):
-            return seconds
-    return None
-
-
-def _excerpt(body: bytes) -> str:
-    """The beginning of what a person would read in a page."""
-    words = _TAGS.sub(" ", body[:20_000].decode(errors="replace")).split()
-    text = " ".join(words)
-    return text if len(text) <= _EXCERPT else text[:_EXCERPT].rstrip() + "…"
+def _page(body: bytes) -> str:
+    return excerpt(body[:20_000].decode(errors="replace"))

@@ -6,7 +6,6 @@ word or a status, and sometimes there is only a page of HTML.
 
 import re
 from collections.abc import Mapping, Sequence
-from html import unescape
 from typing import Any
 
 import msgspec
@@ -14,6 +13,7 @@ import msgspec
 from tieline.model.errors import STATUS, GatewayError
 from tieline.model.events import ErrorKind, Failed, Headers
 from tieline.wire.json import encode
+from tieline.wire.refusals import excerpt, kind_of, retry_after
 
 _TYPES: dict[ErrorKind, str] = {
     "bad_request": "invalid_request_error",
@@ -60,24 +60,8 @@ _KINDS: dict[str, ErrorKind] = {
     "request_timeout": "timeout",
     "deadline_exceeded": "timeout",
 }
-_STATUS_KINDS: dict[int, ErrorKind] = {
-    401: "unauthorized",
-    402: "billing",
-    403: "forbidden",
-    404: "not_found",
-    408: "timeout",
-    413: "too_large",
-    429: "rate_limited",
-    499: "cancelled",
-    503: "overloaded",
-    504: "timeout",
-    529: "overloaded",
-}
 _KEPT_HEADERS = ("retry-after", "x-ratelimit-", "x-should-retry", "x-request-id", "request-id")
-_EXCERPT = 300
 _PAGE = re.compile(r"<(!doctype|html|head|body)\b", re.IGNORECASE)
-_TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
-_UNREAD = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
 _KEY = re.compile(r"\bsk-[\w*.-]{6,}")
 
 
@@ -99,7 +83,7 @@ def read_error(status: int, body: bytes, headers: Sequence[tuple[str, str]] = ()
     failed = failure(_decoded(body), status)
     known = {name.lower(): value for name, value in headers}
     kept: Headers = tuple((name, value) for name, value in known.items() if name.startswith(_KEPT_HEADERS))
-    return msgspec.structs.replace(failed, retry_after=_retry_after(known), headers=kept)
+    return msgspec.structs.replace(failed, retry_after=retry_after(known), headers=kept)
 
 
 def failure(said: Any, status: int = 200) -> Failed:
@@ -138,16 +122,14 @@ def _kind(words: Sequence[str], status: int) -> ErrorKind:
         kind = _KINDS.get(word.casefold())
         if kind is not None:
             return kind
-    if status in _STATUS_KINDS:
-        return _STATUS_KINDS[status]
-    return "bad_request" if 400 <= status < 500 else "upstream"
+    return kind_of(status)
 
 
 def _decoded(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
     except (ValueError, RecursionError):
-        return _excerpt(body.decode("utf-8", "replace"))
+        return excerpt(body.decode("utf-8", "replace"))
 
 
 def _innermost(said: Any) -> Mapping[str, Any]:
@@ -167,26 +149,5 @@ def _innermost(said: Any) -> Mapping[str, Any]:
 def _message(error: Mapping[str, Any], status: int) -> str:
     message = error.get("message") or error.get("msg")
     if isinstance(message, str) and message.strip():
-        return _KEY.sub("sk-***", _excerpt(message) if _PAGE.search(message) else message.strip())
+        return _KEY.sub("sk-***", excerpt(message) if _PAGE.search(message) else message.strip())
     return f"the upstream answered with status {status}" if status else "the upstream reported an error"
-
-
-def _excerpt(text: str) -> str:
-    """A few readable words of a page that was not meant for us."""
-    if "<" in text:
-        title = _TITLE.search(text)
-        text = unescape(title[1] if title and title[1].strip() else _UNREAD.sub(" ", text))
-    words = " ".join(text.split())
-    return words if len(words) <= _EXCERPT else f"{words[:_EXCERPT]}…"
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait. A date would need a clock, and is left to whoever has one."""
-    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        try:
-            seconds = float(headers[name]) / unit
-        except (KeyError, ValueError):
-            continue
-        if 0 <= seconds < 1e6:
-            return seconds
-    return None

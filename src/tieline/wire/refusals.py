@@ -1,0 +1,54 @@
+"""What any upstream's HTTP error says, whatever its protocol: its kind, how long to wait, a readable line."""
+
+import re
+from collections.abc import Mapping
+from html import unescape
+
+from tieline.model.events import ErrorKind
+
+EXCERPT = 300
+
+_BY_STATUS: dict[int, ErrorKind] = {
+    401: "unauthorized",
+    402: "billing",
+    403: "forbidden",
+    404: "not_found",
+    408: "timeout",
+    413: "too_large",
+    429: "rate_limited",
+    499: "cancelled",
+    503: "overloaded",
+    504: "timeout",
+    529: "overloaded",
+}
+_TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+_UNREAD = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
+
+
+def kind_of(status: int) -> ErrorKind:
+    """What a status means when the body says nothing better."""
+    known = _BY_STATUS.get(status)
+    if known is not None:
+        return known
+    return "bad_request" if 400 <= status < 500 else "upstream"
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait, by lower-case header names. A date would need a clock, and is left to whoever has one."""
+    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers[name]) / unit
+        except (KeyError, ValueError):
+            continue
+        if 0 <= seconds < 1e6:
+            return seconds
+    return None
+
+
+def excerpt(text: str) -> str:
+    """A few readable words of a page that was not meant for us."""
+    if "<" in text:
+        title = _TITLE.search(text)
+        text = unescape(title[1] if title and title[1].strip() else _UNREAD.sub(" ", text))
+    words = " ".join(text.split())
+    return words if len(words) <= EXCERPT else f"{words[:EXCERPT].rstrip()}…"
