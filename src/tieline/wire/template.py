@@ -19,25 +19,29 @@ TRIAL = "\x00"
 
 _ATTEMPTS = 6
 
+_decode_text = msgspec.json.Decoder(str).decode
 _decode_texts = msgspec.json.Decoder(list[str]).decode
 
 
 class Template:
     """The frame around the text of the deltas of one part; `key` is that part's, None while no frame is known."""
 
-    __slots__ = ("_after", "_attempts", "_before", "_between", "key")
+    __slots__ = ("_after", "_attempts", "_before", "_between", "_end", "key")
 
     def __init__(self) -> None:
         self.key: Hashable | None = None
-        self._before = self._after = self._between = b""
+        self._before = self._after = self._between = self._end = b""
         self._attempts = _ATTEMPTS
 
     def run(self, blocks: Sequence[bytes], start: int) -> list[str]:
         """The texts of the blocks from `start` on that have the frame, up to the first that has not."""
-        if not blocks[start].startswith(self._before):
+        block = blocks[start]
+        if not block.startswith(self._before):
             return []
+        if start == len(blocks) - 1:
+            return self._single(block)
         text = b"\n\n".join((*blocks[start:], b""))[len(self._before) :]
-        *bodies, last = text.split(self._between) if len(blocks) - start > 1 else (text,)
+        *bodies, last = text.split(self._between)
         body, is_complete, _ = last.partition(self._after)
         if is_complete:
             bodies.append(body)
@@ -51,6 +55,15 @@ class Template:
             return []
         # A quote inside a body would make more texts of it, and nothing can make fewer.
         return texts if len(texts) == len(bodies) else []
+
+    def _single(self, block: bytes) -> list[str]:
+        """The text of one block, with its quotes: a stream that trickles comes block by block."""
+        if not block.endswith(self._end):
+            return []
+        try:
+            return [_decode_text(block[len(self._before) - 1 : len(block) - len(self._end) + 1])]
+        except ValueError:
+            return []
 
     def learn(self, key: Hashable, block: bytes, field: str, text: str, means_same: Callable[[bytes], bool]) -> None:
         """Take up the frame of a block that says nothing beside `text` in `field`; after a few attempts, no more.
@@ -69,6 +82,7 @@ class Template:
                 self.key = key
                 self._before, self._after = before + b'"', b'"' + after + b"\n\n"
                 self._between = self._after + self._before
+                self._end = b'"' + after
         except ValueError:  # half an emoji in the block, or a frame that is none
             return
 
