@@ -8,12 +8,12 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tieline.core.history import tidy
+from tieline.core.leg import Ledger, WatchedLeg
 from tieline.core.metrics import Metrics
-from tieline.core.repair import DEFAULT, RepairName, Repairs
+from tieline.core.repair import DEFAULT, RepairName, Repairs, needed
 from tieline.core.routing import Route, Router
 from tieline.core.secrets import Secrets
 from tieline.core.thoughts import Thoughts
-from tieline.core.turn import Ledger, Turn
 from tieline.core.weigh import estimate
 from tieline.model.errors import GatewayError
 from tieline.model.ports import Backend, ModelInfo, Run
@@ -53,9 +53,9 @@ class Gateway:
         self._listing: dict[str, ModelInfo] = {}
         self._listed_at: float | None = None
 
-    def leg(self, request: Request, *, frontend: str) -> Turn:
+    def leg(self, request: Request, *, frontend: str) -> WatchedLeg:
         """The batches of one leg; whoever takes them must close it."""
-        return Turn(request, frontend, self._ledger, self._start)
+        return WatchedLeg(request, frontend, self._ledger, self._start)
 
     async def models(self) -> Mapping[str, ModelInfo]:
         """All models by full name; a backend that cannot be asked is left out and logged."""
@@ -87,19 +87,19 @@ class Gateway:
             raise
         return Count(estimate(request), True) if tokens is None else Count(tokens, False)
 
-    async def _start(self, request: Request, turn: Turn) -> Run:
+    async def _start(self, request: Request, leg: WatchedLeg) -> Run:
         route = self._router.find(request.model)
-        turn.backend = route.backend.name
-        return await route.backend.start(self._prepared(request, route, turn))
+        leg.backend = route.backend.name
+        return await route.backend.start(self._prepared(request, route, leg))
 
-    def _prepared(self, request: Request, route: Route, turn: Turn) -> Request:
+    def _prepared(self, request: Request, route: Route, leg: WatchedLeg) -> Request:
         """The request as the backend is to have it."""
         messages, notes = tidy(request.messages)
         for note in notes:
-            turn.note(note)
+            leg.note(note)
         enabled = self._repairs.get(route.backend.name, DEFAULT)
-        if enabled and request.tools:
-            turn.repairs = Repairs(request.tools, enabled, messages)
+        if needed(request.tools, enabled):
+            leg.repairs = Repairs(request.tools, enabled, messages)
         messages = self._thoughts.restore(route.backend.name, messages)
         return replace(request, model=route.model, messages=messages)
 

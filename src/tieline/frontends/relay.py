@@ -6,7 +6,7 @@ from contextlib import aclosing
 from typing import Any, NamedTuple, Protocol
 
 from tieline.core.gateway import Gateway
-from tieline.core.turn import Turn
+from tieline.core.leg import WatchedLeg
 from tieline.frontends.http import Exchange, RenderError, encoded, fail
 from tieline.model.assemble import fold
 from tieline.model.content import Value
@@ -112,7 +112,7 @@ class Relay:
         self._timer = loop.call_later(GRACE, self._look, loop) if self._open else None
 
 
-async def _stream(delivery: "_Delivery", leg: Turn, face: Face, options: Value) -> None:
+async def _stream(delivery: "_Delivery", leg: WatchedLeg, face: Face, options: Value) -> None:
     delivery.writer = face.writer(options)
     write_all = delivery.writer.write_all
     async for batch in leg:
@@ -125,7 +125,7 @@ async def _stream(delivery: "_Delivery", leg: Turn, face: Face, options: Value) 
         await delivery.write(write_all(batch), last=type(last) is Finished or type(last) is Failed)
 
 
-async def _whole(exchange: Exchange, leg: Turn, face: Face, options: Value) -> None:
+async def _whole(exchange: Exchange, leg: WatchedLeg, face: Face, options: Value) -> None:
     events: list[Event] = []
     async for batch in leg:
         events += batch

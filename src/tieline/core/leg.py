@@ -32,7 +32,7 @@ log = logging.getLogger("tieline")
 
 _NO_USAGE = Usage()
 
-Start = Callable[[Request, "Turn"], Awaitable[Run]]
+Start = Callable[[Request, "WatchedLeg"], Awaitable[Run]]
 """Finds the backend of a request and begins its run."""
 
 
@@ -45,7 +45,7 @@ class Ledger(NamedTuple):
     clock: Callable[[], float]
 
 
-class Turn:
+class WatchedLeg:
     """One leg under way: iterate over its batches, and close it.
 
     Nothing is raised: whatever goes wrong is a Failed. A class and not an async generator, because the event loop's
