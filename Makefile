@@ -5,11 +5,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 UV := uv==0.13.7
+PB := tieline/wire/cursor/_pb
 COMPILE = $(BIN)/uv pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --group build $(UPGRADE)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench lock clean
+.PHONY: help run test check format bench proto lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +33,10 @@ format: $(VENV)/dev.stamp ## Format the code and apply safe lint fixes
 
 bench: $(VENV)/run.stamp ## Measure against nginx and other gateways
 	$(BIN)/python bench/run.py
+
+proto: $(VENV)/dev.stamp ## Generate the protobuf code from proto/ again
+	$(BIN)/python -m grpc_tools.protoc --proto_path=$(PB)=proto/cursor --python_out=src --pyi_out=src \
+		$(patsubst proto/cursor/%,$(PB)/%,$(wildcard proto/cursor/*.proto))
 
 lock: $(VENV)/made.stamp ## Resolve both lock files again (UPGRADE=--upgrade takes the newest versions)
 	$(PIP) install $(UV)

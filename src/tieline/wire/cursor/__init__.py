@@ -1,0 +1,1 @@
+"""Cursor's Agent API: messages, and the client's side of a run."""

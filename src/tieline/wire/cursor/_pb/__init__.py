@@ -1,0 +1,1 @@
+"""Generated from proto/cursor by `make proto`; do not edit."""
