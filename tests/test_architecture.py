@@ -24,10 +24,10 @@ LOCK_LINES = (
 
 
 def python_files(*folders: str) -> list[Path]:
-    """Our own files: folders whose name starts with a dot hold what others wrote."""
+    """Files we wrote: folders whose name starts with a dot hold what others wrote, `_pb` what a generator wrote."""
     found = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
     ours = (path.relative_to(ROOT) for path in found)
-    return sorted(path for path in ours if not any(name.startswith(".") for name in path.parts))
+    return sorted(path for path in ours if not any(name.startswith(".") or name == "_pb" for name in path.parts))
 
 
 def comments(path: Path) -> Iterator[tuple[int, str]]:

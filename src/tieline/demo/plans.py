@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 from msgspec.structs import replace
 
-from tieline.backends.demo.wishes import Wish, again, is_open_command, understand
+from tieline.demo.wishes import Wish, again, is_open_command, understand
 from tieline.model.content import Value
 
 Cut = Literal["and", "then", "stop", "line"]

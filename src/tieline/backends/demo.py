@@ -5,9 +5,9 @@ from collections.abc import AsyncGenerator, Sequence
 
 from msgspec.structs import replace
 
-from tieline.backends.demo.answer import Answer, Pause
-from tieline.backends.demo.mind import decide
-from tieline.backends.demo.speech import speak
+from tieline.demo.answer import Answer, Pause
+from tieline.demo.mind import decide
+from tieline.demo.speech import speak
 from tieline.model.content import Message, Part, ToolResult
 from tieline.model.errors import GatewayError
 from tieline.model.events import Batch, Event, PartEnd

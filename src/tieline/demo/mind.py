@@ -5,17 +5,17 @@ import re
 import msgspec
 from msgspec.structs import replace
 
-from tieline.backends.demo import script
-from tieline.backends.demo.answer import Answer, Call, Say, Step, Think
-from tieline.backends.demo.conversation import Conversation, listen
-from tieline.backends.demo.files import bare, listing
-from tieline.backends.demo.fitting import Fitted, fit, phrase_of
-from tieline.backends.demo.offer import Tool, fill, usable
-from tieline.backends.demo.phrases import brief, commit_message, counted, listed, report, shortened, title_of, unquoted
-from tieline.backends.demo.plans import plan
-from tieline.backends.demo.schema import Filler, Hints, load
-from tieline.backends.demo.wishes import Kind, Wish
+from tieline.demo import script
+from tieline.demo.answer import Answer, Call, Say, Step, Think
+from tieline.demo.conversation import Conversation, listen
+from tieline.demo.fitting import Fitted, fit, phrase_of
+from tieline.demo.offer import Tool, fill, usable
+from tieline.demo.phrases import brief, commit_message, counted, listed, report, shortened, title_of, unquoted
+from tieline.demo.plans import plan
+from tieline.demo.schema import Filler, Hints, load
+from tieline.demo.wishes import Kind, Wish
 from tieline.model.request import Request
+from tieline.wire.shown import bare, listing
 
 _TITLE = re.compile(
     r"title generator|\b(?:generate|create|write|provide|come up with)\b[^.\n]{0,80}\b(?:title|session name)\b"

@@ -24,8 +24,8 @@ from typing import get_args
 
 import msgspec
 
-from tieline.backends.demo.answer import Answer, Call, Pause, Say, Step, Think
-from tieline.backends.demo.conversation import Outcome
+from tieline.demo.answer import Answer, Call, Pause, Say, Step, Think
+from tieline.demo.conversation import Outcome
 from tieline.model.errors import STATUS, BadRequest
 from tieline.model.events import ErrorKind, Failed, Finished, StopReason, Usage
 

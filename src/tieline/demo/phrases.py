@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from tieline.backends.demo.conversation import Outcome
+from tieline.demo.conversation import Outcome
 
 LISTED_NAMES = 12
 QUOTED_LINES = 20

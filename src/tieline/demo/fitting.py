@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from tieline.backends.demo.answer import Call
-from tieline.backends.demo.offer import Tool, call_with
-from tieline.backends.demo.phrases import shortened
-from tieline.backends.demo.schema import (
+from tieline.demo.answer import Call
+from tieline.demo.offer import Tool, call_with
+from tieline.demo.phrases import shortened
+from tieline.demo.schema import (
     Filler,
     Hints,
     Schema,
@@ -20,7 +20,7 @@ from tieline.backends.demo.schema import (
     resolve,
     types_of,
 )
-from tieline.backends.demo.wishes import Kind, Wish, tool_named
+from tieline.demo.wishes import Kind, Wish, tool_named
 from tieline.model.content import Value
 
 Role = Literal["path", "command", "content", "pattern", "old", "new"]

@@ -3,11 +3,11 @@
 import pytest
 
 from tests.cases import says
-from tieline.backends.demo.answer import Call, Say
-from tieline.backends.demo.files import bare, listing
-from tieline.backends.demo.mind import decide
+from tieline.demo.answer import Call, Say
+from tieline.demo.mind import decide
 from tieline.model.content import Message, Text, ToolCall, ToolResult
 from tieline.model.request import Request, ToolSpec
+from tieline.wire.shown import bare, listing
 
 WRITE = ToolSpec(
     name="write",

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.cases import says
-from tieline.backends.demo.answer import Call, Say, Step
-from tieline.backends.demo.mind import decide
+from tieline.demo.answer import Call, Say, Step
+from tieline.demo.mind import decide
 from tieline.model.content import Text, ToolCall, ToolResult
 from tieline.model.request import Request, ToolSpec
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from tieline.backends.demo.answer import Call
-from tieline.backends.demo.phrases import shortened, unquoted
-from tieline.backends.demo.schema import (
+from tieline.demo.answer import Call
+from tieline.demo.phrases import shortened, unquoted
+from tieline.demo.schema import (
     Filler,
     Hints,
     Schema,

@@ -8,7 +8,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 
-from tieline.backends.demo.answer import Answer, Call, Pause, Say, Think
+from tieline.demo.answer import Answer, Call, Pause, Say, Think
 from tieline.model.assemble import PartsWriter, reason_for
 from tieline.model.content import File, Foreign, Image, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.model.events import Event, Failed, Finished, Started, StopReason, Usage

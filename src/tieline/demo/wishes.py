@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from tieline.backends.demo.phrases import unquoted
+from tieline.demo.phrases import unquoted
 from tieline.model.content import Value
 
 Kind = Literal["read", "write", "edit", "list", "grep", "glob", "shell", "tool"]

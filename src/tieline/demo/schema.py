@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from tieline.backends.demo.phrases import shortened, title_of
+from tieline.demo.phrases import shortened, title_of
 
 Schema = Mapping[str, Any]
 

@@ -1,0 +1,1 @@
+"""The built-in demo model's mind: decides from a request what to say and which tools to call; no network, no clock."""
