@@ -74,6 +74,7 @@ class App:
 
     async def aclose(self) -> None:
         """End what runs in the background and close every connection."""
+        await self.gateway.aclose()
         await self.tasks.aclose()
         for backend in self.backends.values():
             await backend.aclose()
@@ -100,8 +101,8 @@ def build(config: Config, env: Mapping[str, str]) -> App:
         router.know(["demo/scripted"])
     router.know(f"{name}/{model}" for name, settings in config.upstreams.items() for model in settings.models)
     repairs = {name: DEFAULT | frozenset(settings.repairs) for name, settings in config.upstreams.items()}
-    gateway = Gateway(router, clock=time.perf_counter, repairs=repairs, secrets=Secrets(keys))
     tasks = Tasks()
+    gateway = Gateway(router, tasks=tasks, clock=time.perf_counter, repairs=repairs, secrets=Secrets(keys))
     asgi = http_app(
         gateway,
         Relay(gateway, tasks, keep_alive=config.server.keep_alive),

@@ -44,6 +44,7 @@ from tieline.model.errors import GatewayError
 from tieline.model.events import Batch, Event
 from tieline.model.ports import ModelInfo, Run
 from tieline.model.request import Request
+from tieline.tasks import Tasks
 from tieline.wire import anthropic, openai_chat
 
 every_pair = pytest.mark.parametrize(("client", "upstream"), PAIRS)
@@ -494,7 +495,7 @@ class Scripted:
 
 
 def gateway(backend: Scripted) -> Gateway:
-    return Gateway(Router({"up": backend}, default="up/m"), clock=lambda: 0.0)
+    return Gateway(Router({"up": backend}, default="up/m"), tasks=Tasks(), clock=lambda: 0.0)
 
 
 @every_crossing

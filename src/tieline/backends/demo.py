@@ -69,7 +69,7 @@ class DemoRun:
         if batch:
             yield batch
 
-    async def answer(self, results: Sequence[ToolResult]) -> None:
+    async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:  # noqa: ARG002 - nothing is ever parked here, so no client brings them
         """Add to the history what the last leg said and what came of its calls, if in pieces then as one round."""
         before = self._request.messages
         if self._answered:

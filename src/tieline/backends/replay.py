@@ -91,7 +91,7 @@ class ReplayRun:
         self._reply = []
         return _Leg(self._upstream, self._request, self._reply)
 
-    async def answer(self, results: Sequence[ToolResult]) -> None:
+    async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:  # noqa: ARG002 - nothing is ever parked here, so no client brings them
         """Put the reply and the results of its calls behind the history."""
         messages = (
             *self._request.messages,

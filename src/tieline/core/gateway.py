@@ -10,7 +10,9 @@ from msgspec.structs import replace
 from tieline.core.history import tidy
 from tieline.core.leg import Ledger, WatchedLeg
 from tieline.core.metrics import Metrics
+from tieline.core.parking import CAPACITY, DEADLINE, Lot
 from tieline.core.repair import DEFAULT, RepairName, Repairs, needed
+from tieline.core.resume import decide
 from tieline.core.routing import Route, Router
 from tieline.core.secrets import Secrets
 from tieline.core.thoughts import Thoughts
@@ -18,6 +20,7 @@ from tieline.core.weigh import estimate
 from tieline.model.errors import GatewayError
 from tieline.model.ports import Backend, ModelInfo, Run
 from tieline.model.request import Request
+from tieline.tasks import Tasks
 
 log = logging.getLogger("tieline")
 
@@ -39,7 +42,10 @@ class Gateway:
         self,
         router: Router,
         *,
+        tasks: Tasks,
         clock: Callable[[], float],
+        park_for: float = DEADLINE,
+        park_at_most: int = CAPACITY,
         repairs: Mapping[str, frozenset[RepairName]] | None = None,
         secrets: Secrets | None = None,
     ) -> None:
@@ -49,7 +55,8 @@ class Gateway:
         self._repairs = repairs or {}
         self._secrets = secrets or Secrets()
         self._thoughts = Thoughts()
-        self._ledger = Ledger(self.metrics, self._thoughts, self._secrets, clock)
+        self._lot = Lot(tasks, self.metrics, deadline=park_for, capacity=park_at_most)
+        self._ledger = Ledger(self.metrics, self._thoughts, self._secrets, self._lot, clock)
         self._listing: dict[str, ModelInfo] = {}
         self._listed_at: float | None = None
 
@@ -87,10 +94,35 @@ class Gateway:
             raise
         return Count(estimate(request), True) if tokens is None else Count(tokens, False)
 
+    async def aclose(self) -> None:
+        """Close the runs that wait."""
+        await self._lot.aclose()
+
     async def _start(self, request: Request, leg: WatchedLeg) -> Run:
         route = self._router.find(request.model)
-        leg.backend = route.backend.name
-        return await route.backend.start(self._prepared(request, route, leg))
+        leg.backend, leg.model = route.backend.name, route.model
+        prepared = self._prepared(request, route, leg)
+        if self._lot.waiting:
+            run = await self._resumed(request, prepared, leg)
+            if run is not None:
+                return run
+        return await route.backend.start(prepared)
+
+    async def _resumed(self, request: Request, prepared: Request, leg: WatchedLeg) -> Run | None:
+        """The parked run that this request goes on with, if there is one."""
+        decision = decide(request.messages, leg.backend, leg.model, self._lot.waiting)
+        for dropped in decision.close:
+            self._lot.close(dropped)
+        parked = decision.resume
+        if parked is None or not self._lot.claim(parked):
+            return None
+        self.metrics.resumed += 1
+        try:
+            await parked.run.answer(decision.results, prepared, decision.words)
+        except BaseException:
+            await parked.run.aclose()
+            raise
+        return parked.run
 
     def _prepared(self, request: Request, route: Route, leg: WatchedLeg) -> Request:
         """The request as the backend is to have it."""

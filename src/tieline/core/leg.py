@@ -7,6 +7,7 @@ from typing import NamedTuple, Self
 from msgspec.structs import replace
 
 from tieline.core.metrics import Metrics
+from tieline.core.parking import Lot, Parked
 from tieline.core.repair import Repairs
 from tieline.core.secrets import Secrets
 from tieline.core.thoughts import Thoughts
@@ -42,6 +43,7 @@ class Ledger(NamedTuple):
     metrics: Metrics
     thoughts: Thoughts
     secrets: Secrets
+    lot: Lot
     clock: Callable[[], float]
 
 
@@ -55,6 +57,7 @@ class WatchedLeg:
     def __init__(self, request: Request, frontend: str, ledger: Ledger, start: Start) -> None:
         self.repairs: Repairs | None = None
         self.backend = ""
+        self.model = ""
         self._request = request
         self._frontend = frontend
         self._ledger = ledger
@@ -64,6 +67,7 @@ class WatchedLeg:
         self._leg: Leg | None = None
         self._is_over = False
         self._is_closed = False
+        self._is_parked = False
         self._any = False
         self._parts: list[Part] = []
         self._usage = _NO_USAGE
@@ -100,7 +104,7 @@ class WatchedLeg:
         try:
             if self._leg is not None:
                 await self._leg.aclose()
-            if self._run is not None:
+            if self._run is not None and not self._is_parked:
                 await self._run.aclose()
         finally:
             self._settle()
@@ -148,6 +152,10 @@ class WatchedLeg:
             case Finished():
                 self._ending = event
                 self._is_over = True
+                if self._run is not None and self._run.pending:
+                    # Before the client can know of the ending: its next request may come at once.
+                    self._is_parked = True
+                    self._ledger.lot.park(Parked(self._run, self.backend, self.model))
             case Note():
                 self.note(event)
             case Failed():
@@ -161,7 +169,7 @@ class WatchedLeg:
 
     def _settle(self) -> None:
         """Write down what came of it."""
-        metrics, thoughts, _, clock = self._ledger
+        metrics, thoughts, _, _, clock = self._ledger
         metrics.open_legs -= 1
         metrics.relay.observe(clock() - self._began)
         metrics.requests[self._frontend, self.backend or "none"] += 1

@@ -31,6 +31,10 @@ class Metrics:
         self.calls = 0
         self.repairs = 0
         self.open_legs = 0
+        self.parked = 0
+        self.resumed = 0
+        self.expired = 0
+        self.crowded_out = 0
         self.first_byte = Histogram()
         self.relay = Histogram()
 
@@ -51,6 +55,11 @@ class Metrics:
         yield from _single("tieline_tool_calls_total", "counter", "Tool calls that models made.", self.calls)
         yield from _single("tieline_repairs_total", "counter", "Repairs of what models got wrong.", self.repairs)
         yield from _single("tieline_open_legs", "gauge", "Requests being answered now.", self.open_legs)
+        yield from _single("tieline_parked_runs", "gauge", "Runs that wait for tool results.", self.parked)
+        yield from _single("tieline_resumed_runs_total", "counter", "Parked runs that went on.", self.resumed)
+        yield from _head("tieline_dropped_runs_total", "counter", "Parked runs that were closed while they waited.")
+        yield f'tieline_dropped_runs_total{{reason="deadline"}} {self.expired}'
+        yield f'tieline_dropped_runs_total{{reason="crowded"}} {self.crowded_out}'
         yield from _histogram("tieline_first_byte_seconds", "Time until the first event of a leg.", self.first_byte)
         yield from _histogram("tieline_relay_seconds", "Time until the last event of a leg.", self.relay)
 

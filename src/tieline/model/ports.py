@@ -42,8 +42,12 @@ class Run(Protocol):
     def leg(self) -> Leg:
         """The events up to and including the next ending."""
 
-    async def answer(self, results: Sequence[ToolResult]) -> None:
-        """Hand over results of calls made in the last leg; may be some of them, `pending` shrinks."""
+    async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:
+        """Hand over results of calls made in the last leg; may be some of them, `pending` shrinks.
+
+        `request` is what brought them, if a client did: the whole history and the tools of now, in case the run is
+        gone and has to be replayed. `words` are the user's that came with them.
+        """
 
     async def aclose(self) -> None:
         """End the run and free what it holds."""

@@ -1,0 +1,228 @@
+"""Runs between two requests: parked, claimed once, closed when nobody comes back."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+
+import pytest
+
+from tests.cases import asks, says
+from tieline.core.gateway import Gateway
+from tieline.core.leg import WatchedLeg
+from tieline.core.routing import Router
+from tieline.model.content import Text, ToolCall, ToolResult
+from tieline.model.events import Batch, Event, Finished, PartEnd, PartStart, Started, StopReason
+from tieline.model.ports import ModelInfo
+from tieline.model.request import Request
+from tieline.tasks import Tasks
+
+
+class LiveRun:
+    """A run that makes a number of calls one after another and then ends."""
+
+    def __init__(self, number: int, calls: int) -> None:
+        self.number = number
+        self.answered: list[tuple[tuple[ToolResult, ...], str]] = []
+        self.closed = asyncio.Event()
+        self._left = calls
+        self._pending: frozenset[str] = frozenset()
+
+    @property
+    def pending(self) -> frozenset[str]:
+        return self._pending
+
+    async def leg(self) -> AsyncGenerator[Batch, None]:
+        yield [Started(id=f"leg_{self.number}", model="m")]
+        if not self._left:
+            text = Text(text=f"done by run {self.number}")
+            yield [PartStart(index=0, part=Text()), PartEnd(index=0, part=text)]
+            yield [Finished(reason=StopReason.END_TURN)]
+            return
+        call = ToolCall(id=f"call_{self.number}_{self._left}", name="read", arguments="{}")
+        self._left -= 1
+        self._pending = frozenset({call.id})
+        yield [PartStart(index=0, part=call), PartEnd(index=0, part=call), Finished(reason=StopReason.TOOL_USE)]
+
+    async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:
+        assert request is not None
+        self.answered.append((tuple(results), words))
+        self._pending = frozenset()
+
+    async def aclose(self) -> None:
+        self.closed.set()
+
+
+class LiveBackend:
+    """Makes live runs and keeps them."""
+
+    name = "live"
+
+    def __init__(self, calls: int = 1) -> None:
+        self.runs: list[LiveRun] = []
+        self._calls = calls
+
+    async def models(self) -> Sequence[ModelInfo]:
+        return [ModelInfo(id="m")]
+
+    async def start(self, request: Request) -> LiveRun:
+        self.runs.append(LiveRun(len(self.runs), self._calls))
+        return self.runs[-1]
+
+    async def count(self, request: Request) -> int | None:
+        return None
+
+    async def aclose(self) -> None:
+        """Nothing to free."""
+
+
+Make = Callable[..., Gateway]
+
+
+@pytest.fixture
+async def make() -> AsyncGenerator[Make, None]:
+    tasks = Tasks()
+
+    def gateway(backend: LiveBackend, park_for: float = 60.0, park_at_most: int = 8) -> Gateway:
+        router = Router({"live": backend})
+        return Gateway(router, tasks=tasks, clock=lambda: 0.0, park_for=park_for, park_at_most=park_at_most)
+
+    yield gateway
+    await tasks.aclose()
+
+
+def ask(*more: object) -> Request:
+    request = asks("go", *more)  # type: ignore[arg-type]  # messages or words
+    return Request(model="live/m", messages=request.messages)
+
+
+async def events_of(leg: WatchedLeg) -> list[Event]:
+    try:
+        return [event async for batch in leg for event in batch]
+    finally:
+        await leg.aclose()
+
+
+async def first_call(gateway: Gateway) -> ToolCall:
+    events = await events_of(gateway.leg(ask(), frontend="test"))
+    return next(event.part for event in events if isinstance(event, PartEnd) and isinstance(event.part, ToolCall))
+
+
+def with_result(call: ToolCall, *words: str) -> Request:
+    result = ToolResult(call_id=call.id, content=(Text(text="fine"),))
+    return ask(says("assistant", call), says("user", result, *words))
+
+
+async def closed(run: LiveRun) -> None:
+    async with asyncio.timeout(5):
+        await run.closed.wait()
+
+
+async def test_a_result_continues_the_run_that_waits_for_it(make: Make) -> None:
+    backend = LiveBackend(calls=3)
+    gateway = make(backend)
+    history: list[object] = []
+    call = await first_call(gateway)
+    for _ in range(2):
+        result = ToolResult(call_id=call.id, content=(Text(text="fine"),))
+        history += [says("assistant", call), says("user", result)]
+        events = await events_of(gateway.leg(ask(*history), frontend="test"))
+        call = next(e.part for e in events if isinstance(e, PartEnd) and isinstance(e.part, ToolCall))
+    assert len(backend.runs) == 1
+    assert gateway.metrics.resumed == 2
+    assert not backend.runs[0].closed.is_set()
+
+
+async def test_a_run_that_has_ended_is_closed_and_not_parked(make: Make) -> None:
+    backend = LiveBackend()
+    gateway = make(backend)
+    await events_of(gateway.leg(with_result(await first_call(gateway)), frontend="test"))
+    assert backend.runs[0].closed.is_set()
+    assert gateway.metrics.parked == 0
+
+
+async def test_a_run_is_parked_before_the_client_can_know_that_the_leg_has_ended(make: Make) -> None:
+    backend = LiveBackend()
+    gateway = make(backend)
+    leg = gateway.leg(ask(), frontend="test")
+    async for batch in leg:
+        if isinstance(batch[-1], Finished):
+            assert gateway.metrics.parked == 1
+    await leg.aclose()
+    assert gateway.metrics.parked == 1
+
+
+async def test_the_words_that_come_with_a_result_go_along(make: Make) -> None:
+    backend = LiveBackend()
+    gateway = make(backend)
+    await events_of(gateway.leg(with_result(await first_call(gateway), "and hurry"), frontend="test"))
+    assert backend.runs[0].answered[0][1] == "and hurry"
+
+
+async def test_a_claimed_run_cannot_be_claimed_twice(make: Make) -> None:
+    backend = LiveBackend()
+    gateway = make(backend)
+    request = with_result(await first_call(gateway))
+    both = await asyncio.gather(*(events_of(gateway.leg(request, frontend="test")) for _ in range(2)))
+    assert [type(events[-1]) for events in both] == [Finished, Finished]
+    assert len(backend.runs) == 2
+    assert gateway.metrics.resumed == 1
+
+
+async def test_two_windows_never_mix(make: Make) -> None:
+    backend = LiveBackend()
+    gateway = make(backend)
+    calls = [await first_call(gateway) for _ in range(5)]
+    for number in (3, 0, 4, 1, 2):
+        events = await events_of(gateway.leg(with_result(calls[number]), frontend="test"))
+        texts = [e.part.text for e in events if isinstance(e, PartEnd) and isinstance(e.part, Text)]
+        assert texts == [f"done by run {number}"]
+
+
+async def test_a_run_nobody_comes_back_for_is_closed_after_the_deadline_and_its_result_still_answered(
+    make: Make,
+) -> None:
+    backend = LiveBackend()
+    gateway = make(backend, park_for=0.0)
+    call = await first_call(gateway)
+    await closed(backend.runs[0])
+    assert gateway.metrics.expired == 1
+    events = await events_of(gateway.leg(with_result(call), frontend="test"))
+    assert isinstance(events[-1], Finished)
+    assert len(backend.runs) == 2
+
+
+async def test_the_oldest_run_makes_room_when_the_lot_is_full(make: Make) -> None:
+    backend = LiveBackend()
+    gateway = make(backend, park_at_most=2)
+    for _ in range(3):
+        await first_call(gateway)
+    await closed(backend.runs[0])
+    assert [run.closed.is_set() for run in backend.runs] == [True, False, False]
+    assert (gateway.metrics.parked, gateway.metrics.crowded_out) == (2, 1)
+
+
+async def test_a_user_who_says_something_else_ends_the_run_that_waited(make: Make) -> None:
+    backend = LiveBackend()
+    gateway = make(backend)
+    call = await first_call(gateway)
+    await events_of(gateway.leg(ask(says("assistant", call), says("user", "never mind")), frontend="test"))
+    await closed(backend.runs[0])
+    assert len(backend.runs) == 2
+
+
+async def test_shutting_down_closes_the_runs_that_wait(make: Make) -> None:
+    backend = LiveBackend()
+    gateway = make(backend)
+    await first_call(gateway)
+    await gateway.aclose()
+    assert backend.runs[0].closed.is_set()
+    assert gateway.metrics.parked == 0
+
+
+async def test_a_client_that_leaves_in_the_middle_ends_the_run(make: Make) -> None:
+    backend = LiveBackend()
+    gateway = make(backend)
+    leg = gateway.leg(ask(), frontend="test")
+    await leg.__anext__()
+    await leg.aclose()
+    assert backend.runs[0].closed.is_set()
+    assert gateway.metrics.parked == 0
