@@ -18,6 +18,7 @@ struct answer {
 };
 
 static struct answer anthropic_stream, anthropic_json, openai_stream, openai_json, not_found, bad_request;
+static struct answer run_stream, run_frames, append_done; /* run_frames: HTTP/2 frames with no stream id yet */
 
 static void die(const char *what) {
     perror(what);
@@ -149,9 +150,64 @@ static void build_openai(void) {
     json_answer(&openai_json, "200 OK", body);
 }
 
+/* A Connect envelope: flags, length, payload. */
+static size_t envelope(char *out, char flags, const char *payload, size_t len) {
+    char head[5] = {flags, 0, 0, (char)(len >> 8), (char)len};
+    memcpy(out, head, 5);
+    memcpy(out + 5, payload, len);
+    return len + 5;
+}
+
+/* A text delta of an agent's run: interaction_update{text_delta{text}}; everything is short, so a length is a byte. */
+static size_t text_delta(char *out, int n) {
+    char text[64], payload[96] = "";
+    delta_text(n, text, sizeof text);
+    char len = (char)strlen(text), head[6] = {0x0a, (char)(len + 4), 0x0a, (char)(len + 2), 0x0a, len};
+    memcpy(payload, head, 6);
+    memcpy(payload + 6, text, (size_t)len);
+    return envelope(out, 0, payload, (size_t)len + 6);
+}
+
+static size_t turn_ended(char *out) {
+    size_t len = envelope(out, 0, "\x0a\x06\x72\x04\x08\x0a\x10\x02", 8);
+    return len + envelope(out + len, 2, "{}", 2);
+}
+
+static void raw_chunk(struct answer *a, const char *data, size_t len) {
+    putf(a, "%zx\r\n", len);
+    put(a, data, len);
+    put(a, "\r\n", 2);
+}
+
+static void h2_frame(struct answer *a, char type, char flags, const char *data, size_t len) {
+    char head[9] = {0, (char)(len >> 8), (char)len, type, flags, 0, 0, 0, 0};
+    put(a, head, 9);
+    put(a, data, len);
+}
+
+static void build_run(void) {
+    char data[256];
+    const char *type = "application/connect+proto";
+    putf(&run_stream, "HTTP/1.1 200 OK\r\ncontent-type: %s\r\ntransfer-encoding: chunked\r\n\r\n", type);
+    /* :status 200 by its index; content-type (index 31) as a literal that is not indexed. */
+    size_t len = (size_t)snprintf(data, sizeof data, "\x88\x0f\x10%c%s", (int)strlen(type), type);
+    h2_frame(&run_frames, 1, 4, data, len);
+    for (int i = 0; i < DELTAS; i++) {
+        len = text_delta(data, i);
+        raw_chunk(&run_stream, data, len);
+        h2_frame(&run_frames, 0, 0, data, len);
+    }
+    len = turn_ended(data);
+    raw_chunk(&run_stream, data, len);
+    put(&run_stream, "0\r\n\r\n", 5);
+    h2_frame(&run_frames, 0, 1, data, len);
+    putf(&append_done, "HTTP/1.1 200 OK\r\ncontent-type: application/proto\r\ncontent-length: 0\r\n\r\n");
+}
+
 static void build_answers(void) {
     build_anthropic();
     build_openai();
+    build_run();
     json_answer(&not_found, "404 Not Found",
                 "{\"type\":\"error\",\"error\":{\"type\":\"not_found_error\",\"message\":\"no such path\"}}");
     json_answer(&bad_request, "400 Bad Request",

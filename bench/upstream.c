@@ -5,6 +5,7 @@
  * POST /v1/messages answers in the Anthropic dialect, POST /v1/chat/completions in the OpenAI one; a request whose
  * body says "stream": true gets server-sent events (one chunk per event), any other gets JSON of the same text.
  * The burst port writes a stream at once; the paced port writes one text delta every INTERVAL_MS.
+ * For agent runs there are RunSSE with BidiAppend, and over HTTP/2 (by prior knowledge) Run: the same text, at once.
  * Delta N starts with the marker "tokNN ", which the load generator looks for.
  */
 #define _GNU_SOURCE
@@ -22,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_FD = 65536, MAX_BODY = 64 << 20, EVENTS = 512 };
+enum { MAX_FD = 65536, MAX_BODY = 64 << 20, EVENTS = 512, MAX_STREAMS = 1 << 20 };
 
 struct conn {
     int fd, paced, waiting_to_write;
@@ -31,6 +32,8 @@ struct conn {
     const struct answer *answer; /* being sent, or NULL */
     size_t sent, allowed;
     int cut;
+    struct answer own; /* what is being sent over HTTP/2 */
+    unsigned char *answered; /* one per stream of HTTP/2; NULL while it is HTTP/1.1 */
     int64_t due;
     struct conn *prev, *next; /* the pacing queue, sorted by due */
 };
@@ -83,6 +86,8 @@ static int wants_stream(const char *body, size_t len) {
 static const struct answer *choose(const char *head, const char *body, size_t body_len) {
     int stream = wants_stream(body, body_len);
     if (strncmp(head, "POST ", 5)) return &not_found;
+    if (!strncmp(head + 5, "/agent.v1.AgentService/RunSSE", 29)) return &run_stream;
+    if (!strncmp(head + 5, "/aiserver.v1.BidiService/BidiAppend", 35)) return &append_done;
     if (!memmem(body, body_len, "\"messages\"", 10)) return &bad_request;
     if (!strncmp(head + 5, "/v1/messages", 12)) return stream ? &anthropic_stream : &anthropic_json;
     if (!strncmp(head + 5, "/v1/chat/completions", 20)) return stream ? &openai_stream : &openai_json;
@@ -112,6 +117,8 @@ static void drop(struct conn *c) {
     conns[c->fd] = NULL;
     close(c->fd);
     free(c->in);
+    free(c->own.data);
+    free(c->answered);
     free(c);
 }
 
@@ -155,8 +162,72 @@ static int start_answer(struct conn *c, const struct answer *a) {
     return flush_out(c);
 }
 
+/* ---- HTTP/2 ---- */
+
+static uint32_t number(const unsigned char *p, int bytes) {
+    uint32_t n = 0;
+    while (bytes--) n = n << 8 | *p++;
+    return n;
+}
+
+static void run_answer(struct conn *c, uint32_t stream) {
+    if (stream / 2 >= MAX_STREAMS || c->answered[stream / 2]) return;
+    c->answered[stream / 2] = 1;
+    size_t at = c->own.len;
+    put(&c->own, run_frames.data, run_frames.len);
+    while (at < c->own.len) { /* every frame gets the id of its stream */
+        unsigned char *frame = (unsigned char *)c->own.data + at;
+        frame[5] = (unsigned char)(stream >> 24);
+        frame[6] = (unsigned char)(stream >> 16);
+        frame[7] = (unsigned char)(stream >> 8);
+        frame[8] = (unsigned char)stream;
+        at += 9 + number(frame, 3);
+    }
+}
+
+/* Data that came is allowed again at once, a ping comes back, settings are acknowledged; a run is answered when its
+ * first message is there. */
+static void h2_answer(struct conn *c, const unsigned char *frame, uint32_t len) {
+    uint32_t stream = number(frame + 5, 4) & 0x7fffffff;
+    char update[4] = {(char)(len >> 24), (char)(len >> 16), (char)(len >> 8), (char)len};
+    if (frame[3] == 4 && !(frame[4] & 1)) h2_frame(&c->own, 4, 1, "", 0);
+    if (frame[3] == 6 && !(frame[4] & 1)) h2_frame(&c->own, 6, 1, (const char *)frame + 9, len);
+    if (frame[3] != 0 || !len) return;
+    h2_frame(&c->own, 8, 0, update, 4);
+    run_answer(c, stream);
+}
+
+static int serve_h2(struct conn *c) {
+    size_t at = 0;
+    if (!c->answered) {
+        if (c->in_len < 24) return 1;
+        c->answered = calloc(MAX_STREAMS, 1);
+        if (!c->answered) die("calloc");
+        at = 24;
+        h2_frame(&c->own, 4, 0, "", 0);
+    }
+    while (c->in_len - at >= 9) {
+        const unsigned char *frame = (unsigned char *)c->in + at;
+        uint32_t len = number(frame, 3);
+        if (c->in_len - at < 9 + len) break;
+        h2_answer(c, frame, len);
+        at += 9 + len;
+    }
+    c->in_len -= at;
+    memmove(c->in, c->in + at, c->in_len + 1);
+    if (c->answer != &c->own) {
+        c->answer = &c->own;
+        c->sent = 0;
+    }
+    c->allowed = c->own.len;
+    if (!flush_out(c)) return 0;
+    if (!c->answer) c->own.len = c->sent = 0;
+    return 1;
+}
+
 /* Answers every complete request in the input buffer, one after the other. */
 static int serve(struct conn *c) {
+    if (c->answered || !strncmp(c->in, "PRI * HTTP/2.0\r\n", c->in_len < 16 ? c->in_len : 16)) return serve_h2(c);
     while (!c->answer && c->in_len) {
         char *stop = memmem(c->in, c->in_len, "\r\n\r\n", 4);
         if (!stop) return 1;

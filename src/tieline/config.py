@@ -20,6 +20,8 @@ from tieline.wire import anthropic, openai_chat
 
 FILE_NAME = "tieline.toml"
 DEFAULT_PORT = 18741
+RESERVED = frozenset({"demo", "cursor", "acp"})
+"""Names of backends that are not upstreams of the configuration."""
 
 Arguments = Literal["buffered", "incremental"]
 T = TypeVar("T")
@@ -64,6 +66,40 @@ class UpstreamSettings(Value, forbid_unknown_fields=True):
     dialect: Mapping[str, Any] = {}
 
 
+class CursorSettings(Value, forbid_unknown_fields=True):
+    """The Cursor account: where the service is, how we present ourselves, how long we wait."""
+
+    enabled: bool | None = None
+    """None: if there is a login or a key."""
+    api_url: str = "https://api2.cursor.sh"
+    agent_url: str | None = None
+    website_url: str = "https://cursor.com"
+    transport: Literal["auto", "http2", "http1"] = "auto"
+    key_env: str = "CURSOR_API_KEY"
+    key_file: str | None = None
+    import_login: bool = False
+    client_type: str | None = None
+    client_version: str | None = None
+    ghost_mode: bool = True
+    machine_id: str | None = None
+    """With one, the checksum header is sent."""
+    history: Literal["blobs", "text"] = "blobs"
+    web: bool = True
+    workspace: str | None = None
+    models: tuple[str, ...] = ()
+    connect_timeout: float = 10.0
+    first_byte_timeout: float = 60.0
+    idle_timeout: float = 60.0
+    stall_timeout: float = 120.0
+
+
+class Parking(Value, forbid_unknown_fields=True):
+    """How long a run waits for a tool result, and how many may."""
+
+    deadline: float = 900.0
+    limit: int = 1024
+
+
 class ClientSettings(Value, forbid_unknown_fields=True):
     """How a kind of client wants its answers."""
 
@@ -82,6 +118,8 @@ class Config(Value, forbid_unknown_fields=True):
     demo: bool = True
     log: Literal["debug", "info", "warning", "error"] = "warning"
     aliases: Mapping[str, str] = {}
+    cursor: CursorSettings = CursorSettings()
+    parking: Parking = Parking()
     upstreams: Mapping[str, UpstreamSettings] = {}
     clients: Mapping[str, ClientSettings] = {}
 
@@ -167,7 +205,7 @@ def _mistakes(config: Config) -> list[tuple[str, str]]:
         wrong.append(("server.port", f"`server.port` is {config.server.port}: a port is a number up to 65535"))
     for name, upstream in config.upstreams.items():
         place = f"upstreams.{name}"
-        if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name) or name == "demo":
+        if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name) or name in RESERVED:
             wrong.append((place, f"`{name}` cannot name an upstream: use small letters, digits, `.`, `_`, `-`"))
         try:
             Origin.parse(upstream.base_url or DEFAULT_URLS[upstream.kind])
@@ -179,7 +217,10 @@ def _mistakes(config: Config) -> list[tuple[str, str]]:
             for field, value in upstream.headers.items()
             if not (field.isascii() and value.isprintable() and max(value, default="") <= "\xff")
         ]
-    names = {*config.upstreams, *KEY_NAMES, "demo"}
+    wrong += _cursor_mistakes(config.cursor)
+    if config.parking.deadline <= 0 or config.parking.limit < 1:
+        wrong.append(("parking", "`parking`: the deadline and the limit must be more than nothing"))
+    names = {*config.upstreams, *KEY_NAMES, *RESERVED}
     targets = [(f"aliases.{alias}", target) for alias, target in config.aliases.items()]
     if config.default_model is not None:
         targets.append(("default_model", config.default_model))
@@ -187,6 +228,17 @@ def _mistakes(config: Config) -> list[tuple[str, str]]:
         backend, slash, _ = target.partition("/")
         if not slash or backend not in names:
             wrong.append((place, f"`{place}` is `{target}`: it must be `<upstream>/<model>`, and exist"))
+    return wrong
+
+
+def _cursor_mistakes(settings: CursorSettings) -> list[tuple[str, str]]:
+    wrong: list[tuple[str, str]] = []
+    for field in ("api_url", "agent_url", "website_url"):
+        url = getattr(settings, field)
+        try:
+            Origin.parse(url or settings.api_url)
+        except ValueError as error:
+            wrong.append((f"cursor.{field}", f"`cursor.{field}`: {error}"))
     return wrong
 
 
@@ -225,6 +277,8 @@ def _settings(place: str) -> tuple[str, ...]:
     top = place.partition(".")[0]
     tables: dict[str, type[msgspec.Struct]] = {
         "server": Server,
+        "cursor": CursorSettings,
+        "parking": Parking,
         "upstreams": UpstreamSettings,
         "clients": ClientSettings,
     }

@@ -1,0 +1,207 @@
+"""The account in use: hands out a token that is good, and gets another when it is not.
+
+There is one refresh at a time, whoever asks. It runs by itself: somebody who stops waiting does not stop it, for the
+service may already have replaced the old tokens. What it finds, good or bad, is told to everybody who waited, and a
+failure is remembered for a moment so that nobody hammers a service that is down or has said no.
+
+A stored login belongs to the store. Before the service is asked the store is, since another gateway may have refreshed
+the login already, and `tieline login` or `tieline logout` may have been run meanwhile.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from tieline.backends.cursor.login import LOGIN_AGAIN, Api, exchange_key, refresh
+from tieline.backends.cursor.store import Store
+from tieline.backends.cursor.tokens import Tokens, bare, expiry
+from tieline.model.errors import GatewayError
+from tieline.model.events import Failed
+from tieline.tasks import Tasks
+
+log = logging.getLogger("tieline.cursor")
+
+MARGIN = 300.0
+"""A token that lasts no longer than this, in seconds, is renewed before it is used."""
+
+NEW = 60.0
+"""For so long a new token is used whatever it says of its end: it is this machine's clock that may be wrong."""
+
+QUIET = 10.0
+"""How long a failed refresh stands before the service is asked again."""
+
+Clock = Callable[[], float]
+
+
+class Account:
+    """Tokens of one account, from a stored login, an API key or a fixed token; `clock` is seconds since 1970."""
+
+    def __init__(self, api: Api, tokens: Tokens | None, *, clock: Clock, store: Store | None = None) -> None:
+        self._api = api
+        self._store = store
+        self._clock = clock
+        self._tasks = Tasks()
+        self._tokens = tokens
+        self._refused = ""
+        self._flight: asyncio.Task[Failed | None] | None = None
+        self._failure: Failed | None = None
+        self._failed_at = 0.0
+
+    @classmethod
+    def stored(cls, api: Api, store: Store, *, clock: Clock) -> "Account":
+        """The login that is in the store by the time it is needed."""
+        return cls(api, None, clock=clock, store=store)
+
+    @classmethod
+    def with_key(cls, api: Api, key: str, *, clock: Clock) -> "Account":
+        """Tokens that an API key is exchanged for; nothing is stored."""
+        return cls(api, _checked("API key", api_key=key.strip(), origin="key"), clock=clock)
+
+    @classmethod
+    def fixed(cls, api: Api, token: str, *, clock: Clock) -> "Account":
+        """A token that nothing can replace."""
+        return cls(api, _checked("token", access=bare(token), origin="fixed"), clock=clock)
+
+    async def token(self) -> str:
+        """A token good for more than the next minutes; raises GatewayError if there is none to be had."""
+        if self._tokens is not None and self._is_fresh(self._tokens):
+            return self._tokens.access
+        failure = await self._renewed()
+        tokens = self._tokens
+        if failure is None or (failure.kind != "unauthorized" and self._is_alive(tokens)):
+            if tokens is not None:
+                return tokens.access
+            failure = _NO_LOGIN
+        raise _error(failure)
+
+    async def renew(self, stale: str) -> str:
+        """Another token than this one, which the service has refused; raises GatewayError if there is none."""
+        if self._tokens is None or self._tokens.access == stale:
+            self._refused = stale
+        elif self._is_fresh(self._tokens):
+            return self._tokens.access
+        failure = await self._renewed()
+        if failure is not None or self._tokens is None:
+            raise _error(failure or _NO_LOGIN)
+        return self._tokens.access
+
+    async def peek(self) -> Tokens:
+        """What there is, good or not, for a person to look at; an API key is exchanged to know whose it is."""
+        if self._tokens is None and self._store is not None:
+            stored = await self._store.load()
+            self._tokens = self._tokens or stored
+        if self._tokens is None:
+            raise _error(_NO_LOGIN)
+        if not self._tokens.access:
+            await self.token()
+        return self._tokens
+
+    async def aclose(self) -> None:
+        """Give up a refresh that is under way."""
+        await self._tasks.aclose()
+
+    # ── one refresh at a time ──
+
+    async def _renewed(self) -> Failed | None:
+        """Wait for the refresh under way, or for a new one; what it found."""
+        flight = self._flight
+        if flight is None or flight.done():
+            flight = self._flight = self._tasks.start(self._renew(), "cursor-refresh")
+        await asyncio.wait([flight])
+        if flight.cancelled():
+            return Failed(kind="cancelled", status=499, message="The gateway is stopping.")
+        return flight.result()
+
+    async def _renew(self) -> Failed | None:
+        failure = await self._take_stored()
+        if failure is not None:
+            return failure
+        tokens = self._tokens
+        if tokens is None:
+            return _NO_LOGIN
+        if self._is_fresh(tokens):
+            return None
+        if not tokens.is_renewable:
+            is_good = tokens.access != self._refused and self._is_alive(tokens)
+            return None if is_good else _SPENT
+        if self._failure is not None and 0 <= self._clock() - self._failed_at < QUIET:
+            return self._failure
+        return await self._ask(tokens)
+
+    async def _take_stored(self) -> Failed | None:
+        """Look into the store. One that cannot be read takes nothing away; an empty one means: logged out."""
+        if self._store is None:
+            return None
+        try:
+            stored = await self._store.load()
+        except GatewayError as error:
+            if self._tokens is None:
+                return error.failed()
+            log.warning("%s", error.message)
+            return None
+        if stored is None or self._tokens is None or stored.obtained > self._tokens.obtained:
+            self._failure = None
+            self._tokens = stored
+        return None
+
+    async def _ask(self, old: Tokens) -> Failed | None:
+        now = self._clock()
+        new = await (exchange_key(self._api, old.api_key, now) if old.api_key else refresh(self._api, old, now))
+        if isinstance(new, Failed):
+            self._failure, self._failed_at = new, self._clock()
+            return new
+        self._failure, self._refused = None, ""
+        self._tokens = replace(new, origin=old.origin)
+        await self._keep(self._tokens)
+        return None
+
+    async def _keep(self, tokens: Tokens) -> None:
+        if self._store is None:
+            return
+        try:
+            await self._store.save(tokens)
+        except GatewayError as error:
+            log.warning("The renewed Cursor login lasts only as long as this program: %s", error.message)
+
+    def _is_fresh(self, tokens: Tokens) -> bool:
+        if not tokens.access or tokens.access == self._refused:
+            return False
+        now = self._clock()
+        return expiry(tokens) - now > MARGIN or 0 < tokens.obtained <= now < tokens.obtained + NEW
+
+    def _is_alive(self, tokens: Tokens | None) -> bool:
+        return tokens is not None and bool(tokens.access) and expiry(tokens) > self._clock()
+
+
+_NO_LOGIN = Failed(
+    kind="unauthorized", status=401, code="cursor_unauthenticated", message=f"There is no Cursor login. {LOGIN_AGAIN}"
+)
+_SPENT = Failed(
+    kind="unauthorized",
+    status=401,
+    code="cursor_unauthenticated",
+    message=f"The Cursor token has ended or was refused, and nothing can renew it. {LOGIN_AGAIN}",
+)
+
+
+def _error(failure: Failed) -> GatewayError:
+    """A new exception each time: one that is raised to many would collect all their tracebacks."""
+    return GatewayError(
+        failure.kind,
+        failure.message,
+        status=failure.status,
+        code=failure.code,
+        retry_after=failure.retry_after,
+    )
+
+
+def _checked(what: str, **fields: object) -> Tokens:
+    try:
+        tokens = Tokens(**fields)  # type: ignore[arg-type]  # the callers are right above
+    except ValueError:
+        tokens = Tokens()
+    if not (tokens.access or tokens.api_key):
+        raise GatewayError("unauthorized", f"The Cursor {what} that was set is none: look for stray characters in it.")
+    return tokens

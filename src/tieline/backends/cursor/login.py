@@ -1,0 +1,248 @@
+"""The conversations by which a login is made and kept: the link for the browser, API keys, refreshing.
+
+A login needs no browser on this machine: the link is opened anywhere, and the service is asked until somebody has said
+yes there. What the service answers is never repeated in an error, since it may repeat a token.
+"""
+
+import asyncio
+import base64
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+from urllib.parse import urlencode
+from uuid import UUID
+
+import msgspec
+
+from tieline.backends.cursor.tokens import Tokens
+from tieline.model.errors import GatewayError
+from tieline.model.events import Failed
+from tieline.net.http import HttpClient, Origin, PipeError, Timeouts
+from tieline.wire.refusals import retry_after
+
+API = "https://api2.cursor.sh"
+WEBSITE = "https://cursor.com"
+LOGIN_AGAIN = "Run `tieline login cursor`."
+
+TRIES = 150
+FIRST_WAIT = 1.0
+GROWTH = 1.2
+LONGEST_WAIT = 10.0
+LONGEST_BUSY_WAIT = 60.0
+ERRORS_IN_A_ROW = 3
+ANSWER_LIMIT = 256 * 1024
+ANSWER_TIME = 30.0
+TIMEOUTS = Timeouts(connect=10, first_byte=20, idle=10, pool=10)
+
+PENDING_BODY = b"Not found"
+"""What a POST is told while nobody has logged in yet; any other 404 means that there is no such POST."""
+
+Sleep = Callable[[float], Awaitable[None]]
+Random = Callable[[int], bytes]
+Verdict = Literal["refused", "absent", "passing"]
+
+_HOPELESS = frozenset((400, 401, 403, 410))
+_NO_SUCH_POST = frozenset((400, 401, 403, 405, 501))
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A login that was begun: the link to open, and the secret that only we can ask with."""
+
+    url: str
+    uuid: str
+    verifier: str = field(repr=False)
+
+
+class Reply(NamedTuple):
+    """What came of one question; status 0 and a `trouble` if nothing did."""
+
+    status: int
+    body: bytes = b""
+    trouble: str = ""
+    retry_after: float | None = None
+
+
+class Api:
+    """The service that knows accounts, at one base URL; raises ValueError if that is none."""
+
+    def __init__(self, client: HttpClient, url: str = API) -> None:
+        self._client = client
+        self._origin, self._prefix = Origin.parse(url)
+
+    async def ask(self, method: str, path: str, body: bytes = b"", bearer: str = "") -> Reply:
+        """One question, answered or failed within a bounded time."""
+        headers = [("accept", "*/*"), ("user-agent", "node")]
+        if body:
+            headers.append(("content-type", "application/json"))
+        if bearer:
+            headers.append(("authorization", f"Bearer {bearer}"))
+        try:
+            async with asyncio.timeout(ANSWER_TIME):
+                return await self._exchange(method, path, headers, body)
+        except PipeError as error:
+            return Reply(0, trouble=error.message)
+        except TimeoutError:
+            return Reply(0, trouble=f"{self._origin.authority} did not finish its answer in {ANSWER_TIME:.0f} s")
+
+    async def _exchange(self, method: str, path: str, headers: Sequence[tuple[str, str]], body: bytes) -> Reply:
+        response = await self._client.send(self._origin, method, self._prefix + path, headers, body, TIMEOUTS)
+        try:
+            answer = await response.read(ANSWER_LIMIT)
+        finally:
+            response.close()
+        return Reply(response.status, answer, "", retry_after(dict(response.headers)))
+
+
+# ── the browser ──
+
+
+def begin_login(website: str, random: Random) -> Login:
+    """A link for the user to open; `random` gives so many unpredictable bytes."""
+    Origin.parse(website)
+    verifier = _base64url(random(32))
+    uuid = str(UUID(bytes=random(16), version=4))
+    challenge = _base64url(hashlib.sha256(verifier.encode("ascii")).digest())
+    query = urlencode({"challenge": challenge, "uuid": uuid, "mode": "login", "redirectTarget": "cli"})
+    return Login(f"{website.rstrip('/')}/loginDeepControl?{query}", uuid, verifier)
+
+
+async def poll(
+    client: HttpClient, api: str, login: Login, *, sleep: Sleep, clock: Callable[[], float], tries: int = TRIES
+) -> Tokens:
+    """Ask until somebody has logged in with the link; raises GatewayError if that does not happen."""
+    poller = _Poller(Api(client, api), login)
+    wait, errors = FIRST_WAIT, 0
+    pause = wait
+    for _ in range(tries):
+        await sleep(pause)
+        reply = await poller.ask()
+        if (tokens := read_tokens(reply, clock())) is not None:
+            return tokens
+        if reply.status in _HOPELESS:
+            raise GatewayError("unauthorized", f"Cursor refused this login (HTTP {reply.status}). {LOGIN_AGAIN}")
+        wait = pause = min(wait * GROWTH, LONGEST_WAIT)
+        if reply.status == 429:
+            pause = max(wait, min(reply.retry_after or 0, LONGEST_BUSY_WAIT))
+            continue
+        errors = 0 if reply.status == 404 else errors + 1
+        if errors == ERRORS_IN_A_ROW:
+            raise GatewayError("upstream", f"Cursor could not be asked about the login: {_what_is_wrong(reply)}.")
+    raise GatewayError("timeout", f"Nobody has used the link, and it is too old by now. {LOGIN_AGAIN}")
+
+
+class _Poller:
+    """Asks by POST, which keeps the secret out of addresses, or by GET where the service has no such POST."""
+
+    def __init__(self, api: Api, login: Login) -> None:
+        self._api = api
+        self._secret = {"uuid": login.uuid, "verifier": login.verifier}
+        self._is_post = True
+        self._is_proven = False
+
+    async def ask(self) -> Reply:
+        if self._is_post:
+            reply = await self._api.ask("POST", "/auth/poll", msgspec.json.encode(self._secret))
+            if not self._is_foreign(reply):
+                return reply
+            self._is_post = False
+        return await self._api.ask("GET", f"/auth/poll?{urlencode(self._secret)}")
+
+    def _is_foreign(self, reply: Reply) -> bool:
+        """Whether the answer shows that POST is not understood here."""
+        if reply.status == 404:
+            self._is_proven = self._is_proven or reply.body == PENDING_BODY
+            return reply.body != PENDING_BODY
+        return reply.status in _NO_SUCH_POST and not self._is_proven
+
+
+# ── keys and refresh tokens ──
+
+
+async def exchange_key(api: Api, key: str, now: float) -> Tokens | Failed:
+    """An access token for an API key."""
+    reply = await _post(api, "/auth/exchange_user_api_key", key)
+    tokens = read_tokens(reply, now)
+    if tokens is None:
+        return _failed([reply], "Cursor refused the API key: make a new one in Cursor's dashboard and set it again.")
+    return Tokens(access=tokens.access, api_key=key, origin="key", obtained=now)
+
+
+async def refresh(api: Api, old: Tokens, now: float) -> Tokens | Failed:
+    """New tokens for a refresh token, by either of the two ways the service is known to have."""
+    replies: list[Reply] = []
+    for path in ("/auth/refresh", "/auth/exchange_user_api_key"):
+        reply = await _post(api, path, old.refresh)
+        if (new := read_tokens(reply, now)) is not None:
+            return Tokens(access=new.access, refresh=new.refresh or old.refresh, origin=old.origin, obtained=now)
+        replies.append(reply)
+        if not reply.status:
+            break
+    return _failed(replies, f"The Cursor login has ended. {LOGIN_AGAIN}")
+
+
+def read_tokens(reply: Reply, now: float) -> Tokens | None:
+    """The tokens of an answer, if it has any that can be used."""
+    said = _object(reply)
+    access, fresh = (_either(said, *names) for names in (("accessToken", "access_token"), _REFRESH_NAMES))
+    if not access:
+        return None
+    try:
+        return Tokens(access=access, refresh=fresh, obtained=now)
+    except ValueError:
+        return None
+
+
+_REFRESH_NAMES = ("refreshToken", "refresh_token")
+
+
+async def _post(api: Api, path: str, bearer: str) -> Reply:
+    return await api.ask("POST", path, b"{}", bearer)
+
+
+def _failed(replies: Sequence[Reply], refusal: str) -> Failed:
+    """What failed answers mean together: a passing trouble in any of them leaves hope, and the login alone."""
+    verdicts = [_verdict(reply) for reply in replies]
+    last = replies[-1]
+    if "passing" in verdicts:
+        worst = replies[verdicts.index("passing")]
+        message = f"The Cursor login could not be renewed: {_what_is_wrong(worst)}. Try again in a moment."
+        return Failed(kind="upstream", code="cursor_login", message=message, retry_after=worst.retry_after)
+    if "refused" in verdicts:
+        return Failed(kind="unauthorized", status=401, code="cursor_unauthenticated", message=refusal)
+    message = f"The Cursor login could not be renewed: {_what_is_wrong(last)}. Is the base URL right?"
+    return Failed(kind="upstream", code="cursor_login", message=message)
+
+
+def _verdict(reply: Reply) -> Verdict:
+    if reply.status in (401, 403) or _object(reply).get("shouldLogout") is True:
+        return "refused"
+    is_passing = reply.status < 300 or reply.status in (408, 425, 429) or reply.status >= 500
+    return "passing" if is_passing else "absent"
+
+
+def _what_is_wrong(reply: Reply) -> str:
+    if not reply.status:
+        return reply.trouble
+    if reply.status < 300:
+        return f"the service answered HTTP {reply.status} without a usable token"
+    return f"the service answered HTTP {reply.status}"
+
+
+def _object(reply: Reply) -> dict[str, Any]:
+    if not 200 <= reply.status < 300:
+        return {}
+    try:
+        said = msgspec.json.decode(reply.body)
+    except (ValueError, RecursionError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _either(said: dict[str, Any], *names: str) -> str:
+    return next((value for name in names if isinstance(value := said.get(name), str) and value), "")
+
+
+def _base64url(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode("ascii").rstrip("=")

@@ -1,0 +1,159 @@
+"""The two ways a run's messages travel: one two-way HTTP/2 stream, or an HTTP/1.1 stream down and small posts up.
+
+Both carry the same messages. Over HTTP/2 each is framed and written to the open request. Over HTTP/1.1 each is a
+request of its own, numbered by one counter for the whole run: the service takes them in that order and ignores a
+number it has seen, so two senders with a counter each would silently lose messages.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, Protocol
+
+from tieline.net.duplex import Duplex, Http2Client
+from tieline.net.http import HttpClient, HttpResponse, Origin, Timeouts
+from tieline.tasks import Tasks
+from tieline.wire.cursor._pb import aiserver_pb2 as aiserver
+from tieline.wire.cursor.identity import Identity, append_headers, run_headers
+from tieline.wire.framing.connect import frame
+
+Transport = Literal["http2", "http1"]
+Headers = Sequence[tuple[str, str]]
+
+RUN = "/agent.v1.AgentService/Run"
+RUN_SSE = "/agent.v1.AgentService/RunSSE"
+APPEND = "/aiserver.v1.BidiService/BidiAppend"
+ERROR_LIMIT = 256 * 1024
+
+
+class Refused(Exception):
+    """The service answered with something else than a stream."""
+
+    def __init__(self, status: int, body: bytes) -> None:
+        super().__init__(f"HTTP {status}")
+        self.status = status
+        self.body = body
+
+
+class Ids(NamedTuple):
+    """What an attempt is called: its own id, and that of the first attempt of the same turn."""
+
+    request: str
+    original: str
+
+
+class Pipe(Protocol):
+    """Carries one attempt of a run."""
+
+    @property
+    def trailers(self) -> Headers: ...
+
+    async def begin(self, first: Sequence[bytes]) -> None:
+        """Send the first messages and wait for the stream; raises Refused or PipeError."""
+
+    async def send(self, messages: Sequence[bytes]) -> None:
+        """Send more, in this order; raises PipeError."""
+
+    async def chunk(self) -> bytes:
+        """What has come, b"" at the end; raises PipeError."""
+
+    def close(self) -> None:
+        """Let go at once."""
+
+
+class Http2Pipe:
+    """One two-way stream."""
+
+    def __init__(
+        self, client: Http2Client, origin: Origin, identity: Identity, token: str, ids: Ids, timeouts: Timeouts
+    ) -> None:
+        self._client = client
+        self._origin = origin
+        self._headers = run_headers(identity, token, ids.request, ids.original, "http2")
+        self._timeouts = timeouts
+        self._stream: Duplex | None = None
+
+    @property
+    def trailers(self) -> Headers:
+        return self._stream.trailers if self._stream is not None else ()
+
+    async def begin(self, first: Sequence[bytes]) -> None:
+        stream = self._stream = await self._client.open(self._origin, RUN, self._headers, self._timeouts)
+        await self.send(first)
+        status = await stream.status()
+        if status != 200:
+            raise Refused(status, await _whole(stream))
+
+    async def send(self, messages: Sequence[bytes]) -> None:
+        assert self._stream is not None
+        await self._stream.send(b"".join([frame(message) for message in messages]))
+
+    async def chunk(self) -> bytes:
+        assert self._stream is not None
+        return await self._stream.chunk()
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+
+
+class Http1Pipe:
+    """A stream down; every message up is a request of its own."""
+
+    trailers: Headers = ()
+
+    def __init__(
+        self, client: HttpClient, origin: Origin, identity: Identity, token: str, ids: Ids, timeouts: Timeouts
+    ) -> None:
+        self._client = client
+        self._origin = origin
+        self._run_headers = run_headers(identity, token, ids.request, ids.original, "http1")
+        self._append_headers = append_headers(identity, token, ids.request, ids.original)
+        self._id = aiserver.BidiRequestId(request_id=ids.request)
+        self._timeouts = timeouts
+        self._tasks = Tasks()
+        self._response: HttpResponse | None = None
+        self._number = 0
+
+    async def begin(self, first: Sequence[bytes]) -> None:
+        # Side by side: the service may hold the head of the stream back until it has the first message.
+        opening = self._tasks.start(self._open(), "opening a stream")
+        try:
+            await self.send(first)
+            response = self._response = await opening
+        except BaseException:
+            opening.cancel()
+            raise
+        if response.status != 200:
+            raise Refused(response.status, await response.read(ERROR_LIMIT))
+
+    async def send(self, messages: Sequence[bytes]) -> None:
+        for message in messages:
+            await self._append(message)
+
+    async def chunk(self) -> bytes:
+        assert self._response is not None
+        return await self._response.chunk()
+
+    def close(self) -> None:
+        if self._response is not None:
+            self._response.close()
+
+    async def _open(self) -> HttpResponse:
+        body = frame(self._id.SerializeToString())
+        return await self._client.send(self._origin, "POST", RUN_SSE, self._run_headers, body, self._timeouts)
+
+    async def _append(self, message: bytes) -> None:
+        request = aiserver.BidiAppendRequest(data=message.hex(), request_id=self._id, append_seqno=self._number)
+        self._number += 1
+        response = await self._client.send(
+            self._origin, "POST", APPEND, self._append_headers, request.SerializeToString(), self._timeouts
+        )
+        body = await response.read(ERROR_LIMIT)
+        if response.status != 200:
+            raise Refused(response.status, body)
+
+
+async def _whole(stream: Duplex) -> bytes:
+    body = b""
+    while len(body) < ERROR_LIMIT and (data := await stream.chunk()):
+        body += data
+    return body

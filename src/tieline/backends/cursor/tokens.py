@@ -1,0 +1,137 @@
+"""A Cursor login as a value: its tokens, and what can be read from them without asking anybody.
+
+Access tokens are JWTs. They are read, never verified: whether one is good is for the service to say.
+"""
+
+import base64
+import binascii
+import math
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from tieline.model.content import Value
+
+OPAQUE_LIFE = 3600.0
+"""How long a token that cannot be read counts as valid, in seconds."""
+
+LONGEST_TOKEN = 16 * 1024
+LATEST = 4e9
+"""A later moment than this (the year 2096) is not believed."""
+
+Origin = Literal["browser", "import", "key", "fixed"]
+
+_KINDS: dict[Origin, str] = {
+    "browser": "login in the browser",
+    "import": "login taken over from Cursor's own client",
+    "key": "API key",
+    "fixed": "fixed token",
+}
+
+
+class Tokens(Value):
+    """What a login gave. `obtained` is when, in seconds since 1970; an API key can always be exchanged for the rest."""
+
+    access: str = ""
+    refresh: str = ""
+    api_key: str = ""
+    origin: Origin = "browser"
+    obtained: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not all(_is_sendable(text) for text in (self.access, self.refresh, self.api_key)):
+            raise ValueError("a token is too long or holds characters that no HTTP header can carry")
+
+    def __repr__(self) -> str:
+        held = [name for name in ("access", "refresh", "api_key") if getattr(self, name)]
+        return f"Tokens(origin={self.origin!r}, holds={'+'.join(held) or 'nothing'})"
+
+    @property
+    def is_renewable(self) -> bool:
+        """Whether there is something to get another access token with."""
+        return bool(self.refresh or self.api_key)
+
+
+class Claims(NamedTuple):
+    """What an access token says of itself; what it does not say is empty."""
+
+    subject: str = ""
+    email: str = ""
+    expires: float | None = None
+
+
+def bare(token: str) -> str:
+    """A token without white space around it and without the account some programs write in front of it."""
+    token = token.strip()
+    for separator in ("::", "%3A%3A", "%3a%3a"):
+        token = token.rpartition(separator)[2]
+    return token
+
+
+def read_claims(token: str) -> Claims:
+    """The claims of a token; none if it is not a JWT."""
+    pieces = token.split(".")
+    if len(pieces) != 3 or len(token) > LONGEST_TOKEN:
+        return Claims()
+    try:
+        payload = base64.urlsafe_b64decode(pieces[1] + "=" * (-len(pieces[1]) % 4))
+        said = msgspec.json.decode(payload)
+    except (binascii.Error, ValueError, RecursionError):
+        return Claims()
+    if not isinstance(said, dict):
+        return Claims()
+    return Claims(_text(said.get("sub")), _text(said.get("email")), _moment(said.get("exp")))
+
+
+def expiry(tokens: Tokens) -> float:
+    """When the access token ends. One that says nothing is given an hour, or for ever if nothing could replace it."""
+    expires = read_claims(tokens.access).expires
+    if expires is not None:
+        return expires
+    return tokens.obtained + OPAQUE_LIFE if tokens.is_renewable else math.inf
+
+
+def describe(tokens: Tokens, now: float) -> str:
+    """A login in a few lines: the account, the kind of login, until when."""
+    claims = read_claims(tokens.access)
+    names = [name for name in (claims.email, claims.subject) if name]
+    account = f"{names[0]} ({names[1]})" if len(names) == 2 else "".join(names) or "unknown: the token does not say"
+    lines = [
+        f"Account:  {account}",
+        f"Login:    {_KINDS[tokens.origin]}",
+        f"Token:    {_validity(claims.expires, now)}",
+    ]
+    if tokens.is_renewable:
+        lines[-1] += "; renewed by itself"
+    return "\n".join(lines)
+
+
+def _validity(expires: float | None, now: float) -> str:
+    if expires is None:
+        return "does not say until when"
+    date = datetime.fromtimestamp(expires, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    left = expires - now
+    return f"valid until {date} (in {_span(left)})" if left > 0 else f"expired on {date} ({_span(-left)} ago)"
+
+
+def _span(seconds: float) -> str:
+    for unit, name in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= unit:
+            number = int(seconds // unit)
+            return f"{number} {name}{'s' if number > 1 else ''}"
+    return "less than a minute"
+
+
+def _is_sendable(text: str) -> bool:
+    return not text or (len(text) <= LONGEST_TOKEN and text.isascii() and text.isprintable() and " " not in text)
+
+
+def _text(value: Any) -> str:
+    """A claim as it may be shown on a terminal."""
+    return "".join(filter(str.isprintable, value))[:200] if isinstance(value, str) else ""
+
+
+def _moment(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value <= LATEST else None
