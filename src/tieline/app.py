@@ -4,6 +4,7 @@ Nobody below this module reads the configuration, the environment or the clock o
 """
 
 import asyncio
+import contextlib
 import gc
 import itertools
 import logging
@@ -13,19 +14,14 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-import msgspec
 import uvicorn
+from msgspec.structs import replace
 
 from tieline import __version__
-from tieline.backends.anthropic import AnthropicBackend, AnthropicCodec
-from tieline.backends.anthropic import headers_for as anthropic_headers
+from tieline.assembly import State, cursor_backend, key_file, key_of, upstream_backend
 from tieline.backends.demo import DemoBackend
-from tieline.backends.openai import ChatCodec
-from tieline.backends.openai import headers_for as openai_headers
-from tieline.backends.replay import Patience, ReplayBackend, Upstream
-from tieline.config import DEFAULT_URLS, Config, ConfigError, UpstreamSettings
+from tieline.config import Config, ConfigError
 from tieline.core.gateway import Gateway
 from tieline.core.repair import DEFAULT
 from tieline.core.routing import Router
@@ -35,9 +31,9 @@ from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.relay import Relay
 from tieline.frontends.routes import http_app
 from tieline.model.ports import Backend
-from tieline.net.http import HttpClient, Origin, Proxies, Timeouts
+from tieline.net.http import HttpClient, Proxies
+from tieline.sim.cursor import CursorSim
 from tieline.tasks import Tasks
-from tieline.wire import anthropic, openai_chat
 
 MIB = 1024 * 1024
 KEEP_IDLE = 75
@@ -50,15 +46,6 @@ BARE_NAMES = {
     "openai": ("gpt-*", "chatgpt-*", "o1*", "o3*", "o4*", "codex-*"),
 }
 """Which bare names belong to the two upstreams that everybody knows."""
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """One backend as it is shown to a person."""
-
-    name: str
-    is_ready: bool
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +68,10 @@ class App:
         await self.client.aclose()
 
 
-def build(config: Config, env: Mapping[str, str]) -> App:
+def build(config: Config, env: Mapping[str, str], cursor_token: str | None = None) -> App:
     """The program that a configuration describes; raises ConfigError if it cannot be."""
-    client = HttpClient(proxies=Proxies.from_env(env))
+    proxies = Proxies.from_env(env)
+    client = HttpClient(proxies=proxies)
     mint = _minter()
     backends: dict[str, Backend] = {}
     states: list[State] = []
@@ -92,17 +80,28 @@ def build(config: Config, env: Mapping[str, str]) -> App:
         backends["demo"] = DemoBackend()
         states.append(State("demo", True, "no key, no network: ask for demo/scripted"))
     for name, settings in config.upstreams.items():
-        key, state = _key_of(name, settings, env)
-        backends[name] = _backend(name, settings, key, client, mint)
+        key, state = key_of(name, settings, env)
+        backends[name] = upstream_backend(name, settings, key, client, mint)
         states.append(state)
         keys += [key] if key else []
+    if cursor := cursor_backend(config.cursor, env, proxies, mint, cursor_token):
+        backends["cursor"] = cursor[0]
+        states.append(cursor[1])
     router = Router(backends, aliases=_aliases(config, backends), default=_default(config, backends))
     if config.demo:
         router.know(["demo/scripted"])
     router.know(f"{name}/{model}" for name, settings in config.upstreams.items() for model in settings.models)
     repairs = {name: DEFAULT | frozenset(settings.repairs) for name, settings in config.upstreams.items()}
     tasks = Tasks()
-    gateway = Gateway(router, tasks=tasks, clock=time.perf_counter, repairs=repairs, secrets=Secrets(keys))
+    gateway = Gateway(
+        router,
+        tasks=tasks,
+        clock=time.perf_counter,
+        park_for=config.parking.deadline,
+        park_at_most=config.parking.limit,
+        repairs=repairs,
+        secrets=Secrets(keys),
+    )
     asgi = http_app(
         gateway,
         Relay(gateway, tasks, keep_alive=config.server.keep_alive),
@@ -130,7 +129,9 @@ def welcome(config: Config, states: tuple[State, ...], port: int | None = None) 
     """What the gateway says of itself when it starts, and to a browser: where it is, what works, what to try first."""
     url = address(config, port)
     width = max((len(state.name) for state in states), default=0)
-    lines = [f"  {state.name:<{width}}  {'ready ' if state.is_ready else 'no key'}  {state.text}" for state in states]
+    lines = [
+        f"  {state.name:<{width}}  {'ready' if state.is_ready else state.lack:<8}  {state.text}" for state in states
+    ]
     model = config.default_model or ("demo/scripted" if config.demo else "<backend>/<model>")
     ask = f'{{"model": "{model}", "messages": [{{"role": "user", "content": "What can you do?"}}]}}'
     return "\n".join(
@@ -150,11 +151,49 @@ def welcome(config: Config, states: tuple[State, ...], port: int | None = None) 
     )
 
 
-def serve(config: Config, env: Mapping[str, str], announce: Callable[[str], None]) -> None:
-    """Run until interrupted; open requests get a second to end."""
-    app = build(config, env)
+def serve(
+    config: Config, env: Mapping[str, str], announce: Callable[[str], None], *, simulate_cursor: bool = False
+) -> None:
+    """Run until interrupted; open requests get a second to end.
+
+    With `simulate_cursor` the Cursor backend talks to a simulator of the service instead of the service.
+    """
     listener = _listen(config)
-    settings = uvicorn.Config(
+
+    async def run() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            token = None
+            settings = config
+            if simulate_cursor:
+                sim = await stack.enter_async_context(CursorSim())
+                settings = replace(
+                    config,
+                    cursor=replace(config.cursor, **_simulated(sim.url)),
+                    default_model=config.default_model or "cursor/demo",
+                )
+                token = "demo"  # noqa: S105 - the simulator takes any
+            app = build(settings, env, token)
+            stack.push_async_callback(app.aclose)
+            announce(welcome(settings, app.states, listener.getsockname()[1]))
+            # What exists now lives as long as the process, and requests leave hardly any cycles: look seldom.
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(20_000, 20, 20)
+            server = uvicorn.Server(_uvicorn(app))
+            # What goes wrong in a request is told by ourselves; the server would add a traceback when it stops one.
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+            await server.serve(sockets=[listener])
+
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(run())
+
+
+def _simulated(url: str) -> dict[str, object]:
+    return {"enabled": True, "api_url": url, "agent_url": url, "transport": "http2", "ghost_mode": True}
+
+
+def _uvicorn(app: App) -> uvicorn.Config:
+    return uvicorn.Config(
         app.asgi,
         http="httptools",
         loop="auto",
@@ -170,21 +209,9 @@ def serve(config: Config, env: Mapping[str, str], announce: Callable[[str], None
         backlog=BACKLOG,
     )
 
-    async def run() -> None:
-        try:
-            await uvicorn.Server(settings).serve(sockets=[listener])
-        finally:
-            await app.aclose()
 
-    # What goes wrong in a request is told by ourselves; the server would add a traceback when it stops one.
-    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-    announce(welcome(config, app.states, listener.getsockname()[1]))
-    # What exists now lives as long as the process, and requests leave hardly any cycles: look for those seldom.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
-    with asyncio.Runner(loop_factory=settings.get_loop_factory()) as runner:
-        runner.run(run())
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    return uvicorn.Config("", loop="auto").get_loop_factory()
 
 
 def _listen(config: Config) -> socket.socket:
@@ -199,61 +226,10 @@ def _listen(config: Config) -> socket.socket:
         ) from error
 
 
-def _backend(
-    name: str, settings: UpstreamSettings, key: str | None, client: HttpClient, mint: Callable[[], str]
-) -> Backend:
-    origin, path = Origin.parse(settings.base_url or DEFAULT_URLS[settings.kind])
-    timeouts = Timeouts(
-        connect=settings.connect_timeout, first_byte=settings.first_byte_timeout, idle=settings.idle_timeout
-    )
-    patience = Patience(retries=settings.retries)
-    headers = tuple((field.lower(), value) for field, value in settings.headers.items())
-    path = path.rstrip("/")
-    if settings.kind == "anthropic":
-        betas = settings.betas if settings.betas is not None else origin.host == "api.anthropic.com"
-        codec = AnthropicCodec(
-            anthropic_headers(key, headers), msgspec.convert(settings.dialect, anthropic.Dialect), betas
-        )
-        path = path.removesuffix("/v1") + "/v1"
-        upstream = Upstream(name, client, origin, path + "/messages", codec, mint, timeouts, patience)
-        return AnthropicBackend(upstream, codec=codec, listing=path + "/models?limit=1000", models=settings.models)
-    chat = ChatCodec(openai_headers(key, headers), _chat_dialect(settings, origin))
-    upstream = Upstream(name, client, origin, path + "/chat/completions", chat, mint, timeouts, patience)
-    return ReplayBackend(upstream, listing=path + "/models", models=settings.models)
-
-
-def _chat_dialect(settings: UpstreamSettings, origin: Origin) -> openai_chat.Dialect:
-    """What OpenAI itself takes is more than what servers like it take: for its own host the defaults are its own."""
-    own = {"max_tokens_field": "max_completion_tokens", "freeform_tools": True, "cache_key": True}
-    defaults = own if origin.host == "api.openai.com" else {}
-    return msgspec.convert({**defaults, **settings.dialect}, openai_chat.Dialect)
-
-
-def _key_of(name: str, settings: UpstreamSettings, env: Mapping[str, str]) -> tuple[str | None, State]:
-    url = settings.base_url or DEFAULT_URLS[settings.kind]
-    if settings.key_file is not None:
-        return _key_file(settings.key_file), State(name, True, f"{url} (key from {settings.key_file})")
-    if settings.key_env is None:
-        return None, State(name, True, f"{url} (no key)")
-    key = env.get(settings.key_env, "").strip()
-    if not key:
-        return None, State(name, False, f"{url}: set {settings.key_env} to its key")
-    if not (key.isascii() and key.isprintable()):
-        raise ConfigError(f"{settings.key_env} holds no key: it has characters that no HTTP header can carry")
-    return key, State(name, True, f"{url} (key from {settings.key_env})")
-
-
-def _key_file(file: str) -> str:
-    try:
-        return Path(file).expanduser().read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the key file {file} cannot be read: {error}") from error
-
-
 def _keys(config: Config, env: Mapping[str, str]) -> list[str]:
     """The keys clients must bring; beyond this machine there must be one."""
     server = config.server
-    keys = [_key_file(server.key_file)] if server.key_file else []
+    keys = [key_file(server.key_file)] if server.key_file else []
     if env.get(server.key_env):
         keys.append(env[server.key_env])
     if not keys and not is_loopback(server.host):

@@ -80,7 +80,7 @@ class CursorSettings(Value, forbid_unknown_fields=True):
     import_login: bool = False
     client_type: str | None = None
     client_version: str | None = None
-    ghost_mode: bool = True
+    ghost_mode: bool | None = None
     machine_id: str | None = None
     """With one, the checksum header is sent."""
     history: Literal["blobs", "text"] = "blobs"

@@ -484,7 +484,7 @@ class Scripted:
     async def leg(self) -> AsyncGenerator[Batch, None]:
         yield self._events
 
-    async def answer(self, results: Sequence[ToolResult]) -> None:
+    async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:
         raise AssertionError("nobody answers it")
 
     async def count(self, request: Request) -> int | None:

@@ -9,12 +9,14 @@ from tieline.demo import script
 from tieline.demo.answer import Answer, Call, Say, Step, Think
 from tieline.demo.conversation import Conversation, listen
 from tieline.demo.fitting import Fitted, fit, phrase_of
-from tieline.demo.offer import Tool, fill, usable
+from tieline.demo.offer import fill, usable
 from tieline.demo.phrases import brief, commit_message, counted, listed, report, shortened, title_of, unquoted
 from tieline.demo.plans import plan
-from tieline.demo.schema import Filler, Hints, load
+from tieline.demo.schema import Filler, Hints
 from tieline.demo.wishes import Kind, Wish
 from tieline.model.request import Request
+from tieline.wire.capabilities import Tool
+from tieline.wire.capabilities.schema import load
 from tieline.wire.shown import bare, listing
 
 _TITLE = re.compile(

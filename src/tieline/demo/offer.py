@@ -8,45 +8,18 @@ import msgspec
 
 from tieline.demo.answer import Call
 from tieline.demo.phrases import shortened, unquoted
-from tieline.demo.schema import (
-    Filler,
-    Hints,
-    Schema,
-    branches,
-    load,
-    properties_of,
-    required_of,
-    resolve,
-    types_of,
-)
-from tieline.model.content import Value
+from tieline.demo.schema import Filler, Hints
 from tieline.model.request import ToolSpec
+from tieline.wire.capabilities import Tool, read_tools
+from tieline.wire.capabilities.schema import branches, properties_of, required_of, resolve, types_of
 
 _PAIR = re.compile(r"\b(\w{1,64})\s{0,3}[=:]\s{0,3}(\"[^\"]*\"|'[^']*'|[^\s,]+)")
 _SEPARATOR = re.compile(r"\s{0,3},\s{0,3}(?:and\s{1,3})?|\s{1,3}and\s{1,3}")
 
 
-class Tool(Value):
-    """A tool that can be called, with its schema read."""
-
-    name: str
-    description: str
-    schema: Schema
-    freeform: bool
-
-
 def usable(tools: Sequence[ToolSpec], names: Sequence[str] = ()) -> tuple[Tool, ...]:
     """The tools that may be called: those the client runs, narrowed to `names` if there are any."""
-    return tuple(
-        Tool(
-            name=tool.name,
-            description=tool.description,
-            schema=resolve(load(tool.schema), load(tool.schema)),
-            freeform=tool.freeform,
-        )
-        for tool in tools
-        if tool.hosted is None and (not names or tool.name in names)
-    )
+    return tuple(tool for tool in read_tools(tools) if not names or tool.name in names)
 
 
 def fill(tool: Tool, words: str, directory: str = "", *, given: Mapping[str, Any] | None = None) -> Call:

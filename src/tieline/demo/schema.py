@@ -1,16 +1,11 @@
 """Values that satisfy a JSON schema: the structured answers of the demo model and the arguments nobody spelled out."""
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from tieline.demo.phrases import shortened, title_of
+from tieline.wire.capabilities.schema import MAX_DEPTH, Schema, branches, properties_of, required_of, resolve, types_of
 
-Schema = Mapping[str, Any]
-
-MAX_DEPTH = 8
 _PHRASE_NAMES = {"description", "explanation", "reason", "purpose", "summary", "rationale", "justification", "thought"}
 _PROPER_NAMES = ("city", "location", "place", "country", "name", "person", "where", "who")
 _FORMATS = {
@@ -27,62 +22,6 @@ _FORMATS = {
     "uuid": "00000000-0000-4000-8000-000000000000",
 }
 _SAMPLES = ("a", "A", "0", "1", "abc", "ABC", "demo", "a1", "A1", "00", "000", "0000", "a@b.co", *_FORMATS.values())
-
-
-def load(schema: bytes | None) -> Schema:
-    """A schema from its JSON text; what is no object says nothing."""
-    try:
-        loaded = msgspec.json.decode(schema or b"{}")
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return {}
-    return loaded if isinstance(loaded, dict) else {}
-
-
-def resolve(schema: object, root: Schema) -> Schema:
-    """The schema with its local `$ref` followed and its `allOf` merged; `true` and nonsense say nothing."""
-    for _ in range(MAX_DEPTH):
-        if not isinstance(schema, Mapping):
-            return {}
-        if isinstance(schema.get("$ref"), str):
-            schema = _target(schema["$ref"], root)
-        elif isinstance(schema.get("allOf"), list):
-            schema = _merged(schema)
-        else:
-            return schema
-    return {}
-
-
-def types_of(schema: Schema) -> list[str]:
-    """The types a schema allows, guessed from its other words when it names none."""
-    said = schema.get("type")
-    if isinstance(said, str):
-        return [said]
-    if isinstance(said, list):
-        return [name for name in said if isinstance(name, str)]
-    if "properties" in schema:
-        return ["object"]
-    return ["array"] if "items" in schema or "prefixItems" in schema else []
-
-
-def branches(schema: Schema, root: Schema) -> list[Schema]:
-    """The alternatives of a schema, or the schema itself as the only one."""
-    found = schema.get("anyOf") or schema.get("oneOf")
-    if not isinstance(found, list):
-        return [schema]
-    rest = {key: value for key, value in schema.items() if key not in ("anyOf", "oneOf")}
-    return [{**rest, **resolve(branch, root)} for branch in found]
-
-
-def properties_of(schema: Schema) -> dict[str, Any]:
-    """The properties of an object schema."""
-    found = schema.get("properties")
-    return found if isinstance(found, dict) else {}
-
-
-def required_of(schema: Schema) -> list[str]:
-    """The names of the properties an object must have."""
-    found = schema.get("required")
-    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
 
 
 class Hints:
@@ -207,27 +146,6 @@ class Filler:
         if isinstance(least, int):
             text = text.ljust(min(least, 10_000), ".")
         return text[:most] if isinstance(most, int) else text
-
-
-def _target(reference: str, root: Schema) -> object:
-    """What a local reference such as `#/$defs/Person` points to."""
-    found: object = root
-    for step in reference.removeprefix("#").split("/")[1:]:
-        key = step.replace("~1", "/").replace("~0", "~")
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found
-
-
-def _merged(schema: Schema) -> dict[str, Any]:
-    merged: dict[str, Any] = {key: value for key, value in schema.items() if key != "allOf"}
-    for part in schema["allOf"]:
-        if isinstance(part, Mapping):
-            properties = {**properties_of(merged), **properties_of(part)}
-            required = [*required_of(merged), *required_of(part)]
-            merged = {**merged, **part}
-            merged |= {"properties": properties} if properties else {}
-            merged |= {"required": required} if required else {}
-    return merged
 
 
 def _bounds(schema: Schema, *, whole: bool) -> tuple[float, float, float | None]:

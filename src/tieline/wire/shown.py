@@ -1,31 +1,66 @@
 """How files look in a conversation: as a reading tool shows them, and as a client without tools wants them written."""
 
 import re
+from typing import NamedTuple
 
 import msgspec
 
 _REMINDER = re.compile(r"\s{0,4}<system-reminder>(?:(?!<system-reminder>).)*</system-reminder>\s{0,4}\Z", re.DOTALL)
+_NOTE = r"(?:End of file|Showing lines|Output capped|Output truncated|File has more lines)[^\n]*"
 _WRAPPED = re.compile(
     r"(?:<path>[^\n]*\n)?(?:<type>[^\n]*\n)?<(content|file)>\n(?P<inner>.*?)"
-    r"(?:\n{1,2}\(End of file[^\n]*\))?\n</\1>\s{0,4}",
+    rf"(?:\n{{0,2}}\((?P<note>{_NOTE})\))?\n</\1>\s{{0,4}}",
     re.DOTALL,
+)
+_FOOTNOTE = re.compile(r"\n\n\[(?P<note>(?:Showing lines|\d{1,7} more lines)[^\n]*)\]\s{0,4}\Z")
+_NOTICE = re.compile(
+    r"(?:IMPORTANT: )?The file content has been truncated\.?\n(?P<note>(?:[^\n]*\n){1,8}?)"
+    r"\n?--- FILE CONTENT \(truncated\) ---\n"
 )
 _HEADING = re.compile(r"Contents? of [^\n]{1,300}:\n")
 _NUMBER = re.compile(r"\s{0,8}(\d{1,7})(?:\t|→)")
 _NUMBER_IN_TAGS = re.compile(r"\s{0,8}(\d{1,7})(?:\t|→|: ?| ?\| ?)")
+_LINE_BY_LINE = re.compile(r"\d{1,7}: ?")
+_SHORTENED = re.compile(r"\.\.\. ?[(\[](?:line )?truncated[^)\]\n]{0,40}[)\]]$", re.MULTILINE)
+_TOTAL = re.compile(r"(?:total|of) (\d{1,9})\b")
 _FENCE = re.compile(r"`{3,}")
+
+
+class Shown(NamedTuple):
+    """A file as a tool showed it, without what the tool put around it."""
+
+    text: str
+    first: int = 1
+    """The number of the first line that is shown."""
+    total: int | None = None
+    """How many lines the file has, where the tool tells."""
+    is_cut: bool = False
+    """Whether lines are missing at the end, or are shortened."""
+    is_exact: bool = True
+    """Whether the text tells if the file ends its last line; a tool that shows line by line does not."""
 
 
 def bare(shown: str) -> str:
     """The text of a file without what reading tools put around it: tags, a heading, the numbers of its lines."""
+    return unwrap(shown).text
+
+
+def unwrap(shown: str) -> Shown:
+    """The text of a file, and what the tool told about it."""
     text = _REMINDER.sub("", shown)
     if heading := _HEADING.match(text):
-        return text[heading.end() :]
+        return Shown(text[heading.end() :])
     if (inner := _answered(text)) is not None:
-        return _unnumbered(inner, _NUMBER_IN_TAGS) or inner
+        return _unnumbered(inner, _NUMBER_IN_TAGS) or Shown(inner)
+    if notice := _NOTICE.match(text):
+        return _noted(Shown(text[notice.end() :]), notice["note"])
+    if footnote := _FOOTNOTE.search(text):
+        return _noted(Shown(text[: footnote.start()]), footnote["note"])
     wrapped = _WRAPPED.fullmatch(text)
-    numbered = _unnumbered(wrapped["inner"], _NUMBER_IN_TAGS) if wrapped else _unnumbered(text, _NUMBER)
-    return text if numbered is None else numbered
+    if wrapped and wrapped["inner"] == "" and wrapped["note"]:
+        return _noted(Shown(""), wrapped["note"])
+    found = _unnumbered(wrapped["inner"], _NUMBER_IN_TAGS) if wrapped else _unnumbered(text, _NUMBER)
+    return Shown(text) if found is None else _noted(found, (wrapped and wrapped["note"]) or "")
 
 
 def listing(path: str, content: str) -> str:
@@ -50,11 +85,20 @@ def _answered(text: str) -> str | None:
     return "\n".join(answer.result for answer in answers) if answers else None
 
 
-def _unnumbered(text: str, number: re.Pattern[str]) -> str | None:
+def _unnumbered(text: str, number: re.Pattern[str]) -> Shown | None:
     """The lines without their numbers, if they have any that count up."""
     lines = text.split("\n")
     found = [match for line in lines if (match := number.match(line))]
     numbers = [int(match[1]) for match in found]
     if len(found) < len(lines) or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
         return None
-    return "\n".join(line[match.end() :] for line, match in zip(lines, found, strict=True))
+    inside = "\n".join(line[match.end() :] for line, match in zip(lines, found, strict=True))
+    is_exact = not _LINE_BY_LINE.fullmatch(found[-1][0])
+    return Shown(inside, first=numbers[0], is_cut=_SHORTENED.search(inside) is not None, is_exact=is_exact)
+
+
+def _noted(shown: Shown, note: str) -> Shown:
+    """What a tool says below the text: where the file ends, or that there is more of it."""
+    total = _TOTAL.search(note)
+    is_cut = shown.is_cut or (note != "" and not note.startswith("End of file"))
+    return shown._replace(total=int(total[1]) if total else None, is_cut=is_cut)

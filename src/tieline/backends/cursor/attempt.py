@@ -5,7 +5,7 @@ makes of it gathers until somebody takes it. Messages go out in the order the ma
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tieline.backends.cursor.pipes import Pipe, Refused
 from tieline.backends.cursor.recovery import BROKEN, NOT_SPOKEN, STALLED
@@ -51,6 +51,7 @@ class Attempt:
             self._break(self._failed(error))
             return
         self._pump = self._tasks.start(self._read(), "reading a run")
+        self.watch()
         self._every("heartbeat", HEARTBEAT, self._beat)
         self._every("exec heartbeat", EXEC_HEARTBEAT, self._exec_beat)
 
@@ -116,6 +117,7 @@ class Attempt:
                 if not self._room.is_set():
                     await self._room.wait()
                 if machine.ended:
+                    pipe.release()
                     break
             else:
                 self.give(machine.receive_eof(pipe.trailers))
@@ -144,11 +146,10 @@ class Attempt:
         """The stream is over; what was put out at the very end is of no use to anybody."""
         self._pump = None
         self.close()
-        self.give(())
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _every(self, name: str, seconds: float, do: "Callback") -> None:
+    def _every(self, name: str, seconds: float, do: Callable[[], None]) -> None:
         def again() -> None:
             self._timers[name] = self._loop.call_later(seconds, again)
             do()

@@ -89,9 +89,8 @@ class Account:
 
     async def peek(self) -> Tokens:
         """What there is, good or not, for a person to look at; an API key is exchanged to know whose it is."""
-        if self._tokens is None and self._store is not None:
-            stored = await self._store.load()
-            self._tokens = self._tokens or stored
+        if self._tokens is None:
+            await self._look()
         if self._tokens is None:
             raise _error(_NO_LOGIN)
         if not self._tokens.access:
@@ -145,6 +144,11 @@ class Account:
             self._failure = None
             self._tokens = stored
         return None
+
+    async def _look(self) -> None:
+        stored = None if self._store is None else await self._store.load()
+        if self._tokens is None:
+            self._tokens = stored
 
     async def _ask(self, old: Tokens) -> Failed | None:
         now = self._clock()

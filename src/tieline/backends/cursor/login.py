@@ -73,6 +73,7 @@ class Api:
 
     async def ask(self, method: str, path: str, body: bytes = b"", bearer: str = "") -> Reply:
         """One question, answered or failed within a bounded time."""
+        # Cursor's own programs ask these questions with the plain fetch of their runtime.
         headers = [("accept", "*/*"), ("user-agent", "node")]
         if body:
             headers.append(("content-type", "application/json"))

@@ -5,11 +5,12 @@ request of its own, numbered by one counter for the whole run: the service takes
 number it has seen, so two senders with a counter each would silently lose messages.
 """
 
+import asyncio
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from tieline.net.duplex import Duplex, Http2Client
-from tieline.net.http import HttpClient, HttpResponse, Origin, Timeouts
+from tieline.net.http import HttpClient, HttpResponse, Origin, PipeError, Timeouts
 from tieline.tasks import Tasks
 from tieline.wire.cursor._pb import aiserver_pb2 as aiserver
 from tieline.wire.cursor.identity import Identity, append_headers, run_headers
@@ -55,6 +56,9 @@ class Pipe(Protocol):
     async def chunk(self) -> bytes:
         """What has come, b"" at the end; raises PipeError."""
 
+    def release(self) -> None:
+        """All has been said: let the connection serve others."""
+
     def close(self) -> None:
         """Let go at once."""
 
@@ -76,19 +80,28 @@ class Http2Pipe:
         return self._stream.trailers if self._stream is not None else ()
 
     async def begin(self, first: Sequence[bytes]) -> None:
-        stream = self._stream = await self._client.open(self._origin, RUN, self._headers, self._timeouts)
+        self._stream = await self._client.open(self._origin, RUN, self._headers, self._timeouts)
         await self.send(first)
-        status = await stream.status()
+        status = await self._stream.status()
         if status != 200:
-            raise Refused(status, await _whole(stream))
+            raise Refused(status, await _whole(self._stream))
 
     async def send(self, messages: Sequence[bytes]) -> None:
-        assert self._stream is not None
-        await self._stream.send(b"".join([frame(message) for message in messages]))
+        await self._open.send(b"".join([frame(message) for message in messages]))
 
     async def chunk(self) -> bytes:
-        assert self._stream is not None
-        return await self._stream.chunk()
+        return await self._open.chunk()
+
+    @property
+    def _open(self) -> Duplex:
+        if self._stream is None:
+            raise PipeError("connect", "busy", "the stream was not opened", sent=False)
+        return self._stream
+
+    def release(self) -> None:
+        if self._stream is not None:
+            self._stream.end()
+            self._stream.close()
 
     def close(self) -> None:
         if self._stream is not None:
@@ -121,6 +134,7 @@ class Http1Pipe:
             response = self._response = await opening
         except BaseException:
             opening.cancel()
+            opening.add_done_callback(_close_unread)
             raise
         if response.status != 200:
             raise Refused(response.status, await response.read(ERROR_LIMIT))
@@ -130,8 +144,11 @@ class Http1Pipe:
             await self._append(message)
 
     async def chunk(self) -> bytes:
-        assert self._response is not None
-        return await self._response.chunk()
+        return await self._response.chunk() if self._response is not None else b""
+
+    def release(self) -> None:
+        if self._response is not None:
+            self._response.release()
 
     def close(self) -> None:
         if self._response is not None:
@@ -150,6 +167,12 @@ class Http1Pipe:
         body = await response.read(ERROR_LIMIT)
         if response.status != 200:
             raise Refused(response.status, body)
+
+
+def _close_unread(opening: "asyncio.Task[HttpResponse]") -> None:
+    """A stream that nobody waits for any more must not keep its connection."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
 
 
 async def _whole(stream: Duplex) -> bytes:

@@ -1,6 +1,6 @@
 """What to do when an attempt fails: a decision from the failure, what was tried already and what the client has seen.
 
-Nothing is tried for ever: each remedy has its own small number of uses in a leg, and what is left is told to the client.
+Nothing is tried for ever: each remedy has its own small number of uses in a leg; what is left is told to the client.
 """
 
 from enum import Enum, auto
@@ -48,7 +48,7 @@ class Recovery:
         self._used: set[str] = set()
 
     def remedy(self, failed: Failed, *, has_checkpoint: bool, has_spoken: bool) -> Remedy | None:
-        """What may help, or None if the client has to hear of it. `has_spoken`: the client has seen some of this leg."""
+        """What may help, or None if the client has to hear of it, who may have seen some of this leg already."""
         code = failed.code or ""
         kind = Kind.RESUME if has_checkpoint else Kind.AGAIN
         if code == "cursor_unauthenticated":

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tieline.backends.cursor.attempt import Attempt
 from tieline.backends.cursor.auth import Account
 from tieline.backends.cursor.pipes import Ids, Pipe, Transport
-from tieline.backends.cursor.recovery import Kind, Recovery, Remedy
+from tieline.backends.cursor.recovery import STALLED, Kind, Recovery, Remedy
 from tieline.model.content import Message, Part, Text, ToolResult
 from tieline.model.errors import GatewayError
 from tieline.model.events import Batch, Event, Failed, Finished, Note, PartEnd, Started, StopReason
@@ -23,6 +23,8 @@ from tieline.model.ports import Leg
 from tieline.model.request import Request
 from tieline.tasks import Tasks
 from tieline.wire.cursor.blobs import Blobs
+from tieline.wire.cursor.models import CursorModel
+from tieline.wire.cursor.queries import Queries
 from tieline.wire.cursor.request import Opening, Settings, Surroundings, open_run, resume_run
 from tieline.wire.cursor.run import CursorRun
 from tieline.wire.cursor.tools import Offer
@@ -38,9 +40,14 @@ class Service:
     transport: Callable[[], Transport]
     mint_call: Callable[[], str]
     mint_id: Callable[[], str]
+    mint_leg: Callable[[], str]
+    clock: Callable[[], float]
     tasks: Tasks
     settings: Settings
     surroundings: Surroundings
+    queries: Queries
+    model: Callable[[str], CursorModel | None]
+    """What is known of a model by its name."""
     stall_after: float = 120.0
 
 
@@ -52,10 +59,11 @@ class LiveRun:
         self._request = request
         self._conversation_id = conversation_id
         self._on_close = on_close
+        self._run_id = service.mint_id()
+        self._opening: Opening | None = None
         self._attempt: Attempt | None = None
-        self._recovery = Recovery(service.transport())
-        self._reply: list[Part] = []
-        self._notes: list[Note] = []
+        self._token = ""
+        self._leg = _LegState(service.transport())
 
     @property
     def pending(self) -> frozenset[str]:
@@ -63,7 +71,7 @@ class LiveRun:
         return frozenset() if attempt is None or attempt.is_broken else attempt.machine.pending
 
     def leg(self) -> Leg:
-        self._reply = []
+        self._leg = _LegState(self._leg.recovery.transport)
         return _Leg(self)
 
     async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:
@@ -74,7 +82,7 @@ class LiveRun:
             self._drop()
             return
         if request is not None:
-            attempt.machine.offered(Offer.of(request.tools))
+            attempt.machine.offered(Offer.of_request(request))
         attempt.machine.answer(results, words)
         attempt.push()
 
@@ -84,37 +92,33 @@ class LiveRun:
 
     async def begin(self) -> None:
         """A leg begins: with the attempt that lives, or with a new one."""
-        self._recovery = Recovery(self._service.transport())
-        if self._attempt is None:
-            await self._open(Remedy())
-        else:
-            self._attempt.machine.begin(self._service.mint_id(), self._request.model)
-            self._attempt.give(self._attempt.machine.pull())
-            self._attempt.push()
-            self._attempt.watch()
+        attempt = self._attempt
+        if attempt is None:
+            await self._open(Remedy(), None)
+            return
+        attempt.machine.begin(self._service.mint_leg(), self._request.model)
+        attempt.give(attempt.machine.pull())
+        attempt.push()
+        attempt.watch()
 
-    async def next_events(self) -> Batch:
-        """The next events of the leg; nothing once it is over."""
+    async def next_events(self) -> list[Event]:
+        """The next events of the leg; none once it is over."""
         while (attempt := self._attempt) is not None:
             events = await attempt.events()
-            last = events[-1] if events else None
-            if last is None:
-                return events
+            if not events:
+                return []
+            last = events[-1]
             if type(last) is Failed:
-                events = await self._recovered(events, last)
-            if type(last) is Finished:
+                events = await self._recovered(attempt, events, last)
+            elif type(last) is Finished:
                 attempt.unwatch()
             if events:
-                self._reply += [event.part for event in events if type(event) is PartEnd]
-                return self._noted(events)
-        return ()
+                return self._leg.noted(events)
+        return []
 
-    async def _recovered(self, events: list[Event], failed: Failed) -> list[Event]:
+    async def _recovered(self, attempt: Attempt, events: list[Event], failed: Failed) -> list[Event]:
         """The events before a failure, and the failure itself unless something can be done about it."""
-        attempt = self._attempt
-        assert attempt is not None
-        machine = attempt.machine
-        before = events[:-1]
+        machine, before = attempt.machine, events[:-1]
         if machine.calls:
             # The calls are made: their results will come with the whole history, and that is all it takes to go on.
             self._drop()
@@ -122,10 +126,130 @@ class LiveRun:
         if failed.code == STALLED and (rescued := machine.rescue()):
             self._drop()
             return [*before, *rescued]
-        remedy = self._recovery.remedy(failed, has_checkpoint=machine.checkpoint_usable, has_spoken=machine.has_spoken)
+        remedy = self._leg.recovery.remedy(
+            failed, has_checkpoint=machine.checkpoint_usable, has_spoken=machine.has_spoken
+        )
         if remedy is None:
             self._drop()
             return events
-        self._notes.append(Note(kind="retry", message=remedy.why))
-        await self._again(remedy, attempt)
+        self._leg.pass_by(before)
+        self._leg.notes.append(Note(kind="retry", message=remedy.why))
+        try:
+            await self._again(remedy, attempt)
+        except GatewayError as error:
+            return [*before, error.failed()]
         return before
+
+    async def _again(self, remedy: Remedy, broken: Attempt) -> None:
+        """The next attempt, after what has to come first."""
+        self._drop()
+        if remedy.wait:
+            await asyncio.sleep(remedy.wait)
+        if remedy.renew:
+            await self._service.account.renew(self._token)
+        if remedy.rotate:
+            self._conversation_id = self._service.mint_id()
+        await self._open(remedy, broken.machine)
+
+    async def _open(self, remedy: Remedy, before: CursorRun | None) -> None:
+        """Begin an attempt, from the history or from the checkpoint of the one before."""
+        service = self._service
+        self._token = await service.account.token()
+        if remedy.kind is Kind.RESUME and before is not None and before.checkpoint and self._opening is not None:
+            opening = self._opening._replace(message=resume_run(self._opening, before.checkpoint))
+            blobs = before.blobs
+        else:
+            opening = self._opening = self._opened()
+            blobs = Blobs(opening.blobs)
+        machine = CursorRun(opening, mint=service.mint_call, blobs=blobs, clock=service.clock, queries=service.queries)
+        if before is not None and self._leg.has_started:
+            machine.take_over(before, resumed=remedy.kind is Kind.RESUME)
+        else:
+            machine.begin(service.mint_leg(), self._request.model)
+        ids = Ids(service.mint_id() if before is not None else self._run_id, self._run_id)
+        pipe = service.open_pipe(self._leg.recovery.transport, self._token, ids)
+        self._attempt = attempt = Attempt(service.name, machine, pipe, service.tasks, stall_after=service.stall_after)
+        await attempt.begin()
+
+    def _opened(self) -> Opening:
+        service = self._service
+        opening = open_run(
+            self._request,
+            settings=service.settings,
+            surroundings=service.surroundings,
+            conversation_id=self._conversation_id,
+            run_id=self._run_id,
+            message_id=service.mint_id(),
+            model=service.model(self._request.model),
+        )
+        if not self._leg.has_started:
+            self._leg.notes += opening.notes
+        return opening
+
+    def _with_results(self, results: Sequence[ToolResult], words: str) -> Request:
+        """The request as it would be if the client had sent the results."""
+        said = Message(role="assistant", parts=tuple(self._leg.reply))
+        parts: tuple[Part, ...] = (*results, Text(text=words)) if words else tuple(results)
+        messages = (*self._request.messages, said, Message(role="user", parts=parts))
+        return replace(self._request, messages=messages)
+
+    def _drop(self) -> None:
+        if self._attempt is not None:
+            self._attempt.close()
+            self._attempt = None
+
+
+class _LegState:
+    """What has to be known of the leg under way."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.recovery = Recovery(transport)
+        self.reply: list[Part] = []
+        self.notes: list[Note] = []
+        self.has_started = False
+
+    def pass_by(self, events: Sequence[Event]) -> None:
+        """Keep what matters of events that go out."""
+        if events and not self.has_started:
+            self.has_started = type(events[0]) is Started
+        self.reply += [event.part for event in events if type(event) is PartEnd]
+
+    def noted(self, events: list[Event]) -> list[Event]:
+        """The events as they go out, with the notes where notes may stand."""
+        if not self.has_started or self.notes:
+            self.pass_by(events)
+            if self.notes and self.has_started:
+                place = 1 if type(events[0]) is Started else 0
+                events[place:place] = self.notes
+                self.notes = []
+        else:
+            self.reply += [event.part for event in events if type(event) is PartEnd]
+        return events
+
+
+class _Leg:
+    """The events of one leg, and nothing after its ending."""
+
+    def __init__(self, run: LiveRun) -> None:
+        self._run = run
+        self._has_begun = False
+        self._is_over = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Batch:
+        if self._is_over:
+            raise StopAsyncIteration
+        if not self._has_begun:
+            self._has_begun = True
+            await self._run.begin()
+        events = await self._run.next_events()
+        if not events:
+            self._is_over = True
+            raise StopAsyncIteration
+        self._is_over = type(events[-1]) in (Finished, Failed)
+        return events
+
+    async def aclose(self) -> None:
+        """The run is closed by whoever has it; a leg holds nothing."""

@@ -31,6 +31,7 @@ RING_USER = "cursor"
 VERSION = 1
 FILE_LIMIT = 256 * 1024
 PATIENCE = 10.0
+"""How long a disk may take, and a keyring unless told otherwise, in seconds."""
 
 Say = Callable[[str], None]
 T = TypeVar("T")
@@ -64,7 +65,7 @@ def no_ring() -> Ring | None:
 
 
 class Store:
-    """One login. The directory is made when something is saved; `ring` finds the keyring, in a thread of its own."""
+    """One login. The directory is made when something is saved; `ring` finds a keyring; it gets `patience` seconds."""
 
     def __init__(
         self,
@@ -76,7 +77,6 @@ class Store:
     ) -> None:
         self.path = directory / FILE_NAME
         self._warn = warn
-        self._patience = patience
         self._ring = SafeRing(ring, patience)
 
     async def load(self) -> Tokens | None:
@@ -122,9 +122,9 @@ class Store:
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         try:
-            return await in_thread(work, self._patience)
+            return await in_thread(work, PATIENCE)
         except TimeoutError as error:
-            message = f"The disk with {self.path} did not answer in {self._patience:g} s"
+            message = f"The disk with {self.path} did not answer in {PATIENCE:g} s."
             raise GatewayError("internal", message) from error
 
 

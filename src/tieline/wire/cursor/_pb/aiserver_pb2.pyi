@@ -104,6 +104,23 @@ class CustomErrorDetails(_message.Message):
     analytics_metadata: _shared_pb2.Opaque
     def __init__(self, title: _Optional[str] = ..., detail: _Optional[str] = ..., is_retryable: _Optional[bool] = ..., show_request_id: _Optional[bool] = ..., should_show_immediate_error: _Optional[bool] = ..., additional_info: _Optional[_Mapping[str, str]] = ..., analytics_metadata: _Optional[_Union[_shared_pb2.Opaque, _Mapping]] = ...) -> None: ...
 
+class RpcStatus(_message.Message):
+    __slots__ = ("code", "message", "details")
+    class Detail(_message.Message):
+        __slots__ = ("type_url", "value")
+        TYPE_URL_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        type_url: str
+        value: bytes
+        def __init__(self, type_url: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    DETAILS_FIELD_NUMBER: _ClassVar[int]
+    code: int
+    message: str
+    details: _containers.RepeatedCompositeFieldContainer[RpcStatus.Detail]
+    def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., details: _Optional[_Iterable[_Union[RpcStatus.Detail, _Mapping]]] = ...) -> None: ...
+
 class AvailableModelsRequest(_message.Message):
     __slots__ = ("use_model_parameters", "do_not_use_markdown")
     USE_MODEL_PARAMETERS_FIELD_NUMBER: _ClassVar[int]

@@ -1,0 +1,179 @@
+"""The Cursor backend: makes live runs, knows the models, and keeps what all runs share."""
+
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from tieline.backends.cursor.auth import Account
+from tieline.backends.cursor.pipes import Http1Pipe, Http2Pipe, Ids, Pipe, Transport
+from tieline.backends.cursor.run import LiveRun, Service
+from tieline.backends.cursor.unary import Caller
+from tieline.model.content import Text
+from tieline.model.errors import GatewayError
+from tieline.model.ports import ModelInfo, Run
+from tieline.model.request import Request
+from tieline.net.duplex import Http2Client
+from tieline.net.http import HttpClient, Origin, Timeouts
+from tieline.tasks import Tasks
+from tieline.wire.cursor.choice import split_model
+from tieline.wire.cursor.identity import Identity, is_ghost
+from tieline.wire.cursor.models import AUTO, CursorModel
+from tieline.wire.cursor.queries import Queries
+from tieline.wire.cursor.request import Settings, Surroundings
+
+log = logging.getLogger("tieline.cursor")
+
+OWN_HOST = "api2.cursor.sh"
+"""Only the service itself may send us elsewhere: whoever names another address means that one."""
+MODELS_KEPT = 600.0
+CONFIG_KEPT = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How the service is reached and spoken to; what is None the service is asked."""
+
+    api: Origin
+    agent: Origin | None
+    transport: Transport | None
+    identity: Identity
+    timeouts: Timeouts
+    settings: Settings
+    surroundings: Surroundings
+    queries: Queries
+    models: tuple[str, ...] = ()
+    stall_after: float = 120.0
+
+
+class CursorBackend:
+    """Runs on a Cursor account."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        account: Account,
+        http: HttpClient,
+        duplex: Http2Client,
+        *,
+        mint_call: Callable[[], str],
+        mint_id: Callable[[], str],
+        mint_leg: Callable[[], str],
+        clock: Callable[[], float],
+        name: str = "cursor",
+    ) -> None:
+        self.name = name
+        self._terms = terms
+        self._account = account
+        self._http = http
+        self._duplex = duplex
+        self._mint_id = mint_id
+        self._clock = clock
+        self._tasks = Tasks()
+        self._caller = Caller(name, http, terms.api, account, terms.identity, mint_id, terms.timeouts)
+        self._identity = terms.identity
+        self._origin = terms.agent or terms.api
+        self._transport: Transport = terms.transport or ("http2" if terms.api.scheme == "https" else "http1")
+        self._asked_at: float | None = None
+        self._known: dict[str, CursorModel] = {}
+        self._known_at: float | None = None
+        self._live: set[str] = set()
+        self._service = Service(
+            name=name,
+            account=account,
+            open_pipe=self._pipe,
+            transport=lambda: self._transport,
+            mint_call=mint_call,
+            mint_id=mint_id,
+            mint_leg=mint_leg,
+            clock=clock,
+            tasks=self._tasks,
+            settings=terms.settings,
+            surroundings=terms.surroundings,
+            queries=terms.queries,
+            model=self._model,
+            stall_after=terms.stall_after,
+        )
+
+    async def models(self) -> Sequence[ModelInfo]:
+        """What the account may use; asked again after some minutes."""
+        if self._terms.models:
+            return [ModelInfo(id=model) for model in self._terms.models]
+        now = self._clock()
+        if self._known_at is None or now - self._known_at > MODELS_KEPT:
+            models = await self._caller.models()
+            self._known = {name: model for model in models for name in (model.id, *model.aliases)}
+            self._known_at = now
+        infos = {model.info().id: model.info() for model in self._known.values()}
+        infos.setdefault(AUTO, ModelInfo(id=AUTO, title="Auto"))
+        return list(infos.values())
+
+    async def start(self, request: Request) -> Run:
+        split_model(request.model)
+        await self._ask()
+        conversation_id = self._conversation_of(request)
+        self._live.add(conversation_id)
+        return LiveRun(self._service, request, conversation_id, lambda: self._live.discard(conversation_id))
+
+    async def count(self, request: Request) -> int | None:  # noqa: ARG002 - the service has no way to ask
+        return None
+
+    async def aclose(self) -> None:
+        await self._tasks.aclose()
+        await self._account.aclose()
+        await self._duplex.aclose()
+        await self._http.aclose()
+
+    async def _ask(self) -> None:
+        """What the configuration leaves open the service may say: the transport, the host, whether we are private.
+
+        A service that does not tell is no reason not to go on.
+        """
+        terms, now = self._terms, self._clock()
+        is_open = terms.transport is None or terms.identity.ghost_mode is None
+        if not is_open or (self._asked_at is not None and now - self._asked_at < CONFIG_KEPT):
+            return
+        self._asked_at = now
+        try:
+            told = await self._caller.config(wants_privacy=terms.identity.ghost_mode is None)
+        except GatewayError as error:
+            if error.kind == "unauthorized":
+                self._asked_at = None
+                raise
+            log.info("%s did not tell its configuration: %s", self.name, error.message)
+            return
+        if terms.identity.ghost_mode is None:
+            self._identity = replace(terms.identity, ghost_mode=is_ghost(told.privacy))
+        if terms.transport is None and told.transport is not None:
+            self._transport = told.transport
+        agent = told.public if self._identity.ghost_mode is False else told.private
+        if terms.agent is None and terms.api.host == OWN_HOST and agent is not None:
+            self._origin = agent
+
+    def _pipe(self, transport: Transport, token: str, ids: Ids) -> Pipe:
+        timeouts = self._terms.timeouts
+        if transport == "http2":
+            return Http2Pipe(self._duplex, self._origin, self._identity, token, ids, timeouts)
+        return Http1Pipe(self._http, self._terms.api, self._identity, token, ids, timeouts)
+
+    def _model(self, name: str) -> CursorModel | None:
+        return self._known.get(name.partition("?")[0])
+
+    def _conversation_of(self, request: Request) -> str:
+        """The same id for a conversation as it grows: caches upstream go by it.
+
+        It is made from how the conversation begins. Two that begin alike and run at the same time are told apart.
+        """
+        digest = hashlib.sha256()
+        for message in request.messages[:4]:
+            if message.role == "assistant":
+                break
+            for part in message.parts:
+                if isinstance(part, Text):
+                    digest.update(part.text.encode("utf-8", "replace"))
+                    digest.update(b"\0")
+        made = digest.hexdigest()
+        conversation = f"{made[:8]}-{made[8:12]}-5{made[13:16]}-a{made[17:20]}-{made[20:32]}"
+        return self._mint_id() if conversation in self._live else conversation

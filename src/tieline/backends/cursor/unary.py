@@ -1,0 +1,121 @@
+"""The small questions beside the runs: which models there are, how the service wants to be spoken to."""
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from google.protobuf.message import DecodeError
+
+from tieline.backends.cursor.auth import Account
+from tieline.backends.cursor.pipes import Transport
+from tieline.model.errors import GatewayError, LegFailed
+from tieline.model.events import Failed
+from tieline.net.http import HttpClient, Origin, PipeError, Timeouts
+from tieline.wire.cursor._pb import aiserver_pb2 as aiserver
+from tieline.wire.cursor.errors import read_status
+from tieline.wire.cursor.identity import Identity, unary_headers
+from tieline.wire.cursor.models import CursorModel, combine, read_catalogue, read_usable
+
+USABLE = "/agent.v1.AgentService/GetUsableModels"
+CATALOGUE = "/aiserver.v1.AiService/AvailableModels"
+CONFIG = "/aiserver.v1.ServerConfigService/GetServerConfig"
+PRIVACY = "/aiserver.v1.DashboardService/GetUserPrivacyMode"
+
+MOST = 16 * 1024 * 1024
+CONFIG_WAIT = 5.0
+"""Nobody waits longer for what is only good to know."""
+
+_ASK_FOR_PARAMETERS = aiserver.AvailableModelsRequest(use_model_parameters=True, do_not_use_markdown=True)
+_ASK_FOR_PRIVACY = bytes.fromhex("0801")
+
+
+class Told(NamedTuple):
+    """What the service said of itself; None where it said nothing."""
+
+    transport: Transport | None = None
+    private: Origin | None = None
+    """Where the runs of private accounts go."""
+    public: Origin | None = None
+    privacy: int | None = None
+
+
+class Caller:
+    """Asks the service one thing at a time."""
+
+    def __init__(
+        self,
+        name: str,
+        client: HttpClient,
+        origin: Origin,
+        account: Account,
+        identity: Identity,
+        mint_id: Callable[[], str],
+        timeouts: Timeouts,
+    ) -> None:
+        self._name = name
+        self._client = client
+        self._origin = origin
+        self._account = account
+        self._identity = identity
+        self._mint_id = mint_id
+        self._timeouts = timeouts
+
+    async def models(self) -> list[CursorModel]:
+        """The models of the account, with what the catalogue knows of them; raises GatewayError."""
+        usable = read_usable(await self._call(USABLE))
+        try:
+            catalogue = read_catalogue(await self._call(CATALOGUE, _ASK_FOR_PARAMETERS.SerializeToString()))
+        except GatewayError:
+            return usable  # the sizes are good to know, no more
+        return combine(usable, catalogue)
+
+    async def config(self, *, wants_privacy: bool) -> Told:
+        """How the service wants to be spoken to; raises GatewayError."""
+        try:
+            async with asyncio.timeout(CONFIG_WAIT):
+                told = _config(await self._call(CONFIG))
+                return told._replace(privacy=await self._privacy()) if wants_privacy else told
+        except TimeoutError as error:
+            raise GatewayError("timeout", f"no answer in {CONFIG_WAIT:.0f} s") from error
+
+    async def _privacy(self) -> int | None:
+        try:
+            answer = await self._call(PRIVACY, _ASK_FOR_PRIVACY)
+            return aiserver.GetUserPrivacyModeResponse.FromString(answer).privacy_mode
+        except (GatewayError, DecodeError):
+            return None
+
+    async def _call(self, path: str, body: bytes = b"") -> bytes:
+        token = await self._account.token()
+        failed = await self._asked(path, body, token)
+        if isinstance(failed, Failed) and failed.code == "cursor_unauthenticated":
+            failed = await self._asked(path, body, await self._account.renew(token))
+        if isinstance(failed, Failed):
+            raise LegFailed(failed)
+        return failed
+
+    async def _asked(self, path: str, body: bytes, token: str) -> bytes | Failed:
+        headers = unary_headers(self._identity, token, self._mint_id())
+        try:
+            response = await self._client.send(self._origin, "POST", path, headers, body, self._timeouts)
+            answer = await response.read(MOST)
+        except PipeError as error:
+            raise GatewayError("upstream", f"`{self._name}`: {error.message}") from error
+        return answer if response.status == 200 else read_status(response.status, answer)
+
+
+def _config(body: bytes) -> Told:
+    try:
+        config = aiserver.GetServerConfigResponse.FromString(body)
+    except DecodeError as error:
+        raise GatewayError("upstream", "its configuration cannot be read") from error
+    transports: dict[int, Transport] = {1: "http1", 3: "http1", 2: "http2", 4: "http2"}
+    urls = config.agent_url_config
+    return Told(transports.get(config.http2_config), _origin(urls.agent_url), _origin(urls.agentn_url))
+
+
+def _origin(url: str) -> Origin | None:
+    try:
+        return Origin.parse(url)[0] if url else None
+    except ValueError:
+        return None

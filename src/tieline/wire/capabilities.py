@@ -1,1 +1,0 @@
-"""What a client's tools can do, judged by their names and schemas."""

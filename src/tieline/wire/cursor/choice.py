@@ -1,0 +1,154 @@
+"""The model that is asked for, and how: its name with options, as in `gpt-5?mode=plan&effort=high`.
+
+What the name says wins over what the client's request says of thinking and effort: many clients always say something.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Literal, get_args
+from urllib.parse import unquote
+
+from tieline.model.content import Value
+from tieline.model.errors import BadRequest
+from tieline.model.events import Note
+from tieline.model.request import Reasoning
+from tieline.wire.cursor._pb.shared_pb2 import AgentMode, ModelDetails, RequestedModel
+from tieline.wire.cursor.models import AUTO, DEFAULT, CursorModel
+
+Mode = Literal["agent", "ask", "plan", "debug"]
+
+MODES: Mapping[str, AgentMode] = {
+    "agent": AgentMode.AGENT_MODE_AGENT,
+    "ask": AgentMode.AGENT_MODE_ASK,
+    "plan": AgentMode.AGENT_MODE_PLAN,
+    "debug": AgentMode.AGENT_MODE_DEBUG,
+}
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
+SWITCHES = ("thinking", "fast", "max")
+OPTIONS = ("mode", "effort", "reasoning", "context", *SWITCHES)
+
+_WORD = re.compile(r"[A-Za-z0-9._-]{1,32}\Z")
+_EFFORT_IN_NAME = re.compile(rf"-(?:{'|'.join(EFFORTS)})(?:-|\Z)")
+_THINKING_IN_NAME = re.compile(r"-thinking(?:-|\Z)")
+
+
+class ModelChoice(Value):
+    """A model, the mode it works in, and its parameters."""
+
+    id: str
+    mode: Mode = "agent"
+    parameters: tuple[tuple[str, str], ...] = ()
+    max_mode: bool | None = None
+
+    def details(self) -> ModelDetails:
+        """The choice as older services read it."""
+        return ModelDetails(model_id=self.id, max_mode=self.max_mode)
+
+    def requested(self) -> RequestedModel:
+        """The choice as newer services read it."""
+        parameters = [RequestedModel.ModelParameterValue(id=name, value=value) for name, value in self.parameters]
+        return RequestedModel(model_id=self.id, max_mode=bool(self.max_mode), parameters=parameters)
+
+
+def split_model(name: str) -> ModelChoice:
+    """The choice that a model's name makes; raises BadRequest for an option that does not exist."""
+    model_id, _, query = name.partition("?")
+    if not model_id.strip():
+        raise BadRequest(f"`model`: {name!r} names no model", "model")
+    said = dict(_option(option) for option in query.split("&") if option)
+    mode = said.pop("mode", "agent")
+    max_mode = said.pop("max", None)
+    return ModelChoice(
+        id=DEFAULT if model_id == AUTO else model_id,
+        mode=_mode(mode),
+        parameters=tuple(said.items()),
+        max_mode=None if max_mode is None else max_mode == "true",
+    )
+
+
+def choose(name: str, reasoning: Reasoning, known: CursorModel | None, notes: list[Note]) -> ModelChoice:
+    """The choice that a request makes. `known`, where it is, tells which parameters the model has."""
+    choice = split_model(name)
+    said = {parameter for parameter, _ in choice.parameters}
+    asked = _asked(reasoning)
+    if "thinking" in said or _THINKING_IN_NAME.search(choice.id):
+        asked.pop("thinking", None)
+    if said & {"effort", "reasoning"} or _EFFORT_IN_NAME.search(choice.id):
+        asked.pop("effort", None)
+    if known is not None and known.parameters:
+        asked = _fitted(asked, known.parameters, notes)
+    if not asked:
+        return choice
+    return ModelChoice(
+        id=choice.id,
+        mode=choice.mode,
+        parameters=(*choice.parameters, *asked.items()),
+        max_mode=choice.max_mode,
+    )
+
+
+# ── Options of the name ──────────────────────────────────────────────────────────────────────────
+
+
+def _option(option: str) -> tuple[str, str]:
+    name, equals, value = (unquote(piece) for piece in option.partition("="))
+    if name not in OPTIONS:
+        raise BadRequest(f"`model`: there is no option {name!r}; there are {_listed(OPTIONS)}", "model")
+    if name in SWITCHES:
+        if value not in ("true", "false") and equals:
+            raise BadRequest(f"`model`: {name} is `true` or `false`, not {value!r}", "model")
+        return name, value or "true"
+    if not _WORD.match(value):
+        raise BadRequest(f"`model`: {name} is a word, not {value!r}", "model")
+    return name, value
+
+
+def _mode(name: str) -> Mode:
+    for mode in get_args(Mode):
+        if name == mode:
+            found: Mode = mode
+            return found
+    raise BadRequest(f"`model`: there is no mode {name!r}; there are {_listed(MODES)}", "model")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+# ── What the request says ────────────────────────────────────────────────────────────────────────
+
+
+def _asked(reasoning: Reasoning) -> dict[str, str]:
+    """Thinking and effort as parameters."""
+    effort = reasoning.effort
+    if reasoning.mode == "off" or effort == "none":
+        return {"thinking": "false"}
+    asked = {"thinking": "true"} if reasoning.mode is not None else {}
+    if effort is not None:
+        asked["effort"] = effort if effort in EFFORTS else EFFORTS[0]
+    elif reasoning.budget is not None:
+        asked["effort"] = _effort_for(reasoning.budget)
+    return asked
+
+
+def _effort_for(budget: int) -> str:
+    """The effort that comes nearest to a budget of tokens; more than high is nothing a budget asks for."""
+    if budget <= 4096:
+        return "low"
+    return "medium" if budget <= 16384 else "high"
+
+
+def _fitted(asked: Mapping[str, str], known: Mapping[str, tuple[str, ...]], notes: list[Note]) -> dict[str, str]:
+    """What the model has of the parameters that are asked for; a level it does not have is the nearest it has."""
+    fitted: dict[str, str] = {}
+    for name, value in asked.items():
+        own = "reasoning" if name == "effort" and name not in known else name
+        if own not in known:
+            notes.append(Note(kind="left_out", message=f"{name}: the model has no such parameter"))
+        elif value in known[own] or value not in EFFORTS:
+            fitted[own] = value
+        else:
+            levels = [level for level in EFFORTS if level in known[own]]
+            if levels:
+                fitted[own] = min(levels, key=lambda level: abs(EFFORTS.index(level) - EFFORTS.index(value)))
+    return fitted

@@ -1,0 +1,221 @@
+"""Who we say we are: the headers a Cursor client sends on each kind of call, and the checksum some of them carry.
+
+Two profiles are known. The terminal CLI is lean, and what we are unless told otherwise. The SDK adds trace fields, and
+its header sets are pinned by a test. The minimum version the service accepts moves on, so the version is a setting.
+"""
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from typing import Literal
+
+from tieline.model.content import Value
+
+Headers = tuple[tuple[str, str], ...]
+Transport = Literal["http2", "http1"]
+
+USER_AGENT = "connect-es/1.6.1"
+CLI_VERSION = "cli-2026.08.11-e8db854"
+SDK_VERSION = "sdk-1.0.32"
+APPEND_TIMEOUT_MS = 60_000
+HALF_HOUR_MS = 30 * 60 * 1000
+
+_NO_TRACE = "00-00000000000000000000000000000000-0000000000000000-00"
+_NOT_PRIVATE = frozenset((3, 4))
+
+
+def _check(*values: str) -> None:
+    if not all(value.isascii() and value.isprintable() for value in values):
+        raise ValueError("a header can carry printable ASCII characters only")
+
+
+class Checksum(Value):
+    """How `x-cursor-checksum` is made: like the editor does it from the ids of a machine, or from the token alone.
+
+    Without a machine id the editor's form derives both ids from the token.
+    """
+
+    style: Literal["editor", "token"] = "editor"
+    machine_id: str = ""
+    mac_machine_id: str = ""
+
+    def __post_init__(self) -> None:
+        _check(self.machine_id, self.mac_machine_id)
+
+    def __repr__(self) -> str:
+        return f"Checksum(style={self.style!r})"
+
+
+class Identity(Value):
+    """What a client says of itself. An unknown `ghost_mode` counts as private, and a CLI sends no time zone.
+
+    `started_ms` is when the program was started, in milliseconds since 1970; only a checksum needs it.
+    """
+
+    client_type: str = "cli"
+    client_version: str = CLI_VERSION
+    user_agent: str = USER_AGENT
+    ghost_mode: bool | None = None
+    checksum: Checksum | None = None
+    timezone: str | None = None
+    started_ms: int = 0
+
+    def __post_init__(self) -> None:
+        _check(self.client_type, self.client_version, self.user_agent, self.timezone or "")
+
+
+CLI = Identity()
+SDK = Identity(client_type="sdk", client_version=SDK_VERSION)
+
+
+def run_headers(
+    identity: Identity,
+    token: str,
+    request_id: str,
+    original_request_id: str,
+    transport: Transport,
+    *,
+    now_ms: int | None = None,
+    blob_key: str | None = None,
+    allowed_tools: Sequence[str] | None = None,
+    excluded_tools: Sequence[str] = (),
+) -> Headers:
+    """The headers of Run (http2) or RunSSE (http1).
+
+    `original_request_id` is that of the first attempt. `blob_key` is 64 hex digits, the same for a whole conversation.
+    `allowed_tools` are names such as `read_tool_call`; an empty list forbids every tool of Cursor's own.
+    A checksum is made for `now_ms`, else for the start of the program.
+    """
+    return _sorted(
+        *_who(identity, token, transport, now_ms),
+        *_attempt(identity, request_id, original_request_id, blob_key),
+        *_tools(allowed_tools, excluded_tools),
+        ("content-type", "application/connect+proto"),
+        ("connect-accept-encoding", "gzip"),
+        *([("te", "trailers")] if transport == "http2" and identity.client_type != "sdk" else ()),
+    )
+
+
+def append_headers(
+    identity: Identity,
+    token: str,
+    request_id: str,
+    original_request_id: str,
+    *,
+    now_ms: int | None = None,
+    blob_key: str | None = None,
+    allowed_tools: Sequence[str] | None = None,
+    excluded_tools: Sequence[str] = (),
+    timeout_ms: int = APPEND_TIMEOUT_MS,
+) -> Headers:
+    """The headers of BidiAppend: those of the RunSSE it belongs to, as a unary call."""
+    return _sorted(
+        *_who(identity, token, "http1", now_ms),
+        *_attempt(identity, request_id, original_request_id, blob_key),
+        *_tools(allowed_tools, excluded_tools),
+        ("content-type", "application/proto"),
+        ("accept-encoding", "gzip"),
+        ("connect-timeout-ms", str(timeout_ms)),
+    )
+
+
+def unary_headers(
+    identity: Identity,
+    token: str,
+    request_id: str,
+    transport: Transport = "http1",
+    *,
+    now_ms: int | None = None,
+    content_type: str = "application/proto",
+) -> Headers:
+    """The headers of any other call, such as the list of models."""
+    return _sorted(
+        *_who(identity, token, transport, now_ms),
+        ("x-request-id", request_id),
+        ("content-type", content_type),
+        # Our HTTP/1.1 client unfolds gzip by itself; a stream of HTTP/2 hands over what it is given.
+        *([("accept-encoding", "gzip")] if transport == "http1" else ()),
+    )
+
+
+def is_ghost(privacy_mode: int | None) -> bool:
+    """What the account's privacy mode makes of `x-ghost-mode`; not knowing is private."""
+    return privacy_mode not in _NOT_PRIVATE
+
+
+def checksum(settings: Checksum, token: str, now_ms: int) -> str:
+    """The value of `x-cursor-checksum`; the editor makes it once, when it starts."""
+    if settings.style == "token":
+        moment = now_ms - now_ms % HALF_HOUR_MS
+        payload = [*token.split("."), token][1]
+        return f"{stamp(moment // 1_000_000, is_wrapped=False)}{_digest(payload)[:8]}/{_digest(token)[:8]}"
+    machine, mac = settings.machine_id, settings.mac_machine_id
+    if not machine:
+        machine, mac = _digest(token + "machineId"), _digest(token + "macMachineId")
+    return stamp(now_ms // 1_000_000, is_wrapped=True) + (f"{machine}/{mac}" if mac else machine)
+
+
+def stamp(moment: int, *, is_wrapped: bool) -> str:
+    """Eight characters for a count of thousand seconds.
+
+    The editor shifts a 32-bit number by up to 40 bits, where JavaScript wraps round: its first two bytes repeat the
+    last two. Others write the same six bytes as they should be.
+    """
+    raw = (moment & 0xFFFF_FFFF_FFFF).to_bytes(6, "big")
+    if is_wrapped:
+        return base64.b64encode(obfuscated(raw[4:6] + raw[2:6])).decode("ascii")
+    return base64.urlsafe_b64encode(obfuscated(raw)).decode("ascii")
+
+
+def obfuscated(raw: bytes) -> bytes:
+    """Each byte mixed with the one before it."""
+    mixed = bytearray()
+    last = 165
+    for index, byte in enumerate(raw):
+        last = ((byte ^ last) + index) & 255
+        mixed.append(last)
+    return bytes(mixed)
+
+
+def _who(identity: Identity, token: str, transport: Transport, now_ms: int | None) -> list[tuple[str, str]]:
+    is_private = identity.ghost_mode is not False
+    fields = [
+        ("authorization", f"Bearer {token}"),
+        ("connect-protocol-version", "1"),
+        ("user-agent", identity.user_agent),
+        ("x-cursor-client-type", identity.client_type),
+        ("x-cursor-client-version", identity.client_version),
+        ("x-ghost-mode", "true" if is_private else "false"),
+    ]
+    if transport == "http1":
+        fields.append(("x-cursor-streaming", "true"))
+    if identity.checksum is not None:
+        moment = identity.started_ms if now_ms is None else now_ms
+        fields.append(("x-cursor-checksum", checksum(identity.checksum, token, moment)))
+    if identity.timezone:
+        fields.append(("x-cursor-timezone", identity.timezone))
+    return fields
+
+
+def _attempt(
+    identity: Identity, request_id: str, original_request_id: str, blob_key: str | None
+) -> list[tuple[str, str]]:
+    fields = [("x-request-id", request_id), ("x-original-request-id", original_request_id)]
+    if blob_key:
+        fields.append(("x-blob-encryption-key", blob_key))
+    if identity.client_type == "sdk":
+        fields += [("traceparent", _NO_TRACE), ("backend-traceparent", _NO_TRACE)]
+    return fields
+
+
+def _tools(allowed: Sequence[str] | None, excluded: Sequence[str]) -> list[tuple[str, str]]:
+    fields = [] if allowed is None else [("x-cursor-agent-allowed-tools", ",".join(allowed))]
+    return [*fields, ("x-cursor-agent-exclude-tools", ",".join(excluded))] if excluded else fields
+
+
+def _sorted(*fields: tuple[str, str]) -> Headers:
+    return tuple(sorted(fields))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,125 @@
+"""The lists of models the service gives: which can be used, and what is known of them.
+
+There are two lists. One names what this account may use; the other is a catalogue with context sizes and parameters.
+Both come as protobuf or as JSON.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from google.protobuf import json_format
+from google.protobuf.message import DecodeError, Message
+from msgspec.structs import replace
+
+from tieline.model.content import Value
+from tieline.model.errors import GatewayError
+from tieline.model.ports import ModelInfo
+from tieline.wire.cursor._pb.agent_pb2 import GetUsableModelsResponse
+from tieline.wire.cursor._pb.aiserver_pb2 import AvailableModel, AvailableModelsResponse, ModelVariant
+
+AUTO = "auto"
+"""Our name for letting the service choose."""
+DEFAULT = "default"
+"""Its name for the same."""
+
+M = TypeVar("M", bound=Message)
+
+
+class CursorModel(Value):
+    """What is known of a model; what is None the service did not tell."""
+
+    id: str
+    title: str = ""
+    aliases: tuple[str, ...] = ()
+    context: int | None = None
+    """How many tokens its context holds."""
+    context_max: int | None = None
+    """The same in max mode."""
+    images: bool | None = None
+    parameters: Mapping[str, tuple[str, ...]] = {}
+    """The values that each parameter can have, as far as the catalogue names them."""
+
+    def info(self) -> ModelInfo:
+        """The model as clients see it."""
+        if self.id == DEFAULT:
+            return ModelInfo(id=AUTO, title=self.title or "Auto")
+        return ModelInfo(id=self.id, title=self.title)
+
+
+def read_usable(body: bytes) -> list[CursorModel]:
+    """What the account may use, from the answer of GetUsableModels; raises GatewayError."""
+    found = _read(body, GetUsableModelsResponse()).models
+    models = {
+        model.model_id: CursorModel(
+            id=model.model_id,
+            title=model.display_name or model.display_name_short,
+            aliases=tuple(model.aliases),
+        )
+        for model in found
+        if model.model_id
+    }
+    return list(models.values())
+
+
+def read_catalogue(body: bytes) -> list[CursorModel]:
+    """What is known of all models, from the answer of AvailableModels; raises GatewayError."""
+    found = _read(body, AvailableModelsResponse()).models
+    return [_catalogued(model) for model in found if model.name or model.server_model_name]
+
+
+def combine(usable: Sequence[CursorModel], catalogue: Iterable[CursorModel]) -> list[CursorModel]:
+    """The usable models with what the catalogue knows of them. It lists variants under the model they are of."""
+    known: dict[str, CursorModel] = {}
+    for model in catalogue:
+        for name in (model.id, *model.aliases):
+            known.setdefault(name, model)
+    return [_with(model, known.get(model.id)) for model in usable]
+
+
+def _with(model: CursorModel, known: CursorModel | None) -> CursorModel:
+    if known is None:
+        return model
+    return replace(
+        model,
+        title=model.title or known.title,
+        context=known.context,
+        context_max=known.context_max,
+        images=known.images,
+        # A variant has its parameters in its name already.
+        parameters=known.parameters if model.id == known.id else {},
+    )
+
+
+def _catalogued(model: AvailableModel) -> CursorModel:
+    model_id = model.server_model_name or model.name
+    variants = [variant.variant_string_representation for variant in model.variants]
+    names = dict.fromkeys([model.name, *variants])
+    return CursorModel(
+        id=model_id,
+        title=model.client_display_name,
+        aliases=tuple([name for name in names if name and name != model_id]),
+        context=model.context_token_limit or None,
+        context_max=model.context_token_limit_for_max_mode or None,
+        images=model.supports_images,
+        parameters=_parameters(model.variants),
+    )
+
+
+def _parameters(variants: Iterable[ModelVariant]) -> dict[str, tuple[str, ...]]:
+    values: dict[str, dict[str, None]] = {}
+    for variant in variants:
+        for parameter in variant.parameters:
+            values.setdefault(parameter.id, {})[parameter.value] = None
+    return {name: tuple(found) for name, found in values.items()}
+
+
+def _read(body: bytes, into: M) -> M:
+    """Either form: JSON begins with a brace, which no answer in protobuf does."""
+    try:
+        if body[:1] == b"{":
+            return json_format.Parse(body, into, ignore_unknown_fields=True)
+        into.MergeFromString(body)
+    except (json_format.ParseError, DecodeError, UnicodeError, RecursionError, ValueError) as error:
+        message = f"the list of models is unreadable: {str(error)[:200]}"
+        raise GatewayError("upstream", message) from error
+    return into

@@ -1,0 +1,130 @@
+"""Questions the service asks the person, and the answers of a client nobody sits in front of.
+
+Every question is answered, or the run waits for ever; the answers are those of Cursor's own client when it runs without
+a person. Nearly all of them share one shape, under the number of the question: field 1 is a yes, field 2 a no with its
+reason. A question of a kind that is not known here is turned down in that shape too.
+"""
+
+from typing import NamedTuple
+
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from tieline.model.content import Value
+from tieline.wire.cursor._pb import agent_pb2 as agent
+from tieline.wire.cursor._pb import queries_pb2 as queries
+
+NO_WEB = "The user does not allow Cursor's own web access. Use a tool of the client, or go on without."
+NO_SWITCH = "The mode is chosen by the user and stays as it is. Go on in this mode."
+NO_IMAGES = "The user does not allow images to be made. Go on without."
+NO_CLOUD = "This is only available in cloud agents. Go on without."
+NO_LOGIN = "Nobody can log in to an MCP server from here. Go on without it."
+NO_CHANGE = "The environment cannot be replaced here. Go on with it as it is."
+NO_CODE_HOST = "Nobody can connect a code host from here. Go on without it."
+NO_QUESTIONS = "Nobody can answer a question in this form. Ask the user in plain text, and end the turn with that."
+UNKNOWN = "This client does not know this kind of question. Go on without it."
+
+_LENGTH_DELIMITED = 2
+_RESPONSE = agent.AgentClientMessage.DESCRIPTOR.fields_by_name["interaction_response"].number
+_YES = b"\x0a\x00"
+
+
+class Queries(Value):
+    """What a user can set about the answers."""
+
+    allow_web: bool = True
+    """Whether Cursor may search the web and read pages by itself."""
+    allow_mode_switch: bool = True
+    """Whether the model may change to another mode."""
+    allow_images: bool = True
+    """Whether the model may have images made."""
+
+
+class Reply(NamedTuple):
+    """An answer, serialized, and what a person looking on should know of it."""
+
+    message: bytes
+    note: str = ""
+
+
+def reply_to(query: queries.InteractionQuery, settings: Queries) -> Reply | None:
+    """The answer to a question; None if it asks nothing."""
+    kind = query.WhichOneof("query")
+    if kind == "ask_question_interaction_query":
+        return _refuse_question(query.id)
+    if kind == "create_plan_request_query":
+        return _accept_plan(query.id)
+    if kind is not None:
+        number = query.DESCRIPTOR.fields_by_name[kind].number
+        what, reason = _verdict(number, settings)
+        return _reply(query.id, number, what, reason)
+    number = _unknown_kind(query)
+    return _reply(query.id, number, f"something of the unknown kind {number}", UNKNOWN) if number else None
+
+
+def responding(response: queries.InteractionResponse) -> bytes:
+    """An answer in the envelope it travels in."""
+    return agent.AgentClientMessage(interaction_response=response).SerializeToString()
+
+
+def _verdict(number: int, settings: Queries) -> tuple[str, str]:
+    """What is asked for, and why it is refused; no reason is a yes."""
+    match number:
+        case 2:
+            return "a web search", "" if settings.allow_web else NO_WEB
+        case 4:
+            return "another mode", "" if settings.allow_mode_switch else NO_SWITCH
+        case 9:
+            return "reading a web page", "" if settings.allow_web else NO_WEB
+        case 12:
+            return "making an image", "" if settings.allow_images else NO_IMAGES
+        case _:
+            return _ALWAYS.get(number, ("", UNKNOWN))
+
+
+_ALWAYS = {
+    8: ("a virtual machine", ""),
+    10: ("work on a pull request", NO_CLOUD),
+    11: ("a login to an MCP server", NO_LOGIN),
+    13: ("another environment", NO_CHANGE),
+    14: ("a connection to a code host", NO_CODE_HOST),
+}
+
+
+def _unknown_kind(query: queries.InteractionQuery) -> int:
+    """The number of a question that our schema does not have; 0 if there is none."""
+    fields = UnknownFieldSet(query)
+    kinds = (fields[at] for at in range(len(fields)))
+    return next((int(kind.field_number) for kind in kinds if kind.wire_type == _LENGTH_DELIMITED), 0)
+
+
+def _refuse_question(query_id: int) -> Reply:
+    response = queries.InteractionResponse(id=query_id)
+    response.ask_question_interaction_response.result.rejected.reason = NO_QUESTIONS
+    note = "the model asked in a form that only a person before the editor can answer: it was told to ask in plain text"
+    return Reply(responding(response), note)
+
+
+def _accept_plan(query_id: int) -> Reply:
+    response = queries.InteractionResponse(id=query_id)
+    response.create_plan_request_response.result.success.SetInParent()
+    return Reply(responding(response))
+
+
+def _reply(query_id: int, number: int, what: str, reason: str) -> Reply:
+    verdict = _nested(2, _nested(1, reason.encode())) if reason else _YES
+    response = queries.InteractionResponse(id=query_id).SerializeToString() + _nested(number, verdict)
+    return Reply(_nested(_RESPONSE, response), f"Cursor asked for {what}: {reason}" if reason else "")
+
+
+def _nested(number: int, payload: bytes) -> bytes:
+    """A field that holds a message or text."""
+    return _varint(number << 3 | _LENGTH_DELIMITED) + _varint(len(payload)) + payload
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

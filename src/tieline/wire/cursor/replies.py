@@ -1,0 +1,48 @@
+"""The messages a run sends by itself: blobs, the request context, words of the user in between."""
+
+from collections.abc import Sequence
+
+from tieline.wire.cursor._pb import agent_pb2 as agent
+from tieline.wire.cursor._pb import exec_pb2 as exec_pb
+from tieline.wire.cursor._pb import kv_pb2 as kv
+from tieline.wire.cursor._pb.context_pb2 import RequestContext
+
+Message = agent.AgentClientMessage
+
+HEARTBEAT = Message(client_heartbeat=agent.ClientHeartbeat()).SerializeToString()
+
+
+def blob(query_id: int, data: bytes | None) -> Message:
+    """A blob the service asked for; None is one that is not there, which is not the same as an empty one."""
+    reply = kv.KvClientMessage(id=query_id, get_blob_result=kv.GetBlobResult(blob_data=data))
+    return Message(kv_client_message=reply)
+
+
+def stored(query_id: int, problem: str | None) -> Message:
+    """Whether a blob was stored."""
+    result = kv.SetBlobResult(error=kv.Error(message=problem)) if problem else kv.SetBlobResult()
+    return Message(kv_client_message=kv.KvClientMessage(id=query_id, set_blob_result=result))
+
+
+def context(exec_id: int, told: RequestContext) -> Sequence[Message]:
+    """The request context, for as often as the service asks."""
+    result = exec_pb.ExecClientMessage(id=exec_id, local_execution_time_ms=0)
+    result.request_context_result.success.request_context.CopyFrom(told)
+    close = exec_pb.ExecClientControlMessage(stream_close=exec_pb.ExecClientStreamClose(id=exec_id))
+    return Message(exec_client_message=result), Message(exec_client_control_message=close)
+
+
+def injection(words: str, *, run_id: str, injection_id: str, message_id: str) -> Message:
+    """Words of the user in the middle of a turn."""
+    message = Message()
+    injected = message.conversation_action.inject_context_action
+    injected.injection_id = injection_id
+    injected.expected_run_id = run_id
+    injected.user_context.user_message.text = words
+    injected.user_context.user_message.message_id = message_id
+    return message
+
+
+def run_id_of(opening: bytes) -> str:
+    """The id of the run that a message opens."""
+    return Message.FromString(opening).run_request.run_id

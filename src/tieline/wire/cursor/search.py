@@ -1,0 +1,239 @@
+"""What a client's search tool found: matching lines, files or counts, in whatever way it shows them.
+
+Tools answer with `path:line:text`, with files as headings over numbered lines, with a list of files, or with counts.
+What was asked for is made of what came; where that cannot be done (lines of a mere list of files), what came is given
+and called what it is.
+"""
+
+import re
+from collections.abc import Container, Iterable, Iterator, Sequence
+from fnmatch import fnmatch
+from typing import Literal, NamedTuple, cast
+
+from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
+
+Mode = Literal["content", "files_with_matches", "count"]
+
+_NOTHING = re.compile(
+    r"\s*(?:0 (?:matches|results|files)|found 0 |no (?:\w+ ){0,2}(?:matches|matching|files|results|occurrences)\b)",
+    re.IGNORECASE,
+)
+_NOTE = re.compile(
+    r"Found \d+|\(.{0,300}\)\s*$|\[.{0,300}\]\s*$|-{2,}\s*$|│-{2,}|</?workspace_result|Searching |Search results? |"
+    r"\d+ (?:matches|results|files)\b",
+    re.IGNORECASE,
+)
+_CUT = re.compile(r"truncated|showing (?:first|results with pagination|\d)|limit (?:of \d+ )?reached", re.IGNORECASE)
+_FILE = r"(?:[A-Za-z]:[\\/])?[^:\n]{1,1000}?"
+_MATCH = re.compile(rf"(?P<file>{_FILE}):(?P<line>\d{{1,9}}):(?P<text>.*)", re.DOTALL)
+_COUNT = re.compile(rf"(?P<file>{_FILE}):(?P<count>\d{{1,9}})\s*")
+_NUMBERED = re.compile(
+    r"\s{0,8}(?:Line |L)(?P<a>\d{1,9})(?P<mark>[:-]) ?(?P<words>.*)|(?P<b>\d{1,9})(?P<sign>[:-])(?P<text>.*)"
+    r"|\s{0,8}(?P<c>\d{1,9}) ?\| ?(?P<beside>.*)",
+    re.DOTALL,
+)
+_HEADING = re.compile(r"(?:File: |# )(?P<named>.{1,1000}?):?\s*$|(?P<path>\S.{0,1000}?):\s*$")
+
+
+class Hit(NamedTuple):
+    """A line that matches, or one beside it."""
+
+    line: int
+    text: str
+    is_context: bool = False
+
+
+class Found(NamedTuple):
+    """What a tool showed, in the order in which it did."""
+
+    hits: dict[str, list[Hit]]
+    files: list[str]
+    counts: dict[str, int]
+    is_cut: bool = False
+
+
+class Search(NamedTuple):
+    """What was looked for; `root` is the directory that files are named from."""
+
+    pattern: str
+    path: str
+    mode: Mode
+    root: str = ""
+    context: bool = False
+    glob: str = ""
+    """Only files of this name count: the tool could not be told so."""
+
+
+def result(search: Search, text: str) -> kinds.GrepResult:
+    """The typed result of a search; words that are neither lines nor files are why there are none."""
+    shown = read(text, search)
+    if shown.files and not _is_path(shown.files[0]):
+        return kinds.GrepResult(error=kinds.GrepError(error=text))
+    found = _kept(shown, search.glob)
+    mode = _mode(search.mode, found)
+    union = {"content": _content, "files_with_matches": _files, "count": _counts}[mode](found, search)
+    success = kinds.GrepSuccess(pattern=search.pattern, path=search.path, output_mode=mode)
+    success.workspace_results[search.root or search.path or "."].CopyFrom(union)
+    return kinds.GrepResult(success=success)
+
+
+def read(text: str, search: Search) -> Found:
+    """What the tool showed."""
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    is_cut = any(_NOTE.match(line) and _CUT.search(line) for line in lines)
+    if _NOTHING.match(text):
+        return Found({}, [], {}, is_cut)
+    shown = [line for line in lines if not _NOTE.match(line)]
+    if search.mode == "count" and (counts := dict(_counted(shown, search.path))):
+        return Found({}, [], counts, is_cut)
+    hits = _hits(shown, search)
+    files = [] if hits else [line.strip().removeprefix("- ") for line in shown if line.strip()]
+    return Found(hits, files, {}, is_cut)
+
+
+def _counted(lines: Iterable[str], path: str) -> Iterator[tuple[str, int]]:
+    """Counts, if the lines are nothing else; a single file may go without its name."""
+    for line in filter(str.strip, lines):
+        if line.strip().isdecimal() and path:
+            yield path, int(line.strip()[:9])
+        elif (found := _COUNT.fullmatch(line)) and not found["file"].isspace():
+            yield found["file"].strip(), int(found["count"])
+        else:
+            return
+
+
+def _hits(lines: Sequence[str], search: Search) -> dict[str, list[Hit]]:
+    """The lines that were found, by file: named on each line, by the heading above, or by what was searched."""
+    named = {found["file"] for line in lines if (found := _MATCH.fullmatch(line)) and not found["file"].isdecimal()}
+    hits: dict[str, list[Hit]] = {}
+    heading = search.path
+    for at, line in enumerate(lines):
+        match = _MATCH.fullmatch(line)
+        if match and match["file"] in named and not _NUMBERED.fullmatch(line):
+            hits.setdefault(match["file"], []).append(Hit(int(match["line"]), match["text"]))
+        elif search.context and (beside := _beside(line, named)):
+            hits.setdefault(beside[0], []).append(beside[1])
+        elif numbered := _NUMBERED.fullmatch(line):
+            hits.setdefault(heading, []).append(_hit(numbered))
+        elif (found := _HEADING.fullmatch(line)) or _stands_above(lines, at):
+            heading = (found["named"] or found["path"]) if found else line.strip()
+    return hits
+
+
+def _beside(line: str, named: Container[str]) -> tuple[str, Hit] | None:
+    """A line of context, `path-line-text`: only the files that matched tell where its path ends."""
+    for found in re.finditer(r"-(\d{1,9})-", line[:2000]):
+        if line[: found.start()] in named:
+            return line[: found.start()], Hit(int(found[1]), line[found.end() :], is_context=True)
+    return None
+
+
+def _hit(found: re.Match[str]) -> Hit:
+    number = found["a"] or found["b"] or found["c"]
+    text = next(said for said in (found["words"], found["text"], found["beside"]) if said is not None)
+    return Hit(int(number), text, is_context="-" in (found["mark"], found["sign"]))
+
+
+def _stands_above(lines: Sequence[str], at: int) -> bool:
+    """Whether a line is the name of a file over its numbered lines."""
+    is_name = bool(lines[at].strip()) and not lines[at][0].isspace()
+    return is_name and at + 1 < len(lines) and _NUMBERED.fullmatch(lines[at + 1]) is not None
+
+
+def _is_path(line: str) -> bool:
+    return (" " not in line or re.search(r"[\\/.]\w", line) is not None) and not re.search(r"[.!?:,] ", line)
+
+
+def _kept(found: Found, glob: str) -> Found:
+    if not glob:
+        return found
+    names = _alternatives(glob.rsplit("/", 1)[-1])
+
+    def keeps(file: str) -> bool:
+        return any(fnmatch(re.split(r"[\\/]", file)[-1], name) for name in names)
+
+    return Found(
+        {file: hits for file, hits in found.hits.items() if keeps(file)},
+        [file for file in found.files if keeps(file)],
+        {file: count for file, count in found.counts.items() if keeps(file)},
+        found.is_cut,
+    )
+
+
+def _alternatives(glob: str) -> list[str]:
+    """`*.{ts,tsx}` as two plain patterns."""
+    braces = re.search(r"\{([^{}]{0,200})\}", glob)
+    if not braces:
+        return [glob]
+    return [glob[: braces.start()] + one + glob[braces.end() :] for one in braces[1].split(",")]
+
+
+# ── What the service is told ─────────────────────────────────────────────────────────────────────
+
+
+def _mode(asked: Mode, found: Found) -> Mode:
+    """What can be told of what came."""
+    if found.files:
+        return "files_with_matches"
+    return "count" if found.counts else asked
+
+
+def _content(found: Found, search: Search) -> kinds.GrepUnionResult:
+    matches = [
+        kinds.GrepFileMatch(
+            file=_name(file, search),
+            matches=[
+                kinds.GrepContentMatch(line_number=hit.line, content=hit.text, is_context_line=hit.is_context)
+                for hit in hits
+            ],
+        )
+        for file, hits in found.hits.items()
+    ]
+    lines = [hit for hits in found.hits.values() for hit in hits]
+    gaps = sum(map(_blocks, found.hits.values())) - 1 if search.context and lines else 0
+    content = kinds.GrepContentResult(
+        matches=matches,
+        total_lines=len(lines) + gaps,
+        total_matched_lines=sum(not hit.is_context for hit in lines),
+        client_truncated=found.is_cut,
+    )
+    return kinds.GrepUnionResult(content=content)
+
+
+def _blocks(hits: Sequence[Hit]) -> int:
+    """How many runs of lines there are: where context is shown, a separator stands between them and is counted."""
+    return sum(at == 0 or hit.line != hits[at - 1].line + 1 for at, hit in enumerate(hits))
+
+
+def _files(found: Found, search: Search) -> kinds.GrepUnionResult:
+    names = [_name(file, search) for file in found.files or found.hits or found.counts]
+    files = kinds.GrepFilesResult(files=names, total_files=len(names), client_truncated=found.is_cut)
+    return kinds.GrepUnionResult(files=files)
+
+
+def _counts(found: Found, search: Search) -> kinds.GrepUnionResult:
+    counted = found.counts or {file: sum(not hit.is_context for hit in hits) for file, hits in found.hits.items()}
+    counts = [kinds.GrepFileCount(file=_name(file, search), count=count) for file, count in counted.items() if count]
+    count = kinds.GrepCountResult(
+        counts=counts,
+        total_files=len(counts),
+        total_matches=min(sum(one.count for one in counts), 2**31 - 1),
+        client_truncated=found.is_cut,
+    )
+    return kinds.GrepUnionResult(count=count)
+
+
+def _name(file: str, search: Search) -> str:
+    """A file as seen from the root; one that was searched by itself goes by its own name."""
+    file = file.replace("\\", "/") if re.match(r"[A-Za-z]:\\", file) else file
+    if search.path and file == search.path:
+        return file.rsplit("/", 1)[-1]
+    root = (search.root or search.path).rstrip("/")
+    if root and file.startswith(f"{root}/"):
+        return f"./{file[len(root) + 1 :]}"
+    return file if re.match(r"\.{0,2}/|[A-Za-z]:", file) else f"./{file}"
+
+
+def mode_of(asked: str) -> Mode:
+    """The output mode by its name; lines are shown unless something else is asked for."""
+    return cast("Mode", asked) if asked in ("files_with_matches", "count") else "content"

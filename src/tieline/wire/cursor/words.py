@@ -1,0 +1,135 @@
+"""What the user says in a run: words, and pictures beside them."""
+
+from base64 import b64decode
+from collections.abc import Iterable
+from hashlib import sha256
+from uuid import UUID
+
+from tieline.model.content import File, Foreign, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
+from tieline.model.events import Note
+from tieline.wire.cursor._pb.shared_pb2 import SelectedImage
+
+_NO_TEXT = ("image/", "audio/", "video/", "application/pdf")
+"""What is no text, even where its bytes could be read as such."""
+
+
+class Words:
+    """The user's words, gathered from messages; what cannot be sent as it is becomes a line of text and a note."""
+
+    def __init__(self, notes: list[Note]) -> None:
+        self._notes = notes
+        self._texts: list[str] = []
+        self.images: list[SelectedImage] = []
+        self.results: list[ToolResult] = []
+        """Results that came along: they belong to the history."""
+
+    def __bool__(self) -> bool:
+        return bool(self._texts or self.images)
+
+    @property
+    def text(self) -> str:
+        return "\n\n".join(self._texts)
+
+    def add(self, message: Message) -> None:
+        """All that a user or a system message says."""
+        if message.role == "system":
+            self.say(reminder(message.parts))
+            return
+        for part in message.parts:
+            self._part(part)
+
+    def say(self, text: str) -> None:
+        """More words; nothing but white space is nothing."""
+        if text.strip():
+            self._texts.append(text)
+
+    def _part(self, part: Part) -> None:
+        match part:
+            case Text():
+                self.say(part.text)
+            case Image():
+                self._image(part)
+            case File():
+                self.say(as_text(part, self._notes))
+            case ToolResult():
+                self._result(part)
+            case Foreign() | Thinking() | ToolCall():
+                leave_out(part, self._notes)
+
+    def _result(self, result: ToolResult) -> None:
+        """A result; pictures in it are shown beside the words, with a line that says where they come from."""
+        self.results.append(result)
+        pictures = [part for part in result.content if isinstance(part, Image)]
+        if pictures:
+            self.say(from_result(result))
+        for picture in pictures:
+            self._image(picture)
+
+    def _image(self, part: Image) -> None:
+        data = _decoded(part.data)
+        if data:
+            image_id = sha256(b"%d:" % len(self.images) + data).digest()
+            self.images.append(
+                SelectedImage(
+                    uuid=str(UUID(bytes=image_id[:16], version=4)),
+                    mime_type=part.media_type or "image/png",
+                    data=data,
+                )
+            )
+        else:
+            self.say(as_text(part, self._notes))
+
+
+def as_text(part: Image | File, notes: list[Note]) -> str:
+    """A picture or a file as text: a file's own text, else a line that names what could not be sent."""
+    kind = "image" if isinstance(part, Image) else "file"
+    name = part.name if isinstance(part, File) and part.name else part.media_type or kind
+    if part.url is not None:
+        notes.append(Note(kind="left_out", message=f"{kind} by address: the upstream cannot fetch {part.url[:200]!r}"))
+        return f"[{kind}: {part.url}]"
+    text = _text_of(part) if isinstance(part, File) else None
+    if text is None:
+        notes.append(Note(kind="left_out", message=f"{kind} {name!r}: the upstream does not take it"))
+        return f"[{kind} left out: {name}]"
+    return f'<file name="{name}">\n{text}\n</file>'
+
+
+def reminder(parts: Iterable[Part]) -> str:
+    """A system message where none may stand, in the form models know for it."""
+    texts = [part.text for part in parts if isinstance(part, Text) and part.text.strip()]
+    text = "\n\n".join(texts)
+    if not text or text.lstrip().startswith("<system-reminder>"):
+        return text
+    return f"<system-reminder>\n{text}\n</system-reminder>"
+
+
+def from_result(result: ToolResult) -> str:
+    """The line before pictures that were part of a result."""
+    return f"From the result of tool call {result.call_id}:"
+
+
+def leave_out(part: Part, notes: list[Note]) -> None:
+    """Note a part that has no place here."""
+    what = part.kind if isinstance(part, Foreign) else type(part).__name__
+    notes.append(Note(kind="left_out", message=f"{what}: the upstream has no such part here"))
+
+
+def _text_of(part: File) -> str | None:
+    data = None if part.media_type.startswith(_NO_TEXT) else _decoded(part.data)
+    if data is None or b"\0" in data:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _decoded(data: str | None) -> bytes | None:
+    """The bytes of base64 text; readers check it, but a broken one must not end the run."""
+    if data is None:
+        return None
+    try:
+        decoded = b64decode(data)
+    except ValueError:
+        return None
+    return decoded if decoded or not data else None
