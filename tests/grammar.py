@@ -3,7 +3,19 @@
 from collections.abc import Iterable
 
 from tieline.model.content import Foreign, Part, Text, Thinking, ToolCall
-from tieline.model.events import Event, Failed, Finished, Note, PartDelta, PartEnd, PartStart, Started, Usage
+from tieline.model.events import (
+    Activity,
+    Event,
+    Failed,
+    Finished,
+    Note,
+    PartDelta,
+    PartEnd,
+    PartStart,
+    Plan,
+    Started,
+    Usage,
+)
 
 
 def check(events: Iterable[Event]) -> None:
@@ -46,7 +58,7 @@ def _check_parts(events: Iterable[Event]) -> PartStart | None:
                 _check_whole(start.part, event.part, "".join(text))
                 start = None
                 index += 1
-            case Usage() | Note():
+            case Usage() | Note() | Activity() | Plan():
                 pass
             case Started() | Finished() | Failed():
                 raise AssertionError(f"{type(event).__name__} in the middle of a leg")

@@ -23,6 +23,7 @@ from tieline.assembly import State, cursor_backend, key_file, key_of, upstream_b
 from tieline.backends.demo import DemoBackend
 from tieline.config import Config, ConfigError
 from tieline.core.gateway import Gateway
+from tieline.core.inbox import Inbox
 from tieline.core.repair import DEFAULT
 from tieline.core.routing import Router
 from tieline.core.secrets import Secrets
@@ -96,6 +97,7 @@ def build(config: Config, env: Mapping[str, str], cursor_token: str | None = Non
     gateway = Gateway(
         router,
         tasks=tasks,
+        inbox=Inbox(mint=lambda: secrets.token_hex(6), clock=time.time, timeout=config.inbox.timeout),
         clock=time.perf_counter,
         park_for=config.parking.deadline,
         park_at_most=config.parking.limit,
@@ -252,10 +254,11 @@ def _profiles(config: Config, env: Mapping[str, str]) -> Profiles:
                 key=env.get(client.key_env) if client.key_env else None,
                 arguments=client.arguments,
                 reasoning=client.reasoning,
+                activity=client.activity,
             )
             for client in config.clients.values()
         ],
-        Profile(arguments=config.arguments),
+        Profile(arguments=config.arguments, activity=config.activity),
     )
 
 

@@ -100,6 +100,12 @@ class Parking(Value, forbid_unknown_fields=True):
     limit: int = 1024
 
 
+class InboxSettings(Value, forbid_unknown_fields=True):
+    """How long something waits for a person."""
+
+    timeout: float = 120.0
+
+
 class ClientSettings(Value, forbid_unknown_fields=True):
     """How a kind of client wants its answers."""
 
@@ -107,6 +113,7 @@ class ClientSettings(Value, forbid_unknown_fields=True):
     key_env: str | None = None
     arguments: Arguments | None = None
     reasoning: Literal["reasoning_content", "reasoning", "none"] | None = None
+    activity: Literal["reasoning", "text", "hidden"] | None = None
 
 
 class Config(Value, forbid_unknown_fields=True):
@@ -115,11 +122,13 @@ class Config(Value, forbid_unknown_fields=True):
     server: Server = Server()
     default_model: str | None = None
     arguments: Arguments | None = None
+    activity: Literal["reasoning", "text", "hidden"] | None = None
     demo: bool = True
     log: Literal["debug", "info", "warning", "error"] = "warning"
     aliases: Mapping[str, str] = {}
     cursor: CursorSettings = CursorSettings()
     parking: Parking = Parking()
+    inbox: InboxSettings = InboxSettings()
     upstreams: Mapping[str, UpstreamSettings] = {}
     clients: Mapping[str, ClientSettings] = {}
 
@@ -279,6 +288,7 @@ def _settings(place: str) -> tuple[str, ...]:
         "server": Server,
         "cursor": CursorSettings,
         "parking": Parking,
+        "inbox": InboxSettings,
         "upstreams": UpstreamSettings,
         "clients": ClientSettings,
     }

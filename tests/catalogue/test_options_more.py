@@ -37,12 +37,14 @@ from tests.catalogue.crossing import (
     tool_block,
 )
 from tieline.core.gateway import Gateway
+from tieline.core.inbox import Inbox
+from tieline.core.leg import Asker
 from tieline.core.routing import Router
 from tieline.core.weigh import estimate
 from tieline.model.content import ToolResult
 from tieline.model.errors import GatewayError
 from tieline.model.events import Batch, Event
-from tieline.model.ports import ModelInfo, Run
+from tieline.model.ports import Host, ModelInfo, Run
 from tieline.model.request import Request
 from tieline.tasks import Tasks
 from tieline.wire import anthropic, openai_chat
@@ -54,6 +56,8 @@ every_crossing = pytest.mark.parametrize("crossing", CROSSINGS)
 
 A, C = PROTOCOLS
 MARK = {"type": "ephemeral"}
+
+INBOX = Inbox(mint=lambda: "ask_1", clock=lambda: 0.0)
 
 
 def text(words: str, **fields: Any) -> Json:
@@ -470,6 +474,7 @@ class Scripted:
     """A backend and its only run: it gives these events, and cannot count."""
 
     name = "up"
+    is_agent = False
     pending: frozenset[str] = frozenset()
 
     def __init__(self, events: Sequence[Event] = ()) -> None:
@@ -478,7 +483,7 @@ class Scripted:
     async def models(self) -> Sequence[ModelInfo]:
         return ()
 
-    async def start(self, request: Request) -> Run:
+    async def start(self, request: Request, host: Host) -> Run:
         return self
 
     async def leg(self) -> AsyncGenerator[Batch, None]:
@@ -495,7 +500,7 @@ class Scripted:
 
 
 def gateway(backend: Scripted) -> Gateway:
-    return Gateway(Router({"up": backend}, default="up/m"), tasks=Tasks(), clock=lambda: 0.0)
+    return Gateway(Router({"up": backend}, default="up/m"), tasks=Tasks(), inbox=INBOX, clock=lambda: 0.0)
 
 
 @every_crossing
@@ -504,7 +509,7 @@ def test_123_a_pause_is_an_end_with_a_note(crossing: Crossing, caplog: pytest.Lo
     request = parsed(asking(crossing.client, user("hi")), crossing.client)
 
     async def leg() -> list[Event]:
-        async with aclosing(gateway(backend).leg(request, frontend=crossing.client)) as batches:
+        async with aclosing(gateway(backend).leg(request, Asker(crossing.client))) as batches:
             return [event async for batch in batches for event in batch]
 
     with caplog.at_level("INFO", "tieline"):

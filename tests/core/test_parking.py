@@ -7,11 +7,12 @@ import pytest
 
 from tests.cases import asks, says
 from tieline.core.gateway import Gateway
-from tieline.core.leg import WatchedLeg
+from tieline.core.inbox import Inbox
+from tieline.core.leg import Asker, WatchedLeg
 from tieline.core.routing import Router
 from tieline.model.content import Text, ToolCall, ToolResult
 from tieline.model.events import Batch, Event, Finished, PartEnd, PartStart, Started, StopReason
-from tieline.model.ports import ModelInfo
+from tieline.model.ports import Host, ModelInfo
 from tieline.model.request import Request
 from tieline.tasks import Tasks
 
@@ -55,6 +56,7 @@ class LiveBackend:
     """Makes live runs and keeps them."""
 
     name = "live"
+    is_agent = False
 
     def __init__(self, calls: int = 1) -> None:
         self.runs: list[LiveRun] = []
@@ -63,7 +65,7 @@ class LiveBackend:
     async def models(self) -> Sequence[ModelInfo]:
         return [ModelInfo(id="m")]
 
-    async def start(self, request: Request) -> LiveRun:
+    async def start(self, request: Request, host: Host) -> LiveRun:
         self.runs.append(LiveRun(len(self.runs), self._calls))
         return self.runs[-1]
 
@@ -75,6 +77,7 @@ class LiveBackend:
 
 
 Make = Callable[..., Gateway]
+INBOX = Inbox(mint=lambda: "ask_1", clock=lambda: 0.0)
 
 
 @pytest.fixture
@@ -83,7 +86,9 @@ async def make() -> AsyncGenerator[Make, None]:
 
     def gateway(backend: LiveBackend, park_for: float = 60.0, park_at_most: int = 8) -> Gateway:
         router = Router({"live": backend})
-        return Gateway(router, tasks=tasks, clock=lambda: 0.0, park_for=park_for, park_at_most=park_at_most)
+        return Gateway(
+            router, tasks=tasks, inbox=INBOX, clock=lambda: 0.0, park_for=park_for, park_at_most=park_at_most
+        )
 
     yield gateway
     await tasks.aclose()
@@ -102,7 +107,7 @@ async def events_of(leg: WatchedLeg) -> list[Event]:
 
 
 async def first_call(gateway: Gateway) -> ToolCall:
-    events = await events_of(gateway.leg(ask(), frontend="test"))
+    events = await events_of(gateway.leg(ask(), Asker("test")))
     return next(event.part for event in events if isinstance(event, PartEnd) and isinstance(event.part, ToolCall))
 
 
@@ -124,7 +129,7 @@ async def test_a_result_continues_the_run_that_waits_for_it(make: Make) -> None:
     for _ in range(2):
         result = ToolResult(call_id=call.id, content=(Text(text="fine"),))
         history += [says("assistant", call), says("user", result)]
-        events = await events_of(gateway.leg(ask(*history), frontend="test"))
+        events = await events_of(gateway.leg(ask(*history), Asker("test")))
         call = next(e.part for e in events if isinstance(e, PartEnd) and isinstance(e.part, ToolCall))
     assert len(backend.runs) == 1
     assert gateway.metrics.resumed == 2
@@ -134,7 +139,7 @@ async def test_a_result_continues_the_run_that_waits_for_it(make: Make) -> None:
 async def test_a_run_that_has_ended_is_closed_and_not_parked(make: Make) -> None:
     backend = LiveBackend()
     gateway = make(backend)
-    await events_of(gateway.leg(with_result(await first_call(gateway)), frontend="test"))
+    await events_of(gateway.leg(with_result(await first_call(gateway)), Asker("test")))
     assert backend.runs[0].closed.is_set()
     assert gateway.metrics.parked == 0
 
@@ -142,7 +147,7 @@ async def test_a_run_that_has_ended_is_closed_and_not_parked(make: Make) -> None
 async def test_a_run_is_parked_before_the_client_can_know_that_the_leg_has_ended(make: Make) -> None:
     backend = LiveBackend()
     gateway = make(backend)
-    leg = gateway.leg(ask(), frontend="test")
+    leg = gateway.leg(ask(), Asker("test"))
     async for batch in leg:
         if isinstance(batch[-1], Finished):
             assert gateway.metrics.parked == 1
@@ -153,7 +158,7 @@ async def test_a_run_is_parked_before_the_client_can_know_that_the_leg_has_ended
 async def test_the_words_that_come_with_a_result_go_along(make: Make) -> None:
     backend = LiveBackend()
     gateway = make(backend)
-    await events_of(gateway.leg(with_result(await first_call(gateway), "and hurry"), frontend="test"))
+    await events_of(gateway.leg(with_result(await first_call(gateway), "and hurry"), Asker("test")))
     assert backend.runs[0].answered[0][1] == "and hurry"
 
 
@@ -161,7 +166,7 @@ async def test_a_claimed_run_cannot_be_claimed_twice(make: Make) -> None:
     backend = LiveBackend()
     gateway = make(backend)
     request = with_result(await first_call(gateway))
-    both = await asyncio.gather(*(events_of(gateway.leg(request, frontend="test")) for _ in range(2)))
+    both = await asyncio.gather(*(events_of(gateway.leg(request, Asker("test"))) for _ in range(2)))
     assert [type(events[-1]) for events in both] == [Finished, Finished]
     assert len(backend.runs) == 2
     assert gateway.metrics.resumed == 1
@@ -172,7 +177,7 @@ async def test_two_windows_never_mix(make: Make) -> None:
     gateway = make(backend)
     calls = [await first_call(gateway) for _ in range(5)]
     for number in (3, 0, 4, 1, 2):
-        events = await events_of(gateway.leg(with_result(calls[number]), frontend="test"))
+        events = await events_of(gateway.leg(with_result(calls[number]), Asker("test")))
         texts = [e.part.text for e in events if isinstance(e, PartEnd) and isinstance(e.part, Text)]
         assert texts == [f"done by run {number}"]
 
@@ -185,7 +190,7 @@ async def test_a_run_nobody_comes_back_for_is_closed_after_the_deadline_and_its_
     call = await first_call(gateway)
     await closed(backend.runs[0])
     assert gateway.metrics.expired == 1
-    events = await events_of(gateway.leg(with_result(call), frontend="test"))
+    events = await events_of(gateway.leg(with_result(call), Asker("test")))
     assert isinstance(events[-1], Finished)
     assert len(backend.runs) == 2
 
@@ -204,7 +209,7 @@ async def test_a_user_who_says_something_else_ends_the_run_that_waited(make: Mak
     backend = LiveBackend()
     gateway = make(backend)
     call = await first_call(gateway)
-    await events_of(gateway.leg(ask(says("assistant", call), says("user", "never mind")), frontend="test"))
+    await events_of(gateway.leg(ask(says("assistant", call), says("user", "never mind")), Asker("test")))
     await closed(backend.runs[0])
     assert len(backend.runs) == 2
 
@@ -221,7 +226,7 @@ async def test_shutting_down_closes_the_runs_that_wait(make: Make) -> None:
 async def test_a_client_that_leaves_in_the_middle_ends_the_run(make: Make) -> None:
     backend = LiveBackend()
     gateway = make(backend)
-    leg = gateway.leg(ask(), frontend="test")
+    leg = gateway.leg(ask(), Asker("test"))
     await leg.__anext__()
     await leg.aclose()
     assert backend.runs[0].closed.is_set()

@@ -6,12 +6,14 @@ import pytest
 
 from tieline.core.routing import Router
 from tieline.model.errors import GatewayError
-from tieline.model.ports import ModelInfo, Run
+from tieline.model.ports import Host, ModelInfo, Run
 from tieline.model.request import Request
 
 
 class Named:
     """A backend that has only a name."""
+
+    is_agent = False
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -19,7 +21,7 @@ class Named:
     async def models(self) -> Sequence[ModelInfo]:
         return []
 
-    async def start(self, request: Request) -> Run:
+    async def start(self, request: Request, host: Host) -> Run:
         raise AssertionError("routing starts nothing")
 
     async def count(self, request: Request) -> int | None:

@@ -7,6 +7,8 @@ from base64 import b64encode
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.cases import PIXEL
 from tests.wire.coding_clients import CLAUDE_CODE, CODEX, CURSOR_LIKE, OPENCODE, PI, STRING, WEATHER, tool
@@ -433,3 +435,16 @@ def test_resources_are_listed_and_read() -> None:
 def test_a_client_with_only_a_shell_gets_its_commands_and_nothing_else() -> None:
     assert isinstance(execs_for(CODEX).receive(asked(shell_args={"command": "ls"})), ToolCall)
     assert not isinstance(execs_for(CODEX).receive(asked(ls_args={"path": HERE})), ToolCall)
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=()), max_size=200), st.booleans(), st.integers(0, 10))
+def test_whatever_a_tool_says_there_is_an_answer(text: str, is_error: bool, cut: int) -> None:
+    """Words nobody has thought of, and beginnings of those that are known, never end a run."""
+    known = [said for said, *_ in OUTCOMES] + [said for _, said, _ in SHOWN] + [said for said, *_ in DIAGNOSTICS]
+    words = known[cut % len(known)][: len(text)] + text
+    for kind in ("read", "write", "delete", "ls", "grep", "diagnostics", "shell", "shell_stream", "fetch"):
+        execs = execs_for((*CURSOR_LIKE, *OPENCODE[7:8]))
+        call(execs, 1, **{f"{kind}_args": {}})
+        answers = execs.answer(result(words, is_error=is_error))
+        assert len(answers) >= 2
+        assert all(message.SerializeToString() for message in answers)

@@ -1,12 +1,14 @@
 """Searches and directories: what clients show, and the typed results made of it."""
 
+import json
 from typing import Any
 
 import pytest
 
 from tests.wire.coding_clients import CLAUDE_CODE, CLINE, OPENCODE, PI, STRING, tool
 from tests.wire.exec_running import HERE, result, told
-from tieline.wire.cursor.listing import MAX_DEPTH, tree
+from tieline.wire.cursor.listing import MAX_DEPTH, MOST_ENTRIES, tree
+from tieline.wire.cursor.search import MOST_LINES
 
 CONTENT: dict[str, Any] = {
     "matches": [
@@ -66,6 +68,13 @@ def test_lines_are_found_in_whatever_way_they_are_shown(text: str) -> None:
     assert found(text) == {"content": CONTENT}
     assert found(text, output_mode="files_with_matches") == {"files": FILES}
     assert found(text, output_mode="count") == {"count": COUNTS}
+
+
+def test_what_a_tool_for_many_queries_found_is_taken_out_of_its_answer() -> None:
+    answer = json.dumps([{"query": "hello", "result": GREP_LINES, "success": True}])
+    assert found(answer) == {"content": CONTENT}
+    entries = json.dumps([{"query": HERE, "result": "a.txt\nsrc/", "success": True}])
+    assert drawn(listed(entries)) == FLAT
 
 
 def test_files_and_counts_are_told_as_such() -> None:
@@ -134,7 +143,14 @@ def test_lines_beside_a_match_are_marked_and_separators_are_counted(text: str) -
     }
 
 
-@pytest.mark.parametrize("text", ["1:line 1\n2:line 2", f"{HERE}/lines.txt:1:line 1\n{HERE}/lines.txt:2:line 2"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1:line 1\n2:line 2",
+        "lines.txt:1:line 1\nlines.txt:2:line 2",
+        f"{HERE}/lines.txt:1:line 1\n{HERE}/lines.txt:2:line 2",
+    ],
+)
 def test_a_file_that_was_searched_by_itself_goes_by_its_own_name(text: str) -> None:
     args = {"pattern": "line", "path": f"{HERE}/lines.txt", "output_mode": "content"}
     came = told(CLAUDE_CODE, text, grep_args=args)["success"]
@@ -156,6 +172,13 @@ def test_a_search_that_was_cut_says_so() -> None:
     assert found(text)["content"]["clientTruncated"] is True
     paged = LISTED + "\n\n[Showing results with pagination = limit: 2]"
     assert found(paged, output_mode="files_with_matches")["files"]["clientTruncated"] is True
+
+
+def test_more_than_anybody_reads_is_left_out() -> None:
+    content = found("\n".join(f"a.py:{line}:x" for line in range(1, MOST_LINES + 10)))["content"]
+    assert content["totalLines"] == MOST_LINES
+    assert content["clientTruncated"] is True
+    assert len(listed("\n".join(f"{name}.txt" for name in range(MOST_ENTRIES + 10)))["childrenFiles"]) == MOST_ENTRIES
 
 
 def test_why_nothing_could_be_searched_is_an_error() -> None:

@@ -65,6 +65,7 @@ SAID: list[tuple[str, Ran]] = [
     ('{"output":"x","metadata":{"exit_code":2,"duration_seconds":0.1}}', Ran("x", code=2)),
     ('{"output":"x","code":0}', Ran("x", code=0)),
     ('{"stdout":"o","stderr":"","timed_out":true,"exit_code":124}', Ran("o", code=124, ending="timeout")),
+    ('[{"query":"ls","result":"a","success":true},{"query":"x","result":"b","success":false}]', Ran("a\nb", code=1)),
     # JSON that a command printed.
     ('{"code":200,"output":"fine","id":7}', Ran('{"code":200,"output":"fine","id":7}')),
     ('{"name":"x"}', Ran('{"name":"x"}')),
@@ -221,7 +222,7 @@ def test_a_command_the_user_ends_is_aborted() -> None:
 
 def test_a_shell_that_cannot_be_started_is_a_spawn_error() -> None:
     came = told(PI, result("spawn /bin/bash ENOENT", is_error=True), shell_args=COMMAND)
-    assert came == {"spawnError": {**ASKED, "error": "spawn /bin/bash ENOENT"}}
+    assert came == {"spawnError": {**ASKED, "error": "spawn /bin/bash ENOENT"}, **POLICY}
 
 
 def test_words_that_were_added_to_a_result_come_after_the_output() -> None:

@@ -11,7 +11,7 @@ from tieline.demo.speech import speak
 from tieline.model.content import Message, Part, ToolResult
 from tieline.model.errors import GatewayError
 from tieline.model.events import Batch, Event, PartEnd
-from tieline.model.ports import ModelInfo
+from tieline.model.ports import Host, ModelInfo
 from tieline.model.request import Request
 
 BATCH = 4
@@ -21,6 +21,8 @@ MODELS = (ModelInfo(id="scripted", title="Demo: no network, does what plain word
 class DemoBackend:
     """Answers by itself, the same to the same request; `pace` is the silence between batches, in seconds."""
 
+    is_agent = False
+
     name = "demo"
 
     def __init__(self, *, pace: float = 0.0) -> None:
@@ -29,7 +31,7 @@ class DemoBackend:
     async def models(self) -> Sequence[ModelInfo]:
         return MODELS
 
-    async def start(self, request: Request) -> "DemoRun":
+    async def start(self, request: Request, host: Host | None = None) -> "DemoRun":  # noqa: ARG002 - this upstream asks nobody back
         return DemoRun(request, self._pace)
 
     async def count(self, request: Request) -> int | None:  # noqa: ARG002 - the port hands it over, we cannot tell

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from tieline.model.content import Message, Part, ToolResult
 from tieline.model.errors import GatewayError, LegFailed
 from tieline.model.events import Batch, ErrorKind, Event, Failed, Headers, Note, PartEnd, Started, Usage
-from tieline.model.ports import Leg, ModelInfo, Run
+from tieline.model.ports import Host, Leg, ModelInfo, Run
 from tieline.model.request import Request
 from tieline.net.http import HttpClient, HttpResponse, Origin, PipeError, Timeouts
 from tieline.wire.spelling import Outgoing, Spelled
@@ -107,6 +107,8 @@ class ReplayRun:
 class ReplayBackend:
     """Runs on one stateless upstream; `listing` is the path of its list of models."""
 
+    is_agent = False
+
     def __init__(self, upstream: Upstream, *, listing: str, models: Sequence[str] = ()) -> None:
         self.name = upstream.name
         self._upstream = upstream
@@ -118,7 +120,7 @@ class ReplayBackend:
             return [ModelInfo(id=model) for model in self._models]
         return await list_models(self._upstream, self._listing)
 
-    async def start(self, request: Request) -> Run:
+    async def start(self, request: Request, host: Host | None = None) -> Run:  # noqa: ARG002 - this upstream asks nobody back
         return ReplayRun(self._upstream, request)
 
     async def count(self, request: Request) -> int | None:  # noqa: ARG002 - most APIs have no way to ask

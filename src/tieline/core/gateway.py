@@ -8,17 +8,22 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tieline.core.history import tidy
-from tieline.core.leg import Ledger, WatchedLeg
+from tieline.core.inbox import Inbox
+from tieline.core.leg import Asker, Ledger, WatchedLeg
 from tieline.core.metrics import Metrics
 from tieline.core.parking import CAPACITY, DEADLINE, Lot
 from tieline.core.repair import DEFAULT, RepairName, Repairs, needed
 from tieline.core.resume import decide
 from tieline.core.routing import Route, Router
 from tieline.core.secrets import Secrets
+from tieline.core.showing import Showing
 from tieline.core.thoughts import Thoughts
+from tieline.core.turn import TooledRun
 from tieline.core.weigh import estimate
+from tieline.model.asks import Origin
+from tieline.model.content import Text
 from tieline.model.errors import GatewayError
-from tieline.model.ports import Backend, ModelInfo, Run
+from tieline.model.ports import Backend, Host, ModelInfo, Run, Toolbox
 from tieline.model.request import Request
 from tieline.tasks import Tasks
 
@@ -26,6 +31,7 @@ log = logging.getLogger("tieline")
 
 LISTING_TIMEOUT = 10.0
 LISTING_KEPT = 60.0
+TITLE = 80
 
 
 class Count(NamedTuple):
@@ -43,6 +49,8 @@ class Gateway:
         router: Router,
         *,
         tasks: Tasks,
+        inbox: Inbox,
+        toolbox: Toolbox | None = None,
         clock: Callable[[], float],
         park_for: float = DEADLINE,
         park_at_most: int = CAPACITY,
@@ -50,6 +58,8 @@ class Gateway:
         secrets: Secrets | None = None,
     ) -> None:
         self.metrics = Metrics()
+        self.inbox = inbox
+        self._toolbox = toolbox
         self._router = router
         self._clock = clock
         self._repairs = repairs or {}
@@ -60,9 +70,9 @@ class Gateway:
         self._listing: dict[str, ModelInfo] = {}
         self._listed_at: float | None = None
 
-    def leg(self, request: Request, *, frontend: str) -> WatchedLeg:
+    def leg(self, request: Request, asker: Asker) -> WatchedLeg:
         """The batches of one leg; whoever takes them must close it."""
-        return WatchedLeg(request, frontend, self._ledger, self._start)
+        return WatchedLeg(request, asker, self._ledger, self._start)
 
     async def models(self) -> Mapping[str, ModelInfo]:
         """All models by full name; a backend that cannot be asked is left out and logged."""
@@ -106,7 +116,22 @@ class Gateway:
             run = await self._resumed(request, prepared, leg)
             if run is not None:
                 return run
-        return await route.backend.start(prepared)
+        return await self._begun(route.backend, request, prepared, leg)
+
+    async def _begun(self, backend: Backend, request: Request, prepared: Request, leg: WatchedLeg) -> Run:
+        """A new run; with the gateway's tools if there are any and the client brings none."""
+        origin = Origin(
+            model=request.model, frontend=leg.asker.frontend, client=leg.asker.client, title=_title(request)
+        )
+        host = Host(self.inbox.human(origin))
+        toolbox = self._toolbox
+        if toolbox is not None and not request.tools and not backend.is_agent:
+            prepared = replace(prepared, tools=tuple(toolbox.specs(request.mode or "agent")))
+            leg.showing = Showing(leg.asker.activity)
+            return TooledRun(await backend.start(prepared, host), toolbox, host, frozenset())
+        if backend.is_agent:
+            leg.showing = Showing(leg.asker.activity)
+        return await backend.start(prepared, host)
 
     async def _resumed(self, request: Request, prepared: Request, leg: WatchedLeg) -> Run | None:
         """The parked run that this request goes on with, if there is one."""
@@ -122,6 +147,8 @@ class Gateway:
         except BaseException:
             await parked.run.aclose()
             raise
+        if parked.is_shown:
+            leg.showing = Showing(leg.asker.activity)
         return parked.run
 
     def _prepared(self, request: Request, route: Route, leg: WatchedLeg) -> Request:
@@ -144,3 +171,13 @@ class Gateway:
         except TimeoutError:
             log.warning("the models of %s cannot be listed: no answer in %.0f s", backend.name, LISTING_TIMEOUT)
         return []
+
+
+def _title(request: Request) -> str:
+    """The last words of the user, for a person to tell conversations apart."""
+    for message in reversed(request.messages):
+        if message.role == "user":
+            for part in reversed(message.parts):
+                if isinstance(part, Text) and part.text.strip():
+                    return " ".join(part.text.split())[:TITLE]
+    return ""

@@ -10,6 +10,7 @@ from tieline.core.metrics import Metrics
 from tieline.core.parking import Lot, Parked
 from tieline.core.repair import Repairs
 from tieline.core.secrets import Secrets
+from tieline.core.showing import Showing, Style
 from tieline.core.thoughts import Thoughts
 from tieline.model.content import Part, Thinking, ToolCall
 from tieline.model.errors import GatewayError
@@ -37,6 +38,14 @@ Start = Callable[[Request, "WatchedLeg"], Awaitable[Run]]
 """Finds the backend of a request and begins its run."""
 
 
+class Asker(NamedTuple):
+    """Who asks, and how it wants to see what is done without it."""
+
+    frontend: str
+    client: str = ""
+    activity: Style = "reasoning"
+
+
 class Ledger(NamedTuple):
     """Where all legs of a gateway are written down."""
 
@@ -54,12 +63,15 @@ class WatchedLeg:
     book-keeping of those costs as much as translating a small answer.
     """
 
-    def __init__(self, request: Request, frontend: str, ledger: Ledger, start: Start) -> None:
+    def __init__(self, request: Request, asker: Asker, ledger: Ledger, start: Start) -> None:
         self.repairs: Repairs | None = None
+        self.showing: Showing | None = None
+        """Where what is done without the client has to be shown to it."""
         self.backend = ""
         self.model = ""
         self._request = request
-        self._frontend = frontend
+        self.asker = asker
+        self._frontend = asker.frontend
         self._ledger = ledger
         self._start = start
         self._began = ledger.clock()
@@ -127,6 +139,8 @@ class WatchedLeg:
             batch = self._named(batch)
         if self.repairs is not None:
             batch = self.repairs.apply(batch)
+        if self.showing is not None:
+            batch = self.showing.apply(batch)
         for event in batch:
             kind = type(event)
             if kind is PartDelta or kind is PartStart or kind is Started:
@@ -155,7 +169,9 @@ class WatchedLeg:
                 if self._run is not None and self._run.pending:
                     # Before the client can know of the ending: its next request may come at once.
                     self._is_parked = True
-                    self._ledger.lot.park(Parked(self._run, self.backend, self.model))
+                    self._ledger.lot.park(
+                        Parked(self._run, self.backend, self.model, is_shown=self.showing is not None)
+                    )
             case Note():
                 self.note(event)
             case Failed():

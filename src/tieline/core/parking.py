@@ -20,12 +20,14 @@ CAPACITY = 1024
 class Parked:
     """A run that waits, and what it was asked of: a result for another backend or model is not for this run."""
 
-    __slots__ = ("backend", "model", "pending", "run", "timer")
+    __slots__ = ("backend", "is_shown", "model", "pending", "run", "timer")
 
-    def __init__(self, run: Run, backend: str, model: str) -> None:
+    def __init__(self, run: Run, backend: str, model: str, *, is_shown: bool = False) -> None:
         self.run = run
         self.backend = backend
         self.model = model
+        self.is_shown = is_shown
+        """Whether it does things without the client that have to be shown."""
         self.pending = run.pending
         self.timer: asyncio.TimerHandle | None = None
 

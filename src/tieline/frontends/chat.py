@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tieline.frontends.http import Exchange
-from tieline.frontends.profiles import Profiles
+from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.relay import Face, Relay
 from tieline.model.request import Request
 from tieline.wire import openai_chat as wire
@@ -30,16 +30,16 @@ class ChatFrontend:
     async def complete(self, exchange: Exchange) -> None:
         """One request of a client, whole or streamed."""
         request = wire.parse_request(await exchange.body())
-        options = self._options(exchange, request)
+        profile = self._profiles.of(exchange)
+        options = self._options(profile, request)
         if "n" in request.extra and (number := choices(request)) > 1:
             await self._relay.carry_several(
                 exchange, [one_choice(request)] * number, FACE, lambda replies: render_choices(replies, options)
             )
         else:
-            await self._relay.carry(exchange, request, FACE, options)
+            await self._relay.carry(exchange, request, FACE, options, profile.activity or "reasoning")
 
-    def _options(self, exchange: Exchange, request: Request) -> wire.Options:
-        profile = self._profiles.of(exchange)
+    def _options(self, profile: Profile, request: Request) -> wire.Options:
         return wire.Options(
             created=int(self._clock()),
             usage=request.usage_in_stream,

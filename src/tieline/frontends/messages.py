@@ -36,7 +36,9 @@ class MessagesFrontend:
         headers = tuple((name.decode(), exchange.header(name)) for name in PASSED_ON if name in exchange.headers)
         if headers:
             request = replace(request, headers=headers)
-        await self._relay.carry(exchange, request, FACE, self._options(exchange))
+        profile = self._profiles.of(exchange)
+        options = wire.Options(arguments=profile.arguments or "incremental")
+        await self._relay.carry(exchange, request, FACE, options, profile.activity or "reasoning")
 
     async def count_tokens(self, exchange: Exchange) -> None:
         """How large a prompt is; a header says so if that is only an estimate."""
@@ -44,6 +46,3 @@ class MessagesFrontend:
         count = await self._gateway.count(request)
         source = b"estimated" if count.estimated else b"upstream"
         await exchange.respond(200, render_count(count.tokens), headers=[(b"x-tieline-token-count", source)])
-
-    def _options(self, exchange: Exchange) -> wire.Options:
-        return wire.Options(arguments=self._profiles.of(exchange).arguments or "incremental")

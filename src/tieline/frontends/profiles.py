@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
+from tieline.core.showing import Style
 from tieline.frontends.http import Exchange
 
 Arguments = Literal["buffered", "incremental"]
@@ -17,6 +18,7 @@ class Profile(NamedTuple):
     key: str | None = None
     arguments: Arguments | None = None
     reasoning: ReasoningField | None = None
+    activity: Style | None = None
 
     def fits(self, user_agent: str, key: str) -> bool:
         """Whether this is that client: everything the profile names must match."""
@@ -43,5 +45,6 @@ class Profiles:
                 return profile._replace(
                     arguments=profile.arguments or everybody.arguments,
                     reasoning=profile.reasoning or everybody.reasoning,
+                    activity=profile.activity or everybody.activity,
                 )
         return everybody

@@ -6,7 +6,8 @@ from contextlib import aclosing
 from typing import Any, NamedTuple, Protocol
 
 from tieline.core.gateway import Gateway
-from tieline.core.leg import WatchedLeg
+from tieline.core.leg import Asker, WatchedLeg
+from tieline.core.showing import Style
 from tieline.frontends.http import Exchange, RenderError, encoded, fail
 from tieline.model.assemble import fold
 from tieline.model.content import Value
@@ -54,9 +55,11 @@ class Relay:
         self._open: set[_Delivery] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    async def carry(self, exchange: Exchange, request: Request, face: Face, options: Value) -> None:
+    async def carry(
+        self, exchange: Exchange, request: Request, face: Face, options: Value, activity: Style = "reasoning"
+    ) -> None:
         """Answer one request; a client that leaves ends the leg at once, wherever it is."""
-        leg = self._gateway.leg(request, frontend=face.name)
+        leg = self._gateway.leg(request, Asker(face.name, exchange.header(b"user-agent"), activity))
         delivery = self._begin(exchange, face.keep_alive if request.stream else b"")
         try:
             if request.stream:
@@ -93,7 +96,7 @@ class Relay:
             delivery.close()
 
     async def _reply(self, request: Request, face: Face) -> Reply:
-        async with aclosing(self._gateway.leg(request, frontend=face.name)) as leg:
+        async with aclosing(self._gateway.leg(request, Asker(face.name))) as leg:
             return fold([event async for batch in leg for event in batch])
 
     def _begin(self, exchange: Exchange, sign: bytes) -> "_Delivery":

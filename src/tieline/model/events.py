@@ -1,6 +1,6 @@
 """What happens in a leg, and the order in which it may happen.
 
-    leg    = Started (part | Usage | Note)* ending
+    leg    = Started (part | Usage | Note | Activity | Plan)* ending
     part   = PartStart PartDelta* PartEnd       indices 0, 1, 2 …; parts never overlap
     ending = Finished | Failed                  exactly one, always last; Failed may also stand alone
 
@@ -102,6 +102,47 @@ class Note(Value, tag="note"):
     message: str
 
 
+Status = Literal["pending", "in_progress", "completed", "failed"]
+
+
+class Diff(Value):
+    """How a file changed; `old` is None for a new one."""
+
+    path: str
+    old: str | None
+    new: str
+
+
+class Activity(Value, tag="activity"):
+    """What the agent, or the gateway for the model, did by itself: shown, never run by a client.
+
+    The same id comes again as it goes on, each time whole. It stands between parts, never inside one.
+    """
+
+    id: str
+    kind: str
+    """read, edit, delete, move, search, execute, think, fetch, switch_mode or other."""
+    title: str
+    status: Status = "pending"
+    output: str = ""
+    diffs: tuple[Diff, ...] = ()
+    paths: tuple[str, ...] = ()
+
+
+class PlanEntry(Value):
+    """One step of a plan."""
+
+    content: str
+    status: Status = "pending"
+    priority: Literal["high", "medium", "low"] = "medium"
+
+
+class Plan(Value, tag="plan"):
+    """The whole plan, each time it changes."""
+
+    entries: tuple[PlanEntry, ...]
+
+
 class Finished(Value, tag="finished"):
     """The leg ended well. `sequence` is the stop string that fired, `detail` the words of a refusal."""
 
@@ -123,7 +164,7 @@ class Failed(Value, tag="failed"):
     headers: Headers = ()
 
 
-Event = Started | PartStart | PartDelta | PartEnd | Usage | Note | Finished | Failed
+Event = Started | PartStart | PartDelta | PartEnd | Usage | Note | Activity | Plan | Finished | Failed
 Batch = Sequence[Event]
 
 

@@ -6,11 +6,12 @@ tool and a stateless HTTP API all fit, so nothing above this line knows which it
 """
 
 from collections.abc import AsyncIterator, Awaitable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from tieline.model.content import ToolResult, Value
+from tieline.model.asks import Filled, Form, Permission, Permitted, PlanReview, Reviewed
+from tieline.model.content import ToolCall, ToolResult, Value
 from tieline.model.events import Batch
-from tieline.model.request import Request
+from tieline.model.request import Request, ToolSpec
 
 
 class ModelInfo(Value):
@@ -53,17 +54,55 @@ class Run(Protocol):
         """End the run and free what it holds."""
 
 
+class Human(Protocol):
+    """Whoever may say yes: a web page, a terminal, a fixed rule. Every wait ends, at the latest with a no."""
+
+    @property
+    def is_present(self) -> bool:
+        """Whether somebody is there to look at what is asked."""
+
+    async def permit(self, ask: Permission) -> Permitted: ...
+
+    async def review(self, ask: PlanReview) -> Reviewed: ...
+
+    async def fill(self, ask: Form) -> Filled: ...
+
+
+class Host(NamedTuple):
+    """What stands on the client's side of a leg."""
+
+    human: Human
+
+
+class Toolbox(Protocol):
+    """The tools the gateway runs itself; what may not be done without asking is asked of the host's human."""
+
+    def specs(self, mode: str) -> Sequence[ToolSpec]:
+        """What a model is offered in this mode of working."""
+
+    def owns(self, name: str) -> bool: ...
+
+    def kind_of(self, call: ToolCall) -> str:
+        """read, edit, execute …: what a call is about, for whoever looks on."""
+
+    async def execute(self, call: ToolCall, host: Host) -> ToolResult: ...
+
+
 class Backend(Protocol):
     """Reaches one kind of upstream and makes runs; `name` is the part of a model name before the slash."""
 
     @property
     def name(self) -> str: ...
 
+    @property
+    def is_agent(self) -> bool:
+        """Whether the upstream has tools of its own and uses them by itself."""
+
     async def models(self) -> Sequence[ModelInfo]:
         """What can be asked for; raises GatewayError when the upstream cannot be asked."""
 
-    async def start(self, request: Request) -> Run:
-        """Begin a run. `request.model` is the upstream's own name for the model."""
+    async def start(self, request: Request, host: Host) -> Run:
+        """Begin a run. `request.model` is the upstream's own name for the model; some upstreams ask the host back."""
 
     async def count(self, request: Request) -> int | None:
         """How many tokens the prompt has, or None if this upstream cannot tell."""

@@ -81,6 +81,8 @@ class Request(Value):
     user: str | None = None
     cache_key: str | None = None
     session: str | None = None
+    mode: str | None = None
+    """How the model is to work: chat, plan, agent, or what an agent offers."""
     protocol: str = ""
     """The protocol `extra` and `headers` are spelled in: only a backend of that protocol passes them on."""
     extra: Mapping[str, msgspec.Raw] = {}

@@ -50,7 +50,7 @@ def unwrap(shown: str) -> Shown:
     text = _REMINDER.sub("", shown)
     if heading := _HEADING.match(text):
         return Shown(text[heading.end() :])
-    if (inner := _answered(text)) is not None:
+    if (inner := answered(text)) is not None:
         return _unnumbered(inner, _NUMBER_IN_TAGS) or Shown(inner)
     if notice := _NOTICE.match(text):
         return _noted(Shown(text[notice.end() :]), notice["note"])
@@ -63,26 +63,34 @@ def unwrap(shown: str) -> Shown:
     return Shown(text) if found is None else _noted(found, (wrapped and wrapped["note"]) or "")
 
 
+class Answer(msgspec.Struct):
+    """One of several queries, as a tool that takes many at once gives it back."""
+
+    query: str
+    result: str
+    success: bool = True
+
+
+def answers(text: str) -> list[Answer]:
+    """The answers of a tool that takes many queries at once; none if this is no list of such."""
+    if not text.startswith("["):
+        return []
+    try:
+        return msgspec.json.decode(text, type=list[Answer])
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return []
+
+
+def answered(text: str) -> str | None:
+    """What a tool that takes many queries at once found; None if this is something else."""
+    found = answers(text)
+    return "\n".join(answer.result for answer in found) if found else None
+
+
 def listing(path: str, content: str) -> str:
     """A whole file as text: its path and a fenced block, which clients without tools save under that path."""
     fence = "`" * max([3, *(len(run) + 1 for run in _FENCE.findall(content))])
     return f"{path}\n{fence}\n{content.rstrip()}\n{fence}"
-
-
-class _Answer(msgspec.Struct):
-    """One file out of several, as a tool that reads many at once gives it back."""
-
-    query: str
-    result: str
-
-
-def _answered(text: str) -> str | None:
-    """The result in a JSON list of queries and results."""
-    try:
-        answers = msgspec.json.decode(text, type=list[_Answer])
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return None
-    return "\n".join(answer.result for answer in answers) if answers else None
 
 
 def _unnumbered(text: str, number: re.Pattern[str]) -> Shown | None:

@@ -41,6 +41,7 @@ class Attempt:
         self._sender: asyncio.Task[None] | None = None
         self._pump: asyncio.Task[None] | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._wish: tuple[float | None, int] = (None, 0)
         self._seen_progress = 0
 
     async def begin(self) -> None:
@@ -160,10 +161,15 @@ class Attempt:
         self._timers[name] = self._loop.call_later(seconds, again)
 
     def _arm(self) -> None:
-        """The machine wants to be woken after some quiet."""
-        timer = self._timers.pop("wake", None)
+        """The machine wants to be woken after some quiet, which mere signs of life do not break."""
+        wish = (self.machine.wake_after, self.machine.progressed)
+        timer = self._timers.get("wake")
+        if timer is not None and wish == self._wish:
+            return
+        self._wish = wish
         if timer is not None:
             timer.cancel()
+            del self._timers["wake"]
         if self.machine.wake_after is not None and not self.is_broken:
             self._timers["wake"] = self._loop.call_later(self.machine.wake_after, self._wake)
 

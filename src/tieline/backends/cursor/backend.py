@@ -13,7 +13,7 @@ from tieline.backends.cursor.run import LiveRun, Service
 from tieline.backends.cursor.unary import Caller
 from tieline.model.content import Text
 from tieline.model.errors import GatewayError
-from tieline.model.ports import ModelInfo, Run
+from tieline.model.ports import Host, ModelInfo, Run
 from tieline.model.request import Request
 from tieline.net.duplex import Http2Client
 from tieline.net.http import HttpClient, Origin, Timeouts
@@ -50,6 +50,8 @@ class Terms:
 
 class CursorBackend:
     """Runs on a Cursor account."""
+
+    is_agent = False
 
     def __init__(
         self,
@@ -110,7 +112,7 @@ class CursorBackend:
         infos.setdefault(AUTO, ModelInfo(id=AUTO, title="Auto"))
         return list(infos.values())
 
-    async def start(self, request: Request) -> Run:
+    async def start(self, request: Request, host: Host | None = None) -> Run:  # noqa: ARG002 - this upstream asks nobody back
         split_model(request.model)
         await self._ask()
         conversation_id = self._conversation_of(request)

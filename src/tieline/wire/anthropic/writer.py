@@ -12,6 +12,7 @@ from msgspec import Raw
 
 from tieline.model.content import File, Foreign, Image, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.model.events import (
+    Activity,
     Event,
     Failed,
     Finished,
@@ -19,6 +20,7 @@ from tieline.model.events import (
     PartDelta,
     PartEnd,
     PartStart,
+    Plan,
     Reply,
     Started,
     StopReason,
@@ -105,7 +107,7 @@ class ResponseWriter:
                 return self._begin() + self._finish(event)
             case Failed():
                 return self._close() + _event(b"error", error_event(event))
-            case Note() | PartDelta():
+            case Note() | Activity() | Plan() | PartDelta():
                 return b""
             case _:
                 assert_never(event)

@@ -5,7 +5,7 @@ from typing import Literal
 
 Capability = (
     Literal["shell", "stdin", "read", "write", "edit", "delete", "list", "grep", "glob"]
-    | Literal["fetch", "diagnostics", "task", "resources", "resource"]
+    | Literal["fetch", "diagnostics", "task", "question", "resources", "resource"]
 )
 Role = (
     Literal["path", "command", "content", "pattern", "old", "new", "url", "prompt", "format", "workdir", "timeout"]
@@ -56,6 +56,7 @@ NAMES: Mapping[Capability, tuple[str, ...]] = {
         *("getproblems", "problems", "lint"),
     ),
     "task": ("task", "agent", "subagent", "runsubagent", "spawnagent", "newtask", "dispatchagent", "delegate"),
+    "question": ("askuserquestion", "askfollowupquestion", "question", "askquestion", "askuser", "requestuserinput"),
     "stdin": ("writestdin", "writeshellstdin", "sendinput", "sendtoterminal", "writetoterminal"),
     "resources": ("listmcpresources", "listmcpresourcestool", "listresources"),
     "resource": ("readmcpresource", "readmcpresourcetool", "fetchmcpresource", "accessmcpresource", "readresource"),

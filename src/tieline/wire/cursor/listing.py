@@ -7,6 +7,7 @@ says of one entry: its name, how deep it stands, whether it is a directory.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatch
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,6 +17,8 @@ from tieline.wire.json import decode_any
 
 MAX_DEPTH = 40
 """What lies deeper is left out: messages may not be nested without end."""
+
+MOST_ENTRIES = 20_000
 
 _ENTRIES = re.compile(r"<entries>\n?(.*?)\n?</entries>", re.DOTALL)
 _NOTE = re.compile(
@@ -55,7 +58,7 @@ class _Node:
 def tree(text: str, path: str, ignore: Sequence[str] = ()) -> LsDirectoryTreeNode:
     """What the tool shows of the directory at `path`, without the names that are to be ignored."""
     root = _Node()
-    entries = list(_entries(text))
+    entries = list(islice(_entries(text), MOST_ENTRIES))
     top = _is_top(entries[0], path) if entries else False
     _grow(root, entries[1:] if top else entries, path)
     return _written(root, path.rstrip("/") or path, ignore, is_root=True)

@@ -96,7 +96,7 @@ def judge(result: ToolResult) -> Outcome:
     if failure is None:
         return Outcome("unchanged" if _UNCHANGED.match(text) else "ok", text)
     cause: Kind = next(
-        (kind for kind, pattern in _CAUSES.items() if re.search(pattern, failure, re.IGNORECASE)),
+        (kind for kind, pattern in _CAUSES.items() if re.search(pattern, failure[:_LONG], re.IGNORECASE)),
         "error",
     )
     return Outcome(cause, failure)
@@ -111,7 +111,7 @@ def is_rejected(text: str, *, is_error: bool) -> bool:
 def unframed(text: str) -> str:
     """The words of an error without the tags around them."""
     frame = _FRAME.fullmatch(text)
-    return (frame["inner"] if frame else text).strip()
+    return frame["inner"].strip() if frame else text.lstrip()
 
 
 def text_of(result: ToolResult) -> str:

@@ -17,6 +17,7 @@ from tieline.wire.cursor.kinds import Desk, Plan, glob_of
 from tieline.wire.cursor.listing import tree
 from tieline.wire.cursor.outcome import image_of, is_rejected, judge, said, text_of, unframed
 from tieline.wire.cursor.rejections import rejection
+from tieline.wire.shown import answered
 
 
 class Shells:
@@ -79,10 +80,7 @@ def _shell(done: Done) -> Sequence[Message]:
         return rejection(done.kind, done.args, reason)
     ran = _ran(done)
     if done.result.is_error and re.match(r"(?:error: )?spawn \S+ E[A-Z]+", ran.stdout, re.IGNORECASE):
-        error = kinds.ShellSpawnError(
-            command=done.args.command, working_directory=done.args.working_directory, error=ran.stdout
-        )
-        return [kinds.ShellResult(spawn_error=error)]
+        return [shell.spawn_error(_asked(done), ran.stdout)]
     number = done.shells.number(ran.session) if ran.ending == "running" else 0
     interleaved = done.kind == "mini_swe_agent_bash_args"
     return [shell.result(_asked(done), ran, shell_id=number, interleaved=interleaved)]
@@ -158,7 +156,7 @@ def _ls(done: Done) -> Sequence[Message]:
     if outcome.kind != "ok":
         error = kinds.LsError(path=path, error=errors.get(outcome.kind, outcome.text))
         return [kinds.LsResult(error=error)]
-    root = tree(outcome.text, path, list(done.args.ignore))
+    root = tree(answered(outcome.text) or outcome.text, path, list(done.args.ignore))
     return [kinds.LsResult(success=kinds.LsSuccess(directory_tree_root=root))]
 
 
@@ -177,7 +175,7 @@ def _grep(done: Done) -> Sequence[Message]:
         context=bool(args.context or args.context_before or args.context_after),
         glob="" if done.plan.capability == "glob" or done.plan.placed & {"glob", "type"} else glob_of(args),
     )
-    return [search.result(asked, outcome.text)]
+    return [search.result(asked, answered(outcome.text) or outcome.text)]
 
 
 def _diagnostics(done: Done) -> Sequence[Message]:

@@ -14,6 +14,9 @@ from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
 
 Mode = Literal["content", "files_with_matches", "count"]
 
+MOST_LINES = 20_000
+"""What a tool shows beyond this is left out: no model reads it."""
+
 _NOTHING = re.compile(
     r"\s*(?:0 (?:matches|results|files)|found 0 |no (?:\w+ ){0,2}(?:matches|matching|files|results|occurrences)\b)",
     re.IGNORECASE,
@@ -79,8 +82,8 @@ def result(search: Search, text: str) -> kinds.GrepResult:
 
 def read(text: str, search: Search) -> Found:
     """What the tool showed."""
-    lines = [line.removesuffix("\r") for line in text.split("\n")]
-    is_cut = any(_NOTE.match(line) and _CUT.search(line) for line in lines)
+    lines = [line.removesuffix("\r") for line in text.split("\n", MOST_LINES)[:MOST_LINES]]
+    is_cut = len(lines) == MOST_LINES or any(_NOTE.match(line) and _CUT.search(line) for line in lines)
     if _NOTHING.match(text):
         return Found({}, [], {}, is_cut)
     shown = [line for line in lines if not _NOTE.match(line)]
@@ -226,7 +229,7 @@ def _counts(found: Found, search: Search) -> kinds.GrepUnionResult:
 def _name(file: str, search: Search) -> str:
     """A file as seen from the root; one that was searched by itself goes by its own name."""
     file = file.replace("\\", "/") if re.match(r"[A-Za-z]:\\", file) else file
-    if search.path and file == search.path:
+    if search.path and f"/{search.path}".endswith(f"/{file.removeprefix('/')}"):
         return file.rsplit("/", 1)[-1]
     root = (search.root or search.path).rstrip("/")
     if root and file.startswith(f"{root}/"):

@@ -13,6 +13,7 @@ import msgspec
 from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
 from tieline.wire.cursor._pb import shared_pb2 as shared
 from tieline.wire.json import decode_any
+from tieline.wire.shown import answers
 
 CHUNK = 64 << 10
 """So many characters at most go into one stream event."""
@@ -87,10 +88,19 @@ _RUNNING = re.compile(
 
 def read(text: str) -> Ran:
     """How a command went, by what the client says."""
-    ran = _from_json(text) or _from_labels(text) or _from_tags(text) or _from_lines(text)
+    ran = _from_answers(text) or _from_json(text) or _from_labels(text) or _from_tags(text) or _from_lines(text)
     if _SILENCE.fullmatch(ran.stdout):
         ran = ran._replace(stdout="")
     return ran
+
+
+def _from_answers(text: str) -> Ran | None:
+    """Several commands at once: all of their output, and whether one has failed."""
+    found = answers(text)
+    if not found:
+        return None
+    code = 0 if all(answer.success for answer in found) else 1
+    return read("\n".join(answer.result for answer in found))._replace(code=code)
 
 
 def _from_json(text: str) -> Ran | None:
@@ -230,6 +240,12 @@ def result(asked: Asked, ran: Ran, *, shell_id: int = 0, interleaved: bool = Fal
         failure = kinds.ShellFailure(**facts, exit_code=_signed(ran.code))
         return kinds.ShellResult(failure=failure, sandbox_policy=_POLICY)
     return kinds.ShellResult(success=kinds.ShellSuccess(**facts), sandbox_policy=_POLICY)
+
+
+def spawn_error(asked: Asked, error: str) -> kinds.ShellResult:
+    """The typed result of a command for which there was no shell."""
+    failed = kinds.ShellSpawnError(command=asked.command, working_directory=asked.directory, error=error)
+    return kinds.ShellResult(spawn_error=failed, sandbox_policy=_POLICY)
 
 
 def stream(asked: Asked, ran: Ran, *, shell_id: int = 0) -> list[kinds.ShellStream]:

@@ -12,6 +12,7 @@ from msgspec import Raw
 
 from tieline.model.content import File, Foreign, Image, Part, Text, Thinking, ToolCall, ToolResult, Value
 from tieline.model.events import (
+    Activity,
     Event,
     Failed,
     Finished,
@@ -19,6 +20,7 @@ from tieline.model.events import (
     PartDelta,
     PartEnd,
     PartStart,
+    Plan,
     Reply,
     Started,
     StopReason,
@@ -116,7 +118,7 @@ class ResponseWriter:
                 self._usage = event
             case Finished() | Failed():
                 return self._finish(event)
-            case Note() | PartDelta():
+            case Note() | Activity() | Plan() | PartDelta():
                 pass
             case _:
                 assert_never(event)

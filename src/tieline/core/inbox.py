@@ -1,0 +1,290 @@
+"""What waits for a person: permissions, plans and questions of all legs, and whoever answers them.
+
+An ask waits until it is decided, its leg ends, or its time is up; then it is answered with a no that says why. So
+nothing hangs, also where nobody looks. Everything asked and decided goes to the audit.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+
+from tieline.model.asks import (
+    Answer,
+    Ask,
+    Field,
+    Filled,
+    Form,
+    Origin,
+    Permission,
+    Permitted,
+    PlanReview,
+    Reviewed,
+)
+from tieline.model.content import Value
+from tieline.model.errors import BadRequest, GatewayError
+
+TIMEOUT = 120.0
+MOST_WAITING = 256
+
+
+class Item(Value):
+    """An ask that waits; `since` and `until` are seconds since 1970."""
+
+    id: str
+    origin: Origin
+    ask: Ask
+    since: float
+    until: float
+
+
+class Entry(Value):
+    """One line of the audit."""
+
+    at: float
+    what: Literal["asked", "decided", "expired", "withdrawn", "refused"]
+    item: str
+    origin: Origin
+    ask: Ask | None = None
+    answer: Answer | None = None
+    by: str = ""
+
+
+class Inbox:
+    """The asks that wait, in the order they came."""
+
+    def __init__(
+        self,
+        *,
+        mint: Callable[[], str],
+        clock: Callable[[], float],
+        audit: Callable[[Entry], None] = lambda _: None,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        self._mint = mint
+        self._clock = clock
+        self._audit = audit
+        self._timeout = timeout
+        self._items: dict[str, Item] = {}
+        self._answers: dict[str, asyncio.Future[tuple[Answer, str]]] = {}
+        self._changed = asyncio.Event()
+        self._version = 0
+        self._watchers = 0
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """What waits now."""
+        return tuple(self._items.values())
+
+    @property
+    def version(self) -> int:
+        """Counts the changes."""
+        return self._version
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody looks at what waits."""
+        return self._watchers > 0
+
+    def human(self, origin: Origin) -> "Desk":
+        """The person of a leg, as it sees one."""
+        return Desk(self, origin)
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncGenerator[None, None]:
+        """Somebody looks as long as this is open."""
+        self._watchers += 1
+        try:
+            yield
+        finally:
+            self._watchers -= 1
+
+    async def change(self, seen: int) -> int:
+        """Wait until there is something newer than the version `seen`."""
+        while self._version == seen:
+            await self._changed.wait()
+        return self._version
+
+    def decide(self, item_id: str, answer: Answer, by: str = "") -> None:
+        """Answer what waits; raises GatewayError if it does not wait any more or the answer does not fit."""
+        item = self._items.get(item_id)
+        if item is None:
+            raise GatewayError("not_found", f"Nothing waits under `{item_id}`: it was decided, or its time was up.")
+        check(item.ask, answer)
+        future = self._answers[item_id]
+        if not future.done():
+            future.set_result((answer, by))
+        self._forget(item_id)
+
+    async def ask(self, origin: Origin, ask: Ask) -> Answer:
+        """Put something before the person and wait for the answer."""
+        if len(self._items) >= MOST_WAITING:
+            return self._no(origin, "", ask, "refused", "Too much waits for an answer already.")
+        item_id, now = self._mint(), self._clock()
+        item = Item(id=item_id, origin=origin, ask=ask, since=now, until=now + self._timeout)
+        future: asyncio.Future[tuple[Answer, str]] = asyncio.get_running_loop().create_future()
+        self._answers[item_id] = future
+        self._items[item_id] = item
+        self._note("asked", item_id, origin, ask=ask)
+        self._tell()
+        try:
+            async with asyncio.timeout(self._timeout):
+                answer, by = await future
+        except TimeoutError:
+            return self._no(origin, item_id, ask, "expired", f"Nobody answered within {self._timeout:.0f} seconds.")
+        except asyncio.CancelledError:
+            self._note("withdrawn", item_id, origin)
+            raise
+        finally:
+            self._forget(item_id)
+        self._note("decided", item_id, origin, answer=answer, by=by)
+        return answer
+
+    def _no(self, origin: Origin, item_id: str, ask: Ask, what: Literal["expired", "refused"], reason: str) -> Answer:
+        answer = refusal(ask, reason)
+        self._note(what, item_id, origin, ask=ask, answer=answer)
+        return answer
+
+    def _forget(self, item_id: str) -> None:
+        if self._items.pop(item_id, None) is not None:
+            self._answers.pop(item_id, None)
+            self._tell()
+
+    def _tell(self) -> None:
+        self._version += 1
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _note(
+        self,
+        what: Literal["asked", "decided", "expired", "withdrawn", "refused"],
+        item_id: str,
+        origin: Origin,
+        *,
+        ask: Ask | None = None,
+        answer: Answer | None = None,
+        by: str = "",
+    ) -> None:
+        self._audit(Entry(at=self._clock(), what=what, item=item_id, origin=origin, ask=ask, answer=answer, by=by))
+
+
+class Desk:
+    """The person behind the inbox, as one leg sees them."""
+
+    def __init__(self, inbox: Inbox, origin: Origin) -> None:
+        self._inbox = inbox
+        self._origin = origin
+
+    @property
+    def is_present(self) -> bool:
+        return self._inbox.is_watched
+
+    async def permit(self, ask: Permission) -> Permitted:
+        answer = await self._inbox.ask(self._origin, ask)
+        return answer if isinstance(answer, Permitted) else Permitted()
+
+    async def review(self, ask: PlanReview) -> Reviewed:
+        answer = await self._inbox.ask(self._origin, ask)
+        return answer if isinstance(answer, Reviewed) else Reviewed(approved=False)
+
+    async def fill(self, ask: Form) -> Filled:
+        answer = await self._inbox.ask(self._origin, ask)
+        return answer if isinstance(answer, Filled) else Filled(action="cancel")
+
+
+def refusal(ask: Ask, reason: str) -> Answer:
+    """The answer that stands in for nobody's."""
+    match ask:
+        case Permission():
+            return Permitted(reason=reason)
+        case PlanReview():
+            return Reviewed(approved=False, feedback=reason)
+        case Form():
+            return Filled(action="cancel", reason=reason)
+
+
+def check(ask: Ask, answer: Answer) -> None:
+    """Raise BadRequest for an answer that does not fit what was asked."""
+    match ask, answer:
+        case Permission(), Permitted(option=option):
+            if option is not None and option not in {one.id for one in ask.options}:
+                known = ", ".join(one.id for one in ask.options)
+                raise BadRequest(f"`option` is {option!r}: the options are {known}", "option")
+        case PlanReview(), Reviewed():
+            pass
+        case Form(), Filled(action="accept"):
+            _check_values(ask, answer.values)
+        case Form(), Filled():
+            pass
+        case _:
+            raise BadRequest(f"a {type(ask).__name__} cannot be answered with {type(answer).__name__}")
+
+
+def _check_values(form: Form, values: Any) -> None:
+    fields = {field.name: field for field in form.fields}
+    for name in values:
+        if name not in fields:
+            raise BadRequest(f"`values.{name}` is not asked for; the fields are {', '.join(fields)}", f"values.{name}")
+    for name, field in fields.items():
+        value = values.get(name)
+        if value is None or value == "" or value == []:
+            if field.required:
+                raise BadRequest(f"`values.{name}` is needed", f"values.{name}")
+            continue
+        problem = _problem(field, value)
+        if problem:
+            raise BadRequest(f"`values.{name}` {problem}", f"values.{name}")
+
+
+def _problem(field: Field, value: Any) -> str:
+    """What is wrong with a value, or nothing."""
+    match field.kind:
+        case "yes_no":
+            return "" if isinstance(value, bool) else "must be true or false"
+        case "number":
+            return _number_problem(field, value)
+        case "choice":
+            return _choice_problem(field, value)
+        case "text" | "file":
+            return _text_problem(field, value)
+
+
+def _number_problem(field: Field, value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "must be a number"
+    if field.is_whole and value != int(value):
+        return "must be a whole number"
+    return _range_problem(field, value, "")
+
+
+def _range_problem(field: Field, size: float, of: str) -> str:
+    if field.minimum is not None and size < field.minimum:
+        return f"must be at least {field.minimum:g}{of}"
+    if field.maximum is not None and size > field.maximum:
+        return f"must be at most {field.maximum:g}{of}"
+    return ""
+
+
+def _choice_problem(field: Field, value: Any) -> str:
+    chosen = value if field.many and isinstance(value, list | tuple) else [value]
+    known = [option.id for option in field.options]
+    for one in chosen:
+        if not isinstance(one, str):
+            return "must be the id of an option"
+        if one not in known and not field.is_open:
+            return f"is {one!r}: the options are {', '.join(known)}"
+    return _range_problem(field, len(chosen), " options") if field.many else ""
+
+
+def _text_problem(field: Field, value: Any) -> str:
+    if not isinstance(value, str):
+        return "must be text"
+    if field.pattern:
+        try:
+            fits = re.search(field.pattern, value[:10_000]) is not None
+        except re.error:
+            fits = True
+        if not fits:
+            return f"must look like {field.pattern}"
+    return _range_problem(field, len(value), " characters")

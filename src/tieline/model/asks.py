@@ -1,0 +1,116 @@
+"""What is asked of a person, and the answers: permissions, plans to review, forms to fill in."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from tieline.model.content import Value
+from tieline.model.events import PlanEntry
+
+OptionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always", "other"]
+FieldKind = Literal["yes_no", "choice", "text", "number", "file"]
+
+
+class Option(Value):
+    """One answer to choose; it is the id that answers."""
+
+    id: str
+    label: str = ""
+    kind: OptionKind = "other"
+    description: str = ""
+
+
+ALLOW = Option(id="allow", label="Allow", kind="allow_once")
+ALWAYS = Option(id="always", label="Always allow", kind="allow_always")
+DENY = Option(id="deny", label="Deny", kind="reject_once")
+USUAL = (ALLOW, ALWAYS, DENY)
+
+
+class Permission(Value, tag="permission"):
+    """May this be done? What is shown is exactly what would run or change."""
+
+    title: str
+    tool: str = ""
+    kind: str = "other"
+    """read, edit, delete, move, search, execute, think, fetch, switch_mode or other."""
+    path: str | None = None
+    command: str | None = None
+    diff: str = ""
+    detail: str = ""
+    options: tuple[Option, ...] = USUAL
+
+
+class PlanReview(Value, tag="plan_review"):
+    """Is this plan good? Nothing is done before the answer."""
+
+    title: str
+    plan: str = ""
+    """The whole of it, in Markdown."""
+    steps: tuple[PlanEntry, ...] = ()
+
+
+class Field(Value):
+    """One thing a form wants to know, and what an answer must be like."""
+
+    name: str
+    kind: FieldKind = "text"
+    title: str = ""
+    description: str = ""
+    required: bool = False
+    default: Any = None
+    options: tuple[Option, ...] = ()
+    many: bool = False
+    """Of a choice: whether several may be chosen."""
+    is_open: bool = False
+    """Of a choice: whether other words are an answer too."""
+    is_whole: bool = False
+    """Of a number: whether it has to be a whole one."""
+    minimum: float | None = None
+    """Of a number; of text its length, of a choice how many."""
+    maximum: float | None = None
+    pattern: str = ""
+    format: str = ""
+
+
+class Form(Value, tag="form"):
+    """Questions; or, with a `url`, a place the person has to go to and say when it is done."""
+
+    message: str
+    fields: tuple[Field, ...] = ()
+    url: str = ""
+
+
+Ask = Permission | PlanReview | Form
+
+
+class Permitted(Value, tag="permitted"):
+    """The option that was chosen; None when nobody chose, and then `reason` says why not."""
+
+    option: str | None = None
+    reason: str = ""
+
+
+class Reviewed(Value, tag="reviewed"):
+    """Whether the plan may be carried out, and what to change if not."""
+
+    approved: bool
+    feedback: str = ""
+
+
+class Filled(Value, tag="filled"):
+    """The answers by field; declining and giving up are answers too."""
+
+    action: Literal["accept", "decline", "cancel"] = "accept"
+    values: Mapping[str, Any] = {}
+    reason: str = ""
+
+
+Answer = Permitted | Reviewed | Filled
+
+
+class Origin(Value):
+    """Who asks: which model, for which client, in which conversation."""
+
+    model: str = ""
+    frontend: str = ""
+    client: str = ""
+    title: str = ""
