@@ -1,0 +1,105 @@
+"""How processes end: to be told of it, and to tell it to a person."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+REAPING = 5.0
+"""How many seconds to wait for a process that is about to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a program ended: with a status, or by a signal."""
+
+    status: int | None = None
+    signal: int | None = None
+
+    @classmethod
+    def of(cls, returncode: int) -> "Exit":
+        return cls(signal=-returncode) if returncode < 0 else cls(status=returncode)
+
+    def __str__(self) -> str:
+        if self.signal is None:
+            return f"exited with status {self.status}"
+        try:
+            return f"was ended by {signal.Signals(self.signal).name}"
+        except ValueError:
+            return f"was ended by signal {self.signal}"
+
+
+def on_exit(process: subprocess.Popen[bytes], callback: Callable[[], None]) -> Callable[[], None]:
+    """Call back once when a process has ended; what is returned stops waiting for that.
+
+    Where the system can tell, the process is not reaped yet, so that its number is still its own.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):
+        return _watch_in_thread(loop, process, callback)
+
+    def stop() -> None:
+        nonlocal descriptor
+        if descriptor >= 0:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
+            descriptor = -1
+
+    def ended() -> None:
+        stop()
+        callback()
+
+    loop.add_reader(descriptor, ended)
+    return stop
+
+
+async def reaped(process: subprocess.Popen[bytes] | None) -> None:
+    """Wait for a process that is about to end; one that does not is ended."""
+    if process is None or process.poll() is not None:
+        return
+    ended = asyncio.Event()
+    stop = on_exit(process, ended.set)
+    try:
+        async with asyncio.timeout(REAPING):
+            await ended.wait()
+    except TimeoutError:
+        process.kill()
+    finally:
+        stop()
+    process.wait()
+
+
+def reap_now(process: subprocess.Popen[bytes] | None) -> None:
+    """The same without leaving the event loop, for whoever cannot wait: it takes milliseconds, and at most a second."""
+    if process is not None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=1)
+
+
+def _watch_in_thread(
+    loop: asyncio.AbstractEventLoop, process: subprocess.Popen[bytes], callback: Callable[[], None]
+) -> Callable[[], None]:
+    stopped = threading.Event()
+
+    def ended() -> None:
+        if not stopped.is_set():
+            callback()
+
+    def watch() -> None:
+        if hasattr(os, "waitid"):
+            with contextlib.suppress(ChildProcessError):
+                os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        else:
+            process.wait()
+        # The loop may be closed by now; then nobody waits.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(ended)
+
+    threading.Thread(target=watch, name=f"wait for {process.pid}", daemon=True).start()
+    return stopped.set

@@ -1,0 +1,116 @@
+"""The standard streams of a program as asyncio protocols: what goes in waits for room, what comes out can be paused."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import IO, cast
+
+HIGH_WATER = 256 * 1024
+"""Writing waits when more than this waits to be read by the program."""
+
+
+class Input(asyncio.BaseProtocol):
+    """The pipe to a program's standard input."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.WriteTransport | None = None
+        self._room = asyncio.Event()
+        self._room.set()
+        self._lost = asyncio.Event()
+
+    async def connect(self, pipe: IO[bytes] | None) -> None:
+        await asyncio.get_running_loop().connect_write_pipe(lambda: self, pipe)
+
+    async def has_room(self, within: float) -> bool:
+        """Wait until there is room for a message, or nobody to write it to; False if that takes too long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                while not self._room.is_set():
+                    await self._room.wait()
+        return self._room.is_set()
+
+    def write(self, data: bytes) -> bool:
+        """False if nobody can read it any more."""
+        if self._transport is None or self._transport.is_closing():
+            return False
+        self._transport.write(data)
+        return True
+
+    def close(self) -> None:
+        """No more is written; what was is still delivered."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """No more is written, and what was not delivered is dropped."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def closed(self) -> None:
+        """Until the pipe is gone."""
+        if self._transport is not None:
+            await self._lost.wait()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.WriteTransport", transport)
+        self._transport.set_write_buffer_limits(high=HIGH_WATER)
+
+    def pause_writing(self) -> None:
+        self._room.clear()
+
+    def resume_writing(self) -> None:
+        self._room.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the signature is asyncio's
+        self._transport = None
+        self._lost.set()
+        self._room.set()
+
+
+class Output(asyncio.Protocol):
+    """The pipe from a program's standard output, or error."""
+
+    def __init__(self, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
+        self.is_ended = False
+        """Whether nothing more comes."""
+        self._on_data = on_data
+        self._on_end = on_end
+        self._transport: asyncio.ReadTransport | None = None
+        self._is_paused = False
+        self._lost = asyncio.Event()
+
+    async def connect(self, pipe: IO[bytes] | None) -> None:
+        await asyncio.get_running_loop().connect_read_pipe(lambda: self, pipe)
+
+    def pause(self) -> None:
+        if self._transport is not None and not self._is_paused and not self._transport.is_closing():
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._transport is not None and self._is_paused and not self._transport.is_closing():
+            self._is_paused = False
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        """Nothing more is read."""
+        self.is_ended = True
+        if self._transport is not None:
+            self._transport.close()
+
+    async def closed(self) -> None:
+        """Until the pipe is gone."""
+        if self._transport is not None:
+            await self._lost.wait()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.ReadTransport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._on_data(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the signature is asyncio's
+        self._transport = None
+        self._lost.set()
+        self.is_ended = True
+        self._on_end()

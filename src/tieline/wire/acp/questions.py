@@ -1,0 +1,202 @@
+"""Questions: three ways in which agents ask the user something, as one list of fields, and the answers spelled back.
+
+- A form of the protocol (`elicitation/create`) is a flat JSON schema; it is answered by accepting with content,
+  declining or cancelling. It may also be an address the user is to visit.
+- `cursor/ask_question` is a list of questions with options; it is answered by the ids of options.
+- Some questions come as a permission request, marked in its `_meta`; they are answered by choosing the option that
+  allows, with the answers beside it, by the index of the question.
+
+An answer is given by the names of the fields; where several choices may be made it is a list.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from msgspec import Raw
+from msgspec.structs import replace
+
+from tieline.wire.acp import extensions, schema, updates
+from tieline.wire.acp.facts import Choice, Field, PermissionOption
+from tieline.wire.acp.lenient import fit, read
+
+Action = Literal["accept", "decline", "cancel"]
+Content = Mapping[str, Any]
+
+USER_QUESTION = "user_question"
+
+
+# ── Forms of the protocol ────────────────────────────────────────────────────────────────────────
+
+
+def form_fields(form: Mapping[str, Any] | None) -> tuple[Field, ...]:
+    """The fields of a form's schema; a property that is no object is left out."""
+    properties = (form or {}).get("properties")
+    required = (form or {}).get("required")
+    if not isinstance(properties, Mapping):
+        return ()
+    names = required if isinstance(required, list) else []
+    return tuple(
+        _field(str(name), rule, is_required=name in names)
+        for name, rule in properties.items()
+        if isinstance(rule, dict)
+    )
+
+
+def form_result(action: Action, content: Content) -> schema.ElicitationResult:
+    """The answer to a form or an address."""
+    accepted = dict(content) if action == "accept" and content else None
+    return schema.ElicitationResult(action=action, content=accepted)
+
+
+def _field(name: str, rule: dict[str, Any], *, is_required: bool) -> Field:
+    field = Field(
+        name=name,
+        kind="text",
+        title=_words(rule.get("title")),
+        description=_words(rule.get("description")),
+        required=is_required,
+        default=_default(rule.get("default")),
+    )
+    kind = _type_of(rule)
+    if kind == "array":
+        choices = _choices(rule.get("items"))
+        return _bounded(replace(field, kind="choices", choices=choices), rule, "minItems", "maxItems")
+    if kind == "boolean":
+        return replace(field, kind=kind)
+    if kind in ("number", "integer"):
+        return _bounded(replace(field, kind=kind), rule, "minimum", "maximum")
+    if choices := _choices(rule):
+        return replace(field, kind="choice", choices=choices)
+    field = replace(field, pattern=_words(rule.get("pattern")), format=_words(rule.get("format")))
+    return _bounded(field, rule, "minLength", "maxLength")
+
+
+def _type_of(rule: dict[str, Any]) -> str:
+    kind = rule.get("type")
+    if isinstance(kind, list):
+        kind = next((one for one in kind if one != "null"), None)
+    return kind if isinstance(kind, str) else "string"
+
+
+def _choices(rule: Any) -> tuple[Choice, ...]:
+    """The choices of an enumeration, plain or with titles."""
+    if not isinstance(rule, dict):
+        return ()
+    titled = rule.get("oneOf") or rule.get("anyOf")
+    if isinstance(titled, list):
+        return tuple(
+            Choice(id=str(one["const"]), name=_words(one.get("title")), description=_words(one.get("description")))
+            for one in titled
+            if isinstance(one, dict) and "const" in one
+        )
+    plain, names = rule.get("enum"), rule.get("enumNames")
+    if not isinstance(plain, list):
+        return ()
+    titles = names if isinstance(names, list) and len(names) == len(plain) else plain
+    return tuple(Choice(id=str(value), name=str(title)) for value, title in zip(plain, titles, strict=True))
+
+
+def _bounded(field: Field, rule: dict[str, Any], least: str, most: str) -> Field:
+    return replace(field, minimum=_number(rule.get(least)), maximum=_number(rule.get(most)))
+
+
+def _number(value: Any) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _default(value: Any) -> str | int | float | bool | tuple[str, ...] | None:
+    if isinstance(value, list):
+        return tuple(str(one) for one in value)
+    return value if isinstance(value, str | int | float | bool) else None
+
+
+def _words(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+# ── Questions with options ───────────────────────────────────────────────────────────────────────
+
+
+def choice_fields(questions: Sequence[extensions.ChoiceQuestion]) -> tuple[Field, ...]:
+    """The fields of `cursor/ask_question`."""
+    return tuple(
+        Field(
+            name=question.id,
+            kind="choices" if question.allow_multiple else "choice",
+            title=question.prompt,
+            required=True,
+            choices=tuple(Choice(id=option.id, name=option.label) for option in question.options),
+        )
+        for question in questions
+    )
+
+
+def choice_result(action: Action, content: Content) -> extensions.OutcomeResult:
+    """The answer to `cursor/ask_question`."""
+    if action == "accept":
+        answers = [
+            extensions.ChoiceAnswer(question_id=name, selected_option_ids=_listed(value))
+            for name, value in content.items()
+        ]
+        return extensions.OutcomeResult(outcome=extensions.Outcome(outcome="answered", answers=answers))
+    if action == "decline":
+        reason = "the user did not want to answer"
+        return extensions.OutcomeResult(outcome=extensions.Outcome(outcome="skipped", reason=reason))
+    return extensions.OutcomeResult(outcome=extensions.Outcome(outcome="cancelled"))
+
+
+# ── Questions inside of a permission request ─────────────────────────────────────────────────────
+
+
+def label_fields(call: updates.CallFields) -> tuple[Field, ...]:
+    """The fields of the questions that a permission request carries; none if it carries none."""
+    meta = call.meta
+    if meta is None or meta.interaction != USER_QUESTION:
+        return ()
+    marked = fit(extensions.QuestionInput, {"questions": meta.questions})
+    questions = marked.questions if marked else []
+    if not questions and updates.given(call.raw_input):
+        questions = _questions_in(call.raw_input)
+    return tuple(_label_field(str(index), question) for index, question in enumerate(questions))
+
+
+def label_result(options: Sequence[PermissionOption], action: Action, content: Content) -> schema.PermissionResult:
+    """The answer to such a permission request."""
+    wanted = "allow" if action == "accept" else "reject"
+    option = next((option.id for option in options if option.kind.startswith(wanted)), None)
+    if action == "cancel" or option is None:
+        return schema.PermissionResult(outcome=schema.PermissionOutcome(outcome="cancelled"))
+    chosen = schema.PermissionOutcome(outcome="selected", option_id=option)
+    if action == "decline":
+        return schema.PermissionResult(outcome=chosen)
+    return schema.PermissionResult(
+        outcome=chosen, answers={name: ", ".join(_listed(value)) for name, value in content.items()}
+    )
+
+
+def _questions_in(raw_input: Raw) -> list[extensions.LabelQuestion]:
+    found = read(extensions.QuestionInput, raw_input)
+    return found.questions if found else []
+
+
+def _label_field(name: str, question: extensions.LabelQuestion) -> Field:
+    choices = tuple(
+        Choice(id=option.label, name=option.label, description=option.description or "")
+        for option in question.options or []
+    )
+    kind: Literal["choice", "choices", "text"] = "text"
+    if choices:
+        kind = "choices" if question.multi_select else "choice"
+    return Field(
+        name=name,
+        kind=kind,
+        title=question.question,
+        description=question.header or "",
+        required=True,
+        choices=choices,
+        is_open=True,
+    )
+
+
+def _listed(value: Any) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list | tuple) else [str(value)]

@@ -1,0 +1,98 @@
+"""What a user says to an agent: parts into blocks, by what the agent takes."""
+
+import base64
+
+import pytest
+
+from tieline.model.content import File, Foreign, Image, Part, Text, Thinking, ToolCall
+from tieline.wire.acp.content import part_of, prompt_of
+from tieline.wire.acp.facts import Abilities
+from tieline.wire.acp.schema import (
+    AudioBlock,
+    Block,
+    ImageBlock,
+    LinkBlock,
+    Resource,
+    ResourceBlock,
+    TextBlock,
+)
+
+ALL = Abilities(image=True, audio=True, embedded=True).prompt
+NONE = Abilities().prompt
+
+NOTES = base64.b64encode("# Notes ä".encode()).decode()
+IMAGE = Image(media_type="image/png", data="AAAA")
+MARKDOWN = File(media_type="text/markdown", data=NOTES, name="notes.md")
+PDF = File(media_type="application/pdf", data="JVBERi0=", name="a.pdf")
+SOUND = File(media_type="audio/wav", data="AAAA")
+
+
+@pytest.mark.parametrize(
+    ("part", "block"),
+    [
+        (Text(text="hello"), TextBlock(text="hello")),
+        (IMAGE, ImageBlock(data="AAAA", mime_type="image/png")),
+        (Image(data="AAAA"), ImageBlock(data="AAAA", mime_type="image/png")),
+        (Image(url="https://example.com/a.png"), LinkBlock(uri="https://example.com/a.png", name="image")),
+        (SOUND, AudioBlock(data="AAAA", mime_type="audio/wav")),
+        (
+            MARKDOWN,
+            ResourceBlock(resource=Resource(uri="attachment:///notes.md", mime_type="text/markdown", text="# Notes ä")),
+        ),
+        (
+            PDF,
+            ResourceBlock(resource=Resource(uri="attachment:///a.pdf", mime_type="application/pdf", blob="JVBERi0=")),
+        ),
+        (
+            File(media_type="text/plain", data="/w=="),
+            ResourceBlock(resource=Resource(uri="attachment:///file", mime_type="text/plain", blob="/w==")),
+        ),
+        (File(url="file:///w/a.py", name="a.py"), LinkBlock(uri="file:///w/a.py", name="a.py")),
+    ],
+    ids=repr,
+)
+def test_an_agent_that_takes_everything_gets_everything(part: Part, block: Block) -> None:
+    assert prompt_of([part], ALL) == ([block], ())
+
+
+@pytest.mark.parametrize(
+    ("part", "block"),
+    [
+        (Text(text="hello"), TextBlock(text="hello")),
+        (MARKDOWN, TextBlock(text="notes.md:\n\n# Notes ä")),
+        (Image(url="https://example.com/a.png"), LinkBlock(uri="https://example.com/a.png", name="image")),
+    ],
+    ids=repr,
+)
+def test_text_and_links_are_taken_by_every_agent(part: Part, block: Block) -> None:
+    assert prompt_of([part], NONE) == ([block], ())
+
+
+@pytest.mark.parametrize(("part", "kind"), [(IMAGE, "image/png"), (PDF, "application/pdf"), (SOUND, "audio/wav")])
+def test_what_an_agent_does_not_take_is_named_and_noted(part: Part, kind: str) -> None:
+    (block,), (note,) = prompt_of([part], NONE)
+    assert block == TextBlock(text=f"[a {kind} was here, which this agent cannot take]")
+    assert kind in note.message
+
+
+def test_what_is_no_content_of_a_prompt_is_left_out() -> None:
+    others: list[Part] = [
+        Text(text=""),
+        Thinking(text="hm"),
+        ToolCall(id="1", name="x"),
+        Foreign(protocol="p", kind="k", json="{}"),
+    ]
+    assert prompt_of(others, ALL) == ([], ())
+
+
+@pytest.mark.parametrize(
+    ("block", "part"),
+    [
+        (TextBlock(text="half \ud83d"), Text(text="half \ufffd")),
+        (ImageBlock(data="", mime_type="image/png", uri="file:///a"), Image(media_type="image/png", url="file:///a")),
+        (LinkBlock(uri="file:///a", name="a", title="The a"), File(url="file:///a", name="The a")),
+    ],
+    ids=repr,
+)
+def test_a_block_is_a_part(block: Block, part: Part) -> None:
+    assert part_of(block) == part
