@@ -1,0 +1,230 @@
+"""HTTP/2 on one connection: many requests at once, each answered while it is still being sent.
+
+What a client sends counts against a window that grows again only as it is read, so no stream can fill the memory;
+what it does not take holds up the answer, for a while.
+"""
+
+import asyncio
+import struct
+from collections import deque
+from contextlib import suppress
+
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.errors import ErrorCodes
+from h2.events import (
+    DataReceived,
+    Event,
+    RemoteSettingsChanged,
+    RequestReceived,
+    StreamEnded,
+    StreamReset,
+    WindowUpdated,
+)
+from h2.exceptions import H2Error, StreamClosedError
+from h2.settings import SettingCodes, Settings
+
+from tieline.sim.cursor.exchange import STALLED, Exchange, Headers, Incoming, Serve, drain
+
+READ = 64 * 1024
+WINDOW = 1024 * 1024
+CONNECTION_WINDOW = 16 * 1024 * 1024
+STREAMS = 1000
+
+
+async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes, serve: Serve) -> None:
+    """Serve requests until the client leaves; `first` was read already."""
+    async with asyncio.TaskGroup() as group:
+        connection = Http2Connection(writer, serve, group)
+        await connection.read_on(reader, first)
+        connection.close()
+
+
+class Http2Connection:
+    """The state of a connection and the streams on it."""
+
+    def __init__(self, writer: asyncio.StreamWriter, serve: Serve, group: asyncio.TaskGroup) -> None:
+        self.h2 = H2Connection(H2Configuration(client_side=False, header_encoding="latin-1"))
+        self.writer = writer
+        self._serve = serve
+        self._group = group
+        self._streams: dict[int, Http2Exchange] = {}
+
+    async def read_on(self, reader: asyncio.StreamReader, data: bytes) -> None:
+        values = {SettingCodes.INITIAL_WINDOW_SIZE: WINDOW, SettingCodes.MAX_CONCURRENT_STREAMS: STREAMS}
+        # Given anew, not changed: a change would count before the client was told of it.
+        self.h2.local_settings = Settings(client=False, initial_values=values)
+        self.h2.initiate_connection()
+        self.h2.increment_flow_control_window(CONNECTION_WINDOW - 65535)
+        try:
+            while data:
+                for event in self.h2.receive_data(data):
+                    self._handle(event)
+                self.flush()
+                data = await reader.read(READ)
+        except H2Error:
+            # The library has written down what was wrong.
+            self.flush()
+        except ConnectionError:
+            pass
+
+    def close(self) -> None:
+        """The client is gone, and with it everything under way."""
+        for stream in self._streams.values():
+            stream.forget()
+
+    def flush(self) -> None:
+        if (data := self.h2.data_to_send()) and not self.writer.is_closing():
+            self.writer.write(data)
+
+    def _handle(self, event: Event) -> None:
+        match event:
+            case RequestReceived(stream_id=int(number)):
+                self._begin(number, event.headers or [])
+            case DataReceived(stream_id=int(number)) if stream := self._streams.get(number):
+                stream.feed(event.data or b"", event.flow_controlled_length or 0)
+            case DataReceived(stream_id=int(number)):
+                self.h2.acknowledge_received_data(event.flow_controlled_length or 0, number)
+            case StreamEnded(stream_id=int(number)) if stream := self._streams.get(number):
+                stream.feed_end()
+            case StreamReset(stream_id=int(number)) if stream := self._streams.pop(number, None):
+                stream.forget()
+            case WindowUpdated() | RemoteSettingsChanged():
+                for stream in self._streams.values():
+                    stream.widened.set()
+            case _:
+                pass
+
+    def _begin(self, number: int, headers: list[tuple[bytes, bytes]] | list[tuple[str, str]]) -> None:
+        named = [(_text(name), _text(value)) for name, value in headers]
+        pseudo = dict(named)
+        request = Incoming(
+            method=pseudo.get(":method", ""),
+            target=pseudo.get(":path", ""),
+            headers=tuple((name, value) for name, value in named if not name.startswith(":")),
+            version="2",
+        )
+        stream = self._streams[number] = Http2Exchange(self, number, request)
+        stream.serving = self._group.create_task(self._serve_one(number, stream))
+
+    async def _serve_one(self, number: int, stream: "Http2Exchange") -> None:
+        try:
+            with suppress(ConnectionError):
+                await self._serve(stream)
+        finally:
+            self._streams.pop(number, None)
+            stream.settle()
+
+
+class Http2Exchange(Exchange):
+    """One stream."""
+
+    def __init__(self, connection: Http2Connection, number: int, request: Incoming) -> None:
+        self.request = request
+        self.serving: asyncio.Task[None] | None = None
+        self.widened = asyncio.Event()
+        self._connection = connection
+        self._h2 = connection.h2
+        self._number = number
+        self._received: deque[tuple[bytes, int]] = deque()
+        self._arrived = asyncio.Event()
+        self._is_whole = False
+        self._is_ended = False
+
+    # What the connection says
+
+    def feed(self, data: bytes, size: int) -> None:
+        self._received.append((data, size))
+        self._arrived.set()
+
+    def feed_end(self) -> None:
+        self._is_whole = True
+        self._arrived.set()
+
+    def forget(self) -> None:
+        """The client does not want it any more."""
+        self._is_ended = True
+        if self.serving is not None:
+            self.serving.cancel()
+
+    def settle(self) -> None:
+        """Whoever served it is done: an answer without an end is no answer."""
+        if not self._is_ended:
+            self.reset()
+
+    # What the exchange does
+
+    async def read(self) -> bytes:
+        while not self._received:
+            if self._is_whole:
+                return b""
+            self._arrived.clear()
+            await self._arrived.wait()
+        data, size = self._received.popleft()
+        if size and not self._is_ended:
+            self._h2.acknowledge_received_data(size, self._number)
+            self._connection.flush()
+        return data or await self.read()
+
+    async def start(self, status: int, headers: Headers) -> None:
+        self._h2.send_headers(self._number, [(":status", str(status)), *headers])
+        self._connection.flush()
+
+    async def write(self, data: bytes) -> None:
+        rest = memoryview(data) if self.request.method != "HEAD" else memoryview(b"")
+        try:
+            while rest:
+                room = self._room()
+                if room <= 0:
+                    await self._widening()
+                    continue
+                self._h2.send_data(self._number, bytes(rest[:room]))
+                self._connection.flush()
+                rest = rest[room:]
+        except StreamClosedError as error:
+            raise ConnectionResetError("the client has reset the stream") from error
+        await drain(self._connection.writer)
+
+    async def end(self, last: bytes = b"") -> None:
+        if last:
+            await self.write(last)
+        if not self._is_ended:
+            self._is_ended = True
+            self._h2.end_stream(self._number)
+            self._connection.flush()
+        await drain(self._connection.writer)
+
+    def goaway(self, code: int) -> None:
+        # Written by hand: to the library it is the end of everything, but open streams may go on.
+        frame = struct.pack(">BHBBIII", 0, 8, 7, 0, 0, self._number, code)
+        self._connection.flush()
+        self._connection.writer.write(frame)
+
+    def reset(self) -> None:
+        self._is_ended = True
+        try:
+            self._h2.reset_stream(self._number, ErrorCodes.INTERNAL_ERROR)
+        except H2Error:
+            # It is closed already.
+            return
+        self._connection.flush()
+
+    def cut(self) -> None:
+        self._is_ended = True
+        # Not aborted: what was said before is to arrive.
+        self._connection.writer.transport.close()
+
+    def _room(self) -> int:
+        return min(self._h2.local_flow_control_window(self._number), self._h2.max_outbound_frame_size)
+
+    async def _widening(self) -> None:
+        self.widened.clear()
+        try:
+            async with asyncio.timeout(STALLED):
+                await self.widened.wait()
+        except TimeoutError as error:
+            raise ConnectionResetError("the client does not take its answer") from error
+
+
+def _text(value: bytes | str) -> str:
+    return value if isinstance(value, str) else value.decode("latin-1")

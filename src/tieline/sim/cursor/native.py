@@ -1,0 +1,156 @@
+"""The tools the service has without any client offering them: files and shell, each call an exec of its own kind.
+
+Cursor's models have them always. The demo model is given them where the simulator is told so, so that a client's
+answers to every kind of exec can be seen in a whole turn. An edit takes two execs: the file is read, then written.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from tieline.model.content import Text, ToolCall, ToolResult
+from tieline.model.request import ToolSpec
+from tieline.sim.cursor.results import result_of
+from tieline.sim.cursor.run import Run
+from tieline.sim.cursor.steps import Doing
+from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
+from tieline.wire.cursor._pb import exec_pb2
+from tieline.wire.cursor._pb import tool_calls_pb2 as shown
+from tieline.wire.cursor.values import to_value
+
+Exec = exec_pb2.ExecServerMessage
+Arguments = Mapping[str, str]
+
+
+def _read(given: Arguments, call_id: str) -> Exec:
+    return Exec(read_args=kinds.ReadArgs(path=given["path"], tool_call_id=call_id))
+
+
+def _write(given: Arguments, call_id: str) -> Exec:
+    args = kinds.WriteArgs(path=given["path"], file_text=given["content"], tool_call_id=call_id)
+    return Exec(write_args=args)
+
+
+def _shell(given: Arguments, call_id: str) -> Exec:
+    return Exec(shell_stream_args=kinds.ShellArgs(command=given["command"], timeout=30_000, tool_call_id=call_id))
+
+
+def _ls(given: Arguments, call_id: str) -> Exec:
+    return Exec(ls_args=kinds.LsArgs(path=given["path"], tool_call_id=call_id))
+
+
+def _grep(given: Arguments, call_id: str) -> Exec:
+    args = kinds.GrepArgs(pattern=given["pattern"], output_mode="content", tool_call_id=call_id)
+    if given["path"]:
+        args.path = given["path"]
+    return Exec(grep_args=args)
+
+
+def _glob(given: Arguments, call_id: str) -> Exec:
+    # There is no exec for it: the service greps for anything and asks for the names only.
+    args = kinds.GrepArgs(pattern=".", glob=given["pattern"], output_mode="files_with_matches", tool_call_id=call_id)
+    return Exec(grep_args=args)
+
+
+def _delete(given: Arguments, call_id: str) -> Exec:
+    return Exec(delete_args=kinds.DeleteArgs(path=given["path"], tool_call_id=call_id))
+
+
+def _fetch(given: Arguments, call_id: str) -> Exec:
+    return Exec(fetch_args=kinds.FetchArgs(url=given["url"], tool_call_id=call_id))
+
+
+_TOOLS: Mapping[str, tuple[tuple[str, ...], Callable[[Arguments, str], Exec]]] = {
+    "read": (("path",), _read),
+    "write": (("path", "content"), _write),
+    "shell": (("command",), _shell),
+    "ls": (("path",), _ls),
+    "grep": (("pattern", "path"), _grep),
+    "glob": (("pattern",), _glob),
+    "delete": (("path",), _delete),
+    "fetch": (("url",), _fetch),
+    "edit": (("path", "old_string", "new_string"), _read),
+}
+_OPTIONAL = {"grep": ("path",)}
+
+
+def specs() -> tuple[ToolSpec, ...]:
+    """The tools as the demo model sees them."""
+    return tuple(ToolSpec(name=name, schema=_schema(name, properties)) for name, (properties, _) in _TOOLS.items())
+
+
+def is_native(name: str) -> bool:
+    """Whether the service has such a tool."""
+    return name in _TOOLS
+
+
+def display(call: ToolCall) -> shown.ToolCall:
+    """The record of a call for people to look at."""
+    given = _given(call)
+    match call.name:
+        case "read":
+            return shown.ToolCall(read_tool_call=shown.ReadToolCall(args=shown.ReadToolArgs(path=given["path"])))
+        case "write" | "edit":
+            return shown.ToolCall(edit_tool_call=shown.EditToolCall(args=shown.EditArgs(path=given["path"])))
+        case "shell":
+            return shown.ToolCall(shell_tool_call=shown.ShellToolCall(args=_exec(call).shell_stream_args))
+        case "ls":
+            return shown.ToolCall(ls_tool_call=shown.LsToolCall(args=_exec(call).ls_args))
+        case "grep":
+            return shown.ToolCall(grep_tool_call=shown.GrepToolCall(args=_exec(call).grep_args))
+        case "glob":
+            args = shown.GlobToolArgs(glob_pattern=given["pattern"])
+            return shown.ToolCall(glob_tool_call=shown.GlobToolCall(args=args))
+        case "delete":
+            return shown.ToolCall(delete_tool_call=shown.DeleteToolCall(args=_exec(call).delete_args))
+        case "fetch":
+            return shown.ToolCall(fetch_tool_call=shown.FetchToolCall(args=_exec(call).fetch_args))
+        case _:
+            other = kinds.McpArgs(name=call.name, args={name: to_value(value) for name, value in given.items()})
+            return shown.ToolCall(mcp_tool_call=shown.McpToolCall(args=other))
+
+
+def perform(run: Run, call: ToolCall) -> Doing[ToolResult]:
+    """Have the client do it, and give what came of it."""
+    first = yield from execute(run, call.id, _exec(call))
+    if call.name != "edit" or (first.is_error and "not found" not in _text(first)):
+        return first
+    given = _given(call)
+    before = "" if first.is_error else _text(first)
+    after = before.replace(given["old_string"], given["new_string"]) if before else given["new_string"]
+    written = yield from execute(run, call.id, _write({"path": given["path"], "content": after}, call.id))
+    return written
+
+
+def execute(run: Run, call_id: str, message: Exec) -> Doing[ToolResult]:
+    """One exec and its result."""
+    send = run.ask_exec(message)
+    number = message.id
+    yield send
+    yield from run.wait(lambda: run.is_answered(number), f"exec {number}")
+    return result_of(call_id, run.results.get(number, ()), run.throws.get(number))
+
+
+def _exec(call: ToolCall) -> Exec:
+    return _TOOLS[call.name][1](_given(call), call.id)
+
+
+def _given(call: ToolCall) -> Arguments:
+    """The arguments, each there and text."""
+    try:
+        decoded: Any = msgspec.json.decode(call.arguments or "{}")
+    except msgspec.DecodeError:
+        decoded = {}
+    found = decoded if isinstance(decoded, dict) else {}
+    return {name: str(found.get(name) or "") for name in _TOOLS.get(call.name, ((), _read))[0]}
+
+
+def _schema(name: str, properties: tuple[str, ...]) -> bytes:
+    required = [one for one in properties if one not in _OPTIONAL.get(name, ())]
+    schema = {"type": "object", "properties": {one: {"type": "string"} for one in properties}, "required": required}
+    return msgspec.json.encode(schema)
+
+
+def _text(result: ToolResult) -> str:
+    return "".join(part.text for part in result.content if isinstance(part, Text))

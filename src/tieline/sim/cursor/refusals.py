@@ -1,0 +1,159 @@
+"""How Cursor's service says no: Connect codes, error details, and the three ways they are spelled.
+
+A stream ends with them in an end frame (JSON) or in a trailers frame (grpc-web), a single call answers with a status
+and JSON. `NAMED` holds every refusal that clients are known to meet, by a short name for scripts.
+"""
+
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from tieline.model.content import Value
+from tieline.model.events import ErrorKind
+from tieline.wire.cursor._pb import aiserver_pb2 as aiserver
+
+CODES: Mapping[str, tuple[int, int]] = {
+    "canceled": (1, 499),
+    "unknown": (2, 500),
+    "invalid_argument": (3, 400),
+    "deadline_exceeded": (4, 504),
+    "not_found": (5, 404),
+    "already_exists": (6, 409),
+    "permission_denied": (7, 403),
+    "resource_exhausted": (8, 429),
+    "failed_precondition": (9, 400),
+    "aborted": (10, 409),
+    "out_of_range": (11, 400),
+    "unimplemented": (12, 501),
+    "internal": (13, 500),
+    "unavailable": (14, 503),
+    "data_loss": (15, 500),
+    "unauthenticated": (16, 401),
+}
+"""The number gRPC gives each Connect code, and the HTTP status of a single call that fails with it."""
+
+CAUSES: Mapping[int, str] = {
+    5: "ERROR_BAD_MODEL_NAME",
+    9: "ERROR_FREE_USER_USAGE_LIMIT",
+    10: "ERROR_PRO_USER_USAGE_LIMIT",
+    28: "ERROR_GPT_4_VISION_PREVIEW_RATE_LIMIT",
+    30: "ERROR_OUTDATED_CLIENT",
+    38: "ERROR_UNAUTHORIZED",
+    40: "ERROR_DEPRECATED",
+    41: "ERROR_RESOURCE_EXHAUSTED",
+    43: "ERROR_CONVERSATION_TOO_LONG",
+    50: "ERROR_RATE_LIMITED",
+    57: "ERROR_PROVIDER_ERROR",
+    58: "ERROR_MODEL_BLOCKED",
+    59: "ERROR_INTERNAL",
+    60: "ERROR_MAX_MODE_REQUIRED",
+    64: "ERROR_UNSUPPORTED_REGION",
+}
+
+
+class Refusal(Value):
+    """One refusal. With a `cause` it carries error details, which is what Cursor's own client shows."""
+
+    code: str
+    message: str = "Error"
+    cause: int = 0
+    title: str = ""
+    detail: str = ""
+    retryable: bool | None = None
+    action: str = ""
+    """What the user would have to do; Cursor's own client does not try again where there is something."""
+
+    def end(self) -> bytes:
+        """The payload of a Connect end frame."""
+        return msgspec.json.encode({"error": self._error()})
+
+    def trailers(self) -> bytes:
+        """The payload of a grpc-web trailers frame."""
+        lines = [f"grpc-status: {CODES.get(self.code, (2, 500))[0]}", f"grpc-message: {quote(self.message)}"]
+        return "".join(f"{line}\r\n" for line in lines).encode()
+
+    def whole(self) -> tuple[int, bytes]:
+        """The status and the body of a single call."""
+        return CODES.get(self.code, (2, 500))[1], msgspec.json.encode(self._error())
+
+    def _error(self) -> dict[str, Any]:
+        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.cause:
+            error["details"] = [self._details()]
+        return error
+
+    def _details(self) -> dict[str, Any]:
+        details = aiserver.ErrorDetails(error=self.cause, is_expected=True)
+        details.details.title = self.title
+        details.details.detail = self.detail
+        told: dict[str, Any] = {"title": self.title, "detail": self.detail}
+        if self.retryable is not None:
+            details.details.is_retryable = told["isRetryable"] = self.retryable
+        if self.action:
+            details.details.analytics_metadata.MergeFromString(b"\x0a%c%b" % (len(self.action), self.action.encode()))
+            told["analyticsMetadata"] = {"actionRequired": self.action}
+        debug = {"error": CAUSES.get(self.cause, f"ERROR_{self.cause}"), "details": told, "isExpected": True}
+        # Unpadded, as Connect wants it.
+        value = b64encode(details.SerializeToString()).decode().rstrip("=")
+        return {"type": "aiserver.v1.ErrorDetails", "debug": debug, "value": value}
+
+
+class RunRefused(Exception):
+    """The run ends with this refusal, wherever it stands."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
+def _told(
+    code: str, cause: int, title: str, detail: str, *, retryable: bool | None = None, action: str = ""
+) -> Refusal:
+    return Refusal(code=code, cause=cause, title=title, detail=detail, retryable=retryable, action=action)
+
+
+_EXHAUSTED = "resource_exhausted"
+
+
+NAMED: Mapping[str, Refusal] = {code: Refusal(code=code, message=f"simulated {code}") for code in CODES} | {
+    "no_state": Refusal(code="invalid_argument", message="Conversation state is required"),
+    "blob": Refusal(code="internal", message="Blob not found"),
+    "image": Refusal(code="internal", message="Image not found"),
+    "data_missing": Refusal(code="internal", message="Conversation data missing"),
+    "empty_value": Refusal(code="internal", message="google.protobuf.Value must have a value"),
+    # The bare form: nobody can tell a spent quota, a poisoned conversation, an overflow or a bad schema apart.
+    "exhausted": Refusal(code=_EXHAUSTED),
+    "outdated": _told(_EXHAUSTED, 28, "Update Required", "This version is no longer supported.", action="payment"),
+    "quota": _told(_EXHAUSTED, 9, "Free limit reached", "Upgrade to go on.", retryable=False),
+    "pro_quota": _told(_EXHAUSTED, 10, "Usage limit reached", "Raise the limit to go on.", retryable=False),
+    "rate_limited": _told(_EXHAUSTED, 50, "Rate limited", "Slow down.", retryable=True),
+    "too_long": _told(_EXHAUSTED, 43, "Conversation too long", "Start a new conversation.", retryable=False),
+    "bad_tools": _told(_EXHAUSTED, 57, "Provider Error", "The tools could not be registered."),
+    "bad_model": _told("not_found", 5, "Bad model name", "There is no such model.", retryable=False),
+    "model_blocked": _told("permission_denied", 58, "Model blocked", "Ask your admin.", retryable=False),
+    "max_mode": _told("failed_precondition", 60, "Max mode required", "Turn it on.", retryable=False),
+    "region": _told("permission_denied", 64, "Unsupported region", "This region is not available for your team."),
+    "deprecated": _told("unimplemented", 40, "Deprecated", "Request type deprecated.", retryable=False),
+    "suspicious": _told("unauthenticated", 38, "Unauthorized request.", "Suspicious activity was seen."),
+    "provider": _told("unavailable", 57, "Provider Error", "The model's maker is busy.", retryable=True),
+    "provider_for_good": _told("unavailable", 57, "Provider Error", "It will not get better.", retryable=False),
+}
+
+OF_KIND: Mapping[ErrorKind, str] = {
+    "bad_request": "invalid_argument",
+    "unauthorized": "unauthenticated",
+    "billing": "resource_exhausted",
+    "forbidden": "permission_denied",
+    "not_found": "not_found",
+    "too_large": "invalid_argument",
+    "rate_limited": "resource_exhausted",
+    "overloaded": "unavailable",
+    "timeout": "deadline_exceeded",
+    "upstream": "unavailable",
+    "internal": "internal",
+    "cancelled": "canceled",
+}
+"""What a failure of the demo model is called here."""

@@ -1,0 +1,121 @@
+"""Who is let in: tokens in the form of JWTs that run out, keys that are exchanged for them, logins by browser."""
+
+import hmac
+import secrets
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections import OrderedDict
+from hashlib import sha256
+
+import msgspec
+
+from tieline.sim.cursor.settings import Settings
+
+LOGINS = 1000
+"""How many logins may be under way."""
+
+_HEAD = {"alg": "HS256", "typ": "JWT"}
+
+
+class Tokens:
+    """Gives tokens out and knows them again."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._secret = secrets.token_bytes(32)
+        self._generation = 0
+        self._logins: OrderedDict[str, _Login] = OrderedDict()
+        self.issued = 0
+        """How often tokens were given out."""
+
+    def issue(self) -> dict[str, str]:
+        """An access token and a refresh token, as the service hands them out."""
+        self.issued += 1
+        lifetime = self._settings.token_lifetime
+        return {"accessToken": self._token("session", lifetime), "refreshToken": self._token("refresh", 60 * 86400)}
+
+    def revoke(self) -> None:
+        """From now on none of the access tokens given out so far is good."""
+        self._generation += 1
+
+    def is_access(self, token: str) -> bool:
+        """Whether a run may be started with it."""
+        if not self._settings.auth:
+            return True
+        claims = self._claims(token)
+        is_current = claims.generation == self._generation and claims.exp > time.time()
+        return claims.type == "session" and is_current
+
+    def is_key(self, key: str) -> bool:
+        """Whether it may be exchanged for a token; refresh tokens may too."""
+        if not self._settings.auth:
+            return True
+        return self.is_refresh(key) or (bool(key) and (not self._settings.keys or key in self._settings.keys))
+
+    def is_refresh(self, token: str) -> bool:
+        """Whether it may be exchanged for a new pair."""
+        return not self._settings.auth or self._claims(token).type == "refresh"
+
+    # Logins
+
+    def opened(self, login: str, challenge: str) -> None:
+        """Somebody has opened the link of a login, and said yes."""
+        self._login(login).challenge = challenge
+
+    def polled(self, login: str, verifier: str) -> dict[str, str] | None:
+        """The tokens of a login if it is granted; None while it is pending."""
+        found = self._login(login)
+        found.polls += 1
+        if found.challenge is not None:
+            is_granted = hmac.compare_digest(found.challenge, _encoded(sha256(verifier.encode()).digest()))
+        else:
+            polls = self._settings.login_polls
+            is_granted = polls is not None and found.polls > polls
+        if not is_granted:
+            return None
+        del self._logins[login]
+        return self.issue()
+
+    def _login(self, login: str) -> "_Login":
+        found = self._logins.setdefault(login, _Login())
+        if len(self._logins) > LOGINS:
+            self._logins.popitem(last=False)
+        return found
+
+    # How a token is made
+
+    def _token(self, kind: str, lifetime: float) -> str:
+        claims = _Claims(
+            type=kind, exp=int(time.time() + lifetime), generation=self._generation, nonce=secrets.token_hex(4)
+        )
+        signed = f"{_encoded(msgspec.json.encode(_HEAD))}.{_encoded(msgspec.json.encode(claims))}"
+        return f"{signed}.{self._signature(signed)}"
+
+    def _claims(self, token: str) -> "_Claims":
+        """What a token says of itself; nothing if it is none of ours."""
+        signed, _, signature = token.rpartition(".")
+        if not hmac.compare_digest(signature.encode(), self._signature(signed).encode()):
+            return _Claims()
+        claims = signed.partition(".")[2]
+        return msgspec.json.decode(urlsafe_b64decode(claims + "=" * (-len(claims) % 4)), type=_Claims)
+
+    def _signature(self, signed: str) -> str:
+        return _encoded(hmac.digest(self._secret, signed.encode(), "sha256"))
+
+
+class _Claims(msgspec.Struct):
+    sub: str = "simulated|user"
+    type: str = ""
+    exp: int = 0
+    generation: int = -1
+    nonce: str = ""
+
+
+class _Login:
+    def __init__(self) -> None:
+        self.polls = 0
+        self.challenge: str | None = None
+
+
+def _encoded(data: bytes) -> str:
+    return urlsafe_b64encode(data).decode().rstrip("=")
