@@ -1,0 +1,1 @@
+"""What the gateway can do itself, inside a workspace and under rules."""

@@ -1,0 +1,137 @@
+"""The tools of the gateway, ready to be called: what they are, and what comes of a call.
+
+A call never raises: what goes wrong is a result that says so, in words the model can act on. Cancelling a call ends
+what it started. What is asked of the disk happens in threads.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from tieline.model.content import Image, Text, ToolCall, ToolResult
+from tieline.model.request import ToolSpec
+from tieline.tools import asks, files, shell
+from tieline.tools.arguments import Form, T
+from tieline.tools.asks import Ask
+from tieline.tools.failure import ToolFailed
+from tieline.tools.files import EDIT_FILE, LIST_DIRECTORY, READ_FILE, WRITE_FILE, Content
+from tieline.tools.search import SEARCH_CONTENT, SEARCH_FILES, Finder
+from tieline.tools.shell import RUN_TERMINAL, Keep
+from tieline.tools.todos import TODO_READ, TODO_WRITE, Todos
+from tieline.tools.workspace import Workspace
+
+log = logging.getLogger("tieline.tools")
+
+READING = frozenset(
+    form.name for form in (READ_FILE, LIST_DIRECTORY, SEARCH_FILES, SEARCH_CONTENT, TODO_READ, TODO_WRITE)
+)
+"""The tools that change nothing but the model's own list of things to do."""
+
+Runner = Callable[[ToolCall], Awaitable[Content]]
+
+
+class Toolbox:
+    """The tools of one session in one workspace.
+
+    `environment` is all that commands get to see of ours; `interpreter` is what runs a command line. `ripgrep` is the
+    program to search with, or None for a slower one of our own. `hides` tells which paths a search must not show.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        *,
+        environment: Mapping[str, str],
+        interpreter: Sequence[str] = ("/bin/sh", "-c"),
+        ripgrep: str | None = None,
+        todos: Todos | None = None,
+        hides: Callable[[str], bool] = lambda _: False,
+        keep: Keep | None = None,
+        commands_at_once: int = 8,
+    ) -> None:
+        self.workspace = workspace
+        self.todos = todos or Todos()
+        self._environment = dict(environment)
+        self._interpreter = tuple(interpreter)
+        self._keep = keep or Keep()
+        self._finder = Finder(workspace, ripgrep=ripgrep, hides=hides)
+        self._commands = asyncio.Semaphore(commands_at_once)
+        self._tools: dict[str, tuple[ToolSpec, Runner]] = {}
+        self._add_tools()
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools as models see them."""
+        return tuple(spec for spec, _ in self._tools.values())
+
+    def owns(self, name: str) -> bool:
+        """Whether this is a tool of ours."""
+        return name in self._tools
+
+    async def execute(self, call: ToolCall) -> ToolResult:
+        """Do what a call says. It is not asked here whether it may."""
+        try:
+            content = await self._run(call)
+        except ToolFailed as error:
+            return _result(call, str(error), is_error=True)
+        except Exception:
+            log.exception("tool %s failed", call.name)
+            return _result(
+                call, f"{call.name} failed because of a mistake in the gateway; it is logged.", is_error=True
+            )
+        return _result(call, content)
+
+    async def describe(self, call: ToolCall) -> Ask:
+        """What a call would do, for a person who is to allow it."""
+        return await asyncio.to_thread(asks.describe, self.workspace, call)
+
+    async def _run(self, call: ToolCall) -> Content:
+        found = self._tools.get(call.name)
+        if found is None:
+            raise ToolFailed(f"There is no tool `{call.name}`. There are: {', '.join(self._tools)}.")
+        return await found[1](call)
+
+    def _add_tools(self) -> None:
+        self._add(READ_FILE, self._on_disk(files.read))
+        self._add(WRITE_FILE, self._on_disk(files.write))
+        self._add(EDIT_FILE, self._on_disk(files.edit))
+        self._add(LIST_DIRECTORY, self._on_disk(files.list_directory))
+        self._add(SEARCH_FILES, self._finder.files)
+        self._add(SEARCH_CONTENT, self._finder.content)
+        self._add(RUN_TERMINAL, self._terminal)
+        self._add(TODO_READ, _at_once(lambda _: self.todos.read()))
+        self._add(TODO_WRITE, _at_once(self.todos.write))
+
+    def _add(self, form: Form[T], tool: Callable[[T], Awaitable[Content]]) -> None:
+        async def run(call: ToolCall) -> Content:
+            return await tool(form.read(call))
+
+        self._tools[form.name] = (form.spec, run)
+
+    def _on_disk(self, tool: Callable[[Workspace, T], Content]) -> Callable[[T], Awaitable[Content]]:
+        async def run(arguments: T) -> Content:
+            return await asyncio.to_thread(tool, self.workspace, arguments)
+
+        return run
+
+    async def _terminal(self, arguments: shell.RunTerminal) -> str:
+        async with self._commands:
+            return await shell.run(
+                self.workspace,
+                arguments,
+                interpreter=self._interpreter,
+                environment=self._environment,
+                keep=self._keep,
+            )
+
+
+def _at_once(tool: Callable[[T], str]) -> Callable[[T], Awaitable[Content]]:
+    async def run(arguments: T) -> Content:
+        return tool(arguments)
+
+    return run
+
+
+def _result(call: ToolCall, content: Content, *, is_error: bool = False) -> ToolResult:
+    parts: tuple[Text | Image, ...] = (Text(text=content),) if isinstance(content, str) else content
+    return ToolResult(call_id=call.id, content=parts, is_error=is_error)

@@ -1,0 +1,102 @@
+"""What a change of a file looks like: a unified diff, made in bounded time.
+
+What two versions have in common at both ends is set aside first. If what remains is still large, it is shown as one
+piece taken out and one put in: comparing it line by line could take minutes.
+"""
+
+import difflib
+import io
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+CONTEXT = 3
+MAX_COMPARED = 2000
+MAX_LINES = 2000
+MAX_WIDTH = 2000
+
+
+class _Change(NamedTuple):
+    """Lines `old_from:old_to` become lines `new_from:new_to`."""
+
+    old_from: int
+    old_to: int
+    new_from: int
+    new_to: int
+
+
+def unified(old: str, new: str, path: str, *, is_new: bool = False) -> str:
+    """The diff from one text to another; empty if they are the same."""
+    before, after = (list(io.StringIO(text, newline="\n")) for text in (old, new))
+    changes = _changes(before, after)
+    if not changes:
+        return ""
+    lines = ["--- /dev/null" if is_new else f"--- a/{path}", f"+++ b/{path}"]
+    for group in _grouped(changes):
+        lines += _hunk(group, before, after)
+        if len(lines) > MAX_LINES:
+            left_out = len(lines) - MAX_LINES
+            lines = [*lines[:MAX_LINES], f"… at least {left_out} more lines of this diff left out …"]
+            break
+    return "\n".join(lines) + "\n"
+
+
+def _changes(before: Sequence[str], after: Sequence[str]) -> list[_Change]:
+    head = _common(before, after)
+    tail = _common(before[head:][::-1], after[head:][::-1])
+    old, new = before[head : len(before) - tail], after[head : len(after) - tail]
+    if not old and not new:
+        return []
+    if len(old) + len(new) > MAX_COMPARED:
+        return [_Change(head, head + len(old), head, head + len(new))]
+    codes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    return [_Change(head + a, head + b, head + c, head + d) for kind, a, b, c, d in codes if kind != "equal"]
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many lines are the same from the beginning."""
+    for count, (mine, yours) in enumerate(zip(one, other, strict=False)):
+        if mine != yours:
+            return count
+    return min(len(one), len(other))
+
+
+def _grouped(changes: Sequence[_Change]) -> Iterator[list[_Change]]:
+    """Changes that are near enough to share their context."""
+    group = [changes[0]]
+    for change in changes[1:]:
+        if change.old_from - group[-1].old_to > 2 * CONTEXT:
+            yield group
+            group = []
+        group.append(change)
+    yield group
+
+
+def _hunk(group: Sequence[_Change], before: Sequence[str], after: Sequence[str]) -> list[str]:
+    first, last = group[0], group[-1]
+    lead = min(CONTEXT, first.old_from)
+    trail = min(CONTEXT, len(before) - last.old_to)
+    old = _range(first.old_from - lead, last.old_to + trail)
+    new = _range(first.new_from - lead, last.new_to + trail)
+    lines = [f"@@ -{old} +{new} @@"]
+    at = first.old_from - lead
+    for change in group:
+        lines += _marked(" ", before[at : change.old_from])
+        lines += _marked("-", before[change.old_from : change.old_to])
+        lines += _marked("+", after[change.new_from : change.new_to])
+        at = change.old_to
+    return [*lines, *_marked(" ", before[at : at + trail])]
+
+
+def _range(start: int, stop: int) -> str:
+    """Lines as diffs count them: from 1, and an empty range by the line before it."""
+    count = stop - start
+    begin = start + 1 if count else start
+    return str(begin) if count == 1 else f"{begin},{count}"
+
+
+def _marked(mark: str, lines: Sequence[str]) -> Iterator[str]:
+    for line in lines:
+        text = line.rstrip("\n")
+        yield mark + (text if len(text) <= MAX_WIDTH else f"{text[:MAX_WIDTH]}… ({len(text)} characters)")
+        if text == line:
+            yield "\\ No newline at end of file"

@@ -1,0 +1,307 @@
+"""Files of the workspace: read, write, edit, list.
+
+What a reading tool shows is cut to a size a model can take, and says how to get the rest. What is written is put in
+place as a whole or not at all. Edits work on bytes, so that a file in an unknown encoding keeps what was not edited.
+"""
+
+import base64
+from typing import Annotated
+
+from msgspec import Meta
+
+from tieline.model.content import Image, Text, Value
+from tieline.tools.arguments import Form
+from tieline.tools.failure import ToolFailed
+from tieline.tools.workspace import MAX_FILE, Entry, Opened, Workspace
+
+MAX_LINES = 2000
+MAX_WIDTH = 2000
+MAX_SHOWN = 200_000
+"""Characters of a file that are shown at once."""
+MAX_SCANNED = 64 << 20
+"""Bytes that are read to find a line."""
+MAX_IMAGE = 5 << 20
+MAX_PLACES = 10
+MAX_LISTED = 1000
+SNIFFED = 8192
+
+_PIECE = 64 << 10
+
+Content = str | tuple[Text | Image, ...]
+
+FilePath = Annotated[
+    str, Meta(min_length=1, max_length=4096, description="The file, relative to the workspace (or absolute inside it).")
+]
+
+
+class ReadFile(Value):
+    """The arguments of read_file."""
+
+    path: FilePath
+    offset: Annotated[int, Meta(ge=1, description="The first line to show, counted from 1.")] = 1
+    limit: Annotated[int, Meta(ge=1, le=MAX_LINES, description="How many lines to show, up to 2000.")] = MAX_LINES
+
+
+class WriteFile(Value):
+    """The arguments of write_file."""
+
+    path: FilePath
+    content: Annotated[str, Meta(description="The whole content of the file.")]
+
+
+class EditFile(Value):
+    """The arguments of edit_file."""
+
+    path: FilePath
+    old_text: Annotated[
+        str,
+        Meta(min_length=1, description="The text to replace, exactly as in the file, without line numbers."),
+    ]
+    new_text: Annotated[str, Meta(description="The text to put in its place.")]
+    replace_all: Annotated[
+        bool, Meta(description="Replace every occurrence. Otherwise the text has to occur exactly once.")
+    ] = False
+
+
+class ListDirectory(Value):
+    """The arguments of list_directory."""
+
+    path: Annotated[
+        str, Meta(max_length=4096, description="The directory, relative to the workspace. Default: its root.")
+    ] = "."
+
+
+READ_FILE = Form(
+    "read_file",
+    "Read a text file of the workspace; each line comes with its number and a tab. Long files come in pages: go on "
+    "with `offset`. Pictures (PNG, JPEG, GIF, WebP) are shown as pictures.",
+    ReadFile,
+)
+WRITE_FILE = Form(
+    "write_file",
+    "Write a whole file, in place of the old one if there is one; directories are made as needed. To change a part of "
+    "a file use edit_file.",
+    WriteFile,
+)
+EDIT_FILE = Form(
+    "edit_file",
+    "Replace a piece of text in a file. `old_text` has to be in the file exactly once, so take enough lines around the "
+    "change, or set `replace_all`.",
+    EditFile,
+)
+LIST_DIRECTORY = Form(
+    "list_directory",
+    "List a directory of the workspace: directories end with a slash, files have their size, links their target.",
+    ListDirectory,
+)
+
+
+def read(workspace: Workspace, arguments: ReadFile) -> Content:
+    """What read_file answers."""
+    with workspace.open(arguments.path) as opened:
+        start = opened.stream.read(SNIFFED)
+        if media_type := image_type(start):
+            return _picture(opened, start, media_type)
+        refuse_binary(start, opened)
+        opened.stream.seek(0)
+        page = _Page(arguments)
+        page.fill(opened)
+    return page.content(opened.path)
+
+
+def write(workspace: Workspace, arguments: WriteFile) -> Content:
+    """What write_file answers."""
+    if arguments.path.endswith("/"):
+        raise ToolFailed(f"`{arguments.path}` names a directory; write_file needs the path of a file")
+    data = arguments.content.encode("utf-8", "replace")
+    path, is_new = workspace.write(arguments.path, data)
+    return f"{'Created' if is_new else 'Replaced'} `{path}` ({len(data)} bytes)."
+
+
+def edit(workspace: Workspace, arguments: EditFile) -> Content:
+    """What edit_file answers."""
+    lines: list[int] = []
+
+    def change(data: bytes) -> bytes:
+        revised, places = edited(data, arguments)
+        lines.extend(places)
+        return revised
+
+    path = workspace.edit(arguments.path, change)
+    return f"Replaced {_times(len(lines))} in `{path}`, {_at_lines(lines)}."
+
+
+def edited(data: bytes, arguments: EditFile) -> tuple[bytes, list[int]]:
+    """The file after the edit, and the lines where it was changed; raises ToolFailed if the edit does not fit."""
+    if b"\0" in data[:SNIFFED]:
+        raise ToolFailed(f"`{arguments.path}` is a binary file and cannot be edited as text")
+    old, new = (text.encode("utf-8", "replace") for text in (arguments.old_text, arguments.new_text))
+    if old == new:
+        raise ToolFailed("`old_text` and `new_text` are the same: there is nothing to change")
+    if old not in data and b"\r\n" in data and b"\r" not in old:
+        # Models see lines without their ends and write them the usual way.
+        old, new = (text.replace(b"\n", b"\r\n") for text in (old, new))
+    places = _places(data, old)
+    if not places:
+        raise ToolFailed(_not_found(data, arguments))
+    if len(places) > 1 and not arguments.replace_all:
+        raise ToolFailed(
+            f"`old_text` occurs {len(places)} times in `{arguments.path}`, {_at_lines(places)}. Nothing was changed: "
+            "add lines around it until it occurs once, or set `replace_all` to change them all."
+        )
+    if len(data) + len(places) * (len(new) - len(old)) > MAX_FILE:
+        raise ToolFailed(f"the file would have more than {MAX_FILE} bytes afterwards. Nothing was changed.")
+    return data.replace(old, new), places
+
+
+def list_directory(workspace: Workspace, arguments: ListDirectory) -> Content:
+    """What list_directory answers."""
+    entries = sorted(
+        workspace.entries(arguments.path or "."), key=lambda entry: (entry.kind != "directory", entry.name)
+    )
+    if not entries:
+        return "(the directory is empty)"
+    lines = [_line(entry) for entry in entries[:MAX_LISTED]]
+    if len(entries) > MAX_LISTED:
+        lines.append(f"… {len(entries) - MAX_LISTED} more or beyond; use search_files to find a name")
+    return "\n".join(lines)
+
+
+def image_type(start: bytes) -> str | None:
+    """The kind of picture a file is, by its first bytes."""
+    if start.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if start.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if start.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    if start.startswith(b"RIFF") and start[8:12] == b"WEBP":
+        return "image/webp"
+    return None
+
+
+def refuse_binary(start: bytes, opened: Opened) -> None:
+    """Refuse a file that is not text."""
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ToolFailed(f"`{opened.path}` is text in UTF-16; convert it with run_terminal (iconv) to read it")
+    if start.startswith(b"%PDF-") or b"\0" in start:
+        kind = "a PDF" if start.startswith(b"%PDF-") else "a binary file"
+        raise ToolFailed(f"`{opened.path}` is {kind} of {opened.size} bytes and cannot be shown as text")
+
+
+def printable(name: str) -> str:
+    """A file name as text: bytes that are no text are replaced."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+class _Page:
+    """The lines of a file that are asked for, as many as fit."""
+
+    def __init__(self, arguments: ReadFile) -> None:
+        self.first = arguments.offset
+        self.end = arguments.offset + arguments.limit
+        self.lines: list[str] = []
+        self.room = MAX_SHOWN
+        self.number = 0
+        """The last line that was looked at; when the file was read to its end, the number of its lines."""
+        self.is_complete = False
+        self.is_clean = True
+
+    def fill(self, opened: Opened) -> None:
+        scanned = 0
+        while line := opened.stream.readline(_PIECE):
+            scanned += len(line)
+            length = len(line)
+            while not line.endswith(b"\n") and (more := opened.stream.readline(_PIECE)):
+                scanned += len(more)
+                length += len(more)
+                line = line[: _PIECE - 1] + more[-1:]
+            if scanned > MAX_SCANNED:
+                return
+            self.number += 1
+            if self.first <= self.number < self.end and self.room > 0:
+                self.show(line, length)
+        self.is_complete = True
+
+    def show(self, line: bytes, length: int) -> None:
+        text = line[: 4 * MAX_WIDTH + 4].decode("utf-8", "replace").rstrip("\r\n")
+        self.is_clean &= "\ufffd" not in text[:MAX_WIDTH]
+        if len(text) > MAX_WIDTH:
+            text = f"{text[:MAX_WIDTH]}… (the line has {length} bytes)"
+        self.lines.append(f"{self.number}\t{text}")
+        self.room -= len(text)
+
+    def content(self, path: str) -> Content:
+        """The lines, and apart from them what there is to say about them."""
+        if not self.number:
+            return "(the file is empty)"
+        if not self.lines and not self.is_complete:
+            raise ToolFailed(f"`{path}` is too large to look for line {self.first}; use search_content or run_terminal")
+        if not self.lines:
+            raise ToolFailed(f"`{path}` has {self.number} lines; there is no line {self.first}")
+        last = self.first + len(self.lines) - 1
+        notes = []
+        if last < self.number or not self.is_complete:
+            total = f"{self.number}" if self.is_complete else f"more than {self.number}"
+            notes.append(f"(lines {self.first} to {last} of {total}; go on with offset {last + 1})")
+        if not self.is_clean:
+            notes.append("(the file is not valid UTF-8; what could not be read is shown as \ufffd)")
+        return tuple(Text(text=text) for text in ("\n".join(self.lines), *notes))
+
+
+def _picture(opened: Opened, start: bytes, media_type: str) -> Content:
+    if opened.size > MAX_IMAGE:
+        raise ToolFailed(f"`{opened.path}` is a picture of {opened.size} bytes; at most {MAX_IMAGE} can be shown")
+    data = start + opened.stream.read(opened.size)
+    return (Image(media_type=media_type, data=base64.b64encode(data[: opened.size]).decode()),)
+
+
+def _places(data: bytes, wanted: bytes) -> list[int]:
+    """The line of each occurrence."""
+    found: list[int] = []
+    line, at = 1, 0
+    while (place := data.find(wanted, at)) >= 0:
+        line += data.count(b"\n", at, place)
+        found.append(line)
+        line += wanted.count(b"\n")
+        at = place + len(wanted)
+    return found
+
+
+def _not_found(data: bytes, arguments: EditFile) -> str:
+    """Why an edit does not fit: most often only the white space differs."""
+    said = f"`old_text` does not occur in `{arguments.path}`. Nothing was changed."
+    lines = [" ".join(line.split()) for line in data.decode("utf-8", "replace").splitlines()]
+    wanted = [" ".join(line.split()) for line in arguments.old_text.strip().splitlines()]
+    if wanted and wanted[0]:
+        for at, line in enumerate(lines):
+            if line == wanted[0] and lines[at : at + len(wanted)] == wanted:
+                return f"{said} It differs from what begins at line {at + 1} only in white space: read that again."
+        near = [number for number, line in enumerate(lines, 1) if line == wanted[0]]
+        if near:
+            return f"{said} Its first line occurs {_at_lines(near)}, but what follows there is different."
+    return f"{said} Read the file again and take the text exactly as it is there."
+
+
+def _times(count: int) -> str:
+    return "1 occurrence" if count == 1 else f"{count} occurrences"
+
+
+def _at_lines(lines: list[int]) -> str:
+    """Where something is, in words."""
+    listed = ", ".join(str(line) for line in lines[:MAX_PLACES])
+    more = f" and {len(lines) - MAX_PLACES} more" if len(lines) > MAX_PLACES else ""
+    return f"at line{'' if len(lines) == 1 else 's'} {listed}{more}"
+
+
+def _line(entry: Entry) -> str:
+    name = printable(entry.name)
+    match entry.kind:
+        case "directory":
+            return f"{name}/"
+        case "link":
+            return f"{name} -> {printable(entry.target)}"
+        case "file":
+            return f"{name} ({entry.size} bytes)"
+        case _:
+            return f"{name} (special)"

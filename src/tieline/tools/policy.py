@@ -1,0 +1,295 @@
+"""Rules decide what a call may do: it is allowed, it has to be asked for, or it is denied.
+
+A rule is data: which tool, which path, which command, and what then. The first rule that fits decides, the rules of the
+user before the defaults. Where the decision is to ask, what a person answered with "always" stands in for the answer;
+so it can never open what a rule denies.
+
+A path is judged by where it really leads, not by how it is spelled. A command is judged with suspicion: a rule that
+allows a prefix fits only if a shell would run exactly one program, a rule that denies or asks fits if its words occur
+anywhere. (That catches mistakes, not malice: who wants to be safe from a command must not allow it.)
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+import msgspec
+
+from tieline.model.content import ToolCall, Value
+from tieline.tools.arguments import fields
+from tieline.tools.failure import ToolFailed
+from tieline.tools.globs import Glob, escaped, is_exact
+from tieline.tools.words import loose_words, simple_command
+
+Decision = Literal["allow", "ask", "deny"]
+
+PROTECTED = ".git/"
+"""What is written here can make other programs run commands, so only a rule about the very file allows it for good."""
+
+_PATHS = {
+    "read_file": "path",
+    "write_file": "path",
+    "edit_file": "path",
+    "list_directory": "path",
+    "search_files": "path",
+    "search_content": "path",
+    "run_terminal": "cwd",
+}
+_COMMANDS = {"run_terminal": "command"}
+_WORDS = re.compile(r"\S+")
+_SUBCOMMANDS = frozenset(
+    _WORDS.findall("apt brew bun cargo docker gh git go gradle kubectl mvn npm pip pip3 pnpm poetry rustup uv yarn")
+)
+_OPEN_ENDED = frozenset(
+    _WORDS.findall(
+        ". awk bash builtin bunx command dash deno doas env eval exec find fish ksh make nice node nohup npx parallel "
+        "perl php python python3 ruby sed setsid sh source ssh su sudo tclsh time timeout uvx watch xargs zsh"
+    )
+)
+"""Programs that run other programs: allowing them with any arguments would allow everything."""
+_PLAIN_WORD = re.compile(r"[\w.:@+-]+")
+
+
+class Rule(Value, forbid_unknown_fields=True):
+    """What to decide when tool, path and command fit; what is not said fits everything.
+
+    `tool` may have stars. `path` is a pattern (see `globs`). `command` is a prefix of whole words, or with `exact` the
+    whole text and nothing else.
+    """
+
+    decision: Decision
+    tool: str = "*"
+    path: str | None = None
+    command: str | None = None
+    exact: bool = False
+
+    @property
+    def id(self) -> str:
+        """A short name that stays the same as long as the rule does."""
+        return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:8]
+
+    def __str__(self) -> str:
+        said = [self.decision, "any tool" if self.tool == "*" else self.tool]
+        if self.path is not None:
+            said.append(f"in {self.path}")
+        if self.command is not None:
+            said.append(f"for exactly `{self.command}`" if self.exact else f"for `{self.command} …`")
+        return " ".join(said)
+
+
+class Verdict(Value):
+    """What was decided, and why, in words for a person or a model. `rule` is the one that decided, if one did."""
+
+    decision: Decision
+    reason: str
+    rule: Rule | None = None
+
+
+class Subject(Value):
+    """What is to be judged: a tool, where it acts (from the root, without links), and what it runs."""
+
+    tool: str
+    path: str | None = None
+    command: str | None = None
+
+
+DEFAULTS: tuple[Rule, ...] = (
+    *(Rule(decision="allow", tool=name) for name in ("read_file", "list_directory", "search_files", "search_content")),
+    # These touch nothing, and those of planning put their case to a person by themselves.
+    *(Rule(decision="allow", tool=name) for name in ("todo_read", "todo_write")),
+    *(Rule(decision="allow", tool=name) for name in ("create_plan", "ask_question", "switch_mode")),
+    Rule(decision="ask"),
+)
+
+
+class Policy:
+    """The rules of one workspace. `locate` says where a path really leads, or raises ToolFailed if that is outside."""
+
+    def __init__(
+        self,
+        locate: Callable[[str], str],
+        *,
+        rules: Sequence[Rule] = (),
+        remembered: Sequence[Rule] = (),
+        yolo: bool = False,
+    ) -> None:
+        self._locate = locate
+        self._rules = (*check(rules), *DEFAULTS)
+        self._yolo = yolo
+        self.remembered: tuple[Rule, ...] = check(remembered)
+        """What was answered with "always"."""
+
+    def decide(self, call: ToolCall) -> Verdict:
+        """What to do with a call. It looks at the disk, to see where paths lead, and never raises."""
+        try:
+            return self.judge(self.subject(call))
+        except ToolFailed as error:
+            return Verdict(decision="deny", reason=str(error))
+
+    def judge(self, subject: Subject) -> Verdict:
+        """What to do about something that is not a call of ours."""
+        if self._yolo:
+            return Verdict(decision="allow", reason="everything is allowed (--yolo)")
+        rule = next(rule for rule in self._rules if fits(rule, subject))
+        if rule.decision != "ask":
+            return Verdict(decision=rule.decision, reason=_reason(rule), rule=rule)
+        always = next((one for one in self.remembered if _remembered_fits(one, subject)), None)
+        if always is not None:
+            return Verdict(decision="allow", reason=f"remembered: {always}", rule=always)
+        return Verdict(decision="ask", reason=_reason(rule), rule=rule)
+
+    def subject(self, call: ToolCall) -> Subject:
+        """What a call is about; raises ToolFailed when it cannot be told or leads outside."""
+        path, command = _PATHS.get(call.name), _COMMANDS.get(call.name)
+        if path is None and command is None:
+            return Subject(tool=call.name)
+        given = fields(call)
+        return Subject(
+            tool=call.name,
+            path=None if path is None else self._locate(_text(given, path, call) or "."),
+            command=None if command is None else _text(given, command, call),
+        )
+
+    def hides(self, path: str) -> bool:
+        """Whether a search must not show what is in this file: a rule about such paths does not simply allow it."""
+        if self._yolo:
+            return False
+        about_paths = (rule for rule in self._rules if rule.path is not None)
+        subjects = [Subject(tool=tool, path=path) for tool in ("read_file", "search_content")]
+        rules = [rule for rule in about_paths if any(fits(rule, subject) for subject in subjects)]
+        return bool(rules) and rules[0].decision != "allow"
+
+    def suggest(self, call: ToolCall) -> tuple[Rule, ...]:
+        """What "always" could mean for this call, the narrowest first."""
+        try:
+            subject = self.subject(call)
+        except ToolFailed:
+            return ()
+        if subject.command is not None:
+            return _for_command(subject)
+        if subject.path is None:
+            return (Rule(decision="allow", tool=subject.tool),)
+        folder = subject.path.rpartition("/")[0]
+        patterns = [escaped(subject.path), f"{escaped(folder)}/" if folder else None, "**"]
+        return tuple(Rule(decision="allow", tool=subject.tool, path=pattern) for pattern in patterns if pattern)
+
+    def remember(self, rule: Rule) -> None:
+        """Take a rule for "always"; raises ValueError for one that cannot be understood or does not allow."""
+        if rule.decision != "allow":
+            raise ValueError("only a rule that allows can be remembered")
+        if rule not in self.remembered:
+            self.remembered = check((*self.remembered, rule))
+
+    def revoke(self, rule_id: str) -> bool:
+        """Forget a remembered rule; whether there was one."""
+        kept = tuple(rule for rule in self.remembered if rule.id != rule_id)
+        is_found = len(kept) < len(self.remembered)
+        self.remembered = kept
+        return is_found
+
+
+def fits(rule: Rule, subject: Subject) -> bool:
+    """Whether a rule is about this."""
+    if not fnmatchcase(subject.tool, rule.tool):
+        return False
+    if rule.path is not None and not _path_fits(rule, subject.path):
+        return False
+    return rule.command is None or (subject.command is not None and _command_fits(rule, subject.command))
+
+
+def check(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """The rules, if each can be understood; raises ValueError with the first problem."""
+    checked = tuple(rules)
+    for number, rule in enumerate(checked, 1):
+        if rule.path is not None:
+            try:
+                Glob.of(rule.path)
+            except ValueError as error:
+                raise ValueError(f"rule {number} ({rule}): {error}") from None
+        if rule.command is not None and not rule.exact and simple_command(rule.command) is None:
+            raise ValueError(f"rule {number} ({rule}): a prefix has to be the plain words of one command; or say exact")
+    return checked
+
+
+def dump_rules(rules: Sequence[Rule]) -> str:
+    """Rules as JSON text, one on each line."""
+    lines = ",\n  ".join(msgspec.json.encode(rule).decode() for rule in rules)
+    return f"[\n  {lines}\n]\n" if rules else "[]\n"
+
+
+def load_rules(text: str) -> tuple[Rule, ...]:
+    """Rules from JSON text; raises ValueError for text that cannot be understood as a whole."""
+    try:
+        rules = msgspec.json.decode(text, type=tuple[Rule, ...])
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise ValueError(f"the rules cannot be read: {error}") from None
+    return check(rules)
+
+
+def _text(given: dict[str, Any], name: str, call: ToolCall) -> str:
+    found = given.get(name)
+    if found is not None and not isinstance(found, str):
+        raise ToolFailed(f"`{name}` of {call.name} has to be a string")
+    return found or ""
+
+
+def _reason(rule: Rule) -> str:
+    if rule in DEFAULTS:
+        return "it is allowed as long as no rule says otherwise" if rule.decision == "allow" else "no rule allows it"
+    return f"rule: {rule}"
+
+
+def _remembered_fits(rule: Rule, subject: Subject) -> bool:
+    if not fits(rule, subject):
+        return False
+    is_protected = subject.path is not None and Glob.of(PROTECTED).matches(subject.path.casefold())
+    return subject.command is not None or not is_protected or (rule.path is not None and is_exact(rule.path))
+
+
+def _path_fits(rule: Rule, path: str | None) -> bool:
+    if path is None or rule.path is None:
+        return False
+    if rule.decision == "allow":
+        return Glob.of(rule.path).matches(path)
+    # Some disks take upper and lower case for the same, and a rule that holds something back must hold there too.
+    return Glob.of(rule.path.casefold()).matches(path.casefold())
+
+
+def _command_fits(rule: Rule, command: str) -> bool:
+    wanted = rule.command or ""
+    if rule.exact:
+        return command.strip() == wanted.strip()
+    if rule.decision == "allow":
+        words, prefix = simple_command(command), simple_command(wanted)
+        return bool(words and prefix) and (words or [])[: len(prefix or [])] == prefix
+    return _occurs(loose_words(wanted), loose_words(command))
+
+
+def _occurs(wanted: Sequence[str], words: Sequence[str]) -> bool:
+    """Whether the words stand somewhere in this order; a program may be named with its folder."""
+    size = len(wanted)
+    if not size:
+        return False
+    for at in range(len(words) - size + 1):
+        first, *others = words[at : at + size]
+        if [first.rpartition("/")[2] if "/" not in wanted[0] else first, *others] == list(wanted):
+            return True
+    return False
+
+
+def _for_command(subject: Subject) -> tuple[Rule, ...]:
+    command = subject.command or ""
+    # The same words may mean another program in another folder.
+    folder = escaped(subject.path or ".")
+    exactly = Rule(decision="allow", tool=subject.tool, path=folder, command=command, exact=True)
+    words = simple_command(command)
+    if not words or words[0] in _OPEN_ENDED or "/" in words[0]:
+        return (exactly,)
+    prefix = words[: 2 if words[0] in _SUBCOMMANDS else 1]
+    if words[0] in _SUBCOMMANDS and (len(prefix) < 2 or prefix[1].startswith("-")):
+        return (exactly,)
+    if any(not _PLAIN_WORD.fullmatch(word) for word in prefix):
+        return (exactly,)
+    return (exactly, Rule(decision="allow", tool=subject.tool, command=" ".join(prefix)))

@@ -1,0 +1,369 @@
+"""The folder tools act in, and nothing outside of it.
+
+Paths are walked part by part: every directory is opened relative to the one before it and never through a link, and
+`..` goes back to a directory that is held open already. A link is read and its target walked in the same way. So it
+does not matter what is swapped for what between a check and its use: nothing outside can be reached by any name. (A
+hard link made from outside is a file of the workspace; whoever could make it had the file already.)
+
+Everything here blocks: call it in a thread.
+"""
+
+import difflib
+import errno
+import os
+import re
+import secrets
+import stat
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from tieline.tools.failure import ToolFailed
+
+MAX_LINKS = 40
+MAX_DEPTH = 100
+"""Directories in one another; each is held open while a path is walked."""
+MAX_FILE = 16 << 20
+MAX_ENTRIES = 20_000
+MAX_SIMILAR = 1000
+
+_PIECE = 1 << 20
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_STEP = _DIRECTORY | getattr(os, "O_PATH", 0)
+"""A directory on the way needs no right to be listed."""
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_REASONS = {
+    errno.ENOTDIR: "a part of this path is a file, not a directory",
+    errno.EISDIR: "it is a directory",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+    errno.EROFS: "it is read-only",
+    errno.ENOSPC: "the disk is full",
+    errno.ENAMETOOLONG: "the name is too long",
+    errno.ELOOP: "it became a link while it was being opened",
+}
+
+
+class Spot(NamedTuple):
+    """Where a path leads: a name in a directory that is held open. `path` is the same without links, from the root."""
+
+    directory: int
+    name: str
+    path: str
+
+
+class Opened(NamedTuple):
+    """A regular file, opened for reading."""
+
+    stream: BinaryIO
+    path: str
+    size: int
+
+
+class Entry(NamedTuple):
+    """One name in a directory. `target` is where a link points."""
+
+    name: str
+    kind: str
+    size: int
+    target: str = ""
+
+
+class Workspace:
+    """A root folder. Paths are relative to it; absolute ones are taken if they are spelled from the root."""
+
+    def __init__(self, root: str | Path) -> None:
+        given = os.path.abspath(root)  # noqa: PTH100 - Path.absolute keeps `..`, which must not stay in a root
+        self.root = os.path.realpath(given)
+        if not Path(self.root).is_dir():
+            raise ToolFailed(f"the workspace {given} is not a directory")
+        self._spellings = [spelling.rstrip("/") for spelling in (self.root, given)]
+        self._writing = threading.Lock()
+
+    def locate(self, path: str) -> str:
+        """The path from the root, without links; what does not exist yet may be named. Raises ToolFailed if outside."""
+        walk = _Walk(self, path)
+        with walk, walk.telling():
+            try:
+                return walk.run().path
+            except FileNotFoundError:
+                if ".." in walk.ahead:
+                    raise
+                return "/".join([*walk.names, *walk.ahead])
+
+    @contextmanager
+    def reach(self, path: str, *, make: bool = False) -> Iterator[Spot]:
+        """Where a path leads; with `make`, missing directories on the way are made."""
+        walk = _Walk(self, path, make=make)
+        with walk, walk.telling():
+            yield walk.run()
+
+    @contextmanager
+    def open(self, path: str) -> Iterator[Opened]:
+        """A regular file to read."""
+        with self.reach(path) as spot, self._reading(spot, path) as opened:
+            yield opened
+
+    @contextmanager
+    def directory(self, path: str) -> Iterator[Spot]:
+        """A directory, held open as `spot.directory` itself."""
+        with self.reach(path) as spot:
+            found = self.look(spot)
+            if found is not None and not stat.S_ISDIR(found.st_mode):
+                raise ToolFailed(f"`{path}` is a file, not a directory")
+            opened = os.open(spot.name, _DIRECTORY, dir_fd=spot.directory)
+            try:
+                yield Spot(opened, ".", spot.path)
+            finally:
+                os.close(opened)
+
+    def entries(self, path: str) -> list[Entry]:
+        """What is in a directory, in no order; no more than MAX_ENTRIES."""
+        found: list[Entry] = []
+        with self.directory(path) as spot, os.scandir(spot.directory) as listing:
+            for item in listing:
+                with suppress(OSError):  # it is gone already
+                    found.append(_entry(item, spot.directory))
+                if len(found) >= MAX_ENTRIES:
+                    break
+        return found
+
+    def look(self, spot: Spot) -> os.stat_result | None:
+        """What is there now, links not followed; None if nothing is."""
+        try:
+            return os.stat(spot.name, dir_fd=spot.directory, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    def write(self, path: str, data: bytes) -> tuple[str, bool]:
+        """Put a whole file in place at once; its path from the root, and whether it is new."""
+        with self._writing, self.reach(path, make=True) as spot:
+            before = self.look(spot)
+            if before is not None:
+                check_regular(before, path)
+            self._replace(spot, data, before)
+            return spot.path, before is None
+
+    def edit(self, path: str, change: Callable[[bytes], bytes]) -> str:
+        """Replace a file by what `change` makes of it; its path from the root."""
+        with self._writing, self.reach(path) as spot:
+            before = self.look(spot)
+            with self._reading(spot, path) as opened:
+                data = whole(opened)
+            self._replace(spot, change(data), before)
+            return spot.path
+
+    def parts(self, path: str) -> list[str]:
+        """The parts of a path from the root; raises ToolFailed for an absolute path that leads elsewhere."""
+        try:
+            if b"\0" in os.fsencode(path):
+                raise ToolFailed("a path cannot contain a zero character")
+        except UnicodeEncodeError:
+            raise ToolFailed("the path contains characters no file name can have") from None
+        if path.startswith("/"):
+            path = re.sub("//+", "/", path)
+            inside = (path[len(root) :] for root in self._spellings if path == root or path.startswith(f"{root}/"))
+            if (found := next(inside, None)) is None:
+                raise self.outside(path)
+            path = found
+        parts = [part for part in path.split("/") if part not in ("", ".")]
+        if len(parts) > MAX_DEPTH:
+            raise ToolFailed(f"a path has at most {MAX_DEPTH} parts, not {len(parts)}")
+        return parts
+
+    def outside(self, path: str) -> ToolFailed:
+        """What is said of a path that leads out."""
+        return ToolFailed(
+            f"`{path}` is outside the workspace {self.root}, and only what is inside can be reached. "
+            "Use a path relative to the workspace."
+        )
+
+    @contextmanager
+    def _reading(self, spot: Spot, path: str) -> Iterator[Opened]:
+        check_regular(self.look(spot), path)
+        with os.fdopen(os.open(spot.name, _READ, dir_fd=spot.directory), "rb") as stream:
+            found = os.fstat(stream.fileno())
+            check_regular(found, path)
+            yield Opened(stream, spot.path, found.st_size)
+
+    def _check_unchanged(self, spot: Spot, before: os.stat_result | None) -> None:
+        if _identity(self.look(spot)) != _identity(before):
+            raise ToolFailed(f"`{spot.path}` was changed by someone else just now: read it again, then repeat this")
+
+    def _replace(self, spot: Spot, data: bytes, before: os.stat_result | None) -> None:
+        if len(data) > MAX_FILE:
+            raise ToolFailed(f"the file would have {len(data)} bytes; at most {MAX_FILE} can be written")
+        unfinished = f".tieline-{secrets.token_hex(8)}"
+        # A copy of a secret file must not be readable for others, not even for a moment.
+        opened = os.open(unfinished, _CREATE, 0o666 if before is None else 0o600, dir_fd=spot.directory)
+        try:
+            with os.fdopen(opened, "wb") as stream:
+                stream.write(data)
+                stream.flush()
+                if before is not None:
+                    _keep_rights(opened, before)
+                os.fsync(opened)
+            self._check_unchanged(spot, before)
+            os.replace(unfinished, spot.name, src_dir_fd=spot.directory, dst_dir_fd=spot.directory)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(unfinished, dir_fd=spot.directory)
+            raise
+
+
+def whole(opened: Opened) -> bytes:
+    """All of a file that is not too large."""
+    if opened.size > MAX_FILE:
+        raise ToolFailed(f"`{opened.path}` has {opened.size} bytes; at most {MAX_FILE} can be taken at once")
+    pieces: list[bytes] = []
+    size = 0
+    while piece := opened.stream.read(_PIECE):
+        pieces.append(piece)
+        size += len(piece)
+        if size > MAX_FILE:
+            raise ToolFailed(f"`{opened.path}` grows while it is read and has more than {MAX_FILE} bytes")
+    return b"".join(pieces)
+
+
+def check_regular(found: os.stat_result | None, path: str) -> None:
+    """Refuse what only looks like a file: reading a pipe or a device may wait for ever."""
+    if found is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    if stat.S_ISDIR(found.st_mode):
+        raise ToolFailed(f"`{path}` is a directory, not a file")
+    if stat.S_ISLNK(found.st_mode):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+    if not stat.S_ISREG(found.st_mode):
+        raise ToolFailed(f"`{path}` is not a regular file (it is a pipe, a socket or a device)")
+
+
+class _Walk:
+    """One path under way. `names` is where it is, from the root; `ahead` is what is still to be walked."""
+
+    def __init__(self, workspace: Workspace, path: str, *, make: bool = False) -> None:
+        self.workspace = workspace
+        self.path = path
+        self.make = make
+        self.ahead = deque(workspace.parts(path))
+        self.names: list[str] = []
+        self.name = ""
+        """The part looked at last."""
+        self.opened: list[int] = []
+        self.links = 0
+
+    def __enter__(self) -> None:
+        try:
+            self.opened.append(os.open(self.workspace.root, _STEP))
+        except OSError as error:
+            raise ToolFailed(
+                f"the workspace {self.workspace.root} itself cannot be opened: {error.strerror}"
+            ) from error
+
+    def __exit__(self, *_: object) -> None:
+        while self.opened:
+            os.close(self.opened.pop())
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Errors of the system in words; for a name that is not there, those that are nearly the same."""
+        try:
+            yield
+        except FileNotFoundError as error:
+            place = f"`{'/'.join(self.names)}`" if self.names else "the workspace"
+            near = difflib.get_close_matches(self.name, self.listing())
+            hint = f"; there is {', '.join(f'`{name}`' for name in near)}" if near else ""
+            raise ToolFailed(f"`{self.path}`: there is no `{self.name}` in {place}{hint}") from error
+        except OSError as error:
+            reason = _REASONS.get(error.errno or 0) or error.strerror or "the system refused it"
+            raise ToolFailed(f"`{self.path}`: {reason}") from error
+
+    def run(self) -> Spot:
+        """Walk to the end; FileNotFoundError leaves the missing part in `ahead`."""
+        while self.ahead:
+            name = self.name = self.ahead.popleft()
+            if name == "..":
+                self.back()
+            elif (target := self.link(name)) is not None:
+                self.follow(target)
+            elif self.ahead:
+                self.step(name)
+            else:
+                return Spot(self.opened[-1], name, "/".join([*self.names, name]))
+        return Spot(self.opened[-1], ".", "/".join(self.names) or ".")
+
+    def listing(self) -> list[str]:
+        with suppress(OSError), ExitStack() as kept:
+            opened = os.open(".", _DIRECTORY, dir_fd=self.opened[-1])
+            kept.callback(os.close, opened)
+            entries = kept.enter_context(os.scandir(opened))
+            return [entry.name for entry in islice(entries, MAX_SIMILAR)]
+        return []
+
+    def back(self) -> None:
+        if not self.names:
+            raise self.workspace.outside(self.path)
+        self.names.pop()
+        os.close(self.opened.pop())
+
+    def link(self, name: str) -> str | None:
+        try:
+            return os.readlink(name, dir_fd=self.opened[-1])
+        except OSError as error:
+            if error.errno in (errno.EINVAL, errno.ENOENT):
+                return None
+            raise
+
+    def follow(self, target: str) -> None:
+        self.links += 1
+        if self.links > MAX_LINKS:
+            raise ToolFailed(f"`{self.path}` leads through too many links, perhaps in a circle")
+        try:
+            parts = self.workspace.parts(target)
+        except ToolFailed:
+            raise self.workspace.outside(self.path) from None
+        if target.startswith("/"):
+            while self.names:
+                self.back()
+        self.ahead.extendleft(reversed(parts))
+
+    def step(self, name: str) -> None:
+        if len(self.names) > MAX_DEPTH:
+            raise ToolFailed(f"`{self.path}` leads through more than {MAX_DEPTH} directories")
+        try:
+            opened = os.open(name, _STEP, dir_fd=self.opened[-1])
+        except FileNotFoundError:
+            if not self.make or ".." in self.ahead:
+                self.ahead.appendleft(name)
+                raise
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=self.opened[-1])
+            opened = os.open(name, _STEP, dir_fd=self.opened[-1])
+        self.opened.append(opened)
+        self.names.append(name)
+
+
+def _entry(item: "os.DirEntry[str]", directory: int) -> Entry:
+    if item.is_symlink():
+        return Entry(item.name, "link", 0, os.readlink(item.name, dir_fd=directory))
+    if item.is_dir(follow_symlinks=False):
+        return Entry(item.name, "directory", 0)
+    kind = "file" if item.is_file(follow_symlinks=False) else "other"
+    return Entry(item.name, kind, item.stat(follow_symlinks=False).st_size)
+
+
+def _identity(found: os.stat_result | None) -> tuple[int, ...] | None:
+    return None if found is None else (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def _keep_rights(opened: int, before: os.stat_result) -> None:
+    own = os.fstat(opened)
+    if (own.st_uid, own.st_gid) != (before.st_uid, before.st_gid):
+        with suppress(PermissionError):  # only the administrator may give files away
+            os.fchown(opened, before.st_uid, before.st_gid)
+    os.fchmod(opened, before.st_mode & 0o777)
