@@ -260,7 +260,7 @@ async def serving(
             {"TIELINE_KEY": KEY, **{f"{name}_key": secret for name, secret in SECRETS.items()}, **(env or {})},
         )
         stack.push_async_callback(app.aclose)
-        url = await stack.enter_async_context(_listening(app))
+        url = await stack.enter_async_context(listening(app))
         http = httpx2.AsyncClient(base_url=url, headers={"x-api-key": KEY}, timeout=PATIENCE)
         yield Stand(app, url, upstreams, await stack.enter_async_context(http))
 
@@ -272,7 +272,7 @@ def _settings(name: Backend, url: str, given: Mapping[str, Any]) -> UpstreamSett
 
 
 @asynccontextmanager
-async def _listening(app: App) -> AsyncIterator[str]:
+async def listening(app: App) -> AsyncIterator[str]:
     """The gateway behind uvicorn's own protocol, without the ticking server around it, which takes its time to stop."""
     config = uvicorn.Config(app.asgi, http="httptools", ws="none", lifespan="off", log_config=None, access_log=False)
     config.load()

@@ -475,6 +475,7 @@ class Scripted:
 
     name = "up"
     is_agent = False
+    reads_options = False
     pending: frozenset[str] = frozenset()
 
     def __init__(self, events: Sequence[Event] = ()) -> None:

@@ -57,6 +57,7 @@ class LiveBackend:
 
     name = "live"
     is_agent = False
+    reads_options = False
 
     def __init__(self, calls: int = 1) -> None:
         self.runs: list[LiveRun] = []

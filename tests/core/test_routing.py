@@ -14,6 +14,7 @@ class Named:
     """A backend that has only a name."""
 
     is_agent = False
+    reads_options = False
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -22,6 +22,7 @@ class DemoBackend:
     """Answers by itself, the same to the same request; `pace` is the silence between batches, in seconds."""
 
     is_agent = False
+    reads_options = False
 
     name = "demo"
 

@@ -13,7 +13,7 @@ from typing import Protocol, Self
 import msgspec
 from msgspec.structs import replace
 
-from tieline.model.content import Message, Part, ToolResult
+from tieline.model.content import Message, Part, Text, ToolCall, ToolResult
 from tieline.model.errors import GatewayError, LegFailed
 from tieline.model.events import Batch, ErrorKind, Event, Failed, Headers, Note, PartEnd, Started, Usage
 from tieline.model.ports import Host, Leg, ModelInfo, Run
@@ -75,30 +75,52 @@ class Upstream:
 
 
 class ReplayRun:
-    """A conversation with a stateless API; nothing is kept upstream, so nothing is ever pending."""
+    """A conversation with a stateless API: nothing is kept upstream, so the history is all there is.
+
+    Nothing is pending, with one exception: where some calls of a leg were answered and others were not (the gateway
+    ran its own, the client has to run the rest), what was answered is known only here.
+    """
 
     def __init__(self, upstream: Upstream, request: Request) -> None:
         self._upstream = upstream
         self._request = request
         self._reply: list[Part] = []
+        self._results: dict[str, ToolResult] = {}
+        self._open: frozenset[str] = frozenset()
 
     @property
     def pending(self) -> frozenset[str]:
-        return frozenset()
+        return self._open
 
     def leg(self) -> Leg:
         """Post the history."""
         self._reply = []
         return _Leg(self._upstream, self._request, self._reply)
 
-    async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:  # noqa: ARG002 - nothing is ever parked here, so no client brings them
-        """Put the reply and the results of its calls behind the history."""
-        messages = (
-            *self._request.messages,
-            Message(role="assistant", parts=tuple(self._reply)),
-            Message(role="user", parts=tuple(results)),
-        )
+    async def answer(
+        self,
+        results: Sequence[ToolResult],
+        request: Request | None = None,
+        words: str = "",
+    ) -> None:
+        """Put the reply and the results of its calls behind the history, once all of them are there.
+
+        The tools may be others from now on; a client's history lacks what was answered without it, so ours counts.
+        """
+        if request is not None:
+            self._request = replace(self._request, tools=request.tools)
+        self._results.update((result.call_id, result) for result in results)
+        calls = [part.id for part in self._reply if type(part) is ToolCall]
+        self._open = frozenset(calls) - self._results.keys()
+        if self._open:
+            return
+        answers: list[Part] = [self._results[call_id] for call_id in calls]
+        if words:
+            answers.append(Text(text=words))
+        said = Message(role="assistant", parts=tuple(self._reply))
+        messages = (*self._request.messages, said, Message(role="user", parts=tuple(answers)))
         self._request = replace(self._request, messages=messages)
+        self._results = {}
 
     async def aclose(self) -> None:
         """There is nothing to free between legs."""
@@ -108,6 +130,7 @@ class ReplayBackend:
     """Runs on one stateless upstream; `listing` is the path of its list of models."""
 
     is_agent = False
+    reads_options = False
 
     def __init__(self, upstream: Upstream, *, listing: str, models: Sequence[str] = ()) -> None:
         self.name = upstream.name

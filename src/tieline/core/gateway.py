@@ -18,7 +18,7 @@ from tieline.core.routing import Route, Router
 from tieline.core.secrets import Secrets
 from tieline.core.showing import Showing
 from tieline.core.thoughts import Thoughts
-from tieline.core.turn import TooledRun
+from tieline.core.turn import TooledRun, offering
 from tieline.core.weigh import estimate
 from tieline.model.asks import Origin
 from tieline.model.content import Text
@@ -32,6 +32,7 @@ log = logging.getLogger("tieline")
 LISTING_TIMEOUT = 10.0
 LISTING_KEPT = 60.0
 TITLE = 80
+DEFAULT_MODE = "agent"
 
 
 class Count(NamedTuple):
@@ -95,7 +96,7 @@ class Gateway:
 
     async def count(self, request: Request) -> Count:
         """The tokens of a prompt: asked of the upstream where it can tell, else estimated."""
-        route = self._router.find(request.model)
+        route, _ = self._routed(request)
         messages, _ = tidy(request.messages)
         try:
             tokens = await route.backend.count(replace(request, model=route.model, messages=messages))
@@ -109,9 +110,9 @@ class Gateway:
         await self._lot.aclose()
 
     async def _start(self, request: Request, leg: WatchedLeg) -> Run:
-        route = self._router.find(request.model)
+        route, mode = self._routed(request)
         leg.backend, leg.model = route.backend.name, route.model
-        prepared = self._prepared(request, route, leg)
+        prepared = self._prepared(request, route, mode, leg)
         if self._lot.waiting:
             run = await self._resumed(request, prepared, leg)
             if run is not None:
@@ -124,11 +125,10 @@ class Gateway:
             model=request.model, frontend=leg.asker.frontend, client=leg.asker.client, title=_title(request)
         )
         host = Host(self.inbox.human(origin))
-        toolbox = self._toolbox
-        if toolbox is not None and not request.tools and not backend.is_agent:
-            prepared = replace(prepared, tools=tuple(toolbox.specs(request.mode or "agent")))
+        if self._toolbox is not None and not request.tools and not backend.is_agent:
+            tools = self._toolbox.open(prepared.mode or DEFAULT_MODE)
             leg.showing = Showing(leg.asker.activity)
-            return TooledRun(await backend.start(prepared, host), toolbox, host, frozenset())
+            return TooledRun(await backend.start(offering(prepared, tools), host), tools, host, prepared)
         if backend.is_agent:
             leg.showing = Showing(leg.asker.activity)
         return await backend.start(prepared, host)
@@ -151,7 +151,16 @@ class Gateway:
             leg.showing = Showing(leg.asker.activity)
         return parked.run
 
-    def _prepared(self, request: Request, route: Route, leg: WatchedLeg) -> Request:
+    def _routed(self, request: Request) -> tuple[Route, str | None]:
+        """Where a request goes, and in which mode; `?mode=` is ours unless the backend reads options itself."""
+        name, has_mode, mode = request.model.partition("?mode=")
+        if has_mode and self._toolbox is not None:
+            route = self._router.find(name)
+            if not route.backend.reads_options:
+                return route, mode
+        return self._router.find(request.model), request.mode
+
+    def _prepared(self, request: Request, route: Route, mode: str | None, leg: WatchedLeg) -> Request:
         """The request as the backend is to have it."""
         messages, notes = tidy(request.messages)
         for note in notes:
@@ -160,7 +169,7 @@ class Gateway:
         if needed(request.tools, enabled):
             leg.repairs = Repairs(request.tools, enabled, messages)
         messages = self._thoughts.restore(route.backend.name, messages)
-        return replace(request, model=route.model, messages=messages)
+        return replace(request, model=route.model, messages=messages, mode=mode)
 
     async def _listed(self, backend: Backend) -> list[ModelInfo]:
         try:

@@ -139,8 +139,6 @@ class WatchedLeg:
             batch = self._named(batch)
         if self.repairs is not None:
             batch = self.repairs.apply(batch)
-        if self.showing is not None:
-            batch = self.showing.apply(batch)
         for event in batch:
             kind = type(event)
             if kind is PartDelta or kind is PartStart or kind is Started:
@@ -151,6 +149,9 @@ class WatchedLeg:
                 self._usage = event  # type: ignore[assignment] # mypy does not narrow by `kind`
             else:
                 self._note(event)
+        if self.showing is not None:
+            # Only now: what is shown is not what the model thought, and must not be remembered as that.
+            batch = self.showing.apply(batch)
         if type(self._ending) is Failed:
             batch = [*batch[:-1], self._ending]
         return batch

@@ -2,6 +2,7 @@
 
 An HTTP client must never take an agent's own tool calls for calls it should run (it would run them a second time). So
 they become lines of a part of their own: thinking for clients that fold it away, text for those that show nothing else.
+Some clients write parts one behind the other without a break, so a part of ours keeps its distance.
 """
 
 from typing import Literal
@@ -39,8 +40,12 @@ class Showing:
         self._is_inside = False
         """Whether a part of the model is open; what happens meanwhile waits."""
         self._waiting: list[str] = []
-        self._begun: dict[str, str] = {}
+        self._has_ended: dict[str, bool] = {}
+        self._latest = ""
+        """The activity that the last line was about."""
         self._plan = ""
+        self._before: Part | None = None
+        """The model's part that came last."""
 
     def apply(self, batch: Batch) -> list[Event]:
         """The batch as the client is to have it."""
@@ -52,23 +57,35 @@ class Showing:
                 case Plan():
                     self._say(out, self._planned(event))
                 case PartStart():
-                    self._close(out)
-                    self._is_inside = True
-                    out.append(self._splice.renumber(event))
+                    self._begin(out, event)
                 case PartDelta():
                     out.append(self._splice.renumber(event))
                 case PartEnd():
-                    out.append(self._splice.renumber(event))
-                    self._is_inside = False
-                    for line in self._waiting:
-                        self._say(out, line)
-                    self._waiting.clear()
+                    self._end(out, event)
                 case Finished() | Failed():
                     self._close(out)
                     out.append(event)
                 case _:
                     out.append(event)
         return out
+
+    def _begin(self, out: list[Event], start: PartStart) -> None:
+        if self._lines is not None and self._style == "text" and isinstance(start.part, Text):
+            self._write(out, "\n")
+        self._close(out)
+        self._is_inside = True
+        self._latest = ""
+        out.append(self._splice.renumber(start))
+
+    def _end(self, out: list[Event], end: PartEnd) -> None:
+        out.append(self._splice.renumber(end))
+        self._is_inside = False
+        self._before = end.part
+        waiting, self._waiting = self._waiting, []
+        for line in waiting:
+            self._say(out, line)
+
+    # ── A part of ours ───────────────────────────────────────────────────────────────────────────
 
     def _say(self, out: list[Event], line: str) -> None:
         if not line or self._style == "hidden":
@@ -79,47 +96,60 @@ class Showing:
         if self._lines is None:
             self._lines = []
             out.append(PartStart(index=self._splice.next_index, part=self._part("")))
-        self._lines.append(line)
-        out.append(PartDelta(index=self._splice.next_index, text=line))
+            line = self._distance() + line
+        self._write(out, line)
+
+    def _write(self, out: list[Event], text: str) -> None:
+        if self._lines is not None:
+            self._lines.append(text)
+            out.append(PartDelta(index=self._splice.next_index, text=text))
 
     def _close(self, out: list[Event]) -> None:
         if self._lines is not None:
             whole = self._part("".join(self._lines))
             out.append(PartEnd(index=self._splice.place(), part=whole))
             self._lines = None
+            self._before = whole
 
     def _part(self, text: str) -> Part:
         return Thinking(text=text) if self._style == "reasoning" else Text(text=text)
 
-    def _activity(self, activity: Activity) -> str:
-        """A line when it begins and one when it ends; what comes in between says nothing new."""
-        known = self._begun.get(activity.id)
-        has_ended = activity.status in ("completed", "failed")
-        if has_ended:
-            if known == "ended":
-                return ""
-            self._begun[activity.id] = "ended"
-            begun = "" if known else f"{MARKS['in_progress']} {activity.title}\n"
-            return begun + _ending(activity)
-        if known:
+    def _distance(self) -> str:
+        before = self._before
+        if type(before) is not type(self._part("")) or not isinstance(before, Text | Thinking) or not before.text:
             return ""
-        self._begun[activity.id] = "begun"
-        return f"{MARKS['in_progress']} {activity.title}\n"
+        return "" if before.text.endswith("\n") else "\n\n"
+
+    # ── Words ────────────────────────────────────────────────────────────────────────────────────
+
+    def _activity(self, activity: Activity) -> str:
+        """A line when it begins, and what came of it when it ends; what comes in between says nothing new."""
+        is_over = activity.status in ("completed", "failed")
+        known = self._has_ended.get(activity.id)
+        if known or (known is False and not is_over):
+            return ""
+        is_told = known is False and self._latest == activity.id
+        self._has_ended[activity.id] = is_over
+        self._latest = activity.id
+        title = " ".join(activity.title.split())
+        if not is_over:
+            return f"{MARKS['in_progress']} {title}\n"
+        if not is_told:
+            return f"{MARKS[activity.status]} {title}\n{_outcome(activity)}"
+        return (f"{MARKS['failed']} failed\n" if activity.status == "failed" else "") + _outcome(activity)
 
     def _planned(self, plan: Plan) -> str:
-        text = "".join(f"{MARKS[entry.status]} {entry.content}\n" for entry in plan.entries)
+        text = "".join(f"{MARKS[entry.status]} {' '.join(entry.content.split())}\n" for entry in plan.entries)
         if text == self._plan:
             return ""
         self._plan = text
+        self._latest = ""
         return f"Plan:\n{text}" if text else ""
 
 
-def _ending(activity: Activity) -> str:
+def _outcome(activity: Activity) -> str:
     shown = activity.output.strip()
     if len(shown) > MOST_OUTPUT:
         shown = f"{shown[:MOST_OUTPUT]} …"
     changed = "".join(f"  changed {diff.path}\n" for diff in activity.diffs)
-    text = "".join(f"  {line}\n" for line in shown.splitlines())
-    if activity.status == "failed":
-        return f"{MARKS['failed']} failed\n{changed}{text}"
-    return f"{changed}{text}"
+    return changed + "".join(f"  {line}\n" for line in shown.splitlines())

@@ -74,11 +74,12 @@ class Host(NamedTuple):
     human: Human
 
 
-class Toolbox(Protocol):
-    """The tools the gateway runs itself; what may not be done without asking is asked of the host's human."""
+class Tools(Protocol):
+    """The gateway's own tools for one turn; what may not be done without asking is asked of the host's human."""
 
-    def specs(self, mode: str) -> Sequence[ToolSpec]:
-        """What a model is offered in this mode of working."""
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What the model is offered now; a call may change it (a plan that was approved)."""
 
     def owns(self, name: str) -> bool: ...
 
@@ -86,6 +87,13 @@ class Toolbox(Protocol):
         """read, edit, execute …: what a call is about, for whoever looks on."""
 
     async def execute(self, call: ToolCall, host: Host) -> ToolResult: ...
+
+
+class Toolbox(Protocol):
+    """Where the tools of a turn come from."""
+
+    def open(self, mode: str) -> Tools:
+        """Tools for a turn in this mode of working; raises BadRequest for a mode there is not."""
 
 
 class Backend(Protocol):
@@ -97,6 +105,10 @@ class Backend(Protocol):
     @property
     def is_agent(self) -> bool:
         """Whether the upstream has tools of its own and uses them by itself."""
+
+    @property
+    def reads_options(self) -> bool:
+        """Whether it understands options behind a model's name (`?mode=plan`)."""
 
     async def models(self) -> Sequence[ModelInfo]:
         """What can be asked for; raises GatewayError when the upstream cannot be asked."""

@@ -195,7 +195,7 @@ class Attempt:
 
     def _failed(self, error: PipeError | Refused) -> Failed:
         if isinstance(error, Refused):
-            return read_status(error.status, error.body)
+            return read_status(error.status, error.body, error.headers)
         if error.reason == "timeout":
             message = f"`{self._name}`: {error.message}"
             return Failed(kind="timeout", status=504, code=BROKEN, message=message)

@@ -52,6 +52,7 @@ class CursorBackend:
     """Runs on a Cursor account."""
 
     is_agent = False
+    reads_options = True
 
     def __init__(
         self,
@@ -87,6 +88,7 @@ class CursorBackend:
             account=account,
             open_pipe=self._pipe,
             transport=lambda: self._transport,
+            changed_to=self._change_to,
             mint_call=mint_call,
             mint_id=mint_id,
             mint_leg=mint_leg,
@@ -153,6 +155,9 @@ class CursorBackend:
         agent = told.public if self._identity.ghost_mode is False else told.private
         if terms.agent is None and terms.api.host == OWN_HOST and agent is not None:
             self._origin = agent
+
+    def _change_to(self, transport: Transport) -> None:
+        self._transport = transport
 
     def _pipe(self, transport: Transport, token: str, ids: Ids) -> Pipe:
         timeouts = self._terms.timeouts

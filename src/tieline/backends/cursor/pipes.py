@@ -28,10 +28,11 @@ ERROR_LIMIT = 256 * 1024
 class Refused(Exception):
     """The service answered with something else than a stream."""
 
-    def __init__(self, status: int, body: bytes) -> None:
+    def __init__(self, status: int, body: bytes, headers: Headers = ()) -> None:
         super().__init__(f"HTTP {status}")
         self.status = status
         self.body = body
+        self.headers = headers
 
 
 class Ids(NamedTuple):
@@ -84,7 +85,7 @@ class Http2Pipe:
         await self.send(first)
         status = await self._stream.status()
         if status != 200:
-            raise Refused(status, await _whole(self._stream))
+            raise Refused(status, await _whole(self._stream), self._stream.headers)
 
     async def send(self, messages: Sequence[bytes]) -> None:
         await self._open.send(b"".join([frame(message) for message in messages]))
@@ -137,7 +138,7 @@ class Http1Pipe:
             opening.add_done_callback(_close_unread)
             raise
         if response.status != 200:
-            raise Refused(response.status, await response.read(ERROR_LIMIT))
+            raise Refused(response.status, await response.read(ERROR_LIMIT), response.headers)
 
     async def send(self, messages: Sequence[bytes]) -> None:
         for message in messages:
@@ -166,7 +167,7 @@ class Http1Pipe:
         )
         body = await response.read(ERROR_LIMIT)
         if response.status != 200:
-            raise Refused(response.status, body)
+            raise Refused(response.status, body, response.headers)
 
 
 def _close_unread(opening: "asyncio.Task[HttpResponse]") -> None:

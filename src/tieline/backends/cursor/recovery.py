@@ -13,6 +13,7 @@ from tieline.wire.cursor.errors import is_retryable
 MOST_TRIES = 3
 MOST_ROTATIONS = 2
 FIRST_BACK_OFF = 0.5
+LONGEST_WAIT = 20.0
 
 BROKEN = "cursor_broken"
 STALLED = "cursor_stalled"
@@ -35,6 +36,8 @@ class Remedy(NamedTuple):
     wait: float = 0.0
     renew: bool = False
     rotate: bool = False
+    transport: Transport | None = None
+    """The transport to change to, if the one in use is the trouble."""
     why: str = ""
 
 
@@ -65,7 +68,7 @@ class Recovery:
         if code in (BROKEN, "cursor_incomplete"):
             return self._tried(kind, "the stream ended before the turn did")
         if is_retryable(failed) and not has_spoken:
-            return self._tried(kind, f"the service failed ({failed.kind})")
+            return self._tried(kind, f"the service failed ({failed.kind})", failed.retry_after)
         return None
 
     def _once(self, what: str, remedy: Remedy) -> Remedy | None:
@@ -79,7 +82,8 @@ class Recovery:
         if refused != self.transport:
             return None
         other: Transport = "http2" if refused == "http1" else "http1"
-        remedy = self._once("transport", Remedy(kind, why=f"the service does not take {refused}: changed to {other}"))
+        why = f"the service does not take {refused}: changed to {other}"
+        remedy = self._once("transport", Remedy(kind, transport=other, why=why))
         if remedy is not None:
             self.transport = other
         return remedy
@@ -90,8 +94,10 @@ class Recovery:
             return None
         return Remedy(rotate=True, why="the conversation was refused without a reason: gave it a new id")
 
-    def _tried(self, kind: Kind, why: str) -> Remedy | None:
+    def _tried(self, kind: Kind, why: str, wait: float | None = None) -> Remedy | None:
+        """Another try, after a while; a service that wants to be left alone for long is left alone."""
         self._tries += 1
-        if self._tries > MOST_TRIES:
+        wait = FIRST_BACK_OFF * 2 ** (self._tries - 1) if wait is None else wait
+        if self._tries > MOST_TRIES or wait > LONGEST_WAIT:
             return None
-        return Remedy(kind, wait=FIRST_BACK_OFF * 2 ** (self._tries - 1), why=f"{why}: try {self._tries + 1}")
+        return Remedy(kind, wait=wait, why=f"{why}: try {self._tries + 1}")

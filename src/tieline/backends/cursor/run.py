@@ -38,6 +38,8 @@ class Service:
     account: Account
     open_pipe: Callable[[Transport, str, Ids], Pipe]
     transport: Callable[[], Transport]
+    changed_to: Callable[[Transport], None]
+    """Called with the transport that has to be used instead: the next run need not find it out again."""
     mint_call: Callable[[], str]
     mint_id: Callable[[], str]
     mint_leg: Callable[[], str]
@@ -63,6 +65,7 @@ class LiveRun:
         self._opening: Opening | None = None
         self._attempt: Attempt | None = None
         self._token = ""
+        self._has_tried = False
         self._leg = _LegState(service.transport())
 
     @property
@@ -112,8 +115,8 @@ class LiveRun:
                 events = await self._recovered(attempt, events, last)
             elif type(last) is Finished:
                 attempt.unwatch()
-            if events:
-                return self._leg.noted(events)
+            if events and (events := self._leg.told(events)):
+                return events
         return []
 
     async def _recovered(self, attempt: Attempt, events: list[Event], failed: Failed) -> list[Event]:
@@ -132,7 +135,7 @@ class LiveRun:
         if remedy is None:
             self._drop()
             return events
-        self._leg.pass_by(before)
+        self._leg.see(before)
         self._leg.notes.append(Note(kind="retry", message=remedy.why))
         try:
             await self._again(remedy, attempt)
@@ -143,6 +146,8 @@ class LiveRun:
     async def _again(self, remedy: Remedy, broken: Attempt) -> None:
         """The next attempt, after what has to come first."""
         self._drop()
+        if remedy.transport is not None:
+            self._service.changed_to(remedy.transport)
         if remedy.wait:
             await asyncio.sleep(remedy.wait)
         if remedy.renew:
@@ -166,7 +171,9 @@ class LiveRun:
             machine.take_over(before, resumed=remedy.kind is Kind.RESUME)
         else:
             machine.begin(service.mint_leg(), self._request.model)
-        ids = Ids(service.mint_id() if before is not None else self._run_id, self._run_id)
+        # The service takes nothing more for an id whose run is over.
+        ids = Ids(service.mint_id() if self._has_tried else self._run_id, self._run_id)
+        self._has_tried = True
         pipe = service.open_pipe(self._leg.recovery.transport, self._token, ids)
         self._attempt = attempt = Attempt(service.name, machine, pipe, service.tasks, stall_after=service.stall_after)
         await attempt.begin()
@@ -207,24 +214,33 @@ class _LegState:
         self.reply: list[Part] = []
         self.notes: list[Note] = []
         self.has_started = False
+        self._held: list[Event] | None = []
+        """What came before the first part: until then a failure can still be all that the client hears of."""
 
-    def pass_by(self, events: Sequence[Event]) -> None:
-        """Keep what matters of events that go out."""
-        if events and not self.has_started:
-            self.has_started = type(events[0]) is Started
+    def see(self, events: Sequence[Event]) -> None:
+        """Look whether the leg has begun."""
+        if events and type(events[0]) is Started:
+            self.has_started = True
+
+    def told(self, events: list[Event]) -> list[Event]:
+        """The events that go out now, with the notes where notes may stand."""
         self.reply += [event.part for event in events if type(event) is PartEnd]
-
-    def noted(self, events: list[Event]) -> list[Event]:
-        """The events as they go out, with the notes where notes may stand."""
-        if not self.has_started or self.notes:
-            self.pass_by(events)
-            if self.notes and self.has_started:
-                place = 1 if type(events[0]) is Started else 0
-                events[place:place] = self.notes
-                self.notes = []
-        else:
-            self.reply += [event.part for event in events if type(event) is PartEnd]
+        self.see(events)
+        if self.notes and self.has_started:
+            place = 1 if type(events[0]) is Started else 0
+            events[place:place] = self.notes
+            self.notes = []
+        if self._held is None:
+            return events
+        self._held += events
+        if all(type(event) in _AHEAD for event in events):
+            return []
+        events, self._held = self._held, None
         return events
+
+
+_AHEAD = (Started, Note)
+"""What may come long before the service has decided whether it answers at all."""
 
 
 class _Leg:

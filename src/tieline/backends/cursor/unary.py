@@ -101,7 +101,7 @@ class Caller:
             answer = await response.read(MOST)
         except PipeError as error:
             raise GatewayError("upstream", f"`{self._name}`: {error.message}") from error
-        return answer if response.status == 200 else read_status(response.status, answer)
+        return answer if response.status == 200 else read_status(response.status, answer, response.headers)
 
 
 def _config(body: bytes) -> Told:

@@ -1,0 +1,425 @@
+"""A service that breaks off, stalls, refuses or forgets: the client hears each word once, or why there are none."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import anthropic
+import openai
+import pytest
+
+from tests.e2e.cursor_support import (
+    DIALECTS,
+    TRANSPORTS,
+    Answer,
+    Dialect,
+    Talk,
+    Transport,
+    calls,
+    eager,
+    scripted,
+    serving,
+)
+from tests.wire.coding_clients import WEATHER
+from tieline.backends.cursor.recovery import MOST_ROTATIONS, MOST_TRIES
+from tieline.sim.cursor import Settings, Style, Wait
+
+__all__ = ["eager"]
+
+pytestmark = [TRANSPORTS, pytest.mark.usefixtures("eager")]
+
+How = Literal["eof", "reset", "cut"]
+ENDINGS = pytest.mark.parametrize("how", ["eof", "reset", "cut"])
+HELLO = "say hello there my friend"
+ANSWER = "hello there my friend"
+ONE_CALL = scripted('text: Let me look.\ncall: get_weather {"city": "Oslo"}', "text: It is {{result}} in Oslo.")
+CALLS: Sequence[Any] = ["open", {"text": "Let me look."}, calls("Oslo")]
+"""The first leg of that turn, played by hand."""
+SWIFT = Settings(heartbeat=0.02)
+STALL = 0.3
+
+
+def leaves(how: How) -> Any:
+    return {"leave": how}
+
+
+# ── Streams that break off ───────────────────────────────────────────────────────────────────────
+
+BROKEN: dict[str, Sequence[Any]] = {
+    "at-once": [],
+    "before-any-word": ["open"],
+    "after-some-words": ["open", {"text": "hello "}, {"text": "the"}],
+    "after-thinking": ["open", {"thinking": "The user"}],
+    "after-a-checkpoint": ["open", "checkpoint"],
+    "words-after-a-checkpoint": ["open", "checkpoint", {"text": "hello the"}],
+    "after-all-words": ["open", {"text": ANSWER}],
+    "after-all-words-and-their-checkpoint": ["open", "mind", "checkpoint"],
+}
+
+
+@DIALECTS
+@ENDINGS
+@pytest.mark.parametrize("script", BROKEN.values(), ids=BROKEN.keys())
+async def test_a_stream_that_breaks_off_goes_on_and_no_word_is_lost_or_doubled(
+    transport: Transport, dialect: Dialect, how: How, script: Sequence[Any]
+) -> None:
+    async with serving(transport) as stand:
+        stand.plays([*script, leaves(how)])
+        answer = await stand.talk(dialect).say(HELLO)
+        assert (answer.text, answer.is_over, stand.sim.runs) == (ANSWER, True, 2)
+
+
+@pytest.mark.parametrize("tries", [2, 3])
+async def test_a_stream_that_breaks_off_several_times_is_put_together(transport: Transport, tries: int) -> None:
+    pieces = [["open", {"text": ANSWER[: 4 * number]}, leaves("cut")] for number in range(1, tries + 1)]
+    async with serving(transport) as stand:
+        stand.plays(*pieces)
+        answer = await stand.talk("openai").say(HELLO)
+        assert (answer.text, stand.sim.runs) == (ANSWER, tries + 1)
+
+
+async def test_a_stream_lost_after_a_checkpoint_is_resumed_from_it(transport: Transport) -> None:
+    async with serving(transport) as stand:
+        stand.plays(["open", "checkpoint", leaves("cut")])
+        await stand.talk("openai").say(HELLO)
+        first, second = (record.received[0].run_request for record in stand.sim.journal)
+        assert first.action.HasField("user_message_action")
+        assert second.action.HasField("resume_action")
+        assert second.conversation_id == first.conversation_id
+        heads = [record.head for record in stand.sim.journal]
+        assert heads[0].header("x-request-id") != heads[1].header("x-request-id")
+        assert len({head.header("x-original-request-id") for head in heads}) == 1
+
+
+@DIALECTS
+async def test_a_stream_that_always_breaks_off_is_an_error_after_some_tries(
+    transport: Transport, dialect: Dialect
+) -> None:
+    async with serving(transport, script=["open", leaves("cut")]) as stand:
+        error = await failed(stand.talk(dialect), HELLO)
+        assert error.status == 502
+        assert stand.sim.runs == MOST_TRIES + 1
+
+
+@DIALECTS
+async def test_words_already_said_are_followed_by_the_error_when_no_try_helps(
+    transport: Transport, dialect: Dialect
+) -> None:
+    async with serving(transport, script=["open", {"text": "hello "}, leaves("cut")]) as stand:
+        with pytest.raises((openai.APIError, anthropic.APIError)):
+            await stand.talk(dialect).say(HELLO)
+        assert stand.sim.runs == MOST_TRIES + 1
+
+
+@DIALECTS
+@ENDINGS
+async def test_a_run_that_breaks_off_after_a_result_is_rebuilt_from_the_history(
+    transport: Transport, dialect: Dialect, how: How
+) -> None:
+    async with serving(transport) as stand:
+        stand.plays([*CALLS, {"wait": "exec"}, {"text": "It is "}, leaves(how)])
+        talk = stand.talk(dialect, WEATHER)
+        await talk.say(ONE_CALL)
+        answer = await talk.give("sunny")
+        assert (answer.text, answer.is_over) == ("It is sunny in Oslo.", True)
+        assert stand.sim.runs == 2
+
+
+@DIALECTS
+@ENDINGS
+async def test_a_run_that_dies_while_it_is_parked_is_answered_from_the_history(
+    transport: Transport, dialect: Dialect, how: How
+) -> None:
+    go = asyncio.Event()
+    async with serving(transport, SWIFT) as stand:
+        stand.plays([*CALLS, Wait(go.is_set), leaves(how)])
+        talk = stand.talk(dialect, WEATHER)
+        answer = await talk.say(ONE_CALL)
+        assert answer.called == [("get_weather", {"city": "Oslo"})]
+        go.set()
+        await stand.ended(how)
+        answer = await talk.give("sunny")
+        assert (answer.text, stand.sim.runs) == ("It is sunny in Oslo.", 2)
+
+
+@DIALECTS
+@ENDINGS
+async def test_a_run_that_dies_as_soon_as_it_has_made_its_call_still_hands_it_over(
+    transport: Transport, dialect: Dialect, how: How
+) -> None:
+    async with serving(transport) as stand:
+        stand.plays([*CALLS, leaves(how)])
+        talk = stand.talk(dialect, WEATHER)
+        answer = await talk.say(ONE_CALL)
+        assert (answer.text, answer.called) == ("Let me look.", [("get_weather", {"city": "Oslo"})])
+        assert answer.wants_tools
+        assert (await talk.give("sunny")).text == "It is sunny in Oslo."
+        assert stand.sim.runs == 2
+
+
+# ── Endings that are none, and late ones ─────────────────────────────────────────────────────────
+
+
+@DIALECTS
+@pytest.mark.parametrize("hold", ["hold", {"hold": "silent"}], ids=["heartbeats", "silent"])
+async def test_a_service_that_holds_the_stream_open_after_the_turn_is_not_waited_for(
+    transport: Transport, dialect: Dialect, hold: Any
+) -> None:
+    async with serving(transport, SWIFT) as stand:
+        stand.plays(["open", "mind", {"turn_ended": {"inputTokens": 5, "outputTokens": 3}}, hold])
+        answer = await stand.talk(dialect).say(HELLO)
+        assert (answer.text, answer.is_over) == (ANSWER, True)
+        await stand.ended("left")
+        assert stand.sim.runs == 1
+
+
+@DIALECTS
+@ENDINGS
+async def test_a_stream_that_ends_anyhow_after_the_turn_has_ended_well(
+    transport: Transport, dialect: Dialect, how: How
+) -> None:
+    async with serving(transport) as stand:
+        stand.plays(["open", "mind", {"turn_ended": {}}, leaves(how)])
+        answer = await stand.talk(dialect).say(HELLO)
+        assert (answer.text, answer.is_over, stand.sim.runs) == (ANSWER, True, 1)
+
+
+@DIALECTS
+async def test_a_goaway_ends_neither_the_turn_nor_the_next_one(transport: Transport, dialect: Dialect) -> None:
+    async with serving(transport) as stand:
+        stand.plays(["open", {"goaway": 0}, "mind", "close"])
+        talk = stand.talk(dialect, WEATHER)
+        await talk.say(ONE_CALL)
+        assert (await talk.give("sunny")).text == "It is sunny in Oslo."
+        assert (await talk.say("say bye")).text == "bye"
+        assert stand.sim.runs == 2
+
+
+@DIALECTS
+@pytest.mark.parametrize(
+    "style", [Style(gzip=True), Style(gzip=True, announce=False), Style(piece=1), Style(batch=1)], ids=str
+)
+async def test_frames_may_be_compressed_and_cut_anywhere(transport: Transport, dialect: Dialect, style: Style) -> None:
+    async with serving(transport, Settings(style=style)) as stand:
+        talk = stand.talk(dialect, WEATHER)
+        await talk.say(ONE_CALL)
+        assert (await talk.give("sunny")).text == "It is sunny in Oslo."
+        assert stand.counted == (1, 2)
+
+
+# ── Stalls ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@DIALECTS
+async def test_heartbeats_only_after_a_result_is_replayed_once_from_the_history(
+    transport: Transport, dialect: Dialect
+) -> None:
+    async with serving(transport, SWIFT, stall_timeout=STALL) as stand:
+        stand.plays([*CALLS, {"wait": "exec"}, "hold"])
+        talk = stand.talk(dialect, WEATHER)
+        await talk.say(ONE_CALL)
+        answer = await talk.give("sunny")
+        assert (answer.text, answer.is_over) == ("It is sunny in Oslo.", True)
+        first, second = stand.sim.journal
+        assert (first.ending, second.ending) == ("left", "ended")
+        ids = [record.received[0].run_request.conversation_id for record in stand.sim.journal]
+        assert ids[0] != ids[1]
+
+
+@DIALECTS
+async def test_a_second_stall_is_an_error_that_says_so(transport: Transport, dialect: Dialect) -> None:
+    async with serving(transport, SWIFT, script=["open", "hold"], stall_timeout=STALL) as stand:
+        error = await failed(stand.talk(dialect), HELLO)
+        assert error.status == 504
+        assert "heartbeats" in error.message
+        assert stand.sim.runs == 2
+
+
+def stored(*pieces: Any) -> str:
+    return json.dumps({"role": "assistant", "content": [{"type": "text", "text": text} for text in pieces]})
+
+
+@DIALECTS
+async def test_an_answer_that_was_stored_but_never_streamed_is_delivered(
+    transport: Transport, dialect: Dialect
+) -> None:
+    async with serving(transport, SWIFT, stall_timeout=STALL) as stand:
+        stand.plays(["open", {"set_blob": stored("<think>Easy.</think>\n\nIt is sunny.")}, "hold"])
+        answer = await stand.talk(dialect).say("How is the weather?")
+        assert (answer.text, answer.thinking, answer.is_over) == ("It is sunny.", "Easy.", True)
+        assert stand.sim.runs == 1
+
+
+async def test_an_answer_that_was_stored_and_half_streamed_is_completed(transport: Transport) -> None:
+    async with serving(transport, SWIFT, stall_timeout=STALL) as stand:
+        stand.plays(["open", {"text": "It is "}, {"set_blob": stored("It is sunny.")}, "hold"])
+        answer = await stand.talk("openai").say("How is the weather?")
+        assert (answer.text, answer.is_over) == ("It is sunny.", True)
+
+
+# ── Refusals that can be helped ──────────────────────────────────────────────────────────────────
+
+
+@DIALECTS
+async def test_a_poisoned_conversation_gets_another_id(transport: Transport, dialect: Dialect) -> None:
+    async with serving(transport) as stand:
+        answer = await stand.talk(dialect).say('!cursor {"poison": true, "words": "say well again"}')
+        assert answer.text == "well again"
+        ids = [record.received[0].run_request.conversation_id for record in stand.sim.journal]
+        assert len(ids) == len(set(ids)) == 2
+
+
+@DIALECTS
+async def test_a_refusal_without_a_reason_is_told_after_some_rotations(transport: Transport, dialect: Dialect) -> None:
+    async with serving(transport, script=[{"error": "exhausted"}]) as stand:
+        error = await failed(stand.talk(dialect), HELLO)
+        assert "begin a new conversation" in error.message
+        assert stand.sim.runs == MOST_ROTATIONS + 1
+
+
+@DIALECTS
+@pytest.mark.parametrize("name", ["blob", "image", "data_missing"])
+async def test_a_conversation_that_the_service_lost_is_rebuilt(
+    transport: Transport, dialect: Dialect, name: str
+) -> None:
+    async with serving(transport) as stand:
+        stand.plays(["open", {"error": name}])
+        assert (await stand.talk(dialect).say(HELLO)).text == ANSWER
+        ids = [record.received[0].run_request.conversation_id for record in stand.sim.journal]
+        assert len(set(ids)) == 2
+
+
+@DIALECTS
+@pytest.mark.parametrize("step", [{"error": "unavailable"}, {"error": "provider"}, {"status": 503}, {"status": 429}])
+async def test_what_may_pass_is_tried_again(transport: Transport, dialect: Dialect, step: Any) -> None:
+    async with serving(transport) as stand:
+        stand.plays([step])
+        assert (await stand.talk(dialect).say(HELLO)).text == ANSWER
+        assert stand.sim.runs == 2
+
+
+async def test_an_error_after_the_first_word_is_not_tried_again(transport: Transport) -> None:
+    async with serving(transport, script=["open", {"text": "hello"}, {"error": "unavailable"}]) as stand:
+        with pytest.raises(openai.APIError, match="not available"):
+            await stand.talk("openai").say(HELLO)
+        assert stand.sim.runs == 1
+
+
+# ── Logins ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@DIALECTS
+@pytest.mark.parametrize("how", ["status", "frame"])
+async def test_a_token_that_is_refused_is_renewed_and_the_run_tried_again(
+    transport: Transport, dialect: Dialect, how: Any
+) -> None:
+    guarded = Settings(auth=True, keys=("secret",), unauthenticated=how)
+    async with serving(transport, guarded, key="secret") as stand:
+        assert (await stand.talk(dialect).say(HELLO)).text == ANSWER
+        assert stand.sim.tokens.issued == 1
+        stand.sim.tokens.revoke()
+        assert (await stand.talk(dialect).say(HELLO)).text == ANSWER
+        assert stand.sim.tokens.issued == 2
+
+
+async def test_many_requests_whose_token_is_refused_share_one_refresh(transport: Transport) -> None:
+    async with serving(transport, Settings(auth=True, keys=("secret",)), key="secret") as stand:
+        await stand.talk("openai").say(HELLO)
+        stand.sim.tokens.revoke()
+        dialects: tuple[Dialect, Dialect] = ("openai", "anthropic")
+        talks = [stand.talk(dialects[number % 2]) for number in range(20)]
+        answers = await asyncio.gather(*(talk.say(f"say {number}") for number, talk in enumerate(talks)))
+        assert [answer.text for answer in answers] == [str(number) for number in range(20)]
+        assert stand.sim.tokens.issued == 2
+
+
+@DIALECTS
+async def test_a_parked_run_goes_on_though_its_token_was_revoked_meanwhile(
+    transport: Transport, dialect: Dialect
+) -> None:
+    async with serving(transport, Settings(auth=True, keys=("secret",)), key="secret") as stand:
+        talk = stand.talk(dialect, WEATHER)
+        await talk.say(ONE_CALL)
+        stand.sim.tokens.revoke()
+        assert (await talk.give("sunny")).text == "It is sunny in Oslo."
+        assert stand.sim.tokens.issued == (1 if transport == "http2" else 2)
+
+
+@DIALECTS
+async def test_a_login_that_cannot_be_renewed_is_told_with_what_to_do(transport: Transport, dialect: Dialect) -> None:
+    async with serving(transport, Settings(auth=True)) as stand:
+        error = await failed(stand.talk(dialect), HELLO)
+        assert error.status == 401
+        assert "tieline login cursor" in error.message
+
+
+# ── Errors ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Told(NamedTuple):
+    """An error as the client has it."""
+
+    status: int
+    type: str
+    code: str | None
+    message: str
+
+
+async def failed(talk: Talk, words: str) -> Told:
+    """What a client is told that asks this."""
+    try:
+        answer: Answer = await talk.say(words)
+    except openai.APIStatusError as error:
+        body: Any = error.body
+        return Told(error.status_code, body["type"], body["code"], body["message"])
+    except anthropic.APIStatusError as error:
+        told: Any = error.body
+        assert told["type"] == "error"
+        return Told(error.status_code, told["error"]["type"], None, told["error"]["message"])
+    raise AssertionError(f"it went well: {answer.text!r}")
+
+
+class Refusal(NamedTuple):
+    """What the service says, and what a client of either dialect hears of it."""
+
+    name: str
+    status: int
+    code: str
+    chat: str
+    """The type of the error for an OpenAI client."""
+    messages: str
+    """The type of the error for an Anthropic client."""
+    advice: str
+
+
+INVALID = ("invalid_request_error", "invalid_request_error")
+REFUSALS = (
+    Refusal("outdated", 400, "cursor_outdated_client", *INVALID, "newer client version"),
+    Refusal("quota", 402, "cursor_quota", "insufficient_quota", "billing_error", "usage page"),
+    Refusal("pro_quota", 402, "cursor_quota", "insufficient_quota", "billing_error", "usage page"),
+    Refusal("rate_limited", 429, "cursor_rate_limited", "rate_limit_error", "rate_limit_error", "Wait a minute"),
+    Refusal("too_long", 400, "context_length_exceeded", *INVALID, "prompt is too long"),
+    Refusal("bad_tools", 400, "cursor_bad_tools", *INVALID, "Leave out tools"),
+    Refusal("empty_value", 400, "cursor_bad_tools", *INVALID, "Leave out tools"),
+    Refusal("bad_model", 404, "model_not_found", "not_found_error", "not_found_error", "list of models"),
+    Refusal("model_blocked", 403, "cursor_model_blocked", "permission_error", "permission_error", "another one"),
+    Refusal("max_mode", 400, "cursor_max_mode_required", *INVALID, "max mode"),
+    Refusal("region", 403, "cursor_region", "permission_error", "permission_error", "host of the right region"),
+    Refusal("deprecated", 400, "cursor_deprecated", *INVALID, "Update Tieline"),
+    Refusal("suspicious", 403, "cursor_blocked", "permission_error", "permission_error", "support"),
+)
+
+
+@DIALECTS
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.name)
+async def test_each_refusal_is_the_right_error_with_advice(
+    transport: Transport, dialect: Dialect, refusal: Refusal
+) -> None:
+    async with serving(transport, script=["open", {"error": refusal.name}]) as stand:
+        error = await failed(stand.talk(dialect), HELLO)
+        kind = refusal.chat if dialect == "openai" else refusal.messages
+        assert (error.status, error.type) == (refusal.status, kind)
+        assert error.code == (refusal.code if dialect == "openai" else None)
+        assert refusal.advice in error.message
+        assert stand.sim.runs == 1
