@@ -1,10 +1,11 @@
-"""The command `tieline`: serve, list models, check the configuration, log in, simulate a service."""
+"""The command `tieline`: serve, list models, answer what waits, check the configuration, log in, simulate."""
 
 import argparse
 import asyncio
 import logging
 import os
 import sys
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,8 +16,10 @@ from msgspec.structs import replace
 from tieline import __version__
 from tieline.app import App, address, build, serve
 from tieline.assembly import login_cursor, logout_cursor, user_folder, whoami
-from tieline.config import ConfigError, CursorSettings, find, load
+from tieline.config import Config, ConfigError, CursorSettings, find, load
+from tieline.inbox_cli import commands as inbox
 from tieline.model.errors import GatewayError
+from tieline.model.ports import ModelInfo
 from tieline.sim.cursor import CursorSim
 from tieline.sim.cursor import serve as simulate
 from tieline.sim.cursor.server import Tls
@@ -54,6 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         print(f"tieline: {error}", file=sys.stderr)
         return 2
+    except GatewayError as error:
+        print(f"tieline: {error.message}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 0
     return result
@@ -69,8 +75,12 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--host", help="where to listen (default 127.0.0.1; others need a key)")
     command.add_argument("--port", type=int, help="the port (default 18741; 0 takes a free one)")
     command.add_argument("--demo", action="store_true", help="offer cursor/demo too, through a simulator of Cursor")
+    command.add_argument("--tools", action="store_true", help="offer tools of our own to clients that bring none")
+    command.add_argument("--workspace", metavar="DIR", help="the folder they act in (default: this one)")
+    command.add_argument("--yolo", action="store_true", help="let them do everything without asking")
     command.add_argument("--log", choices=["debug", "info", "warning", "error"], help="how much to say")
 
+    inbox.add_arguments(_command(commands, "inbox", "see and answer what waits for you", _inbox))
     _command(commands, "models", "list every model that can be asked for", _models)
     command = _command(commands, "login", "log in to an account: open the printed link in any browser", _login)
     command.add_argument("account", choices=["cursor"])
@@ -106,8 +116,25 @@ def _serve(options: argparse.Namespace) -> int:
     config = load(_config_path(options), os.environ)
     given = {name: value for name in ("host", "port") if (value := getattr(options, name)) is not None}
     config = replace(config, server=replace(config.server, **given), log=options.log or config.log)
+    config = _with_tools(config, options)
     logging.basicConfig(level=config.log.upper(), format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     serve(config, os.environ, _say, simulate_cursor=options.demo)
+    return 0
+
+
+def _with_tools(config: Config, options: argparse.Namespace) -> Config:
+    tools = config.tools
+    if not (options.tools or tools.enabled):
+        if options.workspace or options.yolo:
+            raise ConfigError("--workspace and --yolo are about the gateway's own tools: say --tools too")
+        return config
+    workspace, yolo = options.workspace or tools.workspace, options.yolo or tools.yolo
+    return replace(config, tools=replace(tools, enabled=True, workspace=workspace, yolo=yolo))
+
+
+def _inbox(options: argparse.Namespace) -> int:
+    config = load(_config_path(options), os.environ)
+    asyncio.run(inbox.run(options, config, os.environ, _say, time.time))
     return 0
 
 
@@ -115,14 +142,14 @@ def _models(options: argparse.Namespace) -> int:
     config = load(_config_path(options), os.environ)
     logging.basicConfig(level="WARNING", format="%(message)s", stream=sys.stderr)
     app = build(config, os.environ)
-    for name in asyncio.run(_listed(app)):
-        print(name)
+    for name, info in sorted(asyncio.run(_listed(app)).items()):
+        print(f"{name}  ({info.context // 1000}k tokens)" if info.context else name)
     return 0
 
 
-async def _listed(app: App) -> list[str]:
+async def _listed(app: App) -> Mapping[str, ModelInfo]:
     try:
-        return sorted(await app.gateway.models())
+        return await app.gateway.models()
     finally:
         await app.aclose()
 
@@ -151,11 +178,7 @@ def _asked(options: argparse.Namespace, do: Callable[[CursorSettings, Mapping[st
     async def run() -> str:
         return await do(settings, os.environ)
 
-    try:
-        print(asyncio.run(run()))
-    except GatewayError as error:
-        print(f"tieline: {error.message}", file=sys.stderr)
-        return 1
+    print(asyncio.run(run()))
     return 0
 
 

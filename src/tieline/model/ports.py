@@ -5,11 +5,11 @@ hands over tool results, and the next `leg()` goes on from there. A live two-way
 tool and a stateless HTTP API all fit, so nothing above this line knows which it talks to.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from tieline.model.asks import Filled, Form, Permission, Permitted, PlanReview, Reviewed
-from tieline.model.content import ToolCall, ToolResult, Value
+from tieline.model.content import Image, Text, ToolCall, ToolResult, Value
 from tieline.model.events import Batch
 from tieline.model.request import Request, ToolSpec
 
@@ -20,6 +20,8 @@ class ModelInfo(Value):
     id: str
     title: str = ""
     created: int = 0
+    context: int | None = None
+    """How many tokens its context holds, where that is known."""
 
 
 class Leg(Protocol):
@@ -121,3 +123,32 @@ class Backend(Protocol):
 
     async def aclose(self) -> None:
         """Free connections and processes."""
+
+
+class Store(Protocol):
+    """What survives a restart: documents on shelves, as bytes that only their owner understands.
+
+    Nothing here raises: a disk that fails is logged, and costs what a restart then forgets.
+    """
+
+    async def read(self, shelf: str) -> Mapping[str, bytes]:
+        """Everything on a shelf, in the order in which it was first put there."""
+
+    async def write(self, shelf: str, key: str, data: bytes) -> None:
+        """Put a document on a shelf, in place of the one with this key."""
+
+    async def remove(self, shelf: str, key: str | None = None) -> None:
+        """Take a document off a shelf, or everything."""
+
+    async def aclose(self) -> None:
+        """Wait until everything is written."""
+
+
+class Files(Protocol):
+    """The files a person may put into a conversation."""
+
+    async def find(self, query: str) -> Sequence[str]:
+        """Paths that have these letters in them, the best first."""
+
+    async def read(self, path: str) -> Sequence[Text | Image]:
+        """What is in a file; raises GatewayError if it cannot be read."""

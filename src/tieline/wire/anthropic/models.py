@@ -32,4 +32,12 @@ def render_count(tokens: int) -> bytes:
 
 def _item(name: str, info: ModelInfo) -> dict[str, object]:
     created = datetime.fromtimestamp(info.created, UTC).isoformat().replace("+00:00", "Z")
-    return {"type": "model", "id": name, "display_name": info.title or name, "created_at": created}
+    item: dict[str, object] = {
+        "type": "model",
+        "id": name,
+        "display_name": info.title or name,
+        "created_at": created,
+    }
+    if info.context is not None:
+        item["max_input_tokens"] = info.context
+    return item

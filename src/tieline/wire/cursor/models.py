@@ -42,8 +42,8 @@ class CursorModel(Value):
     def info(self) -> ModelInfo:
         """The model as clients see it."""
         if self.id == DEFAULT:
-            return ModelInfo(id=AUTO, title=self.title or "Auto")
-        return ModelInfo(id=self.id, title=self.title)
+            return ModelInfo(id=AUTO, title=self.title or "Auto", context=self.context)
+        return ModelInfo(id=self.id, title=self.title, context=self.context)
 
 
 def read_usable(body: bytes) -> list[CursorModel]:

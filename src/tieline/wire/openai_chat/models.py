@@ -17,4 +17,13 @@ def render_model(name: str, info: ModelInfo) -> bytes:
 
 
 def _item(name: str, info: ModelInfo) -> dict[str, object]:
-    return {"id": name, "object": "model", "created": info.created, "owned_by": name.partition("/")[0]}
+    item: dict[str, object] = {
+        "id": name,
+        "object": "model",
+        "created": info.created,
+        "owned_by": name.partition("/")[0],
+    }
+    if info.context is not None:
+        # Not OpenAI's, but what servers like it call it.
+        item["context_length"] = info.context
+    return item
