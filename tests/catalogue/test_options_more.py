@@ -86,6 +86,14 @@ def test_113_blocks_and_tools_of_the_other_shape_are_understood(upstream: Protoc
 
 
 @every_upstream
+@pytest.mark.parametrize("system", ["Be brief.", [text("Be", cache_control=MARK), text("brief.")]])
+def test_113_a_system_prompt_beside_the_messages_is_understood(upstream: Protocol, system: Any) -> None:
+    sent = ask({**asking(C, user("hi")), "system": system}, C, upstream)
+    assert " ".join(sent.system).split() == ["Be", "brief."]
+    assert sent.said[-1] == ("user", "hi")
+
+
+@every_upstream
 def test_113_the_thinking_and_the_errors_of_the_other_shape_are_understood(upstream: Protocol) -> None:
     thought = {"type": "thinking", "thinking": "hm", "signature": "s1g"}
     failed = {**results(A, ("c1", "no such file"))[0]["content"][0], "is_error": True}

@@ -445,6 +445,7 @@ def test_the_choice_of_a_function_is_a_choice(said: Any, expected: ToolChoice) -
         ({"max_tokens": "many"}, "max_tokens"),
         ({"stop": [1]}, "stop[0]"),
         ({"stream": "yes"}, "stream"),
+        ({"system": 3}, "system"),
     ],
 )
 def test_a_mistake_is_told_with_its_place(fields: Any, param: str) -> None:

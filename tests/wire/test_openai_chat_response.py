@@ -271,4 +271,6 @@ def test_078_waiting_times_and_limits_of_an_upstream_are_kept() -> None:
     assert failed.retry_after == 3.0
     assert dict(failed.headers) == {"retry-after": "3", "x-ratelimit-reset-tokens": "1s", "x-request-id": "r"}
     assert read_error(429, b"", [*headers, ("retry-after-ms", "250")]).retry_after == 0.25
-    assert read_error(503, b"", [("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT")]).retry_after is None
+    date = [("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT")]
+    assert read_error(503, b"", date).retry_after is None
+    assert read_error(503, b"", [*date, ("date", "Wed, 21 Oct 2026 07:27:30 GMT")]).retry_after == 30.0

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
 from html import unescape
 
 from tieline.model.events import ErrorKind
 
 EXCERPT = 300
+LONGEST = 1e6
 
 _BY_STATUS: dict[int, ErrorKind] = {
     401: "unauthorized",
@@ -34,15 +36,25 @@ def kind_of(status: int) -> ErrorKind:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait, by lower-case header names. A date would need a clock, and is left to whoever has one."""
+    """Seconds to wait, by lower-case header names. A date is compared with the upstream's own clock."""
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         try:
             seconds = float(headers[name]) / unit
         except (KeyError, ValueError):
             continue
-        if 0 <= seconds < 1e6:
+        if 0 <= seconds < LONGEST:
             return seconds
-    return None
+    return _until(headers.get("retry-after"), headers.get("date"))
+
+
+def _until(then: str | None, now: str | None) -> float | None:
+    if not then or not now:
+        return None
+    try:
+        seconds = (parsedate_to_datetime(then) - parsedate_to_datetime(now)).total_seconds()
+    except (ValueError, TypeError):
+        return None
+    return seconds if 0 <= seconds < LONGEST else None
 
 
 def excerpt(text: str) -> str:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import astuple
 
+from tieline.model.content import Message, Text
 from tieline.model.errors import BadRequest
 from tieline.model.request import Effort, OutputFormat, Reasoning, Request, Sampling
 from tieline.wire.json import decode_any, encode, parse, parse_mended, parse_object
@@ -42,10 +43,11 @@ def _parse(body: bytes) -> Request:
     stream = bool(shape.stream)
     wanted = shape.stream_options
     untranslated = astuple(shape)[:_COUNT]
+    system = _system(unknown.pop("system", None)) if "system" in unknown else ()
     plain = untranslated == _NOTHING_SAID and shape.reasoning_effort is None and shape.n is None and not unknown
     return Request(
         model=shape.model,
-        messages=parse_messages(shape.messages),
+        messages=(*system, *parse_messages(shape.messages)) if system else parse_messages(shape.messages),
         tools=parse_tools(shape) if shape.tools or shape.functions else (),
         tool_choice=parse_choice(shape),
         sampling=_sampling(shape),
@@ -73,6 +75,21 @@ def _decode(body: bytes) -> tuple[RequestShape, dict[str, Raw]]:
         shape = parse(_ANY_REQUEST, body)
     fields = parse_object(body)
     return shape, {name: raw for name, raw in fields.items() if name not in _KNOWN}
+
+
+def _system(raw: Raw | None) -> tuple[Message, ...]:
+    """The system prompt beside the messages, as some editors send it: a string, or text blocks."""
+    try:
+        said = msgspec.json.decode(raw or b"null", type=str | list[_Block] | None)
+    except msgspec.DecodeError as error:
+        raise bad("system", "a string or an array of text blocks") from error
+    texts = [said] if isinstance(said, str) else [block.text for block in said or ()]
+    parts = tuple(Text(text=text) for text in texts if text)
+    return (Message(role="system", parts=parts),) if parts else ()
+
+
+class _Block(msgspec.Struct):
+    text: str
 
 
 def _extra(shape: RequestShape, untranslated: tuple[Raw, ...], unknown: dict[str, Raw]) -> dict[str, Raw]:
