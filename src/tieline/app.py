@@ -19,7 +19,8 @@ import uvicorn
 from msgspec.structs import replace
 
 from tieline import __version__
-from tieline.assembly import State, cursor_backend, key_file, key_of, upstream_backend
+from tieline.agents import acp_backend
+from tieline.assembly import State, audit_log, cursor_backend, key_file, key_of, tool_keeper, upstream_backend
 from tieline.backends.demo import DemoBackend
 from tieline.config import Config, ConfigError
 from tieline.core.gateway import Gateway
@@ -28,6 +29,7 @@ from tieline.core.repair import DEFAULT
 from tieline.core.routing import Router
 from tieline.core.secrets import Secrets
 from tieline.frontends.http import Guard, HttpApp, is_loopback
+from tieline.frontends.inbox import InboxFrontend
 from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.relay import Relay
 from tieline.frontends.routes import http_app
@@ -35,6 +37,7 @@ from tieline.model.ports import Backend
 from tieline.net.http import HttpClient, Proxies
 from tieline.sim.cursor import CursorSim
 from tieline.tasks import Tasks
+from tieline.tools.keeper import Keeper
 
 MIB = 1024 * 1024
 KEEP_IDLE = 75
@@ -59,6 +62,8 @@ class App:
     backends: Mapping[str, Backend]
     client: HttpClient
     tasks: Tasks
+    keeper: Keeper | None = None
+    """The gateway's own tools, if they are on."""
 
     async def aclose(self) -> None:
         """End what runs in the background and close every connection."""
@@ -88,16 +93,27 @@ def build(config: Config, env: Mapping[str, str], cursor_token: str | None = Non
     if cursor := cursor_backend(config.cursor, env, proxies, mint, cursor_token):
         backends["cursor"] = cursor[0]
         states.append(cursor[1])
+    if acp := acp_backend(config.acp, env, mint, hidden=config.server.key_env):
+        backends["acp"] = acp[0]
+        states.append(acp[1])
     router = Router(backends, aliases=_aliases(config, backends), default=_default(config, backends))
     if config.demo:
         router.know(["demo/scripted"])
     router.know(f"{name}/{model}" for name, settings in config.upstreams.items() for model in settings.models)
     repairs = {name: DEFAULT | frozenset(settings.repairs) for name, settings in config.upstreams.items()}
+    audit = audit_log(env)
+    keeper = None
+    if tools := tool_keeper(config.tools, env, audit):
+        keeper = tools[0]
+        states.append(tools[1])
     tasks = Tasks()
     gateway = Gateway(
         router,
         tasks=tasks,
-        inbox=Inbox(mint=lambda: secrets.token_hex(6), clock=time.time, timeout=config.inbox.timeout),
+        inbox=Inbox(
+            mint=lambda: secrets.token_hex(6), clock=time.time, audit=audit.entry, timeout=config.inbox.timeout
+        ),
+        toolbox=keeper,
         clock=time.perf_counter,
         park_for=config.parking.deadline,
         park_at_most=config.parking.limit,
@@ -108,16 +124,17 @@ def build(config: Config, env: Mapping[str, str], cursor_token: str | None = Non
         gateway,
         Relay(gateway, tasks, keep_alive=config.server.keep_alive),
         _profiles(config, env),
+        InboxFrontend(gateway.inbox, tasks, rulebook=keeper, keep_alive=config.server.keep_alive),
         guard=Guard(
             hosts=(config.server.host, *config.server.hosts),
             origins=config.server.origins,
-            keys=_keys(config, env),
+            keys=client_keys(config, env),
         ),
         clock=time.time,
         limit=config.server.max_body_mib * MIB,
         welcome=welcome(config, tuple(states)),
     )
-    return App(asgi, gateway, tuple(states), backends, client, tasks)
+    return App(asgi, gateway, tuple(states), backends, client, tasks, keeper)
 
 
 def address(config: Config, port: int | None = None) -> str:
@@ -228,7 +245,7 @@ def _listen(config: Config) -> socket.socket:
         ) from error
 
 
-def _keys(config: Config, env: Mapping[str, str]) -> list[str]:
+def client_keys(config: Config, env: Mapping[str, str]) -> list[str]:
     """The keys clients must bring; beyond this machine there must be one."""
     server = config.server
     keys = [key_file(server.key_file)] if server.key_file else []
@@ -271,7 +288,7 @@ def _default(config: Config, backends: Mapping[str, Backend]) -> str | None:
     """Where a bare name goes that nobody knows; with nothing but the demo model, there."""
     if config.default_model is not None:
         return config.default_model
-    return "demo/scripted" if set(backends) == {"demo"} else None
+    return "demo/scripted" if set(backends) <= {"demo", "acp"} and "demo" in backends else None
 
 
 def _minter() -> Callable[[], str]:

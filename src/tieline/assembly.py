@@ -3,6 +3,7 @@
 import asyncio
 import platform
 import secrets
+import shutil
 import string
 import sys
 import time
@@ -24,10 +25,18 @@ from tieline.backends.cursor.store import Store
 from tieline.backends.openai import ChatCodec
 from tieline.backends.openai import headers_for as openai_headers
 from tieline.backends.replay import Patience, ReplayBackend, Upstream
-from tieline.config import DEFAULT_URLS, ConfigError, CursorSettings, UpstreamSettings
+from tieline.config import DEFAULT_URLS, ConfigError, CursorSettings, ToolSettings, UpstreamSettings
 from tieline.model.ports import Backend
 from tieline.net.duplex import Http2Client
 from tieline.net.http import HttpClient, Origin, Proxies, Timeouts
+from tieline.records import Audit, Remembered
+from tieline.tools.box import Toolbox
+from tieline.tools.failure import ToolFailed
+from tieline.tools.globs import escaped
+from tieline.tools.keeper import Keeper
+from tieline.tools.policy import Policy, Rule
+from tieline.tools.search import find_ripgrep
+from tieline.tools.workspace import Workspace
 from tieline.wire import anthropic, openai_chat
 from tieline.wire.cursor.identity import CLI, Checksum, Identity
 from tieline.wire.cursor.queries import Queries
@@ -108,6 +117,70 @@ def key_file(file: str) -> str:
         return Path(file).expanduser().read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the key file {file} cannot be read: {error}") from error
+
+
+# ── The gateway's own tools ──────────────────────────────────────────────────────────────────────
+
+
+def state_folder(env: Mapping[str, str]) -> Path | None:
+    """Where what the gateway writes down for its user is, if the environment tells."""
+    base, home = env.get("XDG_STATE_HOME"), env.get("HOME")
+    if base:
+        return Path(base) / "tieline"
+    return Path(home) / ".local" / "state" / "tieline" if home else None
+
+
+def audit_log(env: Mapping[str, str]) -> Audit:
+    """Where everything asked and decided is written down."""
+    folder = state_folder(env)
+    return Audit(None if folder is None else folder / "audit.jsonl", clock=time.time)
+
+
+def tool_keeper(settings: ToolSettings, env: Mapping[str, str], audit: Audit) -> tuple[Keeper, State] | None:
+    """The gateway's own tools and what they may do, if they are switched on."""
+    if not settings.enabled:
+        return None
+    try:
+        workspace = Workspace(Path(settings.workspace or ".").expanduser())
+    except ToolFailed as error:
+        raise ConfigError(f"{error}; `--workspace` (or `tools.workspace`) names the folder that tools act in") from None
+    kept = Remembered(user_folder(env), workspace.root)
+    policy = Policy(
+        workspace.locate,
+        rules=(*_own_rules(workspace.root, env), *settings.rules),
+        remembered=kept.load(),
+        yolo=settings.yolo,
+    )
+    box = Toolbox(
+        workspace,
+        environment={name: env[name] for name in settings.environment if name in env},
+        interpreter=(_shell(settings.shell, env), "-c"),
+        ripgrep=find_ripgrep(env.get("PATH", "")),
+        hides=policy.hides,
+    )
+    return Keeper(box, policy, save=kept.save, note=audit.ruled), _tool_state(settings, policy, workspace.root)
+
+
+def _own_rules(root: str, env: Mapping[str, str]) -> list[Rule]:
+    """Our logins and what was allowed are none of a model's business, even where they lie inside the workspace."""
+    folders = [folder.resolve() for folder in (user_folder(env), state_folder(env)) if folder is not None]
+    inside = [folder.relative_to(root).as_posix() for folder in folders if folder.is_relative_to(root)]
+    return [Rule(decision="deny", path="**" if folder == "." else f"{escaped(folder)}/") for folder in inside]
+
+
+def _shell(shell: str, env: Mapping[str, str]) -> str:
+    found = shutil.which(shell, path=env.get("PATH", ""))
+    if found is None:
+        raise ConfigError(f"`tools.shell` is {shell}, which is no program that can be run")
+    return found
+
+
+def _tool_state(settings: ToolSettings, policy: Policy, root: str) -> State:
+    if settings.yolo:
+        return State("tools", True, f"{root}: EVERYTHING is allowed without asking (--yolo)")
+    rules = f"; {len(settings.rules)} rules of yours" if settings.rules else ""
+    always = f"; {len(policy.remembered)} things always allowed (tieline inbox rules)" if policy.remembered else ""
+    return State("tools", True, f"{root}: reading is allowed, the rest asks (tieline inbox watch){rules}{always}")
 
 
 # ── Cursor ───────────────────────────────────────────────────────────────────────────────────────

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from tieline import __version__
+from tieline.agents import install, listing
 from tieline.app import App, address, build, serve
 from tieline.assembly import login_cursor, logout_cursor, user_folder, whoami
 from tieline.config import Config, ConfigError, CursorSettings, find, load
@@ -62,6 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 0
+    except BrokenPipeError:
+        # Whoever read our output has enough; nor must the interpreter complain when it flushes the rest.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     return result
 
 
@@ -90,6 +95,10 @@ def _parser() -> argparse.ArgumentParser:
     command = _command(commands, "logout", "forget the login of an account", _logout)
     command.add_argument("account", choices=["cursor"])
     _command(commands, "whoami", "say which account is in use", _whoami)
+
+    command = _command(commands, "agents", "list the coding agents that can be models, and install others", _agents)
+    command.add_argument("action", nargs="?", choices=["list", "install"], default="list")
+    command.add_argument("agent", nargs="?", metavar="ID", help="the agent to install")
 
     command = _command(commands, "simulate", "serve a service's protocol with the demo model behind it", _simulate)
     command.add_argument("service", choices=["cursor"])
@@ -180,6 +189,16 @@ def _asked(options: argparse.Namespace, do: Callable[[CursorSettings, Mapping[st
 
     print(asyncio.run(run()))
     return 0
+
+
+def _agents(options: argparse.Namespace) -> int:
+    settings = load(_config_path(options), os.environ).acp
+    if options.action == "list":
+        _say(listing(settings, os.environ))
+        return 0
+    if options.agent is None:
+        raise ConfigError("name the agent: tieline agents install <id>; `tieline agents` lists them")
+    return install(settings, options.agent, os.environ, ask=input, say=_say)
 
 
 def _simulate(options: argparse.Namespace) -> int:

@@ -16,6 +16,7 @@ import msgspec
 from tieline.core.repair import RepairName
 from tieline.model.content import Value
 from tieline.net.http import Origin
+from tieline.tools.policy import Rule, check
 from tieline.wire import anthropic, openai_chat
 
 FILE_NAME = "tieline.toml"
@@ -106,6 +107,57 @@ class InboxSettings(Value, forbid_unknown_fields=True):
     timeout: float = 120.0
 
 
+class ToolSettings(Value, forbid_unknown_fields=True):
+    """The gateway's own tools: where they act, what they may do without asking, and what commands see of ours."""
+
+    enabled: bool = False
+    workspace: str | None = None
+    """None: where the gateway was started."""
+    yolo: bool = False
+    rules: tuple[Rule, ...] = ()
+    shell: str = "/bin/sh"
+    environment: tuple[str, ...] = (
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "LANG",
+        "LC_ALL",
+        "LC_CTYPE",
+        "TERM",
+        "TZ",
+        "TMPDIR",
+    )
+
+
+class AgentSettings(Value, forbid_unknown_fields=True):
+    """One coding agent: a command of the user's own, or what differs from a known one."""
+
+    command: tuple[str, ...] = ()
+    title: str = ""
+    env: Mapping[str, str] = {}
+    cwd: str = ""
+    login: str = ""
+
+
+class AcpSettings(Value, forbid_unknown_fields=True):
+    """Coding agents as models: where they work, what they see of ours, how long anybody waits for them."""
+
+    enabled: bool = True
+    workspace: str | None = None
+    """None: where the gateway was started."""
+    environment: tuple[str, ...] = ()
+    """The variables agents get to see; none named: all but the gateway's own key."""
+    client_tools: bool = True
+    """Whether agents may call the tools of clients."""
+    processes: int = 8
+    start_timeout: float = 60.0
+    stall_timeout: float = 600.0
+    idle_timeout: float = 900.0
+    agents: Mapping[str, AgentSettings] = {}
+
+
 class ClientSettings(Value, forbid_unknown_fields=True):
     """How a kind of client wants its answers."""
 
@@ -129,6 +181,8 @@ class Config(Value, forbid_unknown_fields=True):
     cursor: CursorSettings = CursorSettings()
     parking: Parking = Parking()
     inbox: InboxSettings = InboxSettings()
+    tools: ToolSettings = ToolSettings()
+    acp: AcpSettings = AcpSettings()
     upstreams: Mapping[str, UpstreamSettings] = {}
     clients: Mapping[str, ClientSettings] = {}
 
@@ -229,6 +283,9 @@ def _mistakes(config: Config) -> list[tuple[str, str]]:
     wrong += _cursor_mistakes(config.cursor)
     if config.parking.deadline <= 0 or config.parking.limit < 1:
         wrong.append(("parking", "`parking`: the deadline and the limit must be more than nothing"))
+    if config.inbox.timeout <= 0:
+        wrong.append(("inbox.timeout", "`inbox.timeout`: it must be more than nothing"))
+    wrong += _tool_mistakes(config)
     names = {*config.upstreams, *KEY_NAMES, *RESERVED}
     targets = [(f"aliases.{alias}", target) for alias, target in config.aliases.items()]
     if config.default_model is not None:
@@ -248,6 +305,18 @@ def _cursor_mistakes(settings: CursorSettings) -> list[tuple[str, str]]:
             Origin.parse(url or settings.api_url)
         except ValueError as error:
             wrong.append((f"cursor.{field}", f"`cursor.{field}`: {error}"))
+    return wrong
+
+
+def _tool_mistakes(config: Config) -> list[tuple[str, str]]:
+    wrong: list[tuple[str, str]] = []
+    try:
+        check(config.tools.rules)
+    except ValueError as error:
+        wrong.append(("tools.rules", f"`tools.rules`: {error}"))
+    if config.server.key_env in config.tools.environment:
+        message = f"`tools.environment` holds {config.server.key_env}: a command that has the key can allow itself all"
+        wrong.append(("tools.environment", message))
     return wrong
 
 
@@ -283,12 +352,16 @@ def _complaint(message: str, within: str = "") -> tuple[str, str]:
 
 
 def _settings(place: str) -> tuple[str, ...]:
+    if place.startswith("tools.rules."):
+        return Rule.__struct_fields__
     top = place.partition(".")[0]
     tables: dict[str, type[msgspec.Struct]] = {
         "server": Server,
         "cursor": CursorSettings,
         "parking": Parking,
         "inbox": InboxSettings,
+        "tools": ToolSettings,
+        "acp": AcpSettings,
         "upstreams": UpstreamSettings,
         "clients": ClientSettings,
     }

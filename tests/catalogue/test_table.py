@@ -29,7 +29,6 @@ NOT_HERE = {
     50: "Responses",
     51: "Responses",
     52: "Responses",
-    81: "HTTP/2",
     112: "Responses",
 }
 """Entries of those groups that only a protocol still to come can show."""

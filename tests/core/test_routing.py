@@ -50,6 +50,11 @@ def test_a_model_name_may_hold_slashes() -> None:
     assert found(router(), "there/meta/llama-3:free") == ("there", "meta/llama-3:free")
 
 
+def test_a_colon_does_as_well_as_a_slash() -> None:
+    assert found(router(), "here:m") == ("here", "m")
+    assert found(router(), "here/m:8b") == ("here", "m:8b")
+
+
 def test_an_alias_stands_for_a_full_name() -> None:
     assert found(router(aliases={"fast": "there/small"}), "fast") == ("there", "small")
 

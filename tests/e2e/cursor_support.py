@@ -9,8 +9,8 @@ import json
 import ssl
 from abc import ABC, abstractmethod
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, Literal, NamedTuple
 
 import anthropic
@@ -100,18 +100,23 @@ class Stand:
 
 @asynccontextmanager
 async def serving(
-    transport: Transport,
+    transport: Transport | Literal["auto"],
     sim: Settings | None = None,
     *,
     script: Program | Sequence[Any] | None = None,
     parking: Parking | None = None,
     key: str | None = None,
+    through: Callable[[CursorSim], AbstractAsyncContextManager[str]] | None = None,
     **cursor: Any,
 ) -> AsyncIterator[Stand]:
-    """A stand; `cursor` are settings of the backend. With a `key`, that is exchanged for a token."""
+    """A stand; `cursor` are settings of the backend.
+
+    With a `key`, that is exchanged for a token. `through` gives the address of something that stands in between.
+    """
     async with AsyncExitStack() as stack:
         service = await stack.enter_async_context(CursorSim(sim, script=script))
-        settings = {"api_url": service.url, "transport": transport, "ghost_mode": True, "enabled": True, **cursor}
+        url = await stack.enter_async_context(through(service)) if through else service.url
+        settings = {"api_url": url, "transport": transport, "ghost_mode": True, "enabled": True, **cursor}
         config = Config(cursor=CursorSettings(**settings), parking=parking or Parking())
         env = {"TIELINE_KEY": KEY, **({"CURSOR_API_KEY": key} if key else {})}
         app = build(config, env, None if key else "demo")
@@ -191,6 +196,8 @@ class Talk(ABC):
         self.stream = stream
         self.options = options
         self.history: list[Any] = []
+        self.called: tuple[Call, ...] = ()
+        """The calls of the last answer."""
 
     async def say(self, words: str, *pictures: bytes) -> Answer:
         """The user says something."""
@@ -210,8 +217,6 @@ class Talk(ABC):
         self.history.append(answer.message)
         self.called = answer.calls
         return answer
-
-    called: tuple[Call, ...] = ()
 
     @abstractmethod
     async def _asked(self) -> Answer: ...
@@ -346,7 +351,7 @@ def calls(city: str) -> Any:
 def natively(*wishes: tuple[str, dict[str, str]]) -> Program:
     """A turn in which the service uses its own tools, one after the other, and says what came of each."""
 
-    def play(turn: Turn) -> "Steps":
+    def play(turn: Turn) -> Iterator[Step]:
         yield from turn.opening()
         for number, (name, arguments) in enumerate(wishes):
             call = ToolCall(id=f"toolu_{number}", name=name, arguments=json.dumps(arguments))
@@ -356,10 +361,6 @@ def natively(*wishes: tuple[str, dict[str, str]]) -> Program:
         yield from turn.closing()
 
     return play
-
-
-Steps = Any
-"""A generator of steps."""
 
 
 def says(text: str) -> Step:

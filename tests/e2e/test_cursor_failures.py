@@ -11,6 +11,7 @@ import pytest
 
 from tests.e2e.cursor_support import (
     DIALECTS,
+    STREAMED_OR_WHOLE,
     TRANSPORTS,
     Answer,
     Dialect,
@@ -58,15 +59,15 @@ BROKEN: dict[str, Sequence[Any]] = {
 }
 
 
-@DIALECTS
 @ENDINGS
+@STREAMED_OR_WHOLE
 @pytest.mark.parametrize("script", BROKEN.values(), ids=BROKEN.keys())
 async def test_a_stream_that_breaks_off_goes_on_and_no_word_is_lost_or_doubled(
-    transport: Transport, dialect: Dialect, how: How, script: Sequence[Any]
+    transport: Transport, how: How, stream: bool, script: Sequence[Any]
 ) -> None:
     async with serving(transport) as stand:
         stand.plays([*script, leaves(how)])
-        answer = await stand.talk(dialect).say(HELLO)
+        answer = await stand.talk("anthropic" if stream else "openai", stream=stream).say(HELLO)
         assert (answer.text, answer.is_over, stand.sim.runs) == (ANSWER, True, 2)
 
 
@@ -77,6 +78,16 @@ async def test_a_stream_that_breaks_off_several_times_is_put_together(transport:
         stand.plays(*pieces)
         answer = await stand.talk("openai").say(HELLO)
         assert (answer.text, stand.sim.runs) == (ANSWER, tries + 1)
+
+
+async def test_another_answer_than_the_one_that_broke_off_is_said_whole(transport: Transport) -> None:
+    """A model need not say the same twice: what it says the second time is what counts, and stands by itself."""
+    async with serving(transport) as stand:
+        stand.plays(["open", {"text": "Half an ans"}, leaves("cut")])
+        answer = await stand.talk("openai").say(HELLO)
+        assert answer.text.startswith("Half an ans")
+        assert answer.text.endswith(ANSWER)
+        assert answer.text.count("hello") == 1
 
 
 async def test_a_stream_lost_after_a_checkpoint_is_resumed_from_it(transport: Transport) -> None:
@@ -158,17 +169,40 @@ async def test_a_run_that_dies_as_soon_as_it_has_made_its_call_still_hands_it_ov
         assert stand.sim.runs == 2
 
 
-# ── Endings that are none, and late ones ─────────────────────────────────────────────────────────
+# ── Silence ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "script",
+    [[{"silence": 60}], ["open", {"hold": "silent"}], ["open", {"text": "hello "}, {"hold": "silent"}]],
+    ids=["no-head", "no-word", "no-more"],
+)
+async def test_a_service_that_falls_silent_is_asked_again(transport: Transport, script: Sequence[Any]) -> None:
+    async with serving(transport, first_byte_timeout=STALL, idle_timeout=STALL) as stand:
+        stand.plays(script)
+        answer = await stand.talk("openai").say(HELLO)
+        assert (answer.text, stand.sim.runs) == (ANSWER, 2)
 
 
 @DIALECTS
+async def test_a_service_that_is_not_there_is_a_bad_gateway(transport: Transport, dialect: Dialect) -> None:
+    async with serving(transport) as stand:
+        await stand.sim.aclose()
+        error = await failed(stand.talk(dialect), HELLO)
+        assert error.status == 502
+        assert "cursor" in error.message
+
+
+# ── Endings that are none, and late ones ─────────────────────────────────────────────────────────
+
+
 @pytest.mark.parametrize("hold", ["hold", {"hold": "silent"}], ids=["heartbeats", "silent"])
 async def test_a_service_that_holds_the_stream_open_after_the_turn_is_not_waited_for(
-    transport: Transport, dialect: Dialect, hold: Any
+    transport: Transport, hold: Any
 ) -> None:
     async with serving(transport, SWIFT) as stand:
         stand.plays(["open", "mind", {"turn_ended": {"inputTokens": 5, "outputTokens": 3}}, hold])
-        answer = await stand.talk(dialect).say(HELLO)
+        answer = await stand.talk("openai").say(HELLO)
         assert (answer.text, answer.is_over) == (ANSWER, True)
         await stand.ended("left")
         assert stand.sim.runs == 1
@@ -227,10 +261,9 @@ async def test_heartbeats_only_after_a_result_is_replayed_once_from_the_history(
         assert ids[0] != ids[1]
 
 
-@DIALECTS
-async def test_a_second_stall_is_an_error_that_says_so(transport: Transport, dialect: Dialect) -> None:
+async def test_a_second_stall_is_an_error_that_says_so(transport: Transport) -> None:
     async with serving(transport, SWIFT, script=["open", "hold"], stall_timeout=STALL) as stand:
-        error = await failed(stand.talk(dialect), HELLO)
+        error = await failed(stand.talk("anthropic"), HELLO)
         assert error.status == 504
         assert "heartbeats" in error.message
         assert stand.sim.runs == 2
@@ -262,12 +295,13 @@ async def test_an_answer_that_was_stored_and_half_streamed_is_completed(transpor
 
 
 @DIALECTS
-async def test_a_poisoned_conversation_gets_another_id(transport: Transport, dialect: Dialect) -> None:
+async def test_a_poisoned_conversation_gets_another_id_and_keeps_it(transport: Transport, dialect: Dialect) -> None:
     async with serving(transport) as stand:
-        answer = await stand.talk(dialect).say('!cursor {"poison": true, "words": "say well again"}')
-        assert answer.text == "well again"
-        ids = [record.received[0].run_request.conversation_id for record in stand.sim.journal]
-        assert len(ids) == len(set(ids)) == 2
+        talk = stand.talk(dialect)
+        assert (await talk.say('!cursor {"poison": true, "words": "say well again"}')).text == "well again"
+        assert (await talk.say("say and on")).text == "and on"
+        first, second, third = (record.received[0].run_request.conversation_id for record in stand.sim.journal)
+        assert first != second == third
 
 
 @DIALECTS
@@ -423,3 +457,27 @@ async def test_each_refusal_is_the_right_error_with_advice(
         assert error.code == (refusal.code if dialect == "openai" else None)
         assert refusal.advice in error.message
         assert stand.sim.runs == 1
+
+
+LASTING = (
+    Refusal("no_state", 400, "cursor_invalid_argument", *INVALID, "could not make sense"),
+    Refusal("blob", 502, "cursor_blob_missing", "upstream_error", "api_error", "rebuilt from the history"),
+    Refusal("internal", 502, "cursor_internal", "upstream_error", "api_error", "Try again"),
+    Refusal("unavailable", 503, "cursor_unavailable", "overloaded_error", "overloaded_error", "a little later"),
+    Refusal("provider", 502, "cursor_provider_error", "upstream_error", "api_error", "another model"),
+    Refusal("deadline_exceeded", 504, "cursor_timeout", "timeout_error", "timeout_error", "took too long"),
+)
+
+
+@DIALECTS
+@pytest.mark.parametrize("refusal", LASTING, ids=lambda refusal: refusal.name)
+async def test_what_does_not_pass_after_all_is_told_with_advice(
+    transport: Transport, dialect: Dialect, refusal: Refusal
+) -> None:
+    async with serving(transport, script=["open", {"error": refusal.name}]) as stand:
+        error = await failed(stand.talk(dialect), HELLO)
+        kind = refusal.chat if dialect == "openai" else refusal.messages
+        assert (error.status, error.type) == (refusal.status, kind)
+        assert error.code == (refusal.code if dialect == "openai" else None)
+        assert refusal.advice in error.message
+        assert stand.sim.runs == (2 if refusal.name == "blob" else MOST_TRIES + 1)

@@ -9,6 +9,7 @@ from typing import Any
 import openai
 import pytest
 from openai import AsyncOpenAI
+from openai.types.chat import ChatCompletionChunk
 
 from tests.e2e.cursor_support import (
     DEMO,
@@ -79,8 +80,8 @@ async def ask(client: AsyncOpenAI, stream: bool, messages: list[Any], **question
 
 @STREAMED_OR_WHOLE
 async def test_words_and_usage_arrive(client: AsyncOpenAI, stream: bool) -> None:
-    script = scripted("text: Hello wörld 😀", "usage: in=1 out=1").replace("---\n", "")
-    answered = await ask(client, stream, asking(script.replace("in=1 out=1", "in=100 out=4 cache_read=90")))
+    script = scripted("text: Hello wörld 😀\nusage: in=100 out=4 cache_read=90")
+    answered = await ask(client, stream, asking(script))
     assert (answered.message["content"], answered.finish_reason) == ("Hello wörld 😀", "stop")
     assert (answered.usage.prompt_tokens, answered.usage.completion_tokens) == (190, 4)
     assert answered.usage.prompt_tokens_details.cached_tokens == 90
@@ -156,7 +157,7 @@ async def test_the_stream_helper_gathers_parallel_calls(client: AsyncOpenAI) -> 
     words = asking("call get_weather with Oslo and call get_weather with Rome")
     async with client.chat.completions.stream(model=DEMO, messages=words, tools=TOOLS) as stream:
         final = await stream.get_final_completion()
-    made = [call.function.arguments for call in final.choices[0].message.tool_calls or [] if call.type == "function"]
+    made = [call.function.arguments for call in final.choices[0].message.tool_calls or []]
     assert [json.loads(arguments) for arguments in made] == [{"city": "Oslo"}, {"city": "Rome"}]
     assert final.choices[0].finish_reason == "tool_calls"
 
@@ -237,13 +238,17 @@ async def test_a_service_that_wants_to_be_left_alone_is_and_the_client_hears_for
 
 
 async def test_an_error_after_the_first_word_raises_in_the_stream(stand: Stand) -> None:
-    stand.plays(["open", {"text": "Hel"}, {"error": "quota"}])
+    stand.plays(["open", {"text": "Hel"}, {"pause": 0.01}, {"error": "quota"}])
     stream = await stand.openai.chat.completions.create(model=DEMO, messages=asking("hello"), stream=True)
-    heard = ""
+    heard: list[str] = []
     with pytest.raises(openai.APIError, match="usage page"):
-        async for chunk in stream:
-            heard += "".join(choice.delta.content or "" for choice in chunk.choices)
-    assert heard == "Hel"
+        await gather(stream, heard)
+    assert "".join(heard) == "Hel"
+
+
+async def gather(stream: AsyncIterator[ChatCompletionChunk], heard: list[str]) -> None:
+    async for chunk in stream:
+        heard += [choice.delta.content or "" for choice in chunk.choices]
 
 
 @STREAMED_OR_WHOLE

@@ -1,10 +1,16 @@
 """How the service is reached: by which transport, as whom, and what it is asked beside the runs."""
 
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
 import pytest
 
 from tests.e2e.cursor_support import DIALECTS, TRANSPORTS, Dialect, Stand, Transport, calls, eager, serving
 from tests.wire.coding_clients import WEATHER
-from tieline.sim.cursor import Settings
+from tieline.sim.cursor import CursorSim, Settings
 from tieline.wire.cursor._pb.shared_pb2 import AGENT_MODE_AGENT, AGENT_MODE_ASK, AGENT_MODE_DEBUG, AGENT_MODE_PLAN
 
 __all__ = ["eager"]
@@ -35,6 +41,41 @@ async def test_a_service_that_takes_no_http1_gets_http2_and_the_next_run_knows(d
         assert runs(stand) == [RUN_SSE, RUN]
         assert (await talk.say("say bye")).text == "bye"
         assert runs(stand) == [RUN_SSE, RUN, RUN]
+
+
+@asynccontextmanager
+async def knows_no_http2(sim: CursorSim) -> AsyncIterator[str]:
+    """Something before the service that takes HTTP/1.1 only, as proxies do."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        first = await reader.read(65536)
+        if first.startswith(b"PRI * HTTP/2"):
+            writer.write(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+            writer.close()
+            return
+        behind, into = await asyncio.open_connection("127.0.0.1", sim.port)
+        into.write(first)
+        await asyncio.gather(carry(reader, into), carry(behind, writer))
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+@DIALECTS
+async def test_a_way_that_carries_no_http2_gets_http1_and_the_next_run_knows(dialect: Dialect) -> None:
+    async with serving("http2", through=knows_no_http2) as stand:
+        assert (await stand.talk(dialect).say("say hello")).text == "hello"
+        assert (await stand.talk(dialect).say("say hello")).text == "hello"
+        assert runs(stand) == [RUN_SSE, RUN_SSE]
 
 
 @pytest.mark.parametrize(("config", "path"), [(0, RUN_SSE), (1, RUN_SSE), (2, RUN), (3, RUN_SSE), (4, RUN)])
@@ -74,7 +115,7 @@ async def test_many_runs_share_connections(transport: Transport) -> None:
 
 @TRANSPORTS
 async def test_runs_say_who_asks_and_how_private_it_is(transport: Transport) -> None:
-    settings = {"client_version": "cli-2031.01.01", "client_type": "cli", "machine_id": "m" * 64}
+    settings: Any = {"client_version": "cli-2031.01.01", "client_type": "cli", "machine_id": "m" * 64}
     async with serving(transport, **settings) as stand:
         await stand.talk("openai").say("say hello")
         head = stand.record.head

@@ -6,7 +6,7 @@ many requests the client makes of it.
 
 import asyncio
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -195,6 +195,79 @@ async def test_tools_that_the_service_refuses_are_adapted_and_come_back_by_their
         assert (await talk.give("kept")).text == "done"
 
 
+# ── What the service asks besides ────────────────────────────────────────────────────────────────
+
+QUERIES: Sequence[Any] = [
+    {"query": {"webSearchRequestQuery": {"args": {"searchTerm": "weather"}}}},
+    {"query": {"webFetchRequestQuery": {"args": {"url": "https://example.com/"}}}},
+    {"query": {"askQuestionInteractionQuery": {"args": {"title": "Which?"}}}},
+    {"query": {"switchModeRequestQuery": {"args": {"targetModeId": "plan"}}}},
+    {"query": {"createPlanRequestQuery": {"args": {"plan": "1. Look outside."}}}},
+    {"query": {"mcpAuthRequestQuery": {"args": {"serverIdentifier": "s"}}}},
+    {"query": {"unknown": 99}},
+]
+
+
+@DIALECTS
+async def test_questions_to_a_person_do_not_hold_the_turn_up_and_a_plan_is_shown(
+    transport: Transport, dialect: Dialect
+) -> None:
+    async with serving(transport) as stand:
+        stand.plays(["open", *QUERIES, {"wait": "query"}, {"text": "Done."}, "close"])
+        answer = await stand.talk(dialect).say("plan it")
+        assert answer.is_over
+        assert "1. Look outside." in answer.text
+        assert answer.text.endswith("Done.")
+        assert len(stand.record.run.replies) == len(QUERIES)
+
+
+@DIALECTS
+async def test_questions_are_answered_while_the_client_runs_its_tool(transport: Transport, dialect: Dialect) -> None:
+    is_parked = asyncio.Event()
+    async with serving(transport, Settings(heartbeat=0.02)) as stand:
+        asked = [*QUERIES[:4], {"get_blob": "00"}, {"exec": {"requestContextArgs": {}}}]
+        stand.plays(
+            ["open", calls("Oslo"), Wait(is_parked.is_set), *asked, {"wait": "all"}, {"text": "Done."}, "close"]
+        )
+        talk = stand.talk(dialect, WEATHER)
+        await talk.say("How is the weather?")
+        is_parked.set()
+        await stand.until(lambda: len(stand.record.run.replies) == 4)
+        assert (await talk.give("sunny")).text == "Done."
+        assert stand.sim.runs == 1
+
+
+@DIALECTS
+async def test_a_call_that_the_service_gave_up_does_not_keep_the_client_from_its_answer(
+    transport: Transport, dialect: Dialect
+) -> None:
+    is_parked = asyncio.Event()
+    async with serving(transport, Settings(heartbeat=0.02)) as stand:
+        resumed = Wait(lambda: stand.app.gateway.metrics.resumed == 1)
+        gives_up = [Wait(is_parked.is_set), {"abort": 2}, {"text": "Never mind."}, resumed]
+        stand.plays(["open", calls("Oslo"), *gives_up, "close"])
+        talk = stand.talk(dialect, WEATHER)
+        await talk.say("How is the weather?")
+        is_parked.set()
+        answer = await talk.give("sunny")
+        assert (answer.text, answer.is_over, stand.sim.runs) == ("Never mind.", True, 1)
+
+
+@DIALECTS
+async def test_a_run_that_ended_without_waiting_for_its_result_is_answered_from_the_history(
+    transport: Transport, dialect: Dialect
+) -> None:
+    is_parked = asyncio.Event()
+    async with serving(transport, Settings(heartbeat=0.02)) as stand:
+        stand.plays(["open", calls("Oslo"), Wait(is_parked.is_set), {"abort": 2}, {"text": "Never mind."}, "close"])
+        talk = stand.talk(dialect, WEATHER)
+        await talk.say(ONE_CALL)
+        is_parked.set()
+        await stand.ended()
+        answer = await talk.give("sunny")
+        assert (answer.text, answer.is_over, stand.sim.runs) == ("It is sunny in Oslo.", True, 2)
+
+
 # ── Windows ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -326,6 +399,19 @@ async def test_five_tools_work_though_every_run_expires(transport: Transport, di
 
 
 @DIALECTS
+async def test_a_history_told_in_words_serves_as_well(transport: Transport, dialect: Dialect) -> None:
+    async with serving(transport, parking=Parking(deadline=0.0), history="text") as stand:
+        talk = stand.talk(dialect, WEATHER)
+        await talk.say("call get_weather with Oslo")
+        await stand.ended("left")
+        answer = await talk.give("sunny")
+        assert "sunny" in answer.text
+        request = stand.record.received[0].run_request
+        assert not request.conversation_state.root_prompt_messages_json
+        assert "sunny" in request.action.user_message_action.user_message.text
+
+
+@DIALECTS
 async def test_the_oldest_run_makes_room_and_is_answered_from_the_history(
     transport: Transport, dialect: Dialect
 ) -> None:
@@ -351,6 +437,18 @@ async def test_a_result_that_comes_twice_is_answered_twice_from_one_run_and_from
         assert (await talk.give("sunny")).text == "It is sunny in Oslo."
         talk.history.pop()
         assert (await talk.ask()).text == "It is sunny in Oslo."
+        assert stand.counted == (2, 3)
+
+
+@DIALECTS
+async def test_the_same_result_sent_twice_at_once_is_answered_twice(transport: Transport, dialect: Dialect) -> None:
+    """A client that lost patience asks again while the first request is still under way."""
+    async with serving(transport) as stand:
+        talk, again = stand.talk(dialect, WEATHER), stand.talk(dialect, WEATHER)
+        await one_call(talk)
+        again.history, again.called = list(talk.history), talk.called
+        answers = await asyncio.gather(talk.give("sunny"), again.give("sunny"))
+        assert [answer.text for answer in answers] == ["It is sunny in Oslo."] * 2
         assert stand.counted == (2, 3)
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from tieline.core.bus import Bus
 from tieline.core.history import tidy
 from tieline.core.inbox import Inbox
 from tieline.core.leg import Asker, Ledger, WatchedLeg
@@ -57,8 +58,10 @@ class Gateway:
         park_at_most: int = CAPACITY,
         repairs: Mapping[str, frozenset[RepairName]] | None = None,
         secrets: Secrets | None = None,
+        bus: Bus | None = None,
     ) -> None:
         self.metrics = Metrics()
+        self.bus = bus or Bus(clock=clock, secrets=secrets)
         self.inbox = inbox
         self._toolbox = toolbox
         self._router = router
@@ -67,7 +70,7 @@ class Gateway:
         self._secrets = secrets or Secrets()
         self._thoughts = Thoughts()
         self._lot = Lot(tasks, self.metrics, deadline=park_for, capacity=park_at_most)
-        self._ledger = Ledger(self.metrics, self._thoughts, self._secrets, self._lot, clock)
+        self._ledger = Ledger(self.metrics, self._thoughts, self._secrets, self._lot, clock, self.bus)
         self._listing: dict[str, ModelInfo] = {}
         self._listed_at: float | None = None
 
@@ -88,6 +91,14 @@ class Gateway:
             self._router.know(self._listing)
             self._listed_at = self._clock()
         return self._listing
+
+    def known(self, name: str) -> ModelInfo | None:
+        """What is known of a model by its full name, without asking anybody."""
+        return self._listing.get(name)
+
+    def relist(self) -> None:
+        """There are other backends than before: ask for the models again when somebody wants to know."""
+        self._listed_at = None
 
     def resolve(self, name: str) -> str:
         """The full name behind any name a client may use; raises GatewayError if there is none."""
@@ -112,6 +123,8 @@ class Gateway:
     async def _start(self, request: Request, leg: WatchedLeg) -> Run:
         route, mode = self._routed(request)
         leg.backend, leg.model = route.backend.name, route.model
+        leg.record.backend = leg.backend
+        self.bus.changed(leg.record)
         prepared = self._prepared(request, route, mode, leg)
         if self._lot.waiting:
             run = await self._resumed(request, prepared, leg)
@@ -122,7 +135,11 @@ class Gateway:
     async def _begun(self, backend: Backend, request: Request, prepared: Request, leg: WatchedLeg) -> Run:
         """A new run; with the gateway's tools if there are any and the client brings none."""
         origin = Origin(
-            model=request.model, frontend=leg.asker.frontend, client=leg.asker.client, title=_title(request)
+            model=request.model,
+            frontend=leg.asker.frontend,
+            client=leg.asker.client,
+            title=_title(request),
+            session=request.session or "",
         )
         host = Host(self.inbox.human(origin))
         if self._toolbox is not None and not request.tools and not backend.is_agent:
@@ -142,6 +159,7 @@ class Gateway:
         if parked is None or not self._lot.claim(parked):
             return None
         self.metrics.resumed += 1
+        leg.record.is_resumed = True
         try:
             await parked.run.answer(decision.results, prepared, decision.words)
         except BaseException:
@@ -169,7 +187,10 @@ class Gateway:
         if needed(request.tools, enabled):
             leg.repairs = Repairs(request.tools, enabled, messages)
         messages = self._thoughts.restore(route.backend.name, messages)
-        return replace(request, model=route.model, messages=messages, mode=mode)
+        model = route.model
+        if mode and route.backend.reads_options and "?" not in model:
+            model = f"{model}?mode={mode}"
+        return replace(request, model=model, messages=messages, mode=mode)
 
     async def _listed(self, backend: Backend) -> list[ModelInfo]:
         try:

@@ -6,6 +6,7 @@ from typing import NamedTuple, Self
 
 from msgspec.structs import replace
 
+from tieline.core.bus import Bus
 from tieline.core.metrics import Metrics
 from tieline.core.parking import Lot, Parked
 from tieline.core.repair import Repairs
@@ -54,6 +55,7 @@ class Ledger(NamedTuple):
     secrets: Secrets
     lot: Lot
     clock: Callable[[], float]
+    bus: Bus
 
 
 class WatchedLeg:
@@ -84,6 +86,7 @@ class WatchedLeg:
         self._parts: list[Part] = []
         self._usage = _NO_USAGE
         self._ending: Finished | Failed | None = None
+        self.record = ledger.bus.begin(request, asker.frontend, asker.client)
         ledger.metrics.open_legs += 1
 
     def __aiter__(self) -> Self:
@@ -125,6 +128,7 @@ class WatchedLeg:
         """Write down what a person looking into this leg should know."""
         if note.kind == "repair":
             self._ledger.metrics.repairs += 1
+        self.record.noted(note)
         log.info("%s: %s: %s", self._request.model, note.kind, note.message)
 
     def _fail(self, error: GatewayError) -> Batch:
@@ -133,12 +137,19 @@ class WatchedLeg:
 
     def _seen(self, batch: Batch) -> Batch:
         """The batch for the client; what matters beyond the leg is noted."""
+        elapsed = self._ledger.clock() - self._began
         if not self._any:
             self._any = True
-            self._ledger.metrics.first_byte.observe(self._ledger.clock() - self._began)
+            self._ledger.metrics.first_byte.observe(elapsed)
+            self.record.first_byte = elapsed
+            self._ledger.bus.changed(self.record)
             batch = self._named(batch)
+        said = batch
+        self.record.saw(said, elapsed)
         if self.repairs is not None:
             batch = self.repairs.apply(batch)
+        if self.showing is not None:
+            batch = self.showing.apply(batch)
         for event in batch:
             kind = type(event)
             if kind is PartDelta or kind is PartStart or kind is Started:
@@ -149,11 +160,9 @@ class WatchedLeg:
                 self._usage = event  # type: ignore[assignment] # mypy does not narrow by `kind`
             else:
                 self._note(event)
-        if self.showing is not None:
-            # Only now: what is shown is not what the model thought, and must not be remembered as that.
-            batch = self.showing.apply(batch)
         if type(self._ending) is Failed:
             batch = [*batch[:-1], self._ending]
+        self.record.gave(said, batch)
         return batch
 
     def _named(self, batch: Batch) -> Batch:
@@ -186,18 +195,25 @@ class WatchedLeg:
 
     def _settle(self) -> None:
         """Write down what came of it."""
-        metrics, thoughts, _, _, clock = self._ledger
+        metrics, thoughts, _, _, clock, bus = self._ledger
         metrics.open_legs -= 1
-        metrics.relay.observe(clock() - self._began)
+        elapsed = clock() - self._began
+        metrics.relay.observe(elapsed)
         metrics.requests[self._frontend, self.backend or "none"] += 1
         metrics.tokens_in += self._usage.prompt
         metrics.tokens_out += self._usage.output
-        kinds = [type(part) for part in self._parts]
+        parts = self._parts
+        if self.showing is not None:
+            parts = [part for part in parts if type(part) is not Thinking or not self.showing.is_own(part)]
+        kinds = [type(part) for part in parts]
         metrics.calls += kinds.count(ToolCall)
         if Thinking in kinds:
-            thoughts.remember(self.backend, self._request.messages, self._parts)
+            thoughts.remember(self.backend, self._request.messages, parts)
         ending = self._ending
         if not isinstance(ending, Finished):
             metrics.errors[self._frontend, "cancelled" if ending is None else ending.kind] += 1
         elif ending.reason is StopReason.PAUSED:
             self.note(Note(kind="paused", message="the turn is not over: a client that knows no pauses ends it"))
+        self.record.ending, self.record.is_parked = ending, self._is_parked
+        self.record.usage = None if self._usage is _NO_USAGE else self._usage
+        bus.end(self.record, elapsed)

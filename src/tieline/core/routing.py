@@ -1,8 +1,8 @@
 """Model name → backend and upstream model.
 
-A full name is `<backend>/<model>`. For clients that only know bare names there are aliases, exact or as patterns with
-`*` (a `*` in the target stands for the whole name that was asked for), the models that backends are known to have, and
-last a default.
+A full name is `<backend>/<model>`; a colon does as well as the slash. For clients that only know bare names there are
+aliases, exact or as patterns with `*` (a `*` in the target stands for the whole name that was asked for), the models
+that backends are known to have, and last a default.
 """
 
 from collections.abc import Iterable, Mapping
@@ -53,9 +53,12 @@ class Router:
         return route
 
     def _full(self, name: str) -> Route | None:
-        prefix, slash, model = name.partition("/")
-        backend = self.backends.get(prefix)
-        return Route(backend, model) if backend is not None and slash and model else None
+        for mark in "/:":
+            prefix, _, model = name.partition(mark)
+            backend = self.backends.get(prefix)
+            if backend is not None and model:
+                return Route(backend, model)
+        return None
 
     def _expand(self, name: str) -> str:
         if name in self._aliases:

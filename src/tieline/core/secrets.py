@@ -7,6 +7,13 @@ HIDDEN = "***"
 SHORTEST = 8
 """A shorter text is no secret, and may well be a word that has its place in a message."""
 
+_LIKELY = re.compile(
+    r"""\b(?:sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|xox[abprs]-[\w-]{10,}
+    |AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]{5,})|(?<=[Bb]earer\ )[\w.~+/-]{16,}""",
+    re.VERBOSE,
+)
+"""How keys that everybody uses look."""
+
 
 class Secrets:
     """Texts that nobody outside may read."""
@@ -18,3 +25,8 @@ class Secrets:
     def hide(self, message: str) -> str:
         """The message without them."""
         return message if self._pattern is None else self._pattern.sub(HIDDEN, message)
+
+
+def hide_likely(text: str) -> str:
+    """The text without what looks like a key, whoever it belongs to."""
+    return _LIKELY.sub(HIDDEN, text)

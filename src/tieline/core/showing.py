@@ -2,10 +2,13 @@
 
 An HTTP client must never take an agent's own tool calls for calls it should run (it would run them a second time). So
 they become lines of a part of their own: thinking for clients that fold it away, text for those that show nothing else.
-Some clients write parts one behind the other without a break, so a part of ours keeps its distance.
+Some clients write parts one behind the other without a break, so a part of ours keeps its distance, and so do the
+model's words before and after something was done.
 """
 
 from typing import Literal
+
+from msgspec.structs import replace
 
 from tieline.core.splice import Splice
 from tieline.model.content import Part, Text, Thinking
@@ -22,7 +25,8 @@ from tieline.model.events import (
     Status,
 )
 
-Style = Literal["reasoning", "text", "hidden"]
+Style = Literal["reasoning", "text", "hidden", "events"]
+"""How activities are shown; as the events they are to whoever knows them."""
 
 MOST_OUTPUT = 400
 """So much of what came of an activity is shown."""
@@ -45,10 +49,24 @@ class Showing:
         """The activity that the last line was about."""
         self._plan = ""
         self._before: Part | None = None
-        """The model's part that came last."""
+        """The part that came last."""
+        self._last_words = ""
+        """What the last text ends with."""
+        self._has_done = False
+        """Whether something was done since."""
+        self._lead = ""
+        """What the text under way begins with that the model did not say."""
+        self._is_led = False
+        self._own: list[Part] = []
+
+    def is_own(self, part: Part) -> bool:
+        """Whether a part is of our making: not what the model thought, and not to be remembered as that."""
+        return any(part is own for own in self._own)
 
     def apply(self, batch: Batch) -> list[Event]:
         """The batch as the client is to have it."""
+        if self._style == "events":
+            return list(batch)
         out: list[Event] = []
         for event in batch:
             match event:
@@ -59,7 +77,7 @@ class Showing:
                 case PartStart():
                     self._begin(out, event)
                 case PartDelta():
-                    out.append(self._splice.renumber(event))
+                    out.append(self._splice.renumber(self._led(event)))
                 case PartEnd():
                     self._end(out, event)
                 case Finished() | Failed():
@@ -69,21 +87,42 @@ class Showing:
                     out.append(event)
         return out
 
+    # ── A part of the model ──────────────────────────────────────────────────────────────────────
+
     def _begin(self, out: list[Event], start: PartStart) -> None:
-        if self._lines is not None and self._style == "text" and isinstance(start.part, Text):
+        is_text = isinstance(start.part, Text)
+        if self._lines is not None and self._style == "text" and is_text:
             self._write(out, "\n")
         self._close(out)
         self._is_inside = True
         self._latest = ""
+        self._lead = _distance(self._last_words) if is_text and self._has_done else ""
+        self._is_led = False
         out.append(self._splice.renumber(start))
 
+    def _led(self, delta: PartDelta) -> PartDelta:
+        if not self._lead or self._is_led:
+            return delta
+        self._is_led = True
+        return replace(delta, text=self._lead + delta.text)
+
     def _end(self, out: list[Event], end: PartEnd) -> None:
+        part = end.part
+        if self._is_led and isinstance(part, Text):
+            part = replace(part, text=self._lead + part.text)
+            end = replace(end, part=part)
         out.append(self._splice.renumber(end))
         self._is_inside = False
-        self._before = end.part
+        self._ended(part)
         waiting, self._waiting = self._waiting, []
         for line in waiting:
             self._say(out, line)
+
+    def _ended(self, part: Part) -> None:
+        self._before = part
+        if isinstance(part, Text) and part.text:
+            self._last_words = part.text[-1]
+            self._has_done = False
 
     # ── A part of ours ───────────────────────────────────────────────────────────────────────────
 
@@ -109,21 +148,22 @@ class Showing:
             whole = self._part("".join(self._lines))
             out.append(PartEnd(index=self._splice.place(), part=whole))
             self._lines = None
-            self._before = whole
+            self._own.append(whole)
+            self._ended(whole)
 
     def _part(self, text: str) -> Part:
         return Thinking(text=text) if self._style == "reasoning" else Text(text=text)
 
     def _distance(self) -> str:
         before = self._before
-        if type(before) is not type(self._part("")) or not isinstance(before, Text | Thinking) or not before.text:
-            return ""
-        return "" if before.text.endswith("\n") else "\n\n"
+        is_alike = type(before) is (Thinking if self._style == "reasoning" else Text)
+        return _distance(before.text) if is_alike and isinstance(before, Text | Thinking) else ""
 
     # ── Words ────────────────────────────────────────────────────────────────────────────────────
 
     def _activity(self, activity: Activity) -> str:
         """A line when it begins, and what came of it when it ends; what comes in between says nothing new."""
+        self._has_done = True
         is_over = activity.status in ("completed", "failed")
         known = self._has_ended.get(activity.id)
         if known or (known is False and not is_over):
@@ -153,3 +193,8 @@ def _outcome(activity: Activity) -> str:
         shown = f"{shown[:MOST_OUTPUT]} …"
     changed = "".join(f"  changed {diff.path}\n" for diff in activity.diffs)
     return changed + "".join(f"  {line}\n" for line in shown.splitlines())
+
+
+def _distance(words: str) -> str:
+    """What has to stand between these words and the next."""
+    return "\n\n" if words and not words.endswith("\n") else ""

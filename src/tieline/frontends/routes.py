@@ -5,6 +5,8 @@ from collections.abc import Callable
 from tieline.core.gateway import Gateway
 from tieline.frontends.chat import ChatFrontend
 from tieline.frontends.http import Guard, HttpApp, Route
+from tieline.frontends.inbox import InboxFrontend
+from tieline.frontends.inbox import render_error as plain
 from tieline.frontends.messages import MessagesFrontend
 from tieline.frontends.models import ModelsFrontend, is_anthropic
 from tieline.frontends.profiles import Profiles
@@ -17,6 +19,7 @@ def http_app(
     gateway: Gateway,
     relay: Relay,
     profiles: Profiles,
+    inbox: InboxFrontend,
     *,
     guard: Guard,
     clock: Callable[[], float],
@@ -42,6 +45,11 @@ def http_app(
         "/api/hello": {"GET": health, "HEAD": health},
         "/healthz": {"GET": health, "HEAD": health},
         "/metrics": {"GET": Route(status.metrics, openai)},
+        "/api/inbox": {"GET": Route(inbox.list, plain)},
+        "/api/inbox/watch": {"GET": Route(inbox.watch, plain)},
+        "/api/inbox/*": {"POST": Route(inbox.decide, plain)},
+        "/api/rules": {"GET": Route(inbox.rules, plain)},
+        "/api/rules/*": {"DELETE": Route(inbox.revoke, plain)},
     }
     return HttpApp(
         routes,

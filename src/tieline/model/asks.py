@@ -114,3 +114,5 @@ class Origin(Value):
     frontend: str = ""
     client: str = ""
     title: str = ""
+    session: str = ""
+    """Which session of the page, if it is one of those."""

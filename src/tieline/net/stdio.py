@@ -17,6 +17,7 @@ class Input(asyncio.BaseProtocol):
         self._room = asyncio.Event()
         self._room.set()
         self._lost = asyncio.Event()
+        self._is_aborted = False
 
     async def connect(self, pipe: IO[bytes] | None) -> None:
         await asyncio.get_running_loop().connect_write_pipe(lambda: self, pipe)
@@ -43,8 +44,13 @@ class Input(asyncio.BaseProtocol):
 
     def abort(self) -> None:
         """No more is written, and what was not delivered is dropped."""
-        if self._transport is not None:
-            self._transport.abort()
+        transport = self._transport
+        if transport is None or self._is_aborted or self._lost.is_set():
+            return
+        # Where nothing is left to deliver the end is on its way; asyncio fails when it is asked for a second one.
+        if not transport.is_closing() or transport.get_write_buffer_size():
+            self._is_aborted = True
+            transport.abort()
 
     async def closed(self) -> None:
         """Until the pipe is gone."""

@@ -1,15 +1,17 @@
 """The gateway's tools under rules: what may be done is done, what may not is refused, for the rest a person is asked.
 
-A turn has a mode. In *chat* there are no tools. In *plan* the model may look, ask and put a plan before the person; once
-that is approved the mode is *agent*, where it may do everything the rules and the person allow.
+A turn has a mode. In *chat* there are no tools. In *plan* the model may look, ask and put a plan before the person;
+once that is approved the mode is *agent*, where it may do everything the rules and the person allow.
 """
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from tieline.model.asks import ALLOW, ALWAYS, DENY, Field, Filled, Form, Option, Permission, PlanReview
 from tieline.model.content import Text, ToolCall, ToolResult
-from tieline.model.errors import BadRequest
+from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.events import PlanEntry, Status
 from tieline.model.ports import Host
 from tieline.model.request import ToolSpec
@@ -17,10 +19,21 @@ from tieline.tools import planning
 from tieline.tools.arguments import BadArguments
 from tieline.tools.asks import Ask
 from tieline.tools.box import READING, Toolbox
+from tieline.tools.failure import ToolFailed
 from tieline.tools.planning import AskQuestion, CreatePlan, SwitchMode
-from tieline.tools.policy import Policy, Rule
+from tieline.tools.policy import DEFAULTS, Policy, Rule, Subject, Verdict
+from tieline.tools.todos import TODO_READ, TODO_WRITE, Todos
+
+log = logging.getLogger("tieline.tools")
 
 MODES = ("chat", "plan", "agent")
+NOBODY = (
+    "Nobody is there to answer now. End your turn with the question in plain text: what the user says next is the "
+    "answer."
+)
+
+Save = Callable[[tuple[Rule, ...]], None]
+Note = Callable[[Subject, Verdict], None]
 
 _STATUS: dict[str, Status] = {
     "pending": "pending",
@@ -42,30 +55,100 @@ _KINDS = {
 
 
 class Keeper:
-    """Hands out tools for turns; `save` keeps what was answered with "always"."""
+    """Hands out tools for turns.
+
+    `save` keeps what was answered with "always" and may raise OSError; `note` hears of what rules decided without a
+    person, but for what is allowed as long as no rule says otherwise.
+    """
 
     def __init__(
-        self, box: Toolbox, policy: Policy, *, save: Callable[[tuple[Rule, ...]], None] = lambda _: None
+        self, box: Toolbox, policy: Policy, *, save: Save = lambda _: None, note: Note = lambda _, __: None
     ) -> None:
         self._box = box
         self._policy = policy
         self._save = save
+        self._note = note
+        self._saving = asyncio.Lock()
+
+    @property
+    def workspace(self) -> str:
+        """Where the tools act."""
+        return self._box.workspace.root
+
+    @property
+    def remembered(self) -> tuple[Rule, ...]:
+        """What was answered with "always"."""
+        return self._policy.remembered
 
     def open(self, mode: str) -> "TurnTools":
         """Tools for a turn in this mode."""
         if mode not in MODES:
-            raise BadRequest(f"there is no mode `{mode}`: the modes are {', '.join(MODES)}", "model")
-        return TurnTools(self._box, self._policy, self._save, mode)
+            raise BadRequest(f"there is no mode `{mode[:40]}`: the modes are {', '.join(MODES)}", "model")
+        return TurnTools(self, self._box, mode)
+
+    async def judge(self, call: ToolCall) -> "Judged":
+        """What the rules say of a call."""
+        return await asyncio.to_thread(self._judged, call)
+
+    def decided(self, judged: "Judged") -> None:
+        """A call is done or refused without asking anybody."""
+        if judged.verdict.rule not in DEFAULTS:
+            self._note(judged.subject, judged.verdict)
+
+    async def remember(self, rule: Rule) -> None:
+        """Allow something for good; it holds until the end of the program even if it cannot be saved."""
+        self._policy.remember(rule)
+        try:
+            await self._saved()
+        except OSError as error:
+            log.warning("what was allowed for good cannot be kept: %s", error)
+
+    async def revoke(self, rule_id: str) -> bool:
+        """Allow something no longer; whether it was allowed. Raises GatewayError if it would come back."""
+        if not self._policy.revoke(rule_id):
+            return False
+        try:
+            await self._saved()
+        except OSError as error:
+            message = f"It is revoked until the gateway is started again, but that cannot be kept: {error}."
+            raise GatewayError("internal", message) from error
+        return True
+
+    async def _saved(self) -> None:
+        async with self._saving:
+            await asyncio.to_thread(self._save, self._policy.remembered)
+
+    def _judged(self, call: ToolCall) -> "Judged":
+        verdict = self._policy.decide(call)
+        try:
+            subject = self._policy.subject(call)
+        except ToolFailed:
+            return Judged(Subject(tool=call.name), verdict)
+        return Judged(subject, verdict, self._policy.suggest(call) if verdict.decision == "ask" else ())
+
+
+class Judged(NamedTuple):
+    """What a call is about, what the rules say of it, and what "always" could mean, the narrowest first."""
+
+    subject: Subject
+    verdict: Verdict
+    suggested: tuple[Rule, ...] = ()
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nobody wants to be asked anything (--yolo)."""
+        return self.verdict.decision == "allow" and self.verdict.rule is None
 
 
 class TurnTools:
     """The tools of one turn."""
 
-    def __init__(self, box: Toolbox, policy: Policy, save: Callable[[tuple[Rule, ...]], None], mode: str) -> None:
+    def __init__(self, keeper: Keeper, box: Toolbox, mode: str) -> None:
         self.mode = mode
+        self._keeper = keeper
         self._box = box
-        self._policy = policy
-        self._save = save
+        # A list of its own: two conversations in one workspace must not write into the same.
+        self._todos = Todos()
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -83,59 +166,84 @@ class TurnTools:
         return _KINDS.get(call.name, "other")
 
     async def execute(self, call: ToolCall, host: Host) -> ToolResult:
-        if planning.owns(call.name):
-            return await self._planned(call, host)
         if not any(spec.name == call.name for spec in self.specs):
             return _no(call, f"{call.name} is not available in the mode `{self.mode}`. {self._way_out()}")
-        verdict = await asyncio.to_thread(self._policy.decide, call)
-        if verdict.decision == "deny":
-            return _no(call, f"Not allowed: {verdict.reason}.")
-        if verdict.decision == "ask":
-            refused = await self._asked(call, host)
-            if refused is not None:
-                return refused
+        judged = await self._keeper.judge(call)
+        if judged.verdict.decision != "ask":
+            self._keeper.decided(judged)
+        if judged.verdict.decision == "deny":
+            return _no(call, f"Not allowed: {judged.verdict.reason}.")
+        if planning.owns(call.name):
+            return await self._planned(call, host, is_free=judged.is_free)
+        if judged.verdict.decision == "ask" and (refused := await self._asked(call, judged, host)) is not None:
+            return refused
+        if call.name in (TODO_READ.name, TODO_WRITE.name):
+            return self._listed(call)
         return await self._box.execute(call)
 
     def _way_out(self) -> str:
         return "Put your plan before the user with create_plan." if self.mode == "plan" else "Answer without it."
 
-    async def _asked(self, call: ToolCall, host: Host) -> ToolResult | None:
+    async def _asked(self, call: ToolCall, judged: Judged, host: Host) -> ToolResult | None:
         """Ask the person; the result of a refusal, or None if it may be done."""
         ask = await self._box.describe(call)
         if ask.problem is not None:
             return _no(call, ask.problem)
-        suggested = await asyncio.to_thread(self._policy.suggest, call)
-        permitted = await host.human.permit(_permission(ask, suggested))
-        if permitted.option == ALWAYS.id and suggested:
-            self._policy.remember(suggested[0])
-            await asyncio.to_thread(self._save, self._policy.remembered)
-        if permitted.option in (ALLOW.id, ALWAYS.id):
-            return None
-        reason = f" {permitted.reason}" if permitted.reason else ""
-        return _no(call, f"The user did not allow this.{reason} Do not try it again in another way; ask what to do.")
+        always = {f"{ALWAYS.id}-{n}" if n > 1 else ALWAYS.id: rule for n, rule in enumerate(judged.suggested, 1)}
+        permitted = await host.human.permit(_permission(ask, always))
+        if permitted.option in always:
+            await self._keeper.remember(always[permitted.option])
+        elif permitted.option != ALLOW.id:
+            reason = f" {permitted.reason}" if permitted.reason else ""
+            return _no(
+                call, f"The user did not allow this.{reason} Do not try it again in another way; ask what to do."
+            )
+        return await self._still_the_same(call, judged)
+
+    async def _still_the_same(self, call: ToolCall, judged: Judged) -> ToolResult | None:
+        """A person takes time to answer: what was allowed must still be what would be done."""
+        now = await self._keeper.judge(call)
+        if now.verdict.decision == "deny" or now.subject != judged.subject:
+            return _no(call, f"{call.name} leads somewhere else now than when the user was asked. Look again.")
+        return None
+
+    def _listed(self, call: ToolCall) -> ToolResult:
+        try:
+            if call.name == TODO_WRITE.name:
+                return _yes(call, self._todos.write(TODO_WRITE.read(call)))
+            TODO_READ.read(call)
+            return _yes(call, self._todos.read())
+        except ToolFailed as error:
+            return _no(call, str(error))
 
     # ── Plans, questions, modes ──────────────────────────────────────────────────────────────────
 
-    async def _planned(self, call: ToolCall, host: Host) -> ToolResult:
+    async def _planned(self, call: ToolCall, host: Host, *, is_free: bool) -> ToolResult:
         try:
             said = planning.read(call)
         except BadArguments as error:
             return _no(call, str(error))
         match said:
             case CreatePlan():
-                return await self._review(call, said, host)
+                # Whoever chose to plan first wants to see the plan, whatever else is allowed.
+                return await self._review(call, said, host, is_free=is_free and self.mode == "agent")
             case AskQuestion():
-                filled = await host.human.fill(_form(said))
-                return _answered(call, filled)
+                return await self._question(call, said, host)
             case SwitchMode():
                 return await self._switch(call, said, host)
 
-    async def _review(self, call: ToolCall, plan: CreatePlan, host: Host) -> ToolResult:
-        steps = tuple(PlanEntry(content=todo.content, status=_STATUS[todo.status]) for todo in plan.todos)
-        reviewed = await host.human.review(PlanReview(title=plan.title, plan=plan.plan, steps=steps))
-        if not reviewed.approved:
-            feedback = reviewed.feedback or "The user gave no reason."
-            return _no(call, f"The plan was not approved. {feedback}")
+    async def _question(self, call: ToolCall, said: AskQuestion, host: Host) -> ToolResult:
+        if not host.human.is_present:
+            return _no(call, NOBODY)
+        return _answered(call, await host.human.fill(_form(said)))
+
+    async def _review(self, call: ToolCall, plan: CreatePlan, host: Host, *, is_free: bool) -> ToolResult:
+        if not is_free:
+            steps = tuple(PlanEntry(content=todo.content, status=_STATUS[todo.status]) for todo in plan.todos)
+            reviewed = await host.human.review(PlanReview(title=plan.title, plan=plan.plan, steps=steps))
+            if not reviewed.approved:
+                feedback = reviewed.feedback or "The user gave no reason."
+                return _no(call, f"The plan was not approved. {feedback}")
         self.mode = "agent"
         return _yes(call, "The plan is approved. Carry it out now; every tool is available.")
 
@@ -144,7 +252,11 @@ class TurnTools:
             return _yes(call, f"The mode is `{self.mode}` already.")
         if MODES.index(said.mode) > MODES.index(self.mode):
             ask = Permission(
-                title=f"Go on in the mode {said.mode}", kind="switch_mode", detail=said.reason, options=(ALLOW, DENY)
+                title=f"Go on in the mode {said.mode}",
+                tool=call.name,
+                kind="switch_mode",
+                detail=said.reason,
+                options=(ALLOW, DENY),
             )
             permitted = await host.human.permit(ask)
             if permitted.option != ALLOW.id:
@@ -153,9 +265,9 @@ class TurnTools:
         return _yes(call, f"The mode is `{self.mode}` now.")
 
 
-def _permission(ask: Ask, suggested: tuple[Rule, ...]) -> Permission:
-    always = (
-        Option(id=ALWAYS.id, label=ALWAYS.label, kind=ALWAYS.kind, description=str(suggested[0])) if suggested else None
+def _permission(ask: Ask, always: Mapping[str, Rule]) -> Permission:
+    remembered = (
+        Option(id=name, label=ALWAYS.label, kind=ALWAYS.kind, description=str(rule)) for name, rule in always.items()
     )
     return Permission(
         title=ask.title,
@@ -165,7 +277,7 @@ def _permission(ask: Ask, suggested: tuple[Rule, ...]) -> Permission:
         command=ask.command,
         diff=ask.diff,
         detail=ask.detail,
-        options=(ALLOW, always, DENY) if always else (ALLOW, DENY),
+        options=(ALLOW, *remembered, DENY),
     )
 
 
@@ -189,12 +301,16 @@ def _form(question: AskQuestion) -> Form:
 def _answered(call: ToolCall, filled: Filled) -> ToolResult:
     if filled.action == "accept":
         answer = filled.values.get("answer")
-        words = ", ".join(map(str, answer)) if isinstance(answer, list | tuple) else str(answer)
+        words = ", ".join(map(str, answer)) if isinstance(answer, list | tuple) else _words(answer)
         return _yes(call, f"The user answered: {words}")
     reason = filled.reason or (
         "The user does not want to answer." if filled.action == "decline" else "There is no answer."
     )
     return _no(call, f"{reason} Go on without, or end the turn with the question in plain text.")
+
+
+def _words(answer: Any) -> str:
+    return ("yes" if answer else "no") if isinstance(answer, bool) else str(answer)
 
 
 def _yes(call: ToolCall, text: str) -> ToolResult:

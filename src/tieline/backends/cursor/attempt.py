@@ -151,14 +151,15 @@ class Attempt:
             self._waiter.set_result(None)
 
     def _every(self, name: str, seconds: float, do: Callable[[], None]) -> None:
-        def again() -> None:
-            self._timers[name] = self._loop.call_later(seconds, again)
-            do()
-
         old = self._timers.pop(name, None)
         if old is not None:
             old.cancel()
-        self._timers[name] = self._loop.call_later(seconds, again)
+        self._timers[name] = self._loop.call_later(seconds, self._tick, name, seconds, do)
+
+    def _tick(self, name: str, seconds: float, do: Callable[[], None]) -> None:
+        # No closure that names itself: it would keep a finished run, with all its history, until a full collection.
+        self._timers[name] = self._loop.call_later(seconds, self._tick, name, seconds, do)
+        do()
 
     def _arm(self) -> None:
         """The machine wants to be woken after some quiet, which mere signs of life do not break."""
@@ -188,7 +189,9 @@ class Attempt:
             self.push()
 
     def _check_progress(self) -> None:
-        if self.machine.progressed == self._seen_progress and not self.machine.pending:
+        # While events wait to be taken it is the client who is slow.
+        is_idle = not self._events and not self.machine.pending
+        if self.machine.progressed == self._seen_progress and is_idle:
             message = f"`{self._name}` sent nothing but heartbeats for {self._stall_after:.0f} seconds."
             self._break(Failed(kind="timeout", status=504, code=STALLED, message=message))
         self._seen_progress = self.machine.progressed

@@ -1,6 +1,5 @@
 """The Cursor backend: makes live runs, knows the models, and keeps what all runs share."""
 
-import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,10 +7,10 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from tieline.backends.cursor.auth import Account
+from tieline.backends.cursor.conversations import Conversations
 from tieline.backends.cursor.pipes import Http1Pipe, Http2Pipe, Ids, Pipe, Transport
 from tieline.backends.cursor.run import LiveRun, Service
 from tieline.backends.cursor.unary import Caller
-from tieline.model.content import Text
 from tieline.model.errors import GatewayError
 from tieline.model.ports import Host, ModelInfo, Run
 from tieline.model.request import Request
@@ -72,7 +71,6 @@ class CursorBackend:
         self._account = account
         self._http = http
         self._duplex = duplex
-        self._mint_id = mint_id
         self._clock = clock
         self._tasks = Tasks()
         self._caller = Caller(name, http, terms.api, account, terms.identity, mint_id, terms.timeouts)
@@ -82,7 +80,6 @@ class CursorBackend:
         self._asked_at: float | None = None
         self._known: dict[str, CursorModel] = {}
         self._known_at: float | None = None
-        self._live: set[str] = set()
         self._service = Service(
             name=name,
             account=account,
@@ -92,6 +89,7 @@ class CursorBackend:
             mint_call=mint_call,
             mint_id=mint_id,
             mint_leg=mint_leg,
+            conversations=Conversations(mint_id),
             clock=clock,
             tasks=self._tasks,
             settings=terms.settings,
@@ -117,9 +115,7 @@ class CursorBackend:
     async def start(self, request: Request, host: Host | None = None) -> Run:  # noqa: ARG002 - this upstream asks nobody back
         split_model(request.model)
         await self._ask()
-        conversation_id = self._conversation_of(request)
-        self._live.add(conversation_id)
-        return LiveRun(self._service, request, conversation_id, lambda: self._live.discard(conversation_id))
+        return LiveRun(self._service, request)
 
     async def count(self, request: Request) -> int | None:  # noqa: ARG002 - the service has no way to ask
         return None
@@ -167,20 +163,3 @@ class CursorBackend:
 
     def _model(self, name: str) -> CursorModel | None:
         return self._known.get(name.partition("?")[0])
-
-    def _conversation_of(self, request: Request) -> str:
-        """The same id for a conversation as it grows: caches upstream go by it.
-
-        It is made from how the conversation begins. Two that begin alike and run at the same time are told apart.
-        """
-        digest = hashlib.sha256()
-        for message in request.messages[:4]:
-            if message.role == "assistant":
-                break
-            for part in message.parts:
-                if isinstance(part, Text):
-                    digest.update(part.text.encode("utf-8", "replace"))
-                    digest.update(b"\0")
-        made = digest.hexdigest()
-        conversation = f"{made[:8]}-{made[8:12]}-5{made[13:16]}-a{made[17:20]}-{made[20:32]}"
-        return self._mint_id() if conversation in self._live else conversation

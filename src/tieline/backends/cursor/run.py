@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from tieline.backends.cursor.attempt import Attempt
 from tieline.backends.cursor.auth import Account
+from tieline.backends.cursor.conversations import Conversations
 from tieline.backends.cursor.pipes import Ids, Pipe, Transport
 from tieline.backends.cursor.recovery import STALLED, Kind, Recovery, Remedy
 from tieline.model.content import Message, Part, Text, ToolResult
@@ -43,6 +44,7 @@ class Service:
     mint_call: Callable[[], str]
     mint_id: Callable[[], str]
     mint_leg: Callable[[], str]
+    conversations: Conversations
     clock: Callable[[], float]
     tasks: Tasks
     settings: Settings
@@ -56,11 +58,10 @@ class Service:
 class LiveRun:
     """One conversation under way; may outlive the leg that opened it."""
 
-    def __init__(self, service: Service, request: Request, conversation_id: str, on_close: Callable[[], None]) -> None:
+    def __init__(self, service: Service, request: Request) -> None:
         self._service = service
         self._request = request
-        self._conversation_id = conversation_id
-        self._on_close = on_close
+        self._conversation_id = service.conversations.open(request)
         self._run_id = service.mint_id()
         self._opening: Opening | None = None
         self._attempt: Attempt | None = None
@@ -91,7 +92,7 @@ class LiveRun:
 
     async def aclose(self) -> None:
         self._drop()
-        self._on_close()
+        self._service.conversations.close(self._conversation_id)
 
     async def begin(self) -> None:
         """A leg begins: with the attempt that lives, or with a new one."""
@@ -153,7 +154,7 @@ class LiveRun:
         if remedy.renew:
             await self._service.account.renew(self._token)
         if remedy.rotate:
-            self._conversation_id = self._service.mint_id()
+            self._conversation_id = self._service.conversations.rename(self._conversation_id)
         await self._open(remedy, broken.machine)
 
     async def _open(self, remedy: Remedy, before: CursorRun | None) -> None:

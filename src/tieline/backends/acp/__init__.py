@@ -1,0 +1,1 @@
+"""Coding agents that speak the Agent Client Protocol, each a program of this machine, as models."""

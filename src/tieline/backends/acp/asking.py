@@ -1,0 +1,181 @@
+"""What an agent asks of the person: permissions, plans and questions, each of which waits until it is decided.
+
+The agent's own options are what is shown, and it is the id of one that answers. Nobody's answer is a no: the option
+that rejects, since to call a permission cancelled tells most agents that the whole turn is over.
+"""
+
+import asyncio
+import difflib
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from tieline.backends.acp.activity import command_of, input_of, plan_of, title_of
+from tieline.backends.acp.agent import Agent
+from tieline.backends.acp.forms import Question
+from tieline.model.asks import Filled, Option, OptionKind, Permission, PlanReview, Reviewed
+from tieline.model.content import Text
+from tieline.model.events import PlanEntry
+from tieline.model.ports import Human
+from tieline.tasks import Tasks
+from tieline.wire.acp import facts
+
+MOST_DIFF = 20_000
+MOST_DETAIL = 4_000
+
+ALLOW = ("allow_once", "allow_always")
+REJECT = ("reject_once", "reject_always")
+
+_KINDS: dict[str, OptionKind] = {
+    "allow_once": "allow_once",
+    "allow_always": "allow_always",
+    "reject_once": "reject_once",
+    "reject_always": "reject_always",
+}
+
+
+class Asking:
+    """What one turn asks of its person."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        tasks: Tasks,
+        note: Callable[[str, str], None],
+        feedback: Callable[[str, bool], None],
+    ) -> None:
+        """`feedback` takes what a person said to a plan, and whether the agent was told so with the answer."""
+        self._agent = agent
+        self._tasks = tasks
+        self._note = note
+        self._feedback = feedback
+        self._waiting: dict[int, asyncio.Task[None]] = {}
+        self.steps: tuple[PlanEntry, ...] = ()
+        """The plan as it was told last."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether somebody is asked."""
+        return bool(self._waiting)
+
+    def permission(self, asked: facts.PermissionAsked, human: Human) -> None:
+        """May the agent do this? Leaving the mode of planning is a question about the plan."""
+        if asked.call.kind == "switch_mode":
+            self._begin(asked.ask, self._exit_plan(asked, human), "a plan")
+        else:
+            self._begin(asked.ask, self._permit(asked, human), "a permission")
+
+    def plan(self, asked: facts.PlanProposed, human: Human) -> None:
+        """Is this plan good?"""
+        self._begin(asked.ask, self._propose(asked, human), "a plan")
+
+    def question(self, question: Question, human: Human) -> None:
+        """What does the person say to this?"""
+        self._begin(question.ask, self._fill(question, human), "a question")
+
+    def allow(self, asked: facts.PermissionAsked) -> None:
+        """What needs nobody's permission here."""
+        self._choose(asked.ask, chosen(asked.options, ALLOW))
+
+    def withdraw(self, ask: int) -> None:
+        """This needs no answer any more."""
+        task = self._waiting.pop(ask, None)
+        if task is not None:
+            task.cancel()
+
+    def close(self) -> None:
+        """Nothing of this turn needs an answer any more."""
+        for ask in list(self._waiting):
+            self.withdraw(ask)
+
+    def _begin(self, ask: int, work: Coroutine[Any, Any, None], what: str) -> None:
+        task = self._tasks.start(work, f"asking for {what}")
+        self._waiting[ask] = task
+        task.add_done_callback(lambda _: self._waiting.pop(ask, None))
+
+    async def _permit(self, asked: facts.PermissionAsked, human: Human) -> None:
+        answer = await human.permit(permission_of(asked))
+        if answer.option is None:
+            self._note("denied", f"{title_of(asked.call)}: {answer.reason or 'nobody allowed it'}")
+            self._choose(asked.ask, chosen(asked.options, REJECT))
+            return
+        offered = {option.id for option in asked.options}
+        self._choose(asked.ask, answer.option if answer.option in offered else chosen(asked.options, REJECT))
+
+    async def _exit_plan(self, asked: facts.PermissionAsked, human: Human) -> None:
+        review = await human.review(review_of(asked, self.steps))
+        self._reviewed(review, is_told=False)
+        self._choose(asked.ask, chosen(asked.options, ALLOW if review.approved else REJECT))
+
+    async def _propose(self, asked: facts.PlanProposed, human: Human) -> None:
+        title = asked.name or asked.overview or "A plan"
+        review = await human.review(PlanReview(title=title, plan=asked.plan, steps=plan_of(asked.entries).entries))
+        self._reviewed(review, is_told=True)
+        self._agent.machine.answer_plan(asked.ask, "accepted" if review.approved else "rejected", review.feedback)
+        self._agent.push()
+
+    def _reviewed(self, review: Reviewed, *, is_told: bool) -> None:
+        if not review.approved:
+            self._note("plan_rejected", review.feedback)
+            self._feedback(review.feedback, is_told)
+
+    async def _fill(self, question: Question, human: Human) -> None:
+        self.answer(question, await human.fill(question.form))
+
+    def answer(self, question: Question, filled: Filled) -> None:
+        """Give the agent what was answered."""
+        if filled.action != "accept":
+            self._note("question_declined", filled.reason or filled.action)
+        self._agent.machine.answer_question(question.ask, filled.action, filled.values)
+        self._agent.push()
+
+    def _choose(self, ask: int, option: str | None) -> None:
+        self._agent.machine.answer_permission(ask, option)
+        self._agent.push()
+
+
+def chosen(options: Sequence[facts.PermissionOption], kinds: Sequence[str]) -> str | None:
+    """The first option of the first of these kinds that is there; None if there is none of them."""
+    for kind in kinds:
+        for option in options:
+            if option.kind == kind:
+                return option.id
+    return None
+
+
+def permission_of(asked: facts.PermissionAsked) -> Permission:
+    """What an agent wants to do, as a person should see it: exactly what would run or change."""
+    call = asked.call
+    given = input_of(call)
+    path = call.locations[0].path if call.locations else next((diff.path for diff in call.diffs), None)
+    if path is None:
+        named = (given.get(name) for name in ("file_path", "filePath", "path", "abs_path", "file"))
+        path = next((one for one in named if isinstance(one, str)), None)
+    words = "\n".join(part.text for part in call.content if isinstance(part, Text))
+    return Permission(
+        title=title_of(call),
+        tool=call.name or call.title,
+        kind=call.kind or "other",
+        path=path,
+        command=command_of(call) or None,
+        diff="\n".join(_diff(diff) for diff in call.diffs)[:MOST_DIFF],
+        detail=(words or call.input)[:MOST_DETAIL],
+        options=tuple(
+            Option(id=option.id, label=option.name, kind=_KINDS.get(option.kind, "other")) for option in asked.options
+        ),
+    )
+
+
+def review_of(asked: facts.PermissionAsked, steps: tuple[PlanEntry, ...]) -> PlanReview:
+    """A plan that stands in a call that wants to leave the mode of planning."""
+    call = asked.call
+    given = input_of(call).get("plan")
+    words = "\n".join(part.text for part in call.content if isinstance(part, Text))
+    return PlanReview(title=title_of(call), plan=given if isinstance(given, str) else words, steps=steps)
+
+
+def _diff(diff: facts.Diff) -> str:
+    before, after = (diff.old or "").splitlines(), diff.new.splitlines()
+    if len(before) + len(after) > 5_000:
+        # To compare so much takes longer than anybody wants to wait for.
+        return f"--- {diff.path}\n+++ {diff.path}\n" + "\n".join(f"+{line}" for line in after)
+    return "\n".join(difflib.unified_diff(before, after, diff.path, diff.path, lineterm=""))

@@ -1,0 +1,58 @@
+"""The ACP backend: every coding agent that is installed here is a model."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tieline.backends.acp.bridge import ToolBridge
+from tieline.backends.acp.catalogue import AgentSpec, Which, find
+from tieline.backends.acp.opening import Opener
+from tieline.backends.acp.run import AcpRun
+from tieline.backends.acp.terms import Kit, Terms
+from tieline.model.ports import Host, ModelInfo, Run
+from tieline.model.request import Request
+from tieline.tasks import Tasks
+
+
+class AcpBackend:
+    """Runs with the agents of a catalogue; `which` tells where a program is, `bridge` offers agents clients' tools."""
+
+    is_agent = True
+    reads_options = True
+
+    def __init__(
+        self,
+        catalogue: Mapping[str, AgentSpec],
+        terms: Terms,
+        *,
+        which: Which,
+        mint_call: Callable[[], str],
+        mint_leg: Callable[[], str],
+        bridge: ToolBridge | None = None,
+        name: str = "acp",
+    ) -> None:
+        self.name = name
+        self._catalogue = catalogue
+        self._which = which
+        self._bridge = bridge
+        self._kit = Kit(mint_call=mint_call, mint_leg=mint_leg, tasks=Tasks())
+        self._opener = Opener(catalogue, which, terms, self._kit, bridge)
+
+    async def models(self) -> Sequence[ModelInfo]:
+        """The agents that are installed."""
+        return [
+            ModelInfo(id=spec.id, title=spec.title)
+            for spec in self._catalogue.values()
+            if find(spec, self._which).command is not None
+        ]
+
+    async def start(self, request: Request, host: Host) -> Run:
+        self._opener.wish(request)
+        return AcpRun(self._opener, self._kit, request, host)
+
+    async def count(self, request: Request) -> int | None:  # noqa: ARG002 - no agent can be asked that
+        return None
+
+    async def aclose(self) -> None:
+        await self._opener.aclose()
+        if self._bridge is not None:
+            await self._bridge.aclose()
+        await self._kit.tasks.aclose()

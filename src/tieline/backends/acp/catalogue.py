@@ -1,0 +1,248 @@
+"""Agents that are known: how each is started, what installs it, how to log in; and whether it is there.
+
+Nothing is ever downloaded from here: what installs an agent is shown to a person, who runs it or does not.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from tieline.model.content import Value
+
+Which = Callable[[str], str | None]
+"""Where a program is, or None."""
+
+
+class AgentSpec(Value):
+    """One agent. `command` starts it; `alternatives` are other names under which it may be installed."""
+
+    id: str
+    title: str
+    command: tuple[str, ...]
+    alternatives: tuple[tuple[str, ...], ...] = ()
+    env: Mapping[str, str] = {}
+    """What it needs beside the environment that all agents get."""
+    install: tuple[str, ...] | None = None
+    """The command that installs it, where one command does."""
+    needs: str = ""
+    """What a person has to know about installing it."""
+    login: str = ""
+    """What to run when it wants a login, unless the agent tells better itself."""
+    method: str = ""
+    """The login that may be asked of the agent itself, by its id: only one that needs nobody at a browser."""
+    cwd: str = ""
+    """Where it works, if not where all do."""
+
+
+class Found(NamedTuple):
+    """How an agent stands: the command that starts it, or None and what to do about it."""
+
+    command: tuple[str, ...] | None
+    line: str
+
+
+def find(spec: AgentSpec, which: Which) -> Found:
+    """Whether an agent is installed; if it is not, the line that installs it."""
+    for command in (spec.command, *spec.alternatives):
+        if command and which(command[0]):
+            return Found(command, " ".join(command))
+    return Found(None, install_line(spec))
+
+
+def install_line(spec: AgentSpec) -> str:
+    """How to install an agent, in a line."""
+    if spec.install is not None:
+        line = " ".join(spec.install)
+        return f"{line}  ({spec.needs})" if spec.needs else line
+    return spec.needs or f"put `{spec.command[0]}` on your PATH"
+
+
+def _npm(package: str) -> tuple[str, ...]:
+    return ("npm", "install", "--global", package)
+
+
+def _uv(package: str) -> tuple[str, ...]:
+    return ("uv", "tool", "install", package)
+
+
+_KNOWN = (
+    AgentSpec(
+        id="claude",
+        title="Claude Agent",
+        command=("claude-agent-acp",),
+        install=_npm("@agentclientprotocol/claude-agent-acp"),
+        needs="needs Node.js 22 or later",
+        login="claude /login",
+    ),
+    AgentSpec(
+        id="codex",
+        title="Codex",
+        command=("codex-acp",),
+        install=_npm("@agentclientprotocol/codex-acp"),
+        login="codex login",
+    ),
+    AgentSpec(
+        id="gemini",
+        title="Gemini CLI",
+        command=("gemini", "--acp"),
+        install=_npm("@google/gemini-cli"),
+        login="gemini",
+    ),
+    AgentSpec(
+        id="opencode",
+        title="OpenCode",
+        command=("opencode", "acp"),
+        install=_npm("opencode-ai"),
+        login="opencode auth login",
+    ),
+    AgentSpec(
+        id="qwen",
+        title="Qwen Code",
+        command=("qwen", "--acp"),
+        install=_npm("@qwen-code/qwen-code"),
+        needs="needs Node.js 22 or later",
+        login="qwen",
+    ),
+    AgentSpec(
+        id="copilot",
+        title="GitHub Copilot CLI",
+        command=("copilot", "--acp"),
+        install=_npm("@github/copilot"),
+        login="copilot login",
+    ),
+    AgentSpec(
+        id="cursor",
+        title="Cursor Agent",
+        command=("cursor-agent", "acp"),
+        # Its program is also called `agent`; so are many others, so that name alone proves nothing.
+        needs="get Cursor's command line agent from https://cursor.com/docs/cli (not from npm)",
+        login="cursor-agent login",
+    ),
+    AgentSpec(
+        id="kimi",
+        title="Kimi Code",
+        command=("kimi", "acp"),
+        install=_npm("@moonshot-ai/kimi-code"),
+        login="kimi login",
+    ),
+    AgentSpec(
+        id="vibe",
+        title="Mistral Vibe",
+        command=("vibe-acp",),
+        install=_uv("mistral-vibe"),
+        needs="needs Python 3.12 or later",
+        login="vibe --setup",
+    ),
+    AgentSpec(
+        id="goose",
+        title="Goose",
+        command=("goose", "acp"),
+        needs="get goose from https://block.github.io/goose",
+        login="goose configure",
+    ),
+    AgentSpec(
+        id="hermes",
+        title="Hermes Agent",
+        command=("hermes-acp",),
+        install=_uv("hermes-agent[acp]"),
+        login="hermes setup",
+    ),
+    AgentSpec(
+        id="fast-agent",
+        title="fast-agent",
+        command=("fast-agent-acp", "-x"),
+        install=_uv("fast-agent-acp"),
+        login="fast-agent setup",
+    ),
+    AgentSpec(
+        id="cline",
+        title="Cline",
+        command=("cline", "--acp"),
+        install=_npm("cline"),
+        login="cline auth",
+    ),
+    AgentSpec(
+        id="kilo",
+        title="Kilo Code",
+        command=("kilo", "acp"),
+        alternatives=(("kilocode", "acp"),),
+        install=_npm("@kilocode/cli"),
+        login="kilo auth login",
+    ),
+    AgentSpec(
+        id="auggie",
+        title="Auggie",
+        command=("auggie", "--acp"),
+        install=_npm("@augmentcode/auggie"),
+        login="auggie login",
+    ),
+    AgentSpec(
+        id="droid",
+        title="Factory Droid",
+        command=("droid", "exec", "--output-format", "acp-daemon"),
+        env={"DROID_DISABLE_AUTO_UPDATE": "true"},
+        install=_npm("droid"),
+        login="droid",
+    ),
+    AgentSpec(
+        id="junie",
+        title="Junie",
+        command=("junie", "--acp=true"),
+        needs="get Junie's command line agent from https://www.jetbrains.com/junie",
+        login="junie",
+    ),
+    AgentSpec(
+        id="devin",
+        title="Devin",
+        command=("devin", "acp"),
+        needs="get Devin's command line agent from https://devin.ai",
+        login="devin",
+    ),
+    AgentSpec(
+        id="grok",
+        title="Grok",
+        command=("grok", "agent", "stdio"),
+        install=_npm("@xai-official/grok"),
+        login="grok",
+    ),
+    AgentSpec(
+        id="qoder",
+        title="Qoder",
+        command=("qodercli", "--acp"),
+        install=_npm("@qoder-ai/qodercli"),
+        login="qodercli",
+    ),
+    AgentSpec(
+        id="kiro",
+        title="Kiro",
+        command=("kiro-cli", "acp"),
+        alternatives=(("kiro-cli-chat", "acp"),),
+        needs="get Kiro's command line agent from https://kiro.dev",
+        login="kiro-cli login",
+    ),
+    AgentSpec(
+        id="openhands",
+        title="OpenHands",
+        command=("openhands", "acp"),
+        install=_uv("openhands"),
+        needs="needs Python 3.12",
+        login="openhands login",
+    ),
+    AgentSpec(
+        id="pi",
+        title="pi",
+        command=("pi-acp",),
+        install=_npm("pi-acp"),
+        needs="needs pi itself too: npm install --global @earendil-works/pi-coding-agent",
+        login="pi",
+    ),
+    AgentSpec(
+        id="amp",
+        title="Amp",
+        command=("amp-acp",),
+        needs="put `amp-acp` and Amp itself on your PATH",
+        login="amp login",
+    ),
+)
+
+CATALOGUE: Mapping[str, AgentSpec] = {spec.id: spec for spec in _KNOWN}
+"""The agents by the name that follows `acp/`."""

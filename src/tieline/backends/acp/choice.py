@@ -1,0 +1,191 @@
+"""Modes, models and options: what a request wants of an agent's session, and how that is set.
+
+A model is named `<agent>?mode=plan&model=opus&effort=high`: the mode, the upstream model, and any option the agent
+offers. Agents offer their modes and models as options of those categories, or in the older ways; where both are there
+the options count. What an agent does not offer is an error that says what it does offer.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+from urllib.parse import parse_qsl, unquote
+
+from tieline.model.content import Value
+from tieline.model.errors import BadRequest
+from tieline.wire.acp import facts
+from tieline.wire.capabilities import plain
+
+How = Literal["option", "mode", "model"]
+
+MOST_SHOWN = 40
+
+_ALIASES: dict[str, tuple[str, ...]] = {
+    "agent": ("agent", "default", "build", "code", "normal", "auto", "act"),
+    "plan": ("plan", "architect", "planning", "readonlyplan"),
+    "chat": ("chat", "ask", "askmode", "readonly", "read"),
+}
+"""What agents call the three modes that everything here has."""
+_CATEGORIES = {"mode": "mode", "model": "model", "effort": "thought_level", "thinking": "thought_level"}
+_TRUE = frozenset(["true", "1", "yes", "on"])
+_FALSE = frozenset(["false", "0", "no", "off"])
+
+
+class Wish(Value):
+    """What a request wants: an agent, and values by `mode`, `model` or the name of an option."""
+
+    agent: str
+    values: tuple[tuple[str, str], ...] = ()
+    effort: str = ""
+    """How hard to think, as the request says it: taken where the agent has such a thing, no error where not."""
+
+
+class State(Value):
+    """What a session offers, and what is chosen."""
+
+    modes: facts.Choices | None = None
+    models: facts.Choices | None = None
+    options: tuple[facts.ConfigOption, ...] = ()
+
+
+class Setting(NamedTuple):
+    """One thing to set."""
+
+    how: How
+    id: str
+    value: str | bool
+
+
+def read_wish(model: str, mode: str | None, effort: str | None) -> Wish:
+    """What the name of a model and the request ask for; the name wins. Raises BadRequest."""
+    agent, _, query = model.partition("?")
+    pairs = parse_qsl(query, keep_blank_values=True)
+    for name, value in pairs:
+        if not value:
+            raise BadRequest(f"`model`: `{name}` needs a value, as in `{agent}?{name}=…`", "model")
+    values = dict(pairs)
+    if mode:
+        values.setdefault("mode", mode)
+    return Wish(agent=unquote(agent), values=tuple(values.items()), effort=effort or "")
+
+
+def settings(wish: Wish, state: State, title: str) -> list[Setting]:
+    """What has to be set so that a session is as wished. Raises BadRequest for what is not offered."""
+    found: list[Setting] = []
+    for name, value in wish.values:
+        setting = _setting(name, value, state, title)
+        if setting is not None:
+            found.append(setting)
+    if wish.effort and not any(_CATEGORIES.get(name) == "thought_level" for name, _ in wish.values):
+        option = _option("effort", state.options)
+        chosen = option and _chosen(wish.effort, option.choices)
+        if option and chosen and option.current != chosen:
+            found.append(Setting("option", option.id, chosen))
+    return found
+
+
+def back_to(before: State, now: State, wish: Wish, past: Wish) -> list[Setting]:
+    """What an earlier request had set and this one does not wish any more, as it was at first."""
+    found: list[Setting] = []
+    wished = {name for name, _ in wish.values}
+    for name, _ in past.values:
+        if name in wished:
+            continue
+        first, current = _where(name, before), _where(name, now)
+        if first is not None and current is not None and first[2] != current[2]:
+            found.append(Setting(first[0], first[1], first[2]))
+    return found
+
+
+def _setting(name: str, value: str, state: State, title: str) -> Setting | None:
+    """How to set one thing; None if it is so already."""
+    option = _option(name, state.options)
+    if option is not None and option.kind == "boolean":
+        return _flag(option, value)
+    where = _where(name, state)
+    choices = _choices(name, state)
+    if where is None or not choices:
+        raise BadRequest(_unknown_option(name, state, title), "model", code="unknown_option")
+    how, key, current = where
+    chosen = _chosen(value, choices)
+    if chosen is None and name == "mode" and plain(value) == "agent":
+        # Whatever it is called, working by itself is what an agent does at first.
+        return None
+    if chosen is None:
+        offered = _listed(choice.id for choice in choices)
+        raise BadRequest(f"{title} has no {name} `{value}`. It offers: {offered}.", "model", code="unknown_option")
+    return None if chosen == current else Setting(how, key, chosen)
+
+
+def _flag(option: facts.ConfigOption, value: str) -> Setting | None:
+    if value.lower() not in _TRUE | _FALSE:
+        raise BadRequest(f"`{option.id}` is true or false, not `{value}`", "model", code="unknown_option")
+    wanted = value.lower() in _TRUE
+    return None if option.current is wanted else Setting("option", option.id, wanted)
+
+
+def _where(name: str, state: State) -> tuple[How, str, str | bool] | None:
+    """How something is set, under which name, and what it is now."""
+    option = _option(name, state.options)
+    if option is not None:
+        return "option", option.id, option.current
+    if name == "mode" and state.modes is not None:
+        return "mode", "", state.modes.current
+    if name == "model" and state.models is not None:
+        return "model", "", state.models.current
+    return None
+
+
+def _choices(name: str, state: State) -> Sequence[facts.Choice]:
+    option = _option(name, state.options)
+    if option is not None:
+        return option.choices
+    older = {"mode": state.modes, "model": state.models}.get(name)
+    return older.choices if older is not None else ()
+
+
+def _option(name: str, options: Iterable[facts.ConfigOption]) -> facts.ConfigOption | None:
+    """The option of a name: by its id, by its category, by what it is shown as."""
+    options = list(options)
+    category = _CATEGORIES.get(name, name)
+    tests = (
+        lambda option: option.id == name,
+        lambda option: option.category == category,
+        lambda option: plain(name) in (plain(option.id), plain(option.name)),
+    )
+    return next((option for test in tests for option in options if test(option)), None)
+
+
+def _chosen(value: str, choices: Sequence[facts.Choice]) -> str | None:
+    """The id of the choice that is meant: by its id or name, by the end of its id, by another word for it."""
+    wanted = plain(value)
+    for choice in choices:
+        if value in (choice.id, choice.name):
+            return choice.id
+    for choice in choices:
+        if wanted in (plain(choice.id), plain(choice.name), plain(_end(choice.id))):
+            return choice.id
+    for alias in _ALIASES.get(value.lower(), ()):
+        for choice in choices:
+            if alias in (plain(_end(choice.id)), plain(choice.name)):
+                return choice.id
+    return None
+
+
+def _end(name: str) -> str:
+    """The last word of an id: some are addresses, some have a maker in front."""
+    for mark in ("#", "/", ":"):
+        name = name.rpartition(mark)[2]
+    return name
+
+
+def _unknown_option(name: str, state: State, title: str) -> str:
+    names = [option.id for option in state.options]
+    names += ["mode"] if state.modes is not None and not _option("mode", state.options) else []
+    names += ["model"] if state.models is not None and not _option("model", state.options) else []
+    offered = f"It offers: {_listed(names)}." if names else "It offers nothing to choose."
+    return f"{title} has no option `{name}`. {offered}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    names = list(names)
+    more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
+    return ", ".join(names[:MOST_SHOWN]) + more

@@ -1,0 +1,128 @@
+"""A run as the core sees it: the legs of a turn, and the one attempt more where an agent died before it said a word."""
+
+from collections.abc import Sequence
+from typing import Self
+
+from tieline.backends.acp.agent import ENDED
+from tieline.backends.acp.fingerprint import read
+from tieline.backends.acp.opening import Opener
+from tieline.backends.acp.terms import Kit
+from tieline.backends.acp.turn import Turn
+from tieline.model.content import ToolResult
+from tieline.model.errors import GatewayError
+from tieline.model.events import Batch, Event, Failed, Finished, Note, Started
+from tieline.model.ports import Host, Leg
+from tieline.model.request import Request
+
+
+class AcpRun:
+    """One conversation with an agent under way; its turn may outlive it, waiting for the next message."""
+
+    def __init__(self, opener: Opener, kit: Kit, request: Request, host: Host) -> None:
+        self._opener = opener
+        self._kit = kit
+        self._request = request
+        self._host = host
+        self._turn: Turn | None = None
+        self._has_retried = False
+
+    @property
+    def pending(self) -> frozenset[str]:
+        return self._turn.pending if self._turn is not None else frozenset()
+
+    def leg(self) -> Leg:
+        return _Leg(self)
+
+    async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:
+        """Hand over results; if the turn is gone, the next leg begins another one with them."""
+        self._request = request or self._request
+        turn = self._turn
+        if turn is None:
+            return
+        if turn.is_over and request is not None and (turn.has_failed or words):
+            self._turn = None
+            return
+        if request is not None:
+            turn.offered(request.tools)
+        turn.answer(results, words, read(request) if request is not None else None)
+
+    async def aclose(self) -> None:
+        turn, self._turn = self._turn, None
+        if turn is not None:
+            turn.leave()
+
+    async def begin(self) -> Started:
+        """A leg begins: of the turn that lives, or of a new one."""
+        if self._turn is None:
+            self._turn = await self._begun()
+        if self._turn.is_over and not self._turn.telling.has_ending:
+            raise GatewayError("internal", "The run is over: there is no further leg.")
+        self._turn.begin()
+        return Started(id=self._kit.mint_leg(), model=self._request.model)
+
+    async def next_events(self) -> list[Event]:
+        """The next events of the leg."""
+        while True:
+            if self._turn is None:
+                raise GatewayError("cancelled", "The run was closed.")
+            events = await self._turn.events()
+            if not self._may_retry(events):
+                return events
+            self._has_retried = True
+            self._turn = await self._opener.begin(self._request, self._host)
+            self._turn.begin()
+
+    async def _begun(self) -> Turn:
+        try:
+            return await self._opener.begin(self._request, self._host)
+        except GatewayError as error:
+            if error.code != ENDED or self._has_retried:
+                raise
+            self._has_retried = True
+        return await self._opener.begin(self._request, self._host)
+
+    def _may_retry(self, events: Sequence[Event]) -> bool:
+        """Whether the agent died, and nobody has heard anything of it yet."""
+        last = events[-1]
+        is_dead = isinstance(last, Failed) and last.code == ENDED
+        return is_dead and not self._has_retried and self._turn is not None and not self._turn.telling.has_spoken
+
+
+class _Leg:
+    """The events of one leg: begun with the first that says something, so that a failure before it stands alone."""
+
+    def __init__(self, run: AcpRun) -> None:
+        self._run = run
+        self._started: Started | None = None
+        self._held: list[Event] = []
+        self._has_begun = False
+        self._is_over = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Batch:
+        if self._is_over:
+            raise StopAsyncIteration
+        if not self._has_begun:
+            self._has_begun = True
+            self._started = await self._run.begin()
+        while True:
+            events = await self._run.next_events()
+            self._is_over = isinstance(events[-1], Finished | Failed)
+            if self._started is None:
+                return events
+            self._held += events
+            if all(isinstance(event, Note) for event in self._held):
+                continue
+            return self._first()
+
+    async def aclose(self) -> None:
+        """The run is closed by whoever has it; a leg holds nothing."""
+
+    def _first(self) -> list[Event]:
+        started, self._started = self._started, None
+        held, self._held = self._held, []
+        if started is None or all(isinstance(event, Note | Failed) for event in held):
+            return held[-1:]
+        return [started, *held]

@@ -1,0 +1,184 @@
+"""Which session belongs to a conversation: what each has seen, what it offers, and whether it is open in an agent.
+
+A session outlives the agent that opened it: when the agent is gone it is loaded or resumed in the next one, where that
+is possible. A turn holds its session; whoever comes meanwhile waits.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from tieline.backends.acp.agent import Agent
+from tieline.backends.acp.bridge import Seat
+from tieline.backends.acp.choice import State, Wish
+from tieline.backends.acp.fingerprint import Kind, Past, Reading, known
+from tieline.model.errors import GatewayError
+from tieline.wire.acp import facts
+from tieline.wire.acp.facts import Fact
+
+Receiver = Callable[[Fact], None]
+
+
+class UnderWay(Protocol):
+    """A turn, as far as whoever comes next has to do with it."""
+
+    @property
+    def waits_for_words(self) -> bool: ...
+
+    @property
+    def is_parked(self) -> bool: ...
+
+    def cancel(self) -> None: ...
+
+
+class Session:
+    """One conversation with one agent."""
+
+    def __init__(self, spec_id: str, kind: Kind) -> None:
+        self.spec_id = spec_id
+        self.kind = kind
+        self.name = ""
+        """The agent's name for it; none before it is open for the first time."""
+        self.agent: Agent | None = None
+        """The agent it is open in."""
+        self.pasts: tuple[Past, ...] = ()
+        """What it has seen. After a turn that failed or was cancelled also what it had seen before."""
+        self.first = State()
+        """What was chosen when it was opened."""
+        self.state = State()
+        self.wish = Wish(agent=spec_id)
+        """What was wished last."""
+        self.commands: tuple[facts.Command, ...] = ()
+        self.title = ""
+        self.seat: Seat | None = None
+        """Where it finds the client's tools, if it was opened with them."""
+        self.receiver: Receiver | None = None
+        """Who hears what is told in the turn under way."""
+        self.turn: UnderWay | None = None
+        self.terminals: set[str] = set()
+        """Those that we run for it."""
+        self._lock = asyncio.Lock()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a prompt can be sent."""
+        return self.agent is not None and not self.agent.is_over and not self.agent.is_retiring
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a turn is under way."""
+        return self._lock.locked()
+
+    async def hold(self, within: float) -> None:
+        """Wait for the turn under way to end and begin one; raises GatewayError if that takes too long."""
+        try:
+            async with asyncio.timeout(within):
+                await self._lock.acquire()
+        except TimeoutError:
+            message = f"The conversation is still at work since {within:g} seconds ago. Ask again later."
+            raise GatewayError("overloaded", message, code="session_busy") from None
+
+    def release(self) -> None:
+        """The turn is over."""
+        self.receiver = None
+        self.turn = None
+        self._lock.release()
+
+    def opened(self, fact: facts.SessionOpened, agent: Agent) -> None:
+        """The agent has it open now."""
+        self.name = fact.session
+        self.agent = agent
+        self.first = self.state = State(modes=fact.modes, models=fact.models, options=fact.options)
+        self.wish = Wish(agent=self.spec_id)
+
+    def receive(self, fact: Fact) -> None:
+        """Something is told of it."""
+        match fact:
+            case facts.ModeChanged():
+                self.state = _in_mode(self.state, fact.mode)
+            case facts.OptionsChanged():
+                self.state = replace(self.state, options=fact.options)
+            case facts.CommandsUpdate():
+                self.commands = fact.commands
+            case facts.TitleChanged():
+                self.title = fact.title or self.title
+            case _:
+                if self.receiver is not None:
+                    self.receiver(fact)
+                else:
+                    self._decline(fact)
+
+    def leave(self) -> None:
+        """Nobody will come back to it."""
+        if self.seat is not None:
+            self.seat.leave()
+            self.seat = None
+        agent, self.agent = self.agent, None
+        if agent is not None:
+            agent.forget(self.name)
+
+    def _decline(self, fact: Fact) -> None:
+        """Outside of a turn nobody is there to be asked."""
+        ask = getattr(fact, "ask", None)
+        if ask is not None and self.agent is not None and not isinstance(fact, facts.Withdrawn):
+            self.agent.machine.refuse(ask, "no turn is under way")
+
+
+class Sessions:
+    """All sessions that are remembered, the one used last at the end."""
+
+    def __init__(self, most: int, on_leave: Callable[[Session], None]) -> None:
+        self._most = most
+        self._on_leave = on_leave
+        self._sessions: dict[Session, None] = {}
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(list(self._sessions))
+
+    def find(self, spec_id: str, reading: Reading) -> Session | None:
+        """The session that this request goes on with: the one that has seen most of it, an idle one first."""
+        found = [
+            session
+            for session in self._sessions
+            if session.spec_id == spec_id
+            and reading.kind.goes_with(session.kind)
+            and heard_of(session, reading) is not None
+        ]
+        return max(found, key=lambda session: (_seen(session), not session.is_busy), default=None)
+
+    def use(self, session: Session) -> None:
+        """It is used now; if there are too many, one that was not used for long goes."""
+        self._sessions.pop(session, None)
+        self._sessions[session] = None
+        if len(self._sessions) > self._most:
+            oldest = next((one for one in self._sessions if not one.is_busy), None)
+            if oldest is not None:
+                self.forget(oldest)
+
+    def forget(self, session: Session) -> None:
+        """It is not gone on with any more."""
+        if self._sessions.pop(session, session) is None:
+            self._on_leave(session)
+
+
+def heard_of(session: Session, reading: Reading) -> int | None:
+    """How much of what the user says a session has heard, if the request goes on with it; else None."""
+    return max((heard for past in session.pasts if (heard := known(past, reading)) is not None), default=None)
+
+
+def _seen(session: Session) -> int:
+    return max((len(past.items) for past in session.pasts), default=0)
+
+
+def _in_mode(state: State, mode: str) -> State:
+    """The state in another mode, which may be told of in one of two ways."""
+    modes = replace(state.modes, current=mode) if state.modes is not None else None
+    options = tuple(
+        replace(option, current=mode)
+        if option.category == "mode" and mode in {choice.id for choice in option.choices}
+        else option
+        for option in state.options
+    )
+    return replace(state, modes=modes, options=options)

@@ -1,0 +1,55 @@
+"""The messages of a session as a tree: edited and repeated messages stand beside one another."""
+
+from collections.abc import Iterable
+
+from tieline.model.errors import BadRequest
+from tieline.model.session import Turn
+
+
+class Branches:
+    """All messages of a session by id."""
+
+    def __init__(self, turns: Iterable[Turn] = ()) -> None:
+        self._turns: dict[str, Turn] = {}
+        self._children: dict[str | None, list[str]] = {}
+        for turn in turns:
+            self.put(turn)
+
+    def __contains__(self, turn_id: str) -> bool:
+        return turn_id in self._turns
+
+    def put(self, turn: Turn) -> None:
+        """Add a message behind its parent, or replace what it was before."""
+        if turn.id not in self._turns:
+            self._children.setdefault(turn.parent, []).append(turn.id)
+        self._turns[turn.id] = turn
+
+    def get(self, turn_id: str) -> Turn:
+        """A message; raises BadRequest if there is none."""
+        turn = self._turns.get(turn_id)
+        if turn is None:
+            raise BadRequest(f"there is no message `{turn_id[:60]}` in this session", "message")
+        return turn
+
+    def path(self, head: str | None) -> list[Turn]:
+        """The messages from the first to this one."""
+        found: list[Turn] = []
+        seen: set[str] = set()
+        while head is not None and head in self._turns and head not in seen:
+            seen.add(head)
+            turn = self._turns[head]
+            found.append(turn)
+            head = turn.parent
+        return found[::-1]
+
+    def siblings(self, turn: Turn) -> list[str]:
+        """The ids of a message and its alternatives, oldest first."""
+        return self._children.get(turn.parent, [])
+
+    def newest(self, turn_id: str | None) -> str | None:
+        """The last message below one, going the newest way; of None below all."""
+        seen: set[str] = set()
+        while (children := self._children.get(turn_id)) and children[-1] not in seen:
+            turn_id = children[-1]
+            seen.add(turn_id)
+        return turn_id

@@ -1,0 +1,192 @@
+"""What waits for a person at `/api/inbox`, for whoever shows it to one; and what was allowed for good at `/api/rules`.
+
+    GET    /api/inbox          {"version": 3, "items": […]}, the items as in `core.inbox.Item`
+    GET    /api/inbox/watch    the same as server-sent events, on every change; whoever listens counts as being there
+    POST   /api/inbox/<id>     an answer: by its tag, or in short {"option": "allow"}, {"approved": false, "feedback":
+                               "…"}, {"action": "accept", "values": {…}}
+    GET    /api/rules          {"workspace": "…", "rules": [{"id": "…", "text": "…", "rule": {…}}]}
+    DELETE /api/rules/<id>     allow it no longer
+
+Errors are {"error": {"message": "…", "param": "…"}}.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from tieline.core.inbox import Inbox
+from tieline.frontends.http import Exchange
+from tieline.model.asks import Answer, Filled, Permitted, Reviewed
+from tieline.model.errors import BadRequest, GatewayError
+from tieline.tasks import Tasks
+from tieline.tools.policy import Rule
+
+log = logging.getLogger("tieline")
+
+KEEP_ALIVE = b": nothing new\n\n"
+STALLED = 300.0
+"""A listener that takes nothing for this long is given up."""
+LONGEST_NAME = 200
+
+_KINDS: Mapping[str, type[Permitted | Reviewed | Filled]] = {
+    "permitted": Permitted,
+    "reviewed": Reviewed,
+    "filled": Filled,
+}
+_SHORT = {"option": "permitted", "approved": "reviewed", "action": "filled", "values": "filled"}
+"""Which answer is meant by the field that stands in it."""
+
+
+class Rulebook(Protocol):
+    """What was allowed for good in a workspace."""
+
+    @property
+    def workspace(self) -> str: ...
+
+    @property
+    def remembered(self) -> tuple[Rule, ...]: ...
+
+    async def revoke(self, rule_id: str) -> bool: ...
+
+
+class InboxFrontend:
+    """Serves the inbox; without a rulebook there are no tools, and nothing to allow."""
+
+    def __init__(
+        self, inbox: Inbox, tasks: Tasks, *, rulebook: Rulebook | None = None, keep_alive: float = 15.0
+    ) -> None:
+        self._inbox = inbox
+        self._tasks = tasks
+        self._rulebook = rulebook
+        self._keep_alive = keep_alive
+
+    async def list(self, exchange: Exchange) -> None:
+        """What waits now."""
+        await exchange.respond(200, self._listing())
+
+    async def watch(self, exchange: Exchange) -> None:
+        """What waits, now and on every change, until the listener leaves or the gateway does."""
+        listener = _Listener(exchange)
+        leaving = self._tasks.start(listener.until_it_leaves(), "inbox watch")
+        try:
+            async with self._inbox.watched():
+                await exchange.begin_stream()
+                await self._tell(exchange)
+        except TimeoutError:
+            log.info("a listener of the inbox took nothing for %.0f seconds and was given up", STALLED)
+        except asyncio.CancelledError:
+            if not await listener.parted():
+                raise
+        finally:
+            leaving.cancel()
+
+    async def decide(self, exchange: Exchange) -> None:
+        """Answer what waits."""
+        answer = read_answer(await exchange.body())
+        item_id = _last_of(exchange)
+        self._inbox.decide(item_id, answer, exchange.header(b"user-agent")[:LONGEST_NAME])
+        await exchange.respond(200, msgspec.json.encode({"id": item_id, "answer": answer}))
+
+    async def rules(self, exchange: Exchange) -> None:
+        """What was allowed for good."""
+        book = self._book()
+        rules = [{"id": rule.id, "text": str(rule), "rule": rule} for rule in book.remembered]
+        await exchange.respond(200, msgspec.json.encode({"workspace": book.workspace, "rules": rules}))
+
+    async def revoke(self, exchange: Exchange) -> None:
+        """Allow something no longer."""
+        rule_id = _last_of(exchange)
+        if not await self._book().revoke(rule_id):
+            raise GatewayError("not_found", f"There is no rule `{rule_id[:LONGEST_NAME]}`; `/api/rules` lists them.")
+        await exchange.respond(200, msgspec.json.encode({"id": rule_id, "revoked": True}))
+
+    async def _tell(self, exchange: Exchange) -> None:
+        while True:
+            version = self._inbox.version
+            await _write(exchange, b"data: " + self._listing() + b"\n\n")
+            while version == self._inbox.version:
+                try:
+                    async with asyncio.timeout(self._keep_alive):
+                        await self._inbox.change(version)
+                except TimeoutError:
+                    await _write(exchange, KEEP_ALIVE)
+
+    def _listing(self) -> bytes:
+        return msgspec.json.encode({"version": self._inbox.version, "items": self._inbox.items})
+
+    def _book(self) -> Rulebook:
+        if self._rulebook is None:
+            message = "The gateway's own tools are off; `tieline serve --tools` switches them on."
+            raise GatewayError("not_found", message)
+        return self._rulebook
+
+
+class _Listener:
+    """One who watches: its leaving cancels the task that serves it."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._task = asyncio.current_task()
+        self._has_left = False
+
+    async def until_it_leaves(self) -> None:
+        while (await self._exchange.receive())["type"] != "http.disconnect":
+            pass
+        self._has_left = True
+        if self._task is not None:
+            self._task.cancel("the listener has left")
+
+    async def parted(self) -> bool:
+        """After a cancellation: whether the stream has come to its end with it."""
+        if self._task is not None:
+            self._task.uncancel()
+        if not self._has_left and self._exchange.begun:
+            # The gateway is being stopped; an end that is whole tells the listener that nothing broke.
+            await _write(self._exchange, b"", last=True)
+        return self._has_left or self._exchange.begun
+
+
+async def _write(exchange: Exchange, data: bytes, *, last: bool = False) -> None:
+    async with asyncio.timeout(STALLED):
+        await exchange.write(data, last=last)
+
+
+def read_answer(body: bytes) -> Answer:
+    """An answer as it was sent; raises BadRequest with the place of what is wrong."""
+    try:
+        given = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise BadRequest(f"the answer is not JSON: {error}") from error
+    if not isinstance(given, dict):
+        raise BadRequest("the answer has to be a JSON object")
+    tag = given.pop("type", None) or next((_SHORT[name] for name in given if name in _SHORT), None)
+    kind = _KINDS.get(tag) if isinstance(tag, str) else None
+    if kind is None:
+        raise BadRequest(f"an answer has a `type` of {', '.join(_KINDS)}; or one of {', '.join(_SHORT)}", "type")
+    return _converted(given, kind)
+
+
+def _converted(given: dict[str, Any], kind: type[Permitted | Reviewed | Filled]) -> Answer:
+    known = kind.__struct_fields__
+    for name in given:
+        if name not in known:
+            raise BadRequest(f"`{name[:LONGEST_NAME]}` does not belong here; there is {', '.join(known)}", name)
+    try:
+        return msgspec.convert(given, kind)
+    except msgspec.ValidationError as error:
+        complaint, _, place = str(error).partition(" - at `$.")
+        param = place.removesuffix("`") or None
+        raise BadRequest(f"`{param}`: {complaint}" if param else complaint, param) from error
+
+
+def render_error(error: GatewayError) -> bytes:
+    """An error in plain JSON."""
+    return msgspec.json.encode({"error": {"message": error.message, "param": error.param}})
+
+
+def _last_of(exchange: Exchange) -> str:
+    path: str = exchange.scope["path"]
+    return path.rstrip("/").rpartition("/")[2]

@@ -1,0 +1,172 @@
+"""What survives a restart: documents on shelves, in one SQLite file that only its owner can read, or in memory.
+
+Nothing waits for the disk but whoever asked: all of it happens in one thread, in the order in which it was asked for.
+The file is made when something is first written. One that is damaged is put aside and another is begun.
+"""
+
+import asyncio
+import logging
+import os
+import sqlite3
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+log = logging.getLogger("tieline")
+
+FILE_NAME = "sessions.sqlite3"
+BUSY = 5.0
+"""Seconds to wait for another gateway that is writing."""
+
+T = TypeVar("T")
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS document (
+    number INTEGER PRIMARY KEY,
+    shelf TEXT NOT NULL,
+    key TEXT NOT NULL,
+    data BLOB NOT NULL,
+    UNIQUE (shelf, key)
+)
+"""
+_READ = "SELECT key, data FROM document WHERE shelf = ? ORDER BY number"
+_WRITE = """
+INSERT INTO document (shelf, key, data) VALUES (?, ?, ?)
+ON CONFLICT (shelf, key) DO UPDATE SET data = excluded.data
+"""
+_SETTINGS = ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL", "PRAGMA secure_delete = ON")
+
+
+class MemoryStore:
+    """Documents for as long as the program runs."""
+
+    def __init__(self) -> None:
+        self._shelves: dict[str, dict[str, bytes]] = {}
+
+    async def read(self, shelf: str) -> Mapping[str, bytes]:
+        return dict(self._shelves.get(shelf, {}))
+
+    async def write(self, shelf: str, key: str, data: bytes) -> None:
+        self._shelves.setdefault(shelf, {})[key] = data
+
+    async def remove(self, shelf: str, key: str | None = None) -> None:
+        if key is None:
+            self._shelves.pop(shelf, None)
+        else:
+            self._shelves.get(shelf, {}).pop(key, None)
+
+    async def aclose(self) -> None:
+        """There is nothing to wait for."""
+
+
+class DiskStore:
+    """Documents in a folder of the user's; `warn` hears of trouble, once until it has gone away."""
+
+    def __init__(self, folder: Path, *, warn: Callable[[str], None] = log.warning) -> None:
+        self.path = folder / FILE_NAME
+        self._warn = warn
+        self._database: sqlite3.Connection | None = None
+        self._thread: ThreadPoolExecutor | None = None
+        self._is_failing = False
+
+    async def read(self, shelf: str) -> Mapping[str, bytes]:
+        def work(database: sqlite3.Connection) -> dict[str, bytes]:
+            return dict(database.execute(_READ, (shelf,)).fetchall())
+
+        return await self._do(work, {}, make=False)
+
+    async def write(self, shelf: str, key: str, data: bytes) -> None:
+        def work(database: sqlite3.Connection) -> None:
+            database.execute(_WRITE, (shelf, key, data))
+
+        await self._do(work, None)
+
+    async def remove(self, shelf: str, key: str | None = None) -> None:
+        def work(database: sqlite3.Connection) -> None:
+            if key is None:
+                database.execute("DELETE FROM document WHERE shelf = ?", (shelf,))
+            else:
+                database.execute("DELETE FROM document WHERE shelf = ? AND key = ?", (shelf, key))
+
+        await self._do(work, None, make=False)
+
+    async def aclose(self) -> None:
+        if self._thread is None:
+            return
+        thread, self._thread = self._thread, None
+        await asyncio.get_running_loop().run_in_executor(thread, self._close)
+        thread.shutdown()
+
+    async def _do(self, work: Callable[[sqlite3.Connection], T], failing: T, *, make: bool = True) -> T:
+        """Work in the thread; it is done even if nobody waits for it any more."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "store")
+        loop = asyncio.get_running_loop()
+        return await asyncio.shield(loop.run_in_executor(self._thread, self._done, work, failing, make))
+
+    # ── In the thread ────────────────────────────────────────────────────────────────────────────
+
+    def _done(self, work: Callable[[sqlite3.Connection], T], failing: T, make: bool) -> T:
+        try:
+            if self._database is None:
+                if not make and not self.path.exists():
+                    return failing
+                self._database = self._open()
+            try:
+                result = work(self._database)
+            except sqlite3.DatabaseError as error:
+                if not _is_damaged(error):
+                    raise
+                self._put_aside()
+                self._database = self._open()
+                result = work(self._database)
+        except (OSError, sqlite3.Error) as error:
+            if not self._is_failing:
+                self._warn(f"sessions cannot be kept in {self.path}: {error}")
+            self._is_failing = True
+            return failing
+        self._is_failing = False
+        return result
+
+    def _open(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(self.path, flags, 0o600), "rb") as file:
+            os.fchmod(file.fileno(), 0o600)
+        try:
+            return self._connected()
+        except sqlite3.DatabaseError as error:
+            if not _is_damaged(error):
+                raise
+            self._put_aside()
+            return self._open()
+
+    def _connected(self) -> sqlite3.Connection:
+        database = sqlite3.connect(self.path, timeout=BUSY, isolation_level=None)
+        try:
+            for setting in _SETTINGS:
+                database.execute(setting)
+            database.execute(_TABLE)
+        except sqlite3.Error:
+            database.close()
+            raise
+        return database
+
+    def _put_aside(self) -> None:
+        self._close()
+        broken = self.path.with_suffix(".broken")
+        self._warn(f"{self.path} is damaged: it is put aside as {broken.name}, and sessions begin anew")
+        self.path.replace(broken)
+        for suffix in ("-wal", "-shm"):
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+
+    def _close(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+
+def _is_damaged(error: sqlite3.DatabaseError) -> bool:
+    """Whether the file is no database (any more); all other trouble is of a kind of its own, and may pass."""
+    return type(error) is sqlite3.DatabaseError

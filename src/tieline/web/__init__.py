@@ -1,0 +1,1 @@
+"""Who watches: the page at `/`, its small API, and one stream of everything that happens."""

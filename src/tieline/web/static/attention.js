@@ -1,0 +1,90 @@
+// Calls the person when something waits: a count in the title and on the icon of the tab, and a notification.
+
+import { headline, whoAsks } from "./asks.js";
+import { live } from "./live.js";
+import { announce } from "./notices.js";
+
+const SIZE = 64;
+const name = document.title;
+let title = name;
+let shown = -1;
+const told = new Set();
+
+export const canAskToNotify = () => "Notification" in globalThis && Notification.permission === "default";
+export const askToNotify = () => Notification.requestPermission();
+
+/** What the tab is about, besides the count. */
+export function setTitle(words) {
+  title = words ? `${words} · ${name}` : name;
+  showTitle();
+}
+
+live.on("inbox", (items) => {
+  const fresh = items.filter(({ id }) => !told.has(id));
+  told.clear();
+  items.forEach(({ id }) => told.add(id));
+  fresh.forEach(call);
+  if (items.length !== shown) {
+    shown = items.length;
+    showTitle();
+    showIcon();
+  }
+});
+
+function call(item) {
+  announce(`Waiting for you: ${headline(item)}`);
+  if (document.hasFocus() || !("Notification" in globalThis) || Notification.permission !== "granted") return;
+  // The tag makes one notification of those of several tabs.
+  const notification = new Notification(headline(item), { body: whoAsks(item), tag: `tieline-${item.id}` });
+  notification.onclick = () => {
+    focus();
+    notification.close();
+  };
+}
+
+function showTitle() {
+  document.title = shown > 0 ? `(${shown}) ${title}` : title;
+}
+
+function showIcon() {
+  const canvas = document.createElement("canvas");
+  canvas.width = canvas.height = SIZE;
+  const pen = canvas.getContext("2d");
+  draw(pen);
+  if (shown > 0) badge(pen, shown > 9 ? "9+" : String(shown));
+  let link = document.querySelector('link[rel="icon"]');
+  if (!link) {
+    link = document.createElement("link");
+    link.rel = "icon";
+    document.head.append(link);
+  }
+  link.href = canvas.toDataURL("image/png");
+}
+
+/** Two ends and the line that ties them. */
+function draw(pen) {
+  pen.strokeStyle = pen.fillStyle = "#12806c";
+  pen.lineWidth = 8;
+  pen.lineCap = "round";
+  pen.beginPath();
+  pen.moveTo(14, 46);
+  pen.bezierCurveTo(34, 46, 30, 18, 50, 18);
+  pen.stroke();
+  for (const [x, y] of [[14, 46], [50, 18]]) {
+    pen.beginPath();
+    pen.arc(x, y, 10, 0, 2 * Math.PI);
+    pen.fill();
+  }
+}
+
+function badge(pen, words) {
+  pen.fillStyle = "#c8452f";
+  pen.beginPath();
+  pen.arc(44, 44, 20, 0, 2 * Math.PI);
+  pen.fill();
+  pen.fillStyle = "#fff";
+  pen.font = "bold 28px sans-serif";
+  pen.textAlign = "center";
+  pen.textBaseline = "middle";
+  pen.fillText(words, 44, 46);
+}

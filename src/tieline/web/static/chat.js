@@ -1,0 +1,277 @@
+// <tl-chat>: one conversation: its messages in order, each touched only when something of it changes.
+//
+// What is fetched and what streams must not be taken twice. A fetched conversation carries the number of the last
+// message of the stream that is in it; while it is on its way everything that comes for it is held.
+
+import { get, post } from "./api.js";
+import { belongs } from "./asks.js";
+import "./ask-card.js";
+import { arrange, h } from "./dom.js";
+import { editor } from "./editor.js";
+import { afterFrame } from "./frames.js";
+import { live } from "./live.js";
+import { announce, attempt } from "./notices.js";
+import { Sticky } from "./sticky.js";
+import "./turn.js";
+
+const AT_ONCE = 24;
+const SLICE = 8; // milliseconds of building in one go
+
+/** Fires `shown` when another conversation is on the screen. */
+class Chat extends HTMLElement {
+  session = null;
+  #turns = new Map();
+  #branches = {};
+  #held = null;
+  /** What the stream said up to here is in what was fetched. */
+  #since = 0;
+  #loads = 0;
+  /** The message the conversation was fetched for because it had no place: once is enough. */
+  #sought = null;
+  #list = h("div", { class: "turns", role: "feed", "aria-label": "Conversation", data: { test: "turns" } });
+  #waiting = h("div", { class: "waiting", "aria-label": "Waiting for you", role: "region" });
+  #cards = new Map();
+  #sticky = null;
+  #stick = () => this.#sticky.follow();
+
+  connectedCallback() {
+    this.append(this.#list, this.#waiting);
+    const scroller = this.closest(".scroller");
+    this.#sticky = new Sticky(scroller, (isHeld) => scroller.classList.toggle("is-loose", !isHeld));
+    new ResizeObserver(this.#stick).observe(this);
+    new ResizeObserver(this.#stick).observe(scroller);
+    this.#list.addEventListener("contentvisibilityautostatechange", (event) => !event.skipped && event.target.fill?.());
+    this.addEventListener("turn-edit", (event) => this.#edit(event.detail.turn));
+    this.addEventListener("turn-retry", () => this.#redo("retry", {}));
+    this.addEventListener("turn-branch", (event) => this.#redo("branch", { message: event.detail.message }));
+    live.on("events", (message, seq) => this.#hear(message, seq));
+    live.on("block", (message, seq) => this.#hear(message, seq));
+    live.on("turn", (message, seq) => this.#hear(message, seq));
+    live.on("session", (summary) => summary.id === this.session && this.#place());
+    live.on("inbox", () => this.#showAsks());
+    live.on("reset", () => this.session && this.#load());
+  }
+
+  get isRunning() {
+    return Boolean(live.sessions.get(this.session)?.running);
+  }
+
+  get isEmpty() {
+    return this.#turns.size === 0;
+  }
+
+  /** Show a conversation, or nothing for a new one. */
+  async open(session) {
+    this.session = session;
+    this.#clear();
+    this.#showAsks();
+    if (session) await this.#load();
+  }
+
+  toEnd() {
+    this.#sticky.hold();
+  }
+
+  /** Send a message and show it; what comes for it meanwhile waits until it is there. */
+  async send(message) {
+    const parent = this.#last?.id ?? null;
+    this.#held ??= [];
+    try {
+      const { user, assistant } = await post(`/api/sessions/${this.session}/send`, { ...message, parent });
+      this.#begin(user, assistant);
+    } finally {
+      this.#release();
+    }
+  }
+
+  stop() {
+    return attempt(() => post(`/api/sessions/${this.session}/stop`));
+  }
+
+  /** The first thing that waits for an answer here. */
+  get firstAsk() {
+    return this.#waiting.firstElementChild;
+  }
+
+  get #last() {
+    return this.#list.lastElementChild?.turn;
+  }
+
+  #clear() {
+    this.#turns.clear();
+    this.#branches = {};
+    this.#held = null;
+    this.#since = 0;
+    this.#list.replaceChildren();
+    this.#sticky.hold();
+  }
+
+  async #load() {
+    const { session } = this;
+    this.#loads += 1;
+    const mine = this.#loads;
+    this.#held ??= [];
+    const detail = await attempt(() => get(`/api/sessions/${session}`));
+    if (session !== this.session || mine !== this.#loads) return;
+    if (detail) this.#show(detail);
+    this.#since = detail?.seq ?? live.seq;
+    this.#release();
+    this.dispatchEvent(new CustomEvent("shown"));
+  }
+
+  #show({ messages, branches }) {
+    this.#branches = branches ?? {};
+    const before = this.#turns;
+    this.#turns = new Map(messages.map((turn) => [turn.id, this.#known(turn, before.get(turn.id))]));
+    arrange(this.#list, [...this.#turns.values()]);
+    this.#fill();
+    this.#place();
+    this.#sticky.follow();
+  }
+
+  /** The element of a turn: the one that stands there already if it is the same still. */
+  #known(turn, element) {
+    if (element && !element.isLive && turn.ending) return element;
+    if (element && turn.role === "user") return element;
+    return newTurn(turn);
+  }
+
+  /** The end of the conversation at once, the rest from there upwards whenever there is time. */
+  #fill() {
+    const waiting = [...this.#turns.values()].filter((turn) => !turn.isFilled);
+    waiting.splice(-AT_ONCE).forEach((turn) => turn.fill());
+    const mine = this.#loads;
+    const more = () => {
+      const until = performance.now() + SLICE;
+      while (waiting.length && performance.now() < until) waiting.pop().fill();
+      if (waiting.length && mine === this.#loads) whenIdle(more);
+    };
+    if (waiting.length) whenIdle(more);
+  }
+
+  #begin(user, assistant) {
+    if (!this.#turns.has(user.id)) this.#append(user);
+    if (!this.#turns.has(assistant)) this.#append(blank(assistant, user.id));
+    this.#place();
+    this.#sticky.hold();
+  }
+
+  #append(turn) {
+    const element = newTurn(turn);
+    this.#turns.set(turn.id, element);
+    this.#list.append(element);
+    element.fill();
+    return element;
+  }
+
+  #hear(message, seq) {
+    if (message.session !== this.session) return;
+    if (this.#held) this.#held.push({ message, seq });
+    else if (seq > this.#since) this.#take(message);
+  }
+
+  #release() {
+    const held = this.#held ?? [];
+    this.#held = null;
+    for (const { message, seq } of held) this.#hear(message, seq);
+  }
+
+  #take(message) {
+    if (message.type === "turn") this.#complete(message.turn);
+    else {
+      const turn = this.#turns.get(message.message) ?? this.#unknown(message.message);
+      if (!turn) return this.#hold(message);
+      if (message.type === "block") turn.block(message);
+      else turn.receive(message.events);
+    }
+    afterFrame(this.#stick);
+    return undefined;
+  }
+
+  /** An answer begins that was not asked for in this tab: it follows the last question, or the path is another now. */
+  #unknown(id) {
+    if (this.#last?.role !== "user" && this.#sought !== id) {
+      this.#sought = id;
+      return null;
+    }
+    const turn = this.#append(blank(id, this.#last?.id ?? null));
+    this.#place();
+    return turn;
+  }
+
+  #complete(turn) {
+    const element = this.#turns.get(turn.id);
+    if (element) element.complete(turn);
+    else if ((turn.parent ?? null) === (this.#last?.id ?? null)) this.#append(turn);
+    else return this.#hold({ type: "turn", session: this.session, turn });
+    this.#place();
+    if (turn.role === "assistant") announce("The answer is complete.");
+    return undefined;
+  }
+
+  /** This cannot be placed: fetch the conversation as it is now. */
+  #hold(message) {
+    this.#held = [{ message, seq: live.seq }];
+    this.#load();
+  }
+
+  /** Answer again, or show another branch: the path is another afterwards. */
+  async #redo(verb, body) {
+    this.#held ??= [];
+    await attempt(() => post(`/api/sessions/${this.session}/${verb}`, body));
+    await this.#load();
+  }
+
+  async #edit(turn) {
+    const text = await editor(turn);
+    if (text !== null) await this.#redo("edit", { message: turn.turn.id, text });
+  }
+
+  #place() {
+    const { isRunning } = this;
+    const last = this.#last?.id;
+    for (const [id, turn] of this.#turns) {
+      const siblings = this.#branches[id] ?? [];
+      const facts = `${id === last}${isRunning}${siblings.join()}`;
+      if (turn.facts === facts) continue;
+      turn.facts = facts;
+      turn.place({ isLast: id === last, isRunning, siblings });
+    }
+    this.#list.setAttribute("aria-busy", String(isRunning));
+  }
+
+  #showAsks() {
+    const items = live.inbox.items.filter((item) => belongs(item, live.sessions.get(this.session)));
+    for (const id of this.#cards.keys()) if (!items.some((item) => item.id === id)) this.#cards.delete(id);
+    const hadFocus = this.#waiting.contains(document.activeElement);
+    arrange(this.#waiting, items.map((item) => this.#card(item)));
+    this.#waiting.hidden = items.length === 0;
+    if (hadFocus && !this.#waiting.contains(document.activeElement)) {
+      if (this.firstAsk) this.firstAsk.focus();
+      else document.querySelector("tl-composer")?.focus();
+    }
+    afterFrame(this.#stick);
+  }
+
+  #card(item) {
+    let card = this.#cards.get(item.id);
+    if (!card) {
+      card = document.createElement("tl-ask");
+      card.item = item;
+      this.#cards.set(item.id, card);
+    }
+    return card;
+  }
+}
+
+function newTurn(turn) {
+  const element = document.createElement("tl-turn");
+  element.set(turn);
+  return element;
+}
+
+const blank = (id, parent) => ({ id, parent, role: "assistant", at: Date.now() / 1000, model: null, parts: [], activities: [], plan: null, usage: null, ending: null });
+
+const whenIdle = (work) => (globalThis.requestIdleCallback ? requestIdleCallback(work, { timeout: 200 }) : setTimeout(work, 16));
+
+customElements.define("tl-chat", Chat);

@@ -1,0 +1,218 @@
+// <tl-composer>: where a message is written, with what goes along and who is to answer.
+
+import { get } from "./api.js";
+import { Attachments } from "./attachments.js";
+import { effortOptions, modeOptions, modelOptions } from "./choices.js";
+import { h } from "./dom.js";
+import { icon } from "./icons.js";
+import { notify } from "./notices.js";
+import "./picker.js";
+
+const DRAFT = "tieline-draft:";
+
+/** Fires `send` ({text, images, files, putBack}), `stop` and `choose` ({model?, mode?, effort?}). */
+class Composer extends HTMLElement {
+  #draft = "new";
+  #isRunning = false;
+  #state = null;
+  #choice = {};
+  #attached = new Attachments(() => this.#update());
+  #area = h("textarea", { id: "composer", rows: 1, placeholder: "Ask anything", "aria-label": "Message", data: { test: "composer" } });
+  #model = picker("Model", "model-picker");
+  #mode = picker("Mode", "mode-picker");
+  #effort = picker("Effort", "effort-picker");
+  #files = picker("Attach a file of the workspace", "file-picker", "clip");
+  #chooser = h("input", { type: "file", accept: "image/*", multiple: true, hidden: true });
+  #picture = h("button", { type: "button", class: "quiet icon-button", title: "Add pictures", "aria-label": "Add pictures", onclick: () => this.#chooser.click() }, icon("image"));
+  #send = h("button", { type: "submit", class: "primary round", "aria-label": "Send", title: "Send (Enter)", data: { test: "send" } }, icon("send"));
+  #stop = h("button", { type: "button", class: "primary round stop", "aria-label": "Stop", title: "Stop (Esc)", hidden: true, data: { test: "stop" }, onclick: () => this.#fire("stop") }, icon("stop"));
+  #form = h(
+    "form",
+    { class: "composer" },
+    this.#attached.element,
+    this.#area,
+    h("div", { class: "composer-row" }, this.#files, this.#picture, this.#chooser, this.#model, this.#mode, this.#effort, h("span", { class: "spring" }), this.#stop, this.#send),
+  );
+
+  connectedCallback() {
+    if (this.#form.isConnected) return;
+    this.append(this.#form);
+    this.#area.addEventListener("input", () => this.#typed());
+    this.#area.addEventListener("keydown", (event) => this.#key(event));
+    this.#area.addEventListener("paste", (event) => this.#paste(event));
+    this.#form.addEventListener("submit", (event) => this.#submit(event));
+    this.#chooser.addEventListener("change", () => this.#attached.addImages(this.#chooser.files).then(() => (this.#chooser.value = "")));
+    this.#listenForDrops();
+    this.#files.source = findFiles;
+    this.#files.placeholder = "Search files…";
+    this.#files.addEventListener("pick", (event) => this.#attach(event.detail));
+    this.#effort.options = effortOptions();
+    this.#model.addEventListener("pick", (event) => this.#chooseModel(event.detail));
+    this.#mode.addEventListener("pick", (event) => this.#choose({ mode: event.detail }));
+    this.#effort.addEventListener("pick", (event) => this.#choose({ effort: event.detail }));
+    this.#update();
+  }
+
+  /** What there is to choose from. */
+  set state(state) {
+    this.#state = state;
+    this.#model.options = modelOptions(state);
+    this.#files.hidden = !state.tools.workspace;
+    this.#showChoice();
+  }
+
+  /** Who answers: {model, mode, effort}. */
+  set choice(choice) {
+    this.#choice = choice;
+    this.#showChoice();
+  }
+
+  set isRunning(isRunning) {
+    if (this.#isRunning === isRunning) return;
+    this.#isRunning = isRunning;
+    this.#update();
+  }
+
+  /** Write for this conversation; what was typed for another one is kept for when it is opened again. */
+  set session(id) {
+    this.#draft = id ?? "new";
+    this.#area.value = sessionStorage.getItem(DRAFT + this.#draft) ?? "";
+    this.#grow();
+    this.#update();
+  }
+
+  set text(text) {
+    this.#area.value = text;
+    this.#typed();
+  }
+
+  focus() {
+    this.#area.focus();
+  }
+
+  openModels() {
+    this.#model.open();
+  }
+
+  #showChoice() {
+    if (!this.#state) return;
+    const { model, mode = null, effort = null } = this.#choice;
+    this.#model.value = model;
+    const modes = modeOptions(this.#state.models.find(({ id }) => id === model));
+    this.#mode.hidden = modes.length === 0;
+    this.#mode.options = modes;
+    this.#mode.value = mode;
+    this.#effort.value = effort;
+  }
+
+  #chooseModel(model) {
+    const modes = this.#state.models.find(({ id }) => id === model)?.modes ?? [];
+    const keepsMode = this.#choice.mode === null || modes.includes(this.#choice.mode);
+    this.#choose(keepsMode ? { model } : { model, mode: null });
+    this.focus();
+  }
+
+  #choose(change) {
+    this.choice = { ...this.#choice, ...change };
+    this.#fire("choose", change);
+  }
+
+  #typed() {
+    sessionStorage.setItem(DRAFT + this.#draft, this.#area.value);
+    this.#grow();
+    this.#update();
+    if (this.#state?.tools.workspace && /(^|\s)@$/.test(this.#area.value.slice(0, this.#area.selectionStart))) this.#files.open();
+  }
+
+  /** An "@" typed to get here has done its work. */
+  #attach(path) {
+    const { value, selectionStart: at } = this.#area;
+    if (value[at - 1] === "@") this.text = value.slice(0, at - 1) + value.slice(at);
+    this.#attached.addFile(path);
+    this.focus();
+  }
+
+  #key(event) {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
+    event.preventDefault();
+    if (!event.repeat) this.#form.requestSubmit();
+  }
+
+  #submit(event) {
+    event.preventDefault();
+    if (this.#isRunning) {
+      notify("The answer is still being written. Press Esc to stop it.");
+      return;
+    }
+    const text = this.#area.value;
+    if (!text.trim() && this.#attached.isEmpty) return;
+    const { images, files, putBack } = this.#attached.take();
+    this.text = "";
+    const restore = () => {
+      this.text = text;
+      putBack();
+    };
+    this.#fire("send", { text: text.trim() ? text : "", images, files, putBack: restore });
+  }
+
+  #paste(event) {
+    const files = event.clipboardData.files;
+    if (files.length === 0 || event.clipboardData.getData("text/plain")) return;
+    event.preventDefault();
+    this.#attached.addImages(files);
+  }
+
+  /** Anywhere on the page: nobody should have to aim. */
+  #listenForDrops() {
+    const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
+    addEventListener("dragover", (event) => {
+      if (!hasFiles(event)) return;
+      event.preventDefault();
+      this.classList.add("is-target");
+    });
+    addEventListener("dragleave", (event) => event.relatedTarget === null && this.classList.remove("is-target"));
+    addEventListener("drop", async (event) => {
+      this.classList.remove("is-target");
+      if (!hasFiles(event)) return;
+      event.preventDefault();
+      const hadImages = await this.#attached.addImages(event.dataTransfer.files);
+      if (!hadImages) notify("Only pictures can be dropped here. Files of the workspace are attached with the paper clip, or with @.");
+      this.focus();
+    });
+  }
+
+  #grow() {
+    if (CSS.supports("field-sizing", "content")) return;
+    this.#area.style.height = "auto";
+    this.#area.style.height = `${this.#area.scrollHeight}px`;
+  }
+
+  #update() {
+    this.#stop.hidden = !this.#isRunning;
+    this.#send.hidden = this.#isRunning;
+    this.#send.disabled = !this.#area.value.trim() && this.#attached.isEmpty;
+  }
+
+  #fire(type, detail = null) {
+    this.dispatchEvent(new CustomEvent(type, { detail }));
+  }
+}
+
+function picker(words, test, sign) {
+  const element = document.createElement("tl-picker");
+  element.label = words;
+  element.dataset.test = test;
+  if (sign) element.dataset.icon = sign;
+  return element;
+}
+
+async function findFiles(words) {
+  try {
+    const { files } = await get(`/api/files?query=${encodeURIComponent(words)}`);
+    return files.map((path) => ({ value: path, label: path.slice(path.lastIndexOf("/") + 1), hint: path }));
+  } catch {
+    return [];
+  }
+}
+
+customElements.define("tl-composer", Composer);

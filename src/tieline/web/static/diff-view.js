@@ -1,0 +1,58 @@
+// Shows a change as red and green lines, long ones folded.
+
+import { h } from "./dom.js";
+import { compared, counted, readUnified } from "./lines.js";
+import { plural } from "./words.js";
+
+const FOLDED = 60;
+const CLASSES = { "+": "added", "-": "removed", " ": "same", "…": "gap" };
+
+/** A change of a file, as an agent tells it. */
+export function diffOf({ path, old, new: text = "" }) {
+  return view(path, compared(old ?? null, text), old === null || old === undefined);
+}
+
+/** A unified diff, as the gateway's own tools make it. */
+export function unifiedDiff(path, diff) {
+  return view(path, readUnified(diff), diff.startsWith("--- /dev/null"));
+}
+
+function view(path, rows, isNew) {
+  const { added, removed } = counted(rows);
+  const lines = h("div", { class: "diff-lines", tabIndex: 0, role: "region", "aria-label": `Changes of ${path ?? "a file"}` });
+  const body = h("div", { class: "diff-body" });
+  lines.append(body);
+  const show = (some) => body.append(...some.map(line));
+  show(rows.slice(0, FOLDED));
+  const more = rows.length > FOLDED && h("button", { type: "button", class: "quiet small more", onclick: unfold }, `Show ${plural(rows.length - FOLDED, "more line")}`);
+  function unfold() {
+    show(rows.slice(FOLDED));
+    more.remove();
+    lines.focus();
+  }
+  return h(
+    "figure",
+    { class: "diff", data: { test: "diff" } },
+    h(
+      "figcaption",
+      {},
+      h("span", { class: "path" }, path ?? ""),
+      isNew && h("span", { class: "tag" }, "new"),
+      h("span", { class: "added", "aria-label": `${plural(added, "line")} added` }, `+${added}`),
+      h("span", { class: "removed", "aria-label": `${plural(removed, "line")} removed` }, `−${removed}`),
+    ),
+    lines,
+    more,
+  );
+}
+
+function line({ sign, text, was, is }) {
+  return h(
+    "div",
+    { class: `line ${CLASSES[sign]}` },
+    h("span", { class: "number", "aria-hidden": "true" }, was ?? ""),
+    h("span", { class: "number", "aria-hidden": "true" }, is ?? ""),
+    h("span", { class: "sign" }, sign === " " ? " " : sign === "-" ? "−" : sign),
+    h("code", {}, text),
+  );
+}

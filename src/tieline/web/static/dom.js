@@ -1,0 +1,53 @@
+// Makes elements: tag, properties and children in one short call, and text is always text, never markup.
+
+/** An element; properties that are null or false are left out, `on…` functions become listeners. */
+export function h(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === null || value === undefined || value === false) continue;
+    set(element, name, value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+function set(element, name, value) {
+  if (name === "class") element.className = value;
+  else if (name === "data") Object.assign(element.dataset, value);
+  else if (name.startsWith("on") && typeof value === "function") element.addEventListener(name.slice(2), value);
+  else if (name in element && !name.startsWith("aria")) element[name] = value;
+  else element.setAttribute(name, value === true ? "" : value);
+}
+
+/** Put text into an element only if it is another: what did not change costs nothing. */
+export function say(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/** Bring the children of an element into this order, moving only those that are out of place. */
+export function arrange(parent, wanted) {
+  let at = parent.firstChild;
+  for (const child of wanted) {
+    if (child === at) at = at.nextSibling;
+    else parent.insertBefore(child, at);
+  }
+  while (at) {
+    const next = at.nextSibling;
+    at.remove();
+    at = next;
+  }
+}
+
+let count = 0;
+
+/** An id that no other element of this page has. */
+export function freshId(prefix) {
+  count += 1;
+  return `${prefix}-${count}`;
+}
+
+/** Whether keys typed now go into a field. */
+export function isTyping(event) {
+  const target = event.composedPath()[0];
+  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+}

@@ -1,0 +1,145 @@
+// The fields of a form, one for each kind of question; each knows its value and whether that will do.
+
+import { get } from "./api.js";
+import { checkField } from "./field-rules.js";
+import { freshId, h } from "./dom.js";
+
+const INPUTS = { email: "email", uri: "url", url: "url", date: "date", "date-time": "datetime-local" };
+const OTHER = "other:";
+
+/** A field as {name, element, value, check(), focus()}; its title is not said twice if the form says it already. */
+export function fieldView(field, message) {
+  const { kind = "text", title = "", description = "", name, required } = field;
+  const id = freshId("field");
+  const control = CONTROLS[kind](field, id);
+  const problem = h("p", { class: "field-problem", id: `${id}-problem`, role: "alert", hidden: true });
+  const isGroup = kind === "yes_no" || kind === "choice";
+  const isSaid = title === message;
+  const words = [title || name, required ? "" : h("span", { class: "muted" }, " (optional)")];
+  const caption = isGroup ? h("legend", { class: isSaid ? "hidden" : "" }, words) : h("label", { htmlFor: id, class: isSaid ? "hidden" : "" }, words);
+  const element = h(isGroup ? "fieldset" : "div", { class: "field", data: { test: `field-${name}`, kind } }, caption, description && h("p", { class: "muted field-about", id: `${id}-about` }, description), control.element, problem);
+  control.input.setAttribute("aria-describedby", `${id}-about ${id}-problem`);
+
+  function check() {
+    const words = checkField(field, control.value);
+    problem.textContent = words;
+    problem.hidden = !words;
+    control.input.setAttribute("aria-invalid", String(Boolean(words)));
+    return !words;
+  }
+
+  element.addEventListener("input", () => !problem.hidden && check());
+  return {
+    name,
+    element,
+    check,
+    get value() {
+      return control.value;
+    },
+    focus: () => control.input.focus(),
+  };
+}
+
+const CONTROLS = { yes_no: yesNo, choice, text, number, file };
+
+function yesNo(field, id) {
+  const yes = h("input", { type: "radio", name: id, value: "yes", checked: field.default === true });
+  const no = h("input", { type: "radio", name: id, value: "no", checked: field.default === false });
+  return {
+    element: h("div", { class: "segments" }, h("label", {}, yes, h("span", {}, "Yes")), h("label", {}, no, h("span", {}, "No"))),
+    input: yes,
+    get value() {
+      return yes.checked ? true : no.checked ? false : null;
+    },
+  };
+}
+
+function choice(field, id) {
+  const type = field.many ? "checkbox" : "radio";
+  const wanted = [field.default ?? []].flat();
+  const options = (field.options ?? []).map((option) => {
+    const input = h("input", { type, name: id, value: option.id, checked: wanted.includes(option.id) });
+    return { input, element: h("label", { class: "option" }, input, h("span", {}, option.label || option.id, option.description ? h("small", { class: "muted" }, option.description) : null)) };
+  });
+  const other = field.is_open ? otherOption(type, id) : null;
+  const inputs = options.map(({ input }) => input);
+
+  function chosen() {
+    const ids = inputs.filter(({ checked }) => checked).map(({ value }) => value);
+    if (other?.input.checked && other.words.value.trim()) ids.push(other.words.value.trim());
+    return ids;
+  }
+
+  return {
+    element: h("div", { class: "options" }, options.map(({ element }) => element), other?.element),
+    input: inputs[0] ?? other?.words,
+    get value() {
+      const ids = chosen();
+      if (field.many) return ids.length ? ids : null;
+      return ids[0] ?? null;
+    },
+  };
+}
+
+function otherOption(type, id) {
+  const input = h("input", { type, name: id, value: OTHER, "aria-label": "Something else" });
+  const words = h("input", { type: "text", placeholder: "Something else…", "aria-label": "Something else, in your words" });
+  words.addEventListener("input", () => (input.checked = words.value !== ""));
+  input.addEventListener("change", () => input.checked && words.focus());
+  return { input, words, element: h("label", { class: "option is-other" }, input, words) };
+}
+
+function text(field, id) {
+  const type = INPUTS[field.format];
+  const given = { id, value: field.default ?? "", autocomplete: "off" };
+  const input = type ? h("input", { type, ...given }) : h("textarea", { rows: 1, ...given });
+  input.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    input.form.requestSubmit();
+  });
+  return {
+    element: input,
+    input,
+    get value() {
+      return input.value.trim() || null;
+    },
+  };
+}
+
+function number(field, id) {
+  const input = h("input", { type: "number", id, value: field.default ?? "", step: field.is_whole ? 1 : "any", min: field.minimum ?? null, max: field.maximum ?? null, inputMode: field.is_whole ? "numeric" : "decimal" });
+  return {
+    element: input,
+    input,
+    get value() {
+      if (input.validity.badInput) return Number.NaN;
+      return input.value === "" ? null : Number(input.value);
+    },
+  };
+}
+
+function file(field, id) {
+  const names = h("datalist", { id: `${id}-names` });
+  const input = h("input", { type: "text", id, value: field.default ?? "", placeholder: "path/to/file", autocomplete: "off" });
+  input.setAttribute("list", names.id);
+  let asked = 0;
+  const suggest = async () => {
+    const mine = (asked += 1);
+    try {
+      const { files } = await get(`/api/files?query=${encodeURIComponent(input.value)}`);
+      if (mine === asked) names.replaceChildren(...files.slice(0, 20).map((path) => h("option", { value: path })));
+    } catch {
+      // A path can be typed without suggestions.
+    }
+  };
+  input.addEventListener("focus", suggest);
+  input.addEventListener("input", suggest);
+  return {
+    element: h("div", {}, input, names),
+    input,
+    get value() {
+      return input.value.trim() || null;
+    },
+  };
+}

@@ -1,0 +1,61 @@
+// <tl-inbox>: everything that waits for the person, of all conversations and all clients, in one panel.
+
+import "./ask-card.js";
+import { arrange, h } from "./dom.js";
+import { icon } from "./icons.js";
+import { live } from "./live.js";
+import { canAskToNotify, askToNotify } from "./attention.js";
+
+class Inbox extends HTMLElement {
+  #cards = new Map();
+  #list = h("div", { class: "inbox-list", data: { test: "inbox-list" } });
+  #none = h("div", { class: "inbox-none" }, icon("check"), h("p", {}, "Nothing waits for you."), h("p", { class: "muted" }, "Permissions, plans and questions of every client of this gateway come here."));
+  #notify = h("button", { type: "button", class: "quiet small", hidden: true, onclick: () => this.#allow() }, icon("bell"), "Notify me");
+
+  connectedCallback() {
+    this.setAttribute("role", "complementary");
+    this.setAttribute("aria-label", "Inbox");
+    this.dataset.test = "inbox";
+    this.hidden = true;
+    const close = h("button", { type: "button", class: "quiet icon-button", "aria-label": "Close the inbox", onclick: () => this.toggle(false) }, icon("cross"));
+    this.append(h("header", { class: "panel-head" }, h("h2", {}, "Inbox"), this.#notify, close), this.#list, this.#none);
+    this.addEventListener("keydown", (event) => event.key === "Escape" && (event.stopPropagation(), this.toggle(false)));
+    live.on("inbox", () => this.#show());
+    this.#show();
+  }
+
+  toggle(isOpen = this.hidden) {
+    this.hidden = !isOpen;
+    this.#notify.hidden = !canAskToNotify();
+    if (isOpen) (this.#list.firstElementChild ?? this.querySelector("button:not([hidden])")).focus();
+    this.dispatchEvent(new CustomEvent("toggled", { bubbles: true, detail: isOpen }));
+  }
+
+  #show() {
+    const { items } = live.inbox;
+    for (const id of this.#cards.keys()) if (!items.some((item) => item.id === id)) this.#cards.delete(id);
+    const hadFocus = this.#list.contains(document.activeElement);
+    arrange(this.#list, items.map((item) => this.#card(item)));
+    this.#none.hidden = items.length > 0;
+    if (hadFocus && !this.#list.contains(document.activeElement)) (this.#list.firstElementChild ?? this.querySelector("button:not([hidden])")).focus();
+  }
+
+  #card(item) {
+    let card = this.#cards.get(item.id);
+    if (!card) {
+      card = document.createElement("tl-ask");
+      card.item = item;
+      this.#cards.set(item.id, card);
+      const session = item.session ?? item.origin?.session;
+      if (session) card.append(h("a", { class: "ask-session", href: `/#${session}` }, "Open the chat", icon("right")));
+    }
+    return card;
+  }
+
+  async #allow() {
+    await askToNotify();
+    this.#notify.hidden = !canAskToNotify();
+  }
+}
+
+customElements.define("tl-inbox", Inbox);

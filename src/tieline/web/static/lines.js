@@ -1,0 +1,96 @@
+// Compares texts line by line: which lines went, which came, and what stands around them.
+
+const CONTEXT = 3;
+const MOST_WORK = 1_000_000; // So many pairs of lines are compared; a larger change is shown as all out, all in.
+
+/** The rows of a change from `old` (null for a new file) to `text`. */
+export function compared(old, text) {
+  const before = old === null || old === undefined ? [] : split(old);
+  const after = split(text);
+  let head = 0;
+  while (head < before.length && head < after.length && before[head] === after[head]) head += 1;
+  let tail = 0;
+  while (tail < before.length - head && tail < after.length - head && before.at(-1 - tail) === after.at(-1 - tail)) tail += 1;
+  const rows = before.slice(0, head).map((line, at) => row(" ", line, at + 1, at + 1));
+  rows.push(...middle(before.slice(head, before.length - tail), after.slice(head, after.length - tail), head));
+  for (let at = tail; at > 0; at -= 1) {
+    rows.push(row(" ", before.at(-at), before.length - at + 1, after.length - at + 1));
+  }
+  return nearChanges(rows);
+}
+
+/** The rows of a unified diff. */
+export function readUnified(diff) {
+  const rows = [];
+  let was = 0;
+  let is = 0;
+  for (const line of diff.replace(/\n$/, "").split("\n")) {
+    const hunk = /^@@ -(\d+)(?:,\d+)? \+(\d+)/.exec(line);
+    if (hunk) {
+      if (rows.length) rows.push(row("…", "", null, null));
+      [was, is] = [Number(hunk[1]), Number(hunk[2])];
+    } else if (was === 0 && is === 0 && /^(---|\+\+\+|diff |index )/.test(line)) continue;
+    else if (line.startsWith("+")) rows.push(row("+", line.slice(1), null, is++));
+    else if (line.startsWith("-")) rows.push(row("-", line.slice(1), was++, null));
+    else if (line.startsWith(" ")) rows.push(row(" ", line.slice(1), was++, is++));
+    else rows.push(row("…", line.replace(/^\\ /, ""), null, null));
+  }
+  return rows;
+}
+
+/** How many lines came and went. */
+export function counted(rows) {
+  return { added: rows.filter(({ sign }) => sign === "+").length, removed: rows.filter(({ sign }) => sign === "-").length };
+}
+
+const row = (sign, text, was, is) => ({ sign, text, was, is });
+
+function split(text) {
+  const lines = text.split("\n");
+  if (lines.at(-1) === "") lines.pop();
+  return lines;
+}
+
+/** Longest common subsequence, from a table of lengths. */
+function middle(before, after, head) {
+  const [height, width] = [before.length, after.length];
+  if (height * width > MOST_WORK) return [...gone(before, head), ...come(after, head)];
+  const lengths = Array.from({ length: height + 1 }, () => new Uint32Array(width + 1));
+  for (let i = height - 1; i >= 0; i -= 1) {
+    for (let j = width - 1; j >= 0; j -= 1) {
+      lengths[i][j] = before[i] === after[j] ? lengths[i + 1][j + 1] + 1 : Math.max(lengths[i + 1][j], lengths[i][j + 1]);
+    }
+  }
+  const rows = [];
+  let [i, j] = [0, 0];
+  while (i < height || j < width) {
+    if (i < height && j < width && before[i] === after[j]) {
+      rows.push(row(" ", before[i], head + i + 1, head + j + 1));
+      [i, j] = [i + 1, j + 1];
+    } else if (j === width || (i < height && lengths[i + 1][j] >= lengths[i][j + 1])) {
+      rows.push(row("-", before[i], head + i + 1, null));
+      i += 1;
+    } else {
+      rows.push(row("+", after[j], null, head + j + 1));
+      j += 1;
+    }
+  }
+  return rows;
+}
+
+const gone = (lines, head) => lines.map((line, at) => row("-", line, head + at + 1, null));
+const come = (lines, head) => lines.map((line, at) => row("+", line, null, head + at + 1));
+
+/** Leave out what is far from any change. */
+function nearChanges(rows) {
+  const keep = new Uint8Array(rows.length);
+  rows.forEach(({ sign }, at) => {
+    if (sign !== " ") keep.fill(1, Math.max(0, at - CONTEXT), at + CONTEXT + 1);
+  });
+  const kept = [];
+  rows.forEach((one, at) => {
+    if (keep[at]) kept.push(one);
+    else if (keep[at - 1] && keep.indexOf(1, at) > 0) kept.push(row("…", "", null, null));
+  });
+  return kept;
+}

@@ -1,0 +1,48 @@
+// <tl-meter>: how full the context of a conversation is, and what it used so far.
+
+import { h, say } from "./dom.js";
+import { amount } from "./words.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+const AROUND = 2 * Math.PI * 7;
+
+class Meter extends HTMLElement {
+  #words = h("span", { class: "meter-words" });
+  #arc = circle("meter-arc");
+  #ring = ring(this.#arc);
+
+  connectedCallback() {
+    if (!this.#words.isConnected) this.append(this.#ring, this.#words);
+    this.dataset.test = "meter";
+    this.setAttribute("role", "img");
+  }
+
+  set usage(usage) {
+    const { input = 0, output = 0, context = null, window: room = null } = usage ?? {};
+    this.hidden = input + output === 0 && !context;
+    const share = context && room ? Math.min(1, context / room) : null;
+    this.#ring.toggleAttribute("hidden", share === null);
+    this.#arc.setAttribute("stroke-dasharray", `${(share ?? 0) * AROUND} ${AROUND}`);
+    this.classList.toggle("is-full", share !== null && share > 0.85);
+    say(this.#words, share === null ? `${amount(input + output)} tokens` : `${amount(context)} / ${amount(room)}`);
+    const used = `${input.toLocaleString()} tokens in and ${output.toLocaleString()} out so far`;
+    this.title = share === null ? used : `The context is ${Math.round(share * 100)} % full (${context.toLocaleString()} of ${room.toLocaleString()} tokens); ${used}`;
+    this.setAttribute("aria-label", this.title);
+  }
+}
+
+function circle(name) {
+  const element = document.createElementNS(SVG, "circle");
+  for (const [key, value] of [["cx", 9], ["cy", 9], ["r", 7], ["class", name]]) element.setAttribute(key, value);
+  return element;
+}
+
+function ring(arc) {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("viewBox", "0 0 18 18");
+  svg.setAttribute("class", "meter-ring");
+  svg.append(circle("meter-track"), arc);
+  return svg;
+}
+
+customElements.define("tl-meter", Meter);

@@ -1,0 +1,72 @@
+// The body of a permission: exactly what would run or change, and the ways to answer.
+
+import { answer, optionsOf } from "./asks.js";
+import { unifiedDiff } from "./diff-view.js";
+import { h, isTyping } from "./dom.js";
+import { icon } from "./icons.js";
+
+const KEYS = { allow_once: "y", allow_always: "a", reject_once: "n" };
+const TONES = { allow_once: "primary", allow_always: "", reject_once: "danger-quiet", reject_always: "danger-quiet" };
+
+export function permissionBody(item, card) {
+  const { ask } = item;
+  const options = optionsOf(ask);
+  const buttons = options.map((option) => button(option, () => choose(option)));
+  let isSent = false;
+
+  async function choose(option) {
+    if (isSent) return;
+    isSent = true;
+    buttons.forEach((one) => (one.disabled = true));
+    isSent = await answer(item.id, { option: option.id });
+    buttons.forEach((one) => (one.disabled = isSent));
+  }
+
+  card.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || isTyping(event)) return;
+    const option = options.find(({ kind }) => KEYS[kind] === event.key.toLowerCase());
+    if (!option) return;
+    event.preventDefault();
+    choose(option);
+  });
+  return [h("div", { class: "ask-what" }, ...what(ask)), h("div", { class: "actions ask-actions" }, buttons), always(options)];
+}
+
+function what({ title, kind = "other", path, command, diff, detail }) {
+  const parts = [];
+  if (!command) parts.push(h("p", { class: "ask-title" }, icon(kind), h("span", {}, title)));
+  if (command) parts.push(h("pre", { class: "command", tabIndex: 0, "aria-label": "Command", data: { test: "command" } }, command));
+  if (diff) parts.push(unifiedDiff(path, diff));
+  else if (path && path !== "." && !command && !title.includes(path)) parts.push(h("p", { class: "path" }, path));
+  if (detail) parts.push(isJson(detail) ? h("pre", { class: "output-text" }, pretty(detail)) : h("p", { class: "muted ask-detail" }, detail));
+  return parts;
+}
+
+function button(option, choose) {
+  const key = KEYS[option.kind];
+  const words = option.label || option.id;
+  return h(
+    "button",
+    { type: "button", class: TONES[option.kind] ?? "", title: option.description ?? "", "aria-keyshortcuts": key ?? null, data: { test: `option-${option.id}` }, onclick: choose },
+    words,
+    key ? h("kbd", { "aria-hidden": "true" }, key) : null,
+  );
+}
+
+/** What "always" would mean from now on. */
+function always(options) {
+  const rule = options.find(({ kind }) => kind === "allow_always")?.description;
+  return rule ? h("p", { class: "ask-rule muted" }, "Always allow means: ", h("code", {}, rule)) : "";
+}
+
+function isJson(text) {
+  return text.startsWith("{") || text.startsWith("[");
+}
+
+function pretty(text) {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}

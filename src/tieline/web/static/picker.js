@@ -1,0 +1,185 @@
+// <tl-picker>: a button that opens a list to choose from, searched by typing; options may also come from a source.
+
+import { freshId, h, say } from "./dom.js";
+import { icon } from "./icons.js";
+
+const MOST_SHOWN = 200;
+const SHORT = 8;
+const MARGIN = 8;
+
+/** Give it `label`, `options` ({value, label, hint?, group?, note?}) or `source`, and `value`; it fires `pick`. */
+class Picker extends HTMLElement {
+  label = "";
+  placeholder = "Search…";
+  /** A function from the words typed to options, for lists too long to hold. */
+  source = null;
+  #options = [];
+  #value = null;
+  #shown = [];
+  #active = -1;
+  #ask = 0;
+  #id = freshId("list");
+  #words = h("span", { class: "picker-words" });
+  #button = h("button", { type: "button", class: "quiet picker-button", "aria-haspopup": "listbox", "aria-expanded": "false", onclick: () => this.open() });
+  #input = h("input", { type: "text", class: "picker-search", role: "combobox", autocomplete: "off", "aria-autocomplete": "list", "aria-expanded": "true", "aria-controls": this.#id });
+  #list = h("ul", { class: "picker-list", role: "listbox", id: this.#id });
+  #panel = h("div", { class: "picker-panel", popover: "auto" }, this.#input, this.#list);
+
+  connectedCallback() {
+    if (this.#button.isConnected) return;
+    if (this.dataset.icon) this.#button.append(icon(this.dataset.icon));
+    this.#button.append(this.#words);
+    if (!this.dataset.icon) this.#button.append(icon("down"));
+    this.append(this.#button, this.#panel);
+    this.#input.addEventListener("input", () => this.#search());
+    this.#panel.addEventListener("keydown", (event) => this.#key(event));
+    this.#panel.addEventListener("toggle", (event) => this.#toggled(event.newState === "open"));
+    this.#list.addEventListener("click", (event) => this.#clicked(event));
+    this.#list.addEventListener("pointermove", (event) => this.#pointed(event));
+    this.#list.addEventListener("mousedown", (event) => event.preventDefault()); // the focus stays in the search field
+    this.#render();
+  }
+
+  set options(options) {
+    this.#options = options;
+    this.#render();
+    if (this.isOpen) this.#search();
+  }
+
+  set value(value) {
+    this.#value = value;
+    this.#render();
+  }
+
+  get value() {
+    return this.#value;
+  }
+
+  get isOpen() {
+    return this.#panel.matches(":popover-open");
+  }
+
+  open() {
+    if (this.isOpen) return;
+    this.#input.value = "";
+    this.#input.placeholder = this.placeholder;
+    this.#input.setAttribute("aria-label", this.label);
+    this.#list.setAttribute("aria-label", this.label);
+    this.#panel.classList.toggle("is-short", !this.source && this.#options.length <= SHORT);
+    this.#panel.showPopover();
+    this.#search();
+    this.#input.focus();
+  }
+
+  #render() {
+    const chosen = this.#options.find(({ value }) => value === this.#value);
+    say(this.#words, this.dataset.icon ? "" : (chosen?.button ?? chosen?.label ?? this.#value ?? this.label));
+    const name = this.dataset.icon ? this.label : `${this.label}: ${chosen?.label ?? this.#value ?? "none"}`;
+    this.#button.setAttribute("aria-label", name);
+    this.#button.title = name;
+  }
+
+  #toggled(isOpen) {
+    this.#button.setAttribute("aria-expanded", String(isOpen));
+    if (!isOpen && this.#panel.contains(document.activeElement)) this.#button.focus();
+  }
+
+  async #search() {
+    const words = this.#input.value.trim().toLowerCase();
+    const ask = (this.#ask += 1);
+    const found = this.source ? await this.source(words) : this.#options.filter((option) => isFound(option, words));
+    if (ask !== this.#ask) return;
+    this.#show(found.slice(0, MOST_SHOWN), words);
+    this.#position();
+  }
+
+  #show(found, words) {
+    this.#shown = found;
+    const rows = [];
+    let group;
+    found.forEach((option, at) => {
+      if (option.group && option.group !== group) rows.push(h("li", { class: "picker-group", role: "presentation" }, option.group));
+      group = option.group;
+      rows.push(this.#row(option, at));
+    });
+    if (rows.length === 0) rows.push(h("li", { class: "picker-none", role: "presentation" }, words ? "Nothing found" : "Nothing here"));
+    this.#list.replaceChildren(...rows);
+    const chosen = found.findIndex(({ value }) => value === this.#value);
+    this.#activate(words || chosen < 0 ? 0 : chosen);
+  }
+
+  #row(option, at) {
+    const isChosen = option.value === this.#value;
+    return h(
+      "li",
+      { class: "picker-option", role: "option", id: `${this.#id}-${at}`, "aria-selected": String(isChosen), data: { at, value: option.value ?? "" } },
+      h("span", { class: "picker-label" }, option.label),
+      option.note && h("span", { class: "tag" }, option.note),
+      option.hint && h("span", { class: "picker-hint" }, option.hint),
+      isChosen && icon("check"),
+    );
+  }
+
+  /** Above or below the button, wherever there is more room, and never outside the window. */
+  #position() {
+    const button = this.#button.getBoundingClientRect();
+    const below = innerHeight - button.bottom;
+    const isAbove = below < 320 && button.top > below;
+    const style = this.#panel.style;
+    style.maxHeight = `${Math.min(420, (isAbove ? button.top : below) - 2 * MARGIN)}px`;
+    style.left = `${Math.max(MARGIN, Math.min(button.left, innerWidth - this.#panel.offsetWidth - MARGIN))}px`;
+    style.top = isAbove ? "auto" : `${button.bottom + 4}px`;
+    style.bottom = isAbove ? `${innerHeight - button.top + 4}px` : "auto";
+  }
+
+  #activate(at) {
+    this.#active = Math.max(-1, Math.min(at, this.#shown.length - 1));
+    for (const row of this.#list.querySelectorAll(".is-active")) row.classList.remove("is-active");
+    const row = this.#list.querySelector(`[data-at="${this.#active}"]`);
+    row?.classList.add("is-active");
+    row?.scrollIntoView({ block: "nearest" });
+    this.#input.setAttribute("aria-activedescendant", row ? row.id : "");
+  }
+
+  #key(event) {
+    const moves = { ArrowDown: this.#active + 1, ArrowUp: this.#active - 1, PageDown: this.#active + 10, PageUp: this.#active - 10 };
+    if (event.key in moves) this.#activate(Math.max(0, moves[event.key]));
+    else if (event.key === "Enter") this.#pick(this.#active);
+    else if (event.key === "Tab") return this.#panel.hidePopover();
+    else if (event.key === "Escape") this.#close();
+    else return event.stopPropagation();
+    event.preventDefault();
+    event.stopPropagation();
+    return undefined;
+  }
+
+  #clicked(event) {
+    const row = event.target.closest("[data-at]");
+    if (row) this.#pick(Number(row.dataset.at));
+  }
+
+  #pointed(event) {
+    const row = event.target.closest("[data-at]");
+    if (row && Number(row.dataset.at) !== this.#active) this.#activate(Number(row.dataset.at));
+  }
+
+  #pick(at) {
+    const option = this.#shown[at];
+    if (!option) return;
+    this.#close();
+    if (!this.source) this.value = option.value;
+    this.dispatchEvent(new CustomEvent("pick", { detail: option.value }));
+  }
+
+  #close() {
+    this.#panel.hidePopover();
+    this.#button.focus();
+  }
+}
+
+function isFound({ value, label, hint = "", group = "" }, words) {
+  const text = `${value ?? ""} ${label} ${hint} ${group}`.toLowerCase();
+  return words.split(/\s+/).every((word) => text.includes(word));
+}
+
+customElements.define("tl-picker", Picker);

@@ -1,0 +1,44 @@
+// The body of a form: its questions as fields, checked before they are sent.
+
+import { answer } from "./asks.js";
+import { h } from "./dom.js";
+import { fieldView } from "./fields.js";
+
+export function questionBody(item) {
+  const { ask } = item;
+  const fields = (ask.fields ?? []).map((field) => fieldView(field, ask.message));
+  const accept = h("button", { type: "submit", class: "primary", data: { test: "answer" } }, ask.url ? "Done" : "Send answer");
+  const decline = h("button", { type: "button", class: "quiet", data: { test: "decline" }, onclick: () => send({ action: "decline", values: {} }) }, "Decline");
+  const form = h(
+    "form",
+    { class: "question", noValidate: true },
+    h("p", { class: "ask-title" }, ask.message),
+    place(ask.url),
+    ...fields.map((field) => field.element),
+    h("div", { class: "actions ask-actions" }, accept, decline),
+  );
+
+  async function send(body) {
+    accept.disabled = decline.disabled = true;
+    const isTaken = await answer(item.id, body);
+    accept.disabled = decline.disabled = isTaken;
+  }
+
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const wrong = fields.filter((field) => !field.check());
+    if (wrong.length) {
+      wrong[0].focus();
+      return;
+    }
+    const given = fields.map((field) => [field.name, field.value]).filter(([, value]) => value !== null);
+    send({ action: "accept", values: Object.fromEntries(given) });
+  });
+  return [form];
+}
+
+/** Some questions are answered somewhere else; the page only hears that it is done. */
+function place(url) {
+  if (!url || !/^https?:/.test(url)) return "";
+  return h("p", {}, h("a", { class: "button", href: url, target: "_blank", rel: "noopener noreferrer" }, `Open ${new URL(url).host}`), h("span", { class: "muted path" }, ` ${url}`));
+}

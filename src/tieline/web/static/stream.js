@@ -1,0 +1,62 @@
+// Reads the gateway's stream of server-sent events, beginning anywhere in it.
+//
+// Not an EventSource: that cannot be told where to begin, and what happens between fetching the state and opening the
+// stream would be lost.
+
+const SILENCE = 60_000; // The gateway says something more often than that, if only a comment.
+
+/** Read one connection to its end; `received` gets the number of each message and the message. */
+export async function readStream({ from, signal, opened, received }) {
+  const cut = new AbortController();
+  const whole = AbortSignal.any ? AbortSignal.any([signal, cut.signal]) : signal;
+  const headers = { accept: "text/event-stream", "last-event-id": String(from) };
+  const response = await fetch("/api/stream", { headers, signal: whole, cache: "no-store" });
+  if (!response.ok) throw Object.assign(new Error("no stream"), { status: response.status });
+  opened();
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  const frames = new Frames(received);
+  let alarm = 0;
+  try {
+    for (;;) {
+      alarm = setTimeout(() => cut.abort(), SILENCE);
+      const { done, value } = await reader.read();
+      clearTimeout(alarm);
+      if (done) return;
+      frames.feed(value);
+    }
+  } finally {
+    clearTimeout(alarm);
+  }
+}
+
+/** Cuts text into messages: an `id` line, `data` lines, an empty line. */
+class Frames {
+  #received;
+  #rest = "";
+  #id = null;
+  #data = [];
+
+  constructor(received) {
+    this.#received = received;
+  }
+
+  feed(text) {
+    const lines = (this.#rest + text).split("\n");
+    this.#rest = lines.pop();
+    for (const line of lines) this.#line(line.endsWith("\r") ? line.slice(0, -1) : line);
+  }
+
+  #line(line) {
+    if (line === "") return this.#end();
+    if (line.startsWith("data:")) this.#data.push(line.slice(line[5] === " " ? 6 : 5));
+    else if (line.startsWith("id:")) this.#id = Number(line.slice(3));
+    return undefined;
+  }
+
+  #end() {
+    if (this.#data.length === 0) return;
+    const message = JSON.parse(this.#data.join("\n"));
+    this.#data = [];
+    this.#received(this.#id, message);
+  }
+}

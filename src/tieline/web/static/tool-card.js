@@ -1,0 +1,129 @@
+// <tl-tool>: one thing an agent or the gateway did: what, about what, how it goes, and what came of it.
+
+import { call, described } from "./calls.js";
+import { diffOf } from "./diff-view.js";
+import { h, say } from "./dom.js";
+import { icon } from "./icons.js";
+import { Output } from "./output.js";
+import { everySecond } from "./ticker.js";
+import { duration, now } from "./words.js";
+
+const STATES = { pending: "waiting", in_progress: "running", completed: "done", failed: "failed" };
+const SHORT = 70; // A subject that fits into the title need not be said again.
+const MARKS = { pending: "circle", in_progress: "circle", completed: "check", failed: "cross" };
+
+class ToolCard extends HTMLElement {
+  #activity = null;
+  #began = now();
+  #ended = null;
+  #isTouched = false;
+  #untick = null;
+  #kind = h("span", { class: "tool-kind" });
+  #verb = h("span", { class: "tool-verb" });
+  #subject = h("span", { class: "tool-subject" });
+  #time = h("span", { class: "tool-time" });
+  #state = h("span", { class: "tool-state" });
+  #arguments = h("dl", { class: "arguments" });
+  #diffs = h("div", { class: "diffs" });
+  #output = null;
+  #details = h(
+    "details",
+    {},
+    h("summary", { onclick: () => (this.#isTouched = true) }, this.#kind, h("span", { class: "tool-title" }, this.#verb, " ", this.#subject), this.#time, this.#state),
+    h("div", { class: "tool-body" }, this.#arguments, this.#diffs),
+  );
+
+  connectedCallback() {
+    if (this.#details.parentNode !== this) this.append(this.#details);
+    this.dataset.test = "tool";
+    this.#tick();
+  }
+
+  disconnectedCallback() {
+    this.#untick?.();
+    this.#untick = null;
+  }
+
+  /** Show an activity; the same one comes again as it goes on, each time whole. */
+  show(activity, { began, ended } = {}) {
+    const before = this.#activity;
+    this.#activity = activity;
+    if (began) this.#began = began;
+    const status = activity.status ?? "pending";
+    const isOver = status === "completed" || status === "failed";
+    this.#ended = isOver ? (ended ?? this.#ended ?? now()) : null;
+    if (before?.title !== activity.title || before?.kind !== activity.kind) this.#describe(activity);
+    if (before?.status !== activity.status || !before) this.#setState(status);
+    this.#showOutput(activity);
+    if (JSON.stringify(before?.diffs) !== JSON.stringify(activity.diffs)) this.#showDiffs(activity.diffs ?? []);
+    this.#fold(activity, status);
+    this.#tick();
+  }
+
+  /** Show a call that is the client's to run: there is no status, only what was asked. */
+  showCall({ name, arguments: text = "" }) {
+    this.#fillTitle("other", call(name, text));
+    this.#time.hidden = this.#state.hidden = true;
+  }
+
+  #describe({ title, kind }) {
+    this.#fillTitle(kind, described(title));
+  }
+
+  #fillTitle(kind, { verb, subject, given }) {
+    this.dataset.kind = kind;
+    this.#kind.replaceChildren(icon(kind));
+    say(this.#verb, verb);
+    say(this.#subject, subject);
+    this.#subject.title = subject;
+    this.#arguments.replaceChildren(...Object.entries(given ?? {}).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, typeof value === "string" ? value : JSON.stringify(value))]));
+    this.#arguments.hidden = given === null || (Object.keys(given).length === 1 && subject === Object.values(given)[0] && subject.length < SHORT);
+  }
+
+  #setState(status) {
+    this.dataset.status = status;
+    this.#state.replaceChildren(icon(MARKS[status]), h("span", { class: "hidden" }, STATES[status]));
+    this.#state.title = STATES[status];
+  }
+
+  #showOutput(activity) {
+    if (!activity.output && !this.#output) return;
+    if (!this.#output) {
+      this.#output = new Output(activity.kind === "execute");
+      this.#details.lastElementChild.append(this.#output.element);
+    }
+    this.#output.set(activity.output ?? "");
+  }
+
+  /** The lines that changed say more than the arguments that changed them. */
+  #showDiffs(diffs) {
+    this.#diffs.replaceChildren(...diffs.map(diffOf));
+    this.#arguments.hidden ||= diffs.length > 0;
+  }
+
+  /** Open where looking is the point: commands, changes, failures; a person's own choice stays. */
+  #fold({ kind, diffs, output }, status) {
+    if (this.#isTouched) return;
+    const hasOutput = Boolean(output?.trim());
+    this.#details.open = Boolean(diffs?.length) || (hasOutput && (kind === "execute" || status === "failed"));
+  }
+
+  #tick() {
+    if (!this.#activity) return;
+    const isRunning = this.dataset.status === "in_progress" || this.dataset.status === "pending";
+    say(this.#time, this.#passed());
+    if (isRunning && !this.#untick && this.isConnected) this.#untick = everySecond(() => say(this.#time, this.#passed()));
+    if (!isRunning && this.#untick) {
+      this.#untick();
+      this.#untick = null;
+    }
+  }
+
+  #passed() {
+    if (this.#ended) return duration(Math.max(0, this.#ended - this.#began));
+    const length = now() - this.#began;
+    return length < 1 ? "" : duration(Math.floor(length));
+  }
+}
+
+customElements.define("tl-tool", ToolCard);

@@ -1,0 +1,63 @@
+// The row below a message: copy, edit, retry, the branches beside it, and what it cost.
+
+import { copyText } from "./clipboard.js";
+import { h, say } from "./dom.js";
+import { icon } from "./icons.js";
+import { amount, moment, promptTokens, when } from "./words.js";
+
+export class TurnFoot {
+  #turn;
+  #position = h("span", { class: "branch-position" });
+  #branches = h(
+    "span",
+    { class: "branches", hidden: true, role: "group", "aria-label": "Versions of this message", data: { test: "branches" } },
+    tool("left", "Earlier version", () => this.#step(-1)),
+    this.#position,
+    tool("right", "Later version", () => this.#step(1)),
+  );
+  #copy = tool("copy", "Copy message", () => copyText(this.#turn.text, this.#copy));
+  #edit = tool("edit", "Edit and branch", () => this.#ask("edit"));
+  #retry = tool("retry", "Answer again", () => this.#ask("retry"));
+  #facts = h("span", { class: "turn-facts" });
+  #siblings = [];
+  element = h("footer", { class: "turn-foot" }, this.#branches, this.#copy, this.#edit, this.#retry, this.#facts);
+
+  constructor(turn) {
+    this.#turn = turn;
+    this.#edit.hidden = this.#retry.hidden = true;
+  }
+
+  /** `isLast`: whether it is the last answer, which can be had again; `siblings`: the versions of this message. */
+  place({ isLast = false, siblings = [], isRunning = false }) {
+    const { role, id } = this.#turn.turn;
+    this.#siblings = siblings.length && !siblings.includes(id) ? [id, ...siblings] : siblings;
+    this.#branches.hidden = this.#siblings.length < 2;
+    const at = this.#siblings.indexOf(id);
+    say(this.#position, `${at + 1}/${this.#siblings.length}`);
+    this.#branches.firstElementChild.disabled = isRunning || at <= 0;
+    this.#branches.lastElementChild.disabled = isRunning || at >= this.#siblings.length - 1;
+    this.#edit.hidden = role !== "user" || isRunning;
+    this.#retry.hidden = role !== "assistant" || !isLast || isRunning;
+    this.update();
+  }
+
+  update() {
+    const { role, at, model, usage } = this.#turn.turn;
+    this.element.classList.toggle("is-live", this.#turn.isLive);
+    const tokens = usage ? `${amount(promptTokens(usage))} in, ${amount(usage.output ?? 0)} out` : "";
+    say(this.#facts, [role === "assistant" ? model : "", tokens, at ? when(at) : ""].filter(Boolean).join(" · "));
+    if (at) this.#facts.title = moment(at);
+  }
+
+  #step(by) {
+    this.#ask("branch", this.#siblings[this.#siblings.indexOf(this.#turn.turn.id) + by]);
+  }
+
+  #ask(what, message = this.#turn.turn.id) {
+    this.element.dispatchEvent(new CustomEvent(`turn-${what}`, { bubbles: true, detail: { message, turn: this.#turn } }));
+  }
+}
+
+function tool(name, words, act) {
+  return h("button", { type: "button", class: "quiet icon-button", title: words, "aria-label": words, onclick: act }, icon(name));
+}

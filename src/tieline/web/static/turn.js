@@ -1,0 +1,231 @@
+// <tl-turn>: one message of a conversation, whole from the history or growing as events come.
+
+import { h } from "./dom.js";
+import { icon } from "./icons.js";
+import { picture } from "./picture.js";
+import { PlanView } from "./plan-view.js";
+import { Prose } from "./prose.js";
+import { Thought } from "./thought.js";
+import "./tool-card.js";
+import { ending } from "./turn-ending.js";
+import { TurnFoot } from "./turn-foot.js";
+
+class Turn extends HTMLElement {
+  turn = null;
+  #body = h("div", { class: "turn-body" });
+  #foot = new TurnFoot(this);
+  #parts = [];
+  #cards = new Map();
+  #plan = null;
+  #ending = null;
+  #isFilled = false;
+  #isBuilt = false;
+
+  /** What is known of the message; it is shown when `fill` is called, or at once when it is live. */
+  set(turn) {
+    this.turn = turn;
+    this.id = `turn-${turn.id}`;
+    this.setAttribute("role", "article");
+    this.setAttribute("aria-label", turn.role === "user" ? "You" : "Answer");
+    this.dataset.role = turn.role;
+    this.dataset.test = `turn-${turn.role}`;
+    this.style.containIntrinsicSize = `auto ${guessedHeight(turn)}px`;
+  }
+
+  get isFilled() {
+    return this.#isFilled;
+  }
+
+  /** Whether it is still being written. */
+  get isLive() {
+    return this.turn.role === "assistant" && !this.turn.ending;
+  }
+
+  /** The words of it, as they are copied or edited. */
+  get text() {
+    return this.turn.parts.filter((part) => part.type === "text").map((part) => part.text ?? "").join("\n\n");
+  }
+
+  fill() {
+    if (this.#isFilled) return;
+    this.#isFilled = true;
+    if (!this.#isBuilt) this.append(this.#body, this.#foot.element);
+    this.#isBuilt = true;
+    const { parts, activities = [], plan, ending: end } = this.turn;
+    parts.forEach((part, at) => {
+      activities.filter((one) => one.at === at).forEach((one) => this.#act(one.activity, one));
+      this.#addPart(at, part, false);
+    });
+    activities.filter((one) => one.at >= parts.length).forEach((one) => this.#act(one.activity, one));
+    if (plan) this.#showPlan(plan);
+    if (end) this.#end(end);
+    this.#foot.update();
+  }
+
+  /** Events of a message under way. */
+  receive(events) {
+    this.fill();
+    for (const event of events) this.#receive(event);
+  }
+
+  /** A block of one of its parts is finished. */
+  block({ part, block, html, until }) {
+    this.fill();
+    const view = this.#parts[part];
+    if (view instanceof Prose) view.block(block, html, until);
+  }
+
+  /** The message is complete: what was shown live stays, what differs is put right. */
+  complete(turn) {
+    const isSame = this.#isFilled && turn.parts.every((part, at) => matches(this.#parts[at], part)) && turn.parts.length >= this.#parts.length;
+    this.set(turn);
+    if (!this.#isFilled) return;
+    if (!isSame) {
+      this.#reset();
+      this.fill();
+      return;
+    }
+    turn.parts.forEach((part, at) => this.#parts[at]?.end?.(part));
+    for (const one of turn.activities ?? []) this.#act(one.activity, one);
+    if (turn.plan) this.#showPlan(turn.plan);
+    if (turn.ending) this.#end(turn.ending);
+    this.#foot.update();
+  }
+
+  /** What stands in the foot depends on its place in the conversation. */
+  place(facts) {
+    this.#foot.place(facts);
+  }
+
+  #reset() {
+    this.#isFilled = false;
+    this.#parts = [];
+    this.#cards.clear();
+    this.#plan = this.#ending = null;
+    this.#body.replaceChildren();
+  }
+
+  #receive(event) {
+    switch (event.type) {
+      case "started":
+        this.turn.model ??= event.model;
+        return;
+      case "part_start":
+        this.turn.parts[event.index] = { ...event.part };
+        this.#addPart(event.index, event.part, true);
+        return;
+      case "part_delta":
+        if (!this.#parts[event.index]) this.#addPart(event.index, { type: "text" }, true);
+        this.#parts[event.index].add?.(event.text);
+        return;
+      case "part_end":
+        this.turn.parts[event.index] = event.part;
+        if (this.#parts[event.index]?.end) this.#parts[event.index].end(event.part);
+        else this.#addPart(event.index, event.part, false);
+        return;
+      case "usage":
+        this.turn.usage = event;
+        return;
+      case "activity":
+        this.#act(event);
+        return;
+      case "plan":
+        this.#showPlan(event);
+        return;
+      case "finished":
+      case "failed":
+        this.turn.ending = event;
+        this.#end(event);
+        this.#foot.update();
+    }
+  }
+
+  #addPart(at, part, isLive) {
+    const old = this.#parts[at];
+    const view = viewOf(part, isLive, this.turn.role);
+    this.#parts[at] = view;
+    if (old?.element) old.element.replaceWith(view.element);
+    else this.#body.insertBefore(view.element, this.#ending);
+  }
+
+  #act(activity, times) {
+    let card = this.#cards.get(activity.id);
+    if (!card) {
+      card = document.createElement("tl-tool");
+      this.#cards.set(activity.id, card);
+      this.#body.insertBefore(card, this.#ending);
+    }
+    card.show(activity, times);
+  }
+
+  #showPlan(plan) {
+    if (!this.#plan) {
+      this.#plan = new PlanView();
+      const before = this.isLive ? this.#ending : (this.#body.querySelector("tl-tool") ?? this.#ending);
+      this.#body.insertBefore(this.#plan.element, before);
+    }
+    this.turn.plan = plan;
+    this.#plan.show(plan);
+  }
+
+  #end(end) {
+    const view = ending(end);
+    if (this.#ending) this.#ending.remove();
+    this.#ending = view;
+    if (view) this.#body.append(view);
+  }
+}
+
+/** How a part is shown: `element`, and `add` and `end` where it can grow. */
+function viewOf(part, isLive, role) {
+  switch (part.type) {
+    case "text":
+      return role === "user" ? { element: h("p", { class: "said" }, part.text ?? "") } : new Prose(part);
+    case "thinking":
+      return new Thought(part, isLive);
+    case "image":
+      return { element: isLive ? h("span", { class: "muted" }, "…") : picture(part) };
+    case "file":
+      return { element: h("span", { class: "chip", data: { test: "file" } }, icon("file"), part.name ?? part.media_type ?? "File") };
+    case "tool_call":
+      return new Call(part);
+    default:
+      return { element: h("span", { hidden: true }) };
+  }
+}
+
+/** A call the model made of its client: its arguments come as text. */
+class Call {
+  element = document.createElement("tl-tool");
+  #part;
+  #text = "";
+
+  constructor(part) {
+    this.#part = part;
+    this.element.showCall(part);
+  }
+
+  add(text) {
+    this.#text += text;
+  }
+
+  end(part) {
+    this.element.showCall({ ...this.#part, ...part, arguments: part.arguments ?? this.#text });
+  }
+}
+
+const CLASSES = { text: Prose, thinking: Thought, tool_call: Call };
+
+function matches(view, part) {
+  return view !== undefined && (!(part.type in CLASSES) || view instanceof CLASSES[part.type]);
+}
+
+/** About how high it will be: what is not on the screen is not laid out, but the scrollbar should be about right. */
+function guessedHeight({ role, parts, activities = [] }) {
+  const letters = parts.reduce((sum, part) => sum + (part.type === "text" ? (part.text ?? "").length : 80), 0);
+  const lines = parts.reduce((sum, part) => sum + (part.type === "text" ? ((part.text ?? "").match(/\n/g)?.length ?? 0) : 0), 0);
+  const rows = Math.max(1, Math.ceil(letters / (role === "user" ? 70 : 90)), lines);
+  return 64 + 25 * rows + 44 * activities.length;
+}
+
+customElements.define("tl-turn", Turn);

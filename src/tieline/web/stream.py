@@ -1,0 +1,272 @@
+"""The one stream of the page: everything that happens, in order, resumable, at a pace a page can follow.
+
+While somebody looks, and for a while after, the stream listens to the bus. What a session says is gathered and sent at
+most some thirty times a second; blocks of Markdown follow as they are finished. A session can be looked at in the
+middle of a message: the snapshot says up to which number of the stream it is.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs
+
+import msgspec
+
+from tieline.core.bus import Bus, Gone, LegNews, News, Record, Said, SessionNews, StateNews, TurnNews
+from tieline.core.inbox import Inbox, Item
+from tieline.core.sessions import View
+from tieline.frontends.http import Exchange
+from tieline.model.asks import Permission
+from tieline.tasks import Tasks
+from tieline.web.live import Live
+from tieline.web.ring import Ring
+from tieline.web.turns import Renderings, Shown
+
+INTERVAL = 1 / 30
+"""Seconds between two messages about what one session says."""
+LEGS_EVERY = 0.1
+MOST_LEGS = 100
+"""More changes of legs than this are not told at once: a page lists no more either."""
+LINGER = 120.0
+"""Seconds that the stream listens on when nobody is there any more: a page may come back."""
+KEEP_ALIVE = 15.0
+STALLED = 60.0
+"""A reader that takes nothing for this long is given up; it comes back by itself, where it was."""
+HELLO = b"retry: 1000\n: here\n\n"
+NOTHING_NEW = b": nothing new\n\n"
+
+
+class Snapshot(NamedTuple):
+    """Where the stream is, and how the texts of a message under way are shown at that point."""
+
+    seq: int
+    live: dict[int, Shown]
+
+
+class Stream:
+    """Everything that happens, for everybody who has the page open; `clock` is seconds since 1970."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        inbox: Inbox,
+        tasks: Tasks,
+        renderings: Renderings,
+        *,
+        clock: Callable[[], float],
+        keep_alive: float = KEEP_ALIVE,
+        linger: float = LINGER,
+        ring: Ring | None = None,
+    ) -> None:
+        self._bus = bus
+        self._inbox = inbox
+        self._tasks = tasks
+        self._renderings = renderings
+        self._keep_alive = keep_alive
+        self._linger = linger
+        self._ring = ring or Ring(int(clock() * 1000))
+        self._readers: set[_Reader] = set()
+        self._lives: dict[str, Live] = {}
+        self._legs: dict[str, Record] = {}
+        self._unwatch: Callable[[], None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._leaving: asyncio.TimerHandle | None = None
+
+    @property
+    def seq(self) -> int:
+        """The number of the last message."""
+        return self._ring.seq
+
+    def attend(self) -> None:
+        """Somebody looks: listen to what happens, from now on and for a while."""
+        if self._unwatch is None:
+            self._ring.forget()
+            self._unwatch = self._bus.watch(self._hear)
+            self._watching = self._tasks.start(self._watch_inbox(), "inbox for the page")
+        if self._leaving is not None:
+            self._leaving.cancel()
+        self._leaving = asyncio.get_running_loop().call_later(self._linger, self._leave)
+
+    def snapshot(self, view: View) -> Snapshot:
+        """Where the stream is when it has told everything that this view holds."""
+        if view.running is None:
+            return Snapshot(self._ring.seq, {})
+        live = self._lives.get(view.running)
+        if live is None:
+            live = self._start(Live.of(view.summary.id, next(t for t in view.turns if t.id == view.running)))
+        self._flush(live)
+        return Snapshot(self._ring.seq, live.shown())
+
+    def publish(self, message: Any) -> None:
+        """Tell everybody."""
+        self._ring.put(message)
+        for reader in self._readers:
+            reader.wake.set()
+
+    async def serve(self, exchange: Exchange) -> None:
+        """The stream, for one page, from where it was or from now on, until it leaves."""
+        self.attend()
+        seq = _asked_for(exchange)
+        reader = _Reader(self._ring.seq if seq is None else seq)
+        self._readers.add(reader)
+        listening = self._tasks.start(reader.listen(exchange), "page watch")
+        try:
+            async with self._inbox.watched():
+                await exchange.begin_stream()
+                await _write(exchange, HELLO)
+                await self._tell(exchange, reader)
+        except TimeoutError:
+            await exchange.write(b"", last=True)
+        finally:
+            listening.cancel()
+            self._readers.discard(reader)
+            self.attend()
+
+    async def _tell(self, exchange: Exchange, reader: "_Reader") -> None:
+        while not reader.has_left:
+            data, reader.seq = self._ring.after(reader.seq)
+            if data:
+                await _write(exchange, data)
+                continue
+            reader.wake.clear()
+            try:
+                async with asyncio.timeout(self._keep_alive):
+                    await reader.wake.wait()
+            except TimeoutError:
+                await _write(exchange, NOTHING_NEW)
+
+    def _leave(self) -> None:
+        """Nobody has been here for a while."""
+        self._leaving = None
+        if self._readers:
+            self.attend()
+            return
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = None
+        if self._watching is not None:
+            self._watching.cancel()
+        self._legs.clear()
+        for live in self._lives.values():
+            live.drop()
+        self._lives.clear()
+
+    # ── What happens ─────────────────────────────────────────────────────────────────────────────
+
+    def _hear(self, news: News) -> None:
+        match news:
+            case Said(session=session, message=message, events=events):
+                live = self._lives.get(message) or self._start(Live(session, message))
+                live.add(events)
+            case TurnNews(session=session, turn=turn):
+                live = self._lives.get(turn.id) or self._start(Live.of(session, turn))
+                live.complete(turn)
+            case LegNews(record=record):
+                self._leg(record)
+            case SessionNews(summary=summary):
+                self.publish({"type": "session", "summary": summary})
+            case Gone(session=session):
+                for live in [live for live in self._lives.values() if live.session == session]:
+                    del self._lives[live.message]
+                    live.drop()
+                self.publish({"type": "gone", "session": session})
+            case StateNews():
+                self.publish({"type": "state"})
+
+    def _start(self, live: Live) -> Live:
+        self._lives[live.message] = live
+        live.task = self._tasks.start(self._follow(live), "message for the page")
+        return live
+
+    async def _follow(self, live: Live) -> None:
+        """Tell of a message until it is complete."""
+        while True:
+            await live.wake.wait()
+            live.wake.clear()
+            self._flush(live)
+            for part, block in await live.finished():
+                self.publish(
+                    {
+                        "type": "block",
+                        "session": live.session,
+                        "message": live.message,
+                        "part": part,
+                        "block": block.number,
+                        "html": block.html,
+                        "until": block.until,
+                    }
+                )
+            if live.turn is not None and not live.wake.is_set():
+                break
+            await asyncio.sleep(INTERVAL)
+        for text, html in live.renderings():
+            self._renderings.put(text, html)
+        shown = await self._renderings.turn(live.turn)
+        if self._lives.get(live.message) is live:
+            del self._lives[live.message]
+        self.publish({"type": "turn", "session": live.session, "turn": shown})
+
+    def _flush(self, live: Live) -> None:
+        """Tell of the events that have been gathered."""
+        events = live.take()
+        if events:
+            self.publish({"type": "events", "session": live.session, "message": live.message, "events": events})
+
+    def _leg(self, record: Record) -> None:
+        if not self._legs:
+            asyncio.get_running_loop().call_later(LEGS_EVERY, self._tell_legs)
+        self._legs[record.id] = record
+
+    def _tell_legs(self) -> None:
+        for record in list(self._legs.values())[-MOST_LEGS:]:
+            self.publish({"type": "leg", "leg": self._bus.summary(record)})
+        self._legs.clear()
+
+    async def _watch_inbox(self) -> None:
+        version = self._inbox.version
+        while True:
+            version = await self._inbox.change(version)
+            self.publish({"type": "inbox", **inbox_json(self._inbox)})
+
+
+class _Reader:
+    """One page that listens."""
+
+    def __init__(self, seq: int) -> None:
+        self.seq = seq
+        self.wake = asyncio.Event()
+        self.has_left = False
+
+    async def listen(self, exchange: Exchange) -> None:
+        """Wait until it leaves."""
+        while (await exchange.receive())["type"] != "http.disconnect":
+            pass
+        self.has_left = True
+        self.wake.set()
+
+
+async def _write(exchange: Exchange, data: bytes) -> None:
+    async with asyncio.timeout(STALLED):
+        await exchange.write(data)
+
+
+def _asked_for(exchange: Exchange) -> int | None:
+    """The number after which a page wants to go on: by itself when it comes back, in the address the first time."""
+    query = parse_qs(exchange.scope["query_string"].decode("latin-1"))
+    given = exchange.header(b"last-event-id") or query.get("since", [""])[-1]
+    return int(given) if given.isdecimal() and len(given) < 20 else None
+
+
+def inbox_json(inbox: Inbox) -> dict[str, Any]:
+    """What waits for a person, with everything that can be answered spelled out."""
+    return {"version": inbox.version, "items": [_item(item) for item in inbox.items]}
+
+
+def _item(item: Item) -> dict[str, Any]:
+    shown: dict[str, Any] = msgspec.to_builtins(item)
+    if isinstance(item.ask, Permission):
+        shown["ask"]["options"] = [
+            {"id": option.id, "label": option.label, "kind": option.kind, "description": option.description}
+            for option in item.ask.options
+        ]
+    return shown

@@ -1,0 +1,263 @@
+"""Live runs as the core sees them: legs made of several attempts, and what is known of them in between."""
+
+import asyncio
+from itertools import count
+
+import pytest
+
+from tests.backends.cursor_wire import (
+    BROKEN,
+    CALL,
+    CHECKPOINT,
+    GOOD_END,
+    HEARTBEAT,
+    REQUEST,
+    THINKS,
+    TURN_ENDED,
+    WAIT,
+    Wire,
+    says,
+    tasks,
+    turns,
+    words,
+)
+from tests.cases import asks
+from tests.grammar import check
+from tests.wire.dialogues import received
+from tieline.backends.cursor.auth import Account
+from tieline.backends.cursor.conversations import Conversations
+from tieline.backends.cursor.login import Api
+from tieline.backends.cursor.pipes import Ids, Pipe, Refused, Transport
+from tieline.backends.cursor.run import LiveRun, Service
+from tieline.model.content import Message, Text, ToolCall, ToolResult
+from tieline.model.events import Event, Failed, Finished, Note, PartDelta, PartEnd, Started, StopReason
+from tieline.model.request import Request
+from tieline.net.http import HttpClient
+from tieline.tasks import Tasks
+from tieline.wire.cursor.queries import Queries
+from tieline.wire.cursor.request import Settings, Surroundings
+
+__all__ = ["tasks"]
+
+
+class Bench:
+    """A service whose streams are given by the test, one for each attempt."""
+
+    def __init__(self, tasks: Tasks, *wires: Wire) -> None:
+        self.opened: list[tuple[Transport, Ids]] = []
+        self._wires = list(wires)
+        self._tasks = tasks
+        self.changes: list[Transport] = []
+
+    def run(self, request: Request = REQUEST, transport: Transport = "http2") -> LiveRun:
+        ids, calls, legs = count(1), count(1), count(1)
+        service = Service(
+            name="cursor",
+            account=Account.fixed(Api(HttpClient(), "http://127.0.0.1:9"), "token", clock=lambda: 0.0),
+            open_pipe=self._open,
+            transport=lambda: transport,
+            changed_to=self.changes.append,
+            mint_call=lambda: f"call_{next(calls)}",
+            mint_id=lambda: f"id_{next(ids)}",
+            mint_leg=lambda: f"leg_{next(legs)}",
+            conversations=Conversations(lambda: f"conversation_{next(ids)}"),
+            tasks=self._tasks,
+            settings=Settings(send_blobs=True),
+            surroundings=Surroundings(),
+            queries=Queries(),
+            model=lambda _: None,
+            clock=lambda: 0.0,
+            stall_after=WAIT,
+        )
+        return LiveRun(service, request)
+
+    def _open(self, transport: Transport, token: str, ids: Ids) -> Pipe:
+        self.opened.append((transport, ids))
+        return self._wires.pop(0)
+
+
+@pytest.fixture(autouse=True)
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tieline.backends.cursor.recovery.FIRST_BACK_OFF", 0.0)
+
+
+async def leg_of(run: LiveRun) -> list[Event]:
+    """A whole leg, which has to keep the grammar."""
+    async with asyncio.timeout(WAIT):
+        events = [event async for batch in run.leg() for event in batch]
+    check(events)
+    return events
+
+
+async def test_a_leg_of_several_attempts_is_one_leg(tasks: Tasks) -> None:
+    bench = Bench(tasks, Wire(says("Hello "), says("the"), BROKEN), Wire(says("Hello there."), TURN_ENDED, GOOD_END))
+    events = await leg_of(bench.run())
+    assert words(events) == "Hello there."
+    assert [type(event) for event in events].count(Started) == 1
+    assert [event.kind for event in events if isinstance(event, Note)] == ["retry"]
+
+
+async def test_the_first_batch_has_something_to_say(tasks: Tasks) -> None:
+    """Until there is a part, a failure can still be a status code."""
+    wire = Wire(HEARTBEAT)
+    run = Bench(tasks, wire).run()
+    leg = run.leg()
+    first = asyncio.ensure_future(anext(aiter(leg)))
+    await turns(50)
+    assert not first.done()
+    wire.comes(says("Hello"))
+    async with asyncio.timeout(WAIT):
+        kinds = [type(event) for event in await first]
+    assert kinds[0] is Started
+    assert PartDelta in kinds
+    await run.aclose()
+
+
+async def test_a_failure_before_the_first_part_is_one_batch(tasks: Tasks) -> None:
+    wire = Wire(HEARTBEAT, received('< end {"error": {"code": "permission_denied", "message": "no"}}'))
+    run = Bench(tasks, wire).run()
+    async with asyncio.timeout(WAIT):
+        batches = [list(batch) async for batch in run.leg()]
+    assert len(batches) == 1
+    assert isinstance(batches[0][-1], Failed)
+
+
+async def test_every_attempt_has_an_id_of_its_own_and_all_name_the_first(tasks: Tasks) -> None:
+    bench = Bench(tasks, Wire(BROKEN), Wire(b""), Wire(says("Hello"), TURN_ENDED, GOOD_END))
+    await leg_of(bench.run())
+    ids = [ids for _, ids in bench.opened]
+    assert len({one.request for one in ids}) == 3
+    assert {one.original for one in ids} == {ids[0].request}
+
+
+async def test_a_run_that_died_between_two_legs_is_opened_anew_under_another_id(tasks: Tasks) -> None:
+    parked = Wire(CALL, CHECKPOINT)
+    bench = Bench(tasks, parked, Wire(says("Sunny."), TURN_ENDED, GOOD_END))
+    run = bench.run()
+    events = await leg_of(run)
+    assert run.pending == {"call_1"}
+    parked.comes(BROKEN)
+    await turns()
+    assert run.pending == frozenset()
+    await run.answer([ToolResult(call_id="call_1", content=(Text(text="sunny"),))])
+    assert words(await leg_of(run)) == "Sunny."
+    assert len({ids.request for _, ids in bench.opened}) == 2
+    assert isinstance(events[-1], Finished)
+
+
+async def test_a_replay_without_a_client_tells_what_was_said_once(tasks: Tasks) -> None:
+    """The gateway's own tools answer without a request: the history is the one the run was opened with, and its leg."""
+    parked = Wire(says("Let me look."), CALL, CHECKPOINT)
+    replayed = Wire(says("Sunny."), TURN_ENDED, GOOD_END)
+    run = Bench(tasks, Wire(says("Let me look."), THINKS, BROKEN), parked, replayed).run()
+    await leg_of(run)
+    parked.comes(BROKEN)
+    await turns()
+    await run.answer([ToolResult(call_id="call_1", content=(Text(text="sunny"),))])
+    await leg_of(run)
+    request = replayed.sent[0].run_request
+    assert request.action.HasField("resume_action")
+    told = b"\n".join(blob.value for blob in request.pre_fetched_blobs)
+    assert told.count(b"Let me look.") == 1
+    assert told.count(b'"tool-call"') == 1
+    assert told.count(b"sunny") >= 1
+
+
+async def test_calls_that_were_made_are_handed_over_though_the_stream_broke(tasks: Tasks) -> None:
+    run = Bench(tasks, Wire(says("Let me look."), CALL, BROKEN)).run()
+    events = await leg_of(run)
+    assert events[-1] == Finished(reason=StopReason.TOOL_USE)
+    assert [event.part.name for event in events if isinstance(event, PartEnd) and isinstance(event.part, ToolCall)] == [
+        "weather"
+    ]
+    assert run.pending == frozenset()
+
+
+async def test_the_transport_that_works_is_told_and_kept_for_the_run(tasks: Tasks) -> None:
+    refused = Wire(refusal=Refused(464, b""))
+    parked = Wire(CALL, CHECKPOINT)
+    bench = Bench(tasks, refused, parked, Wire(says("Sunny."), TURN_ENDED, GOOD_END))
+    run = bench.run(transport="http1")
+    await leg_of(run)
+    parked.comes(b"")
+    await turns()
+    await run.answer([ToolResult(call_id="call_1", content=(Text(text="sunny"),))])
+    await leg_of(run)
+    assert [transport for transport, _ in bench.opened] == ["http1", "http2", "http2"]
+    assert bench.changes == ["http2"]
+
+
+async def test_a_token_that_cannot_be_renewed_is_what_the_client_hears(tasks: Tasks) -> None:
+    run = Bench(tasks, Wire(refusal=Refused(401, b""))).run()
+    (failed,) = await leg_of(run)
+    assert isinstance(failed, Failed)
+    assert (failed.kind, failed.status) == ("unauthorized", 401)
+
+
+async def test_closing_a_run_closes_its_stream(tasks: Tasks) -> None:
+    wire = Wire(CALL, CHECKPOINT)
+    run = Bench(tasks, wire).run()
+    await leg_of(run)
+    await run.aclose()
+    assert (wire.is_closed, run.pending) == (True, frozenset())
+
+
+async def test_a_run_can_be_closed_while_it_waits_for_its_next_try(
+    tasks: Tasks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tieline.backends.cursor.recovery.FIRST_BACK_OFF", WAIT)
+    wire = Wire(BROKEN)
+    bench = Bench(tasks, wire)
+    run = bench.run()
+    asking = asyncio.ensure_future(leg_of(run))
+    await turns(50)
+    asking.cancel()
+    await asyncio.wait([asking])
+    await run.aclose()
+    assert (wire.is_closed, len(bench.opened)) == (True, 1)
+
+
+# ── Conversations ────────────────────────────────────────────────────────────────────────────────
+
+
+def conversations() -> Conversations:
+    numbers = count(1)
+    return Conversations(lambda: f"minted_{next(numbers)}")
+
+
+def test_a_conversation_keeps_its_id_as_it_grows() -> None:
+    known = conversations()
+    first = known.open(asks("How is the weather?"))
+    known.close(first)
+    assert known.open(asks("How is the weather?", says_back("Sunny."), "And tomorrow?")) == first
+
+
+def says_back(text: str) -> Message:
+    return Message(role="assistant", parts=(Text(text=text),))
+
+
+def test_conversations_that_begin_alike_have_ids_of_their_own_while_they_run() -> None:
+    known = conversations()
+    one, other = known.open(REQUEST), known.open(REQUEST)
+    assert one != other
+    known.close(one)
+    known.close(other)
+    assert known.open(REQUEST) == one
+
+
+def test_a_conversation_that_was_renamed_keeps_its_new_id() -> None:
+    known = conversations()
+    newest = known.rename(known.rename(known.open(REQUEST)))
+    known.close(newest)
+    assert known.open(REQUEST) == newest
+    assert known.open(REQUEST) != newest
+
+
+def test_only_so_many_new_names_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tieline.backends.cursor.conversations.REMEMBERED", 2)
+    known = conversations()
+    first = known.open(REQUEST)
+    known.close(known.rename(first))
+    for word in ("one", "two"):
+        known.close(known.rename(known.open(asks(word))))
+    assert known.open(REQUEST) == first

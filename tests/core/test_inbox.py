@@ -1,0 +1,329 @@
+"""What waits for a person: shown, answered once, and never for ever."""
+
+import asyncio
+from collections.abc import Coroutine
+from itertools import count
+from typing import Any, TypeVar
+
+import pytest
+
+from tieline.core.inbox import MOST_WAITING, Entry, Inbox, Item, check
+from tieline.model.asks import (
+    ALLOW,
+    DENY,
+    Answer,
+    Ask,
+    Field,
+    Filled,
+    Form,
+    Option,
+    Origin,
+    Permission,
+    Permitted,
+    PlanReview,
+    Reviewed,
+)
+from tieline.model.errors import BadRequest, GatewayError
+
+T = TypeVar("T")
+
+PERMISSION = Permission(title="Run ls", command="ls")
+PLAN = PlanReview(title="A plan", plan="1. look")
+FORM = Form(message="Which?", fields=(Field(name="answer", required=True),))
+ORIGIN = Origin(model="m", frontend="chat", client="c", title="go")
+
+
+class Stand:
+    """An inbox whose clock stands still, and its audit."""
+
+    def __init__(self, timeout: float = 60.0) -> None:
+        numbers = count(1)
+        self.audit: list[Entry] = []
+        self.inbox = Inbox(
+            mint=lambda: f"ask_{next(numbers)}", clock=lambda: 1000.0, audit=self.audit.append, timeout=timeout
+        )
+        self.human = self.inbox.human(ORIGIN)
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        return [(entry.what, entry.item) for entry in self.audit]
+
+    async def begin(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """Begin something that asks, and wait until it has asked."""
+        seen = self.inbox.version
+        task = asyncio.create_task(work)
+        await bounded(self.inbox.change(seen))
+        return task
+
+
+async def bounded(work: Coroutine[Any, Any, T]) -> T:
+    async with asyncio.timeout(5):
+        return await work
+
+
+@pytest.fixture
+def stand() -> Stand:
+    return Stand()
+
+
+@pytest.fixture
+def impatient() -> Stand:
+    return Stand(timeout=0.001)
+
+
+async def test_an_ask_can_be_seen_while_it_waits_and_is_gone_when_it_is_decided(stand: Stand) -> None:
+    asking = await stand.begin(stand.human.permit(PERMISSION))
+    assert list(stand.inbox.items) == [Item(id="ask_1", origin=ORIGIN, ask=PERMISSION, since=1000.0, until=1060.0)]
+    stand.inbox.decide("ask_1", Permitted(option="allow"), "me")
+    assert list(stand.inbox.items) == []
+    assert await bounded(_result(asking)) == Permitted(option="allow")
+
+
+async def _result(task: "asyncio.Task[T]") -> T:
+    return await task
+
+
+@pytest.mark.parametrize(
+    ("ask", "answer"),
+    [
+        (PERMISSION, Permitted(option="deny", reason="not now")),
+        (PLAN, Reviewed(approved=False, feedback="shorter")),
+        (PLAN, Reviewed(approved=True)),
+        (FORM, Filled(values={"answer": "blue"})),
+        (FORM, Filled(action="decline", reason="no")),
+    ],
+)
+async def test_each_kind_of_ask_gets_its_kind_of_answer(stand: Stand, ask: Ask, answer: Answer) -> None:
+    asking = await stand.begin(stand.inbox.ask(ORIGIN, ask))
+    stand.inbox.decide("ask_1", answer)
+    assert await bounded(_result(asking)) == answer
+
+
+async def test_everything_asked_and_decided_is_in_the_audit(stand: Stand) -> None:
+    asking = await stand.begin(stand.human.review(PLAN))
+    stand.inbox.decide("ask_1", Reviewed(approved=True), "me at a terminal")
+    await bounded(_result(asking))
+    asked, decided = stand.audit
+    assert asked == Entry(at=1000.0, what="asked", item="ask_1", origin=ORIGIN, ask=PLAN)
+    assert decided == Entry(
+        at=1000.0,
+        what="decided",
+        item="ask_1",
+        origin=ORIGIN,
+        answer=Reviewed(approved=True),
+        by="me at a terminal",
+    )
+
+
+NOBODY = "Nobody answered within 0.001 seconds."
+REFUSALS: list[tuple[Ask, Answer]] = [
+    (PERMISSION, Permitted(reason=NOBODY)),
+    (PLAN, Reviewed(approved=False, feedback=NOBODY)),
+    (FORM, Filled(action="cancel", reason=NOBODY)),
+]
+
+
+@pytest.mark.parametrize(("ask", "answer"), REFUSALS)
+async def test_what_nobody_answers_is_answered_with_a_no_that_says_why(
+    impatient: Stand, ask: Ask, answer: Answer
+) -> None:
+    assert await bounded(impatient.inbox.ask(ORIGIN, ask)) == answer
+    assert impatient.inbox.items == ()
+    assert impatient.told == [("asked", "ask_1"), ("expired", "ask_1")]
+    assert impatient.audit[1].answer == answer
+
+
+async def test_an_answer_in_the_last_moment_counts() -> None:
+    """Who was told that the answer was taken must not find it refused."""
+    stand = Stand(timeout=0.0)
+    loop = asyncio.get_running_loop()
+    asking = await stand.begin(stand.human.permit(PERMISSION))
+    # The time is up in this very turn of the loop, whatever comes first in it.
+    loop.call_soon(stand.inbox.decide, "ask_1", Permitted(option="allow"))
+    answer = await bounded(_result(asking))
+    decided = [entry.what for entry in stand.audit[1:]]
+    assert (answer, decided) == (Permitted(option="allow"), ["decided"])
+
+
+async def test_a_leg_that_ends_withdraws_what_it_asked(stand: Stand) -> None:
+    asking = await stand.begin(stand.human.permit(PERMISSION))
+    asking.cancel()
+    await asyncio.wait([asking], timeout=5)
+    assert asking.cancelled()
+    assert stand.inbox.items == ()
+    assert stand.told == [("asked", "ask_1"), ("withdrawn", "ask_1")]
+
+
+@pytest.mark.parametrize("item_id", ["ask_1", "ask_9", "", "x" * 5000])
+async def test_what_does_not_wait_cannot_be_decided(stand: Stand, item_id: str) -> None:
+    asking = await stand.begin(stand.human.permit(PERMISSION))
+    stand.inbox.decide("ask_1", Permitted(option="allow"))
+    with pytest.raises(GatewayError) as caught:
+        stand.inbox.decide(item_id, Permitted(option="deny"))
+    assert caught.value.status == 404
+    assert len(caught.value.message) < 500
+    assert await bounded(_result(asking)) == Permitted(option="allow")
+
+
+async def test_an_answer_that_does_not_fit_is_refused_and_the_ask_still_waits(stand: Stand) -> None:
+    asking = await stand.begin(stand.human.permit(PERMISSION))
+    with pytest.raises(BadRequest) as caught:
+        stand.inbox.decide("ask_1", Permitted(option="perhaps"))
+    assert caught.value.param == "option"
+    assert "allow, always, deny" in caught.value.message
+    assert [item.id for item in stand.inbox.items] == ["ask_1"]
+    asking.cancel()
+
+
+async def test_too_much_that_waits_is_refused_at_once() -> None:
+    stand = Stand()
+    waiting = [await stand.begin(stand.human.permit(PERMISSION)) for _ in range(MOST_WAITING)]
+    assert len(stand.inbox.items) == MOST_WAITING
+    answer = await bounded(stand.human.review(PLAN))
+    assert not answer.approved
+    assert "Too much waits" in answer.feedback
+    assert stand.audit[-1].what == "refused"
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert stand.inbox.items == ()
+
+
+async def test_every_change_is_told_to_whoever_waits_for_it(stand: Stand) -> None:
+    seen = stand.inbox.version
+    watching = asyncio.create_task(stand.inbox.change(seen))
+    asking = await stand.begin(stand.human.permit(PERMISSION))
+    assert await bounded(_result(watching)) == seen + 1
+    stand.inbox.decide("ask_1", Permitted(option="deny"))
+    assert await bounded(stand.inbox.change(seen + 1)) == seen + 2
+    await bounded(_result(asking))
+    assert stand.inbox.version == seen + 2
+
+
+async def test_it_is_known_whether_somebody_is_there(stand: Stand) -> None:
+    assert not stand.human.is_present
+    async with stand.inbox.watched():
+        async with stand.inbox.watched():
+            assert stand.human.is_present
+        assert stand.human.is_present
+    assert not stand.human.is_present
+
+
+async def test_two_asks_are_answered_independently(stand: Stand) -> None:
+    first = await stand.begin(stand.human.permit(PERMISSION))
+    second = await stand.begin(stand.human.fill(FORM))
+    assert [item.id for item in stand.inbox.items] == ["ask_1", "ask_2"]
+    stand.inbox.decide("ask_2", Filled(values={"answer": "b"}))
+    stand.inbox.decide("ask_1", Permitted(option="allow"))
+    assert await bounded(_result(second)) == Filled(values={"answer": "b"})
+    assert await bounded(_result(first)) == Permitted(option="allow")
+
+
+# ── Which answers fit ────────────────────────────────────────────────────────────────────────────
+
+OPTIONS = (Option(id="red"), Option(id="blue"), Option(id="green"))
+YES_NO = Field(name="f", kind="yes_no", required=True)
+CHOICE = Field(name="f", kind="choice", options=OPTIONS, required=True)
+OPEN = Field(name="f", kind="choice", options=OPTIONS, is_open=True)
+MANY = Field(name="f", kind="choice", options=OPTIONS, many=True, minimum=1, maximum=2, required=True)
+NUMBER = Field(name="f", kind="number", minimum=0, maximum=10, required=True)
+WHOLE = Field(name="f", kind="number", is_whole=True)
+TEXT = Field(name="f", minimum=2, maximum=5)
+CODE = Field(name="f", pattern=r"^[a-z]+-\d+$")
+SLOW = Field(name="f", pattern=r"^(a+)+$")
+BROKEN = Field(name="f", pattern="[")
+FILE = Field(name="f", kind="file", required=True)
+
+GOOD: list[tuple[Field, Any]] = [
+    (YES_NO, True),
+    (YES_NO, False),
+    (CHOICE, "red"),
+    (OPEN, "purple"),
+    (OPEN, None),
+    (MANY, ["red", "blue"]),
+    (MANY, "red"),
+    (NUMBER, 0),
+    (NUMBER, 9.5),
+    (WHOLE, 4),
+    (WHOLE, 4.0),
+    (TEXT, "abc"),
+    (TEXT, ""),
+    (CODE, "ab-12"),
+    (SLOW, "a" * 40 + "b"),
+    (BROKEN, "anything"),
+    (FILE, "docs/a.md"),
+]
+BAD: list[tuple[Field, Any, str]] = [
+    (YES_NO, "yes", "true or false"),
+    (YES_NO, None, "is needed"),
+    (CHOICE, "purple", "red, blue, green"),
+    (CHOICE, ["red"], "id of an option"),
+    (CHOICE, "", "is needed"),
+    (OPEN, 5, "id of an option"),
+    (MANY, [], "is needed"),
+    (MANY, ["red", "blue", "green"], "at most 2 options"),
+    (MANY, ["red", 5], "id of an option"),
+    (NUMBER, 11, "at most 10"),
+    (NUMBER, -0.5, "at least 0"),
+    (NUMBER, "5", "a number"),
+    (NUMBER, True, "a number"),
+    (NUMBER, float("inf"), "a number"),
+    (NUMBER, float("nan"), "a number"),
+    (WHOLE, 4.5, "a whole number"),
+    (TEXT, "a", "at least 2 characters"),
+    (TEXT, "abcdef", "at most 5 characters"),
+    (TEXT, 5, "text"),
+    (CODE, "AB-12", "look like"),
+    (FILE, "", "is needed"),
+    (FILE, 3, "text"),
+]
+
+
+@pytest.mark.parametrize(("field", "value"), GOOD)
+def test_an_answer_that_fits_its_field_is_taken(field: Field, value: Any) -> None:
+    check(Form(message="?", fields=(field,)), Filled(values={"f": value}))
+
+
+@pytest.mark.parametrize(("field", "value", "complaint"), BAD)
+def test_an_answer_that_does_not_fit_its_field_is_refused_with_what_would(
+    field: Field, value: Any, complaint: str
+) -> None:
+    with pytest.raises(BadRequest) as caught:
+        check(Form(message="?", fields=(field,)), Filled(values={"f": value}))
+    assert caught.value.param == "values.f"
+    assert complaint in caught.value.message
+
+
+def test_a_field_that_was_not_asked_for_is_refused() -> None:
+    for form, words in ((FORM, "the fields are answer"), (Form(message="Go there", url="https://x"), "nothing is")):
+        with pytest.raises(BadRequest, match=words):
+            check(form, Filled(values={"other": 1}))
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+def test_who_does_not_want_to_answer_need_not_fill_anything_in(action: Any) -> None:
+    check(FORM, Filled(action=action))
+
+
+@pytest.mark.parametrize(
+    ("ask", "answer"),
+    [
+        (PERMISSION, Reviewed(approved=True)),
+        (PERMISSION, Filled()),
+        (PLAN, Permitted(option="allow")),
+        (PLAN, Filled()),
+        (FORM, Permitted(option="allow")),
+        (FORM, Reviewed(approved=True)),
+    ],
+)
+def test_another_kind_of_answer_is_refused(ask: Ask, answer: Answer) -> None:
+    with pytest.raises(BadRequest, match="cannot be answered with"):
+        check(ask, answer)
+
+
+def test_only_the_options_that_were_offered_can_be_chosen() -> None:
+    ask = Permission(title="x", options=(ALLOW, DENY))
+    check(ask, Permitted(option="deny"))
+    check(ask, Permitted(reason="nobody chose"))
+    with pytest.raises(BadRequest, match="allow, deny"):
+        check(ask, Permitted(option="always"))
