@@ -13,7 +13,6 @@ from tests.tools.alive import Alive
 from tieline.model.asks import Form, Permission, PlanReview
 
 WRITE = script(call("write_file", path="a.txt", content="new\n"), TELL)
-READ = script("text: Let me look.", call("read_file", path="a.txt"))
 
 
 # ── Done at once ─────────────────────────────────────────────────────────────────────────────────
@@ -103,7 +102,7 @@ async def test_a_write_that_is_denied_is_not_done_and_the_model_hears_why(
 async def test_145_what_nobody_answers_is_denied_after_a_while_with_a_reason(
     tmp_path: Path, dialect: Dialect, stream: bool
 ) -> None:
-    async with serving(tmp_path, timeout=0.01) as stand:
+    async with serving(tmp_path, waits=0.01) as stand:
         told = await stand.tell(dialect, WRITE, stream=stream)
         assert not (stand.root / "a.txt").exists()
         assert [entry["what"] for entry in stand.audit()] == ["asked", "expired"]
@@ -132,7 +131,7 @@ async def test_always_is_not_asked_again_survives_a_restart_and_can_be_revoked(
         assert "did not allow" in (await whole(telling)).text
         ruled = [entry for entry in stand.audit() if entry["what"] == "ruled"]
     assert [entry["call"]["path"] for entry in ruled] == ["a.txt", "a.txt"]
-    async with serving(tmp_path, timeout=0.01) as stand:
+    async with serving(tmp_path, waits=0.01) as stand:
         assert "Nobody answered" in (await stand.tell(dialect, WRITE)).text
 
 

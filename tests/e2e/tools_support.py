@@ -123,7 +123,8 @@ class Stand:
     async def watched(self) -> AsyncIterator[None]:
         """A person sits at the inbox."""
         async with self.http.stream("GET", "/api/inbox/watch") as response:
-            await anext(response.aiter_raw())
+            pieces = response.aiter_raw()
+            await anext(pieces)
             yield
 
     def audit(self) -> list[dict[str, Any]]:
@@ -142,16 +143,16 @@ async def whole(work: "asyncio.Task[Told]") -> Told:
 async def serving(
     home: Path,
     *,
-    timeout: float = 60.0,
+    waits: float = 60.0,
     activity: Literal["reasoning", "text", "hidden"] | None = None,
     upstreams: Mapping[str, UpstreamSettings] | None = None,
     **tools: Any,
 ) -> AsyncIterator[Stand]:
-    """A stand whose user lives in `home`; `tools` are settings of the tools."""
+    """A stand whose user lives in `home`; `waits` is for how long an ask does; `tools` are settings of the tools."""
     root = home / "workspace"
     root.mkdir(exist_ok=True)
     config = Config(
-        inbox=InboxSettings(timeout=timeout),
+        inbox=InboxSettings(timeout=waits),
         activity=activity,
         tools=ToolSettings(enabled=True, workspace=str(root), **tools),
         upstreams=upstreams or {},
@@ -162,7 +163,7 @@ async def serving(
         stack.push_async_callback(app.aclose)
         stand = Stand(app, await stack.enter_async_context(listening(app)), root, home)
         for client in (stand.openai, stand.anthropic, stand.http):
-            await stack.enter_async_context(client)  # type: ignore[arg-type] # each gives itself, but says so in its own way
+            await stack.enter_async_context(client)
         yield stand
 
 
@@ -170,7 +171,7 @@ async def _chat(stand: Stand, asked: dict[str, Any], stream: bool) -> Told:
     if not stream:
         choice = (await stand.openai.chat.completions.create(**asked)).choices[0]
         message = choice.message
-        calls = [(one.function.name, json.loads(one.function.arguments)) for one in message.tool_calls or ()]  # type: ignore[union-attr] # no custom tools here
+        calls = [(one.function.name, json.loads(one.function.arguments)) for one in message.tool_calls or ()]
         return Told(
             message.content or "", getattr(message, "reasoning_content", ""), tuple(calls), choice.finish_reason
         )

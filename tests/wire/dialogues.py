@@ -17,6 +17,7 @@ from google.protobuf import json_format
 
 from tieline.model.content import Message, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.model.events import (
+    Activity,
     Event,
     Failed,
     Finished,
@@ -24,6 +25,7 @@ from tieline.model.events import (
     PartDelta,
     PartEnd,
     PartStart,
+    Plan,
     Started,
     StopReason,
     Usage,
@@ -287,6 +289,8 @@ def _event(event: Event) -> str:
             return f"finished {event.reason}"
         case Failed():
             return f"failed {event.kind} {event.status} {event.code} {_quoted(event.message)}"
+        case Activity() | Plan():
+            raise AssertionError(f"no agent is talked to here: {event}")
 
 
 def _part(part: Part) -> str:

@@ -24,6 +24,7 @@ TAGGED = (
     [
         ("1\tone\n2\t\n3\ttwo\n4\t", "one\n\ntwo\n"),
         ("     1→one\n     2→two\n\n<system-reminder>\nBeware.\n</system-reminder>\n", "one\ntwo"),
+        ("     1\tone\n     2\ttwo\n", "one\ntwo\n"),
         (TAGGED, "one\ntwo"),
         ("<file>\n00001| one\n\n(End of file)\n</file>", "one"),
         ("Content of a.txt:\none\n", "one\n"),

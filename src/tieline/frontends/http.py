@@ -20,6 +20,9 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 log = logging.getLogger("tieline")
 
+PASS = "tieline"
+"""The cookie with which our page shows that it was given the key."""
+
 JSON = b"application/json"
 TEXT = b"text/plain; charset=utf-8"
 
@@ -52,6 +55,11 @@ class Exchange:
         """The key the client brought, in either of the two ways."""
         scheme, _, token = self.header(b"authorization").partition(" ")
         return token.strip() if scheme.lower() == "bearer" else self.header(b"x-api-key")
+
+    def cookie(self, name: str) -> str:
+        """A cookie by its name, or nothing."""
+        pairs = (pair.strip().partition("=") for pair in self.header(b"cookie").split(";"))
+        return next((value for given, _, value in pairs if given == name), "")
 
     async def body(self) -> bytes:
         """The whole body. One that is too large is read on for a while, so that the client hears why it is refused."""
@@ -109,6 +117,7 @@ class Guard:
         self._hosts = {host.lower() for host in hosts}
         self._origins = {origin.lower().rstrip("/") for origin in origins}
         self._keys = [key.encode() for key in keys]
+        self._passes = [_pass(key) for key in self._keys]
         self._known_hosts: dict[bytes, bool] = {}
 
     def check(self, exchange: Exchange, *, keyed: bool) -> None:
@@ -124,6 +133,26 @@ class Guard:
             self._check_origin(exchange)
         if keyed and self._keys:
             self._check_key(exchange)
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether a key is needed at all."""
+        return bool(self._keys)
+
+    def pass_for(self, key: str) -> str | None:
+        """What a page may bring instead of this key, if it is one: it stays good as long as the key does."""
+        given = key.encode()
+        return next((_pass(known) for known in self._keys if hmac.compare_digest(given, known)), None)
+
+    def admits(self, exchange: Exchange) -> bool:
+        """Whether a request has the key, or is one of our page that has its pass."""
+        given = exchange.key.encode()
+        if not self._keys or any(hmac.compare_digest(given, key) for key in self._keys):
+            return True
+        if not exchange.scope["path"].startswith("/api/"):
+            return False
+        shown = exchange.cookie(PASS).encode()
+        return any(hmac.compare_digest(shown, known.encode()) for known in self._passes)
 
     def _is_our_host(self, host: bytes) -> bool:
         known = self._known_hosts.get(host)
@@ -147,13 +176,16 @@ class Guard:
         )
 
     def _check_key(self, exchange: Exchange) -> None:
-        given = exchange.key.encode()
-        if not any(hmac.compare_digest(given, key) for key in self._keys):
+        if not self.admits(exchange):
             raise GatewayError(
                 "unauthorized",
                 "This gateway needs its key, as `Authorization: Bearer <key>` or `x-api-key: <key>`.",
                 code="invalid_api_key",
             )
+
+
+def _pass(key: bytes) -> str:
+    return hmac.new(key, b"tieline page", "sha256").hexdigest()
 
 
 def host_name(host: str) -> str:

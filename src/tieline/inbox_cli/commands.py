@@ -124,14 +124,14 @@ def _answer(ask: Ask, options: Options) -> Answer:
 
 async def _watch(remote: Remote, say: Say, clock: Clock) -> None:
     takes_keys = sys.stdin.isatty() and sys.stdout.isatty()
-    watch = Watch(remote, say, clock, takes_keys=takes_keys)
+    watch = Watch(remote.decide, say, clock, takes_keys=takes_keys)
     tasks = Tasks()
     loop = asyncio.get_running_loop()
     if takes_keys:
         typing = sys.stdin.fileno()
         loop.add_reader(typing, lambda: _typed(typing, watch, tasks, lambda: loop.remove_reader(typing)))
     try:
-        await follow(remote, watch, say)
+        await follow(remote.watch, watch, say)
     finally:
         if takes_keys:
             loop.remove_reader(sys.stdin.fileno())

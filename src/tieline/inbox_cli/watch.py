@@ -1,17 +1,18 @@
 """Watching the inbox in a terminal: each new ask is shown as it comes, and answered with a key."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 
 from tieline.core.inbox import Item
 from tieline.inbox_cli import answers, words
-from tieline.inbox_cli.remote import Remote
 from tieline.model.asks import Answer, Ask, Form
 from tieline.model.errors import GatewayError
 
 Say = Callable[[str], None]
 Clock = Callable[[], float]
+Decide = Callable[[str, Answer], Awaitable[None]]
+Changes = AsyncGenerator[tuple[Item, ...], None]
 
 REACTION = 0.5
 """Nobody reads a question and answers it in so few seconds: the key was meant for the one before."""
@@ -22,8 +23,8 @@ RULE = "─" * 60
 class Watch:
     """What was shown to the person, and what the next key answers: always the oldest that waits."""
 
-    def __init__(self, remote: Remote, say: Say, clock: Clock, *, takes_keys: bool) -> None:
-        self._remote = remote
+    def __init__(self, decide: Decide, say: Say, clock: Clock, *, takes_keys: bool) -> None:
+        self._decide = decide
         self._say = say
         self._clock = clock
         self._takes_keys = takes_keys
@@ -60,7 +61,7 @@ class Watch:
                 self._say(f"? {words.keys(item.ask)}")
                 return
             self._answered.add(item.id)
-            await self._remote.decide(item.id, answer)
+            await self._decide(item.id, answer)
         except GatewayError as error:
             self._answered.discard(item.id)
             self._say(error.message)
@@ -97,16 +98,15 @@ def _meant(ask: Ask, typed: str) -> Answer | None:
             return None
 
 
-async def follow(remote: Remote, watch: Watch, say: Say, *, pause: float = RECONNECT) -> None:
+async def follow(changes: Callable[[], Changes], watch: Watch, say: Say, *, pause: float = RECONNECT) -> None:
     """Show what waits for as long as somebody looks; a gateway that is started anew is found again."""
     was_there = is_told = False
     while True:
         try:
-            async with aclosing(remote.watch()) as changes:
-                async for items in changes:
+            async with aclosing(changes()) as lists:
+                async for items in lists:
                     if not was_there or is_told:
-                        waits = "" if items else " Nothing waits."
-                        say(f"Watching the inbox of {remote.url}; Ctrl-C ends that.{waits}")
+                        say("Watching the inbox; Ctrl-C ends that." + ("" if items else " Nothing waits."))
                     was_there, is_told = True, False
                     watch.show(items)
         except GatewayError as error:
@@ -115,5 +115,5 @@ async def follow(remote: Remote, watch: Watch, say: Say, *, pause: float = RECON
         if not is_told:
             say("The gateway has gone. As soon as it is back, this goes on.")
             is_told = True
-        watch.show(())
+            watch.show(())
         await asyncio.sleep(pause)

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from tieline.core.capping import joined
 from tieline.model.content import Text
-from tieline.model.events import Batch, Event, PartDelta, PartEnd, PartStart
+from tieline.model.events import Batch, Event, PartDelta, PartEnd, PartStart, Started
 from tieline.model.session import Turn
-from tieline.web.blocks import Block, Blocks, finished
+from tieline.web.blocks import Block, Blocks, Piece, finished
 from tieline.web.turns import Shown
 
 
@@ -22,9 +22,11 @@ class Finished(NamedTuple):
 class Live:
     """One message that is being said."""
 
-    def __init__(self, session: str, message: str) -> None:
+    def __init__(self, session: str, message: str, *, is_whole: bool = True) -> None:
         self.session = session
         self.message = message
+        self.is_whole = is_whole
+        """Whether it is known from its beginning on."""
         self.turn: Turn | None = None
         """The whole of it, when it is complete."""
         self.wake = asyncio.Event()
@@ -96,9 +98,7 @@ class Live:
         ]
         if not due:
             return []
-        pieces = await asyncio.to_thread(
-            lambda: [(index, finished(rest, is_all=is_all)) for index, rest, is_all in due]
-        )
+        pieces = await asyncio.to_thread(_rendered, due)
         return [Finished(index, self._texts[index].cut(piece)) for index, piece in pieces if piece is not None]
 
     def renderings(self) -> Iterator[tuple[str, str]]:
@@ -107,3 +107,12 @@ class Live:
             blocks = self._texts.get(index)
             if blocks is not None and isinstance(part, Text) and blocks.is_independent and not blocks.rest:
                 yield part.text, blocks.html
+
+
+def is_beginning(batch: Batch) -> bool:
+    """Whether these are the first events of a message."""
+    return bool(batch) and isinstance(batch[0], Started)
+
+
+def _rendered(due: list[tuple[int, str, bool]]) -> list[tuple[int, Piece | None]]:
+    return [(index, finished(rest, is_all=is_all)) for index, rest, is_all in due]

@@ -18,7 +18,7 @@ from tieline.core.sessions import View
 from tieline.frontends.http import Exchange
 from tieline.model.asks import Permission
 from tieline.tasks import Tasks
-from tieline.web.live import Live
+from tieline.web.live import Live, is_beginning
 from tieline.web.ring import Ring
 from tieline.web.turns import Renderings, Shown
 
@@ -92,10 +92,20 @@ class Stream:
         if view.running is None:
             return Snapshot(self._ring.seq, {})
         live = self._lives.get(view.running)
-        if live is None:
+        if live is not None:
+            self._flush(live)
+        if live is None or not live.is_whole:
+            if live is not None:
+                live.drop()
             live = self._start(Live.of(view.summary.id, next(t for t in view.turns if t.id == view.running)))
-        self._flush(live)
         return Snapshot(self._ring.seq, live.shown())
+
+    def close(self) -> None:
+        """The gateway is being stopped."""
+        self._readers.clear()
+        if self._leaving is not None:
+            self._leaving.cancel()
+        self._leave()
 
     def publish(self, message: Any) -> None:
         """Tell everybody."""
@@ -116,7 +126,7 @@ class Stream:
                 await _write(exchange, HELLO)
                 await self._tell(exchange, reader)
         except TimeoutError:
-            await exchange.write(b"", last=True)
+            pass  # it takes nothing, so it cannot be told; the server closes the connection
         finally:
             listening.cancel()
             self._readers.discard(reader)
@@ -156,8 +166,10 @@ class Stream:
     def _hear(self, news: News) -> None:
         match news:
             case Said(session=session, message=message, events=events):
-                live = self._lives.get(message) or self._start(Live(session, message))
+                live = self._lives.get(message) or self._start(Live(session, message, is_whole=is_beginning(events)))
                 live.add(events)
+            case TurnNews(session=session, turn=turn) if turn.role == "user":
+                self.publish({"type": "turn", "session": session, "turn": turn})
             case TurnNews(session=session, turn=turn):
                 live = self._lives.get(turn.id) or self._start(Live.of(session, turn))
                 live.complete(turn)

@@ -95,12 +95,14 @@ def listing(path: str, content: str) -> str:
 
 def _unnumbered(text: str, number: re.Pattern[str]) -> Shown | None:
     """The lines without their numbers, if they have any that count up."""
-    lines = text.split("\n")
+    # `cat -n` ends the last line of the file like the others; tools that number an empty last line do not.
+    end = "\n" if text.endswith("\n") else ""
+    lines = text.removesuffix("\n").split("\n")
     found = [match for line in lines if (match := number.match(line))]
     numbers = [int(match[1]) for match in found]
     if len(found) < len(lines) or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
         return None
-    inside = "\n".join(line[match.end() :] for line, match in zip(lines, found, strict=True))
+    inside = "\n".join(line[match.end() :] for line, match in zip(lines, found, strict=True)) + end
     is_exact = not _LINE_BY_LINE.fullmatch(found[-1][0])
     return Shown(inside, first=numbers[0], is_cut=_SHORTENED.search(inside) is not None, is_exact=is_exact)
 

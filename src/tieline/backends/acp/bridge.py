@@ -66,7 +66,8 @@ class Seat:
         self.token = token
         self.caller: Call | None = None
         """Makes the calls; None while no turn is under way."""
-        self.calls = 0
+        self.calls: dict[Any, asyncio.Task[ToolResult]] = {}
+        """Those that wait, by the agent's number for the request."""
         self.tools: dict[str, ToolSpec] = {}
         """The tools by the name the agent knows them by."""
         self._url = url
@@ -115,7 +116,7 @@ class ToolBridge:
         """A new seat."""
         async with self._changing:
             if self._running is None:
-                self._running = await _Running.start(self._answer, self._call, self._list, self._tasks)
+                self._running = await _Running.start(self, self._tasks)
             token = self._mint_token()
             seat = Seat(token, f"http://{HOST}:{self._running.port}{PATH}{token}", self._shim, self._left)
             self._seats[token] = seat
@@ -140,7 +141,7 @@ class ToolBridge:
 
     # ── what the server is asked ──
 
-    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
+    async def answer(self, scope: Any, receive: Any, send: Any) -> None:
         """One HTTP request: to a seat, or to nothing."""
         if scope["type"] != "http":
             return
@@ -153,7 +154,7 @@ class ToolBridge:
     def _seat_of(self, path: str) -> Seat | None:
         return self._seats.get(path.removeprefix(PATH)) if path.startswith(PATH) else None
 
-    async def _list(self, context: Any, _: Any) -> Any:
+    async def list(self, context: Any, _: Any) -> Any:
         types = importlib.import_module("mcp.types")
         seat = self._seat_of(context.request.url.path)
         tools = seat.tools if seat is not None else {}
@@ -164,19 +165,29 @@ class ToolBridge:
             ]
         )
 
-    async def _call(self, context: Any, params: Any) -> Any:
+    async def call(self, context: Any, params: Any) -> Any:
         seat = self._seat_of(context.request.url.path)
         spec = seat.tools.get(params.name) if seat is not None else None
         if seat is None or spec is None:
             return _result(_failed(f"There is no tool `{params.name}` any more. Go on without it."))
-        if seat.caller is None or seat.calls >= MOST_CALLS:
+        if seat.caller is None or len(seat.calls) >= MOST_CALLS:
             return _result(_failed("Nobody is there to run this now. Go on without it."))
-        seat.calls += 1
+        call = self._tasks.start(_made(seat.caller, spec, params.arguments or {}), f"a call of {spec.name}")
+        seat.calls[context.request_id] = call
         try:
-            waiting = self._tasks.start(_made(seat.caller, spec, params.arguments or {}), f"a call of {spec.name}")
-            return _result(await self._awaited(waiting, context))
+            return _result(await self._awaited(call, context))
         finally:
-            seat.calls -= 1
+            if seat.calls.get(context.request_id) is call:
+                del seat.calls[context.request_id]
+
+    async def overhear(self, context: Any, go_on: Any) -> Any:
+        """Each request is served by itself, so nobody but us connects a cancellation with what it cancels."""
+        if context.method == "notifications/cancelled" and context.request is not None:
+            seat = self._seat_of(context.request.url.path)
+            call = seat.calls.get((context.params or {}).get("requestId")) if seat is not None else None
+            if call is not None:
+                call.cancel()
+        return await go_on(context)
 
     async def _awaited(self, call: asyncio.Task[ToolResult], context: Any) -> ToolResult:
         """Wait for a result with signs of life; whoever goes away takes the call along."""
@@ -204,17 +215,17 @@ class _Running:
         self._task: asyncio.Task[None] | None = None
 
     @classmethod
-    async def start(cls, answer: Any, call: Any, listing: Any, tasks: Tasks) -> "_Running":
+    async def start(cls, bridge: "ToolBridge", tasks: Tasks) -> "_Running":
         # In a thread: nobody else should have to wait for it.
         lowlevel = await asyncio.to_thread(importlib.import_module, "mcp.server.lowlevel")
         managers = await asyncio.to_thread(importlib.import_module, "mcp.server.streamable_http_manager")
-        server = lowlevel.Server(NAME, version="1", on_list_tools=listing, on_call_tool=call)
-        # It writes a span for everything that happens, for nobody.
-        server.middleware.clear()
+        server = lowlevel.Server(NAME, version="1", on_list_tools=bridge.list, on_call_tool=bridge.call)
+        # Instead of the one that writes a span for everything that happens, for nobody.
+        server.middleware[:] = [bridge.overhear]
         manager = managers.StreamableHTTPSessionManager(server, stateless=True, json_response=False)
         listener = socket.create_server((HOST, 0), backlog=128)
         config = uvicorn.Config(
-            answer,
+            bridge.answer,
             interface="asgi3",
             lifespan="off",
             ws="none",

@@ -42,15 +42,20 @@ def _typed(call_id: str, result: Message) -> ToolResult:
     return ToolResult(call_id=call_id, content=tell(inner), is_error=is_error)
 
 
+_REFUSALS = frozenset(("rejected", "permission_denied", "sandbox_unsupported"))
+"""A client that does not run a command says why, and may end the stream with an exit all the same."""
+
+
 def _streamed(call_id: str, events: Sequence[kinds.ShellStream]) -> ToolResult:
     output = "".join(event.stdout.data or event.stderr.data for event in events)
-    last = events[-1]
+    refused = [event for event in events if event.WhichOneof("event") in _REFUSALS]
+    last = refused[0] if refused else events[-1]
     match last.WhichOneof("event"):
         case "exit":
             code = last.exit.code
             said = output + (f"\n(exit code {code})" if code else "")
             return ToolResult(call_id=call_id, content=(Text(text=said),), is_error=bool(code))
-        case "rejected" | "permission_denied" | "sandbox_unsupported" as kind:
+        case str(kind) if kind in _REFUSALS:
             return ToolResult(call_id=call_id, content=_complaint(kind, getattr(last, kind)), is_error=True)
         case "backgrounded":
             return ToolResult(call_id=call_id, content=(Text(text=f"runs as shell {last.backgrounded.shell_id}"),))

@@ -1,0 +1,375 @@
+"""What the page asks for and does: small JSON requests at `/api`, as the contract of the page has them.
+
+Whatever changes something needs the token that `/api/state` tells: a page of another site cannot read it, so it cannot
+act here even where a browser would send our cookie along.
+"""
+
+import asyncio
+import base64
+import binascii
+import hmac
+from collections.abc import Callable
+from typing import Any, TypeVar
+from urllib.parse import parse_qs
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from tieline.core.gateway import Gateway
+from tieline.core.sessions import Sent, Sessions
+from tieline.frontends.http import JSON, PASS, Exchange, Guard
+from tieline.model.content import Image, Part, Text, Value
+from tieline.model.errors import BadRequest, GatewayError
+from tieline.model.ports import Files
+from tieline.model.request import Effort
+from tieline.tasks import Tasks
+from tieline.web.connect import connection
+from tieline.web.facts import Facts
+from tieline.web.pages import HEADERS
+from tieline.web.stream import Stream, inbox_json
+from tieline.web.turns import Renderings
+
+TOKEN = b"x-tieline-token"
+LAST = 100
+"""Messages of a session that are given at once."""
+MOST_SESSIONS = 1000
+MOST_FILES = 20
+"""Files that can be put into one message."""
+PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+PATIENCE = 1.5
+"""Seconds that the state waits for backends to say which models they have; later they come by themselves."""
+A_YEAR = 365 * 24 * 3600
+WRONG_KEY = 0.5
+"""Seconds that a wrong key has to wait for its answer."""
+CLOSED = {"models": [], "backends": [], "sessions": [], "inbox": {"version": 0, "items": []}}
+
+T = TypeVar("T")
+
+
+class _Create(Value):
+    model: str
+    mode: str | None = None
+    effort: Effort | None = None
+
+
+class _Change(Value):
+    title: str | UnsetType = UNSET
+    model: str | UnsetType = UNSET
+    mode: str | UnsetType | None = UNSET
+    effort: Effort | UnsetType | None = UNSET
+
+
+class _Picture(Value):
+    media_type: str
+    data: str
+
+
+class _Send(Value):
+    text: str = ""
+    images: tuple[_Picture, ...] = ()
+    files: tuple[str, ...] = ()
+    parent: str | None = None
+
+
+class _Edit(Value):
+    message: str
+    text: str
+
+
+class _Branch(Value):
+    message: str
+
+
+class _Key(Value):
+    key: str
+
+
+class Api:
+    """The requests of the page."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        sessions: Sessions,
+        stream: Stream,
+        renderings: Renderings,
+        guard: Guard,
+        tasks: Tasks,
+        facts: Facts,
+        *,
+        token: str,
+    ) -> None:
+        self._gateway = gateway
+        self._sessions = sessions
+        self._stream = stream
+        self._renderings = renderings
+        self._guard = guard
+        self._tasks = tasks
+        self._facts = facts
+        self._token = token
+        self._listing: asyncio.Task[Any] | None = None
+
+    # ── The program ──────────────────────────────────────────────────────────────────────────────
+
+    async def state(self, exchange: Exchange) -> None:
+        """Everything the page needs to begin; to whoever has not shown the key, that it is needed."""
+        facts = self._facts
+        tools = {"enabled": facts.has_tools, "workspace": facts.workspace}
+        opening = {"version": facts.version, "token": self._token, "address": address(exchange)}
+        if not self._guard.admits(exchange):
+            closed = {**CLOSED, "tools": {"enabled": False, "workspace": None}, "seq": 0}
+            await _respond(exchange, {**opening, "needs_key": True, **closed})
+            return
+        self._stream.attend()
+        models = await self._models()
+        sessions = (await self._sessions.summaries())[:MOST_SESSIONS]
+        await _respond(
+            exchange,
+            {
+                **opening,
+                "needs_key": False,
+                "models": models,
+                "backends": facts.backends(),
+                "tools": tools,
+                "inbox": inbox_json(self._gateway.inbox),
+                "sessions": sessions,
+                "seq": self._stream.seq,
+            },
+        )
+
+    async def login(self, exchange: Exchange) -> None:
+        """The key, for a cookie that is as good on the paths of the page."""
+        body = await _read(exchange, _Key)
+        if not self._guard.has_keys:
+            await _respond(exchange, {})
+            return
+        given = self._guard.pass_for(body.key.strip())
+        if given is None:
+            await asyncio.sleep(WRONG_KEY)
+            raise GatewayError("unauthorized", "That is not the key of this gateway.", code="invalid_api_key")
+        safe = "; Secure" if exchange.scope.get("scheme") == "https" else ""
+        cookie = f"{PASS}={given}; Path=/api; HttpOnly; SameSite=Strict; Max-Age={A_YEAR}{safe}"
+        await _respond(exchange, {}, (b"set-cookie", cookie.encode()))
+
+    async def connect(self, exchange: Exchange) -> None:
+        """How everything stands, and what to tell the clients."""
+        self._stream.attend()
+        models = await self._models()
+        ids = [str(model["id"]) for model in models]
+        found = connection(self._facts, address(exchange), ids, needs_key=self._guard.has_keys)
+        await _respond(exchange, found)
+
+    async def begin_login(self, exchange: Exchange) -> None:
+        """Begin to log in to an account."""
+        self._check(exchange)
+        if self._facts.login is None:
+            raise GatewayError("not_found", "There is no account to log in to: it is switched off.")
+        self._stream.attend()
+        await _respond(exchange, {"url": await self._facts.login.begin()})
+
+    async def files(self, exchange: Exchange) -> None:
+        """Files of the workspace that could be put into a message."""
+        files = self._facts.files
+        query = _query(exchange, "query")[:200]
+        await _respond(exchange, {"files": [] if files is None else await files.find(query)})
+
+    # ── Traffic ──────────────────────────────────────────────────────────────────────────────────
+
+    async def traffic(self, exchange: Exchange) -> None:
+        """The last legs, or those before one."""
+        self._stream.attend()
+        legs = self._gateway.bus.legs(_query(exchange, "before") or None, _query(exchange, "query")[:200])
+        await _respond(exchange, {"legs": legs})
+
+    async def leg(self, exchange: Exchange) -> None:
+        """Both sides of a leg, without secrets."""
+        bus = self._gateway.bus
+        detail = bus.detail(_rest(exchange, "/api/traffic/"))
+        request = msgspec.json.decode(msgspec.json.encode(detail.request))
+        for shown, tool in zip(request.get("tools", ()), detail.request.tools, strict=True):
+            shown["schema"] = _schema(tool.schema)
+        shown = {"leg": detail.leg, "request": request, "events": detail.events, "notes": detail.notes}
+        text = msgspec.json.encode({**shown, "shown": detail.shown}).decode()
+        await exchange.respond(200, bus.hide(text).encode(), JSON, _HEADERS)
+
+    # ── Sessions ─────────────────────────────────────────────────────────────────────────────────
+
+    async def create(self, exchange: Exchange) -> None:
+        """A new session."""
+        self._check(exchange)
+        body = await _read(exchange, _Create)
+        await _respond(exchange, await self._sessions.create(body.model, body.mode, body.effort))
+
+    async def session(self, exchange: Exchange) -> None:
+        """What is shown of a session: its last messages, or those before one."""
+        self._stream.attend()
+        view = await self._sessions.view(_rest(exchange, "/api/sessions/"))
+        snapshot = self._stream.snapshot(view)
+        turns = view.turns
+        before = _query(exchange, "before")
+        if before:
+            turns = turns[: next((place for place, turn in enumerate(turns) if turn.id == before), 0)]
+        last = _query(exchange, "last")
+        most = min(int(last), len(view.turns)) if last.isdecimal() and len(last) < 9 else LAST
+        some = turns[max(0, len(turns) - most) :]
+        messages = [
+            await self._renderings.turn(turn, snapshot.live if turn.id == view.running else None) for turn in some
+        ]
+        shown = {turn.id for turn in some}
+        await _respond(
+            exchange,
+            {
+                "summary": view.summary,
+                "messages": messages,
+                "branches": {one: ids for one, ids in view.branches.items() if one in shown},
+                "more": len(some) < len(turns),
+                "seq": snapshot.seq,
+            },
+        )
+
+    async def change(self, exchange: Exchange) -> None:
+        """Another title, model, mode or effort."""
+        self._check(exchange)
+        body = await _read(exchange, _Change)
+        given = {name: value for name in body.__struct_fields__ if (value := getattr(body, name)) is not UNSET}
+        await _respond(exchange, await self._sessions.change(_rest(exchange, "/api/sessions/"), **given))
+
+    async def delete(self, exchange: Exchange) -> None:
+        """Forget a session."""
+        self._check(exchange)
+        await self._sessions.delete(_rest(exchange, "/api/sessions/"))
+        await _respond(exchange, {})
+
+    async def act(self, exchange: Exchange) -> None:
+        """Send, stop, retry, edit, or show another branch."""
+        self._check(exchange)
+        session, _, verb = _rest(exchange, "/api/sessions/").partition("/")
+        verbs: dict[str, Callable[[Exchange, str], Any]] = {
+            "send": self._send,
+            "stop": self._stop,
+            "retry": self._retry,
+            "edit": self._edit,
+            "branch": self._branch,
+        }
+        if verb not in verbs:
+            raise GatewayError("not_found", f"A session can {', '.join(verbs)}; nothing else.")
+        await _respond(exchange, await verbs[verb](exchange, session))
+
+    async def _send(self, exchange: Exchange, session: str) -> Sent:
+        body = await _read(exchange, _Send)
+        parts: list[Part] = [Text(text=body.text)] if body.text.strip() else []
+        parts += [_picture(place, one) for place, one in enumerate(body.images)]
+        parts += await _attached(self._facts.files, body.files)
+        return await self._sessions.send(session, parts, body.parent)
+
+    async def _stop(self, _: Exchange, session: str) -> dict[str, Any]:
+        await self._sessions.stop(session)
+        return {}
+
+    async def _retry(self, _: Exchange, session: str) -> Sent:
+        return await self._sessions.retry(session)
+
+    async def _edit(self, exchange: Exchange, session: str) -> Sent:
+        body = await _read(exchange, _Edit)
+        return await self._sessions.edit(session, body.message, body.text)
+
+    async def _branch(self, exchange: Exchange, session: str) -> dict[str, Any]:
+        await self._sessions.branch(session, (await _read(exchange, _Branch)).message)
+        return {}
+
+    # ── What they share ──────────────────────────────────────────────────────────────────────────
+
+    def _check(self, exchange: Exchange) -> None:
+        """Raise GatewayError for a request that our own page cannot have made."""
+        given = exchange.headers.get(TOKEN, b"")
+        if not hmac.compare_digest(given, self._token.encode()):
+            message = "This needs the token that /api/state tells; if the gateway was restarted, it is another one."
+            raise GatewayError("forbidden", message, code="bad_token")
+
+    async def _models(self) -> list[dict[str, Any]]:
+        """The models that are known; what takes long to find out is told later."""
+        if self._listing is None or self._listing.done():
+            self._listing = self._tasks.start(self._gateway.models(), "models for the page")
+        listing = self._listing
+        done, _ = await asyncio.wait([listing], timeout=PATIENCE)
+        if not done:
+            listing.add_done_callback(lambda _: self._stream.publish({"type": "state"}))
+            return []
+        facts = self._facts
+        return [
+            {
+                "id": name,
+                "title": info.title or name,
+                "backend": (backend := name.partition("/")[0]),
+                "modes": facts.modes.get(backend, ()),
+                "is_agent": backend in facts.agent_backends,
+                "context": info.context,
+            }
+            for name, info in listing.result().items()
+        ]
+
+
+_HEADERS = (*HEADERS, (b"cache-control", b"no-store"))
+
+
+def address(exchange: Exchange) -> str:
+    """Where the gateway is, as whoever asks sees it."""
+    return f"{exchange.scope.get('scheme', 'http')}://{exchange.header(b'host')}"
+
+
+def render_error(error: GatewayError) -> bytes:
+    """An error in plain JSON."""
+    facts = {"kind": error.kind, "message": error.message, "param": error.param, "code": error.code}
+    return msgspec.json.encode({"error": facts})
+
+
+async def _respond(exchange: Exchange, value: Any, *headers: tuple[bytes, bytes]) -> None:
+    await exchange.respond(200, msgspec.json.encode(value), JSON, (*_HEADERS, *headers))
+
+
+async def _read(exchange: Exchange, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(await exchange.body() or b"{}", type=kind)
+    except msgspec.ValidationError as error:
+        complaint, _, place = str(error).partition(" - at `$.")
+        param = place.removesuffix("`") or None
+        raise BadRequest(f"`{param}`: {complaint}" if param else complaint, param) from error
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise BadRequest(f"this is not JSON: {error}") from error
+
+
+def _rest(exchange: Exchange, prefix: str) -> str:
+    path: str = exchange.scope["path"]
+    return path.rstrip("/").removeprefix(prefix)[:200]
+
+
+def _query(exchange: Exchange, name: str) -> str:
+    fields = parse_qs(exchange.scope["query_string"].decode("latin-1"), encoding="utf-8", errors="replace")
+    return fields.get(name, [""])[-1]
+
+
+def _picture(place: int, picture: _Picture) -> Image:
+    if picture.media_type not in PICTURES:
+        raise BadRequest(f"a picture can be {', '.join(sorted(PICTURES))}", f"images[{place}].media_type")
+    try:
+        base64.b64decode(picture.data, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise BadRequest("the picture is not base64", f"images[{place}].data") from error
+    return Image(media_type=picture.media_type, data=picture.data)
+
+
+async def _attached(files: Files | None, paths: tuple[str, ...]) -> list[Part]:
+    if not paths:
+        return []
+    if files is None:
+        raise BadRequest("there is no workspace to take files from", "files")
+    if len(paths) > MOST_FILES:
+        raise BadRequest(f"no more than {MOST_FILES} files go into a message", "files")
+    return [part for path in paths for part in await files.read(path)]
+
+
+def _schema(schema: bytes) -> Any:
+    try:
+        return msgspec.json.decode(schema)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None

@@ -1,0 +1,182 @@
+"""Settings for other programs, ready to be copied: with this gateway's address and a model filled in."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from tieline.model.content import Value
+from tieline.web.facts import Facts, LoginState
+
+ANY_KEY = "local"
+OWN_KEY = "<the key of this gateway>"
+DEMO = "demo/scripted"
+NO_MODEL = "<backend>/<model>"
+CONTEXT = 128_000
+OUTPUT = 8192
+
+
+class Snippet(Value, omit_defaults=False):
+    """The settings of one program; `language` is what they are written in."""
+
+    id: str
+    title: str
+    about: str
+    text: str
+    language: str = "sh"
+
+
+def connection(facts: Facts, address: str, models: Sequence[str], *, needs_key: bool) -> dict[str, Any]:
+    """How everything stands, and what to tell the clients."""
+    login = LoginState(state="off") if facts.login is None else facts.login.state()
+    return {
+        "address": address,
+        "key_needed": needs_key,
+        "backends": facts.backends(),
+        "agents": facts.agents(),
+        "snippets": snippets(address, chosen(facts.default_model, models), OWN_KEY if needs_key else ANY_KEY),
+        "cursor": login,
+    }
+
+
+def chosen(default: str | None, models: Sequence[str]) -> str:
+    """The model to show: the one that was set, else a real one, else the demo."""
+    if default is not None and "*" not in default:
+        return default
+    real = next((model for model in models if model != DEMO), None)
+    return real or (DEMO if DEMO in models else NO_MODEL)
+
+
+def snippets(address: str, model: str, key: str) -> list[Snippet]:
+    """The settings of every program we know."""
+    return [
+        Snippet(
+            id="opencode",
+            title="OpenCode",
+            about="opencode.json in the project, or ~/.config/opencode/opencode.json",
+            text=_opencode(address, model, key),
+            language="json",
+        ),
+        Snippet(
+            id="claude-code",
+            title="Claude Code",
+            about="In the shell that starts it. The address stands without /v1.",
+            text="\n".join(
+                (
+                    f"export ANTHROPIC_BASE_URL={address}",
+                    f"export ANTHROPIC_API_KEY={_quoted(key)}",
+                    f"export ANTHROPIC_MODEL={_quoted(model)}",
+                    f"export ANTHROPIC_SMALL_FAST_MODEL={_quoted(model)}",
+                    "claude",
+                )
+            ),
+        ),
+        Snippet(
+            id="codex",
+            title="Codex",
+            about="Not yet: Codex speaks only the OpenAI Responses API, which this gateway does not offer so far. "
+            "Codex itself can be used as an agent behind the gateway.",
+            text="",
+            language="text",
+        ),
+        Snippet(
+            id="cursor",
+            title="Cursor (the editor)",
+            about="Settings, Models, API Keys. Cursor's own servers call this address, so it has to be one that they "
+            "can reach (a tunnel, with a key set here); an address of this machine alone will not do.",
+            text="\n".join(
+                (
+                    f"OpenAI API Key:            {key}",
+                    f"Override OpenAI Base URL:  {address}/v1",
+                    f"Add a custom model:        {model}",
+                )
+            ),
+            language="text",
+        ),
+        Snippet(
+            id="aider",
+            title="aider",
+            about="It uses no tools: it saves the files it finds in the answer.",
+            text=f"OPENAI_API_BASE={address}/v1 OPENAI_API_KEY={_quoted(key)} \\\n"
+            f"  aider --model {_quoted(f'openai/{model}')} --no-show-model-warnings",
+        ),
+        Snippet(
+            id="zed",
+            title="Zed",
+            about=f"settings.json. Zed takes the key from its own settings, or from TIELINE_API_KEY: {key}",
+            text=_zed(address, model),
+            language="json",
+        ),
+        Snippet(
+            id="openai-python",
+            title="OpenAI SDK",
+            about="Python; the other languages take the same two settings.",
+            text=_OPENAI.format(address=address, model=model, key=key),
+            language="python",
+        ),
+        Snippet(
+            id="anthropic-python",
+            title="Anthropic SDK",
+            about="Python. The address stands without /v1.",
+            text=_ANTHROPIC.format(address=address, model=model, key=key),
+            language="python",
+        ),
+        Snippet(id="curl", title="curl", about="To see that it works.", text=_curl(address, model, key)),
+    ]
+
+
+_OPENAI = """\
+from openai import OpenAI
+
+client = OpenAI(base_url="{address}/v1", api_key="{key}")
+reply = client.chat.completions.create(model="{model}", messages=[{{"role": "user", "content": "say hello"}}])
+print(reply.choices[0].message.content)"""
+
+_ANTHROPIC = """\
+from anthropic import Anthropic
+
+client = Anthropic(base_url="{address}", api_key="{key}")
+reply = client.messages.create(
+    model="{model}", max_tokens=1000, messages=[{{"role": "user", "content": "say hello"}}]
+)
+print(reply.content[0].text)"""
+
+
+def _opencode(address: str, model: str, key: str) -> str:
+    shown = {"name": model.rpartition("/")[2], "tool_call": True, "limit": {"context": CONTEXT, "output": OUTPUT}}
+    settings = {
+        "$schema": "https://opencode.ai/config.json",
+        "provider": {
+            "tieline": {
+                "npm": "@ai-sdk/openai-compatible",
+                "name": "Tieline",
+                "options": {"baseURL": f"{address}/v1", "apiKey": key},
+                "models": {model: shown},
+            }
+        },
+        "model": f"tieline/{model}",
+        "small_model": f"tieline/{model}",
+    }
+    return json.dumps(settings, indent=2)
+
+
+def _zed(address: str, model: str) -> str:
+    shown = {
+        "name": model,
+        "display_name": model,
+        "max_tokens": CONTEXT,
+        "capabilities": {"tools": True, "images": False, "parallel_tool_calls": True, "prompt_cache_key": False},
+    }
+    provider = {"Tieline": {"api_url": f"{address}/v1", "available_models": [shown]}}
+    return json.dumps({"language_models": {"openai_compatible": provider}}, indent=2)
+
+
+def _curl(address: str, model: str, key: str) -> str:
+    body = json.dumps({"model": model, "messages": [{"role": "user", "content": "What can you do?"}]})
+    sent = "" if key == ANY_KEY else f" \\\n  -H {_quoted(f'authorization: Bearer {key}')}"
+    return f"curl {address}/v1/chat/completions -H 'content-type: application/json'{sent} \\\n  -d {_quoted(body)}"
+
+
+def _quoted(text: str) -> str:
+    """For a shell."""
+    is_plain = all(character.isalnum() or character in "-._/:@" for character in text)
+    return text if is_plain and text else "'" + text.replace("'", "'\\''") + "'"

@@ -1,0 +1,63 @@
+"""What the page is told of the program around it; whoever puts the program together knows."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from tieline.model.content import Value
+from tieline.model.ports import Files
+
+
+class BackendState(Value, omit_defaults=False):
+    """One backend: whether it is ready, what it is or what to do about it, and what it is not ready for want of."""
+
+    name: str
+    ready: bool
+    text: str
+    lack: str = ""
+
+
+class AgentState(Value, omit_defaults=False):
+    """One agent: the line that installs it, and what to run when it wants a login."""
+
+    id: str
+    title: str
+    ready: bool
+    install: str = ""
+    login: str = ""
+
+
+class LoginState(Value, omit_defaults=False):
+    """How an account stands."""
+
+    state: Literal["none", "logged_in", "simulated", "off"]
+    text: str = ""
+
+
+class Login(Protocol):
+    """An account that a person can log in to from the page."""
+
+    def state(self) -> LoginState: ...
+
+    async def begin(self) -> str:
+        """Begin a login: the address to open in a browser. What comes of it is told as news of the state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The program around the page."""
+
+    version: str
+    welcome: str
+    """What somebody is told who asks for the page without being a browser."""
+    backends: Callable[[], Sequence[BackendState]] = tuple
+    agents: Callable[[], Sequence[AgentState]] = tuple
+    agent_backends: frozenset[str] = frozenset()
+    """Those whose models use tools of their own."""
+    modes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """How the models of a backend can work."""
+    default_model: str | None = None
+    has_tools: bool = False
+    workspace: str | None = None
+    files: Files | None = None
+    login: Login | None = None

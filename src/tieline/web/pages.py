@@ -1,0 +1,105 @@
+"""The files of the page: read once, served with what lets a browser keep them, and under a strict policy."""
+
+import hashlib
+from collections.abc import Iterable
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import NamedTuple
+
+from tieline.frontends.http import TEXT, Endpoint, Exchange
+from tieline.web.render import stylesheet
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data: blob:",
+        "connect-src 'self'",
+        "font-src 'self'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+"""With everything that a browser gets from us."""
+
+PAGES = {"/": "index.html", "/traffic": "traffic.html", "/connect": "connect.html"}
+KINDS = {
+    ".html": b"text/html; charset=utf-8",
+    ".css": b"text/css; charset=utf-8",
+    ".js": b"text/javascript; charset=utf-8",
+    ".json": b"application/json",
+    ".webmanifest": b"application/manifest+json",
+    ".svg": b"image/svg+xml",
+    ".png": b"image/png",
+    ".ico": b"image/x-icon",
+    ".woff2": b"font/woff2",
+}
+COLOURS = "highlight.css"
+
+PLACEHOLDER = b"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Tieline</title></head>
+<body><h1>Tieline</h1><p>The gateway is running; this installation came without its page.</p></body></html>
+"""
+
+
+class File(NamedTuple):
+    """A file as it is served."""
+
+    data: bytes
+    kind: bytes
+    tag: bytes
+
+    @classmethod
+    def of(cls, name: str, data: bytes) -> "File":
+        """The file of this name."""
+        suffix = name[name.rfind(".") :]
+        return cls(data, KINDS[suffix], f'"{hashlib.sha256(data).hexdigest()[:20]}"'.encode())
+
+    async def serve(self, exchange: Exchange) -> None:
+        """Give it to a browser, unless that has it already."""
+        headers = [*HEADERS, (b"cache-control", b"no-cache"), (b"etag", self.tag)]
+        if self.tag in exchange.headers.get(b"if-none-match", b"").split(b", "):
+            await exchange.respond(304, b"", self.kind, headers)
+        else:
+            await exchange.respond(200, self.data, self.kind, headers)
+
+
+def static_files() -> dict[str, File]:
+    """Everything that came with the program for the page, by name; the colours of code are made here."""
+    found = {name: File.of(name, item.read_bytes()) for name, item in _found(resources.files(__package__) / "static")}
+    found[COLOURS] = File.of(COLOURS, stylesheet().encode())
+    for name in PAGES.values():
+        found.setdefault(name, File.of(name, PLACEHOLDER))
+    return found
+
+
+def front(file: File, welcome: str) -> Endpoint:
+    """The page for browsers, and a few plain words for everybody else."""
+    words = welcome.encode()
+
+    async def serve(exchange: Exchange) -> None:
+        if b"text/html" in exchange.headers.get(b"accept", b""):
+            await file.serve(exchange)
+        else:
+            await exchange.respond(200, words, TEXT, ((b"vary", b"accept"),))
+
+    return serve
+
+
+def _found(folder: Traversable, prefix: str = "") -> Iterable[tuple[str, Traversable]]:
+    if not folder.is_dir():
+        return
+    for item in folder.iterdir():
+        if item.is_dir():
+            yield from _found(item, f"{prefix}{item.name}/")
+        elif item.name[item.name.rfind(".") :] in KINDS:
+            yield f"{prefix}{item.name}", item
