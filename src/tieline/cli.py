@@ -31,7 +31,8 @@ Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 DESCRIPTION = """\
 A local gateway between the AI clients you have and the models you have:
 OpenAI and Anthropic clients in front; OpenAI-like and Anthropic upstreams, your
-Cursor account and a built-in demo model behind; tool calls that arrive whole in between."""
+Cursor account, coding agents (ACP) and a built-in demo model behind; tool calls
+that arrive whole in between."""
 
 EPILOG = """\
 Without a configuration there is the demo model, and an upstream for each of
