@@ -1,4 +1,5 @@
-/* The canned answers of the fake upstream: 50 text deltas in two dialects, as a stream and as JSON. */
+/* The canned answers of the fake upstream: 50 text deltas in two dialects, as a stream and as JSON, and as an agent's
+ * run over either transport. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -18,7 +19,9 @@ struct answer {
 };
 
 static struct answer anthropic_stream, anthropic_json, openai_stream, openai_json, not_found, bad_request;
-static struct answer run_stream, run_frames, append_done; /* run_frames: HTTP/2 frames with no stream id yet */
+static struct answer login, append_done;
+static struct answer run_head, run_text; /* of a run over HTTP/1.1 */
+static struct answer run_head_frame, run_text_frames; /* and over HTTP/2, with no stream id yet */
 
 static void die(const char *what) {
     perror(what);
@@ -150,6 +153,10 @@ static void build_openai(void) {
     json_answer(&openai_json, "200 OK", body);
 }
 
+/* ---- agent runs; everything is short, so a length is one byte ---- */
+
+#define TOOL "bench_tool" /* a run that is offered this tool calls it */
+
 /* A Connect envelope: flags, length, payload. */
 static size_t envelope(char *out, char flags, const char *payload, size_t len) {
     char head[5] = {flags, 0, 0, (char)(len >> 8), (char)len};
@@ -158,16 +165,40 @@ static size_t envelope(char *out, char flags, const char *payload, size_t len) {
     return len + 5;
 }
 
-/* A text delta of an agent's run: interaction_update{text_delta{text}}; everything is short, so a length is a byte. */
-static size_t text_delta(char *out, int n) {
-    char text[64], payload[96] = "";
-    delta_text(n, text, sizeof text);
-    char len = (char)strlen(text), head[6] = {0x0a, (char)(len + 4), 0x0a, (char)(len + 2), 0x0a, len};
-    memcpy(payload, head, 6);
-    memcpy(payload + 6, text, (size_t)len);
-    return envelope(out, 0, payload, (size_t)len + 6);
+/* A field of a message: tag, length, content, which may stand where the field is to be. */
+static size_t field(char *out, char tag, const char *content, size_t len) {
+    memmove(out + 2, content, len);
+    out[0] = tag;
+    out[1] = (char)len;
+    return len + 2;
 }
 
+/* interaction_update{text_delta{text}} */
+static size_t text_delta(char *out, int n) {
+    char text[96];
+    size_t len = strlen(delta_text(n, text, sizeof text));
+    for (int i = 0; i < 3; i++) len = field(text, 0x0a, text, len);
+    return envelope(out, 0, text, len);
+}
+
+/* exec_server_message{id, mcp_args{name, args{"path": "a.txt"}, tool_call_id, tool_name}} */
+static size_t tool_call(char *out, int n) {
+    char args[128], message[128] = {0x08, (char)n};
+    size_t len = field(args, 0x0a, TOOL, strlen(TOOL));
+    len += field(args + len, 0x12, "\x0a\x04path\x12\x07\x1a\x05" "a.txt", 15);
+    len += field(args + len, 0x1a, "toolu_bench", 11);
+    len += field(args + len, 0x2a, TOOL, strlen(TOOL));
+    len = 2 + field(message + 2, 0x5a, args, len);
+    len = field(args, 0x12, message, len);
+    return envelope(out, 0, args, len);
+}
+
+/* interaction_update{heartbeat} */
+static size_t heartbeat(char *out) {
+    return envelope(out, 0, "\x0a\x02\x6a\x00", 4);
+}
+
+/* interaction_update{turn_ended{input_tokens: 10, output_tokens: 2}} and the end of the stream */
 static size_t turn_ended(char *out) {
     size_t len = envelope(out, 0, "\x0a\x06\x72\x04\x08\x0a\x10\x02", 8);
     return len + envelope(out + len, 2, "{}", 2);
@@ -179,8 +210,9 @@ static void raw_chunk(struct answer *a, const char *data, size_t len) {
     put(a, "\r\n", 2);
 }
 
-static void h2_frame(struct answer *a, char type, char flags, const char *data, size_t len) {
-    char head[9] = {0, (char)(len >> 8), (char)len, type, flags, 0, 0, 0, 0};
+static void h2_frame(struct answer *a, char type, char flags, unsigned stream, const char *data, size_t len) {
+    char id[4] = {(char)(stream >> 24), (char)(stream >> 16), (char)(stream >> 8), (char)stream};
+    char head[9] = {0, (char)(len >> 8), (char)len, type, flags, id[0], id[1], id[2], id[3]};
     put(a, head, 9);
     put(a, data, len);
 }
@@ -188,20 +220,28 @@ static void h2_frame(struct answer *a, char type, char flags, const char *data, 
 static void build_run(void) {
     char data[256];
     const char *type = "application/connect+proto";
-    putf(&run_stream, "HTTP/1.1 200 OK\r\ncontent-type: %s\r\ntransfer-encoding: chunked\r\n\r\n", type);
+    putf(&run_head, "HTTP/1.1 200 OK\r\ncontent-type: %s\r\ntransfer-encoding: chunked\r\n\r\n", type);
     /* :status 200 by its index; content-type (index 31) as a literal that is not indexed. */
     size_t len = (size_t)snprintf(data, sizeof data, "\x88\x0f\x10%c%s", (int)strlen(type), type);
-    h2_frame(&run_frames, 1, 4, data, len);
+    h2_frame(&run_head_frame, 1, 4, 0, data, len);
     for (int i = 0; i < DELTAS; i++) {
         len = text_delta(data, i);
-        raw_chunk(&run_stream, data, len);
-        h2_frame(&run_frames, 0, 0, data, len);
+        raw_chunk(&run_text, data, len);
+        h2_frame(&run_text_frames, 0, 0, 0, data, len);
     }
     len = turn_ended(data);
-    raw_chunk(&run_stream, data, len);
-    put(&run_stream, "0\r\n\r\n", 5);
-    h2_frame(&run_frames, 0, 1, data, len);
+    raw_chunk(&run_text, data, len);
+    put(&run_text, "0\r\n\r\n", 5);
+    h2_frame(&run_text_frames, 0, 1, 0, data, len);
     putf(&append_done, "HTTP/1.1 200 OK\r\ncontent-type: application/proto\r\ncontent-length: 0\r\n\r\n");
+    /* As long as a real token. It says {..., "exp": 3900000000, ...}. */
+    json_answer(&login, "200 OK",
+                "{\"accessToken\":\"eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJhdXRoMHx1c2VyXzAxQkVOQ0hCRU5DSEJFTkNIQkVOQ0h"
+                "CRU5DSCIsInRpbWUiOiIxNzY3MjI1NjAwIiwicmFuZG9tbmVzcyI6IjAwMDAwMDAwLTAwMDAtNDAwMCIsImV4cCI6Mzk"
+                "wMDAwMDAwMCwiaXNzIjoiaHR0cHM6Ly8xMjcuMC4wLjEiLCJzY29wZSI6Im9wZW5pZCBwcm9maWxlIGVtYWlsIG9mZmx"
+                "pbmVfYWNjZXNzIiwiYXVkIjoiaHR0cHM6Ly8xMjcuMC4wLjEiLCJ0eXBlIjoic2Vzc2lvbiJ9.bench0bench0bench0"
+                "bench0bench0bench0bench00"
+                "\",\"refreshToken\":\"bench\"}");
 }
 
 static void build_answers(void) {

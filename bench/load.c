@@ -144,7 +144,7 @@ static void finish(struct conn *c, const char *problem) {
     }
     good++;
     note(&ttfb, c->answer.first_byte - c->began);
-    note(&first_delta, c->answer.first_delta - c->began);
+    if (c->answer.first_delta) note(&first_delta, c->answer.first_delta - c->began);
     note(&latency, now - c->began);
     if (c->answer.close_after || c->answer.phase == BODY_TO_CLOSE) disconnect(c);
     else c->served = 1;

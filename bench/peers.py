@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from procs import BUILD, HERE, Target
+from procs import BUILD, HERE, BenchError, Target
 
 CHAT_PATH = "/v1/chat/completions"
 BURST_MODEL = "bench/claude-bench"
@@ -101,12 +101,36 @@ class Tieline(Peer):
         raise OSError("run `make bench` from the repository; it sets up .venv")
 
     def launch(self) -> Launch:
-        text = f"[server]\nport = {self.port}\n"
+        config = _write(f"{self.name}.toml", f"[server]\nport = {self.port}\n{self.backends()}")
+        command = [self._python(), "-m", "tieline", "serve", "--config", str(config)]
+        return Launch(command, {"TIELINE_BENCH_KEY": KEY})
+
+    def backends(self) -> str:
+        """The part of the configuration that says what is behind it."""
+        text = ""
         for name, upstream_port in (("bench", self.upstream.burst), ("paced", self.upstream.paced)):
             text += f'\n[upstreams.{name}]\nkind = "anthropic"\nbase_url = "http://127.0.0.1:{upstream_port}"\n'
             text += 'key_env = "TIELINE_BENCH_KEY"\nmodels = ["claude-bench"]\n'
-        config = _write("tieline.toml", text)
-        return Launch([self._python(), "-m", "tieline", "serve", "--config", str(config)], {"TIELINE_BENCH_KEY": KEY})
+        return text
+
+
+class CursorRuns(Tieline):
+    """Tieline with the upstream as its Cursor account, over one of the two transports."""
+
+    def __init__(self, transport: str, title: str) -> None:
+        self.name = f"tieline-{transport}"
+        self.title = title
+        self._transport = transport
+
+    def backends(self) -> str:
+        url = f'"http://127.0.0.1:{self.upstream.burst}"'
+        text = f'\n[cursor]\nenabled = true\napi_url = {url}\nagent_url = {url}\ntransport = "{self._transport}"\n'
+        return text + 'key_env = "TIELINE_BENCH_KEY"\nghost_mode = true\nmodels = ["demo"]\n'
+
+    def target(self, *, paced: bool) -> Target:
+        if paced:
+            raise BenchError("agent runs are not paced")
+        return Target(self.port, CHAT_PATH, "cursor/demo", {"Authorization": f"Bearer {KEY}"})
 
 
 class Nginx(Peer):
@@ -232,3 +256,5 @@ class Portkey(Peer):
 
 
 PEERS: tuple[Peer, ...] = (Tieline(), Nginx(), LiteLLM(), Portkey())
+CURSOR_RUNS: tuple[Peer, ...] = (CursorRuns("http1", "HTTP/1.1"), CursorRuns("http2", "HTTP/2"))
+"""The same gateway as the first of the peers, and compared with that one only."""

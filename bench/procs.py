@@ -78,6 +78,7 @@ class Load:
     requests: int = 0
     ramp_ms: int = 0
     grace_s: float = 20.0
+    deltas: int = DELTAS
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def run_load(target: Target, load: Load) -> LoadResult:
     amount = ["--requests", str(load.requests)] if load.requests else ["--seconds", str(load.seconds)]
     command = ["taskset", "-c", str(LOAD_CORE), str(compile_c("load")), "--port", str(target.port)]
     command += ["--path", target.path, "--body", str(body), "--headers", str(headers), "--mode", load.mode]
-    command += ["--concurrency", str(load.concurrency), "--ramp", str(load.ramp_ms), "--deltas", str(DELTAS)]
+    command += ["--concurrency", str(load.concurrency), "--ramp", str(load.ramp_ms), "--deltas", str(load.deltas)]
     command += ["--grace", str(load.grace_s), *amount]
     done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
     if done.returncode:
@@ -222,25 +223,31 @@ def core_seconds(core: int) -> float:
     return 0.0
 
 
-def ask_once(target: Target, body: bytes, timeout: float) -> bool:
-    """Whether the server answers one plain request with the whole text; False while it does not listen yet."""
-    connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=timeout)
+def ask(port: int, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> bytes | None:
+    """What a server answers with status 200 to one request, a POST if there is a body; None if it does not."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=START_LIMIT_S)
     try:
-        connection.request("POST", target.path, body, {"Content-Type": "application/json", **target.headers})
+        method = "GET" if body is None else "POST"
+        connection.request(method, path, body, {"Content-Type": "application/json", **(headers or {})})
         answer = connection.getresponse()
         text = answer.read()
     except (OSError, http.client.HTTPException):
-        return False
+        return None
     finally:
         connection.close()
-    return answer.status == 200 and all(b"tok%02d " % number in text for number in range(DELTAS))
+    return text if answer.status == 200 else None
+
+
+def has_all_text(answer: bytes) -> bool:
+    """Whether an answer holds the text of every delta."""
+    return all(b"tok%02d " % number in answer for number in range(DELTAS))
 
 
 def start_and_time(process: Process, target: Target, body: bytes) -> float:
     """Starts a server and returns the seconds until it gave its first complete answer."""
     process.start()
     began = time.monotonic()
-    while not ask_once(target, body, START_LIMIT_S):
+    while not has_all_text(ask(target.port, target.path, body, target.headers) or b""):
         process.check_alive()
         if time.monotonic() - began > START_LIMIT_S:
             raise BenchError(f"{process.name} gave no right answer in {START_LIMIT_S:.0f} s; see {process.log.name}")

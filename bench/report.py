@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from peers import Peer
+from peers import CURSOR_RUNS
 from scenarios import Row
 
 SUBJECT = "tieline"
+_GOAL_HEAD = ("against", "goal", "measured", "", "by CPU time")
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Goal:
     at_least: bool
     bound: float
     text: str
+    subject: str = SUBJECT
 
 
 GOALS: tuple[Goal, ...] = (
@@ -42,6 +44,20 @@ GOALS: tuple[Goal, ...] = (
     Goal("idle", "litellm", False, 1 / 5, "≤ 1/5"),
     Goal("idle", "portkey", False, 0.75, "≤ 0.75 ×"),
     Goal("growth", None, False, 1.0, "flat (≤ 1 MiB)"),
+)
+
+
+def _for_each_transport(row: str, at_least: bool, bound: float, text: str) -> tuple[Goal, ...]:
+    return tuple(Goal(row, None, at_least, bound, text, peer.name) for peer in CURSOR_RUNS)
+
+
+CURSOR_GOALS: tuple[Goal, ...] = (
+    Goal("runs", SUBJECT, True, 0.30, "≥ 0.30 ×", "tieline-http1"),
+    Goal("runs", SUBJECT, True, 0.10, "≥ 0.10 ×", "tieline-http2"),
+    *_for_each_transport("loop", False, 1.0, "1 per turn"),
+    *_for_each_transport("parked memory", False, 100.0, "≤ 100 KiB"),
+    *_for_each_transport("parked beats", True, 95.0, "≥ 95 %"),
+    *_for_each_transport("parked first byte", False, 2.0, "≤ 2 ×"),
 )
 
 
@@ -73,38 +89,39 @@ def _cell(row: Row, name: str, unavailable: Mapping[str, str]) -> str:
     return number(value) + (f" ({errors:,} errors)" if errors else "")
 
 
-def figures(rows: Sequence[Row], peers: Sequence[Peer], unavailable: Mapping[str, str]) -> str:
-    """The median of every scenario and server."""
-    lines = [[f"{row.title}, {row.unit}", *(_cell(row, peer.name, unavailable) for peer in peers)] for row in rows]
+def figures(rows: Sequence[Row], titles: Mapping[str, str], unavailable: Mapping[str, str]) -> str:
+    """The median of every scenario and server; `titles` are those of the servers by their names."""
+    lines = [[f"{row.title}, {row.unit}", *(_cell(row, name, unavailable) for name in titles)] for row in rows]
     for row in rows:
         if row.cpu_us:
-            samples = [row.cpu_us.get(peer.name) for peer in peers]
+            samples = [row.cpu_us.get(name) for name in titles]
             cells = [number(median(values)) if values else "–" for values in samples]
             lines.append([f"CPU per {row.cpu_unit}: {row.title}, µs", *cells])
-    return _table(["", *(peer.title for peer in peers)], lines)
+    return _table(["", *titles.values()], lines)
 
 
 def _goal_line(goal: Goal, row: Row | None, titles: Mapping[str, str]) -> list[str]:
     against = titles.get(goal.against or "", goal.against or "")
     title = row.title if row else goal.row
+    if goal.subject != SUBJECT:
+        title += f", {titles.get(goal.subject, goal.subject)}"
     value = None
     if row is not None:
-        value = row.ratio(SUBJECT, goal.against) if goal.against else row.median(SUBJECT)
+        value = row.ratio(goal.subject, goal.against) if goal.against else row.median(goal.subject)
     if value is None or row is None:
         return [title, against or "–", goal.text, "not measured", "–", "–"]
     shown = ratio_text(value) if goal.against else f"{number(value)} {row.unit}"
     good = value >= goal.bound if goal.at_least else value <= goal.bound
-    if row.errors.get(SUBJECT):
+    if row.errors.get(goal.subject):
         good = False
-    by_cpu = row.cpu_ratio(SUBJECT, goal.against) if goal.against else None
+    by_cpu = row.cpu_ratio(goal.subject, goal.against) if goal.against else None
     cpu_shown = ratio_text(by_cpu) if by_cpu is not None else "–"
     return [title, against or "–", goal.text, shown, "reached" if good else "**not reached**", cpu_shown]
 
 
-def goals(rows: Sequence[Row], peers: Sequence[Peer]) -> str:
+def goals(rows: Sequence[Row], titles: Mapping[str, str]) -> str:
     """Every goal with what was measured; a figure with errors never reaches its goal."""
     by_key = {row.key: row for row in rows}
-    titles = {peer.name: peer.title for peer in peers}
     shown = [goal for goal in GOALS if goal.against is None or goal.against in titles]
     lines = [_goal_line(goal, by_key.get(goal.row), titles) for goal in shown]
     paced = by_key.get("paced")
@@ -112,12 +129,19 @@ def goals(rows: Sequence[Row], peers: Sequence[Peer]) -> str:
         errors = paced.errors.get(SUBJECT, 0)
         state = "**not reached**" if errors else "reached"
         lines.append([paced.title, "–", "no error", f"{errors:,} errors", state, "–"])
-    return _table(["Tieline", "against", "goal", "measured", "", "by CPU time"], lines)
+    return _table(["Tieline", *_GOAL_HEAD], lines)
 
 
-def remarks(rows: Sequence[Row], peers: Sequence[Peer], unavailable: Mapping[str, str]) -> list[str]:
+def cursor_goals(rows: Sequence[Row], titles: Mapping[str, str]) -> str:
+    """The same for agent runs."""
+    by_key = {row.key: row for row in rows}
+    return _table(
+        ["Cursor runs", *_GOAL_HEAD], [_goal_line(goal, by_key.get(goal.row), titles) for goal in CURSOR_GOALS]
+    )
+
+
+def remarks(rows: Sequence[Row], titles: Mapping[str, str], unavailable: Mapping[str, str]) -> list[str]:
     """What a reader must know to judge the figures: missing peers, errors, rows where a server was not the limit."""
-    titles = {peer.name: peer.title for peer in peers}
     lines = [f"{titles[name]}: {reason}" for name, reason in unavailable.items()]
     for row in rows:
         for name, text in row.first_error.items():

@@ -9,11 +9,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import report
-from peers import PEERS, Peer, Upstream
+from cursor_runs import measure_cursor_runs
+from peers import CURSOR_RUNS, PEERS, Peer, Upstream
 from procs import BUILD, LOAD_CORE, PACE_MS, SERVER_CORE, BenchError, Process, check_machine, compile_c, free_ports
 from scenarios import LOADED, Bench, Plan, Row, Server, harness_limit, progress, start_and_idle
 
@@ -82,7 +84,7 @@ def start_upstream(stack: contextlib.ExitStack) -> Upstream:
     raise BenchError("the fake upstream did not start")
 
 
-def make_servers(peers: list[Peer], upstream: Upstream, stack: contextlib.ExitStack) -> list[Server]:
+def make_servers(peers: Sequence[Peer], upstream: Upstream, stack: contextlib.ExitStack) -> list[Server]:
     servers: list[Server] = []
     for peer, port in zip(peers, free_ports(len(peers)), strict=True):
         peer.place(port, upstream)
@@ -121,9 +123,11 @@ def run(args: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         upstream = start_upstream(stack)
         servers = make_servers([peer for peer in peers if peer.name in versions], upstream, stack)
-        bench = Bench(plan, upstream, servers)
+        cursor_runs = make_servers(CURSOR_RUNS if report.SUBJECT in versions else (), upstream, stack)
+        bench = Bench(plan, upstream, servers, cursor_runs)
         limits = harness_limit(bench)
         rows = measure(bench, unavailable)
+        cursor_rows = measure_cursor_runs(bench, unavailable)
     took = time.monotonic() - began
 
     order = ("stream", "plain", "agent", "paced", "ttfb", "start", "idle", "growth")
@@ -136,13 +140,7 @@ def run(args: argparse.Namespace) -> int:
         end="",
     )
     print(f"{limits['stream']:,.0f} streams/s, {limits['plain']:,.0f} plain answers/s.\n")
-    print(report.figures(rows, peers, unavailable))
-    print()
-    print(report.goals(rows, peers))
-    notes = report.remarks(rows, peers, unavailable)
-    if load_average > 0.5:
-        notes.append(f"the load average was {load_average:.1f} at the start: others used the machine, so this is rough")
-    print("".join(f"\n- {note}" for note in notes))
+    show(rows, cursor_rows, peers, unavailable, load_average)
     record = {
         "date": time.strftime("%Y-%m-%dT%H:%M:%S"),
         "processor": processor(),
@@ -153,10 +151,33 @@ def run(args: argparse.Namespace) -> int:
         "seconds": round(took, 1),
         "load_average": load_average,
         "harness_rps": limits,
-        "rows": [asdict(row) for row in rows],
+        "rows": [asdict(row) for row in [*rows, *cursor_rows]],
     }
     (BUILD / "last.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return 1 if any(row.errors.get(report.SUBJECT) for row in rows) else 0
+    ours = (report.SUBJECT, *(peer.name for peer in CURSOR_RUNS))
+    return 1 if any(row.errors.get(name) for row in [*rows, *cursor_rows] for name in ours) else 0
+
+
+def show(
+    rows: list[Row], cursor_rows: list[Row], peers: list[Peer], unavailable: dict[str, str], load_average: float
+) -> None:
+    """Prints both tables with their goals, and what has to be known to judge them."""
+    titles = {peer.name: peer.title for peer in peers}
+    runs = {peer.name: peer.title for peer in CURSOR_RUNS}
+    print(report.figures(rows, titles, unavailable))
+    print()
+    print(report.goals(rows, titles))
+    notes = report.remarks(rows, titles | runs, unavailable)
+    if cursor_rows:
+        run_titles = {report.SUBJECT: "Anthropic path", **runs}
+        print("\nOpenAI chat in, a run on a Cursor account, OpenAI chat out; the same gateway, the same text.\n")
+        print(report.figures(cursor_rows, run_titles, unavailable))
+        print()
+        print(report.cursor_goals(cursor_rows, run_titles))
+        notes += report.remarks(cursor_rows, run_titles, {})
+    if load_average > 0.5:
+        notes.append(f"the load average was {load_average:.1f} at the start: others used the machine, so this is rough")
+    print("".join(f"\n- {note}" for note in notes))
 
 
 def _terminated(*_: object) -> None:

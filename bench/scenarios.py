@@ -4,7 +4,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from agent_request import agent_request
@@ -69,9 +69,13 @@ class Row:
         return statistics.median(ratios) if ratios else None
 
     def note(self, name: str, result: LoadResult) -> None:
-        self.errors[name] = self.errors.get(name, 0) + result.errors
-        if result.first_error:
-            self.first_error.setdefault(name, result.first_error)
+        self.fail(name, result.errors, result.first_error)
+
+    def fail(self, name: str, count: int, text: str) -> None:
+        """So many answers were wrong; the text says how the first was."""
+        self.errors[name] = self.errors.get(name, 0) + count
+        if count and text:
+            self.first_error.setdefault(name, text)
 
 
 @dataclass
@@ -81,12 +85,14 @@ class Bench:
     plan: Plan
     upstream: Upstream
     servers: list[Server]
+    cursor_runs: list[Server]
 
-    def turns(self, rounds: int, slow_rounds: int) -> Iterator[Server]:
+    def turns(self, rounds: int, slow_rounds: int, servers: Sequence[Server] | None = None) -> Iterator[Server]:
         """Interleaves the servers, in a different order each round; the others are paused meanwhile."""
+        chosen = list(self.servers if servers is None else servers)
         for number in range(rounds):
-            shift = number % max(1, len(self.servers))
-            for server in self.servers[shift:] + self.servers[:shift]:
+            shift = number % max(1, len(chosen))
+            for server in chosen[shift:] + chosen[:shift]:
                 if not server.peer.slow or number < slow_rounds:
                     with server.process.awake():
                         server.process.check_alive()
@@ -134,10 +140,17 @@ def _measure(row: Row, server: Server, target: Target, load: Load, value: Callab
         row.cpu_us.setdefault(name, []).append(cpu / count * 1e6)
 
 
-def _closed_loop(bench: Bench, row: Row, body: Callable[[str], bytes], mode: str, concurrency: int) -> Row:
+def closed_loop(
+    bench: Bench,
+    row: Row,
+    body: Callable[[str], bytes],
+    mode: str,
+    concurrency: int,
+    servers: Sequence[Server] | None = None,
+) -> Row:
     """Requests one after the other on each of a number of connections, as fast as the server answers."""
     plan = bench.plan
-    for server in bench.turns(plan.rounds, plan.slow_rounds):
+    for server in bench.turns(plan.rounds, plan.slow_rounds, servers):
         target = server.peer.target(paced=False)
         content = body(target.model)
         warm_up = Load(content, mode, concurrency, seconds=plan.warm_up)
@@ -150,19 +163,19 @@ def _closed_loop(bench: Bench, row: Row, body: Callable[[str], bytes], mode: str
 def stream_64(bench: Bench) -> Row:
     """Streams of 50 deltas that the upstream writes at once, 64 at a time."""
     row = Row("stream", "stream, 64 at once", "requests/s", "request")
-    return _closed_loop(bench, row, lambda model: small_request(model, stream=True), "stream", 64)
+    return closed_loop(bench, row, lambda model: small_request(model, stream=True), "stream", 64)
 
 
 def plain_64(bench: Bench) -> Row:
     """The same text without streaming, 64 at a time."""
     row = Row("plain", "non-stream, 64 at once", "requests/s", "request")
-    return _closed_loop(bench, row, lambda model: small_request(model, stream=False), "json", 64)
+    return closed_loop(bench, row, lambda model: small_request(model, stream=False), "json", 64)
 
 
 def agent_16(bench: Bench) -> Row:
     """A coding agent's request with tools and history, streamed, 16 at a time."""
     row = Row("agent", "agent request of 79 kB, stream, 16 at once", "requests/s", "request")
-    return _closed_loop(bench, row, lambda model: _body(agent_request(model)), "stream", 16)
+    return closed_loop(bench, row, lambda model: _body(agent_request(model)), "stream", 16)
 
 
 def paced_512(bench: Bench) -> Row:

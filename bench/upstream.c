@@ -5,7 +5,9 @@
  * POST /v1/messages answers in the Anthropic dialect, POST /v1/chat/completions in the OpenAI one; a request whose
  * body says "stream": true gets server-sent events (one chunk per event), any other gets JSON of the same text.
  * The burst port writes a stream at once; the paced port writes one text delta every INTERVAL_MS.
- * For agent runs there are RunSSE with BidiAppend, and over HTTP/2 (by prior knowledge) Run: the same text, at once.
+ * For agent runs there are RunSSE with BidiAppend, and over HTTP/2 (by prior knowledge) Run: the same text, at once. A
+ * run that is offered the tool "bench_tool" calls it first, CALLS times, and waits for each result. GET /counts tells
+ * how many runs, results and heartbeats there were.
  * Delta N starts with the marker "tokNN ", which the load generator looks for.
  */
 #define _GNU_SOURCE
@@ -23,7 +25,25 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_FD = 65536, MAX_BODY = 64 << 20, EVENTS = 512, MAX_STREAMS = 1 << 20 };
+enum { MAX_FD = 65536, MAX_BODY = 64 << 20, EVENTS = 512, MAX_STREAMS = 1 << 20, CALLS = 5, ID = 36, BUCKETS = 4096 };
+
+enum kind { REQUEST, RESULT, HEARTBEAT, EXEC_HEARTBEAT, OTHER };
+
+/* A stream of HTTP/2 that carries a run. */
+struct stream {
+    uint32_t rest; /* of a message that is still coming in */
+    enum kind kind; /* of that message */
+    int wants_call, calls;
+};
+
+/* A run over HTTP/1.1: what it says comes by other connections than the one that it listens on. */
+struct run {
+    char id[ID];
+    int calls;
+    int has_asked, wants_call; /* the request came before anybody listened */
+    struct conn *down;
+    struct run *next;
+};
 
 struct conn {
     int fd, paced, waiting_to_write;
@@ -32,8 +52,9 @@ struct conn {
     const struct answer *answer; /* being sent, or NULL */
     size_t sent, allowed;
     int cut;
-    struct answer own; /* what is being sent over HTTP/2 */
-    unsigned char *answered; /* one per stream of HTTP/2; NULL while it is HTTP/1.1 */
+    struct answer own; /* an answer that is made here and now */
+    struct stream *streams; /* by half the stream's number; NULL while it is HTTP/1.1 */
+    struct run *run; /* that listens here */
     int64_t due;
     struct conn *prev, *next; /* the pacing queue, sorted by due */
 };
@@ -42,6 +63,8 @@ static struct conn *conns[MAX_FD];
 static struct conn queue = {.prev = &queue, .next = &queue};
 static int poller;
 static int64_t interval_ns;
+static struct run *runs[BUCKETS];
+static struct { long runs, results, heartbeats, exec_heartbeats; } counts;
 
 static int64_t now_ns(void) {
     struct timespec t;
@@ -83,17 +106,6 @@ static int wants_stream(const char *body, size_t len) {
     return 0;
 }
 
-static const struct answer *choose(const char *head, const char *body, size_t body_len) {
-    int stream = wants_stream(body, body_len);
-    if (strncmp(head, "POST ", 5)) return &not_found;
-    if (!strncmp(head + 5, "/agent.v1.AgentService/RunSSE", 29)) return &run_stream;
-    if (!strncmp(head + 5, "/aiserver.v1.BidiService/BidiAppend", 35)) return &append_done;
-    if (!memmem(body, body_len, "\"messages\"", 10)) return &bad_request;
-    if (!strncmp(head + 5, "/v1/messages", 12)) return stream ? &anthropic_stream : &anthropic_json;
-    if (!strncmp(head + 5, "/v1/chat/completions", 20)) return stream ? &openai_stream : &openai_json;
-    return &not_found;
-}
-
 /* ---- connections ---- */
 
 static void unqueue(struct conn *c) {
@@ -112,13 +124,40 @@ static void enqueue(struct conn *c) {
     after->next = c;
 }
 
+/* Where a run is linked in, or would be. */
+static struct run **find_run(const char *id) {
+    size_t hash = 0;
+    for (int i = 0; i < ID; i++) hash = hash * 31 + (unsigned char)id[i];
+    struct run **at = &runs[hash % BUCKETS];
+    while (*at && memcmp((*at)->id, id, ID)) at = &(*at)->next;
+    return at;
+}
+
+static struct run *open_run(const char *id) {
+    struct run **at = find_run(id);
+    if (!*at) {
+        *at = calloc(1, sizeof **at);
+        if (!*at) die("calloc");
+        memcpy((*at)->id, id, ID);
+    }
+    return *at;
+}
+
+static void close_run(struct run *run) {
+    struct run **at = find_run(run->id);
+    *at = run->next;
+    if (run->down) run->down->run = NULL;
+    free(run);
+}
+
 static void drop(struct conn *c) {
+    if (c->run) close_run(c->run);
     unqueue(c);
     conns[c->fd] = NULL;
     close(c->fd);
     free(c->in);
     free(c->own.data);
-    free(c->answered);
+    free(c->streams);
     free(c);
 }
 
@@ -145,7 +184,10 @@ static int flush_out(struct conn *c) {
         c->sent += (size_t)n;
     }
     watch(c, 0);
-    if (c->sent == c->answer->len) c->answer = NULL;
+    if (c->sent == c->answer->len) {
+        c->answer = NULL;
+        c->own.len = 0;
+    }
     return 1;
 }
 
@@ -162,7 +204,15 @@ static int start_answer(struct conn *c, const struct answer *a) {
     return flush_out(c);
 }
 
-/* ---- HTTP/2 ---- */
+/* Sends what was added to an answer made here; returns 0 when the connection was dropped. */
+static int send_own(struct conn *c) {
+    if (!c->own.len) return 1;
+    if (c->answer != &c->own) return start_answer(c, &c->own);
+    c->allowed = c->own.len;
+    return flush_out(c);
+}
+
+/* ---- agent runs: `stream` is 0 over HTTP/1.1 ---- */
 
 static uint32_t number(const unsigned char *p, int bytes) {
     uint32_t n = 0;
@@ -170,41 +220,157 @@ static uint32_t number(const unsigned char *p, int bytes) {
     return n;
 }
 
-static void run_answer(struct conn *c, uint32_t stream) {
-    if (stream / 2 >= MAX_STREAMS || c->answered[stream / 2]) return;
-    c->answered[stream / 2] = 1;
+/* Adds canned frames; each gets the id of its stream. */
+static void put_frames(struct conn *c, const struct answer *frames, uint32_t stream) {
     size_t at = c->own.len;
-    put(&c->own, run_frames.data, run_frames.len);
-    while (at < c->own.len) { /* every frame gets the id of its stream */
-        unsigned char *frame = (unsigned char *)c->own.data + at;
-        frame[5] = (unsigned char)(stream >> 24);
-        frame[6] = (unsigned char)(stream >> 16);
-        frame[7] = (unsigned char)(stream >> 8);
-        frame[8] = (unsigned char)stream;
-        at += 9 + number(frame, 3);
+    put(&c->own, frames->data, frames->len);
+    for (; at < c->own.len; at += 9 + number((unsigned char *)c->own.data + at, 3)) {
+        char id[4] = {(char)(stream >> 24), (char)(stream >> 16), (char)(stream >> 8), (char)stream};
+        memcpy(c->own.data + at + 5, id, 4);
     }
 }
 
-/* Data that came is allowed again at once, a ping comes back, settings are acknowledged; a run is answered when its
- * first message is there. */
+static void say(struct conn *c, uint32_t stream, const char *data, size_t len) {
+    if (stream) h2_frame(&c->own, 0, 0, stream, data, len);
+    else raw_chunk(&c->own, data, len);
+}
+
+static void say_head(struct conn *c, uint32_t stream) {
+    if (stream) put_frames(c, &run_head_frame, stream);
+    else put(&c->own, run_head.data, run_head.len);
+}
+
+/* The next call, or all the text; returns 0 when nothing more is to be said. */
+static int go_on(struct conn *c, uint32_t stream, int *calls, int wants_call) {
+    char data[256];
+    if (wants_call && *calls < CALLS) {
+        ++*calls;
+        say(c, stream, data, tool_call(data, *calls));
+        return 1;
+    }
+    if (stream) put_frames(c, &run_text_frames, stream);
+    else put(&c->own, run_text.data, run_text.len);
+    return 0;
+}
+
+static int has_tool(const char *data, size_t len) {
+    return memmem(data, len, TOOL, strlen(TOOL)) != NULL;
+}
+
+/* What the first bytes of a message say it is. */
+static enum kind kind_of(const char *message, size_t len) {
+    switch (message[0]) {
+    case 0x0a: return REQUEST;
+    case 0x12: return RESULT; /* exec_client_message */
+    case 0x2a: return len > 2 && message[2] == 0x1a ? EXEC_HEARTBEAT : OTHER; /* exec_client_control_message */
+    case 0x3a: return HEARTBEAT;
+    default: return OTHER;
+    }
+}
+
+/* Answers a message of a run that is listened to; returns 0 when nothing more is to be said. */
+static int hear(struct conn *c, uint32_t stream, int *calls, enum kind kind, int wants_call) {
+    char data[256];
+    switch (kind) {
+    case REQUEST:
+        counts.runs++;
+        say_head(c, stream);
+        return go_on(c, stream, calls, wants_call);
+    case RESULT:
+        counts.results++;
+        return go_on(c, stream, calls, 1);
+    case HEARTBEAT:
+        counts.heartbeats++;
+        say(c, stream, data, heartbeat(data));
+        return 1;
+    case EXEC_HEARTBEAT:
+        counts.exec_heartbeats++;
+        return 1;
+    default:
+        return 1;
+    }
+}
+
+/* RunSSE: the request of the run may have come before. */
+static const struct answer *listen_to_run(struct conn *c, const char *body, size_t len) {
+    if (len < 7 + ID) return &bad_request;
+    struct run *run = open_run(body + 7); /* after the envelope's head and the field's */
+    run->down = c;
+    c->run = run;
+    if (!run->has_asked) return NULL;
+    if (!hear(c, 0, &run->calls, REQUEST, run->wants_call)) close_run(run);
+    return &c->own;
+}
+
+/* BidiAppend{data (hexadecimal), request_id{request_id}, append_seqno} */
+static const struct answer *append(char *body, size_t len) {
+    size_t at = 1, size = 0;
+    for (int shift = 0; at < len && shift < 28; shift += 7) {
+        size |= (size_t)(body[at] & 0x7f) << shift;
+        if (!(body[at++] & 0x80)) break;
+    }
+    if (size < 2 || len < at + size + 4 + ID) return &bad_request;
+    const char *id = body + at + size + 4;
+    for (size_t i = 0; i < size; i++) {
+        char digit = (char)((body[at + i] & 15) + 9 * (body[at + i] >> 6));
+        body[i / 2] = (char)(i % 2 ? body[i / 2] | digit : digit << 4);
+    }
+    enum kind kind = kind_of(body, size / 2);
+    int wants_call = kind == REQUEST && has_tool(body, size / 2);
+    struct run *run = kind == REQUEST ? open_run(id) : *find_run(id);
+    if (run && run->down) {
+        struct conn *down = run->down;
+        if (!hear(down, 0, &run->calls, kind, wants_call)) close_run(run);
+        send_own(down);
+    } else if (run && kind == REQUEST) {
+        run->has_asked = 1;
+        run->wants_call = wants_call;
+    }
+    return &append_done;
+}
+
+/* ---- HTTP/2 ---- */
+
+/* Connect envelopes, of which a long one may go on in the next frame; a head is never cut. */
+static void hear_frame(struct conn *c, uint32_t id, const char *data, uint32_t len) {
+    if (id / 2 >= MAX_STREAMS) return;
+    struct stream *stream = &c->streams[id / 2];
+    while (len) {
+        if (!stream->rest) {
+            if (len <= 5) return;
+            stream->rest = number((const unsigned char *)data + 1, 4);
+            data += 5;
+            len -= 5;
+            stream->kind = kind_of(data, len);
+            stream->wants_call = 0;
+        }
+        uint32_t taken = stream->rest < len ? stream->rest : len;
+        stream->wants_call |= stream->kind == REQUEST && has_tool(data, taken);
+        stream->rest -= taken;
+        if (!stream->rest) hear(c, id, &stream->calls, stream->kind, stream->wants_call);
+        data += taken;
+        len -= taken;
+    }
+}
+
+/* Data that came is allowed again at once, a ping comes back, settings are acknowledged. */
 static void h2_answer(struct conn *c, const unsigned char *frame, uint32_t len) {
-    uint32_t stream = number(frame + 5, 4) & 0x7fffffff;
     char update[4] = {(char)(len >> 24), (char)(len >> 16), (char)(len >> 8), (char)len};
-    if (frame[3] == 4 && !(frame[4] & 1)) h2_frame(&c->own, 4, 1, "", 0);
-    if (frame[3] == 6 && !(frame[4] & 1)) h2_frame(&c->own, 6, 1, (const char *)frame + 9, len);
+    if (frame[3] == 4 && !(frame[4] & 1)) h2_frame(&c->own, 4, 1, 0, "", 0);
+    if (frame[3] == 6 && !(frame[4] & 1)) h2_frame(&c->own, 6, 1, 0, (const char *)frame + 9, len);
     if (frame[3] != 0 || !len) return;
-    h2_frame(&c->own, 8, 0, update, 4);
-    run_answer(c, stream);
+    h2_frame(&c->own, 8, 0, 0, update, 4);
+    hear_frame(c, number(frame + 5, 4) & 0x7fffffff, (const char *)frame + 9, len);
 }
 
 static int serve_h2(struct conn *c) {
     size_t at = 0;
-    if (!c->answered) {
+    if (!c->streams) {
         if (c->in_len < 24) return 1;
-        c->answered = calloc(MAX_STREAMS, 1);
-        if (!c->answered) die("calloc");
+        c->streams = calloc(MAX_STREAMS, sizeof *c->streams);
+        if (!c->streams) die("calloc");
         at = 24;
-        h2_frame(&c->own, 4, 0, "", 0);
+        h2_frame(&c->own, 4, 0, 0, "\0\4\0\xff\0\0", 6); /* windows of 16 MiB */
     }
     while (c->in_len - at >= 9) {
         const unsigned char *frame = (unsigned char *)c->in + at;
@@ -215,19 +381,36 @@ static int serve_h2(struct conn *c) {
     }
     c->in_len -= at;
     memmove(c->in, c->in + at, c->in_len + 1);
-    if (c->answer != &c->own) {
-        c->answer = &c->own;
-        c->sent = 0;
-    }
-    c->allowed = c->own.len;
-    if (!flush_out(c)) return 0;
-    if (!c->answer) c->own.len = c->sent = 0;
-    return 1;
+    return send_own(c);
+}
+
+/* ---- HTTP/1.1 ---- */
+
+static const struct answer *count_answer(struct conn *c) {
+    char body[160];
+    snprintf(body, sizeof body, "{\"runs\":%ld,\"results\":%ld,\"heartbeats\":%ld,\"exec_heartbeats\":%ld}", counts.runs,
+             counts.results, counts.heartbeats, counts.exec_heartbeats);
+    json_answer(&c->own, "200 OK", body);
+    return &c->own;
+}
+
+/* The answer to a request, NULL if it comes later. */
+static const struct answer *choose(struct conn *c, const char *head, char *body, size_t body_len) {
+    if (!strncmp(head, "GET /counts", 11)) return count_answer(c);
+    if (strncmp(head, "POST ", 5)) return &not_found;
+    if (!strncmp(head + 5, "/agent.v1.AgentService/RunSSE", 29)) return listen_to_run(c, body, body_len);
+    if (!strncmp(head + 5, "/aiserver.v1.BidiService/BidiAppend", 35)) return append(body, body_len);
+    if (!strncmp(head + 5, "/auth/exchange_user_api_key", 27)) return &login;
+    if (!memmem(body, body_len, "\"messages\"", 10)) return &bad_request;
+    int stream = wants_stream(body, body_len);
+    if (!strncmp(head + 5, "/v1/messages", 12)) return stream ? &anthropic_stream : &anthropic_json;
+    if (!strncmp(head + 5, "/v1/chat/completions", 20)) return stream ? &openai_stream : &openai_json;
+    return &not_found;
 }
 
 /* Answers every complete request in the input buffer, one after the other. */
 static int serve(struct conn *c) {
-    if (c->answered || !strncmp(c->in, "PRI * HTTP/2.0\r\n", c->in_len < 16 ? c->in_len : 16)) return serve_h2(c);
+    if (c->streams || !strncmp(c->in, "PRI * HTTP/2.0\r\n", c->in_len < 16 ? c->in_len : 16)) return serve_h2(c);
     while (!c->answer && c->in_len) {
         char *stop = memmem(c->in, c->in_len, "\r\n\r\n", 4);
         if (!stop) return 1;
@@ -252,10 +435,10 @@ static int serve(struct conn *c) {
             return 0;
         }
         if (c->in_len < head_len + taken) return 1;
-        const struct answer *a = choose(c->in, c->in + head_len, body_len);
+        const struct answer *a = choose(c, c->in, c->in + head_len, body_len);
         c->in_len -= head_len + taken;
         memmove(c->in, c->in + head_len + taken, c->in_len + 1);
-        if (!start_answer(c, a)) return 0;
+        if (a && !start_answer(c, a)) return 0;
     }
     return 1;
 }

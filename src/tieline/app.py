@@ -9,6 +9,7 @@ import gc
 import itertools
 import logging
 import os
+import resource
 import secrets
 import socket
 import time
@@ -23,6 +24,7 @@ from tieline.agents import acp_backend
 from tieline.assembly import State, audit_log, cursor_backend, key_file, key_of, tool_keeper, upstream_backend
 from tieline.backends.demo import DemoBackend
 from tieline.config import Config, ConfigError
+from tieline.core.bus import Bus
 from tieline.core.gateway import Gateway
 from tieline.core.inbox import Inbox
 from tieline.core.repair import DEFAULT
@@ -35,6 +37,7 @@ from tieline.frontends.relay import Relay
 from tieline.frontends.routes import http_app
 from tieline.model.ports import Backend
 from tieline.net.http import HttpClient, Proxies
+from tieline.page import Page, Surroundings, build_page
 from tieline.sim.cursor import CursorSim
 from tieline.tasks import Tasks
 from tieline.tools.keeper import Keeper
@@ -42,6 +45,7 @@ from tieline.tools.keeper import Keeper
 MIB = 1024 * 1024
 KEEP_IDLE = 75
 BACKLOG = 4096
+MOST_FILES = 65536
 DRAIN = 1
 """Seconds that open requests get when the gateway is asked to stop."""
 
@@ -64,9 +68,12 @@ class App:
     tasks: Tasks
     keeper: Keeper | None = None
     """The gateway's own tools, if they are on."""
+    page: Page | None = None
 
     async def aclose(self) -> None:
         """End what runs in the background and close every connection."""
+        if self.page is not None:
+            await self.page.aclose()
         await self.gateway.aclose()
         await self.tasks.aclose()
         for backend in self.backends.values():
@@ -107,6 +114,8 @@ def build(config: Config, env: Mapping[str, str], cursor_token: str | None = Non
         keeper = tools[0]
         states.append(tools[1])
     tasks = Tasks()
+    keys += client_keys(config, env)
+    known = Secrets(keys)
     gateway = Gateway(
         router,
         tasks=tasks,
@@ -118,23 +127,41 @@ def build(config: Config, env: Mapping[str, str], cursor_token: str | None = Non
         park_for=config.parking.deadline,
         park_at_most=config.parking.limit,
         repairs=repairs,
-        secrets=Secrets(keys),
+        secrets=known,
+        bus=Bus(clock=time.time, secrets=known, most_legs=config.web.traffic if config.web.enabled else 0),
     )
+    guard = Guard(
+        hosts=(config.server.host, *config.server.hosts),
+        origins=config.server.origins,
+        keys=client_keys(config, env),
+    )
+    words = welcome(config, tuple(states))
+    around = Surroundings(
+        config,
+        env,
+        gateway,
+        guard,
+        tasks,
+        backends,
+        states,
+        proxies,
+        mint,
+        workspace=keeper.workspace if keeper is not None else None,
+        is_simulated=cursor_token is not None,
+    )
+    page = build_page(around, words) if config.web.enabled else None
     asgi = http_app(
         gateway,
         Relay(gateway, tasks, keep_alive=config.server.keep_alive),
         _profiles(config, env),
         InboxFrontend(gateway.inbox, tasks, rulebook=keeper, keep_alive=config.server.keep_alive),
-        guard=Guard(
-            hosts=(config.server.host, *config.server.hosts),
-            origins=config.server.origins,
-            keys=client_keys(config, env),
-        ),
+        guard=guard,
         clock=time.time,
         limit=config.server.max_body_mib * MIB,
-        welcome=welcome(config, tuple(states)),
+        welcome=words,
+        page=page.routes if page is not None else None,
     )
-    return App(asgi, gateway, tuple(states), backends, client, tasks, keeper)
+    return App(asgi, gateway, tuple(states), backends, client, tasks, keeper, page)
 
 
 def address(config: Config, port: int | None = None) -> str:
@@ -203,8 +230,17 @@ def serve(
             logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
             await server.serve(sockets=[listener])
 
+    _allow_files()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(run())
+
+
+def _allow_files() -> None:
+    """Every stream and every parked run is an open file, and the usual limit is a thousand."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else MOST_FILES, hard))
 
 
 def _simulated(url: str) -> dict[str, object]:
