@@ -1,6 +1,8 @@
 """One attempt of a live run: who sends when, timers, back-pressure, and what its endings are taken for."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Sequence
 from itertools import count
 
@@ -279,3 +281,18 @@ async def test_nothing_is_sent_or_read_after_closing(tasks: Tasks, monkeypatch: 
     await turns(100)
     assert (wire.is_closed, wire.taken, len(wire.sent)) == (True, 0, sent)
     assert await attempt.events() == []
+
+
+async def test_an_attempt_that_has_ended_leaves_no_cycle_behind(tasks: Tasks) -> None:
+    """Ours: what waits for the collector of cycles keeps its whole history in memory meanwhile."""
+    gc.disable()
+    try:
+        attempt = await attempt_on(Wire(says("Hi."), TURN_ENDED, GOOD_END), tasks)
+        await all_events(attempt)
+        attempt.close()
+        await turns()
+        gone = weakref.ref(attempt)
+        del attempt
+        assert gone() is None
+    finally:
+        gc.enable()
