@@ -6,7 +6,23 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tieline.config import ClientSettings, Config, Server, UpstreamSettings
+from tieline.config import (
+    AcpSettings,
+    AgentSettings,
+    ClientSettings,
+    Config,
+    CursorSettings,
+    InboxSettings,
+    Parking,
+    Server,
+    ToolSettings,
+    UpstreamSettings,
+    WebSettings,
+)
+from tieline.tools import planning
+from tieline.tools.box import Toolbox
+from tieline.tools.policy import Rule
+from tieline.tools.workspace import Workspace
 from tieline.wire import anthropic, openai_chat
 
 ROOT = Path(__file__).parents[1]
@@ -14,9 +30,23 @@ CONFIGURATION = (ROOT / "docs" / "configuration.md").read_text("utf-8")
 
 SETTINGS = [
     (kind.__name__, name)
-    for kind in (Server, UpstreamSettings, ClientSettings, anthropic.Dialect, openai_chat.Dialect)
+    for kind in (
+        Server,
+        UpstreamSettings,
+        ClientSettings,
+        CursorSettings,
+        Parking,
+        InboxSettings,
+        ToolSettings,
+        AcpSettings,
+        AgentSettings,
+        WebSettings,
+        Rule,
+        anthropic.Dialect,
+        openai_chat.Dialect,
+    )
     for name in kind.__struct_fields__
-] + [("Config", name) for name in ("default_model", "arguments", "demo", "log")]
+] + [("Config", name) for name in ("default_model", "arguments", "activity", "demo", "log")]
 
 
 @pytest.mark.parametrize(("kind", "name"), SETTINGS)
@@ -40,6 +70,23 @@ def test_links_and_paths_lead_somewhere(page: str) -> None:
     if page == "ARCHITECTURE.md":
         for path in re.findall(r"`((?:model|wire|net|backends|core|frontends|sim)/[\w/.]*)`", text):
             assert (ROOT / "src" / "tieline" / path).exists(), path
+
+
+@pytest.mark.parametrize("setting", ToolSettings().environment)
+def test_every_variable_that_commands_see_is_in_the_documents(setting: str) -> None:
+    assert f"`{setting}`" in CONFIGURATION
+
+
+def test_the_rules_of_the_documents_are_valid() -> None:
+    found = re.search(r"```toml\n(\[tools\].*?)```", CONFIGURATION, re.DOTALL)
+    assert found is not None
+    assert len(msgspec.toml.decode(found[1], type=Config).tools.rules) == 2
+
+
+def test_every_tool_is_in_the_documents(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "tools.md").read_text("utf-8")
+    for spec in (*Toolbox(Workspace(tmp_path), environment={}).specs, *planning.SPECS):
+        assert f"`{spec.name}`" in page
 
 
 def test_the_configuration_of_the_readme_is_valid() -> None:

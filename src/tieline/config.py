@@ -158,6 +158,14 @@ class AcpSettings(Value, forbid_unknown_fields=True):
     agents: Mapping[str, AgentSettings] = {}
 
 
+class WebSettings(Value, forbid_unknown_fields=True):
+    """The web page."""
+
+    enabled: bool = True
+    traffic: int = 500
+    """How many requests are kept for somebody to look into."""
+
+
 class ClientSettings(Value, forbid_unknown_fields=True):
     """How a kind of client wants its answers."""
 
@@ -183,6 +191,7 @@ class Config(Value, forbid_unknown_fields=True):
     inbox: InboxSettings = InboxSettings()
     tools: ToolSettings = ToolSettings()
     acp: AcpSettings = AcpSettings()
+    web: WebSettings = WebSettings()
     upstreams: Mapping[str, UpstreamSettings] = {}
     clients: Mapping[str, ClientSettings] = {}
 
@@ -361,6 +370,7 @@ def _settings(place: str) -> tuple[str, ...]:
         "parking": Parking,
         "inbox": InboxSettings,
         "tools": ToolSettings,
+        "web": WebSettings,
         "acp": AcpSettings,
         "upstreams": UpstreamSettings,
         "clients": ClientSettings,

@@ -72,8 +72,15 @@ class DemoRun:
         if batch:
             yield batch
 
-    async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:  # noqa: ARG002 - nothing is ever parked here, so no client brings them
+    async def answer(
+        self,
+        results: Sequence[ToolResult],
+        request: Request | None = None,
+        words: str = "",  # noqa: ARG002 - nothing is ever parked here, so no client brings them
+    ) -> None:
         """Add to the history what the last leg said and what came of its calls, if in pieces then as one round."""
+        if request is not None:
+            self._request = replace(self._request, tools=request.tools)
         before = self._request.messages
         if self._answered:
             last = before[-1]
