@@ -77,6 +77,11 @@ MISTAKES = {
     "an alias to nowhere": ('[aliases]\nfast = "nowhere/x"\n', 2, "aliases.fast"),
     "a default without a backend": ('default_model = "gpt-4o"\n', 1, "default_model"),
     "a wrong value in a list": ('[upstreams.a]\nkind = "openai"\nrepairs = ["magic"]\n', 3, "repairs"),
+    "a rule with a wrong word": ('[[tools.rules]]\ndecision = "maybe"\n', 2, "tools.rules.decision"),
+    "a rule with a wrong setting": ('[[tools.rules]]\ndecision = "deny"\npaht = "x"\n', 3, "do you mean `path`"),
+    "a rule nobody understands": ('[[tools.rules]]\ndecision = "allow"\ncommand = "a; b"\n', 1, "plain words"),
+    "the key among what commands see": ('[tools]\nenvironment = ["PATH", "TIELINE_KEY"]\n', 2, "TIELINE_KEY"),
+    "an inbox without time": ("[inbox]\ntimeout = 0\n", 2, "inbox.timeout"),
     "an upstream named demo": ('[upstreams.demo]\nkind = "openai"\n', 1, "demo"),
 }
 

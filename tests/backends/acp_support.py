@@ -223,5 +223,5 @@ def group_is_gone(group: int) -> bool:
 async def until(is_so: Callable[[], bool]) -> None:
     """Wait for something that happens soon."""
     async with asyncio.timeout(SOON):
-        while not is_so():
+        while not is_so():  # noqa: ASYNC110 - of processes and of what others keep nobody tells
             await asyncio.sleep(0.01)

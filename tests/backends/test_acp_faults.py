@@ -1,10 +1,12 @@
-"""Agents that misbehave: each ends in an error a person can act on or in a turn that goes on, and leaves nothing behind.
+"""Agents that misbehave: an error a person can act on, or a turn that goes on, and nothing is left behind.
 
 Every agent here is a process of its own (`agents/faulty.py`).
 """
 
 import asyncio
 import json
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,13 @@ from tieline.backends.acp.backend import AcpBackend
 from tieline.model.asks import Permitted
 from tieline.model.errors import GatewayError
 from tieline.model.events import Started
+
+
+@pytest.fixture(autouse=True)
+def _nothing_breaks(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Whatever an agent does, nothing of ours fails in the background."""
+    yield
+    assert [record for record in caplog.get_records("call") if record.levelno >= logging.ERROR] == []
 
 
 def pids(backend: AcpBackend) -> list[int]:

@@ -200,7 +200,8 @@ async def test_a_client_with_a_tool_for_asking_is_called_and_its_result_is_the_a
         reply = await leg(run)
         assert reply.reason == "tool_use"
         (call,) = reply.calls
-        assert (call.name, run.pending) == ("AskUserQuestion", {call.id})
+        assert call.name == "AskUserQuestion"
+        assert run.pending == {call.id}
         (question,) = json.loads(call.arguments)["questions"]
         assert question["question"].endswith("Which colour?")
         assert [option["label"] for option in question["options"]] == ["red", "blue"]

@@ -23,7 +23,7 @@ async def test_words_thoughts_activities_and_plans_come_in_their_order() -> None
     async with serving(scripted()) as backend:
         reply = await Talk(backend).ask("think hm\nsay Hello there\nedit\nsay Done\nplan look, leap\nusage")
     assert [type(part) for part in reply.parts] == [Thinking, Text, Text]
-    assert reply.text == "Hello there \n\nDone "
+    assert reply.text == "Hello there Done "
     kinds = [type(event).__name__ for event in reply.events if not type(event).__name__.startswith("Part")]
     assert kinds == ["Started", "Activity", "Activity", "Plan", "Usage", "Finished"]
     diff = Diff(path="a.py", old="old\n", new="new\n")
@@ -54,7 +54,7 @@ async def test_output_of_terminals_that_are_the_agents_own_is_shown() -> None:
 async def test_another_message_is_another_part() -> None:
     async with serving(scripted()) as backend:
         reply = await Talk(backend).ask("message a One\nmessage a , two.\nmessage b Three.")
-    assert [part.text for part in reply.parts if isinstance(part, Text)] == ["One, two.", "\n\nThree."]
+    assert [part.text for part in reply.parts if isinstance(part, Text)] == ["One, two.", "Three."]
 
 
 async def test_every_stop_reason_is_told_and_the_fill_of_the_context_is_usage_where_nothing_better_is() -> None:
@@ -144,11 +144,13 @@ async def test_a_plan_that_is_approved_lets_the_agent_begin() -> None:
 
 
 async def test_the_feedback_to_a_rejected_plan_reaches_the_agent_as_its_next_prompt_in_the_same_turn() -> None:
-    person = Person(Reviewed(approved=False, feedback="say blue it is\nrecall"))
+    person = Person(Reviewed(approved=False, feedback="say blue it is\nrecall\nusage"))
     async with serving(scripted()) as backend:
         talk = Talk(backend)
-        reply = await talk.ask("exit Paint it red", person)
-        assert reply.text.startswith("chosen stay")
+        reply = await talk.ask("usage\nsay I would paint it red.\nexit", person)
+        assert person.asked == [PlanReview(title="Ready to code?", plan="I would paint it red. ")]
+        assert Usage(input=60, output=24) in reply.events, "both prompts count"
+        assert "chosen stay" in reply.text
         assert "blue it is" in reply.text
         assert reply.reason == "end_turn"
         again = await talk.ask("say still here")
@@ -217,9 +219,9 @@ async def test_models_that_are_no_option_are_set_in_the_older_way() -> None:
 async def test_agents_that_are_not_known_or_not_installed_are_errors_that_say_so() -> None:
     missing = plain("echo", id="missing", title="Missing", command=("nowhere-to-be-found",), install=("get", "it"))
     async with serving(plain("echo"), missing) as backend:
-        with pytest.raises(GatewayError, match="There is no agent `nobody`. Known are: missing, plain"):
+        with pytest.raises(GatewayError, match=r"There is no agent `nobody`\. Known are: missing, plain"):
             await Talk(backend, "nobody").ask("hello")
-        with pytest.raises(GatewayError, match="Missing is not installed here. To install it: get it"):
+        with pytest.raises(GatewayError, match=r"Missing is not installed here\. To install it: get it"):
             await Talk(backend, "missing").ask("hello")
         assert [(info.id, info.title) for info in await backend.models()] == [("plain", "Plain")]
         assert await backend.count(None) is None  # type: ignore[arg-type] # whatever is asked

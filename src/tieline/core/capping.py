@@ -4,7 +4,7 @@ A budget is spent piece by piece; what comes when it is used up is left out. Wha
 (`meta`) is not kept at all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -137,6 +137,31 @@ class Budget:
         if fits:
             self.left -= size + EACH
         return fits
+
+
+def weight(parts: Iterable[Part]) -> int:
+    """About how many characters parts hold; by `type`, since this is done with every message of every request."""
+    total = 0
+    for part in parts:
+        kind = type(part)
+        if kind is Text or kind is Thinking:
+            total += len(part.text) + EACH  # type: ignore[union-attr] # mypy does not narrow by `kind`
+        elif kind is ToolCall:
+            total += len(part.arguments) + EACH  # type: ignore[union-attr] # mypy does not narrow by `kind`
+        elif kind is ToolResult:
+            total += weight(part.content) + EACH  # type: ignore[union-attr] # mypy does not narrow by `kind`
+        elif kind is Foreign:
+            total += len(part.json) + EACH  # type: ignore[union-attr] # mypy does not narrow by `kind`
+        else:
+            total += len(part.data or part.url or "") + EACH  # type: ignore[union-attr] # a picture or a file
+    return total
+
+
+def weight_of(request: Request) -> int:
+    """About how many characters a request holds."""
+    tools = sum(len(tool.schema) + len(tool.description) + EACH for tool in request.tools)
+    more = sum(len(bytes(raw)) for raw in request.extra.values())
+    return tools + more + sum(weight(message.parts) for message in request.messages)
 
 
 def joined(batch: Batch) -> list[Event]:

@@ -5,6 +5,7 @@ model is kept from its beginning on, so that after a restart there is what had a
 """
 
 import asyncio
+import base64
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
@@ -17,7 +18,7 @@ from tieline.core.bus import Bus, Gone, Said, SessionNews, TurnNews
 from tieline.core.drafts import Draft
 from tieline.core.gateway import Gateway
 from tieline.core.leg import Asker
-from tieline.model.content import Message, Part, Text, Value
+from tieline.model.content import File, Message, Part, Text, Value
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.events import Finished, StopReason
 from tieline.model.ports import Store
@@ -386,20 +387,32 @@ def _ended(turn: Turn) -> Turn:
 
 
 def _history(path: Sequence[Turn]) -> Iterable[Message]:
-    return (Message(role=turn.role, parts=turn.parts) for turn in path if turn.parts)
+    """What the model is told: files that are text in words, since few upstreams take them as files."""
+    return (Message(role=turn.role, parts=tuple(map(_worded, turn.parts))) for turn in path if turn.parts)
+
+
+def _worded(part: Part) -> Part:
+    if not isinstance(part, File) or not part.media_type.startswith("text/") or part.data is None:
+        return part
+    try:
+        text = base64.b64decode(part.data).decode("utf-8", "replace")
+    except ValueError:
+        return part
+    return Text(text=f'<file path="{part.name}">\n{text}\n</file>')
 
 
 def _reworded(parts: Sequence[Part], text: str) -> list[Part]:
     """The parts with other words in place of the first text."""
-    words = [place for place, part in enumerate(parts) if isinstance(part, Text) and not part.meta]
-    first = words[0] if words else 0
-    rest = [part for place, part in enumerate(parts) if place != first or not words]
-    return [*([Text(text=text)] if text else []), *rest]
+    first = next((place for place, part in enumerate(parts) if isinstance(part, Text)), None)
+    rest = [part for place, part in enumerate(parts) if place != first]
+    return [*([Text(text=text)] if text.strip() else []), *rest]
 
 
 def _title(path: Sequence[Turn]) -> str:
+    """The first words of the user; the fence of a code block says nothing."""
     first = next((part.text for part in path[0].parts if isinstance(part, Text)), "") if path else ""
-    return _shortened(first)
+    lines = first[:1000].splitlines()
+    return _shortened(" ".join(line for line in lines if not line.lstrip().startswith("```")))
 
 
 def _shortened(text: str) -> str:

@@ -20,7 +20,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 log = logging.getLogger("tieline")
 
-PASS = "tieline"
+PASS = "tieline"  # noqa: S105 - the name of a cookie
 """The cookie with which our page shows that it was given the key."""
 
 JSON = b"application/json"

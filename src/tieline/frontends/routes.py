@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from tieline.core.gateway import Gateway
 from tieline.frontends.chat import ChatFrontend
-from tieline.frontends.http import Guard, HttpApp, Route
+from tieline.frontends.http import Guard, HttpApp, Route, Routes
 from tieline.frontends.inbox import InboxFrontend
 from tieline.frontends.inbox import render_error as plain
 from tieline.frontends.messages import MessagesFrontend
@@ -25,8 +25,9 @@ def http_app(
     clock: Callable[[], float],
     limit: int,
     welcome: str,
+    page: Routes | None = None,
 ) -> HttpApp:
-    """The application behind the port."""
+    """The application behind the port; `page` are the paths of the web page, in place of ours where both have one."""
     chat = ChatFrontend(relay, profiles, clock=clock)
     messages = MessagesFrontend(relay, profiles, gateway)
     models = ModelsFrontend(gateway)
@@ -52,7 +53,7 @@ def http_app(
         "/api/rules/*": {"DELETE": Route(inbox.revoke, plain)},
     }
     return HttpApp(
-        routes,
+        {**routes, **(page or {})},
         guard=guard,
         limit=limit,
         fallback=lambda exchange: anthropic_ if is_anthropic(exchange) else openai,

@@ -18,7 +18,7 @@ from tieline.wire.framing.sse import SseOverflow, SseReader
 T = TypeVar("T")
 
 LIMIT = 64 << 20
-TIMEOUTS = Timeouts(connect=5, first_byte=30, idle=120)
+TIMEOUTS = Timeouts(connect=5, first_byte=30, idle=600)
 
 
 class Kept(Value):

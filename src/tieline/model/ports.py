@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from tieline.model.asks import Filled, Form, Permission, Permitted, PlanReview, Reviewed
-from tieline.model.content import Image, Text, ToolCall, ToolResult, Value
+from tieline.model.content import File, Image, ToolCall, ToolResult, Value
 from tieline.model.events import Batch
 from tieline.model.request import Request, ToolSpec
 
@@ -150,5 +150,5 @@ class Files(Protocol):
     async def find(self, query: str) -> Sequence[str]:
         """Paths that have these letters in them, the best first."""
 
-    async def read(self, path: str) -> Sequence[Text | Image]:
+    async def read(self, path: str) -> Image | File:
         """What is in a file; raises GatewayError if it cannot be read."""

@@ -30,8 +30,6 @@ from tieline.web.stream import Stream, inbox_json
 from tieline.web.turns import Renderings
 
 TOKEN = b"x-tieline-token"
-LAST = 100
-"""Messages of a session that are given at once."""
 MOST_SESSIONS = 1000
 MOST_FILES = 20
 """Files that can be put into one message."""
@@ -41,7 +39,16 @@ PATIENCE = 1.5
 A_YEAR = 365 * 24 * 3600
 WRONG_KEY = 0.5
 """Seconds that a wrong key has to wait for its answer."""
-CLOSED = {"models": [], "backends": [], "sessions": [], "inbox": {"version": 0, "items": []}}
+CLOSED = {
+    "needs_key": True,
+    "models": [],
+    "backends": [],
+    "tools": {"enabled": False, "workspace": None},
+    "inbox": {"version": 0, "items": []},
+    "sessions": [],
+    "seq": 0,
+}
+"""The state as it is told to somebody who has not shown the key."""
 
 T = TypeVar("T")
 
@@ -117,8 +124,8 @@ class Api:
         tools = {"enabled": facts.has_tools, "workspace": facts.workspace}
         opening = {"version": facts.version, "token": self._token, "address": address(exchange)}
         if not self._guard.admits(exchange):
-            closed = {**CLOSED, "tools": {"enabled": False, "workspace": None}, "seq": 0}
-            await _respond(exchange, {**opening, "needs_key": True, **closed})
+            error = {"kind": "unauthorized", "message": "This gateway needs its key.", "code": "invalid_api_key"}
+            await _respond(exchange, {**opening, **CLOSED, "error": error}, status=401)
             return
         self._stream.attend()
         models = await self._models()
@@ -201,7 +208,7 @@ class Api:
         await _respond(exchange, await self._sessions.create(body.model, body.mode, body.effort))
 
     async def session(self, exchange: Exchange) -> None:
-        """What is shown of a session: its last messages, or those before one."""
+        """What is shown of a session: everything, or so many of its messages at the end or before one."""
         self._stream.attend()
         view = await self._sessions.view(_rest(exchange, "/api/sessions/"))
         snapshot = self._stream.snapshot(view)
@@ -210,11 +217,9 @@ class Api:
         if before:
             turns = turns[: next((place for place, turn in enumerate(turns) if turn.id == before), 0)]
         last = _query(exchange, "last")
-        most = min(int(last), len(view.turns)) if last.isdecimal() and len(last) < 9 else LAST
+        most = int(last) if last.isdecimal() and len(last) < 9 else len(turns)
         some = turns[max(0, len(turns) - most) :]
-        messages = [
-            await self._renderings.turn(turn, snapshot.live if turn.id == view.running else None) for turn in some
-        ]
+        messages = await self._renderings.turns(view.summary.id, some, view.running, snapshot.live)
         shown = {turn.id for turn in some}
         await _respond(
             exchange,
@@ -237,7 +242,9 @@ class Api:
     async def delete(self, exchange: Exchange) -> None:
         """Forget a session."""
         self._check(exchange)
-        await self._sessions.delete(_rest(exchange, "/api/sessions/"))
+        session = _rest(exchange, "/api/sessions/")
+        await self._sessions.delete(session)
+        await self._renderings.forget(session)
         await _respond(exchange, {})
 
     async def act(self, exchange: Exchange) -> None:
@@ -301,8 +308,8 @@ class Api:
                 "id": name,
                 "title": info.title or name,
                 "backend": (backend := name.partition("/")[0]),
-                "modes": facts.modes.get(backend, ()),
-                "is_agent": backend in facts.agent_backends,
+                "modes": facts.modes(backend),
+                "is_agent": facts.is_agent(backend),
                 "context": info.context,
             }
             for name, info in listing.result().items()
@@ -323,8 +330,8 @@ def render_error(error: GatewayError) -> bytes:
     return msgspec.json.encode({"error": facts})
 
 
-async def _respond(exchange: Exchange, value: Any, *headers: tuple[bytes, bytes]) -> None:
-    await exchange.respond(200, msgspec.json.encode(value), JSON, (*_HEADERS, *headers))
+async def _respond(exchange: Exchange, value: Any, *headers: tuple[bytes, bytes], status: int = 200) -> None:
+    await exchange.respond(status, msgspec.json.encode(value), JSON, (*_HEADERS, *headers))
 
 
 async def _read(exchange: Exchange, kind: type[T]) -> T:
@@ -344,8 +351,8 @@ def _rest(exchange: Exchange, prefix: str) -> str:
 
 
 def _query(exchange: Exchange, name: str) -> str:
-    fields = parse_qs(exchange.scope["query_string"].decode("latin-1"), encoding="utf-8", errors="replace")
-    return fields.get(name, [""])[-1]
+    given: bytes = exchange.scope["query_string"]
+    return parse_qs(given.decode("latin-1"), errors="replace").get(name, [""])[-1]
 
 
 def _picture(place: int, picture: _Picture) -> Image:
@@ -365,7 +372,7 @@ async def _attached(files: Files | None, paths: tuple[str, ...]) -> list[Part]:
         raise BadRequest("there is no workspace to take files from", "files")
     if len(paths) > MOST_FILES:
         raise BadRequest(f"no more than {MOST_FILES} files go into a message", "files")
-    return [part for path in paths for part in await files.read(path)]
+    return [await files.read(path) for path in paths]
 
 
 def _schema(schema: bytes) -> Any:

@@ -105,6 +105,7 @@ def find_cut(text: str) -> int:
         return 0
     last = openers[-1]
     begin, end = last.map or (0, 0)
-    if last.type in _ENDED_BY_BLANK and end + 1 < len(starts) and not text[starts[end] : starts[end + 1]].strip():
-        return starts[end]
-    return starts[begin]
+    blank = end
+    while blank + 1 < len(starts) and not text[starts[blank] : starts[blank + 1]].strip():
+        blank += 1
+    return starts[blank] if blank > end and last.type in _ENDED_BY_BLANK else starts[begin]

@@ -1,7 +1,7 @@
 """What the page is told of the program around it; whoever puts the program together knows."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from tieline.model.content import Value
@@ -52,9 +52,9 @@ class Facts:
     """What somebody is told who asks for the page without being a browser."""
     backends: Callable[[], Sequence[BackendState]] = tuple
     agents: Callable[[], Sequence[AgentState]] = tuple
-    agent_backends: frozenset[str] = frozenset()
-    """Those whose models use tools of their own."""
-    modes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    is_agent: Callable[[str], bool] = lambda _: False
+    """Whether the models of a backend use tools of their own."""
+    modes: Callable[[str], tuple[str, ...]] = lambda _: ()
     """How the models of a backend can work."""
     default_model: str | None = None
     has_tools: bool = False

@@ -7,7 +7,6 @@ from importlib.resources.abc import Traversable
 from typing import NamedTuple
 
 from tieline.frontends.http import TEXT, Endpoint, Exchange
-from tieline.web.render import stylesheet
 
 POLICY = "; ".join(
     (
@@ -43,7 +42,6 @@ KINDS = {
     ".ico": b"image/x-icon",
     ".woff2": b"font/woff2",
 }
-COLOURS = "highlight.css"
 
 PLACEHOLDER = b"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Tieline</title></head>
@@ -74,9 +72,8 @@ class File(NamedTuple):
 
 
 def static_files() -> dict[str, File]:
-    """Everything that came with the program for the page, by name; the colours of code are made here."""
+    """Everything that came with the program for the page, by name."""
     found = {name: File.of(name, item.read_bytes()) for name, item in _found(resources.files(__package__) / "static")}
-    found[COLOURS] = File.of(COLOURS, stylesheet().encode())
     for name in PAGES.values():
         found.setdefault(name, File.of(name, PLACEHOLDER))
     return found

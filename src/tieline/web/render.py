@@ -21,6 +21,9 @@ from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
+VERSION = b"1"
+"""Changes when the same text is to look otherwise: what was rendered before is then not used any more."""
+
 MOST_TEXT = 256 * 1024
 """Characters that are parsed at all."""
 MOST_PROSE = 16 * 1024
@@ -70,19 +73,6 @@ def coloured(code: str, language: str) -> str:
     """Code as HTML with a class for each kind of word."""
     lexer = _lexer(language) if len(code) <= MOST_COLOURED else None
     return escape(code) if lexer is None else highlight(code, lexer, _FORMATTER)
-
-
-def stylesheet() -> str:
-    """The colours of code, light and dark by the setting of the system."""
-    light = _rules("default")
-    dark = _rules("github-dark")
-    return f"{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
-
-
-def _rules(style: str) -> str:
-    formatter: HtmlFormatter[str] = HtmlFormatter(style=style)
-    lines = formatter.get_style_defs(".hl").splitlines()
-    return "\n".join(line for line in lines if line.startswith(".hl ."))
 
 
 def _lexer(language: str) -> Lexer | None:

@@ -12,8 +12,9 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from tieline.core.bus import Bus, Gone, LegNews, News, Record, Said, SessionNews, StateNews, TurnNews
+from tieline.core.bus import Bus, Gone, LegNews, News, Said, SessionNews, StateNews, TurnNews
 from tieline.core.inbox import Inbox, Item
+from tieline.core.record import Record
 from tieline.core.sessions import View
 from tieline.frontends.http import Exchange
 from tieline.model.asks import Permission
@@ -212,8 +213,8 @@ class Stream:
                 break
             await asyncio.sleep(INTERVAL)
         for text, html in live.renderings():
-            self._renderings.put(text, html)
-        shown = await self._renderings.turn(live.turn)
+            await self._renderings.learn(live.session, text, html)
+        shown = await self._renderings.turn(live.session, live.turn)
         if self._lives.get(live.message) is live:
             del self._lives[live.message]
         self.publish({"type": "turn", "session": live.session, "turn": shown})

@@ -1,4 +1,4 @@
-"""Agents that do not do what they should: one small scenario each, chosen by its name, on nothing but the standard library.
+"""Agents that do not do what they should: one small scenario each, chosen by its name, with nothing of ours in them.
 
     python faulty.py <scenario> [file]
 
@@ -250,7 +250,7 @@ class Huge(Agent):
 
     def on_session_prompt(self, message: Any) -> None:
         if "answer" in words_of(message):
-            write('{"jsonrpc":"2.0","id":%d,"result":{"stopReason":"end_turn","junk":"' % message["id"])
+            write(f'{{"jsonrpc":"2.0","id":{message["id"]},"result":{{"stopReason":"end_turn","junk":"')
             self.fill()
             write('"}}\n')
             return

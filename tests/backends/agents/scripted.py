@@ -141,7 +141,7 @@ class Scripted:
 
     # ── a turn ──
 
-    async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> Any:
+    async def prompt(self, session_id: str, prompt: list[Any], **more: Any) -> Any:
         session = self.sessions[session_id]
         session.cancelled.clear()
         texts = [block.text for block in prompt if block.type == "text"]
@@ -243,7 +243,7 @@ class Doing:
             tool_call=schema.ToolCallUpdate.model_validate(call),
             options=[schema.PermissionOption(option_id=one, name=one.title(), kind=kind) for one, kind in pairs],  # type: ignore[arg-type] # a literal
         )
-        return getattr(answer.outcome, "option_id", None) or answer.outcome.outcome
+        return str(getattr(answer.outcome, "option_id", None) or answer.outcome.outcome)
 
     async def do_ask(self, words: str) -> None:
         """Ask with a form; its schema is the rest of the line."""
@@ -313,7 +313,7 @@ class Doing:
         """Call tools, all at once: `name {arguments} ; name {arguments}`."""
         async with self._mcp() as mcp:
             calls = [call.strip().partition(" ") for call in words.split(" ; ")]
-            for name, _, arguments in calls:
+            for name, _, _ in calls:
                 title = f"mcp__tieline__{name}"
                 await self.update(acp.start_tool_call(name, title, kind="other", status="pending"))
             results = await asyncio.gather(

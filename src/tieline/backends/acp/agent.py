@@ -76,7 +76,7 @@ class Agent:
     ) -> "Agent":
         """Start an agent and let it introduce itself; raises GatewayError."""
         try:
-            process = await Process.start(command, env={**terms.env, **spec.env}, cwd=spec.cwd or terms.cwd)
+            process = await Process.start(command, env=environment(terms, spec), cwd=spec.cwd or terms.cwd)
         except ProcessError as error:
             raise GatewayError("upstream", f"{spec.title} did not start: {error.message}.", code=ENDED) from error
         agent = cls(spec, process, terms, tasks, on_end)
@@ -222,10 +222,14 @@ class Agent:
 
     async def _read(self) -> None:
         machine, process = self.machine, self._process
-        while data := await process.chunk():
-            for fact in machine.feed(data):
-                self._deliver(fact)
-            self.push()
+        try:
+            while data := await process.chunk():
+                for fact in machine.feed(data):
+                    self._deliver(fact)
+                self.push()
+        except Exception:
+            log.exception("what %s wrote could not be read", self.spec.id)
+            self._why = "was ended because what it wrote could not be read"
         self.is_over = True
         if not self._why:
             await self._learn_why()
@@ -276,11 +280,18 @@ class Agent:
             if ask is not None:
                 self._remember(ask, listener)
         if listener is not None:
-            listener(fact)
+            self._hear(listener, fact)
         elif ask is not None and not isinstance(fact, facts.Withdrawn):
             self.machine.refuse(ask, "nobody is there for this session")
         else:
             self._overhear(fact)
+
+    def _hear(self, listener: Listener, fact: Fact) -> None:
+        """What one session cannot take must not cost the others anything."""
+        try:
+            listener(fact)
+        except Exception:
+            log.exception("a session of %s could not take %s", self.spec.id, type(fact).__name__)
 
     def _remember(self, ask: int, listener: Listener | None) -> None:
         """Who has to hear if this is withdrawn; what has been answered is forgotten on the way."""
@@ -300,6 +311,15 @@ class Agent:
                 log.info("%s asked for %s: %s", self.spec.id, fact.method, fact.reason)
             case facts.QuestionCompleted():
                 for listener in list(self._listeners.values()):
-                    listener(fact)
+                    self._hear(listener, fact)
             case _:
                 log.debug("%s: %s", self.spec.id, type(fact).__name__)
+
+
+def environment(terms: Terms, spec: AgentSpec) -> dict[str, str]:
+    """What an agent's process gets. The client's tools are on loopback: no proxy may stand in between."""
+    env = {**terms.env, **spec.env}
+    if any(name.lower() in ("http_proxy", "all_proxy") for name in env):
+        for name in ("NO_PROXY", "no_proxy"):
+            env[name] = ",".join(one for one in (env.get(name, ""), "127.0.0.1", "localhost") if one)
+    return env

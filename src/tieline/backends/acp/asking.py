@@ -6,8 +6,9 @@ that rejects, since to call a permission cancelled tells most agents that the wh
 
 import asyncio
 import difflib
+import logging
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tieline.backends.acp.activity import command_of, input_of, plan_of, title_of
 from tieline.backends.acp.agent import Agent
@@ -18,6 +19,8 @@ from tieline.model.events import PlanEntry
 from tieline.model.ports import Human
 from tieline.tasks import Tasks
 from tieline.wire.acp import facts
+
+log = logging.getLogger("tieline.acp")
 
 MOST_DIFF = 20_000
 MOST_DETAIL = 4_000
@@ -31,6 +34,13 @@ _KINDS: dict[str, OptionKind] = {
     "reject_once": "reject_once",
     "reject_always": "reject_always",
 }
+
+
+class Draft(NamedTuple):
+    """What an agent told of its plan beside the question about it: its last words, and the steps."""
+
+    words: str
+    steps: tuple[PlanEntry, ...]
 
 
 class Asking:
@@ -49,18 +59,16 @@ class Asking:
         self._note = note
         self._feedback = feedback
         self._waiting: dict[int, asyncio.Task[None]] = {}
-        self.steps: tuple[PlanEntry, ...] = ()
-        """The plan as it was told last."""
 
     @property
     def is_waiting(self) -> bool:
         """Whether somebody is asked."""
         return bool(self._waiting)
 
-    def permission(self, asked: facts.PermissionAsked, human: Human) -> None:
-        """May the agent do this? Leaving the mode of planning is a question about the plan."""
+    def permission(self, asked: facts.PermissionAsked, human: Human, draft: Draft) -> None:
+        """May the agent do this? To leave the mode of planning is a question about the plan."""
         if asked.call.kind == "switch_mode":
-            self._begin(asked.ask, self._exit_plan(asked, human), "a plan")
+            self._begin(asked.ask, self._exit_plan(asked, human, draft), "a plan")
         else:
             self._begin(asked.ask, self._permit(asked, human), "a permission")
 
@@ -88,9 +96,18 @@ class Asking:
             self.withdraw(ask)
 
     def _begin(self, ask: int, work: Coroutine[Any, Any, None], what: str) -> None:
-        task = self._tasks.start(work, f"asking for {what}")
+        task = self._tasks.start(self._guarded(ask, work), f"asking for {what}")
         self._waiting[ask] = task
         task.add_done_callback(lambda _: self._waiting.pop(ask, None))
+
+    async def _guarded(self, ask: int, work: Coroutine[Any, Any, None]) -> None:
+        """Whatever breaks on the way, the agent gets an answer: it would wait for ever."""
+        try:
+            await work
+        except Exception:
+            log.exception("what %s asked could not be put to anybody", self._agent.spec.id)
+            self._agent.machine.refuse(ask, "nobody can be asked")
+            self._agent.push()
 
     async def _permit(self, asked: facts.PermissionAsked, human: Human) -> None:
         answer = await human.permit(permission_of(asked))
@@ -101,8 +118,8 @@ class Asking:
         offered = {option.id for option in asked.options}
         self._choose(asked.ask, answer.option if answer.option in offered else chosen(asked.options, REJECT))
 
-    async def _exit_plan(self, asked: facts.PermissionAsked, human: Human) -> None:
-        review = await human.review(review_of(asked, self.steps))
+    async def _exit_plan(self, asked: facts.PermissionAsked, human: Human, draft: Draft) -> None:
+        review = await human.review(review_of(asked, draft))
         self._reviewed(review, is_told=False)
         self._choose(asked.ask, chosen(asked.options, ALLOW if review.approved else REJECT))
 
@@ -165,12 +182,13 @@ def permission_of(asked: facts.PermissionAsked) -> Permission:
     )
 
 
-def review_of(asked: facts.PermissionAsked, steps: tuple[PlanEntry, ...]) -> PlanReview:
-    """A plan that stands in a call that wants to leave the mode of planning."""
+def review_of(asked: facts.PermissionAsked, draft: Draft) -> PlanReview:
+    """A plan that stands in a call that wants to leave the mode of planning; else it is what was said before it."""
     call = asked.call
     given = input_of(call).get("plan")
     words = "\n".join(part.text for part in call.content if isinstance(part, Text))
-    return PlanReview(title=title_of(call), plan=given if isinstance(given, str) else words, steps=steps)
+    plan = given if isinstance(given, str) and given.strip() else words
+    return PlanReview(title=title_of(call), plan=plan if plan.strip() else draft.words, steps=draft.steps)
 
 
 def _diff(diff: facts.Diff) -> str:

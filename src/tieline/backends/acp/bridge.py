@@ -154,7 +154,7 @@ class ToolBridge:
     def _seat_of(self, path: str) -> Seat | None:
         return self._seats.get(path.removeprefix(PATH)) if path.startswith(PATH) else None
 
-    async def list(self, context: Any, _: Any) -> Any:
+    async def list_tools(self, context: Any, _: Any) -> Any:
         types = importlib.import_module("mcp.types")
         seat = self._seat_of(context.request.url.path)
         tools = seat.tools if seat is not None else {}
@@ -165,7 +165,7 @@ class ToolBridge:
             ]
         )
 
-    async def call(self, context: Any, params: Any) -> Any:
+    async def call_tool(self, context: Any, params: Any) -> Any:
         seat = self._seat_of(context.request.url.path)
         spec = seat.tools.get(params.name) if seat is not None else None
         if seat is None or spec is None:
@@ -219,7 +219,7 @@ class _Running:
         # In a thread: nobody else should have to wait for it.
         lowlevel = await asyncio.to_thread(importlib.import_module, "mcp.server.lowlevel")
         managers = await asyncio.to_thread(importlib.import_module, "mcp.server.streamable_http_manager")
-        server = lowlevel.Server(NAME, version="1", on_list_tools=bridge.list, on_call_tool=bridge.call)
+        server = lowlevel.Server(NAME, version="1", on_list_tools=bridge.list_tools, on_call_tool=bridge.call_tool)
         # Instead of the one that writes a span for everything that happens, for nobody.
         server.middleware[:] = [bridge.overhear]
         manager = managers.StreamableHTTPSessionManager(server, stateless=True, json_response=False)

@@ -55,14 +55,18 @@ class Past(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """What tells one conversation's requests from those made beside it."""
+    """What tells one conversation's requests from those made beside it: how the system messages begin, and tools."""
 
-    system: bytes
+    system: frozenset[bytes]
     has_tools: bool
 
     def goes_with(self, other: "Kind") -> bool:
-        """Whether a request of this kind may go on with a conversation of the other."""
-        return self.system == other.system and (self.has_tools or not other.has_tools)
+        """Whether a request of this kind may go on with a conversation of the other.
+
+        One beginning in common is enough: some clients put a line of their own in front that is never the same.
+        """
+        is_alike = not self.system.isdisjoint(other.system) or self.system == other.system
+        return is_alike and (self.has_tools or not other.has_tools)
 
 
 class Reading(NamedTuple):
@@ -180,14 +184,14 @@ def _mark(part: Part) -> bytes | None:
 
 
 def _kind(request: Request) -> Kind:
-    system = "".join(
-        part.text
+    heads = (
+        squeeze(part.text[: 2 * SYSTEM_HEAD])[:SYSTEM_HEAD]
         for message in request.messages
         if message.role == "system"
         for part in message.parts
         if isinstance(part, Text)
     )
-    return Kind(_digest(squeeze(system[: 2 * SYSTEM_HEAD])[:SYSTEM_HEAD]), bool(request.tools))
+    return Kind(frozenset(_digest(head) for head in heads if head), bool(request.tools))
 
 
 def _holds(text: str, pieces: Pieces, *, is_torn: bool) -> bool:

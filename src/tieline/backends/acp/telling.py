@@ -32,8 +32,6 @@ class Telling:
         self._open: tuple[type, str | None] | None = None
         """The kind and the message of the part that is open."""
         self._chunks: list[str] = []
-        self._last: tuple[str | None, str] | None = None
-        """The message of the last text of this leg, and how it ended."""
         self._progress: dict[str, Activity] = {}
         self._statuses: dict[str, str] = {}
         self._size = 0
@@ -50,6 +48,13 @@ class Telling:
     def leg(self) -> int:
         """The number of the leg that what is told now belongs to."""
         return self._ended
+
+    @property
+    def last_words(self) -> str:
+        """The last text that was said to the user."""
+        if self._open is not None and self._open[0] is Text:
+            return "".join(self._chunks)
+        return self.said[-1] if self.said else ""
 
     @property
     def has_ending(self) -> bool:
@@ -133,7 +138,6 @@ class Telling:
         self._flush()
         self._finished.append([*self._parts.take(), ending])
         self._parts = PartsWriter()
-        self._last = None
         self._ended += 1
         self._wake()
 
@@ -150,29 +154,17 @@ class Telling:
             self._flush()
             self._parts.start(_PART, kind())
             self._open = (kind, message)
-            text = self._gap(kind, message, text) + text
         self._parts.add(_PART, text)
         self._chunks.append(text)
         self._told(len(text))
-
-    def _gap(self, kind: type[Text] | type[Thinking], message: str | None, text: str) -> str:
-        """A blank line before another message: clients put texts side by side."""
-        if kind is not Text or self._last is None or text.startswith("\n"):
-            return ""
-        before, end = self._last
-        is_same = message is not None and message == before
-        return "" if is_same else "\n\n"[end.count("\n") :]
 
     def _close(self) -> None:
         """The part that is open is complete."""
         if self._open is None:
             return
-        kind, message = self._open
         self._parts.end(_PART)
-        if kind is Text:
-            text = whole("".join(self._chunks))
-            self.said.append(text)
-            self._last = (message, text[-2:])
+        if self._open[0] is Text:
+            self.said.append(whole("".join(self._chunks)))
         self._open = None
         self._chunks.clear()
 

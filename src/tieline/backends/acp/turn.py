@@ -11,22 +11,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tieline.backends.acp.activity import Activities, plan_of
 from tieline.backends.acp.agent import Agent
-from tieline.backends.acp.asking import Asking
+from tieline.backends.acp.asking import Asking, Draft
 from tieline.backends.acp.calls import ClientCalls
 from tieline.backends.acp.fingerprint import Reading, after
 from tieline.backends.acp.followups import Followups
 from tieline.backends.acp.forms import Question, question_of
+from tieline.backends.acp.hearing import Hearing
 from tieline.backends.acp.interview import Interview, Outcome
 from tieline.backends.acp.question_tools import call_for, read_result
 from tieline.backends.acp.serving import Serving
 from tieline.backends.acp.sessions import Session
 from tieline.backends.acp.telling import Telling
 from tieline.backends.acp.terms import Kit, Terms
-from tieline.model.content import File, Image, Text, ToolResult
+from tieline.model.content import Text, ToolResult
 from tieline.model.errors import GatewayError
-from tieline.model.events import Event, Finished, StopReason, Usage
+from tieline.model.events import Event, Finished, StopReason
 from tieline.model.ports import Host
 from tieline.model.request import ToolSpec
 from tieline.wire.acp import facts
@@ -64,14 +64,13 @@ class Turn:
         self._tools = tuple(tools)
         self._before = around.session.pasts
         self._seen = reading.past
-        self._activities = Activities()
+        self._hearing = Hearing(self.telling, self._is_clients)
         tasks = around.kit.tasks
         self._asking = Asking(self._agent, tasks, self.telling.note, self._feedback)
-        self._serving = Serving(self._agent, around.terms, tasks, around.session.terminals, self._shown)
+        self._serving = Serving(self._agent, around.terms, tasks, around.session.terminals, self._hearing.shown)
         self._calls = ClientCalls(self.telling, around.kit.mint_call)
         self._interview = Interview()
         self._followups = Followups()
-        self._used: facts.UsageUpdate | None = None
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
         self._is_cancelled = False
@@ -158,7 +157,7 @@ class Turn:
         self._finish(is_torn=True)
         self._around.kit.tasks.start(self._await_end(), "waiting for a cancelled turn")
 
-    # ── what the agent tells ──
+    # ── what the agent tells and asks ──
 
     def _receive(self, fact: Fact) -> None:
         self._heard_at = self._loop.time()
@@ -168,75 +167,25 @@ class Turn:
             self._conclude(fact)
         elif self.is_over:
             self._decline(fact)
-        else:
-            meaning = _MEANINGS.get(type(fact))
-            if meaning is not None:
-                meaning(self, fact)
+        elif self._hearing.hear(fact):
+            if isinstance(fact, facts.TextChunk):
+                self._followups.spoken()
             if self.telling.is_flooded:
                 self._fail(GatewayError("upstream", "The client has not taken what the agent said; it was too much."))
+        elif (asked := _ASKS.get(type(fact))) is not None:
+            asked(self, fact)
 
-    def _text(self, fact: facts.TextChunk) -> None:
-        self._followups.spoken()
-        self.telling.text(fact.text, fact.message)
-
-    def _thought(self, fact: facts.ThoughtChunk) -> None:
-        self.telling.thought(fact.text, fact.message)
-
-    def _content(self, fact: facts.ContentChunk) -> None:
-        if fact.speaker == "user":
-            return
-        words = _described(fact.part)
-        if fact.speaker == "agent":
-            self.telling.text(words, fact.message)
-        else:
-            self.telling.thought(words, fact.message)
-
-    def _call_update(self, fact: facts.CallUpdate) -> None:
-        seat = self._session.seat
-        if seat is not None and seat.is_call(fact.call):
-            # The client sees this one as a call of its own.
-            return
-        self.telling.activity(self._activities.call(fact.call))
-
-    def _terminal_output(self, fact: facts.TerminalOutput) -> None:
-        self.telling.activity(self._activities.output(fact))
-
-    def _terminal_ended(self, fact: facts.TerminalEnded) -> None:
-        activity = self._activities.ended(fact)
-        if activity is not None:
-            self.telling.activity(activity)
-
-    def _shown(self, terminal: str, text: str) -> None:
-        activity = self._activities.shown(terminal, text)
-        if activity is not None and not self.is_over:
-            self.telling.activity(activity)
-
-    def _plan(self, fact: facts.PlanUpdate) -> None:
-        plan = plan_of(fact.entries)
-        self._asking.steps = plan.entries
-        self.telling.between(plan)
-
-    def _usage(self, fact: facts.UsageUpdate) -> None:
-        self._used = fact
-
-    def _notice(self, fact: facts.Noticed) -> None:
-        more = f": {fact.description}" if fact.description else ""
-        self.telling.note("notice", f"{fact.severity}: {fact.title}{more}")
-
-    def _compaction(self, fact: facts.Compaction) -> None:
-        if fact.status:
-            self.telling.note("compaction", f"the agent shortens its history: {fact.status}")
-
-    # ── what it asks ──
+    def _is_clients(self, call: facts.Call) -> bool:
+        """Whether the agent tells of a call that the client sees as its own."""
+        return self._session.seat is not None and self._session.seat.is_call(call)
 
     def _permission(self, fact: facts.PermissionAsked) -> None:
-        seat = self._session.seat
-        if seat is not None and seat.is_call(fact.call):
+        if self._is_clients(fact.call):
             # The client is asked by being called: it has its own ways to ask its user.
             self._asking.allow(fact)
             return
-        self.telling.activity(self._activities.call(fact.call))
-        self._asking.permission(fact, self.host.human)
+        self._hearing.call(fact.call)
+        self._asking.permission(fact, self.host.human, Draft(self.telling.last_words, self._hearing.steps))
 
     def _plan_proposed(self, fact: facts.PlanProposed) -> None:
         self._asking.plan(fact, self.host.human)
@@ -338,23 +287,18 @@ class Turn:
             self._ended.set()
             self._fail(error)
             return
+        self._hearing.used(fact.usage)
         words = self._followups.next()
         if words:
             self._say([TextBlock(text=words)])
             return
         self._ended.set()
-        self._tell_usage(fact.usage)
+        self._hearing.tell_usage()
         if fact.said not in KNOWN_ENDINGS:
             self.telling.note("stop_reason", f"the agent ended the turn with {fact.said!r}")
         self._end_leg(Finished(reason=fact.reason))
         self._finish(is_torn=fact.reason is StopReason.CANCELLED)
         self._release()
-
-    def _tell_usage(self, usage: Usage | None) -> None:
-        if usage is None and self._used is not None:
-            usage = Usage(input=self._used.used)
-        if usage is not None:
-            self.telling.between(usage)
 
     def _fail(self, error: GatewayError) -> None:
         """The turn has failed for the client; if the agent still works on it, it is told to stop."""
@@ -434,34 +378,7 @@ class Turn:
             self._timers[name] = self._loop.call_later(seconds, do)
 
 
-def _described(part: object) -> str:
-    """Something in what the agent says that is no text, as text."""
-    match part:
-        case Text():
-            return part.text
-        case Image(url=str(url)):
-            return f"![image]({url})"
-        case Image():
-            return f"[{part.media_type or 'a picture'}]"
-        case File(url=str(url)):
-            return f"[{part.name or url}]({url})"
-        case File():
-            return f"[{part.name or part.media_type or 'a file'}]"
-        case _:
-            return ""
-
-
-_MEANINGS: dict[type, Callable[[Turn, Any], None]] = {
-    facts.TextChunk: Turn._text,
-    facts.ThoughtChunk: Turn._thought,
-    facts.ContentChunk: Turn._content,
-    facts.CallUpdate: Turn._call_update,
-    facts.TerminalOutput: Turn._terminal_output,
-    facts.TerminalEnded: Turn._terminal_ended,
-    facts.PlanUpdate: Turn._plan,
-    facts.UsageUpdate: Turn._usage,
-    facts.Noticed: Turn._notice,
-    facts.Compaction: Turn._compaction,
+_ASKS: dict[type, Callable[[Turn, Any], None]] = {
     facts.PermissionAsked: Turn._permission,
     facts.PlanProposed: Turn._plan_proposed,
     facts.QuestionAsked: Turn._question,

@@ -16,11 +16,12 @@ const VERBS = {
 };
 const SUBJECTS = ["command", "pattern", "query", "path", "file_path", "url", "question", "title", "mode"];
 
-/** What a title says: `run_terminal {"command": "ls"}` or the free words of an agent. */
+/** What a title says: `run_terminal ls`, `grep {"pattern": "x"}`, or the free words of an agent. */
 export function described(title) {
-  const found = /^([A-Za-z][\w.:-]*) (\{.*)$/s.exec(title);
-  if (!found) return { verb: title, subject: "", given: null };
-  return call(found[1], found[2]);
+  const [, name, rest] = /^([A-Za-z][\w.:-]*)(?: (.*))?$/s.exec(title) ?? [];
+  if (rest?.startsWith("{")) return call(name, rest);
+  const isName = name in VERBS || /^[a-z]+_[a-z_]+$/.test(name ?? "");
+  return isName ? { verb: VERBS[name] ?? name, subject: rest ?? "", given: null } : { verb: title, subject: "", given: null };
 }
 
 /** A call by its name and its arguments as JSON text, which may be cut short. */

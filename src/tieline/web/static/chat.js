@@ -12,12 +12,13 @@ import { afterFrame } from "./frames.js";
 import { live } from "./live.js";
 import { announce, attempt } from "./notices.js";
 import { Sticky } from "./sticky.js";
+import { Stretches } from "./stretches.js";
 import "./turn.js";
 
 const AT_ONCE = 24;
+const FETCHED = 100; // So many messages are fetched before the rest: a long conversation opens as fast as a short one.
 const SLICE = 8; // milliseconds of building in one go
 
-/** Fires `shown` when another conversation is on the screen. */
 class Chat extends HTMLElement {
   session = null;
   #turns = new Map();
@@ -29,6 +30,7 @@ class Chat extends HTMLElement {
   /** The message the conversation was fetched for because it had no place: once is enough. */
   #sought = null;
   #list = h("div", { class: "turns", role: "feed", "aria-label": "Conversation", data: { test: "turns" } });
+  #row = new Stretches(this.#list);
   #waiting = h("div", { class: "waiting", "aria-label": "Waiting for you", role: "region" });
   #cards = new Map();
   #sticky = null;
@@ -40,7 +42,6 @@ class Chat extends HTMLElement {
     this.#sticky = new Sticky(scroller, (isHeld) => scroller.classList.toggle("is-loose", !isHeld));
     new ResizeObserver(this.#stick).observe(this);
     new ResizeObserver(this.#stick).observe(scroller);
-    this.#list.addEventListener("contentvisibilityautostatechange", (event) => !event.skipped && event.target.fill?.());
     this.addEventListener("turn-edit", (event) => this.#edit(event.detail.turn));
     this.addEventListener("turn-retry", () => this.#redo("retry", {}));
     this.addEventListener("turn-branch", (event) => this.#redo("branch", { message: event.detail.message }));
@@ -94,7 +95,7 @@ class Chat extends HTMLElement {
   }
 
   get #last() {
-    return this.#list.lastElementChild?.turn;
+    return this.#row.last?.turn;
   }
 
   #clear() {
@@ -102,7 +103,7 @@ class Chat extends HTMLElement {
     this.#branches = {};
     this.#held = null;
     this.#since = 0;
-    this.#list.replaceChildren();
+    this.#row.set([]);
     this.#sticky.hold();
   }
 
@@ -111,19 +112,34 @@ class Chat extends HTMLElement {
     this.#loads += 1;
     const mine = this.#loads;
     this.#held ??= [];
-    const detail = await attempt(() => get(`/api/sessions/${session}`));
+    const detail = await attempt(() => get(`/api/sessions/${session}?last=${FETCHED}`));
     if (session !== this.session || mine !== this.#loads) return;
     if (detail) this.#show(detail);
     this.#since = detail?.seq ?? live.seq;
     this.#release();
-    this.dispatchEvent(new CustomEvent("shown"));
+    const first = this.#turns.keys().next().value;
+    if (detail?.more && first === detail.messages[0]?.id) await this.#loadEarlier(first, mine);
   }
 
   #show({ messages, branches }) {
-    this.#branches = branches ?? {};
     const before = this.#turns;
-    this.#turns = new Map(messages.map((turn) => [turn.id, this.#known(turn, before.get(turn.id))]));
-    arrange(this.#list, [...this.#turns.values()]);
+    const shown = new Map(messages.map((turn) => [turn.id, this.#known(turn, before.get(turn.id))]));
+    this.#turns = new Map([...earlier(before, messages[0]?.id), ...shown]);
+    this.#branches = { ...this.#branches, ...branches };
+    this.#row.set([...this.#turns.values()]);
+    this.#fill();
+    this.#place();
+    this.#sticky.follow();
+  }
+
+  /** The messages before the first one that is here. */
+  async #loadEarlier(first, mine) {
+    const detail = await attempt(() => get(`/api/sessions/${this.session}?before=${encodeURIComponent(first)}`));
+    if (!detail || mine !== this.#loads) return;
+    const older = new Map(detail.messages.map((turn) => [turn.id, newTurn(turn)]));
+    this.#turns = new Map([...older, ...this.#turns]);
+    this.#branches = { ...detail.branches, ...this.#branches };
+    this.#row.prepend([...older.values()]);
     this.#fill();
     this.#place();
     this.#sticky.follow();
@@ -159,7 +175,7 @@ class Chat extends HTMLElement {
   #append(turn) {
     const element = newTurn(turn);
     this.#turns.set(turn.id, element);
-    this.#list.append(element);
+    this.#row.append(element);
     element.fill();
     return element;
   }
@@ -246,6 +262,7 @@ class Chat extends HTMLElement {
     const hadFocus = this.#waiting.contains(document.activeElement);
     arrange(this.#waiting, items.map((item) => this.#card(item)));
     this.#waiting.hidden = items.length === 0;
+    this.#sticky.follow(); // at once: a card that is gone moves everything, and that must not look like scrolling
     if (hadFocus && !this.#waiting.contains(document.activeElement)) {
       if (this.firstAsk) this.firstAsk.focus();
       else document.querySelector("tl-composer")?.focus();
@@ -262,6 +279,13 @@ class Chat extends HTMLElement {
     }
     return card;
   }
+}
+
+/** The turns that stand before this one already: a path to a message is always the same. */
+function earlier(turns, id) {
+  const all = [...turns];
+  const at = all.findIndex(([known]) => known === id);
+  return at < 0 ? [] : all.slice(0, at);
 }
 
 function newTurn(turn) {

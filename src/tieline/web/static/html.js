@@ -19,7 +19,7 @@ export function nodesOf(html) {
     link.target = "_blank";
     link.rel = "noopener noreferrer";
   }
-  return [...template.content.childNodes];
+  return [...template.content.children];
 }
 
 function dress(pre) {

@@ -11,7 +11,9 @@ const TONES = { allow_once: "primary", allow_always: "", reject_once: "danger-qu
 export function permissionBody(item, card) {
   const { ask } = item;
   const options = optionsOf(ask);
-  const buttons = options.map((option) => button(option, () => choose(option)));
+  const [plain, more] = sorted(options);
+  const act = (option) => () => choose(option);
+  const buttons = [...plain.map((option) => button(option, act(option))), ...more.map((option) => wider(option, act(option)))];
   let isSent = false;
 
   async function choose(option) {
@@ -29,7 +31,18 @@ export function permissionBody(item, card) {
     event.preventDefault();
     choose(option);
   });
-  return [h("div", { class: "ask-what" }, ...what(ask)), h("div", { class: "actions ask-actions" }, buttons), always(options)];
+  const rules = buttons.slice(plain.length);
+  return [h("div", { class: "ask-what" }, ...what(ask)), h("div", { class: "actions ask-actions" }, buttons.slice(0, plain.length)), always(options), rules.length ? h("div", { class: "ask-more" }, rules) : ""];
+}
+
+/** The usual answers, and the other ways to say "always": there may be several rules to choose from. */
+function sorted(options) {
+  const rules = options.filter(({ kind }) => kind === "allow_always").slice(1);
+  return [options.filter((option) => !rules.includes(option)), rules];
+}
+
+function wider(option, choose) {
+  return h("button", { type: "button", class: "quiet small", data: { test: `option-${option.id}` }, onclick: choose }, `${option.label || option.id}: `, h("code", {}, option.description || option.id));
 }
 
 function what({ title, kind = "other", path, command, diff, detail }) {

@@ -22,7 +22,7 @@ class Picker extends HTMLElement {
   #words = h("span", { class: "picker-words" });
   #button = h("button", { type: "button", class: "quiet picker-button", "aria-haspopup": "listbox", "aria-expanded": "false", onclick: () => this.open() });
   #input = h("input", { type: "text", class: "picker-search", role: "combobox", autocomplete: "off", "aria-autocomplete": "list", "aria-expanded": "true", "aria-controls": this.#id });
-  #list = h("ul", { class: "picker-list", role: "listbox", id: this.#id });
+  #list = h("ul", { class: "picker-list", role: "listbox", id: this.#id, tabIndex: -1 });
   #panel = h("div", { class: "picker-panel", popover: "auto" }, this.#input, this.#list);
 
   connectedCallback() {
@@ -68,7 +68,8 @@ class Picker extends HTMLElement {
     this.#panel.classList.toggle("is-short", !this.source && this.#options.length <= SHORT);
     this.#panel.showPopover();
     this.#search();
-    this.#input.focus();
+    // On a phone a focused field brings up the keyboard, which would hide half of the list.
+    (matchMedia("(hover: none)").matches && this.#options.length ? this.#list : this.#input).focus();
   }
 
   #render() {

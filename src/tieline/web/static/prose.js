@@ -1,10 +1,13 @@
 // The words of an answer: finished blocks as the server rendered them, and behind them the tail as plain text.
+//
+// Blocks stand in groups of a few. A group that is off the screen is skipped when the page is laid out and painted, so
+// an answer of 200 kB costs hardly more than what of it can be seen.
 
 import { h } from "./dom.js";
 import { nodesOf } from "./html.js";
 import { Tail } from "./tail.js";
 
-const LONG = 60;
+const GROUP = 16;
 
 export class Prose {
   element = h("div", { class: "prose", data: { test: "prose" } });
@@ -51,13 +54,13 @@ export class Prose {
       return;
     }
     this.#tail.set("");
-    if (part.html !== this.#html.join("")) this.#fill([part.html]);
-    this.#tail.element.remove();
+    this.#ahead = 0;
+    if (part.html !== this.#html.join("")) this.#fill(part.html);
   }
 
   /** A part that was fetched: all of it rendered, or, while it is being written, as much as `until` says. */
   #load(part) {
-    this.#fill([part.html]);
+    this.#fill(part.html);
     if (part.until === undefined) {
       this.#until = lengthOf(part.text ?? "");
       return;
@@ -68,11 +71,12 @@ export class Prose {
     this.#tail.set(after(part.text ?? "", part.until));
   }
 
-  #fill(pieces) {
-    for (const nodes of this.#blocks) nodes?.forEach((node) => node.remove());
+  /** Everything anew, as one piece. */
+  #fill(html) {
+    this.element.replaceChildren(this.#tail.element);
     this.#blocks = [];
     this.#html = [];
-    pieces.forEach((html, at) => this.#replace(at, html));
+    this.#replace(0, html);
   }
 
   #replace(at, html) {
@@ -81,10 +85,22 @@ export class Prose {
     if (old?.length) {
       old[0].before(...nodes);
       old.forEach((node) => node.remove());
-    } else this.#tail.element.before(...nodes);
+    } else this.#append(nodes);
     this.#blocks[at] = nodes;
     this.#html[at] = html;
-    this.element.classList.toggle("is-long", this.element.childElementCount > LONG);
+  }
+
+  #append(nodes) {
+    for (let at = 0; at < nodes.length; ) {
+      let group = this.#tail.element.previousElementSibling;
+      if (!group || group.childNodes.length >= GROUP) {
+        group = h("div", { class: "blocks" });
+        this.#tail.element.before(group);
+      }
+      const room = GROUP - group.childNodes.length;
+      group.append(...nodes.slice(at, at + room));
+      at += room;
+    }
   }
 }
 

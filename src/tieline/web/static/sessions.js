@@ -150,8 +150,10 @@ class Row {
 
   rename() {
     const input = h("input", { type: "text", class: "session-rename", value: this.#summary.title, "aria-label": "New title", maxLength: 200 });
+    let isOver = false;
     const end = async (keeps) => {
-      if (!input.isConnected) return;
+      if (isOver) return; // taking the field away makes it lose the focus, which would end it a second time
+      isOver = true;
       const title = input.value.trim();
       input.replaceWith(this.#link);
       this.#link.focus();

@@ -35,6 +35,7 @@ export class Thought {
     if (!this.#isLive) return;
     this.#isLive = false;
     this.element.classList.remove("is-live");
-    say(this.#label, `Thought for ${duration(now() - this.#began)}`);
+    const length = now() - this.#began;
+    say(this.#label, length < 1 ? "Thought" : `Thought for ${duration(length)}`);
   }
 }

@@ -40,16 +40,17 @@ class TopBar extends HTMLElement {
   }
 
   #showLink(link) {
-    clearTimeout(this.#alarm);
     if (link === "live") {
+      clearTimeout(this.#alarm);
+      this.#alarm = 0;
       say(this.#link, "");
       this.#link.classList.remove("is-lost");
-    } else {
-      this.#alarm = setTimeout(() => {
-        say(this.#link, "Reconnecting…");
-        this.#link.classList.add("is-lost");
-      }, PATIENCE);
+      return;
     }
+    this.#alarm ||= setTimeout(() => {
+      say(this.#link, "Reconnecting…");
+      this.#link.classList.add("is-lost");
+    }, PATIENCE);
   }
 }
 

@@ -29,7 +29,11 @@ class Turn extends HTMLElement {
     this.setAttribute("aria-label", turn.role === "user" ? "You" : "Answer");
     this.dataset.role = turn.role;
     this.dataset.test = `turn-${turn.role}`;
-    this.style.containIntrinsicSize = `auto ${guessedHeight(turn)}px`;
+  }
+
+  /** About how high it will be: what is off the screen is not laid out, but the scrollbar should be about right. */
+  get guessedHeight() {
+    return guessedHeight(this.turn);
   }
 
   get isFilled() {
@@ -220,7 +224,6 @@ function matches(view, part) {
   return view !== undefined && (!(part.type in CLASSES) || view instanceof CLASSES[part.type]);
 }
 
-/** About how high it will be: what is not on the screen is not laid out, but the scrollbar should be about right. */
 function guessedHeight({ role, parts, activities = [] }) {
   const letters = parts.reduce((sum, part) => sum + (part.type === "text" ? (part.text ?? "").length : 80), 0);
   const lines = parts.reduce((sum, part) => sum + (part.type === "text" ? ((part.text ?? "").match(/\n/g)?.length ?? 0) : 0), 0);

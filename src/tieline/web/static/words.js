@@ -2,7 +2,7 @@
 
 const DAY = 86_400;
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
-const seconds = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const seconds = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 const year = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" });
 const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
@@ -24,14 +24,14 @@ export function when(at) {
 export const moment = (at) => full.format(new Date(at * 1000));
 export const timeOfDay = (at) => seconds.format(new Date(at * 1000));
 
-/** A stretch of time: "40 ms", "2.3 s", "1 m 20 s". */
+/** A stretch of time: "40 ms", "2.3 s", "1 m 20 s", "3 m". */
 export function duration(length) {
   if (length === null || length === undefined) return "";
   if (length < 1) return `${Math.max(1, Math.round(length * 1000))} ms`;
   if (length < 10) return `${length.toFixed(1)} s`;
   if (length < 60) return `${Math.round(length)} s`;
   const whole = Math.round(length);
-  if (whole < 3600) return `${Math.floor(whole / 60)} m ${whole % 60} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} m${whole % 60 ? ` ${whole % 60} s` : ""}`;
   return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} m`;
 }
 

@@ -1,0 +1,233 @@
+"""A leg as it is written down: batches put on a list while it runs, cut down to what is kept when it is over."""
+
+from typing import Literal
+
+from tieline.core.capping import EACH, Budget, joined, weight, weight_of
+from tieline.model.content import Text, ToolCall, Value
+from tieline.model.events import (
+    Activity,
+    Batch,
+    Event,
+    Failed,
+    Finished,
+    Note,
+    PartDelta,
+    PartEnd,
+    StopReason,
+    Usage,
+)
+from tieline.model.request import Request
+
+MOST_OF_ONE = 256 * 1024
+"""Characters of a request that are kept, and as many of what came."""
+MOST_EVENTS = 4096
+"""After so many events of one leg its deltas are not kept any more: the end of their part has the whole text."""
+FEW_EVENTS = 512
+"""So many are kept one by one."""
+MOST_NOTES = 200
+TITLE = 80
+LONGEST_NAME = 60
+LOOKED_AT = 4096
+"""So much of the user's words is looked at for a title."""
+
+Status = Literal["running", "ok", "failed", "cancelled", "parked"]
+
+
+class LegSummary(Value, omit_defaults=False):
+    """A leg in short; times in seconds, `at` since 1970."""
+
+    id: str
+    at: float
+    client: str
+    frontend: str
+    backend: str
+    model: str
+    status: Status
+    kind: str | None = None
+    message: str | None = None
+    first_byte: float | None = None
+    duration: float | None = None
+    usage: Usage | None = None
+    calls: tuple[str, ...] = ()
+    title: str = ""
+    repairs: int = 0
+    resumed: bool = False
+
+
+class Moment(Value, omit_defaults=False):
+    """An event and when it came, in milliseconds since the leg began."""
+
+    at: int
+    event: Event
+
+
+class LegDetail(Value, omit_defaults=False):
+    """Both sides of a leg: what was asked, what the upstream said, and what we made of it if that is not the same."""
+
+    leg: LegSummary
+    request: Request
+    events: tuple[Moment, ...] = ()
+    notes: tuple[Note, ...] = ()
+    shown: tuple[Event, ...] | None = None
+
+
+class Record:
+    """One leg as it is written down."""
+
+    __slots__ = (
+        "_events",
+        "_shown",
+        "at",
+        "backend",
+        "calls",
+        "client",
+        "count",
+        "duration",
+        "ending",
+        "first_byte",
+        "frontend",
+        "id",
+        "is_kept",
+        "is_parked",
+        "is_resumed",
+        "notes",
+        "repairs",
+        "request",
+        "size",
+        "title",
+        "usage",
+    )
+
+    def __init__(self, record_id: str, at: float, request: Request, frontend: str, client: str) -> None:
+        self.id = record_id
+        self.at = at
+        self.request = request
+        self.frontend = frontend
+        self.client = client
+        self.backend = ""
+        self.is_kept = True
+        self.is_resumed = False
+        self.is_parked = False
+        self.first_byte: float | None = None
+        self.duration: float | None = None
+        self.ending: Finished | Failed | None = None
+        self.usage: Usage | None = None
+        self.calls: list[str] = []
+        self.notes: list[Note] = []
+        self.repairs = 0
+        self.count = 0
+        self.size = 0
+        self.title: str | None = None
+        self._events: list[tuple[float, Batch]] = []
+        self._shown: list[Batch] | None = None
+
+    def saw(self, batch: Batch, elapsed: float) -> None:
+        """The upstream said something."""
+        if self.is_kept:
+            self.count += len(batch)
+            self._events.append((elapsed, batch if self.count <= MOST_EVENTS else _without_deltas(batch)))
+
+    def gave(self, seen: Batch, batch: Batch) -> None:
+        """The client was given this for what the upstream said just now; it is kept from the first difference on."""
+        if not self.is_kept:
+            return
+        if self._shown is None:
+            if batch is seen or list(batch) == list(seen):
+                return
+            self._shown = [said for _, said in self._events[:-1]]
+        self._shown.append(batch if self.count <= MOST_EVENTS else _without_deltas(batch))
+
+    def noted(self, note: Note) -> None:
+        """A person looking into this leg should know of something."""
+        self.repairs += note.kind == "repair"
+        if len(self.notes) < MOST_NOTES:
+            self.notes.append(note)
+
+    def close(self) -> None:
+        """The leg is over: keep what is worth it. Most legs are small, and kept as they are: that costs least."""
+        if not self.is_kept:
+            return
+        self.title = self.titled()
+        self.size = weight_of(self.request)
+        if self.size > MOST_OF_ONE:
+            budget = Budget(MOST_OF_ONE)
+            self.request = budget.request(self.request)
+            self.size = budget.spent
+        said = self._look_through()
+        if said > MOST_OF_ONE or self.count > FEW_EVENTS or self._shown is not None:
+            said = self._cut_down()
+        self.size += said
+
+    def _look_through(self) -> int:
+        """Which tools were used, and about how much was said: the deltas are as much as their parts."""
+        said = 0
+        used: set[str] = set()
+        for _, batch in self._events:
+            for event in batch:
+                kind = type(event)
+                if kind is PartDelta:
+                    continue
+                if type(event) is PartEnd:
+                    said += 2 * weight((event.part,))
+                    if type(event.part) is ToolCall:
+                        self.calls.append(event.part.name)
+                elif type(event) is Activity:
+                    said += MOST_OF_ONE
+                    if event.id not in used:
+                        used.add(event.id)
+                        self.calls.append(event.title[:LONGEST_NAME].partition(" ")[0])
+        return said + EACH * self.count if isinstance(self.ending, Finished) else MOST_OF_ONE + 1
+
+    def _cut_down(self) -> int:
+        events, shown = Budget(MOST_OF_ONE), Budget(MOST_OF_ONE)
+        self._events = [(at, [events.event(event) for event in joined(batch)]) for at, batch in self._events]
+        if self._shown is not None:
+            self._shown = [[shown.event(event) for event in joined(batch)] for batch in self._shown]
+        return events.spent + shown.spent
+
+    def titled(self) -> str:
+        """The last words of the user."""
+        return self.title if self.title is not None else _title(self.request)
+
+    def moments(self) -> tuple[Moment, ...]:
+        """What the upstream said, and when."""
+        budget = Budget(MOST_OF_ONE)
+        return tuple(
+            Moment(at=round(at * 1000), event=budget.event(event))
+            for at, batch in self._events
+            for event in joined(batch)
+        )
+
+    def shown(self) -> tuple[Event, ...] | None:
+        """What the client was given, if that is something else."""
+        if self._shown is None:
+            return None
+        budget = Budget(MOST_OF_ONE)
+        return tuple(budget.event(event) for batch in self._shown for event in joined(batch))
+
+    @property
+    def status(self) -> Status:
+        """How it stands."""
+        if self.duration is None:
+            return "running"
+        match self.ending:
+            case Failed(kind="cancelled") | Finished(reason=StopReason.CANCELLED) | None:
+                return "cancelled"
+            case Failed():
+                return "failed"
+            case Finished():
+                return "parked" if self.is_parked else "ok"
+
+
+def _without_deltas(batch: Batch) -> list[Event]:
+    return [event for event in batch if type(event) is not PartDelta]
+
+
+def _title(request: Request) -> str:
+    """The last words of the user, for a person to tell legs apart."""
+    for message in reversed(request.messages):
+        if message.role == "user":
+            for part in reversed(message.parts):
+                if type(part) is Text and part.text[:LOOKED_AT].strip():
+                    return " ".join(part.text[:LOOKED_AT].split())[:TITLE]
+    return ""

@@ -1,0 +1,149 @@
+// <tl-connect>: backends and agents with what to do when one is not ready, the log-in with Cursor, settings to copy.
+
+import { get, post } from "./api.js";
+import { h, say } from "./dom.js";
+import { icon } from "./icons.js";
+import { attempt, notify } from "./notices.js";
+import "./rules.js";
+
+const CURSOR = {
+  none: "Not logged in",
+  logged_in: "Logged in",
+  simulated: "Simulated",
+  off: "Switched off",
+};
+
+class Connect extends HTMLElement {
+  #backends = h("ul", { class: "rows", data: { test: "backends" } });
+  #agents = h("ul", { class: "rows", data: { test: "agents" } });
+  #cursor = h("div", { class: "cursor", data: { test: "cursor" } });
+  #tabs = h("div", { class: "snippet-tabs", role: "tablist", "aria-label": "Clients" });
+  #snippet = h("div", { class: "snippet", role: "tabpanel", data: { test: "snippet" } });
+  #rules = document.createElement("tl-rules");
+  #snippets = [];
+  #chosen = location.hash.slice(1);
+
+  connectedCallback() {
+    this.#tabs.addEventListener("keydown", (event) => this.#key(event));
+    this.append(
+      block("Clients", "Copy the settings of your client; address and model are filled in.", h("div", { class: "snippets", id: "snippets" }, this.#tabs, this.#snippet)),
+      block("Backends", "Who answers.", this.#backends),
+      block("Cursor", "", this.#cursor),
+      block("Agents", "Coding agents on this machine that can be used as models.", this.#agents),
+      block("Always allowed", "What you answered with “Always allow”.", this.#rules),
+    );
+  }
+
+  async load() {
+    const facts = await attempt(() => get("/api/connect"));
+    if (!facts) return;
+    say(document.querySelector(".address"), facts.address);
+    document.querySelector(".key-needed").hidden = !facts.key_needed;
+    this.#backends.replaceChildren(...facts.backends.map(backend));
+    this.#showAgents(facts.agents);
+    this.#showCursor(facts.cursor);
+    this.#showSnippets(facts.snippets);
+    this.#rules.load();
+  }
+
+  #showAgents(agents) {
+    const [ready, others] = [agents.filter((one) => one.ready), agents.filter((one) => !one.ready)];
+    const wasOpen = this.#agents.querySelector(":scope > .fold-row > details")?.open ?? false;
+    const words = ready.length ? `${others.length} more can be installed` : `None is installed yet; ${others.length} can be`;
+    const rest = others.length ? h("li", { class: "fold-row" }, h("details", { open: wasOpen, data: { test: "other-agents" } }, h("summary", {}, words), h("ul", {}, others.map(agent)))) : "";
+    this.#agents.replaceChildren(...ready.map(agent), rest);
+    this.#agents.closest("section").hidden = agents.length === 0;
+  }
+
+  #showCursor({ state, text }) {
+    this.#cursor.closest("section").hidden = state === "off";
+    const words = state === "logged_in" ? "Log in again" : "Log in with Cursor";
+    const button = h("button", { type: "button", class: state === "none" ? "primary" : "", data: { test: "cursor-login" }, onclick: () => this.#logIn(button) }, words);
+    this.#cursor.replaceChildren(row(state === "logged_in" || state === "simulated", "Cursor account", text || CURSOR[state] || "", state === "simulated" ? "" : button));
+  }
+
+  async #logIn(button) {
+    // Opened at once: a window that opens after an answer came is one the browser blocks.
+    const page = open("about:blank", "_blank");
+    button.disabled = true;
+    const answer = await attempt(() => post("/api/connect/cursor"));
+    button.disabled = false;
+    if (!answer || !/^https:/.test(answer.url)) {
+      page?.close();
+      return;
+    }
+    if (page) {
+      page.opener = null;
+      page.location = answer.url;
+    }
+    const link = h("a", { href: answer.url, target: "_blank", rel: "noopener noreferrer", data: { test: "cursor-url" } }, "the log-in page");
+    this.#cursor.append(h("p", { class: "muted cursor-wait" }, "Waiting for you to finish on ", link, ". This page notices by itself."));
+    notify("Finish the log-in in the window that opened.");
+  }
+
+  #showSnippets(snippets) {
+    this.#snippets = snippets;
+    if (!snippets.some(({ id }) => id === this.#chosen)) this.#chosen = snippets[0]?.id;
+    this.#tabs.replaceChildren(...snippets.map(({ id, title }) => h("button", { type: "button", class: "quiet", role: "tab", id: `tab-${id}`, "aria-selected": String(id === this.#chosen), tabIndex: id === this.#chosen ? 0 : -1, data: { test: `snippet-${id}` }, onclick: () => this.#choose(id) }, title)));
+    this.#showSnippet();
+  }
+
+  #choose(id) {
+    this.#chosen = id;
+    history.replaceState(null, "", `#${id}`);
+    for (const tab of this.#tabs.children) {
+      const isChosen = tab.id === `tab-${id}`;
+      tab.setAttribute("aria-selected", String(isChosen));
+      tab.tabIndex = isChosen ? 0 : -1;
+    }
+    this.#showSnippet();
+  }
+
+  #showSnippet() {
+    const snippet = this.#snippets.find(({ id }) => id === this.#chosen);
+    if (!snippet) return;
+    this.#snippet.setAttribute("aria-labelledby", `tab-${snippet.id}`);
+    const copy = h("button", { type: "button", class: "quiet small copy-code", "aria-label": "Copy" }, icon("copy"), h("span", {}, "Copy"));
+    this.#snippet.replaceChildren(
+      snippet.about ? h("p", { class: "muted" }, snippet.about) : "",
+      snippet.text && h("div", { class: "code" }, h("div", { class: "code-head" }, h("span", { class: "code-language" }, snippet.language ?? ""), copy), h("pre", { tabIndex: 0 }, h("code", {}, snippet.text))),
+    );
+  }
+
+  #key(event) {
+    const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    const tabs = [...this.#tabs.children];
+    const next = tabs[(tabs.indexOf(event.target) + by + tabs.length) % tabs.length];
+    next.click();
+    next.focus();
+  }
+}
+
+function block(title, about, content) {
+  return h("section", { class: "connect-block" }, h("h2", {}, title), about && h("p", { class: "muted" }, about), content);
+}
+
+function backend({ name, ready, text = "", lack = "" }) {
+  const what = withCode(text);
+  return h("li", { data: { test: "backend" } }, ready ? row(true, name, what, "") : row(false, name, h("span", { class: "tag is-repair" }, lack || "not ready"), h("p", { class: "lack" }, what)));
+}
+
+/** Words in which commands stand in backticks. */
+function withCode(text) {
+  return h("span", {}, text.split("`").map((piece, at) => (at % 2 ? h("code", {}, piece) : piece)));
+}
+
+function agent({ title, id, ready, install = "", login = "" }) {
+  const steps = ready ? [["If it asks you to log in", login]] : [["Install it", install], ["then log in", login]];
+  const todo = h("div", { class: "todo" }, steps.filter(([, command]) => command).map(([words, command]) => h("div", { class: "code todo-line" }, h("span", { class: "muted" }, words), h("pre", {}, command), h("button", { type: "button", class: "quiet small copy-code", "aria-label": `Copy: ${command}` }, icon("copy")))));
+  const extra = ready ? h("details", { class: "fold" }, h("summary", {}, "Log in"), todo) : todo;
+  return h("li", { data: { test: "agent" } }, row(ready, title, `acp/${id}`, extra));
+}
+
+function row(isReady, title, text, extra) {
+  return h("div", { class: "row" }, h("span", { class: `lamp ${isReady ? "is-on" : ""}`, role: "img", "aria-label": isReady ? "ready" : "not ready" }), h("div", { class: "row-words" }, h("strong", {}, title), h("span", { class: "muted" }, text), extra));
+}
+
+customElements.define("tl-connect", Connect);

@@ -1,0 +1,116 @@
+// <tl-leg>: one request in full: what the client sent, what the upstream said, what the client got, repairs marked.
+
+import { get } from "./api.js";
+import { h } from "./dom.js";
+import { icon } from "./icons.js";
+import { messageOf, storyOf } from "./leg-story.js";
+import { state } from "./leg-table.js";
+import { amount, duration, moment, plural, promptTokens } from "./words.js";
+
+const LATEST = 12; // So many messages of a long history are shown without asking.
+
+/** Fires `close`. */
+class LegDetail extends HTMLElement {
+  #id = null;
+  #head = h("div", { class: "leg-head" });
+  #body = h("div", { class: "leg-body" });
+  #timer = 0;
+
+  connectedCallback() {
+    this.setAttribute("role", "complementary");
+    this.setAttribute("aria-label", "Request");
+    this.tabIndex = -1;
+    const close = h("button", { type: "button", class: "quiet icon-button", "aria-label": "Close", onclick: () => this.#leave() }, icon("cross"));
+    this.append(h("header", { class: "panel-head" }, h("h2", {}, "Request"), close), this.#head, this.#body);
+    this.addEventListener("keydown", (event) => event.key === "Escape" && (event.stopPropagation(), this.#leave()));
+  }
+
+  async open(id) {
+    const isOther = id !== this.#id;
+    this.#id = id;
+    this.hidden = false;
+    if (isOther) {
+      this.#head.replaceChildren();
+      this.#body.replaceChildren(h("p", { class: "muted none" }, "Loading…"));
+      this.scrollTop = 0;
+    }
+    try {
+      const detail = await get(`/api/traffic/${encodeURIComponent(id)}`);
+      if (id === this.#id) this.#show(detail);
+    } catch (error) {
+      if (id === this.#id) this.#body.replaceChildren(h("p", { class: "muted none" }, error.status === 404 ? "This request is not remembered any more." : error.message));
+    }
+  }
+
+  close() {
+    this.hidden = true;
+    this.#id = null;
+  }
+
+  /** The request went on: look again when it has ended. */
+  learn(leg) {
+    if (leg.id !== this.#id) return;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#id === leg.id && this.open(leg.id), 250);
+  }
+
+  #leave() {
+    this.dispatchEvent(new CustomEvent("close"));
+  }
+
+  #show({ leg, request, events, notes, shown }) {
+    this.#head.replaceChildren(...summary(leg));
+    this.#body.replaceChildren(
+      ...(notes?.length ? [section("Repairs and notes", h("ul", { class: "notes" }, notes.map(({ kind, message }) => h("li", { data: { test: "note-line" } }, h("span", { class: "tag is-repair" }, kind), message))))] : []),
+      section("1. What the client sent", ...sent(request)),
+      section(`2. What ${leg.backend || "the upstream"} said`, events.length ? storyOf(events) : h("p", { class: "muted" }, "Nothing yet.")),
+      section("3. What the client got", shown ? storyOf(shown.map((event) => ({ event }))) : h("p", { class: "muted" }, "The same, as it came.")),
+      raw("Everything as JSON", { request, events, shown }),
+    );
+  }
+}
+
+function summary(leg) {
+  const facts = [
+    ["Client", leg.client || "unknown"],
+    ["Way", `${leg.frontend} → ${leg.backend || "?"}`],
+    ["Began", moment(leg.at)],
+    ["First byte", duration(leg.first_byte) || "not yet"],
+    ["Duration", duration(leg.duration) || "still going"],
+    ["Tokens", leg.usage ? `${amount(promptTokens(leg.usage))} in, ${amount(leg.usage.output ?? 0)} out` : "not known"],
+  ];
+  return [
+    h("p", { class: "leg-title" }, h("strong", {}, leg.model), ...state(leg)),
+    leg.title ? h("p", { class: "muted leg-words" }, `“${leg.title}”`) : "",
+    leg.message ? h("p", { class: "leg-message" }, leg.message) : "",
+    h("dl", { class: "facts" }, facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
+  ];
+}
+
+function sent(request) {
+  const { messages = [], tools = [], ...settings } = request ?? {};
+  const list = h("ol", { class: "story" }, messages.slice(-LATEST).map(messageOf));
+  const hidden = messages.slice(0, -LATEST);
+  const more =
+    hidden.length > 0 &&
+    h("button", { type: "button", class: "quiet small", onclick: () => (list.prepend(...hidden.map(messageOf)), more.remove()) }, `Show ${plural(hidden.length, "earlier message")}`);
+  return [
+    more || "",
+    list,
+    tools.length ? h("details", { class: "fold" }, h("summary", {}, plural(tools.length, "tool")), h("ul", { class: "tool-names" }, tools.map(({ name, description = "" }) => h("li", {}, h("code", {}, name), h("span", { class: "muted" }, ` ${description.slice(0, 160)}`))))) : "",
+    raw("Settings", settings),
+  ];
+}
+
+function section(title, ...content) {
+  return h("section", { class: "leg-section" }, h("h3", {}, title), ...content);
+}
+
+/** JSON is made only when somebody wants to see it. */
+function raw(title, value) {
+  const fold = h("details", { class: "fold" }, h("summary", {}, title));
+  fold.addEventListener("toggle", () => fold.childElementCount === 1 && fold.append(h("pre", { class: "raw" }, JSON.stringify(value, null, 2))), { once: true });
+  return fold;
+}
+
+customElements.define("tl-leg", LegDetail);

@@ -1,0 +1,196 @@
+// <tl-legs>: the requests through the gateway as a table, newest first; a row changes in place as its request goes on.
+
+import { h, say } from "./dom.js";
+import { nextFrame } from "./frames.js";
+import { everySecond } from "./ticker.js";
+import { amount, duration, moment, now, promptTokens, timeOfDay } from "./words.js";
+
+const MOST = 1000;
+const FEW = 20; // The gateway gives many at a time; when it has only few, these are the last.
+const COLUMNS = ["Time", "Client", "Model", "Way", "Status", "First byte", "Duration", "Tokens", "Calls"];
+
+/** Fires `choose` (a leg's id) and `older` (the id of the last row). */
+class LegTable extends HTMLElement {
+  #legs = new Map();
+  #rows = new Map();
+  #fresh = new Map();
+  #words = [];
+  #fits = () => true;
+  #chosen = null;
+  #body = h("tbody");
+  #table = h("table", { class: "legs" }, h("thead", {}, h("tr", {}, COLUMNS.map((words) => h("th", { scope: "col" }, words)))), this.#body);
+  #none = h("p", { class: "muted none", hidden: true }, "Nothing yet. As soon as a client asks something, it shows here.");
+  #more = h("button", { type: "button", class: "quiet", hidden: true, onclick: () => this.#fire("older", [...this.#legs.keys()].at(-1)) }, "Show older ones");
+  #apply = () => this.#takeFresh();
+
+  connectedCallback() {
+    this.append(h("div", { class: "legs-frame" }, this.#table), this.#none, this.#more);
+    this.#body.addEventListener("click", (event) => this.#clicked(event));
+    this.#body.addEventListener("keydown", (event) => this.#key(event));
+    everySecond(() => this.#tick());
+  }
+
+  /** The words every new row must have. */
+  set words(query) {
+    this.#words = query.toLowerCase().split(/\s+/).filter(Boolean);
+  }
+
+  set fits(fits) {
+    this.#fits = fits;
+    for (const [id, row] of this.#rows) row.element.hidden = !fits(this.#legs.get(id));
+    this.#count();
+  }
+
+  set legs(legs) {
+    this.#legs = new Map();
+    this.#rows.clear();
+    this.#fresh.clear();
+    this.#body.replaceChildren();
+    this.addOlder(legs);
+  }
+
+  get chosen() {
+    return this.#chosen;
+  }
+
+  set chosen(id) {
+    this.#rows.get(this.#chosen)?.element.removeAttribute("aria-selected");
+    this.#chosen = id;
+    this.#rows.get(id)?.element.setAttribute("aria-selected", "true");
+  }
+
+  focusRow(id) {
+    this.#rows.get(id)?.element.focus();
+  }
+
+  addOlder(legs) {
+    for (const leg of legs) if (!this.#legs.has(leg.id)) this.#body.append(this.#row(leg));
+    this.#more.hidden = legs.length < FEW || this.#legs.size >= MOST;
+    this.#count();
+  }
+
+  /** A request began or went on. */
+  learn(leg) {
+    this.#fresh.set(leg.id, leg);
+    nextFrame(this.#apply);
+  }
+
+  #takeFresh() {
+    for (const leg of this.#fresh.values()) {
+      if (this.#legs.has(leg.id)) this.#row(leg);
+      else if (this.#words.every((word) => textOf(leg).includes(word))) this.#prepend(leg);
+    }
+    this.#fresh.clear();
+    this.#count();
+  }
+
+  #prepend(leg) {
+    this.#body.prepend(this.#row(leg));
+    this.#legs = new Map([[leg.id, leg], ...this.#legs]);
+    if (this.#legs.size > MOST) this.#drop([...this.#legs.keys()].at(-1));
+  }
+
+  #drop(id) {
+    this.#rows.get(id).element.remove();
+    this.#rows.delete(id);
+    this.#legs.delete(id);
+  }
+
+  #row(leg) {
+    let row = this.#rows.get(leg.id);
+    if (!row) {
+      row = new Row();
+      this.#rows.set(leg.id, row);
+    }
+    this.#legs.set(leg.id, leg);
+    row.show(leg);
+    row.element.hidden = !this.#fits(leg);
+    return row.element;
+  }
+
+  #count() {
+    this.#none.hidden = this.#body.querySelector("tr:not([hidden])") !== null;
+    say(this.#none, this.#words.length || this.#legs.size ? "Nothing fits the filter." : "Nothing yet. As soon as a client asks something, it shows here.");
+  }
+
+  #tick() {
+    for (const [id, leg] of this.#legs) if (leg.status === "running") this.#rows.get(id).showAge(leg);
+  }
+
+  #clicked(event) {
+    const row = event.target.closest("tr");
+    if (row && !getSelection().toString()) this.#fire("choose", row.dataset.leg);
+  }
+
+  #key(event) {
+    const row = event.target.closest("tr");
+    if (!row) return;
+    const next = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
+    if (next) {
+      let other = row[next];
+      while (other?.hidden) other = other[next];
+      other?.focus();
+      if (other && this.#chosen) this.#fire("choose", other.dataset.leg);
+    } else if (event.key === "Enter" || event.key === " ") this.#fire("choose", row.dataset.leg);
+    else return;
+    event.preventDefault();
+  }
+
+  #fire(type, detail) {
+    this.dispatchEvent(new CustomEvent(type, { detail }));
+  }
+}
+
+class Row {
+  #cells = COLUMNS.map((words) => h("td", { data: { column: words } }));
+  element = h("tr", { tabIndex: 0, data: { test: "leg" } }, this.#cells);
+
+  show(leg) {
+    const [time, client, model, way, status, first, , tokens, calls] = this.#cells;
+    this.element.dataset.leg = leg.id;
+    this.element.dataset.status = leg.status;
+    say(time, timeOfDay(leg.at));
+    time.title = moment(leg.at);
+    fill(client, leg.client || "unknown", leg.title);
+    fill(model, leg.model, "");
+    say(way, `${leg.frontend} → ${leg.backend || "?"}`);
+    status.replaceChildren(...state(leg));
+    say(first, duration(leg.first_byte));
+    this.showAge(leg);
+    say(tokens, leg.usage ? `${amount(promptTokens(leg.usage))} / ${amount(leg.usage.output ?? 0)}` : "");
+    if (leg.usage) tokens.title = `${promptTokens(leg.usage)} in, ${leg.usage.output ?? 0} out`;
+    fill(calls, namesOf(leg.calls ?? []), "");
+  }
+
+  showAge(leg) {
+    say(this.#cells[6], leg.duration === null || leg.duration === undefined ? duration(Math.max(0, Math.floor(now() - leg.at)) || 0.001).replace("1 ms", "") : duration(leg.duration));
+  }
+}
+
+function fill(cell, words, below) {
+  if (cell.title === `${words}\n${below}`) return;
+  cell.title = `${words}\n${below}`;
+  cell.replaceChildren(h("span", { class: "cell-words" }, words), below ? h("small", { class: "cell-below" }, below) : "");
+}
+
+/** How it stands, with what is worth knowing beside it. */
+export function state({ status, kind, repairs, resumed }) {
+  const words = { running: "running", ok: "ok", failed: kind ? kind.replaceAll("_", " ") : "failed", cancelled: "cancelled", parked: "waits for tools" };
+  return [
+    h("span", { class: `state is-${status}` }, words[status] ?? status),
+    repairs ? h("span", { class: "tag is-repair", title: "What was repaired on the way" }, `${repairs} repaired`) : "",
+    resumed ? h("span", { class: "tag", title: "Went on with a run that had waited" }, "resumed") : "",
+  ];
+}
+
+function namesOf(calls) {
+  const counts = new Map();
+  for (const name of calls) counts.set(name, (counts.get(name) ?? 0) + 1);
+  return [...counts].map(([name, count]) => (count > 1 ? `${name} ×${count}` : name)).join(", ");
+}
+
+function textOf({ client, model, frontend, backend, status, kind, title, calls, message }) {
+  return [client, model, frontend, backend, status, kind, title, message, ...(calls ?? [])].join(" ").toLowerCase();
+}
+
+customElements.define("tl-legs", LegTable);

@@ -1,0 +1,90 @@
+// The page at `/traffic`: joins the filter, the chart, the table and the detail of one request.
+
+import { get } from "./api.js";
+import { setTitle } from "./attention.js";
+import "./chart.js";
+import { listenForCodeCopies } from "./clipboard.js";
+import { h } from "./dom.js";
+import "./inbox.js";
+import "./leg-detail.js";
+import "./leg-table.js";
+import { live } from "./live.js";
+import "./login.js";
+import { attempt } from "./notices.js";
+import { goToAsks, listenForKeys } from "./shortcuts.js";
+import "./top-bar.js";
+
+const PAUSE = 200;
+const STATES = [
+  ["all", "All", () => true],
+  ["running", "Running", (leg) => leg.status === "running" || leg.status === "parked"],
+  ["failed", "Failed", (leg) => leg.status === "failed"],
+  ["repaired", "Repaired", (leg) => leg.repairs > 0],
+];
+const [table, chart, detail, filter, states] = ["tl-legs", "tl-chart", "tl-leg", "#filter", ".states"].map((name) => document.querySelector(name));
+let timer = 0;
+let asked = 0;
+
+/** Fetch what fits the filter, newest first. */
+async function load() {
+  const mine = (asked += 1);
+  const query = filter.value.trim();
+  const found = await attempt(() => get(`/api/traffic?query=${encodeURIComponent(query)}`));
+  if (!found || mine !== asked) return;
+  table.words = query;
+  table.legs = found.legs;
+  chart.legs = found.legs;
+}
+
+async function loadOlder(before) {
+  const mine = asked;
+  const query = encodeURIComponent(filter.value.trim());
+  const found = await attempt(() => get(`/api/traffic?before=${encodeURIComponent(before)}&query=${query}`));
+  if (found && mine === asked) table.addOlder(found.legs);
+}
+
+function show() {
+  const id = location.hash.slice(1);
+  if (id) detail.open(id);
+  else detail.close();
+  table.chosen = id || null;
+}
+
+function choose(id) {
+  history.pushState(null, "", id ? `#${id}` : "/traffic");
+  show();
+}
+
+function listen() {
+  states.append(
+    ...STATES.map(([id, words, fits], at) => h("label", {}, h("input", { type: "radio", name: "state", value: id, checked: at === 0, onchange: () => (table.fits = fits) }), h("span", {}, words))),
+  );
+  filter.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(load, PAUSE);
+  });
+  table.addEventListener("older", (event) => loadOlder(event.detail));
+  table.addEventListener("choose", (event) => choose(event.detail));
+  detail.addEventListener("close", () => {
+    const { chosen } = table;
+    choose(null);
+    table.focusRow(chosen);
+  });
+  live.on("leg", ({ leg }) => {
+    table.learn(leg);
+    chart.learn(leg);
+    detail.learn(leg);
+  });
+  live.on("reset", load);
+  addEventListener("hashchange", show);
+  addEventListener("popstate", show);
+  listenForCodeCopies(document.body);
+  listenForKeys({ escape: detail.hidden ? undefined : () => choose(null), asks: () => goToAsks(null), write: () => filter.focus() });
+}
+
+setTitle("Traffic");
+listen();
+await live.start();
+await load();
+show();
+document.body.classList.remove("is-loading");

@@ -1,0 +1,415 @@
+"""The inbox in a terminal: what is shown, what a few typed words mean, and which question a key answers."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from tieline.core.inbox import Item
+from tieline.inbox_cli import answers, words
+from tieline.inbox_cli.remote import Kept, Rules
+from tieline.inbox_cli.watch import REACTION, Watch, follow
+from tieline.model.asks import (
+    ALLOW,
+    ALWAYS,
+    DENY,
+    Answer,
+    Ask,
+    Field,
+    Filled,
+    Form,
+    Option,
+    Origin,
+    Permission,
+    Permitted,
+    PlanReview,
+    Reviewed,
+)
+from tieline.model.errors import BadRequest, GatewayError
+from tieline.model.events import PlanEntry
+
+NOW = 1000.0
+ORIGIN = Origin(model="demo/scripted", frontend="chat", client="curl/8.5", title="run the tests")
+RUN = Permission(title="Run make test", command="make test\nmake clean", detail="in /project", options=(ALLOW, DENY))
+EDIT = Permission(
+    title="Edit a.py",
+    path="a.py",
+    diff="--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\n+y\n",
+    options=(
+        ALLOW,
+        Option(id="always", label="Always allow", kind="allow_always", description="allow edit_file in /a.py"),
+        Option(id="always-2", label="Always allow", kind="allow_always", description="allow edit_file in **"),
+        DENY,
+    ),
+)
+AGENTS = Permission(
+    title="Fetch",
+    options=(
+        Option(id="proceed_once", label="Go on", kind="allow_once"),
+        Option(id="proceed_always", label="Always", kind="allow_always"),
+        Option(id="cancel", label="Stop", kind="reject_once"),
+        Option(id="other", label="Something else"),
+    ),
+)
+PLAN = PlanReview(title="Tidy up", plan="# Tidy\n\nAll of it.", steps=(PlanEntry(content="look", status="completed"),))
+COLOURS = (Option(id="r", label="Red"), Option(id="b", label="Blue", description="as the sky"))
+CHOICE = Field(name="colour", kind="choice", title="Which one?", options=COLOURS, required=True)
+COUNT = Field(name="count", kind="number")
+FORM = Form(message="Two things", fields=(CHOICE, COUNT))
+QUESTION = Form(message="How many?", fields=(COUNT,))
+SURE = Form(message="Sure?", fields=(Field(name="answer", kind="yes_no", required=True),))
+VISIT = Form(message="Log in there", url="https://example.com/login")
+
+
+def item(ask: Ask, item_id: str = "aaaa1111", *, left: float = 90.0, origin: Origin = ORIGIN) -> Item:
+    return Item(id=item_id, origin=origin, ask=ask, since=NOW - 30, until=NOW + left)
+
+
+def shown(ask: Ask) -> list[str]:
+    return words.described(item(ask), NOW).splitlines()
+
+
+# ── What is shown ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_command_is_shown_whole_with_who_wants_it_how_long_it_waits_and_how_to_answer() -> None:
+    assert shown(RUN) == [
+        "aaaa1111  Run make test",
+        "    for demo/scripted, asked by curl/8.5: “run the tests”; 90 s left",
+        "    $ make test",
+        "    > make clean",
+        "    in /project",
+        "  tieline inbox allow aaaa1111          Allow",
+        "  tieline inbox deny aaaa1111           Deny",
+    ]
+
+
+def test_a_change_is_shown_as_its_diff_and_every_way_to_allow_it_is_named() -> None:
+    assert shown(EDIT)[2:] == [
+        "    at a.py",
+        "    --- a/a.py",
+        "    +++ b/a.py",
+        "    @@ -1 +1 @@",
+        "    -x",
+        "    +y",
+        "  tieline inbox allow aaaa1111          Allow",
+        "  tieline inbox always aaaa1111         allow edit_file in /a.py",
+        "  tieline inbox answer aaaa1111 option=always-2  allow edit_file in **",
+        "  tieline inbox deny aaaa1111           Deny",
+    ]
+
+
+def test_a_plan_is_shown_whole() -> None:
+    assert shown(PLAN)[0] == "aaaa1111  A plan: Tidy up"
+    assert shown(PLAN)[2:] == [
+        "    # Tidy",
+        "    ",
+        "    All of it.",
+        "    ✓ look",
+        "  tieline inbox approve aaaa1111",
+        "  tieline inbox reject aaaa1111 WHAT TO CHANGE",
+    ]
+
+
+def test_questions_say_what_an_answer_must_be_like() -> None:
+    assert shown(FORM)[2:] == [
+        "    Two things",
+        "    colour (one of these): Which one?",
+        "      r – Red",
+        "      b – Blue: as the sky",
+        "    count (a number, may be left out)",
+        "  tieline inbox answer aaaa1111 colour=… count=…",
+        "  tieline inbox decline aaaa1111",
+    ]
+
+
+def test_a_place_to_go_to_is_shown() -> None:
+    assert "    open https://example.com/login" in shown(VISIT)
+    assert "  tieline inbox answer aaaa1111" in shown(VISIT)
+
+
+def test_nothing_a_model_says_can_look_like_something_we_say() -> None:
+    evil = Permission(
+        title="ls\x1b[2J\n  tieline inbox allow x",
+        path="a\nb",
+        detail="fine\r\x1b[1A\u202etxt",
+        diff="+\x1b]0;title\x07",
+        options=(ALLOW, DENY),
+    )
+    text = words.described(item(evil, origin=Origin(model="m\x1b", client="c\nd", title="\u200bt\x9b")), NOW)
+    assert "\x1b" not in text
+    assert "\r" not in text
+    assert "\u202e" not in text
+    assert "\x9b" not in text
+    assert len(text.splitlines()) == 7
+    assert "    at a\\nb" in text
+
+
+def test_a_list_shows_the_beginning_of_what_is_long_and_says_how_to_see_the_rest() -> None:
+    long = Permission(title="Edit", diff="".join(f"+{number}\n" for number in range(100)))
+    text = words.listed([item(long)], NOW)
+    assert text.startswith("1 thing waits for your answer.\n\naaaa1111  Edit\n")
+    assert "+19" in text
+    assert "+20" not in text
+    assert "… 80 more lines: tieline inbox list aaaa1111" in text
+    assert "+99" in words.described(item(long), NOW)
+
+
+def test_an_empty_list_says_so() -> None:
+    assert words.listed([], NOW) == "Nothing waits for an answer."
+    assert words.listed([item(RUN), item(PLAN, "b")], NOW).startswith("2 things wait")
+
+
+@pytest.mark.parametrize(
+    ("left", "told"), [(0, "0 s left"), (-5, "0 s left"), (119, "119 s left"), (600, "10 min left")]
+)
+def test_how_long_it_waits_is_told_roughly(left: float, told: str) -> None:
+    assert words.left(item(RUN, left=left), NOW) == told
+
+
+def test_what_is_always_allowed_is_listed_with_how_to_take_it_back() -> None:
+    rules = Rules(workspace="/project", rules=(Kept(id="1a2b", text="allow write_file in /a\x1b"),))
+    assert words.allowed(rules).splitlines() == [
+        "Always allowed in /project:",
+        "  1a2b  allow write_file in /a\\u{1b}",
+        "",
+        "Take one back: tieline inbox revoke ID",
+    ]
+    assert words.allowed(Rules(workspace="/project")) == "Nothing is allowed for good in /project."
+
+
+# ── What is meant ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("answer", "meant"),
+    [
+        (answers.yes(RUN), Permitted(option="allow")),
+        (answers.yes(AGENTS), Permitted(option="proceed_once")),
+        (answers.yes(PLAN), Reviewed(approved=True)),
+        (answers.always(EDIT), Permitted(option="always")),
+        (answers.always(AGENTS), Permitted(option="proceed_always")),
+        (answers.no(RUN, "later"), Permitted(option="deny", reason="later")),
+        (answers.no(AGENTS), Permitted(option="cancel")),
+        (answers.no(Permission(title="x", options=(ALLOW, ALWAYS))), Permitted()),
+        (answers.no(PLAN, "shorter"), Reviewed(approved=False, feedback="shorter")),
+        (answers.no(FORM), Filled(action="decline")),
+        (answers.fill(EDIT, ["option=always-2"]), Permitted(option="always-2")),
+        (answers.fill(EDIT, ["always-2"]), Permitted(option="always-2")),
+        (answers.fill(FORM, ["colour=b", "count=3"]), Filled(values={"colour": "b", "count": 3})),
+        (answers.fill(FORM, ["colour=blue"]), Filled(values={"colour": "b"})),
+        (answers.fill(QUESTION, ["2.5"]), Filled(values={"count": 2.5})),
+        (answers.fill(QUESTION, ["count=-1"]), Filled(values={"count": -1})),
+        (answers.fill(SURE, ["Yes"]), Filled(values={"answer": True})),
+        (answers.fill(SURE, ["answer=n"]), Filled(values={"answer": False})),
+        (answers.fill(VISIT, []), Filled()),
+        (
+            answers.fill(Form(message="?", fields=(Field(name="t"),)), ["a=b"]),
+            Filled(values={"t": "a=b"}),
+        ),
+        (
+            answers.fill(
+                Form(message="?", fields=(Field(name="c", kind="choice", options=COLOURS, many=True),)), ["r", "Blue"]
+            ),
+            Filled(values={"c": ["r", "b"]}),
+        ),
+    ],
+)
+def test_typed_words_become_the_answer_that_was_meant(answer: Answer, meant: Answer) -> None:
+    assert answer == meant
+
+
+MEANINGLESS: list[tuple[Any, Ask, Sequence[Any], str]] = [
+    (answers.yes, FORM, (), "This is a question"),
+    (answers.yes, Permission(title="x", options=(DENY,)), (), "takes one of deny"),
+    (answers.always, PLAN, (), "Only a permission"),
+    (answers.always, RUN, (), "takes one of allow, deny"),
+    (answers.fill, PLAN, (["x"],), "This is a plan"),
+    (answers.fill, FORM, (["blue"],), "the names are colour, count"),
+    (answers.fill, FORM, (["size=3"],), "the names are colour, count"),
+    (answers.fill, VISIT, (["x"],), "the names are none"),
+    (answers.fill, QUESTION, (["many"],), "`count` wants a number"),
+    (answers.fill, SURE, (["perhaps"],), "`answer` wants yes or no"),
+]
+
+
+@pytest.mark.parametrize(("do", "ask", "given", "complaint"), MEANINGLESS)
+def test_words_that_mean_nothing_are_answered_with_what_would(
+    do: Any, ask: Ask, given: Sequence[Any], complaint: str
+) -> None:
+    with pytest.raises(BadRequest, match=complaint):
+        do(ask, *given)
+
+
+def test_the_beginning_of_an_id_is_enough_if_it_fits_one() -> None:
+    items = [item(RUN, "aaaa1111"), item(PLAN, "aaab2222"), item(FORM, "aaa")]
+    assert answers.find(items, "aaab") is items[1]
+    assert answers.find(items, "aaa") is items[2], "the whole id goes first"
+    with pytest.raises(BadRequest, match="fits several: aaaa1111, aaab2222, aaa"):
+        answers.find(items, "aa")
+    with pytest.raises(BadRequest, match="Nothing waits under `b`"):
+        answers.find(items, "b")
+
+
+# ── Watching ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class Terminal:
+    """A person at a terminal, with a clock that stands until it is moved."""
+
+    def __init__(self, *, takes_keys: bool = True, refuses: str = "") -> None:
+        self.said: list[str] = []
+        self.decided: list[tuple[str, Answer]] = []
+        self.now = NOW
+        self._refuses = refuses
+        self.watch = Watch(self._decide, self.said.append, lambda: self.now, takes_keys=takes_keys)
+
+    async def _decide(self, item_id: str, answer: Answer) -> None:
+        if self._refuses:
+            raise GatewayError("not_found", self._refuses)
+        self.decided.append((item_id, answer))
+
+    async def types(self, line: str) -> None:
+        """After reading what was shown."""
+        self.now += REACTION
+        await self.watch.take(f"{line}\n")
+
+    def hears(self) -> str:
+        """What was said since the last time."""
+        said, self.said[:] = "\n".join(self.said), []
+        return said
+
+
+TYPED: list[tuple[Ask, str, Answer]] = [
+    (RUN, "y", Permitted(option="allow")),
+    (RUN, " Yes ", Permitted(option="allow")),
+    (RUN, "n", Permitted(option="deny")),
+    (RUN, "n not on a Sunday", Permitted(option="deny", reason="not on a Sunday")),
+    (EDIT, "a", Permitted(option="always")),
+    (PLAN, "y", Reviewed(approved=True)),
+    (PLAN, "n shorter, please", Reviewed(approved=False, feedback="shorter, please")),
+    (QUESTION, "3", Filled(values={"count": 3})),
+    (SURE, "n", Filled(values={"answer": False})),
+]
+
+
+@pytest.mark.parametrize(("ask", "typed", "answer"), TYPED)
+async def test_a_new_ask_is_shown_and_answered_right_there(ask: Ask, typed: str, answer: Answer) -> None:
+    terminal = Terminal()
+    terminal.watch.show([item(ask)])
+    told = terminal.hears()
+    assert words.described(item(ask), NOW) in told
+    assert f"? {words.keys(ask)}" in told
+    await terminal.types(typed)
+    assert terminal.decided == [("aaaa1111", answer)]
+    terminal.watch.show([])
+    assert terminal.hears() == "aaaa1111  answered.", "and not that it waits no longer"
+
+
+async def test_a_key_answers_the_oldest_and_then_the_next_is_named() -> None:
+    terminal = Terminal()
+    terminal.watch.show([item(RUN, "one"), item(PLAN, "two")])
+    await terminal.types("y")
+    assert terminal.hears().endswith("two  A plan: Tidy up\n? y approve · n WHAT TO CHANGE")
+    await terminal.types("y")
+    assert [item_id for item_id, _ in terminal.decided] == ["one", "two"]
+
+
+async def test_a_key_that_was_meant_for_another_question_answers_none() -> None:
+    """The one that was asked about expires in the very moment the person types."""
+    terminal = Terminal()
+    terminal.watch.show([item(RUN, "one"), item(EDIT, "two")])
+    terminal.now += 10
+    terminal.watch.show([item(EDIT, "two")])
+    await terminal.watch.take("y\n")
+    assert terminal.decided == []
+    assert "Once more, please." in terminal.hears()
+    await terminal.types("y")
+    assert terminal.decided == [("two", Permitted(option="allow"))]
+
+
+@pytest.mark.parametrize("typed", ["", "   ", "x", "allow it"])
+async def test_what_means_nothing_decides_nothing(typed: str) -> None:
+    terminal = Terminal()
+    terminal.watch.show([item(RUN)])
+    terminal.hears()
+    await terminal.types(typed)
+    assert terminal.decided == []
+    assert terminal.hears() == (f"? {words.keys(RUN)}" if typed.strip() else "")
+
+
+@pytest.mark.parametrize(("ask", "typed"), [(RUN, "a"), (QUESTION, "many"), (SURE, "perhaps")])
+async def test_what_does_not_fit_is_told_and_asked_again(ask: Ask, typed: str) -> None:
+    terminal = Terminal()
+    terminal.watch.show([item(ask)])
+    terminal.hears()
+    await terminal.types(typed)
+    assert terminal.decided == []
+    assert terminal.hears()
+
+
+async def test_a_refusal_of_the_gateway_is_told() -> None:
+    terminal = Terminal(refuses="Nothing waits there.")
+    terminal.watch.show([item(RUN)])
+    await terminal.types("y")
+    assert terminal.hears().endswith("Nothing waits there.")
+
+
+async def test_what_is_gone_is_told_and_keys_answer_nothing_then() -> None:
+    terminal = Terminal()
+    terminal.watch.show([item(RUN)])
+    terminal.watch.show([])
+    assert terminal.hears().endswith("aaaa1111  waits no longer.")
+    await terminal.types("y")
+    assert terminal.decided == []
+
+
+async def test_what_takes_more_than_a_line_is_left_to_its_command() -> None:
+    terminal = Terminal()
+    terminal.watch.show([item(FORM)])
+    assert "?" not in terminal.hears().partition("tieline inbox answer")[2]
+    await terminal.types("blue")
+    assert terminal.decided == []
+
+
+async def test_without_a_terminal_nothing_is_asked_for() -> None:
+    terminal = Terminal(takes_keys=False)
+    terminal.watch.show([item(RUN)])
+    assert "\n? " not in terminal.hears()
+
+
+def gateways(*lives: Sequence[Sequence[Item]] | GatewayError) -> Iterator[AsyncGenerator[tuple[Item, ...], None]]:
+    """One gateway after the other: what each has in its inbox until it ends, or why it cannot be reached."""
+
+    async def live(lists: Sequence[Sequence[Item]] | GatewayError) -> AsyncGenerator[tuple[Item, ...], None]:
+        if isinstance(lists, GatewayError):
+            raise lists
+        for items in lists:
+            yield tuple(items)
+
+    return (live(lists) for lists in lives)
+
+
+GONE = GatewayError("upstream", "Nothing answers.")
+REFUSED = GatewayError("unauthorized", "The key is wrong.")
+
+
+async def test_a_gateway_that_was_started_anew_is_found_again() -> None:
+    terminal = Terminal()
+    lives = gateways([[], [item(RUN)]], GONE, GONE, [[item(PLAN, "two")]], REFUSED)
+    async with asyncio.timeout(5):
+        with pytest.raises(GatewayError, match="The key is wrong"):
+            await follow(lambda: next(lives), terminal.watch, terminal.said.append, pause=0)
+    told = terminal.hears()
+    assert told.startswith("Watching the inbox; Ctrl-C ends that. Nothing waits.")
+    assert told.count("The gateway has gone.") == 2, "once each time"
+    assert "aaaa1111  waits no longer." in told
+    assert "two  A plan: Tidy up" in told
+
+
+async def test_a_gateway_that_is_not_there_at_first_is_told_at_once() -> None:
+    terminal = Terminal()
+    lives = gateways(GONE)
+    with pytest.raises(GatewayError, match="Nothing answers"):
+        await follow(lambda: next(lives), terminal.watch, terminal.said.append, pause=0)
