@@ -187,6 +187,7 @@ def welcome(config: Config, states: tuple[State, ...], port: int | None = None) 
             *lines,
             "",
             "Try it:",
+            *([f"  open {url} in a browser"] if config.web.enabled else []),
             f"  curl {url}/v1/chat/completions -H 'content-type: application/json' -d '{ask}'",
             "",
             "Point a client here (any key will do):" if not _needs_key(config) else "Point a client here:",

@@ -272,13 +272,13 @@ def _settings(name: Backend, url: str, given: Mapping[str, Any]) -> UpstreamSett
 
 
 @asynccontextmanager
-async def listening(app: App) -> AsyncIterator[str]:
+async def listening(app: App, port: int = 0) -> AsyncIterator[str]:
     """The gateway behind uvicorn's own protocol, without the ticking server around it, which takes its time to stop."""
     config = uvicorn.Config(app.asgi, http="httptools", ws="none", lifespan="off", log_config=None, access_log=False)
     config.load()
     state = ServerState()
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: HttpToolsProtocol(config, state, {}), "127.0.0.1", 0)
+    server = await loop.create_server(lambda: HttpToolsProtocol(config, state, {}), "127.0.0.1", port)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:

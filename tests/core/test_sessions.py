@@ -13,7 +13,7 @@ from tieline.core.gateway import Gateway
 from tieline.core.inbox import Inbox
 from tieline.core.routing import Router
 from tieline.core.sessions import MOST_OPEN, SAVE_EVERY, Sessions
-from tieline.model.content import File, Image, Text, Thinking
+from tieline.model.content import File, Image, Text, Thinking, ToolCall, ToolResult
 from tieline.model.errors import GatewayError
 from tieline.model.events import (
     Activity,
@@ -29,6 +29,8 @@ from tieline.model.events import (
     StopReason,
     Usage,
 )
+from tieline.model.ports import Host, Toolbox
+from tieline.model.request import ToolSpec
 from tieline.model.session import Turn
 from tieline.store import MemoryStore
 from tieline.tasks import Tasks
@@ -37,7 +39,7 @@ from tieline.tasks import Tasks
 class Stand:
     """Sessions over a store, with a scripted backend behind them."""
 
-    def __init__(self, store: MemoryStore | None = None) -> None:
+    def __init__(self, store: MemoryStore | None = None, toolbox: Toolbox | None = None) -> None:
         self.store = store or MemoryStore()
         self.backend = Script()
         self.news: list[News] = []
@@ -51,6 +53,7 @@ class Stand:
             tasks=self.tasks,
             inbox=Inbox(mint=lambda: "1", clock=lambda: 0.0),
             clock=lambda: self.now,
+            toolbox=toolbox,
             bus=bus,
         )
         self.gateway = gateway
@@ -197,6 +200,48 @@ async def test_everybody_hears_of_everything_in_order(stand: Stand) -> None:
     assert told[3].turn == turn
     running = [one.summary.running for one in told if isinstance(one, SessionNews)]
     assert running == [True, False]
+
+
+class Looking:
+    """A toolbox with one tool."""
+
+    specs = (ToolSpec(name="look"),)
+
+    def open(self, mode: str) -> "Looking":
+        return self
+
+    def owns(self, name: str) -> bool:
+        return name == "look"
+
+    def kind_of(self, call: ToolCall) -> str:
+        return "read"
+
+    async def execute(self, call: ToolCall, host: Host) -> ToolResult:
+        return ToolResult(call_id=call.id, content=(Text(text="a cat"),))
+
+
+async def test_the_model_remembers_what_came_of_the_gateways_tools() -> None:
+    stand = Stand(toolbox=Looking())
+    session = await stand.begin()
+    call = ToolCall(id="c1", name="look", arguments="{}")
+    calls: list[Event] = [PartStart(index=1, part=call), PartEnd(index=1, part=call)]
+    stand.backend.is_agent = False
+    stand.backend.legs += [
+        [[Started(id="leg", model="m"), *words("Let me look."), *calls, Finished(reason=StopReason.TOOL_USE)]],
+        [[Started(id="leg", model="m"), *words("It is a cat."), END]],
+    ]
+    turn = await stand.say(session, "What is it?")
+    assert turn.parts == (Text(text="Let me look."), Text(text="It is a cat."))
+    assert [one.activity.output for one in turn.activities] == ["a cat"]
+    await (again := await stand.restarted()).say(session, "Sure?")
+    told = [(message.role, message.parts) for message in again.backend.requests[-1].messages]
+    assert told == [
+        ("user", (Text(text="What is it?"),)),
+        ("assistant", (Text(text="Let me look."), call)),
+        ("user", (ToolResult(call_id="c1", content=(Text(text="a cat"),)),)),
+        ("assistant", (Text(text="It is a cat."),)),
+        ("user", (Text(text="Sure?"),)),
+    ]
 
 
 # ── One at a time ────────────────────────────────────────────────────────────────────────────────

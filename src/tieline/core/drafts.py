@@ -1,9 +1,11 @@
 """A message while it is being said: the events of a leg, gathered."""
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tieline.model.content import Part, Text, Thinking, ToolCall
+from tieline.model.content import Message, Part, Text, Thinking, ToolCall
 from tieline.model.events import (
     Activity,
     Batch,
@@ -35,6 +37,7 @@ class Draft:
         self.id = turn_id
         self.parent = parent
         self.ending: Finished | Failed | None = None
+        self.rounds: Sequence[Message] = ()
         self._model = model
         self._at = at
         self._parts: list[Part] = []
@@ -75,6 +78,7 @@ class Draft:
             plan=self._plan,
             usage=self._usage,
             ending=self.ending,
+            rounds=tuple(self.rounds),
         )
 
     @property

@@ -145,7 +145,9 @@ class Gateway:
         if self._toolbox is not None and not request.tools and not backend.is_agent:
             tools = self._toolbox.open(prepared.mode or DEFAULT_MODE)
             leg.showing = Showing(leg.asker.activity)
-            return TooledRun(await backend.start(offering(prepared, tools), host), tools, host, prepared)
+            run = TooledRun(await backend.start(offering(prepared, tools), host), tools, host, prepared)
+            leg.rounds = run.rounds
+            return run
         if backend.is_agent:
             leg.showing = Showing(leg.asker.activity)
         return await backend.start(prepared, host)

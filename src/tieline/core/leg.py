@@ -1,7 +1,7 @@
 """One leg as the gateway sees it: events pass through, and what matters beyond the leg is noted on the way."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Self
 
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from tieline.core.repair import Repairs
 from tieline.core.secrets import Secrets
 from tieline.core.showing import Showing, Style
 from tieline.core.thoughts import Thoughts
-from tieline.model.content import Part, Thinking, ToolCall
+from tieline.model.content import Message, Part, Thinking, ToolCall
 from tieline.model.errors import GatewayError
 from tieline.model.events import (
     Batch,
@@ -69,6 +69,8 @@ class WatchedLeg:
         self.repairs: Repairs | None = None
         self.showing: Showing | None = None
         """Where what is done without the client has to be shown to it."""
+        self.rounds: Sequence[Message] = ()
+        """Calls of tools of ours and their results, which a client is not told of."""
         self.backend = ""
         self.model = ""
         self._request = request

@@ -18,7 +18,7 @@ from tieline.core.bus import Bus, Gone, Said, SessionNews, TurnNews
 from tieline.core.drafts import Draft
 from tieline.core.gateway import Gateway
 from tieline.core.leg import Asker
-from tieline.model.content import File, Message, Part, Text, Value
+from tieline.model.content import File, Message, Part, Text, ToolCall, Value
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.events import Finished, StopReason
 from tieline.model.ports import Store
@@ -268,6 +268,7 @@ class Sessions:
             saved = self._clock()
             async for batch in leg:
                 now = self._clock()
+                draft.rounds = leg.rounds
                 draft.add(batch, now)
                 self._bus.tell(Said(session.id, draft.id, batch))
                 if now - saved >= SAVE_EVERY:
@@ -388,7 +389,17 @@ def _ended(turn: Turn) -> Turn:
 
 def _history(path: Sequence[Turn]) -> Iterable[Message]:
     """What the model is told: files that are text in words, since few upstreams take them as files."""
-    return (Message(role=turn.role, parts=tuple(map(_worded, turn.parts))) for turn in path if turn.parts)
+    for turn in path:
+        yield from turn.rounds
+        parts = turn.parts[_told_in(turn.rounds) :]
+        if parts:
+            yield Message(role=turn.role, parts=tuple(map(_worded, parts)))
+
+
+def _told_in(rounds: Sequence[Message]) -> int:
+    """How many parts of a message stand in its rounds already: all but the calls, which the page has as activities."""
+    said = (part for message in rounds if message.role == "assistant" for part in message.parts)
+    return sum(not isinstance(part, ToolCall) for part in said)
 
 
 def _worded(part: Part) -> Part:

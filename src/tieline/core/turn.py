@@ -59,6 +59,8 @@ class TooledRun:
         self._host = host
         self._request = request
         self._hidden: set[str] = set()
+        self.rounds: list[Message] = []
+        """The calls of ours and their results, for a client that keeps them in its history."""
 
     @property
     def pending(self) -> frozenset[str]:
@@ -66,7 +68,7 @@ class TooledRun:
         return self._run.pending - self._hidden
 
     def leg(self) -> Leg:
-        return _Turn(self._run, self._tools, self._host, self._request, self._hidden)
+        return _Turn(self._run, self._tools, self._host, self._request, self._hidden, self.rounds)
 
     async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:
         if request is not None:
@@ -81,7 +83,10 @@ class TooledRun:
 class _Turn:
     """One leg for the client."""
 
-    def __init__(self, run: Run, tools: Tools, host: Host, request: Request, hidden: set[str]) -> None:
+    def __init__(
+        self, run: Run, tools: Tools, host: Host, request: Request, hidden: set[str], rounds: list[Message]
+    ) -> None:
+        self._round_log = rounds
         self._run = run
         self._tools = tools
         self._host = host
@@ -209,8 +214,9 @@ class _Turn:
     def _changed(self, results: Sequence[ToolResult]) -> Request | None:
         """The request as of now, with the whole history, if the tools are others than before."""
         said = Message(role="assistant", parts=tuple(self._reply))
-        messages = (*self._request.messages, said, Message(role="user", parts=tuple(results)))
-        self._request = replace(self._request, messages=messages)
+        done = (said, Message(role="user", parts=tuple(results)))
+        self._round_log += done
+        self._request = replace(self._request, messages=(*self._request.messages, *done))
         now = offering(self._request, self._tools)
         if now.tools == self._offered:
             return None

@@ -5,7 +5,7 @@ All fields are always spelled out in JSON, unlike those of other values: the pag
 
 from typing import Literal
 
-from tieline.model.content import Part, Value
+from tieline.model.content import Message, Part, Value
 from tieline.model.events import Activity, Failed, Finished, Plan, Usage
 from tieline.model.request import Effort
 
@@ -33,6 +33,8 @@ class Turn(Value, omit_defaults=False):
     usage: Usage | None = None
     ending: Finished | Failed | None = None
     """None of a user's message, and while it is still being said."""
+    rounds: tuple[Message, ...] = ()
+    """Calls of the gateway's tools and their results, as the model has to be told of them again; not for the page."""
 
 
 class Spent(Value, omit_defaults=False):

@@ -27,7 +27,7 @@ from tieline.web.connect import connection
 from tieline.web.facts import Facts
 from tieline.web.pages import HEADERS
 from tieline.web.stream import Stream, inbox_json
-from tieline.web.turns import Renderings
+from tieline.web.turns import Renderings, plain
 
 TOKEN = b"x-tieline-token"
 MOST_SESSIONS = 1000
@@ -262,23 +262,23 @@ class Api:
             raise GatewayError("not_found", f"A session can {', '.join(verbs)}; nothing else.")
         await _respond(exchange, await verbs[verb](exchange, session))
 
-    async def _send(self, exchange: Exchange, session: str) -> Sent:
+    async def _send(self, exchange: Exchange, session: str) -> dict[str, Any]:
         body = await _read(exchange, _Send)
         parts: list[Part] = [Text(text=body.text)] if body.text.strip() else []
         parts += [_picture(place, one) for place, one in enumerate(body.images)]
         parts += await _attached(self._facts.files, body.files)
-        return await self._sessions.send(session, parts, body.parent)
+        return _sent(await self._sessions.send(session, parts, body.parent))
 
     async def _stop(self, _: Exchange, session: str) -> dict[str, Any]:
         await self._sessions.stop(session)
         return {}
 
-    async def _retry(self, _: Exchange, session: str) -> Sent:
-        return await self._sessions.retry(session)
+    async def _retry(self, _: Exchange, session: str) -> dict[str, Any]:
+        return _sent(await self._sessions.retry(session))
 
-    async def _edit(self, exchange: Exchange, session: str) -> Sent:
+    async def _edit(self, exchange: Exchange, session: str) -> dict[str, Any]:
         body = await _read(exchange, _Edit)
-        return await self._sessions.edit(session, body.message, body.text)
+        return _sent(await self._sessions.edit(session, body.message, body.text))
 
     async def _branch(self, exchange: Exchange, session: str) -> dict[str, Any]:
         await self._sessions.branch(session, (await _read(exchange, _Branch)).message)
@@ -343,6 +343,10 @@ async def _read(exchange: Exchange, kind: type[T]) -> T:
         raise BadRequest(f"`{param}`: {complaint}" if param else complaint, param) from error
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise BadRequest(f"this is not JSON: {error}") from error
+
+
+def _sent(sent: Sent) -> dict[str, Any]:
+    return {"user": plain(sent.user), "assistant": sent.assistant}
 
 
 def _rest(exchange: Exchange, prefix: str) -> str:

@@ -17,11 +17,12 @@ from tieline.core.inbox import Inbox, Item
 from tieline.core.record import Record
 from tieline.core.sessions import View
 from tieline.frontends.http import Exchange
-from tieline.model.asks import Permission
+from tieline.model.asks import Permission, PlanReview
 from tieline.tasks import Tasks
 from tieline.web.live import Live, is_beginning
+from tieline.web.render import render
 from tieline.web.ring import Ring
-from tieline.web.turns import Renderings, Shown
+from tieline.web.turns import Renderings, Shown, plain
 
 INTERVAL = 1 / 30
 """Seconds between two messages about what one session says."""
@@ -33,6 +34,8 @@ LINGER = 120.0
 KEEP_ALIVE = 15.0
 STALLED = 60.0
 """A reader that takes nothing for this long is given up; it comes back by itself, where it was."""
+MOST_PLAN = 20_000
+"""Characters of a plan that are rendered each time the inbox is told; a longer one is shown as it is."""
 HELLO = b"retry: 1000\n: here\n\n"
 NOTHING_NEW = b": nothing new\n\n"
 
@@ -170,7 +173,7 @@ class Stream:
                 live = self._lives.get(message) or self._start(Live(session, message, is_whole=is_beginning(events)))
                 live.add(events)
             case TurnNews(session=session, turn=turn) if turn.role == "user":
-                self.publish({"type": "turn", "session": session, "turn": turn})
+                self.publish({"type": "turn", "session": session, "turn": plain(turn)})
             case TurnNews(session=session, turn=turn):
                 live = self._lives.get(turn.id) or self._start(Live.of(session, turn))
                 live.complete(turn)
@@ -282,4 +285,6 @@ def _item(item: Item) -> dict[str, Any]:
             {"id": option.id, "label": option.label, "kind": option.kind, "description": option.description}
             for option in item.ask.options
         ]
+    elif isinstance(item.ask, PlanReview) and len(item.ask.plan) <= MOST_PLAN:
+        shown["html"] = render(item.ask.plan)
     return shown

@@ -74,7 +74,7 @@ class Renderings:
         kept: Mapping[str, bytes] | None = None,
     ) -> dict[str, Any]:
         """A message for the page; `live` is how its texts are shown while it is being said."""
-        shown: dict[str, Any] = msgspec.to_builtins(turn)
+        shown = plain(turn)
         for index, text in _texts(turn):
             given = live.get(index, UNSEEN) if live is not None else None
             if given is None:
@@ -98,6 +98,13 @@ class Renderings:
         self._size += len(html)
         while self._size > self._most:
             self._size -= len(self._known.popitem(last=False)[1])
+
+
+def plain(turn: Turn) -> dict[str, Any]:
+    """A message without HTML, and without what only the model has to know."""
+    shown: dict[str, Any] = msgspec.to_builtins(turn)
+    shown.pop("rounds", None)
+    return shown
 
 
 def _texts(turn: Turn) -> Iterable[tuple[int, str]]:

@@ -61,7 +61,12 @@ async function send(method, path, body) {
   if (body !== undefined) headers["content-type"] = "application/json";
   if (method !== "GET") headers["x-tieline-token"] = token;
   try {
-    return await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store" });
+    return await fetch(path, {
+      method,
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      cache: "no-store",
+    });
   } catch {
     throw new ApiError(0, "The gateway cannot be reached. Is it still running?");
   }

@@ -21,7 +21,10 @@ export class Attachments {
 
   /** What is attached, in the words of the API. */
   take() {
-    const taken = { images: this.#images.map(({ media_type, data }) => ({ media_type, data })), files: [...this.#files] };
+    const taken = {
+      images: this.#images.map(({ media_type, data }) => ({ media_type, data })),
+      files: [...this.#files],
+    };
     const before = { images: this.#images, files: this.#files };
     this.#images = [];
     this.#files = [];
@@ -54,10 +57,20 @@ export class Attachments {
 
   #render() {
     const images = this.#images.map((image) =>
-      this.#item(h("img", { src: `data:${image.media_type};base64,${image.data}`, alt: image.name }), image.name, () => (this.#images = this.#images.filter((one) => one !== image)), "attached-image"),
+      this.#item(
+        h("img", { src: `data:${image.media_type};base64,${image.data}`, alt: image.name }),
+        image.name,
+        () => (this.#images = this.#images.filter((one) => one !== image)),
+        "attached-image",
+      ),
     );
     const files = this.#files.map((path) =>
-      this.#item(h("span", { class: "chip" }, icon("file"), h("bdi", {}, path)), path, () => (this.#files = this.#files.filter((one) => one !== path)), "attached-file"),
+      this.#item(
+        h("span", { class: "chip" }, icon("file"), h("bdi", {}, path)),
+        path,
+        () => (this.#files = this.#files.filter((one) => one !== path)),
+        "attached-file",
+      ),
     );
     this.element.replaceChildren(...images, ...files);
     this.element.hidden = this.isEmpty;
@@ -69,6 +82,15 @@ export class Attachments {
       drop();
       this.#render();
     };
-    return h("li", { title: name, data: { test } }, view, h("button", { type: "button", class: "drop", "aria-label": `Leave out ${name}`, onclick: leaveOut }, icon("cross")));
+    return h(
+      "li",
+      { title: name, data: { test } },
+      view,
+      h(
+        "button",
+        { type: "button", class: "drop", "aria-label": `Leave out ${name}`, onclick: leaveOut },
+        icon("cross"),
+      ),
+    );
   }
 }

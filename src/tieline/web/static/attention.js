@@ -70,7 +70,10 @@ function draw(pen) {
   pen.moveTo(14, 46);
   pen.bezierCurveTo(34, 46, 30, 18, 50, 18);
   pen.stroke();
-  for (const [x, y] of [[14, 46], [50, 18]]) {
+  for (const [x, y] of [
+    [14, 46],
+    [50, 18],
+  ]) {
     pen.beginPath();
     pen.arc(x, y, 10, 0, 2 * Math.PI);
     pen.fill();

@@ -21,13 +21,19 @@ export function described(title) {
   const [, name, rest] = /^([A-Za-z][\w.:-]*)(?: (.*))?$/s.exec(title) ?? [];
   if (rest?.startsWith("{")) return call(name, rest);
   const isName = name in VERBS || /^[a-z]+_[a-z_]+$/.test(name ?? "");
-  return isName ? { verb: VERBS[name] ?? name, subject: rest ?? "", given: null } : { verb: title, subject: "", given: null };
+  return isName
+    ? { verb: VERBS[name] ?? name, subject: rest ?? "", given: null }
+    : { verb: title, subject: "", given: null };
 }
 
 /** A call by its name and its arguments as JSON text, which may be cut short. */
 export function call(name, text) {
   const given = parsed(text);
-  return { verb: VERBS[name] ?? name, subject: subjectOf(given, text), given: given ?? (text ? { arguments: text } : null) };
+  return {
+    verb: VERBS[name] ?? name,
+    subject: subjectOf(given, text),
+    given: given ?? (text ? { arguments: text } : null),
+  };
 }
 
 function parsed(text) {

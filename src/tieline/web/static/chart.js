@@ -62,10 +62,15 @@ class Chart extends HTMLElement {
     const width = svg.clientWidth;
     const y = logScale(0.05, 120);
     const marks = [0.1, 1, 10, 60].map((at) => gridLine(width, y(at), duration(at).replace(/\.0 s/, " s")));
-    const dots = legs.flatMap((leg) => [dot(leg, leg.duration, "is-whole", x(leg.at, width), y), dot(leg, leg.first_byte, "is-first", x(leg.at, width), y)]);
+    const dots = legs.flatMap((leg) => [
+      dot(leg, leg.duration, "is-whole", x(leg.at, width), y),
+      dot(leg, leg.first_byte, "is-first", x(leg.at, width), y),
+    ]);
     svg.replaceChildren(...marks, ...timeWords(width, begin, end), ...dots.filter(Boolean));
     const done = legs.filter((leg) => leg.duration !== null && leg.duration !== undefined);
-    summary.textContent = done.length ? `median ${duration(median(done.map((leg) => leg.first_byte ?? leg.duration)))} to the first byte, ${duration(median(done.map((leg) => leg.duration)))} in all` : "";
+    const first = duration(median(done.map((leg) => leg.first_byte ?? leg.duration)));
+    const whole = duration(median(done.map((leg) => leg.duration)));
+    summary.textContent = done.length ? `median ${first} to the first byte, ${whole} in all` : "";
     svg.setAttribute("aria-label", `Latency of ${done.length} requests: ${summary.textContent}`);
   }
 
@@ -82,8 +87,17 @@ class Chart extends HTMLElement {
     const top = niceTop(Math.max(1, ...sums.map(([input, output]) => input + output)));
     const y = (value) => HEIGHT - BOTTOM - (value / top) * (HEIGHT - BOTTOM - 8);
     const step = (width - LEFT - 4) / BUCKETS;
-    const bars = sums.flatMap(([input, output], at) => [bar(at, step, y(input), y(0), "is-first"), bar(at, step, y(input + output), y(input), "is-whole")]);
-    svg.replaceChildren(gridLine(width, y(0), "0"), gridLine(width, y(top / 2), amount(top / 2)), gridLine(width, y(top), amount(top)), ...timeWords(width, begin, end), ...bars.filter(Boolean));
+    const bars = sums.flatMap(([input, output], at) => [
+      bar(at, step, y(input), y(0), "is-first"),
+      bar(at, step, y(input + output), y(input), "is-whole"),
+    ]);
+    svg.replaceChildren(
+      gridLine(width, y(0), "0"),
+      gridLine(width, y(top / 2), amount(top / 2)),
+      gridLine(width, y(top), amount(top)),
+      ...timeWords(width, begin, end),
+      ...bars.filter(Boolean),
+    );
     const [input, output] = sums.reduce((sum, [one, other]) => [sum[0] + one, sum[1] + other], [0, 0]);
     summary.textContent = `${amount(input)} in, ${amount(output)} out`;
     svg.setAttribute("aria-label", `Tokens over time: ${summary.textContent}`);
@@ -96,7 +110,11 @@ function panel(title, ...legend) {
   svg.setAttribute("height", HEIGHT);
   const summary = h("span", { class: "chart-summary" });
   const keys = legend.map(([words, name]) => h("span", { class: `chart-key ${name}` }, words));
-  return { svg, summary, element: h("figure", { class: "chart" }, h("figcaption", {}, h("strong", {}, title), keys, summary), svg) };
+  return {
+    svg,
+    summary,
+    element: h("figure", { class: "chart" }, h("figcaption", {}, h("strong", {}, title), keys, summary), svg),
+  };
 }
 
 function draw(tag, attributes, ...children) {
@@ -109,26 +127,43 @@ function draw(tag, attributes, ...children) {
 /** Answers take from milliseconds to minutes: only powers of ten show both. */
 function logScale(least, most) {
   const room = HEIGHT - BOTTOM - 8;
-  return (value) => HEIGHT - BOTTOM - (Math.log(Math.min(most, Math.max(least, value)) / least) / Math.log(most / least)) * room;
+  return (value) =>
+    HEIGHT - BOTTOM - (Math.log(Math.min(most, Math.max(least, value)) / least) / Math.log(most / least)) * room;
 }
 
 function dot(leg, value, name, x, y) {
   if (value === null || value === undefined) return null;
   const failed = leg.status === "failed" ? " is-failed" : "";
-  return draw("circle", { cx: x.toFixed(1), cy: y(value).toFixed(1), r: 2.4, class: `chart-dot ${name}${failed}` }, draw("title", {}, `${leg.model}: ${duration(leg.first_byte)} to the first byte, ${duration(leg.duration)} in all`));
+  return draw(
+    "circle",
+    { cx: x.toFixed(1), cy: y(value).toFixed(1), r: 2.4, class: `chart-dot ${name}${failed}` },
+    draw("title", {}, `${leg.model}: ${duration(leg.first_byte)} to the first byte, ${duration(leg.duration)} in all`),
+  );
 }
 
 function bar(at, step, top, bottom, name) {
   if (bottom - top < 0.3) return null;
-  return draw("rect", { x: (LEFT + at * step).toFixed(1), y: top.toFixed(1), width: Math.max(1, step - 1.5).toFixed(1), height: (bottom - top).toFixed(1), class: `chart-bar ${name}` });
+  return draw("rect", {
+    x: (LEFT + at * step).toFixed(1),
+    y: top.toFixed(1),
+    width: Math.max(1, step - 1.5).toFixed(1),
+    height: (bottom - top).toFixed(1),
+    class: `chart-bar ${name}`,
+  });
 }
 
 function gridLine(width, y, words) {
-  return draw("g", {}, draw("line", { x1: LEFT, x2: width, y1: y, y2: y, class: "chart-line" }), draw("text", { x: LEFT - 6, y: y + 3.5, "text-anchor": "end" }, words));
+  return draw(
+    "g",
+    {},
+    draw("line", { x1: LEFT, x2: width, y1: y, y2: y, class: "chart-line" }),
+    draw("text", { x: LEFT - 6, y: y + 3.5, "text-anchor": "end" }, words),
+  );
 }
 
 function timeWords(width, begin, end) {
-  const at = (when, x, anchor) => draw("text", { x, y: HEIGHT - 3, "text-anchor": anchor }, timeOfDay(when).replace(/:\d\d(?=\D*$)/, ""));
+  const at = (when, x, anchor) =>
+    draw("text", { x, y: HEIGHT - 3, "text-anchor": anchor }, timeOfDay(when).replace(/:\d\d(?=\D*$)/, ""));
   return [at(begin, LEFT, "start"), at((begin + end) / 2, (LEFT + width) / 2, "middle"), at(end, width - 2, "end")];
 }
 

@@ -16,7 +16,15 @@ import "./sessions.js";
 import { goToAsks, listenForKeys } from "./shortcuts.js";
 import "./top-bar.js";
 
-const [chat, composer, sessions, meter, top, title, welcome] = ["tl-chat", "tl-composer", "tl-sessions", "tl-meter", "tl-top", ".session-name", ".welcome"].map((name) => document.querySelector(name));
+const [chat, composer, sessions, meter, top, title, welcome] = [
+  "tl-chat",
+  "tl-composer",
+  "tl-sessions",
+  "tl-meter",
+  "tl-top",
+  ".session-name",
+  ".welcome",
+].map((name) => document.querySelector(name));
 let current = null;
 
 /** The conversation of the address, or the first page of a new one. */
@@ -109,10 +117,19 @@ function listen() {
   addEventListener("hashchange", route);
   addEventListener("popstate", route);
   listenForCodeCopies(document.body);
-  listenForKeys({ escape: stop, models: () => composer.openModels(), fresh: () => open(null), asks: () => goToAsks(chat.firstAsk), write: () => composer.focus() });
+  listenForKeys({
+    escape: stop,
+    models: () => composer.openModels(),
+    fresh: () => open(null),
+    asks: () => goToAsks(chat.firstAsk),
+    write: () => composer.focus(),
+  });
   live.on("state", (state) => {
     composer.state = state;
-    say(document.querySelector(".workspace"), state.tools.enabled && state.tools.workspace ? `Tools work in ${state.tools.workspace}` : "");
+    say(
+      document.querySelector(".workspace"),
+      state.tools.enabled && state.tools.workspace ? `Tools work in ${state.tools.workspace}` : "",
+    );
     describe();
   });
   live.on("session", (summary) => summary.id === current && describe());

@@ -260,7 +260,10 @@ class Chat extends HTMLElement {
     const items = live.inbox.items.filter((item) => belongs(item, live.sessions.get(this.session)));
     for (const id of this.#cards.keys()) if (!items.some((item) => item.id === id)) this.#cards.delete(id);
     const hadFocus = this.#waiting.contains(document.activeElement);
-    arrange(this.#waiting, items.map((item) => this.#card(item)));
+    arrange(
+      this.#waiting,
+      items.map((item) => this.#card(item)),
+    );
     this.#waiting.hidden = items.length === 0;
     this.#sticky.follow(); // at once: a card that is gone moves everything, and that must not look like scrolling
     if (hadFocus && !this.#waiting.contains(document.activeElement)) {
@@ -294,8 +297,20 @@ function newTurn(turn) {
   return element;
 }
 
-const blank = (id, parent) => ({ id, parent, role: "assistant", at: Date.now() / 1000, model: null, parts: [], activities: [], plan: null, usage: null, ending: null });
+const blank = (id, parent) => ({
+  id,
+  parent,
+  role: "assistant",
+  at: Date.now() / 1000,
+  model: null,
+  parts: [],
+  activities: [],
+  plan: null,
+  usage: null,
+  ending: null,
+});
 
-const whenIdle = (work) => (globalThis.requestIdleCallback ? requestIdleCallback(work, { timeout: 200 }) : setTimeout(work, 16));
+const whenIdle = (work) =>
+  globalThis.requestIdleCallback ? requestIdleCallback(work, { timeout: 200 }) : setTimeout(work, 16);
 
 customElements.define("tl-chat", Chat);

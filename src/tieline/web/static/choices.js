@@ -10,7 +10,11 @@ export function modelOptions({ models, backends }) {
   const ready = new Map(backends.map((backend) => [backend.name, backend.ready]));
   const order = (model) => (ready.get(model.backend) === false ? 1 : 0);
   return [...models]
-    .sort((one, other) => order(one) - order(other) || (one.backend === other.backend ? 0 : firstOf(models, one.backend) - firstOf(models, other.backend)))
+    .sort(
+      (one, other) =>
+        order(one) - order(other) ||
+        (one.backend === other.backend ? 0 : firstOf(models, one.backend) - firstOf(models, other.backend)),
+    )
     .map((model) => ({
       value: model.id,
       label: model.title || bare(model.id),
@@ -23,11 +27,23 @@ export function modelOptions({ models, backends }) {
 /** The modes of a model; none if it has only one way of working. */
 export function modeOptions(model) {
   const modes = model?.modes ?? [];
-  return modes.length ? [{ value: null, label: "Default mode", button: "Mode" }, ...modes.map((mode) => ({ value: mode, label: label(mode), hint: ABOUT[mode] ?? "" }))] : [];
+  return modes.length
+    ? [
+        { value: null, label: "Default mode", button: "Mode" },
+        ...modes.map((mode) => ({ value: mode, label: label(mode), hint: ABOUT[mode] ?? "" })),
+      ]
+    : [];
 }
 
 export function effortOptions() {
-  return [{ value: null, label: "Default effort", button: "Effort" }, ...EFFORTS.map((effort) => ({ value: effort, label: effort === "xhigh" ? "Extra high" : label(effort), hint: effort === "none" ? "no thinking" : "" }))];
+  return [
+    { value: null, label: "Default effort", button: "Effort" },
+    ...EFFORTS.map((effort) => ({
+      value: effort,
+      label: effort === "xhigh" ? "Extra high" : label(effort),
+      hint: effort === "none" ? "no thinking" : "",
+    })),
+  ];
 }
 
 /** What the next new conversation begins with. */

@@ -17,21 +17,65 @@ class Composer extends HTMLElement {
   #state = null;
   #choice = {};
   #attached = new Attachments(() => this.#update());
-  #area = h("textarea", { id: "composer", rows: 1, placeholder: "Ask anything", "aria-label": "Message", data: { test: "composer" } });
+  #area = h("textarea", {
+    id: "composer",
+    rows: 1,
+    placeholder: "Ask anything",
+    "aria-label": "Message",
+    data: { test: "composer" },
+  });
   #model = picker("Model", "model-picker");
   #mode = picker("Mode", "mode-picker");
   #effort = picker("Effort", "effort-picker");
   #files = picker("Attach a file of the workspace", "file-picker", "clip");
   #chooser = h("input", { type: "file", accept: "image/*", multiple: true, hidden: true });
-  #picture = h("button", { type: "button", class: "quiet icon-button", title: "Add pictures", "aria-label": "Add pictures", onclick: () => this.#chooser.click() }, icon("image"));
-  #send = h("button", { type: "submit", class: "primary round", "aria-label": "Send", title: "Send (Enter)", data: { test: "send" } }, icon("send"));
-  #stop = h("button", { type: "button", class: "primary round stop", "aria-label": "Stop", title: "Stop (Esc)", hidden: true, data: { test: "stop" }, onclick: () => this.#fire("stop") }, icon("stop"));
+  #picture = h(
+    "button",
+    {
+      type: "button",
+      class: "quiet icon-button",
+      title: "Add pictures",
+      "aria-label": "Add pictures",
+      onclick: () => this.#chooser.click(),
+    },
+    icon("image"),
+  );
+  #send = h(
+    "button",
+    { type: "submit", class: "primary round", "aria-label": "Send", title: "Send (Enter)", data: { test: "send" } },
+    icon("send"),
+  );
+  #stop = h(
+    "button",
+    {
+      type: "button",
+      class: "primary round stop",
+      "aria-label": "Stop",
+      title: "Stop (Esc)",
+      hidden: true,
+      data: { test: "stop" },
+      onclick: () => this.#fire("stop"),
+    },
+    icon("stop"),
+  );
   #form = h(
     "form",
     { class: "composer" },
     this.#attached.element,
     this.#area,
-    h("div", { class: "composer-row" }, this.#files, this.#picture, this.#chooser, this.#model, this.#mode, this.#effort, h("span", { class: "spring" }), this.#stop, this.#send),
+    h(
+      "div",
+      { class: "composer-row" },
+      this.#files,
+      this.#picture,
+      this.#chooser,
+      this.#model,
+      this.#mode,
+      this.#effort,
+      h("span", { class: "spring" }),
+      this.#stop,
+      this.#send,
+    ),
   );
 
   connectedCallback() {
@@ -41,7 +85,9 @@ class Composer extends HTMLElement {
     this.#area.addEventListener("keydown", (event) => this.#key(event));
     this.#area.addEventListener("paste", (event) => this.#paste(event));
     this.#form.addEventListener("submit", (event) => this.#submit(event));
-    this.#chooser.addEventListener("change", () => this.#attached.addImages(this.#chooser.files).then(() => (this.#chooser.value = "")));
+    this.#chooser.addEventListener("change", () =>
+      this.#attached.addImages(this.#chooser.files).then(() => (this.#chooser.value = "")),
+    );
     this.#listenForDrops();
     this.#files.source = findFiles;
     this.#files.placeholder = "Search files…";
@@ -121,7 +167,8 @@ class Composer extends HTMLElement {
     sessionStorage.setItem(DRAFT + this.#draft, this.#area.value);
     this.#grow();
     this.#update();
-    if (this.#state?.tools.workspace && /(^|\s)@$/.test(this.#area.value.slice(0, this.#area.selectionStart))) this.#files.open();
+    if (this.#state?.tools.workspace && /(^|\s)@$/.test(this.#area.value.slice(0, this.#area.selectionStart)))
+      this.#files.open();
   }
 
   /** An "@" typed to get here has done its work. */
@@ -176,7 +223,10 @@ class Composer extends HTMLElement {
       if (!hasFiles(event)) return;
       event.preventDefault();
       const hadImages = await this.#attached.addImages(event.dataTransfer.files);
-      if (!hadImages) notify("Only pictures can be dropped here. Files of the workspace are attached with the paper clip, or with @.");
+      if (!hadImages)
+        notify(
+          "Only pictures can be dropped here. Files of the workspace are attached with the paper clip, or with @.",
+        );
       this.focus();
     });
   }

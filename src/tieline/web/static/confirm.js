@@ -7,13 +7,22 @@ export function askFirst(question, consequence, action) {
   return new Promise((resolve) => {
     const dialog = h(
       "dialog",
-      { class: "dialog", "aria-label": question, onclose: () => (resolve(dialog.returnValue === "yes"), dialog.remove()) },
+      {
+        class: "dialog",
+        "aria-label": question,
+        onclose: () => (resolve(dialog.returnValue === "yes"), dialog.remove()),
+      },
       h(
         "form",
         { method: "dialog" },
         h("h2", {}, question),
         h("p", { class: "muted" }, consequence),
-        h("div", { class: "actions" }, h("button", { value: "no", class: "quiet" }, "Cancel"), h("button", { value: "yes", class: "danger", autofocus: true, data: { test: "confirm" } }, action)),
+        h(
+          "div",
+          { class: "actions" },
+          h("button", { value: "no", class: "quiet" }, "Cancel"),
+          h("button", { value: "yes", class: "danger", autofocus: true, data: { test: "confirm" } }, action),
+        ),
       ),
     );
     document.body.append(dialog);

@@ -3,6 +3,7 @@
 import { get, post } from "./api.js";
 import { h, say } from "./dom.js";
 import { icon } from "./icons.js";
+import { live } from "./live.js";
 import { attempt, notify } from "./notices.js";
 import "./rules.js";
 
@@ -26,7 +27,11 @@ class Connect extends HTMLElement {
   connectedCallback() {
     this.#tabs.addEventListener("keydown", (event) => this.#key(event));
     this.append(
-      block("Clients", "Copy the settings of your client; address and model are filled in.", h("div", { class: "snippets", id: "snippets" }, this.#tabs, this.#snippet)),
+      block(
+        "Clients",
+        "Copy the settings of your client; address and model are filled in.",
+        h("div", { class: "snippets", id: "snippets" }, this.#tabs, this.#snippet),
+      ),
       block("Backends", "Who answers.", this.#backends),
       block("Cursor", "", this.#cursor),
       block("Agents", "Coding agents on this machine that can be used as models.", this.#agents),
@@ -43,14 +48,27 @@ class Connect extends HTMLElement {
     this.#showAgents(facts.agents);
     this.#showCursor(facts.cursor);
     this.#showSnippets(facts.snippets);
-    this.#rules.load();
+    if (live.state.tools.enabled) this.#rules.load();
   }
 
   #showAgents(agents) {
     const [ready, others] = [agents.filter((one) => one.ready), agents.filter((one) => !one.ready)];
     const wasOpen = this.#agents.querySelector(":scope > .fold-row > details")?.open ?? false;
-    const words = ready.length ? `${others.length} more can be installed` : `None is installed yet; ${others.length} can be`;
-    const rest = others.length ? h("li", { class: "fold-row" }, h("details", { open: wasOpen, data: { test: "other-agents" } }, h("summary", {}, words), h("ul", {}, others.map(agent)))) : "";
+    const words = ready.length
+      ? `${others.length} more can be installed`
+      : `None is installed yet; ${others.length} can be`;
+    const rest = others.length
+      ? h(
+          "li",
+          { class: "fold-row" },
+          h(
+            "details",
+            { open: wasOpen, data: { test: "other-agents" } },
+            h("summary", {}, words),
+            h("ul", {}, others.map(agent)),
+          ),
+        )
+      : "";
     this.#agents.replaceChildren(...ready.map(agent), rest);
     this.#agents.closest("section").hidden = agents.length === 0;
   }
@@ -58,8 +76,24 @@ class Connect extends HTMLElement {
   #showCursor({ state, text }) {
     this.#cursor.closest("section").hidden = state === "off";
     const words = state === "logged_in" ? "Log in again" : "Log in with Cursor";
-    const button = h("button", { type: "button", class: state === "none" ? "primary" : "", data: { test: "cursor-login" }, onclick: () => this.#logIn(button) }, words);
-    this.#cursor.replaceChildren(row(state === "logged_in" || state === "simulated", "Cursor account", text || CURSOR[state] || "", state === "simulated" ? "" : button));
+    const button = h(
+      "button",
+      {
+        type: "button",
+        class: state === "none" ? "primary" : "",
+        data: { test: "cursor-login" },
+        onclick: () => this.#logIn(button),
+      },
+      words,
+    );
+    this.#cursor.replaceChildren(
+      row(
+        state === "logged_in" || state === "simulated",
+        "Cursor account",
+        text || CURSOR[state] || "",
+        state === "simulated" ? "" : button,
+      ),
+    );
   }
 
   async #logIn(button) {
@@ -76,15 +110,38 @@ class Connect extends HTMLElement {
       page.opener = null;
       page.location = answer.url;
     }
-    const link = h("a", { href: answer.url, target: "_blank", rel: "noopener noreferrer", data: { test: "cursor-url" } }, "the log-in page");
-    this.#cursor.append(h("p", { class: "muted cursor-wait" }, "Waiting for you to finish on ", link, ". This page notices by itself."));
+    const link = h(
+      "a",
+      { href: answer.url, target: "_blank", rel: "noopener noreferrer", data: { test: "cursor-url" } },
+      "the log-in page",
+    );
+    this.#cursor.append(
+      h("p", { class: "muted cursor-wait" }, "Waiting for you to finish on ", link, ". This page notices by itself."),
+    );
     notify("Finish the log-in in the window that opened.");
   }
 
   #showSnippets(snippets) {
     this.#snippets = snippets;
     if (!snippets.some(({ id }) => id === this.#chosen)) this.#chosen = snippets[0]?.id;
-    this.#tabs.replaceChildren(...snippets.map(({ id, title }) => h("button", { type: "button", class: "quiet", role: "tab", id: `tab-${id}`, "aria-selected": String(id === this.#chosen), tabIndex: id === this.#chosen ? 0 : -1, data: { test: `snippet-${id}` }, onclick: () => this.#choose(id) }, title)));
+    this.#tabs.replaceChildren(
+      ...snippets.map(({ id, title }) =>
+        h(
+          "button",
+          {
+            type: "button",
+            class: "quiet",
+            role: "tab",
+            id: `tab-${id}`,
+            "aria-selected": String(id === this.#chosen),
+            tabIndex: id === this.#chosen ? 0 : -1,
+            data: { test: `snippet-${id}` },
+            onclick: () => this.#choose(id),
+          },
+          title,
+        ),
+      ),
+    );
     this.#showSnippet();
   }
 
@@ -103,10 +160,21 @@ class Connect extends HTMLElement {
     const snippet = this.#snippets.find(({ id }) => id === this.#chosen);
     if (!snippet) return;
     this.#snippet.setAttribute("aria-labelledby", `tab-${snippet.id}`);
-    const copy = h("button", { type: "button", class: "quiet small copy-code", "aria-label": "Copy" }, icon("copy"), h("span", {}, "Copy"));
+    const copy = h(
+      "button",
+      { type: "button", class: "quiet small copy-code", "aria-label": "Copy" },
+      icon("copy"),
+      h("span", {}, "Copy"),
+    );
     this.#snippet.replaceChildren(
       snippet.about ? h("p", { class: "muted" }, snippet.about) : "",
-      snippet.text && h("div", { class: "code" }, h("div", { class: "code-head" }, h("span", { class: "code-language" }, snippet.language ?? ""), copy), h("pre", { tabIndex: 0 }, h("code", {}, snippet.text))),
+      snippet.text &&
+        h(
+          "div",
+          { class: "code" },
+          h("div", { class: "code-head" }, h("span", { class: "code-language" }, snippet.language ?? ""), copy),
+          h("pre", { tabIndex: 0 }, h("code", {}, snippet.text)),
+        ),
     );
   }
 
@@ -122,28 +190,72 @@ class Connect extends HTMLElement {
 }
 
 function block(title, about, content) {
-  return h("section", { class: "connect-block" }, h("h2", {}, title), about && h("p", { class: "muted" }, about), content);
+  return h(
+    "section",
+    { class: "connect-block" },
+    h("h2", {}, title),
+    about && h("p", { class: "muted" }, about),
+    content,
+  );
 }
 
 function backend({ name, ready, text = "", lack = "" }) {
   const what = withCode(text);
-  return h("li", { data: { test: "backend" } }, ready ? row(true, name, what, "") : row(false, name, h("span", { class: "tag is-repair" }, lack || "not ready"), h("p", { class: "lack" }, what)));
+  return h(
+    "li",
+    { data: { test: "backend" } },
+    ready
+      ? row(true, name, what, "")
+      : row(false, name, h("span", { class: "tag is-repair" }, lack || "not ready"), h("p", { class: "lack" }, what)),
+  );
 }
 
 /** Words in which commands stand in backticks. */
 function withCode(text) {
-  return h("span", {}, text.split("`").map((piece, at) => (at % 2 ? h("code", {}, piece) : piece)));
+  return h(
+    "span",
+    {},
+    text.split("`").map((piece, at) => (at % 2 ? h("code", {}, piece) : piece)),
+  );
 }
 
 function agent({ title, id, ready, install = "", login = "" }) {
-  const steps = ready ? [["If it asks you to log in", login]] : [["Install it", install], ["then log in", login]];
-  const todo = h("div", { class: "todo" }, steps.filter(([, command]) => command).map(([words, command]) => h("div", { class: "code todo-line" }, h("span", { class: "muted" }, words), h("pre", {}, command), h("button", { type: "button", class: "quiet small copy-code", "aria-label": `Copy: ${command}` }, icon("copy")))));
+  const steps = ready
+    ? [["If it asks you to log in", login]]
+    : [
+        ["Install it", install],
+        ["then log in", login],
+      ];
+  const todo = h(
+    "div",
+    { class: "todo" },
+    steps
+      .filter(([, command]) => command)
+      .map(([words, command]) =>
+        h(
+          "div",
+          { class: "code todo-line" },
+          h("span", { class: "muted" }, words),
+          h("pre", {}, command),
+          h(
+            "button",
+            { type: "button", class: "quiet small copy-code", "aria-label": `Copy: ${command}` },
+            icon("copy"),
+          ),
+        ),
+      ),
+  );
   const extra = ready ? h("details", { class: "fold" }, h("summary", {}, "Log in"), todo) : todo;
   return h("li", { data: { test: "agent" } }, row(ready, title, `acp/${id}`, extra));
 }
 
 function row(isReady, title, text, extra) {
-  return h("div", { class: "row" }, h("span", { class: `lamp ${isReady ? "is-on" : ""}`, role: "img", "aria-label": isReady ? "ready" : "not ready" }), h("div", { class: "row-words" }, h("strong", {}, title), h("span", { class: "muted" }, text), extra));
+  return h(
+    "div",
+    { class: "row" },
+    h("span", { class: `lamp ${isReady ? "is-on" : ""}`, role: "img", "aria-label": isReady ? "ready" : "not ready" }),
+    h("div", { class: "row-words" }, h("strong", {}, title), h("span", { class: "muted" }, text), extra),
+  );
 }
 
 customElements.define("tl-connect", Connect);

@@ -19,12 +19,23 @@ export function unifiedDiff(path, diff) {
 
 function view(path, rows, isNew) {
   const { added, removed } = counted(rows);
-  const lines = h("div", { class: "diff-lines", tabIndex: 0, role: "region", "aria-label": `Changes of ${path ?? "a file"}` });
+  const lines = h("div", {
+    class: "diff-lines",
+    tabIndex: 0,
+    role: "region",
+    "aria-label": `Changes of ${path ?? "a file"}`,
+  });
   const body = h("div", { class: "diff-body" });
   lines.append(body);
   const show = (some) => body.append(...some.map(line));
   show(rows.slice(0, FOLDED));
-  const more = rows.length > FOLDED && h("button", { type: "button", class: "quiet small more", onclick: unfold }, `Show ${plural(rows.length - FOLDED, "more line")}`);
+  const more =
+    rows.length > FOLDED &&
+    h(
+      "button",
+      { type: "button", class: "quiet small more", onclick: unfold },
+      `Show ${plural(rows.length - FOLDED, "more line")}`,
+    );
   function unfold() {
     show(rows.slice(FOLDED));
     more.remove();

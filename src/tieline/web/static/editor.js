@@ -5,8 +5,23 @@ import { h } from "./dom.js";
 /** The new text, or null if they thought better of it. */
 export function editor(turn) {
   return new Promise((resolve) => {
-    const area = h("textarea", { class: "edit-area", value: turn.text, "aria-label": "Edit the message", data: { test: "edit" } });
-    const form = h("form", { class: "edit-form" }, area, h("div", { class: "actions" }, h("button", { type: "button", class: "quiet", onclick: () => end(null) }, "Cancel"), h("button", { type: "submit", class: "primary", data: { test: "edit-send" } }, "Send as a new branch")));
+    const area = h("textarea", {
+      class: "edit-area",
+      value: turn.text,
+      "aria-label": "Edit the message",
+      data: { test: "edit" },
+    });
+    const form = h(
+      "form",
+      { class: "edit-form" },
+      area,
+      h(
+        "div",
+        { class: "actions" },
+        h("button", { type: "button", class: "quiet", onclick: () => end(null) }, "Cancel"),
+        h("button", { type: "submit", class: "primary", data: { test: "edit-send" } }, "Send as a new branch"),
+      ),
+    );
     const end = (text) => {
       form.remove();
       turn.classList.remove("is-edited");

@@ -2,7 +2,8 @@
 
 /** What is wrong with a value, in words for the person; empty if nothing is. */
 export function checkField(field, value) {
-  if (value === null || value === "" || (Array.isArray(value) && value.length === 0)) return field.required ? "An answer is needed." : "";
+  if (value === null || value === "" || (Array.isArray(value) && value.length === 0))
+    return field.required ? "An answer is needed." : "";
   switch (field.kind ?? "text") {
     case "number":
       return checkNumber(field, value);
@@ -25,7 +26,8 @@ function checkNumber(field, value) {
 function checkText(field, value) {
   if (field.pattern && !fits(field.pattern, value)) return `This must look like ${field.pattern}`;
   if (field.format === "email" && !/^\S+@\S+$/.test(value)) return "This must be an e-mail address.";
-  if ((field.format === "uri" || field.format === "url") && !/^[a-z][a-z0-9+.-]*:/i.test(value)) return "This must be an address.";
+  if ((field.format === "uri" || field.format === "url") && !/^[a-z][a-z0-9+.-]*:/i.test(value))
+    return "This must be an address.";
   return range(field, [...value].length, (count) => `${count} characters`);
 }
 

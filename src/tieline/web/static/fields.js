@@ -16,8 +16,17 @@ export function fieldView(field, message) {
   const isGroup = kind === "yes_no" || kind === "choice";
   const isSaid = title === message;
   const words = [title || name, required ? "" : h("span", { class: "muted" }, " (optional)")];
-  const caption = isGroup ? h("legend", { class: isSaid ? "hidden" : "" }, words) : h("label", { htmlFor: id, class: isSaid ? "hidden" : "" }, words);
-  const element = h(isGroup ? "fieldset" : "div", { class: "field", data: { test: `field-${name}`, kind } }, caption, description && h("p", { class: "muted field-about", id: `${id}-about` }, description), control.element, problem);
+  const caption = isGroup
+    ? h("legend", { class: isSaid ? "hidden" : "" }, words)
+    : h("label", { htmlFor: id, class: isSaid ? "hidden" : "" }, words);
+  const element = h(
+    isGroup ? "fieldset" : "div",
+    { class: "field", data: { test: `field-${name}`, kind } },
+    caption,
+    description && h("p", { class: "muted field-about", id: `${id}-about` }, description),
+    control.element,
+    problem,
+  );
   control.input.setAttribute("aria-describedby", `${id}-about ${id}-problem`);
 
   function check() {
@@ -46,7 +55,12 @@ function yesNo(field, id) {
   const yes = h("input", { type: "radio", name: id, value: "yes", checked: field.default === true });
   const no = h("input", { type: "radio", name: id, value: "no", checked: field.default === false });
   return {
-    element: h("div", { class: "segments" }, h("label", {}, yes, h("span", {}, "Yes")), h("label", {}, no, h("span", {}, "No"))),
+    element: h(
+      "div",
+      { class: "segments" },
+      h("label", {}, yes, h("span", {}, "Yes")),
+      h("label", {}, no, h("span", {}, "No")),
+    ),
     input: yes,
     get value() {
       return yes.checked ? true : no.checked ? false : null;
@@ -59,7 +73,20 @@ function choice(field, id) {
   const wanted = [field.default ?? []].flat();
   const options = (field.options ?? []).map((option) => {
     const input = h("input", { type, name: id, value: option.id, checked: wanted.includes(option.id) });
-    return { input, element: h("label", { class: "option" }, input, h("span", {}, option.label || option.id, option.description ? h("small", { class: "muted" }, option.description) : null)) };
+    return {
+      input,
+      element: h(
+        "label",
+        { class: "option" },
+        input,
+        h(
+          "span",
+          {},
+          option.label || option.id,
+          option.description ? h("small", { class: "muted" }, option.description) : null,
+        ),
+      ),
+    };
   });
   const other = field.is_open ? otherOption(type, id) : null;
   const inputs = options.map(({ input }) => input);
@@ -71,7 +98,12 @@ function choice(field, id) {
   }
 
   return {
-    element: h("div", { class: "options" }, options.map(({ element }) => element), other?.element),
+    element: h(
+      "div",
+      { class: "options" },
+      options.map(({ element }) => element),
+      other?.element,
+    ),
     input: inputs[0] ?? other?.words,
     get value() {
       const ids = chosen();
@@ -83,7 +115,11 @@ function choice(field, id) {
 
 function otherOption(type, id) {
   const input = h("input", { type, name: id, value: OTHER, "aria-label": "Something else" });
-  const words = h("input", { type: "text", placeholder: "Something else…", "aria-label": "Something else, in your words" });
+  const words = h("input", {
+    type: "text",
+    placeholder: "Something else…",
+    "aria-label": "Something else, in your words",
+  });
   words.addEventListener("input", () => (input.checked = words.value !== ""));
   input.addEventListener("change", () => input.checked && words.focus());
   return { input, words, element: h("label", { class: "option is-other" }, input, words) };
@@ -108,7 +144,15 @@ function text(field, id) {
 }
 
 function number(field, id) {
-  const input = h("input", { type: "number", id, value: field.default ?? "", step: field.is_whole ? 1 : "any", min: field.minimum ?? null, max: field.maximum ?? null, inputMode: field.is_whole ? "numeric" : "decimal" });
+  const input = h("input", {
+    type: "number",
+    id,
+    value: field.default ?? "",
+    step: field.is_whole ? 1 : "any",
+    min: field.minimum ?? null,
+    max: field.maximum ?? null,
+    inputMode: field.is_whole ? "numeric" : "decimal",
+  });
   return {
     element: input,
     input,
@@ -121,7 +165,13 @@ function number(field, id) {
 
 function file(field, id) {
   const names = h("datalist", { id: `${id}-names` });
-  const input = h("input", { type: "text", id, value: field.default ?? "", placeholder: "path/to/file", autocomplete: "off" });
+  const input = h("input", {
+    type: "text",
+    id,
+    value: field.default ?? "",
+    placeholder: "path/to/file",
+    autocomplete: "off",
+  });
   input.setAttribute("list", names.id);
   let asked = 0;
   const suggest = async () => {

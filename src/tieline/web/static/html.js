@@ -25,14 +25,20 @@ export function nodesOf(html) {
 function dress(pre) {
   const block = h("div", { class: "code", data: { test: "code" } });
   pre.replaceWith(block);
-  const copy = h("button", { type: "button", class: "quiet small copy-code", "aria-label": "Copy code" }, icon("copy"), h("span", {}, "Copy"));
+  const copy = h(
+    "button",
+    { type: "button", class: "quiet small copy-code", "aria-label": "Copy code" },
+    icon("copy"),
+    h("span", {}, "Copy"),
+  );
   block.append(h("div", { class: "code-head" }, h("span", { class: "code-language" }, languageOf(pre)), copy), pre);
   pre.tabIndex = 0;
 }
 
 function languageOf(pre) {
   const code = pre.querySelector("code");
-  const name = pre.dataset.language ?? code?.dataset.language ?? /language-([\w+#.-]+)/.exec(code?.className ?? "")?.[1];
+  const name =
+    pre.dataset.language ?? code?.dataset.language ?? /language-([\w+#.-]+)/.exec(code?.className ?? "")?.[1];
   return name ?? "";
 }
 

@@ -9,17 +9,44 @@ import { canAskToNotify, askToNotify } from "./attention.js";
 class Inbox extends HTMLElement {
   #cards = new Map();
   #list = h("div", { class: "inbox-list", data: { test: "inbox-list" } });
-  #none = h("div", { class: "inbox-none" }, icon("check"), h("p", {}, "Nothing waits for you."), h("p", { class: "muted" }, "Permissions, plans and questions of every client of this gateway come here."));
-  #notify = h("button", { type: "button", class: "quiet small", hidden: true, onclick: () => this.#allow() }, icon("bell"), "Notify me");
+  #none = h(
+    "div",
+    { class: "inbox-none" },
+    icon("check"),
+    h("p", {}, "Nothing waits for you."),
+    h("p", { class: "muted" }, "Permissions, plans and questions of every client of this gateway come here."),
+  );
+  #notify = h(
+    "button",
+    { type: "button", class: "quiet small", hidden: true, onclick: () => this.#allow() },
+    icon("bell"),
+    "Notify me",
+  );
 
   connectedCallback() {
     this.setAttribute("role", "complementary");
     this.setAttribute("aria-label", "Inbox");
     this.dataset.test = "inbox";
     this.hidden = true;
-    const close = h("button", { type: "button", class: "quiet icon-button", "aria-label": "Close the inbox", onclick: () => this.toggle(false) }, icon("cross"));
-    this.append(h("header", { class: "panel-head" }, h("h2", {}, "Inbox"), this.#notify, close), this.#list, this.#none);
-    this.addEventListener("keydown", (event) => event.key === "Escape" && (event.stopPropagation(), this.toggle(false)));
+    const close = h(
+      "button",
+      {
+        type: "button",
+        class: "quiet icon-button",
+        "aria-label": "Close the inbox",
+        onclick: () => this.toggle(false),
+      },
+      icon("cross"),
+    );
+    this.append(
+      h("header", { class: "panel-head" }, h("h2", {}, "Inbox"), this.#notify, close),
+      this.#list,
+      this.#none,
+    );
+    this.addEventListener(
+      "keydown",
+      (event) => event.key === "Escape" && (event.stopPropagation(), this.toggle(false)),
+    );
     live.on("inbox", () => this.#show());
     this.#show();
   }
@@ -35,9 +62,13 @@ class Inbox extends HTMLElement {
     const { items } = live.inbox;
     for (const id of this.#cards.keys()) if (!items.some((item) => item.id === id)) this.#cards.delete(id);
     const hadFocus = this.#list.contains(document.activeElement);
-    arrange(this.#list, items.map((item) => this.#card(item)));
+    arrange(
+      this.#list,
+      items.map((item) => this.#card(item)),
+    );
     this.#none.hidden = items.length > 0;
-    if (hadFocus && !this.#list.contains(document.activeElement)) (this.#list.firstElementChild ?? this.querySelector("button:not([hidden])")).focus();
+    if (hadFocus && !this.#list.contains(document.activeElement))
+      (this.#list.firstElementChild ?? this.querySelector("button:not([hidden])")).focus();
   }
 
   #card(item) {
@@ -47,9 +78,22 @@ class Inbox extends HTMLElement {
       card.item = item;
       this.#cards.set(item.id, card);
       const session = item.session ?? item.origin?.session;
-      if (session) card.append(h("a", { class: "ask-session", href: `/#${session}` }, "Open the chat", icon("right")));
+      if (session)
+        card.append(
+          h(
+            "a",
+            { class: "ask-session", href: `/#${session}`, onclick: () => this.#leave() },
+            "Open the chat",
+            icon("right"),
+          ),
+        );
     }
     return card;
+  }
+
+  /** Where the panel lies over the page it must not hide what was asked for. */
+  #leave() {
+    if (getComputedStyle(this).position === "fixed") this.toggle(false);
   }
 
   async #allow() {

@@ -20,7 +20,11 @@ class LegDetail extends HTMLElement {
     this.setAttribute("role", "complementary");
     this.setAttribute("aria-label", "Request");
     this.tabIndex = -1;
-    const close = h("button", { type: "button", class: "quiet icon-button", "aria-label": "Close", onclick: () => this.#leave() }, icon("cross"));
+    const close = h(
+      "button",
+      { type: "button", class: "quiet icon-button", "aria-label": "Close", onclick: () => this.#leave() },
+      icon("cross"),
+    );
     this.append(h("header", { class: "panel-head" }, h("h2", {}, "Request"), close), this.#head, this.#body);
     this.addEventListener("keydown", (event) => event.key === "Escape" && (event.stopPropagation(), this.#leave()));
   }
@@ -38,7 +42,14 @@ class LegDetail extends HTMLElement {
       const detail = await get(`/api/traffic/${encodeURIComponent(id)}`);
       if (id === this.#id) this.#show(detail);
     } catch (error) {
-      if (id === this.#id) this.#body.replaceChildren(h("p", { class: "muted none" }, error.status === 404 ? "This request is not remembered any more." : error.message));
+      if (id === this.#id)
+        this.#body.replaceChildren(
+          h(
+            "p",
+            { class: "muted none" },
+            error.status === 404 ? "This request is not remembered any more." : error.message,
+          ),
+        );
     }
   }
 
@@ -61,10 +72,29 @@ class LegDetail extends HTMLElement {
   #show({ leg, request, events, notes, shown }) {
     this.#head.replaceChildren(...summary(leg));
     this.#body.replaceChildren(
-      ...(notes?.length ? [section("Repairs and notes", h("ul", { class: "notes" }, notes.map(({ kind, message }) => h("li", { data: { test: "note-line" } }, h("span", { class: "tag is-repair" }, kind), message))))] : []),
+      ...(notes?.length
+        ? [
+            section(
+              "Repairs and notes",
+              h(
+                "ul",
+                { class: "notes" },
+                notes.map(({ kind, message }) =>
+                  h("li", { data: { test: "note-line" } }, h("span", { class: "tag is-repair" }, kind), message),
+                ),
+              ),
+            ),
+          ]
+        : []),
       section("1. What the client sent", ...sent(request)),
-      section(`2. What ${leg.backend || "the upstream"} said`, events.length ? storyOf(events) : h("p", { class: "muted" }, "Nothing yet.")),
-      section("3. What the client got", shown ? storyOf(shown.map((event) => ({ event }))) : h("p", { class: "muted" }, "The same, as it came.")),
+      section(
+        `2. What ${leg.backend || "the upstream"} said`,
+        events.length ? storyOf(events) : h("p", { class: "muted" }, "Nothing yet."),
+      ),
+      section(
+        "3. What the client got",
+        shown ? storyOf(shown.map((event) => ({ event }))) : h("p", { class: "muted" }, "The same, as it came."),
+      ),
       raw("Everything as JSON", { request, events, shown }),
     );
   }
@@ -83,7 +113,11 @@ function summary(leg) {
     h("p", { class: "leg-title" }, h("strong", {}, leg.model), ...state(leg)),
     leg.title ? h("p", { class: "muted leg-words" }, `“${leg.title}”`) : "",
     leg.message ? h("p", { class: "leg-message" }, leg.message) : "",
-    h("dl", { class: "facts" }, facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
+    h(
+      "dl",
+      { class: "facts" },
+      facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
+    ),
   ];
 }
 
@@ -93,11 +127,28 @@ function sent(request) {
   const hidden = messages.slice(0, -LATEST);
   const more =
     hidden.length > 0 &&
-    h("button", { type: "button", class: "quiet small", onclick: () => (list.prepend(...hidden.map(messageOf)), more.remove()) }, `Show ${plural(hidden.length, "earlier message")}`);
+    h(
+      "button",
+      { type: "button", class: "quiet small", onclick: () => (list.prepend(...hidden.map(messageOf)), more.remove()) },
+      `Show ${plural(hidden.length, "earlier message")}`,
+    );
   return [
     more || "",
     list,
-    tools.length ? h("details", { class: "fold" }, h("summary", {}, plural(tools.length, "tool")), h("ul", { class: "tool-names" }, tools.map(({ name, description = "" }) => h("li", {}, h("code", {}, name), h("span", { class: "muted" }, ` ${description.slice(0, 160)}`))))) : "",
+    tools.length
+      ? h(
+          "details",
+          { class: "fold" },
+          h("summary", {}, plural(tools.length, "tool")),
+          h(
+            "ul",
+            { class: "tool-names" },
+            tools.map(({ name, description = "" }) =>
+              h("li", {}, h("code", {}, name), h("span", { class: "muted" }, ` ${description.slice(0, 160)}`)),
+            ),
+          ),
+        )
+      : "",
     raw("Settings", settings),
   ];
 }
@@ -109,7 +160,11 @@ function section(title, ...content) {
 /** JSON is made only when somebody wants to see it. */
 function raw(title, value) {
   const fold = h("details", { class: "fold" }, h("summary", {}, title));
-  fold.addEventListener("toggle", () => fold.childElementCount === 1 && fold.append(h("pre", { class: "raw" }, JSON.stringify(value, null, 2))), { once: true });
+  fold.addEventListener(
+    "toggle",
+    () => fold.childElementCount === 1 && fold.append(h("pre", { class: "raw" }, JSON.stringify(value, null, 2))),
+    { once: true },
+  );
   return fold;
 }
 

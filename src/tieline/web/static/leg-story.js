@@ -29,7 +29,12 @@ export function storyOf(events) {
 
 /** A message of the request. */
 export function messageOf({ role, parts = [] }) {
-  return h("li", { class: "entry", data: { role } }, h("span", { class: "entry-at" }, role), h("div", { class: "entry-what" }, parts.map(partView)));
+  return h(
+    "li",
+    { class: "entry", data: { role } },
+    h("span", { class: "entry-at" }, role),
+    h("div", { class: "entry-what" }, parts.map(partView)),
+  );
 }
 
 function withText(part, text) {
@@ -40,54 +45,78 @@ function entry({ at, until, part, event, isCut }) {
   const isRepair = event?.type === "note";
   const what = part ? partView(part) : eventView(event);
   if (isCut) what.append(h("span", { class: "tag" }, "cut off"));
-  return h("li", { class: `entry${isRepair ? " is-note" : ""}`, data: { test: isRepair ? "note" : "entry" } }, h("span", { class: "entry-at", title: until && until !== at ? `${at} to ${until} ms` : "" }, at === null ? "" : `${Math.round(at)} ms`), h("div", { class: "entry-what" }, what));
+  return h(
+    "li",
+    { class: `entry${isRepair ? " is-note" : ""}`, data: { test: isRepair ? "note" : "entry" } },
+    h(
+      "span",
+      { class: "entry-at", title: until && until !== at ? `${at} to ${until} ms` : "" },
+      at === null ? "" : `${Math.round(at)} ms`,
+    ),
+    h("div", { class: "entry-what" }, what),
+  );
 }
+
+const PARTS = {
+  text: ({ text = "", refusal }) => block(refusal ? "refusal" : "text", long(text)),
+  thinking: ({ text = "", redacted }) =>
+    block("thinking", h("div", { class: "muted" }, redacted ? "(hidden by its maker)" : long(text))),
+  tool_call: ({ id, name, arguments: text = "" }) =>
+    block("call", h("strong", {}, name), h("pre", {}, pretty(text)), small(id)),
+  tool_result: ({ call_id: id, content = [], is_error: isError }) =>
+    block(isError ? "error result" : "result", ...content.map(contentView), small(id)),
+  image: (part) => block("picture", picture(part)),
+};
 
 function partView(part) {
-  switch (part.type) {
-    case "text":
-      return block(part.refusal ? "refusal" : "text", long(part.text ?? ""));
-    case "thinking":
-      return block("thinking", part.redacted ? "(hidden by its maker)" : long(part.text ?? ""), "is-quiet");
-    case "tool_call":
-      return block("call", h("div", {}, h("strong", {}, part.name), h("pre", {}, pretty(part.arguments ?? "")), h("small", { class: "muted" }, part.id)));
-    case "tool_result":
-      return block(part.is_error ? "error result" : "result", h("div", {}, (part.content ?? []).map((one) => (one.type === "text" ? long(one.text ?? "") : picture(one))), h("small", { class: "muted" }, part.call_id)));
-    case "image":
-      return block("picture", picture(part));
-    default:
-      return block(part.type, part.name ?? part.kind ?? "");
-  }
+  return part.type in PARTS ? PARTS[part.type](part) : block(part.type, part.name ?? part.kind ?? "");
 }
+
+const contentView = (part) => (part.type === "text" ? long(part.text ?? "") : picture(part));
+const small = (text) => h("small", { class: "muted" }, text);
+const lower = (word) => label(word).toLowerCase();
+
+const EVENTS = {
+  started: ({ model }) => block("started", model),
+  usage: (usage) => block("usage", spent(usage)),
+  note: ({ kind, message }) => block(kind, message),
+  activity: ({ kind, title, status = "pending" }) => block(kind, `${title} (${lower(status)})`),
+  plan: ({ entries = [] }) =>
+    block("plan", entries.map(({ content, status = "pending" }) => `${content} (${lower(status)})`).join("; ")),
+  finished: ({ reason }) => block("finished", lower(reason)),
+  failed: ({ kind, message }) => block("failed", h("span", { class: "is-bad" }, `${label(kind)}: ${message}`)),
+};
 
 function eventView(event) {
-  switch (event.type) {
-    case "started":
-      return block("started", h("span", {}, event.model));
-    case "usage":
-      return block("usage", `${amount(promptTokens(event))} in, ${amount(event.output ?? 0)} out${event.cache_read ? `, ${amount(event.cache_read)} from the cache` : ""}`);
-    case "note":
-      return block(event.kind, event.message);
-    case "activity":
-      return block(event.kind, `${event.title} (${label(event.status ?? "pending").toLowerCase()})`);
-    case "plan":
-      return block("plan", (event.entries ?? []).map(({ content, status }) => `${content} (${label(status ?? "pending").toLowerCase()})`).join("; "));
-    case "finished":
-      return block("finished", label(event.reason).toLowerCase());
-    case "failed":
-      return block("failed", `${label(event.kind)}: ${event.message}`, "is-bad");
-    default:
-      return block(event.type, "");
-  }
+  return event.type in EVENTS ? EVENTS[event.type](event) : block(event.type, "");
 }
 
-function block(name, what, tone = "") {
-  return h("div", { class: `said-part ${tone}` }, h("span", { class: "part-name" }, name), what instanceof Node ? what : h("span", { class: "part-text" }, what));
+function spent(usage) {
+  const cached = usage.cache_read ? `, ${amount(usage.cache_read)} from the cache` : "";
+  return `${amount(promptTokens(usage))} in, ${amount(usage.output ?? 0)} out${cached}`;
+}
+
+function block(name, ...what) {
+  return h(
+    "div",
+    { class: "said-part" },
+    h("span", { class: "part-name" }, name),
+    h("div", { class: "part-text" }, what),
+  );
 }
 
 function long(text) {
   if (text.length <= 600) return h("div", { class: "part-text" }, text);
-  return h("details", { class: "part-long" }, h("summary", {}, `${text.slice(0, 240).trimEnd()}…`), h("div", { class: "part-text" }, text.length > MOST_TEXT ? `${text.slice(0, MOST_TEXT)}… (${amount(text.length)} characters)` : text));
+  return h(
+    "details",
+    { class: "part-long" },
+    h("summary", {}, `${text.slice(0, 240).trimEnd()}…`),
+    h(
+      "div",
+      { class: "part-text" },
+      text.length > MOST_TEXT ? `${text.slice(0, MOST_TEXT)}… (${amount(text.length)} characters)` : text,
+    ),
+  );
 }
 
 function pretty(text) {

@@ -18,9 +18,30 @@ class LegTable extends HTMLElement {
   #fits = () => true;
   #chosen = null;
   #body = h("tbody");
-  #table = h("table", { class: "legs" }, h("thead", {}, h("tr", {}, COLUMNS.map((words) => h("th", { scope: "col" }, words)))), this.#body);
-  #none = h("p", { class: "muted none", hidden: true }, "Nothing yet. As soon as a client asks something, it shows here.");
-  #more = h("button", { type: "button", class: "quiet", hidden: true, onclick: () => this.#fire("older", [...this.#legs.keys()].at(-1)) }, "Show older ones");
+  #table = h(
+    "table",
+    { class: "legs" },
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        COLUMNS.map((words) => h("th", { scope: "col" }, words)),
+      ),
+    ),
+    this.#body,
+  );
+  #none = h(
+    "p",
+    { class: "muted none", hidden: true },
+    "Nothing yet. As soon as a client asks something, it shows here.",
+  );
+  #more = h(
+    "button",
+    { type: "button", class: "quiet", hidden: true, onclick: () => this.#fire("older", [...this.#legs.keys()].at(-1)) },
+    "Show older ones",
+  );
   #apply = () => this.#takeFresh();
 
   connectedCallback() {
@@ -110,7 +131,12 @@ class LegTable extends HTMLElement {
 
   #count() {
     this.#none.hidden = this.#body.querySelector("tr:not([hidden])") !== null;
-    say(this.#none, this.#words.length || this.#legs.size ? "Nothing fits the filter." : "Nothing yet. As soon as a client asks something, it shows here.");
+    say(
+      this.#none,
+      this.#words.length || this.#legs.size
+        ? "Nothing fits the filter."
+        : "Nothing yet. As soon as a client asks something, it shows here.",
+    );
   }
 
   #tick() {
@@ -163,19 +189,33 @@ class Row {
   }
 
   showAge(leg) {
-    say(this.#cells[6], leg.duration === null || leg.duration === undefined ? duration(Math.max(0, Math.floor(now() - leg.at)) || 0.001).replace("1 ms", "") : duration(leg.duration));
+    say(
+      this.#cells[6],
+      leg.duration === null || leg.duration === undefined
+        ? duration(Math.max(0, Math.floor(now() - leg.at)) || 0.001).replace("1 ms", "")
+        : duration(leg.duration),
+    );
   }
 }
 
 function fill(cell, words, below) {
   if (cell.title === `${words}\n${below}`) return;
   cell.title = `${words}\n${below}`;
-  cell.replaceChildren(h("span", { class: "cell-words" }, words), below ? h("small", { class: "cell-below" }, below) : "");
+  cell.replaceChildren(
+    h("span", { class: "cell-words" }, words),
+    below ? h("small", { class: "cell-below" }, below) : "",
+  );
 }
 
 /** How it stands, with what is worth knowing beside it. */
 export function state({ status, kind, repairs, resumed }) {
-  const words = { running: "running", ok: "ok", failed: kind ? kind.replaceAll("_", " ") : "failed", cancelled: "cancelled", parked: "waits for tools" };
+  const words = {
+    running: "running",
+    ok: "ok",
+    failed: kind ? kind.replaceAll("_", " ") : "failed",
+    cancelled: "cancelled",
+    parked: "waits for tools",
+  };
   return [
     h("span", { class: `state is-${status}` }, words[status] ?? status),
     repairs ? h("span", { class: "tag is-repair", title: "What was repaired on the way" }, `${repairs} repaired`) : "",

@@ -10,7 +10,8 @@ export function compared(old, text) {
   let head = 0;
   while (head < before.length && head < after.length && before[head] === after[head]) head += 1;
   let tail = 0;
-  while (tail < before.length - head && tail < after.length - head && before.at(-1 - tail) === after.at(-1 - tail)) tail += 1;
+  while (tail < before.length - head && tail < after.length - head && before.at(-1 - tail) === after.at(-1 - tail))
+    tail += 1;
   const rows = before.slice(0, head).map((line, at) => row(" ", line, at + 1, at + 1));
   rows.push(...middle(before.slice(head, before.length - tail), after.slice(head, after.length - tail), head));
   for (let at = tail; at > 0; at -= 1) {
@@ -40,7 +41,10 @@ export function readUnified(diff) {
 
 /** How many lines came and went. */
 export function counted(rows) {
-  return { added: rows.filter(({ sign }) => sign === "+").length, removed: rows.filter(({ sign }) => sign === "-").length };
+  return {
+    added: rows.filter(({ sign }) => sign === "+").length,
+    removed: rows.filter(({ sign }) => sign === "-").length,
+  };
 }
 
 const row = (sign, text, was, is) => ({ sign, text, was, is });
@@ -51,23 +55,17 @@ function split(text) {
   return lines;
 }
 
-/** Longest common subsequence, from a table of lengths. */
+/** What lies between the first and the last difference. */
 function middle(before, after, head) {
-  const [height, width] = [before.length, after.length];
-  if (height * width > MOST_WORK) return [...gone(before, head), ...come(after, head)];
-  const lengths = Array.from({ length: height + 1 }, () => new Uint32Array(width + 1));
-  for (let i = height - 1; i >= 0; i -= 1) {
-    for (let j = width - 1; j >= 0; j -= 1) {
-      lengths[i][j] = before[i] === after[j] ? lengths[i + 1][j + 1] + 1 : Math.max(lengths[i + 1][j], lengths[i][j + 1]);
-    }
-  }
+  if (before.length * after.length > MOST_WORK) return [...gone(before, head), ...come(after, head)];
+  const lengths = commonLengths(before, after);
   const rows = [];
   let [i, j] = [0, 0];
-  while (i < height || j < width) {
-    if (i < height && j < width && before[i] === after[j]) {
+  while (i < before.length || j < after.length) {
+    if (i < before.length && before[i] === after[j]) {
       rows.push(row(" ", before[i], head + i + 1, head + j + 1));
       [i, j] = [i + 1, j + 1];
-    } else if (j === width || (i < height && lengths[i + 1][j] >= lengths[i][j + 1])) {
+    } else if (j === after.length || (i < before.length && lengths[i + 1][j] >= lengths[i][j + 1])) {
       rows.push(row("-", before[i], head + i + 1, null));
       i += 1;
     } else {
@@ -76,6 +74,19 @@ function middle(before, after, head) {
     }
   }
   return rows;
+}
+
+/** How many lines the rests have in common, from every pair of lines on. */
+function commonLengths(before, after) {
+  const [height, width] = [before.length, after.length];
+  const lengths = Array.from({ length: height + 1 }, () => new Uint32Array(width + 1));
+  for (let i = height - 1; i >= 0; i -= 1) {
+    for (let j = width - 1; j >= 0; j -= 1) {
+      lengths[i][j] =
+        before[i] === after[j] ? lengths[i + 1][j + 1] + 1 : Math.max(lengths[i + 1][j], lengths[i][j + 1]);
+    }
+  }
+  return lengths;
 }
 
 const gone = (lines, head) => lines.map((line, at) => row("-", line, head + at + 1, null));

@@ -6,6 +6,7 @@ import { Tabs } from "./tabs.js";
 
 const FIRST_PAUSE = 300;
 const LONGEST_PAUSE = 5000;
+const GRACE = 500; // What another tab told may still be on its way.
 
 /** Listen with `on`: state, reset, session, gone, inbox, events, block, turn, leg, and link ("live" or "lost"). */
 class Live {
@@ -126,13 +127,20 @@ class Live {
   }
 
   #hear(heard) {
-    if (heard.type === "message") this.#take(heard.seq, heard.message);
-    else if (heard.type === "reset") this.#reload();
+    if (heard.type === "message") {
+      // Messages are numbered without gaps; one that is missing was told by a tab that is gone.
+      if (this.#held === null && heard.seq > this.seq + 1) this.#reload();
+      this.#take(heard.seq, heard.message);
+    } else if (heard.type === "reset") this.#reload();
     else if (heard.type === "link") {
-      // The new leader begins behind what we have not seen: there is a gap.
-      if (heard.link === "live" && heard.from > this.seq && this.state && this.#held === null) this.#reload();
+      if (heard.link === "live") setTimeout(() => this.#catchUp(heard.from), GRACE);
       this.#emit("link", heard.link);
     }
+  }
+
+  /** The tab that reads now began behind something: if we have not heard that by now, we never will. */
+  #catchUp(from) {
+    if (this.#held === null && this.seq < from) this.#reload();
   }
 
   #reload() {

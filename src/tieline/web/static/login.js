@@ -12,19 +12,37 @@ setUnlock(() => {
 
 function ask() {
   return new Promise((resolve) => {
-    const input = h("input", { type: "password", id: "key", autocomplete: "current-password", required: true, data: { test: "key" } });
+    const input = h("input", {
+      type: "password",
+      id: "key",
+      autocomplete: "current-password",
+      required: true,
+      data: { test: "key" },
+    });
     const problem = h("p", { class: "field-problem", role: "alert", hidden: true });
     const form = h(
       "form",
       {},
       h("h2", {}, "This gateway is locked"),
-      h("p", { class: "muted" }, "Enter its key, the one that stands under [server] in its configuration."),
+      h(
+        "p",
+        { class: "muted" },
+        "Enter its key: the one that it was given in TIELINE_KEY, or in the key file of its configuration.",
+      ),
       h("label", { htmlFor: "key", class: "hidden" }, "Key"),
       input,
       problem,
-      h("div", { class: "actions" }, h("button", { type: "submit", class: "primary", data: { test: "unlock" } }, "Unlock")),
+      h(
+        "div",
+        { class: "actions" },
+        h("button", { type: "submit", class: "primary", data: { test: "unlock" } }, "Unlock"),
+      ),
     );
-    const dialog = h("dialog", { class: "dialog", "aria-label": "Key needed", oncancel: (event) => event.preventDefault() }, form);
+    const dialog = h(
+      "dialog",
+      { class: "dialog", "aria-label": "Key needed", oncancel: (event) => event.preventDefault() },
+      form,
+    );
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       try {

@@ -5,6 +5,7 @@ import { amount } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const AROUND = 2 * Math.PI * 7;
+const NEARLY = 0.85;
 
 class Meter extends HTMLElement {
   #words = h("span", { class: "meter-words" });
@@ -18,22 +19,33 @@ class Meter extends HTMLElement {
   }
 
   set usage(usage) {
-    const { input = 0, output = 0, context = null, window: room = null } = usage ?? {};
-    this.hidden = input + output === 0 && !context;
+    const { input = 0, output = 0, context, window: room } = usage ?? {};
     const share = context && room ? Math.min(1, context / room) : null;
+    this.hidden = input + output === 0;
     this.#ring.toggleAttribute("hidden", share === null);
     this.#arc.setAttribute("stroke-dasharray", `${(share ?? 0) * AROUND} ${AROUND}`);
-    this.classList.toggle("is-full", share !== null && share > 0.85);
+    this.classList.toggle("is-full", share > NEARLY);
     say(this.#words, share === null ? `${amount(input + output)} tokens` : `${amount(context)} / ${amount(room)}`);
     const used = `${input.toLocaleString()} tokens in and ${output.toLocaleString()} out so far`;
-    this.title = share === null ? used : `The context is ${Math.round(share * 100)} % full (${context.toLocaleString()} of ${room.toLocaleString()} tokens); ${used}`;
+    this.title = share === null ? used : `${fill(share, context, room)}; ${used}`;
     this.setAttribute("aria-label", this.title);
   }
 }
 
+function fill(share, context, room) {
+  const tokens = `${context.toLocaleString()} of ${room.toLocaleString()} tokens`;
+  return `The context is ${Math.round(share * 100)} % full (${tokens})`;
+}
+
 function circle(name) {
   const element = document.createElementNS(SVG, "circle");
-  for (const [key, value] of [["cx", 9], ["cy", 9], ["r", 7], ["class", name]]) element.setAttribute(key, value);
+  for (const [key, value] of [
+    ["cx", 9],
+    ["cy", 9],
+    ["r", 7],
+    ["class", name],
+  ])
+    element.setAttribute(key, value);
   return element;
 }
 

@@ -10,7 +10,16 @@ document.body.append(place, spoken);
 
 /** Show a notice for a while. */
 export function notify(words, tone = "") {
-  const notice = h("div", { class: `notice ${tone}` }, h("span", {}, words), h("button", { type: "button", class: "quiet icon-button", "aria-label": "Close", onclick: () => notice.remove() }, icon("cross")));
+  const notice = h(
+    "div",
+    { class: `notice ${tone}` },
+    h("span", {}, words),
+    h(
+      "button",
+      { type: "button", class: "quiet icon-button", "aria-label": "Close", onclick: () => notice.remove() },
+      icon("cross"),
+    ),
+  );
   place.append(notice);
   setTimeout(() => notice.remove(), SHOWN);
 }

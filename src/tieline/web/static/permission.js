@@ -13,7 +13,10 @@ export function permissionBody(item, card) {
   const options = optionsOf(ask);
   const [plain, more] = sorted(options);
   const act = (option) => () => choose(option);
-  const buttons = [...plain.map((option) => button(option, act(option))), ...more.map((option) => wider(option, act(option)))];
+  const buttons = [
+    ...plain.map((option) => button(option, act(option))),
+    ...more.map((option) => wider(option, act(option))),
+  ];
   let isSent = false;
 
   async function choose(option) {
@@ -32,7 +35,12 @@ export function permissionBody(item, card) {
     choose(option);
   });
   const rules = buttons.slice(plain.length);
-  return [h("div", { class: "ask-what" }, ...what(ask)), h("div", { class: "actions ask-actions" }, buttons.slice(0, plain.length)), always(options), rules.length ? h("div", { class: "ask-more" }, rules) : ""];
+  return [
+    h("div", { class: "ask-what" }, ...what(ask)),
+    h("div", { class: "actions ask-actions" }, buttons.slice(0, plain.length)),
+    always(options),
+    rules.length ? h("div", { class: "ask-more" }, rules) : "",
+  ];
 }
 
 /** The usual answers, and the other ways to say "always": there may be several rules to choose from. */
@@ -42,16 +50,29 @@ function sorted(options) {
 }
 
 function wider(option, choose) {
-  return h("button", { type: "button", class: "quiet small", data: { test: `option-${option.id}` }, onclick: choose }, `${option.label || option.id}: `, h("code", {}, option.description || option.id));
+  return h(
+    "button",
+    { type: "button", class: "small", data: { test: `option-${option.id}` }, onclick: choose },
+    `${option.label || option.id}: `,
+    h("code", {}, option.description || option.id),
+  );
 }
 
 function what({ title, kind = "other", path, command, diff, detail }) {
   const parts = [];
   if (!command) parts.push(h("p", { class: "ask-title" }, icon(kind), h("span", {}, title)));
-  if (command) parts.push(h("pre", { class: "command", tabIndex: 0, "aria-label": "Command", data: { test: "command" } }, command));
+  if (command)
+    parts.push(
+      h("pre", { class: "command", tabIndex: 0, "aria-label": "Command", data: { test: "command" } }, command),
+    );
   if (diff) parts.push(unifiedDiff(path, diff));
   else if (path && path !== "." && !command && !title.includes(path)) parts.push(h("p", { class: "path" }, path));
-  if (detail) parts.push(isJson(detail) ? h("pre", { class: "output-text" }, pretty(detail)) : h("p", { class: "muted ask-detail" }, detail));
+  if (detail)
+    parts.push(
+      isJson(detail)
+        ? h("pre", { class: "output-text" }, pretty(detail))
+        : h("p", { class: "muted ask-detail" }, detail),
+    );
   return parts;
 }
 
@@ -60,7 +81,14 @@ function button(option, choose) {
   const words = option.label || option.id;
   return h(
     "button",
-    { type: "button", class: TONES[option.kind] ?? "", title: option.description ?? "", "aria-keyshortcuts": key ?? null, data: { test: `option-${option.id}` }, onclick: choose },
+    {
+      type: "button",
+      class: TONES[option.kind] ?? "",
+      title: option.description ?? "",
+      "aria-keyshortcuts": key ?? null,
+      data: { test: `option-${option.id}` },
+      onclick: choose,
+    },
     words,
     key ? h("kbd", { "aria-hidden": "true" }, key) : null,
   );

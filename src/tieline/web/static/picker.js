@@ -20,8 +20,22 @@ class Picker extends HTMLElement {
   #ask = 0;
   #id = freshId("list");
   #words = h("span", { class: "picker-words" });
-  #button = h("button", { type: "button", class: "quiet picker-button", "aria-haspopup": "listbox", "aria-expanded": "false", onclick: () => this.open() });
-  #input = h("input", { type: "text", class: "picker-search", role: "combobox", autocomplete: "off", "aria-autocomplete": "list", "aria-expanded": "true", "aria-controls": this.#id });
+  #button = h("button", {
+    type: "button",
+    class: "quiet picker-button",
+    "aria-haspopup": "listbox",
+    "aria-expanded": "false",
+    onclick: () => this.open(),
+  });
+  #input = h("input", {
+    type: "text",
+    class: "picker-search",
+    role: "combobox",
+    autocomplete: "off",
+    "aria-autocomplete": "list",
+    "aria-expanded": "true",
+    "aria-controls": this.#id,
+  });
   #list = h("ul", { class: "picker-list", role: "listbox", id: this.#id, tabIndex: -1 });
   #panel = h("div", { class: "picker-panel", popover: "auto" }, this.#input, this.#list);
 
@@ -99,11 +113,13 @@ class Picker extends HTMLElement {
     const rows = [];
     let group;
     found.forEach((option, at) => {
-      if (option.group && option.group !== group) rows.push(h("li", { class: "picker-group", role: "presentation" }, option.group));
+      if (option.group && option.group !== group)
+        rows.push(h("li", { class: "picker-group", role: "presentation" }, option.group));
       group = option.group;
       rows.push(this.#row(option, at));
     });
-    if (rows.length === 0) rows.push(h("li", { class: "picker-none", role: "presentation" }, words ? "Nothing found" : "Nothing here"));
+    if (rows.length === 0)
+      rows.push(h("li", { class: "picker-none", role: "presentation" }, words ? "Nothing found" : "Nothing here"));
     this.#list.replaceChildren(...rows);
     const chosen = found.findIndex(({ value }) => value === this.#value);
     this.#activate(words || chosen < 0 ? 0 : chosen);
@@ -113,7 +129,13 @@ class Picker extends HTMLElement {
     const isChosen = option.value === this.#value;
     return h(
       "li",
-      { class: "picker-option", role: "option", id: `${this.#id}-${at}`, "aria-selected": String(isChosen), data: { at, value: option.value ?? "" } },
+      {
+        class: "picker-option",
+        role: "option",
+        id: `${this.#id}-${at}`,
+        "aria-selected": String(isChosen),
+        data: { at, value: option.value ?? "" },
+      },
       h("span", { class: "picker-label" }, option.label),
       option.note && h("span", { class: "tag" }, option.note),
       option.hint && h("span", { class: "picker-hint" }, option.hint),
@@ -143,7 +165,12 @@ class Picker extends HTMLElement {
   }
 
   #key(event) {
-    const moves = { ArrowDown: this.#active + 1, ArrowUp: this.#active - 1, PageDown: this.#active + 10, PageUp: this.#active - 10 };
+    const moves = {
+      ArrowDown: this.#active + 1,
+      ArrowUp: this.#active - 1,
+      PageDown: this.#active + 10,
+      PageUp: this.#active - 10,
+    };
     if (event.key in moves) this.#activate(Math.max(0, moves[event.key]));
     else if (event.key === "Enter") this.#pick(this.#active);
     else if (event.key === "Tab") return this.#panel.hidePopover();

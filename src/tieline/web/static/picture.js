@@ -8,14 +8,29 @@ const SHOWN = /^image\/(png|jpeg|gif|webp|avif|bmp|svg\+xml)$/;
 export function picture({ media_type: type = "", data, url }, alt = "Picture") {
   if (data && SHOWN.test(type)) {
     const image = h("img", { src: `data:${type};base64,${data}`, alt, loading: "lazy", decoding: "async" });
-    return h("button", { type: "button", class: "picture", "aria-label": `${alt}: show large`, data: { test: "picture" }, onclick: () => enlarge(image.src, alt) }, image);
+    return h(
+      "button",
+      {
+        type: "button",
+        class: "picture",
+        "aria-label": `${alt}: show large`,
+        data: { test: "picture" },
+        onclick: () => enlarge(image.src, alt),
+      },
+      image,
+    );
   }
-  if (url && /^https?:/.test(url)) return h("a", { href: url, target: "_blank", rel: "noopener noreferrer" }, `Picture at ${new URL(url).host}`);
+  if (url && /^https?:/.test(url))
+    return h("a", { href: url, target: "_blank", rel: "noopener noreferrer" }, `Picture at ${new URL(url).host}`);
   return h("span", { class: "muted" }, "A picture that cannot be shown");
 }
 
 function enlarge(src, alt) {
-  const dialog = h("dialog", { class: "lightbox", "aria-label": alt, onclick: () => dialog.close(), onclose: () => dialog.remove() }, h("img", { src, alt }));
+  const dialog = h(
+    "dialog",
+    { class: "lightbox", "aria-label": alt, onclick: () => dialog.close(), onclose: () => dialog.remove() },
+    h("img", { src, alt }),
+  );
   document.body.append(dialog);
   dialog.showModal();
 }

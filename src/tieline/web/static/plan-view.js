@@ -19,7 +19,12 @@ export class Steps {
   #row(at, { content, status = "pending", priority = "medium" }) {
     let row = this.#rows[at];
     if (!row) {
-      row = { words: h("span", { class: "step-words" }), mark: h("span", { class: "step-mark" }), state: h("span", { class: "hidden" }), status: "" };
+      row = {
+        words: h("span", { class: "step-words" }),
+        mark: h("span", { class: "step-mark" }),
+        state: h("span", { class: "hidden" }),
+        status: "",
+      };
       row.item = h("li", { data: { test: "step" } }, row.mark, row.words, row.state);
       this.#rows[at] = row;
       this.element.append(row.item);
@@ -39,7 +44,12 @@ export class PlanView {
   #steps = new Steps();
   #count = h("span", { class: "plan-count" });
   #bar = h("progress", { "aria-label": "Steps done" });
-  element = h("section", { class: "plan", "aria-label": "Plan", data: { test: "plan" } }, h("header", {}, icon("plan"), h("strong", {}, "Plan"), this.#count, this.#bar), this.#steps.element);
+  element = h(
+    "section",
+    { class: "plan", "aria-label": "Plan", data: { test: "plan" } },
+    h("header", {}, icon("plan"), h("strong", {}, "Plan"), this.#count, this.#bar),
+    this.#steps.element,
+  );
 
   show({ entries = [] }) {
     this.#steps.show(entries);

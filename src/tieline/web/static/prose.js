@@ -91,7 +91,7 @@ export class Prose {
   }
 
   #append(nodes) {
-    for (let at = 0; at < nodes.length; ) {
+    for (let at = 0; at < nodes.length;) {
       let group = this.#tail.element.previousElementSibling;
       if (!group || group.childNodes.length >= GROUP) {
         group = h("div", { class: "blocks" });

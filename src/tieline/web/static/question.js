@@ -7,8 +7,21 @@ import { fieldView } from "./fields.js";
 export function questionBody(item) {
   const { ask } = item;
   const fields = (ask.fields ?? []).map((field) => fieldView(field, ask.message));
-  const accept = h("button", { type: "submit", class: "primary", data: { test: "answer" } }, ask.url ? "Done" : "Send answer");
-  const decline = h("button", { type: "button", class: "quiet", data: { test: "decline" }, onclick: () => send({ action: "decline", values: {} }) }, "Decline");
+  const accept = h(
+    "button",
+    { type: "submit", class: "primary", data: { test: "answer" } },
+    ask.url ? "Done" : "Send answer",
+  );
+  const decline = h(
+    "button",
+    {
+      type: "button",
+      class: "quiet",
+      data: { test: "decline" },
+      onclick: () => send({ action: "decline", values: {} }),
+    },
+    "Decline",
+  );
   const form = h(
     "form",
     { class: "question", noValidate: true },
@@ -40,5 +53,10 @@ export function questionBody(item) {
 /** Some questions are answered somewhere else; the page only hears that it is done. */
 function place(url) {
   if (!url || !/^https?:/.test(url)) return "";
-  return h("p", {}, h("a", { class: "button", href: url, target: "_blank", rel: "noopener noreferrer" }, `Open ${new URL(url).host}`), h("span", { class: "muted path" }, ` ${url}`));
+  return h(
+    "p",
+    {},
+    h("a", { class: "button", href: url, target: "_blank", rel: "noopener noreferrer" }, `Open ${new URL(url).host}`),
+    h("span", { class: "muted path" }, ` ${url}`),
+  );
 }

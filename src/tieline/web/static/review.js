@@ -6,49 +6,79 @@ import { nodesOf } from "./html.js";
 import { Steps } from "./plan-view.js";
 
 export function reviewBody(item) {
-  const { ask } = item;
-  const area = h("textarea", { rows: 2, placeholder: "What should be different? (optional)", "aria-label": "Feedback", data: { test: "feedback" } });
-  const reject = h("button", { type: "submit", class: "danger-quiet", data: { test: "reject-send" } }, "Reject with this");
-  const feedback = h("form", { class: "feedback", hidden: true }, area, h("div", { class: "actions" }, h("button", { type: "button", class: "quiet", onclick: () => toggle(false) }, "Back"), reject));
-  const approve = h("button", { type: "button", class: "primary", data: { test: "approve" }, onclick: () => send({ approved: true, feedback: "" }) }, "Approve");
-  const refuse = h("button", { type: "button", class: "danger-quiet", data: { test: "reject" }, onclick: () => toggle(true) }, "Reject…");
-  const choice = h("div", { class: "actions ask-actions" }, approve, refuse);
-
-  function toggle(isOpen) {
-    feedback.hidden = !isOpen;
-    choice.hidden = isOpen;
-    (isOpen ? area : refuse).focus();
-  }
-
-  async function send(body) {
-    for (const one of [approve, refuse, reject]) one.disabled = true;
-    const isTaken = await answer(item.id, body);
-    for (const one of [approve, refuse, reject]) one.disabled = isTaken;
-  }
-
-  feedback.addEventListener("submit", (event) => {
-    event.preventDefault();
-    send({ approved: false, feedback: area.value.trim() });
-  });
-  area.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
-      event.preventDefault();
-      feedback.requestSubmit();
-    } else if (event.key === "Escape") {
-      event.stopPropagation();
-      toggle(false);
-    }
-  });
-  return [h("div", { class: "ask-what" }, h("h3", { class: "ask-title" }, ask.title), plan(item), steps(ask)), choice, feedback];
+  const { choice, feedback } = new Verdict(item.id);
+  const what = h(
+    "div",
+    { class: "ask-what" },
+    h("h3", { class: "ask-title" }, item.ask.title),
+    plan(item),
+    steps(item),
+  );
+  return [what, choice, feedback];
 }
 
-function plan({ ask, html }) {
-  const rendered = html ?? ask.html;
-  if (rendered !== undefined) return h("div", { class: "prose plan-text" }, ...nodesOf(rendered));
+/** Approve, or reject with feedback. */
+class Verdict {
+  #id;
+  #area = h("textarea", { rows: 2, placeholder: "What should be different? (optional)", "aria-label": "Feedback" });
+  #approve = button("Approve", "primary", "approve", () => this.#send({ approved: true, feedback: "" }));
+  #refuse = button("Reject…", "danger-quiet", "reject", () => this.#open(true));
+  #back = button("Back", "quiet", "back", () => this.#open(false));
+  #reject = button("Reject with this", "danger-quiet", "reject-send", () => this.#sendFeedback());
+  choice = h("div", { class: "actions ask-actions" }, this.#approve, this.#refuse);
+  feedback = h(
+    "div",
+    { class: "feedback", hidden: true },
+    this.#area,
+    h("div", { class: "actions" }, this.#back, this.#reject),
+  );
+
+  constructor(id) {
+    this.#id = id;
+    this.#area.dataset.test = "feedback";
+    this.#area.addEventListener("keydown", (event) => this.#key(event));
+  }
+
+  #open(isOpen) {
+    this.feedback.hidden = !isOpen;
+    this.choice.hidden = isOpen;
+    (isOpen ? this.#area : this.#refuse).focus();
+  }
+
+  #key(event) {
+    if (event.key === "Escape") this.#open(false);
+    else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) this.#sendFeedback();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  #sendFeedback() {
+    return this.#send({ approved: false, feedback: this.#area.value.trim() });
+  }
+
+  async #send(body) {
+    if (this.#approve.disabled) return;
+    this.#setDisabled(true);
+    this.#setDisabled(await answer(this.#id, body));
+  }
+
+  #setDisabled(isDisabled) {
+    for (const one of [this.#approve, this.#refuse, this.#reject]) one.disabled = isDisabled;
+  }
+}
+
+function button(words, tone, test, act) {
+  return h("button", { type: "button", class: tone, data: { test }, onclick: act }, words);
+}
+
+/** The plan as the server rendered it, or as it was written. */
+function plan({ ask, html = ask.html }) {
+  if (html !== undefined) return h("div", { class: "prose plan-text" }, ...nodesOf(html));
   return ask.plan ? h("div", { class: "plan-text plan-plain" }, ask.plan) : "";
 }
 
-function steps(ask) {
+function steps({ ask }) {
   if (!ask.steps?.length) return "";
   const view = new Steps();
   view.show(ask.steps);

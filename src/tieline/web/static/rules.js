@@ -24,8 +24,16 @@ class Rules extends HTMLElement {
   }
 
   #row(id, text) {
-    const button = h("button", { type: "button", class: "danger-quiet small", data: { test: "revoke" }, onclick: () => this.#revoke(id) }, "Ask again");
-    return h("li", { data: { test: "rule" } }, h("div", { class: "row" }, h("code", { class: "row-words" }, text), button));
+    const button = h(
+      "button",
+      { type: "button", class: "danger-quiet small", data: { test: "revoke" }, onclick: () => this.#revoke(id) },
+      "Ask again",
+    );
+    return h(
+      "li",
+      { data: { test: "rule" } },
+      h("div", { class: "row" }, h("code", { class: "row-words" }, text), button),
+    );
   }
 
   async #revoke(id) {

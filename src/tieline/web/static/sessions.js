@@ -16,7 +16,14 @@ const SEARCHABLE = 10;
 class Sessions extends HTMLElement {
   #rows = new Map();
   #current = null;
-  #search = h("input", { type: "search", class: "sessions-search", placeholder: "Search chats", "aria-label": "Search chats", hidden: true, oninput: () => this.#render() });
+  #search = h("input", {
+    type: "search",
+    class: "sessions-search",
+    placeholder: "Search chats",
+    "aria-label": "Search chats",
+    hidden: true,
+    oninput: () => this.#render(),
+  });
   #list = h("ul", { class: "sessions-list" });
   #none = h("p", { class: "muted sessions-none" }, "No chats yet.");
   #age = 0;
@@ -24,7 +31,18 @@ class Sessions extends HTMLElement {
   connectedCallback() {
     this.setAttribute("role", "navigation");
     this.setAttribute("aria-label", "Chats");
-    const fresh = h("button", { type: "button", class: "new-chat", title: "New chat (Alt+N)", data: { test: "new-chat" }, onclick: () => this.#open(null) }, icon("plus"), "New chat");
+    const fresh = h(
+      "button",
+      {
+        type: "button",
+        class: "new-chat",
+        title: "New chat (Alt+N)",
+        data: { test: "new-chat" },
+        onclick: () => this.#open(null),
+      },
+      icon("plus"),
+      "New chat",
+    );
     this.append(h("div", { class: "sessions-head" }, fresh, this.#search), this.#list, this.#none);
     this.#list.addEventListener("keydown", (event) => this.#key(event));
     live.on("state", () => this.#render());
@@ -54,7 +72,10 @@ class Sessions extends HTMLElement {
     const all = [...live.sessions.values()].sort((one, other) => other.updated - one.updated);
     const shown = words ? all.filter(({ title, model }) => `${title} ${model}`.toLowerCase().includes(words)) : all;
     for (const id of this.#rows.keys()) if (!live.sessions.has(id)) this.#rows.delete(id);
-    arrange(this.#list, shown.map((summary) => this.#row(summary).element));
+    arrange(
+      this.#list,
+      shown.map((summary) => this.#row(summary).element),
+    );
     this.#search.hidden = all.length < SEARCHABLE && !words;
     this.#none.hidden = shown.length > 0;
     say(this.#none, words ? "No chat of that name." : "No chats yet.");
@@ -117,8 +138,23 @@ class Row {
       event.preventDefault();
       open(id);
     };
-    this.#link = h("a", { href: `/#${id}`, data: { session: id }, onclick: opened }, this.#title, h("span", { class: "session-facts" }, this.#model, this.#time));
-    this.element = h("li", { class: "session", data: { test: "session" } }, this.#link, h("span", { class: "session-tools" }, button("edit", "Rename", () => this.rename()), button("delete", "Delete", () => this.drop())));
+    this.#link = h(
+      "a",
+      { href: `/#${id}`, data: { session: id }, onclick: opened },
+      this.#title,
+      h("span", { class: "session-facts" }, this.#model, this.#time),
+    );
+    this.element = h(
+      "li",
+      { class: "session", data: { test: "session" } },
+      this.#link,
+      h(
+        "span",
+        { class: "session-tools" },
+        button("edit", "Rename", () => this.rename()),
+        button("delete", "Delete", () => this.drop()),
+      ),
+    );
   }
 
   get updated() {
@@ -149,7 +185,13 @@ class Row {
   }
 
   rename() {
-    const input = h("input", { type: "text", class: "session-rename", value: this.#summary.title, "aria-label": "New title", maxLength: 200 });
+    const input = h("input", {
+      type: "text",
+      class: "session-rename",
+      value: this.#summary.title,
+      "aria-label": "New title",
+      maxLength: 200,
+    });
     let isOver = false;
     const end = async (keeps) => {
       if (isOver) return; // taking the field away makes it lose the focus, which would end it a second time
@@ -173,13 +215,21 @@ class Row {
   }
 
   async drop() {
-    const isSure = await askFirst(`Delete “${this.#summary.title || "New chat"}”?`, "Its messages cannot be brought back.", "Delete");
+    const isSure = await askFirst(
+      `Delete “${this.#summary.title || "New chat"}”?`,
+      "Its messages cannot be brought back.",
+      "Delete",
+    );
     if (isSure) await attempt(() => remove(`/api/sessions/${this.#id}`));
   }
 }
 
 function button(name, words, act) {
-  return h("button", { type: "button", class: "quiet icon-button", title: words, "aria-label": words, onclick: act }, icon(name));
+  return h(
+    "button",
+    { type: "button", class: "quiet icon-button", title: words, "aria-label": words, onclick: act },
+    icon(name),
+  );
 }
 
 customElements.define("tl-sessions", Sessions);

@@ -31,17 +31,33 @@ export function listenForKeys(actions) {
 
 function wanted(event, { escape, models, fresh, asks, write }) {
   if (event.defaultPrevented || document.querySelector("dialog[open]")) return null;
-  const { code, key } = event;
-  if ((event.ctrlKey || event.metaKey) && !event.altKey) return code === "KeyK" ? models : null;
-  if (event.altKey) return code === "KeyN" ? fresh : code === "KeyI" ? asks : null;
-  if (key === "Escape") return document.querySelector(":popover-open") ? null : escape;
-  if (isTyping(event)) return null;
-  return key === "/" ? write : key === "?" ? showSheet : null;
+  if (event.altKey) return { KeyN: fresh, KeyI: asks }[event.code];
+  if (event.ctrlKey || event.metaKey) return { KeyK: models }[event.code];
+  if (event.key === "Escape") return document.querySelector(":popover-open") ? null : escape;
+  return isTyping(event) ? null : { "/": write, "?": showSheet }[event.key];
 }
 
 function showSheet() {
-  const rows = SHEET.map(([keys, words]) => h("tr", {}, h("th", { scope: "row" }, ...keys.split(" ").map((key) => (key ? h("kbd", {}, key) : " "))), h("td", {}, words)));
-  const dialog = h("dialog", { class: "dialog", "aria-label": "Keys", onclick: (event) => event.target === dialog && dialog.close(), onclose: () => dialog.remove() }, h("h2", {}, "Keys"), h("table", { class: "keys" }, h("tbody", {}, rows)), h("form", { method: "dialog", class: "actions" }, h("button", { autofocus: true }, "Close")));
+  const rows = SHEET.map(([keys, words]) =>
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, ...keys.split(" ").map((key) => (key ? h("kbd", {}, key) : " "))),
+      h("td", {}, words),
+    ),
+  );
+  const dialog = h(
+    "dialog",
+    {
+      class: "dialog",
+      "aria-label": "Keys",
+      onclick: (event) => event.target === dialog && dialog.close(),
+      onclose: () => dialog.remove(),
+    },
+    h("h2", {}, "Keys"),
+    h("table", { class: "keys" }, h("tbody", {}, rows)),
+    h("form", { method: "dialog", class: "actions" }, h("button", { autofocus: true }, "Close")),
+  );
   document.body.append(dialog);
   dialog.showModal();
 }

@@ -12,7 +12,8 @@ export class Stretches {
   constructor(parent) {
     this.#parent = parent;
     parent.addEventListener("contentvisibilityautostatechange", (event) => {
-      if (!event.skipped && event.target.parentNode === parent) for (const element of event.target.children) element.fill();
+      if (!event.skipped && event.target.parentNode === parent)
+        for (const element of event.target.children) element.fill();
     });
   }
 

@@ -42,7 +42,12 @@ export class Tail {
     this.#shown = this.#text.length;
     while (fresh) {
       if (this.#node === null) this.#begin();
-      const cut = this.#node.length > PIECE ? fresh.indexOf("\n") : this.#node.length + fresh.length > 2 * PIECE ? fresh.indexOf("\n", PIECE) : -1;
+      const cut =
+        this.#node.length > PIECE
+          ? fresh.indexOf("\n")
+          : this.#node.length + fresh.length > 2 * PIECE
+            ? fresh.indexOf("\n", PIECE)
+            : -1;
       if (cut < 0) {
         this.#node.appendData(fresh);
         return;

@@ -1,7 +1,16 @@
 // What a program wrote to a terminal, as plain text: colours and cursor moves taken out, overwritten lines left out.
 
 // CSI (colours, cursor), OSC (titles, links; ended by BEL or ST), and the two-character escapes.
-const ESCAPES = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\|$)|[PX^_][^\u001b]*(?:\u001b\\|$)|[ -/]*[0-~])|\u009b[0-?]*[ -/]*[@-~]/g;
+const ESCAPES = new RegExp(
+  [
+    "[\\u001b](?:\\[[0-?]*[ -/]*[@-~]",
+    "\\][^\\u0007\\u001b]*(?:\\u0007|\\u001b\\\\|$)",
+    "[PX^_][^\\u001b]*(?:\\u001b\\\\|$)",
+    "[ -/]*[0-~])",
+    "\\u009b[0-?]*[ -/]*[@-~]",
+  ].join("|"),
+  "g",
+);
 // Control characters that are left after that; tab, newline and carriage return stay.
 const CONTROLS = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g;
 

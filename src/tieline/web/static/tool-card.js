@@ -21,7 +21,7 @@ class ToolCard extends HTMLElement {
   #kind = h("span", { class: "tool-kind" });
   #verb = h("span", { class: "tool-verb" });
   #subject = h("span", { class: "tool-subject" });
-  #time = h("span", { class: "tool-time" });
+  #clock = h("span", { class: "tool-time" });
   #state = h("span", { class: "tool-state" });
   #arguments = h("dl", { class: "arguments" });
   #diffs = h("div", { class: "diffs" });
@@ -29,7 +29,14 @@ class ToolCard extends HTMLElement {
   #details = h(
     "details",
     {},
-    h("summary", { onclick: () => (this.#isTouched = true) }, this.#kind, h("span", { class: "tool-title" }, this.#verb, " ", this.#subject), this.#time, this.#state),
+    h(
+      "summary",
+      { onclick: () => (this.#isTouched = true) },
+      this.#kind,
+      h("span", { class: "tool-title" }, this.#verb, " ", this.#subject),
+      this.#clock,
+      this.#state,
+    ),
     h("div", { class: "tool-body" }, this.#arguments, this.#diffs),
   );
 
@@ -45,29 +52,28 @@ class ToolCard extends HTMLElement {
   }
 
   /** Show an activity; the same one comes again as it goes on, each time whole. */
-  show(activity, { began, ended } = {}) {
+  show({ kind, title, status = "pending", output = "", diffs = [] }, times = {}) {
     const before = this.#activity;
-    this.#activity = activity;
-    if (began) this.#began = began;
-    const status = activity.status ?? "pending";
-    const isOver = status === "completed" || status === "failed";
-    this.#ended = isOver ? (ended ?? this.#ended ?? now()) : null;
-    if (before?.title !== activity.title || before?.kind !== activity.kind) this.#describe(activity);
-    if (before?.status !== activity.status || !before) this.#setState(status);
-    this.#showOutput(activity);
-    if (JSON.stringify(before?.diffs) !== JSON.stringify(activity.diffs)) this.#showDiffs(activity.diffs ?? []);
-    this.#fold(activity, status);
+    this.#activity = { kind, title, status, diffs: JSON.stringify(diffs) };
+    this.#setTimes(status, times);
+    if (before?.title !== title || before.kind !== kind) this.#fillTitle(kind, described(title));
+    if (before?.status !== status) this.#setState(status);
+    if (output || this.#output) this.#showOutput(kind, output);
+    if (before?.diffs !== this.#activity.diffs) this.#showDiffs(diffs);
+    this.#fold(kind, diffs, output, status);
     this.#tick();
   }
 
   /** Show a call that is the client's to run: there is no status, only what was asked. */
   showCall({ name, arguments: text = "" }) {
     this.#fillTitle("other", call(name, text));
-    this.#time.hidden = this.#state.hidden = true;
+    this.#clock.hidden = this.#state.hidden = true;
   }
 
-  #describe({ title, kind }) {
-    this.#fillTitle(kind, described(title));
+  #setTimes(status, { began, ended }) {
+    if (began) this.#began = began;
+    const isOver = status === "completed" || status === "failed";
+    this.#ended = isOver ? (ended ?? this.#ended ?? now()) : null;
   }
 
   #fillTitle(kind, { verb, subject, given }) {
@@ -76,8 +82,15 @@ class ToolCard extends HTMLElement {
     say(this.#verb, verb);
     say(this.#subject, subject);
     this.#subject.title = subject;
-    this.#arguments.replaceChildren(...Object.entries(given ?? {}).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, typeof value === "string" ? value : JSON.stringify(value))]));
-    this.#arguments.hidden = given === null || (Object.keys(given).length === 1 && subject === Object.values(given)[0] && subject.length < SHORT);
+    this.#arguments.replaceChildren(
+      ...Object.entries(given ?? {}).flatMap(([name, value]) => [
+        h("dt", {}, name),
+        h("dd", {}, typeof value === "string" ? value : JSON.stringify(value)),
+      ]),
+    );
+    this.#arguments.hidden =
+      given === null ||
+      (Object.keys(given).length === 1 && subject === Object.values(given)[0] && subject.length < SHORT);
   }
 
   #setState(status) {
@@ -86,13 +99,12 @@ class ToolCard extends HTMLElement {
     this.#state.title = STATES[status];
   }
 
-  #showOutput(activity) {
-    if (!activity.output && !this.#output) return;
+  #showOutput(kind, text) {
     if (!this.#output) {
-      this.#output = new Output(activity.kind === "execute");
+      this.#output = new Output(kind === "execute");
       this.#details.lastElementChild.append(this.#output.element);
     }
-    this.#output.set(activity.output ?? "");
+    this.#output.set(text);
   }
 
   /** The lines that changed say more than the arguments that changed them. */
@@ -102,17 +114,18 @@ class ToolCard extends HTMLElement {
   }
 
   /** Open where looking is the point: commands, changes, failures; a person's own choice stays. */
-  #fold({ kind, diffs, output }, status) {
+  #fold(kind, diffs, output, status) {
     if (this.#isTouched) return;
-    const hasOutput = Boolean(output?.trim());
-    this.#details.open = Boolean(diffs?.length) || (hasOutput && (kind === "execute" || status === "failed"));
+    const isTelling = kind === "execute" || status === "failed";
+    this.#details.open = diffs.length > 0 || (isTelling && output.trim() !== "");
   }
 
   #tick() {
     if (!this.#activity) return;
     const isRunning = this.dataset.status === "in_progress" || this.dataset.status === "pending";
-    say(this.#time, this.#passed());
-    if (isRunning && !this.#untick && this.isConnected) this.#untick = everySecond(() => say(this.#time, this.#passed()));
+    say(this.#clock, this.#passed());
+    if (isRunning && !this.#untick && this.isConnected)
+      this.#untick = everySecond(() => say(this.#clock, this.#passed()));
     if (!isRunning && this.#untick) {
       this.#untick();
       this.#untick = null;

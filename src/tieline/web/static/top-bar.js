@@ -15,15 +15,52 @@ const SVG = "http://www.w3.org/2000/svg";
 /** Fires `menu` for the side list of narrow screens. */
 class TopBar extends HTMLElement {
   #count = h("span", { class: "count", hidden: true });
-  #inbox = h("button", { type: "button", class: "quiet inbox-button", "aria-label": "Inbox", "aria-expanded": "false", title: "Inbox (Alt+I)", data: { test: "inbox-button" } }, icon("inbox"), h("span", { class: "inbox-word" }, "Inbox"), this.#count);
+  #inbox = h(
+    "button",
+    {
+      type: "button",
+      class: "quiet inbox-button",
+      "aria-label": "Inbox",
+      "aria-expanded": "false",
+      title: "Inbox (Alt+I)",
+      data: { test: "inbox-button" },
+    },
+    icon("inbox"),
+    h("span", { class: "inbox-word" }, "Inbox"),
+    this.#count,
+  );
   #link = h("span", { class: "link-sign", role: "status", data: { test: "link" } });
   #alarm = 0;
 
   connectedCallback() {
     const current = this.getAttribute("page");
-    const menu = current === "chat" && h("button", { type: "button", class: "quiet icon-button menu-button", "aria-label": "Chats", onclick: () => this.dispatchEvent(new CustomEvent("menu")) }, icon("menu"));
-    const links = PAGES.map(([page, href, words]) => h("a", { href, "aria-current": page === current ? "page" : null }, words));
-    this.append(h("header", { class: "top" }, menu, h("a", { class: "brand", href: "/", "aria-label": "Tieline" }, mark(), h("span", {}, "Tieline")), h("nav", { "aria-label": "Pages" }, links), h("span", { class: "spring" }), this.#link, this.#inbox));
+    const menu =
+      current === "chat" &&
+      h(
+        "button",
+        {
+          type: "button",
+          class: "quiet icon-button menu-button",
+          "aria-label": "Chats",
+          onclick: () => this.dispatchEvent(new CustomEvent("menu")),
+        },
+        icon("menu"),
+      );
+    const links = PAGES.map(([page, href, words]) =>
+      h("a", { href, "aria-current": page === current ? "page" : null }, words),
+    );
+    this.append(
+      h(
+        "header",
+        { class: "top" },
+        menu,
+        h("a", { class: "brand", href: "/", "aria-label": "Tieline" }, mark(), h("span", {}, "Tieline")),
+        h("nav", { "aria-label": "Pages" }, links),
+        h("span", { class: "spring" }),
+        this.#link,
+        this.#inbox,
+      ),
+    );
     const panel = () => document.querySelector("tl-inbox");
     this.#inbox.addEventListener("click", () => panel().toggle());
     document.addEventListener("toggled", (event) => this.#inbox.setAttribute("aria-expanded", String(event.detail)));
@@ -63,9 +100,17 @@ function mark() {
   const path = document.createElementNS(SVG, "path");
   path.setAttribute("d", "M14 46C34 46 30 18 50 18");
   svg.append(path);
-  for (const [x, y] of [[14, 46], [50, 18]]) {
+  for (const [x, y] of [
+    [14, 46],
+    [50, 18],
+  ]) {
     const end = document.createElementNS(SVG, "circle");
-    for (const [key, value] of [["cx", x], ["cy", y], ["r", 9]]) end.setAttribute(key, value);
+    for (const [key, value] of [
+      ["cx", x],
+      ["cy", y],
+      ["r", 9],
+    ])
+      end.setAttribute(key, value);
     svg.append(end);
   }
   return svg;

@@ -21,7 +21,9 @@ const STATES = [
   ["failed", "Failed", (leg) => leg.status === "failed"],
   ["repaired", "Repaired", (leg) => leg.repairs > 0],
 ];
-const [table, chart, detail, filter, states] = ["tl-legs", "tl-chart", "tl-leg", "#filter", ".states"].map((name) => document.querySelector(name));
+const [table, chart, detail, filter, states] = ["tl-legs", "tl-chart", "tl-leg", "#filter", ".states"].map((name) =>
+  document.querySelector(name),
+);
 let timer = 0;
 let asked = 0;
 
@@ -57,7 +59,14 @@ function choose(id) {
 
 function listen() {
   states.append(
-    ...STATES.map(([id, words, fits], at) => h("label", {}, h("input", { type: "radio", name: "state", value: id, checked: at === 0, onchange: () => (table.fits = fits) }), h("span", {}, words))),
+    ...STATES.map(([id, words, fits], at) =>
+      h(
+        "label",
+        {},
+        h("input", { type: "radio", name: "state", value: id, checked: at === 0, onchange: () => (table.fits = fits) }),
+        h("span", {}, words),
+      ),
+    ),
   );
   filter.addEventListener("input", () => {
     clearTimeout(timer);
@@ -79,7 +88,11 @@ function listen() {
   addEventListener("hashchange", show);
   addEventListener("popstate", show);
   listenForCodeCopies(document.body);
-  listenForKeys({ escape: detail.hidden ? undefined : () => choose(null), asks: () => goToAsks(null), write: () => filter.focus() });
+  listenForKeys({
+    escape: () => detail.hidden || choose(null),
+    asks: () => goToAsks(null),
+    write: () => filter.focus(),
+  });
 }
 
 setTitle("Traffic");

@@ -26,6 +26,12 @@ function failure({ kind, message, retry_after: wait }) {
     "div",
     { class: "failure", role: "alert", data: { test: "failure" } },
     icon("warn"),
-    h("div", {}, h("strong", {}, label(kind ?? "failed")), h("p", {}, message), wait ? h("p", { class: "muted" }, `Try again in ${duration(wait)}.`) : null),
+    h(
+      "div",
+      {},
+      h("strong", {}, label(kind ?? "failed")),
+      h("p", {}, message),
+      wait ? h("p", { class: "muted" }, `Try again in ${duration(wait)}.`) : null,
+    ),
   );
 }

@@ -10,7 +10,13 @@ export class TurnFoot {
   #position = h("span", { class: "branch-position" });
   #branches = h(
     "span",
-    { class: "branches", hidden: true, role: "group", "aria-label": "Versions of this message", data: { test: "branches" } },
+    {
+      class: "branches",
+      hidden: true,
+      role: "group",
+      "aria-label": "Versions of this message",
+      data: { test: "branches" },
+    },
     tool("left", "Earlier version", () => this.#step(-1)),
     this.#position,
     tool("right", "Later version", () => this.#step(1)),
@@ -54,10 +60,16 @@ export class TurnFoot {
   }
 
   #ask(what, message = this.#turn.turn.id) {
-    this.element.dispatchEvent(new CustomEvent(`turn-${what}`, { bubbles: true, detail: { message, turn: this.#turn } }));
+    this.element.dispatchEvent(
+      new CustomEvent(`turn-${what}`, { bubbles: true, detail: { message, turn: this.#turn } }),
+    );
   }
 }
 
 function tool(name, words, act) {
-  return h("button", { type: "button", class: "quiet icon-button", title: words, "aria-label": words, onclick: act }, icon(name));
+  return h(
+    "button",
+    { type: "button", class: "quiet icon-button", title: words, "aria-label": words, onclick: act },
+    icon(name),
+  );
 }

@@ -47,7 +47,10 @@ class Turn extends HTMLElement {
 
   /** The words of it, as they are copied or edited. */
   get text() {
-    return this.turn.parts.filter((part) => part.type === "text").map((part) => part.text ?? "").join("\n\n");
+    return this.turn.parts
+      .filter((part) => part.type === "text")
+      .map((part) => part.text ?? "")
+      .join("\n\n");
   }
 
   fill() {
@@ -81,7 +84,10 @@ class Turn extends HTMLElement {
 
   /** The message is complete: what was shown live stays, what differs is put right. */
   complete(turn) {
-    const isSame = this.#isFilled && turn.parts.every((part, at) => matches(this.#parts[at], part)) && turn.parts.length >= this.#parts.length;
+    const isSame =
+      this.#isFilled &&
+      turn.parts.every((part, at) => matches(this.#parts[at], part)) &&
+      turn.parts.length >= this.#parts.length;
     this.set(turn);
     if (!this.#isFilled) return;
     if (!isSame) {
@@ -114,19 +120,6 @@ class Turn extends HTMLElement {
       case "started":
         this.turn.model ??= event.model;
         return;
-      case "part_start":
-        this.turn.parts[event.index] = { ...event.part };
-        this.#addPart(event.index, event.part, true);
-        return;
-      case "part_delta":
-        if (!this.#parts[event.index]) this.#addPart(event.index, { type: "text" }, true);
-        this.#parts[event.index].add?.(event.text);
-        return;
-      case "part_end":
-        this.turn.parts[event.index] = event.part;
-        if (this.#parts[event.index]?.end) this.#parts[event.index].end(event.part);
-        else this.#addPart(event.index, event.part, false);
-        return;
       case "usage":
         this.turn.usage = event;
         return;
@@ -141,6 +134,23 @@ class Turn extends HTMLElement {
         this.turn.ending = event;
         this.#end(event);
         this.#foot.update();
+        return;
+      default:
+        this.#receivePart(event);
+    }
+  }
+
+  #receivePart({ type, index, part, text }) {
+    if (type === "part_start") {
+      this.turn.parts[index] = { ...part };
+      this.#addPart(index, part, true);
+    } else if (type === "part_delta") {
+      if (!this.#parts[index]) this.#addPart(index, { type: "text" }, true);
+      this.#parts[index].add?.(text);
+    } else if (type === "part_end") {
+      this.turn.parts[index] = part;
+      if (this.#parts[index]?.end) this.#parts[index].end(part);
+      else this.#addPart(index, part, false);
     }
   }
 
@@ -190,7 +200,14 @@ function viewOf(part, isLive, role) {
     case "image":
       return { element: isLive ? h("span", { class: "muted" }, "…") : picture(part) };
     case "file":
-      return { element: h("span", { class: "chip", data: { test: "file" } }, icon("file"), part.name ?? part.media_type ?? "File") };
+      return {
+        element: h(
+          "span",
+          { class: "chip", data: { test: "file" } },
+          icon("file"),
+          part.name ?? part.media_type ?? "File",
+        ),
+      };
     case "tool_call":
       return new Call(part);
     default:
@@ -226,7 +243,10 @@ function matches(view, part) {
 
 function guessedHeight({ role, parts, activities = [] }) {
   const letters = parts.reduce((sum, part) => sum + (part.type === "text" ? (part.text ?? "").length : 80), 0);
-  const lines = parts.reduce((sum, part) => sum + (part.type === "text" ? ((part.text ?? "").match(/\n/g)?.length ?? 0) : 0), 0);
+  const lines = parts.reduce(
+    (sum, part) => sum + (part.type === "text" ? ((part.text ?? "").match(/\n/g)?.length ?? 0) : 0),
+    0,
+  );
   const rows = Math.max(1, Math.ceil(letters / (role === "user" ? 70 : 90)), lines);
   return 64 + 25 * rows + 44 * activities.length;
 }

@@ -1,0 +1,99 @@
+"""Coding agents through the OpenAI client: what there is to choose from, and every refusal in its shape."""
+
+from pathlib import Path
+
+import openai
+import pytest
+from openai.types.chat import ChatCompletionMessageParam
+
+from tests.e2e.acp_support import MODEL, Stand, plain, scripted, serving
+from tests.e2e.test_cli import ran
+
+HI: list[ChatCompletionMessageParam] = [{"role": "user", "content": "hello"}]
+CONFIG = """\
+[acp.agents.mine]
+command = ["{program}", "--acp"]
+title = "Mine"
+"""
+
+
+async def refused(stand: Stand, model: str, *, stream: bool = False) -> openai.APIStatusError:
+    """The refusal of a request, which stands before any stream."""
+    with pytest.raises(openai.APIStatusError) as caught:
+        await stand.openai.chat.completions.create(model=model, messages=HI, stream=stream)
+    return caught.value
+
+
+async def test_the_models_are_the_agents_that_are_ready(tmp_path: Path) -> None:
+    async with serving(tmp_path, {"mine": plain("echo"), "other": plain("echo")}) as stand:
+        listed = [model.id async for model in stand.openai.models.list()]
+        assert [name for name in listed if name.startswith("acp/")] == ["acp/mine", "acp/other"]
+
+
+async def test_both_spellings_of_a_name_are_the_agent(tmp_path: Path) -> None:
+    async with serving(tmp_path, {"mine": plain("echo")}) as stand:
+        for name in ("acp/mine", "acp:mine"):
+            answer = await stand.talk("openai", model=name).say("hello")
+            assert answer.text == "You said: hello"
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_an_agent_nobody_knows_or_has_installed_is_not_found(tmp_path: Path, stream: bool) -> None:
+    async with serving(tmp_path) as stand:
+        unknown = await refused(stand, "acp/nobody", stream=stream)
+        assert (unknown.status_code, unknown.code) == (404, "model_not_found")
+        assert "There is no agent `nobody`" in unknown.message
+        assert "scripted" in unknown.message
+        missing = await refused(stand, "acp/copilot", stream=stream)
+        assert (missing.status_code, missing.code) == (404, "agent_not_installed")
+        assert "To install it: npm install --global @github/copilot" in missing.message
+        assert stand.pids == []
+
+
+async def test_an_option_the_agent_does_not_offer_is_refused_with_those_it_does(tmp_path: Path) -> None:
+    async with serving(tmp_path) as stand:
+        wrong = await refused(stand, f"{MODEL}?mode=yolo")
+        assert wrong.status_code == 400
+        assert "Scripted has no mode `yolo`. It offers: default, plan." in wrong.message
+
+
+async def test_an_agent_that_wants_a_login_says_what_to_run(tmp_path: Path) -> None:
+    async with serving(tmp_path, {"scripted": scripted("--login")}) as stand:
+        error = await refused(stand, MODEL, stream=True)
+        assert isinstance(error, openai.AuthenticationError)
+        assert "Run `scripted login` in a terminal, then ask again." in error.message
+
+
+async def test_an_agent_that_dies_at_start_is_a_bad_gateway_with_its_last_lines(tmp_path: Path) -> None:
+    async with serving(tmp_path, {"plain": plain("dies_at_start")}) as stand:
+        error = await refused(stand, "acp/plain", stream=True)
+        assert error.status_code == 502
+        assert "error: no configuration found\nrun setup first" in error.message
+
+
+async def test_an_agent_that_dies_talking_is_an_error_in_the_stream_and_works_again_next_time(tmp_path: Path) -> None:
+    async with serving(tmp_path, {"plain": plain("dies_talking")}) as stand:
+        with pytest.raises(openai.APIError) as caught:
+            await stand.talk("openai", model="acp/plain").say("hello")
+        assert "was ended by SIGKILL" in caught.value.message
+        assert caught.value.message.endswith("first\nsecond\nout of memory")
+        assert (await stand.talk("openai", model="acp/plain").say("live")).text.endswith("live")
+        assert len(stand.pids) == 1
+
+
+def test_agents_lists_the_ready_ones_and_what_installs_the_others(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "my-agent"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    (tmp_path / "tieline.toml").write_text(CONFIG.format(program="my-agent"))
+    done = ran(tmp_path, "agents", PATH=str(tmp_path / "bin"))
+    assert (done.returncode, done.stderr) == (0, "")
+    ready, _, missing = done.stdout.partition("Not installed")
+    assert ready.split() == ["Ready", "to", "use", "as", "models:", "acp/mine", "my-agent", "--acp"]
+    assert "copilot" in missing
+    assert "npm install --global @github/copilot" in missing
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    done = ran(empty, "agents", PATH=str(empty))
+    assert done.stdout.startswith("No agent was found on the PATH.\n")

@@ -1,0 +1,185 @@
+"""The page in a real Chromium, with a gateway behind it that has the demo model, tools and a scripted backend.
+
+Browser, gateway and test share one loop for the whole session: starting a browser takes longer than most tests. Each
+test has a gateway, a workspace and a browser profile of its own.
+"""
+
+import os
+import shutil
+from collections.abc import AsyncIterator, Mapping, MutableMapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, async_playwright, expect
+
+from tests.catalogue.serving import listening
+from tests.core.scripted import Script
+from tieline.app import build
+from tieline.config import Config, ToolSettings
+from tieline.model.ports import Backend
+
+IN_CHROMIUM = pytest.mark.asyncio(loop_scope="session")
+PATIENCE = 10_000
+"""No test waits longer than this, in milliseconds, for anything to show."""
+DEMO = "demo/scripted"
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = ("--no-sandbox", "--disable-gpu")
+UNREACHABLE = "Failed to load resource"
+"""What Chromium itself says of a request that fails: of a restart, or of an error the page shows."""
+
+expect.set_options(timeout=PATIENCE)
+
+
+class Server:
+    """A gateway that can be stopped, and started again at the same address."""
+
+    def __init__(self, home: Path, backend: Script | None = None) -> None:
+        self.home = home
+        self.root = home / "workspace"
+        self.root.mkdir()
+        self.backend = backend or Script()
+        self.url = ""
+        self._stack = AsyncExitStack()
+
+    async def start(self) -> None:
+        tools = ToolSettings(enabled=True, workspace=str(self.root))
+        app = build(Config(tools=tools, default_model=DEMO), {"HOME": str(self.home), "PATH": os.environ["PATH"]})
+        self._stack.push_async_callback(app.aclose)
+        cast(MutableMapping[str, Backend], app.backends)[self.backend.name] = self.backend
+        port = int(self.url.rpartition(":")[2] or 0)
+        self.url = await self._stack.enter_async_context(listening(app, port))
+
+    async def stop(self) -> None:
+        await self._stack.aclose()
+
+
+class Window:
+    """One tab, seen the way a person and a test can find things in it."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page = page
+        self.url = url
+        self.problems: list[str] = []
+        self.requested: list[str] = []
+        page.set_default_timeout(PATIENCE)
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on("console", self._hear)
+        page.on("request", lambda request: self.requested.append(request.url))
+
+    async def open(self, path: str = "/") -> None:
+        await self.page.goto(self.url + path)
+        await expect(self.page.locator("body")).not_to_contain_class("is-loading")
+
+    def part(self, name: str) -> Locator:
+        """What is marked for tests with this name."""
+        return self.page.locator(f'[data-test="{name}"]')
+
+    @property
+    def composer(self) -> Locator:
+        return self.part("composer")
+
+    @property
+    def ask(self) -> Locator:
+        """What waits in the conversation."""
+        return self.page.locator("tl-chat tl-ask")
+
+    @property
+    def answer(self) -> Locator:
+        """The newest answer."""
+        return self.part("turn-assistant").last
+
+    async def say(self, words: str) -> None:
+        """Send a message."""
+        await self.composer.fill(words)
+        await self.composer.press("Enter")
+
+    async def choose(self, option: str) -> None:
+        """Press a button of the permission that waits."""
+        await self.ask.locator(f'[data-test="option-{option}"]').click()
+
+    async def width_beyond(self) -> int:
+        """By how much the page is wider than the window."""
+        beyond = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        return int(await self.page.evaluate(beyond))
+
+    def _hear(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and not message.text.startswith(UNREACHABLE):
+            self.problems.append(message.text)
+
+
+class Windows:
+    """A person's browser: every tab shares its cookies and its storage."""
+
+    def __init__(self, context: BrowserContext, url: str) -> None:
+        self.context = context
+        self.url = url
+        self.opened: list[Window] = []
+
+    async def new(self, path: str = "/") -> Window:
+        window = Window(await self.context.new_page(), self.url)
+        self.opened.append(window)
+        await window.open(path)
+        return window
+
+
+@asynccontextmanager
+async def profile(browser: Browser, url: str, **settings: Any) -> AsyncIterator[Windows]:
+    """A browser profile; a script error or a complaint of the browser in any of its tabs is an error of the test."""
+    context = await browser.new_context(**settings)
+    windows = Windows(context, url)
+    try:
+        yield windows
+    finally:
+        await context.close()
+    assert [problem for window in windows.opened for problem in window.problems] == []
+
+
+def chromium() -> str | None:
+    """The browser of this machine."""
+    return next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    path = chromium()
+    if path is None:
+        pytest.skip("Chromium is not installed: these tests were skipped")
+    async with async_playwright() as driver:
+        browser = await driver.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        await browser.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    server = Server(tmp_path)
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.fixture
+def settings() -> Mapping[str, Any]:
+    """How a browser profile differs from the usual; a test module or a mark may say more."""
+    return {"viewport": {"width": 1200, "height": 800}}
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def windows(browser: Browser, server: Server, settings: Mapping[str, Any]) -> AsyncIterator[Windows]:
+    async with profile(browser, server.url, **settings) as windows:
+        yield windows
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def window(windows: Windows) -> Window:
+    return await windows.new()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def scripted(windows: Windows) -> Window:
+    """A tab whose conversations are with the scripted backend."""
+    await windows.context.add_init_script("""localStorage.setItem("tieline-choice", '{"model": "test/m"}')""")
+    return await windows.new()

@@ -1,0 +1,157 @@
+"""Makes the pictures of the documents: `make screenshots` runs a gateway, does what people do, and looks."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import anthropic
+import openai
+from playwright.async_api import Browser, async_playwright, expect
+
+from tests.core.scripted import END, Script, words
+from tests.web.browser import DEMO, FLAGS, Server, Window, chromium, profile
+from tieline.model.content import Thinking
+from tieline.model.events import Activity, Diff, Event, Failed, PartDelta, PartEnd, PartStart, Started, Usage
+from tieline.model.ports import ModelInfo
+
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+ADDRESS = "http://127.0.0.1:18741"
+LARGEST = 300_000
+"""Bytes of a picture: who clones the repository gets all of them."""
+SCREEN: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}, "device_scale_factor": 1.5}
+PHONE: dict[str, Any] = {
+    "viewport": {"width": 390, "height": 844},
+    "is_mobile": True,
+    "has_touch": True,
+    "device_scale_factor": 1.5,
+}
+CHOICE = """localStorage.setItem("tieline-choice", '{"model": "%s"}')"""
+
+BEFORE = 'def greet(name):\n    return "Hello " + name\n'
+AFTER = 'def greet(name: str = "world") -> str:\n    return f"Hello, {name}!"\n'
+THOUGHT = "The test calls greet() without a name, so the name needs a default."
+ANSWER = """`greet()` failed without a name, and the greeting had no comma. Both are put right:
+
+```python
+def greet(name: str = "world") -> str:
+    return f"Hello, {name}!"
+```
+
+- **`greet.py`**: the name has a default, the function has types.
+- **Tests**: 3 passed, none skipped.
+"""
+WRITE = f"write this to greet.py:\n```\n{AFTER}```\nthen run: python3 -m pytest"
+
+
+class Local(Script):
+    """A model on this machine."""
+
+    name = "local"
+
+    async def models(self) -> Sequence[ModelInfo]:
+        return [ModelInfo(id="qwen3-coder", context=32_000)]
+
+
+def fix() -> list[Event]:
+    """An answer with everything in it."""
+    read = Activity(id="1", kind="read", title="Read greet.py", status="completed")
+    diff = Diff(path="greet.py", old=BEFORE, new=AFTER)
+    edit = Activity(id="2", kind="edit", title="Edit greet.py", status="completed", diffs=(diff,))
+    output = "tests/test_greet.py ...                    [100%]\n3 passed in 0.02s"
+    run = Activity(id="3", kind="execute", title="Run pytest", status="completed", output=output)
+    thought = Thinking(text=THOUGHT)
+    thinking = [PartStart(index=0, part=Thinking()), PartDelta(index=0, text=THOUGHT), PartEnd(index=0, part=thought)]
+    started = Started(id="leg", model="qwen3-coder")
+    return [started, *thinking, read, edit, run, *words(ANSWER, 1), Usage(input=9200, output=310), END]
+
+
+async def main() -> None:
+    """Everything, one picture after the other."""
+    path = chromium()
+    if path is None:
+        sys.exit("Chromium is not installed: there is nothing to take pictures with.")
+    IMAGES.mkdir(exist_ok=True)
+    with TemporaryDirectory(prefix="tieline-") as home:
+        server = Server(Path(home), Local())
+        server.url = ADDRESS
+        (server.root / "greet.py").write_text(BEFORE)
+        await server.start()
+        async with async_playwright() as driver:
+            browser = await driver.chromium.launch(executable_path=path, args=FLAGS)
+            await _chat(browser, server)
+            await _asked(browser, server)
+            await _traffic(browser, server)
+            await browser.close()
+        await server.stop()
+
+
+async def _chat(browser: Browser, server: Server) -> None:
+    async with profile(browser, server.url, **SCREEN) as windows:
+        await windows.context.add_init_script(CHOICE % "local/qwen3-coder")
+        for question in ("What does this project do?", "Write the release notes"):
+            window = await windows.new()
+            await window.say(question)
+            await expect(window.answer).to_contain_text("answer")
+        server.backend.legs.append([fix()])
+        window = await windows.new()
+        await window.say("Find out why the test of greet fails, and fix it")
+        await expect(window.answer).to_contain_text("none skipped")
+        await expect(window.part("send")).to_be_visible()
+        await window.answer.locator("tl-tool summary").nth(2).click()
+        await _take(window, "chat")
+
+
+async def _asked(browser: Browser, server: Server) -> None:
+    for name, settings in (("permission", SCREEN), ("phone", {**PHONE, "color_scheme": "dark"})):
+        async with profile(browser, server.url, **settings) as windows:
+            await windows.context.add_init_script(CHOICE % DEMO)
+            window = await windows.new()
+            await window.say(WRITE)
+            await expect(window.ask).to_contain_text("greet.py")
+            await _take(window, name)
+            await window.part("stop").click()
+            await expect(window.part("send")).to_be_visible()
+
+
+async def _traffic(browser: Browser, server: Server) -> None:
+    async with profile(browser, server.url, **SCREEN) as windows:
+        window = await windows.new("/traffic")
+        await _ask_around(server)
+        await expect(window.page.locator('[data-test="leg"][data-status="ok"]').nth(4)).to_be_visible()
+        await window.part("leg").nth(1).click()
+        await expect(window.part("leg-detail")).to_contain_text("What the client got")
+        await _take(window, "traffic")
+        await window.open("/connect")
+        await expect(window.part("snippet")).to_contain_text(server.url)
+        await _take(window, "connect")
+
+
+async def _ask_around(server: Server) -> None:
+    """Requests of other clients."""
+    async with (
+        openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="local", max_retries=0) as chat,
+        anthropic.AsyncAnthropic(base_url=server.url, api_key="local", max_retries=0) as messages,
+    ):
+        server.backend.legs.append([[Failed(kind="overloaded", message="The model is loading.")]])
+        await asyncio.gather(
+            chat.chat.completions.create(model="local/qwen3-coder", messages=[{"role": "user", "content": "Hello"}]),
+            return_exceptions=True,
+        )
+        for question in ("What can you do?", "read greet.py", "list the files", "say something nice"):
+            await chat.chat.completions.create(model=DEMO, messages=[{"role": "user", "content": question}])
+            await messages.messages.create(
+                model=DEMO, max_tokens=500, messages=[{"role": "user", "content": f"{question} Think about it."}]
+            )
+
+
+async def _take(window: Window, name: str) -> None:
+    path = IMAGES / f"{name}.png"
+    await window.page.screenshot(path=path, animations="disabled", caret="hide")
+    assert path.stat().st_size < LARGEST, f"{path.name} is too large"
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,221 @@
+"""A conversation in the page: streaming, reloading, restarts, stopping, branches, what goes along, keys."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+
+import pytest
+from playwright.async_api import expect
+
+from tests.core.scripted import END
+from tests.web.browser import IN_CHROMIUM, Server, Window, Windows
+from tieline.model.content import Image, Text
+from tieline.model.events import Activity, Batch, Event, PartDelta, PartEnd, PartStart, Plan, PlanEntry, Started, Usage
+
+pytestmark = IN_CHROMIUM
+
+PASTE = """async () => {
+  const canvas = Object.assign(document.createElement("canvas"), { width: 40, height: 30 });
+  canvas.getContext("2d").fillRect(0, 0, 40, 30);
+  const blob = await new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+  const clipboardData = new DataTransfer();
+  clipboardData.items.add(new File([blob], "shot.png", { type: "image/png" }));
+  const event = new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true });
+  document.querySelector("#composer").dispatchEvent(event);
+}"""
+
+
+def spoken(text: str, *pauses: asyncio.Event) -> Sequence[Batch | asyncio.Event]:
+    """A leg that says these words, in as many pieces as there are pauses between them and one more."""
+    size = len(text) // (len(pauses) + 1) + 1
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    leg: list[Batch | asyncio.Event] = [[Started(id="leg", model="m"), PartStart(index=0, part=Text())]]
+    for place, piece in enumerate(pieces):
+        leg += [[PartDelta(index=0, text=piece)], *pauses[place : place + 1]]
+    ending: list[Event] = [PartEnd(index=0, part=Text(text=text)), Usage(input=10, output=2), END]
+    return [*leg, ending]
+
+
+# ── As it comes ──────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_answer_comes_as_markdown_with_its_code_coloured(scripted: Window, server: Server) -> None:
+    go = asyncio.Event()
+    server.backend.legs.append(spoken("# A title\n\nSome *words*.\n\n```python\nreturn 1\n```\n\nThe end is near.", go))
+    await scripted.say("Hi")
+    await expect(scripted.answer.get_by_role("heading")).to_have_text("A title")
+    await expect(scripted.answer).not_to_contain_text("near")
+    go.set()
+    await expect(scripted.answer).to_contain_text("The end is near.")
+    await expect(scripted.answer.locator("em")).to_have_text("words")
+    await expect(scripted.answer.locator("pre span[class]").first).to_have_text("return")
+
+
+async def test_activities_and_plans_show_how_they_go(scripted: Window, server: Server) -> None:
+    go = asyncio.Event()
+    doing = Activity(id="a", kind="execute", title="Run the tests", status="in_progress")
+    done = Activity(
+        id="a", kind="execute", title="Run the tests", status="completed", output="\x1b[32m12 passed\x1b[0m"
+    )
+    first, then = PlanEntry(content="Look", status="completed"), PlanEntry(content="Change", status="in_progress")
+    legs: list[Batch | asyncio.Event] = [[Started(id="leg", model="m"), doing, Plan(entries=(first, then))], go]
+    server.backend.legs.append([*legs, [done], [END]])
+    await scripted.say("Hi")
+    card = scripted.answer.locator("tl-tool")
+    await expect(card).to_have_attribute("data-status", "in_progress")
+    await expect(scripted.answer.locator('[data-test="step"]')).to_have_count(2)
+    go.set()
+    await expect(card).to_have_attribute("data-status", "completed")
+    await expect(card.locator(".output-text")).to_have_text("12 passed")
+
+
+async def test_a_reload_in_mid_stream_loses_nothing_and_doubles_nothing(scripted: Window, server: Server) -> None:
+    first, second = asyncio.Event(), asyncio.Event()
+    text = "The first paragraph.\n\nThe second of them.\n\nThe third paragraph.\n\nThe fourth and last one."
+    server.backend.legs.append(spoken(text, first, second))
+    await scripted.say("Tell me")
+    await expect(scripted.answer).to_contain_text("The first paragraph.")
+    await scripted.page.reload()
+    await expect(scripted.answer).to_contain_text("The first paragraph.")
+    await expect(scripted.part("stop")).to_be_visible()
+    first.set()
+    await expect(scripted.answer).to_contain_text("The third")
+    await scripted.page.reload()
+    second.set()
+    await expect(scripted.answer.locator("p")).to_have_text(text.split("\n\n"))
+    await expect(scripted.part("send")).to_be_visible()
+    await scripted.page.reload()
+    await expect(scripted.answer.locator("p")).to_have_text(text.split("\n\n"))
+    await expect(scripted.part("turn-user")).to_have_text(re.compile("Tell me"))
+    await expect(scripted.part("session")).to_have_count(1)
+
+
+async def test_two_tabs_show_the_same_answer_as_it_comes(windows: Windows, scripted: Window, server: Server) -> None:
+    go = asyncio.Event()
+    server.backend.legs.append(spoken("One and two.\n\nThree and four.", go))
+    await scripted.say("Count")
+    await expect(scripted.answer).to_contain_text("One")
+    other = await windows.new(f"/{await scripted.page.evaluate('location.hash')}")
+    await expect(other.answer).to_contain_text("One")
+    go.set()
+    for tab in (scripted, other):
+        await expect(tab.answer.locator("p")).to_have_text(["One and two.", "Three and four."])
+
+
+async def test_the_page_survives_a_restart_of_the_gateway_in_mid_answer(scripted: Window, server: Server) -> None:
+    server.backend.legs.append(spoken("Begun but not ended.\n\nNever said.", asyncio.Event()))
+    await scripted.say("Go")
+    await expect(scripted.answer).to_contain_text("Begun but")
+    await server.stop()
+    await expect(scripted.part("link")).to_have_text("Reconnecting…")
+    await server.start()
+    await expect(scripted.part("link")).to_have_text("")
+    await expect(scripted.part("send")).to_be_visible()
+    await scripted.say("Again")
+    await expect(scripted.answer).to_contain_text("answer 2")
+    await expect(scripted.part("turn-user")).to_have_count(2)
+    await expect(scripted.part("turn-assistant")).to_have_count(2)
+    await expect(scripted.part("turn-assistant").first).to_contain_text("Begun but")
+
+
+# ── Keys and stopping ────────────────────────────────────────────────────────────────────────────
+
+
+async def test_enter_sends_and_shift_enter_begins_a_line(scripted: Window, server: Server) -> None:
+    await scripted.composer.press_sequentially("one")
+    await scripted.composer.press("Shift+Enter")
+    await scripted.composer.press_sequentially("two")
+    await scripted.composer.press("Enter")
+    await expect(scripted.composer).to_have_value("")
+    await expect(scripted.answer).to_contain_text("answer 1")
+    assert server.backend.requests[0].messages[-1].parts == (Text(text="one\ntwo"),)
+
+
+@pytest.mark.parametrize("way", ["Escape", "button"])
+async def test_an_answer_can_be_stopped(scripted: Window, server: Server, way: str) -> None:
+    server.backend.legs.append(spoken("Begun but not ended.", asyncio.Event()))
+    await scripted.say("Go")
+    await expect(scripted.answer).to_contain_text("Begun")
+    if way == "Escape":
+        await scripted.page.keyboard.press("Escape")
+    else:
+        await scripted.part("stop").click()
+    await expect(scripted.part("ending")).to_have_text("Stopped.")
+    await expect(scripted.part("send")).to_be_visible()
+    await scripted.say("Again")
+    await expect(scripted.answer).to_contain_text("answer 2")
+
+
+async def test_a_model_is_chosen_with_the_keyboard(window: Window, server: Server) -> None:
+    await window.page.keyboard.press("Control+k")
+    await window.page.keyboard.type("test/n")
+    await window.page.keyboard.press("Enter")
+    await expect(window.composer).to_be_focused()
+    await window.say("Hi")
+    await expect(window.answer).to_contain_text("answer 1")
+    assert server.backend.requests[0].model == "n"
+
+
+# ── Branches ─────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_answer_is_had_again_and_both_are_kept(scripted: Window) -> None:
+    await scripted.say("Hi")
+    await expect(scripted.answer).to_contain_text("answer 1")
+    await scripted.answer.get_by_role("button", name="Answer again").click()
+    await expect(scripted.answer).to_contain_text("answer 2")
+    await expect(scripted.part("turn-assistant")).to_have_count(1)
+    await expect(scripted.answer.locator(".branch-position")).to_have_text("2/2")
+    await scripted.answer.get_by_role("button", name="Earlier version").click()
+    await expect(scripted.answer).to_contain_text("answer 1")
+
+
+async def test_a_message_is_edited_into_a_branch(scripted: Window, server: Server) -> None:
+    await scripted.say("Hi")
+    await expect(scripted.answer).to_contain_text("answer 1")
+    question = scripted.part("turn-user")
+    await question.get_by_role("button", name="Edit and branch").click()
+    await expect(scripted.part("edit")).to_have_value("Hi")
+    await scripted.part("edit").fill("Good morning")
+    await scripted.part("edit-send").click()
+    await expect(scripted.answer).to_contain_text("answer 2")
+    await expect(question).to_contain_text("Good morning")
+    assert server.backend.requests[1].messages[-1].parts == (Text(text="Good morning"),)
+    await question.get_by_role("button", name="Earlier version").click()
+    await expect(question.locator(".said")).to_have_text("Hi")
+    await expect(scripted.answer).to_contain_text("answer 1")
+
+
+# ── What goes along, what is taken away ──────────────────────────────────────────────────────────
+
+
+async def test_a_pasted_picture_goes_along(scripted: Window, server: Server) -> None:
+    await scripted.page.evaluate(PASTE)
+    await expect(scripted.part("attached-image")).to_be_visible()
+    await scripted.say("What is this?")
+    await expect(scripted.part("turn-user").locator("img")).to_be_visible()
+    await expect(scripted.part("attached-image")).to_have_count(0)
+    await expect(scripted.answer).to_contain_text("answer 1")
+    parts = server.backend.requests[0].messages[-1].parts
+    assert [part.media_type for part in parts if isinstance(part, Image)] == ["image/png"]
+
+
+async def test_a_file_of_the_workspace_goes_along(scripted: Window, server: Server) -> None:
+    (server.root / "notes.md").write_text("Remember the milk.")
+    await scripted.composer.press_sequentially("Read @")
+    await scripted.page.get_by_role("option", name="notes.md").click()
+    await expect(scripted.part("attached-file")).to_contain_text("notes.md")
+    await expect(scripted.composer).to_have_value("Read ")
+    await scripted.composer.press("Enter")
+    await expect(scripted.answer).to_contain_text("answer 1")
+    parts = server.backend.requests[0].messages[-1].parts
+    assert any("Remember the milk." in part.text for part in parts if isinstance(part, Text))
+
+
+async def test_code_is_copied_as_it_was_written(windows: Windows, scripted: Window, server: Server) -> None:
+    await windows.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    server.backend.legs.append(spoken('```python\nif a < b:\n    say("&amp;")\n```\n'))
+    await scripted.say("Hi")
+    await scripted.answer.get_by_role("button", name="Copy code").click()
+    await expect(scripted.answer.get_by_text("Copied")).to_be_visible()
+    assert await scripted.page.evaluate("navigator.clipboard.readText()") == 'if a < b:\n    say("&amp;")\n'
