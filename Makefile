@@ -10,15 +10,15 @@ COMPILE = $(BIN)/uv pip compile --no-config --quiet --universal --python-version
 	--no-header --no-annotate --group build $(UPGRADE)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench proto lock clean
+.PHONY: help run test check chromium screenshots format bench proto lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/run.stamp ## Install what it takes and start the gateway
 	$(BIN)/tieline serve
 
-test: check ## Check everything, then run all tests
+test: check chromium ## Check everything, then run all tests
 	$(BIN)/pytest -n 2
 
 check: $(VENV)/dev.stamp ## Lint, formatting, types and import contracts
@@ -26,6 +26,17 @@ check: $(VENV)/dev.stamp ## Lint, formatting, types and import contracts
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+# The tests of the web page need a browser; without one they are skipped.
+chromium:
+	@command -v chromium chromium-browser google-chrome > /dev/null || { \
+		test "$$(id -u)" = 0 && command -v apt-get > /dev/null && echo "Installing Chromium for the tests of the web page" && \
+		{ DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; }; \
+		} > /dev/null 2>&1; } || echo "Chromium is not installed: the tests of the web page will be skipped."
+
+screenshots: $(VENV)/dev.stamp ## Take the pictures of the documents again
+	$(BIN)/python -m tests.web.screenshots
 
 format: $(VENV)/dev.stamp ## Format the code and apply safe lint fixes
 	$(BIN)/ruff check --fix-only

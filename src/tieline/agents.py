@@ -10,47 +10,74 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tieline import __version__
-from tieline.assembly import State, mint_call
+from tieline.agent_hands import AgentFiles, AgentTerminals
+from tieline.assembly import State, mint_call, shell_of, tool_keeper
 from tieline.backends.acp.backend import AcpBackend
 from tieline.backends.acp.bridge import Shim, ToolBridge
 from tieline.backends.acp.catalogue import CATALOGUE, AgentSpec, Which, find
 from tieline.backends.acp.terms import Terms
-from tieline.config import AcpSettings, AgentSettings, ConfigError
+from tieline.config import AcpSettings, AgentSettings, Config, ConfigError
+from tieline.records import Audit
+from tieline.tasks import Tasks
+from tieline.tools.keeper import Keeper
 
 MOST_SHOWN = 6
 
 
 def acp_backend(
-    settings: AcpSettings, env: Mapping[str, str], mint_leg: Callable[[], str], *, hidden: str
+    config: Config,
+    env: Mapping[str, str],
+    mint_leg: Callable[[], str],
+    *,
+    keeper: Keeper | None = None,
+    tasks: Tasks | None = None,
 ) -> tuple[AcpBackend, State] | None:
-    """The backend of all agents, unless it is switched off; `hidden` is the variable that agents must not see."""
+    """The backend of all agents, unless it is switched off; `keeper` judges what they have done through us."""
+    settings = config.acp
     if not settings.enabled:
         return None
     agents, which = catalogue(settings), _which(env)
+    terminals = None
+    if keeper is not None and settings.terminals:
+        environment, interpreter = shell_of(config.tools, env)
+        terminals = AgentTerminals(keeper, tasks or Tasks(), environment=environment, interpreter=interpreter)
     backend = AcpBackend(
         agents,
         Terms(
             cwd=str(_folder(settings)),
-            env=_environment(settings, env, hidden),
+            env=_environment(settings, env, config.server.key_env),
             version=__version__,
             start_within=settings.start_timeout,
             stall_after=settings.stall_timeout,
             idle_after=settings.idle_timeout,
             processes=settings.processes,
             offers_tools=settings.client_tools,
+            park_for=config.parking.deadline,
+            files=AgentFiles(keeper) if keeper is not None and settings.files else None,
+            terminals=terminals,
         ),
         which=which,
         mint_call=mint_call,
         mint_leg=mint_leg,
-        bridge=ToolBridge(mint_token=lambda: secrets.token_urlsafe(24), shim=Shim(sys.executable))
-        if settings.client_tools
-        else None,
+        bridge=_bridge() if settings.client_tools else None,
     )
     return backend, _state(agents, which)
 
 
 def _bridge() -> ToolBridge:
     return ToolBridge(mint_token=lambda: secrets.token_urlsafe(24), shim=Shim(sys.executable))
+
+
+def agents_keeper(config: Config, env: Mapping[str, str], audit: Audit, keeper: Keeper | None) -> Keeper | None:
+    """Who judges what agents have done through us, where that is on: the keeper of our tools, if they act there too."""
+    settings = config.acp
+    if not settings.enabled or not (settings.files or settings.terminals):
+        return None
+    folder = str(_folder(settings))
+    if keeper is not None and keeper.workspace == folder:
+        return keeper
+    own = tool_keeper(replace(config.tools, enabled=True, workspace=folder), env, audit)
+    return own[0] if own is not None else None
 
 
 def catalogue(settings: AcpSettings) -> dict[str, AgentSpec]:

@@ -20,7 +20,7 @@ import uvicorn
 from msgspec.structs import replace
 
 from tieline import __version__
-from tieline.agents import acp_backend
+from tieline.agents import acp_backend, agents_keeper
 from tieline.assembly import State, audit_log, cursor_backend, key_file, key_of, tool_keeper, upstream_backend
 from tieline.backends.demo import DemoBackend
 from tieline.config import Config, ConfigError
@@ -100,7 +100,11 @@ def build(config: Config, env: Mapping[str, str], cursor_token: str | None = Non
     if cursor := cursor_backend(config.cursor, env, proxies, mint, cursor_token):
         backends["cursor"] = cursor[0]
         states.append(cursor[1])
-    if acp := acp_backend(config.acp, env, mint, hidden=config.server.key_env):
+    audit, tasks = audit_log(env), Tasks()
+    tools = tool_keeper(config.tools, env, audit)
+    keeper = tools[0] if tools else None
+    hands_keeper = agents_keeper(config, env, audit, keeper)
+    if acp := acp_backend(config, env, mint, keeper=hands_keeper, tasks=tasks):
         backends["acp"] = acp[0]
         states.append(acp[1])
     router = Router(backends, aliases=_aliases(config, backends), default=_default(config, backends))
@@ -108,12 +112,7 @@ def build(config: Config, env: Mapping[str, str], cursor_token: str | None = Non
         router.know(["demo/scripted"])
     router.know(f"{name}/{model}" for name, settings in config.upstreams.items() for model in settings.models)
     repairs = {name: DEFAULT | frozenset(settings.repairs) for name, settings in config.upstreams.items()}
-    audit = audit_log(env)
-    keeper = None
-    if tools := tool_keeper(config.tools, env, audit):
-        keeper = tools[0]
-        states.append(tools[1])
-    tasks = Tasks()
+    states += [tools[1]] if tools else []
     keys += client_keys(config, env)
     known = Secrets(keys)
     gateway = Gateway(
@@ -154,7 +153,7 @@ def build(config: Config, env: Mapping[str, str], cursor_token: str | None = Non
         gateway,
         Relay(gateway, tasks, keep_alive=config.server.keep_alive),
         _profiles(config, env),
-        InboxFrontend(gateway.inbox, tasks, rulebook=keeper, keep_alive=config.server.keep_alive),
+        InboxFrontend(gateway.inbox, tasks, rulebook=keeper or hands_keeper, keep_alive=config.server.keep_alive),
         guard=guard,
         clock=time.time,
         limit=config.server.max_body_mib * MIB,

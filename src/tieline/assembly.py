@@ -151,14 +151,21 @@ def tool_keeper(settings: ToolSettings, env: Mapping[str, str], audit: Audit) ->
         remembered=kept.load(),
         yolo=settings.yolo,
     )
+    environment, interpreter = shell_of(settings, env)
     box = Toolbox(
         workspace,
-        environment={name: env[name] for name in settings.environment if name in env},
-        interpreter=(_shell(settings.shell, env), "-c"),
+        environment=environment,
+        interpreter=interpreter,
         ripgrep=find_ripgrep(env.get("PATH", "")),
         hides=policy.hides,
     )
     return Keeper(box, policy, save=kept.save, note=audit.ruled), _tool_state(settings, policy, workspace.root)
+
+
+def shell_of(settings: ToolSettings, env: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, str]]:
+    """What commands get to see of our environment, and what runs a command line."""
+    seen = {name: env[name] for name in settings.environment if name in env}
+    return seen, (_shell(settings.shell, env), "-c")
 
 
 def _own_rules(root: str, env: Mapping[str, str]) -> list[Rule]:

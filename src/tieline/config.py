@@ -151,6 +151,10 @@ class AcpSettings(Value, forbid_unknown_fields=True):
     """The variables agents get to see; none named: all but the gateway's own key."""
     client_tools: bool = True
     """Whether agents may call the tools of clients."""
+    files: bool = False
+    """Whether agents read and write files through the gateway, under the rules of `tools`."""
+    terminals: bool = False
+    """Whether agents run commands through the gateway, under the rules of `tools`."""
     processes: int = 8
     start_timeout: float = 60.0
     stall_timeout: float = 600.0

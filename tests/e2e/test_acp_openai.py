@@ -1,5 +1,7 @@
 """Coding agents through the OpenAI client: what there is to choose from, and every refusal in its shape."""
 
+import asyncio
+import json
 from pathlib import Path
 
 import openai
@@ -8,6 +10,9 @@ from openai.types.chat import ChatCompletionMessageParam
 
 from tests.e2e.acp_support import MODEL, Stand, plain, scripted, serving
 from tests.e2e.test_cli import ran
+from tests.e2e.tools_support import PATIENCE
+from tieline.config import Parking
+from tieline.model.asks import Permission
 
 HI: list[ChatCompletionMessageParam] = [{"role": "user", "content": "hello"}]
 CONFIG = """\
@@ -97,3 +102,35 @@ def test_agents_lists_the_ready_ones_and_what_installs_the_others(tmp_path: Path
     empty.mkdir()
     done = ran(empty, "agents", PATH=str(empty))
     assert done.stdout.startswith("No agent was found on the PATH.\n")
+
+
+async def test_an_agent_works_through_the_gateway_s_files_and_terminals_where_they_are_on(tmp_path: Path) -> None:
+    async with serving(tmp_path, files=True, terminals=True) as stand:
+        (stand.root / "a.txt").write_text("the contents\n")
+        talk = stand.talk("openai")
+        told = json.loads((await talk.say("capabilities")).text)
+        assert (told["fs"], told["terminal"]) == ({"readTextFile": True, "writeTextFile": True}, True)
+        assert (await talk.say(f"read {stand.root}/a.txt")).text == "read the contents\n"
+        running = asyncio.create_task(talk.say("terminal echo hello"))
+        item = await stand.decide(option="allow")
+        assert isinstance(item.ask, Permission)
+        assert item.ask.command == "echo hello"
+        answer = await asyncio.wait_for(running, PATIENCE)
+        assert answer.text.endswith("exit 0: hello\n")
+        assert "hello" in answer.thinking
+        assert (await stand.http.get("/api/rules")).json()["workspace"] == str(stand.root)
+
+
+async def test_files_and_terminals_are_off_unless_somebody_turns_them_on(tmp_path: Path) -> None:
+    async with serving(tmp_path) as stand:
+        told = json.loads((await stand.talk("openai").say("capabilities")).text)
+        assert not told.get("terminal")
+        assert not any(told.get("fs", {}).values())
+
+
+async def test_a_question_waits_for_its_answer_as_long_as_a_parked_run(tmp_path: Path) -> None:
+    async with serving(tmp_path, {"plain": plain("cursor")}, parking=Parking(deadline=0.1)) as stand:
+        talk = stand.talk("openai", model="acp/plain")
+        assert "Which fruit?" in (await talk.say("question")).text
+        await stand.idle()
+        assert stand.backend._opener.fleet.agents, "its time was up, and the agent was told so"

@@ -21,7 +21,7 @@ IMAGES = Path(__file__).parents[2] / "docs" / "images"
 ADDRESS = "http://127.0.0.1:18741"
 LARGEST = 300_000
 """Bytes of a picture: who clones the repository gets all of them."""
-SCREEN: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}, "device_scale_factor": 1.5}
+SCREEN: dict[str, Any] = {"viewport": {"width": 1280, "height": 860}, "device_scale_factor": 1.25}
 PHONE: dict[str, Any] = {
     "viewport": {"width": 390, "height": 844},
     "is_mobile": True,
@@ -43,7 +43,7 @@ def greet(name: str = "world") -> str:
 - **`greet.py`**: the name has a default, the function has types.
 - **Tests**: 3 passed, none skipped.
 """
-WRITE = f"write this to greet.py:\n```\n{AFTER}```\nthen run: python3 -m pytest"
+WRITE = "write `def greet(name): return f'Hello, {name}!'` to greet.py, then run: python3 greet.py"
 
 
 class Local(Script):
@@ -63,7 +63,11 @@ def fix() -> list[Event]:
     output = "tests/test_greet.py ...                    [100%]\n3 passed in 0.02s"
     run = Activity(id="3", kind="execute", title="Run pytest", status="completed", output=output)
     thought = Thinking(text=THOUGHT)
-    thinking = [PartStart(index=0, part=Thinking()), PartDelta(index=0, text=THOUGHT), PartEnd(index=0, part=thought)]
+    thinking: list[Event] = [
+        PartStart(index=0, part=Thinking()),
+        PartDelta(index=0, text=THOUGHT),
+        PartEnd(index=0, part=thought),
+    ]
     started = Started(id="leg", model="qwen3-coder")
     return [started, *thinking, read, edit, run, *words(ANSWER, 1), Usage(input=9200, output=310), END]
 

@@ -86,6 +86,28 @@ class Keeper:
             raise BadRequest(f"there is no mode `{mode[:40]}`: the modes are {', '.join(MODES)}", "model")
         return TurnTools(self, self._box, mode)
 
+    async def refusal(self, call: ToolCall, host: Host) -> str | None:
+        """Why a call may not be done, or None if it may; where the rules say so, the person is asked."""
+        judged = await self.judge(call)
+        if judged.verdict.decision == "ask":
+            return await self.asked(call, judged, host)
+        self.decided(judged)
+        return f"Not allowed: {judged.verdict.reason}." if judged.verdict.decision == "deny" else None
+
+    async def asked(self, call: ToolCall, judged: "Judged", host: Host) -> str | None:
+        """Ask the person; why it may not be done, or None if it may."""
+        ask = await self._box.describe(call)
+        if ask.problem is not None:
+            return ask.problem
+        always = {f"{ALWAYS.id}-{n}" if n > 1 else ALWAYS.id: rule for n, rule in enumerate(judged.suggested, 1)}
+        permitted = await host.human.permit(_permission(ask, always))
+        if permitted.option in always:
+            await self.remember(always[permitted.option])
+        elif permitted.option != ALLOW.id:
+            reason = f" {permitted.reason}" if permitted.reason else ""
+            return f"The user did not allow this.{reason} Do not try it again in another way; ask what to do."
+        return await self._changed(call, judged)
+
     async def judge(self, call: ToolCall) -> "Judged":
         """What the rules say of a call."""
         return await asyncio.to_thread(self._judged, call)
@@ -117,6 +139,13 @@ class Keeper:
     async def _saved(self) -> None:
         async with self._saving:
             await asyncio.to_thread(self._save, self._policy.remembered)
+
+    async def _changed(self, call: ToolCall, judged: "Judged") -> str | None:
+        """A person takes time to answer: what was allowed must still be what would be done."""
+        now = await self.judge(call)
+        if now.verdict.decision == "deny" or now.subject != judged.subject:
+            return f"{call.name} leads somewhere else now than when the user was asked. Look again."
+        return None
 
     def _judged(self, call: ToolCall) -> "Judged":
         verdict = self._policy.decide(call)
@@ -175,37 +204,14 @@ class TurnTools:
             return _no(call, f"Not allowed: {judged.verdict.reason}.")
         if planning.owns(call.name):
             return await self._planned(call, host, is_free=judged.is_free)
-        if judged.verdict.decision == "ask" and (refused := await self._asked(call, judged, host)) is not None:
-            return refused
+        if judged.verdict.decision == "ask" and (why := await self._keeper.asked(call, judged, host)) is not None:
+            return _no(call, why)
         if call.name in (TODO_READ.name, TODO_WRITE.name):
             return self._listed(call)
         return await self._box.execute(call)
 
     def _way_out(self) -> str:
         return "Put your plan before the user with create_plan." if self.mode == "plan" else "Answer without it."
-
-    async def _asked(self, call: ToolCall, judged: Judged, host: Host) -> ToolResult | None:
-        """Ask the person; the result of a refusal, or None if it may be done."""
-        ask = await self._box.describe(call)
-        if ask.problem is not None:
-            return _no(call, ask.problem)
-        always = {f"{ALWAYS.id}-{n}" if n > 1 else ALWAYS.id: rule for n, rule in enumerate(judged.suggested, 1)}
-        permitted = await host.human.permit(_permission(ask, always))
-        if permitted.option in always:
-            await self._keeper.remember(always[permitted.option])
-        elif permitted.option != ALLOW.id:
-            reason = f" {permitted.reason}" if permitted.reason else ""
-            return _no(
-                call, f"The user did not allow this.{reason} Do not try it again in another way; ask what to do."
-            )
-        return await self._still_the_same(call, judged)
-
-    async def _still_the_same(self, call: ToolCall, judged: Judged) -> ToolResult | None:
-        """A person takes time to answer: what was allowed must still be what would be done."""
-        now = await self._keeper.judge(call)
-        if now.verdict.decision == "deny" or now.subject != judged.subject:
-            return _no(call, f"{call.name} leads somewhere else now than when the user was asked. Look again.")
-        return None
 
     def _listed(self, call: ToolCall) -> ToolResult:
         try:

@@ -75,6 +75,7 @@ class Stream:
         self._unwatch: Callable[[], None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._leaving: asyncio.TimerHandle | None = None
+        self._is_closed = False
 
     @property
     def seq(self) -> int:
@@ -83,6 +84,8 @@ class Stream:
 
     def attend(self) -> None:
         """Somebody looks: listen to what happens, from now on and for a while."""
+        if self._is_closed:
+            return
         if self._unwatch is None:
             self._ring.forget()
             self._unwatch = self._bus.watch(self._hear)
@@ -106,6 +109,7 @@ class Stream:
 
     def close(self) -> None:
         """The gateway is being stopped."""
+        self._is_closed = True
         self._readers.clear()
         if self._leaving is not None:
             self._leaving.cancel()
