@@ -134,6 +134,18 @@ _TOOLS = {
         schema=b'{"type":"object","properties":{"pattern":{"type":"string"},"path":{"type":"string"}},'
         b'"required":["pattern"]}',
     ),
+    "write": ToolSpec(
+        name="write",
+        description="Write a file",
+        schema=b'{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"}},'
+        b'"required":["path","content"]}',
+    ),
+    "glob": ToolSpec(
+        name="glob",
+        description="Find files",
+        schema=b'{"type":"object","properties":{"pattern":{"type":"string"},"path":{"type":"string"}},'
+        b'"required":["pattern"]}',
+    ),
     "weather": ToolSpec(
         name="weather",
         description="The weather of a city",
