@@ -15,7 +15,7 @@ from tieline.model.ports import Host, ModelInfo
 from tieline.model.request import Request
 
 BATCH = 4
-MODELS = (ModelInfo(id="scripted", title="Demo: no network, does what plain words or a script say"),)
+MODELS = (ModelInfo(id="scripted", title="Scripted demo"),)
 
 
 class DemoBackend:
