@@ -11,6 +11,7 @@ import logging
 import os
 import resource
 import secrets
+import signal
 import socket
 import time
 from collections.abc import Callable, Mapping
@@ -231,6 +232,8 @@ def serve(
             await server.serve(sockets=[listener])
 
     _allow_files()
+    # A shell starts what runs in its background deaf to interrupts. We end on one in any case, from the first moment.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(run())
 
