@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -50,12 +51,16 @@ def serving(home: Path, *arguments: str, **more: str) -> Iterator[tuple[subproce
         stderr=subprocess.STDOUT,
         text=True,
     )
+    # What it prints is read without a bound of its own: its end is one.
+    bound = Timer(3 * WAIT, process.kill)
+    bound.start()
     try:
         assert process.stdout is not None
         found = re.search(r"listening on http://127\.0\.0\.1:(\d+)", process.stdout.readline())
         assert found is not None
         yield process, int(found[1])
     finally:
+        bound.cancel()
         process.kill()
         process.communicate(timeout=WAIT)
 

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ OPTIONS = [
     {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
     {"optionId": "no", "name": "No", "kind": "reject_once"},
 ]
+
+ASIDE: deque[str] = deque()
 
 
 def send(message: Any) -> None:
@@ -58,13 +61,23 @@ def ask(message: Any, number: Any, method: str, **params: Any) -> None:
 
 
 def messages() -> Iterator[Any]:
-    for line in sys.stdin:
+    """What the client sends; first what was put aside."""
+    while line := (ASIDE.popleft() if ASIDE else sys.stdin.readline()):
         yield json.loads(line)
+
+
+def await_message(is_wanted: Callable[[Any], bool]) -> Any:
+    """Read until what is wanted comes; what comes before it is put aside: a client may ask several things at once."""
+    while line := sys.stdin.readline():
+        if is_wanted(message := json.loads(line)):
+            return message
+        ASIDE.append(line)
+    sys.exit()
 
 
 def reply_to(number: Any) -> Any:
     """Read until the client answers one of our requests."""
-    return next(message for message in messages() if message.get("id") == number and "method" not in message)
+    return await_message(lambda message: message.get("id") == number and "method" not in message)
 
 
 def words_of(message: Any) -> str:
@@ -166,9 +179,7 @@ class Slow(Agent):
             super().on_session_prompt(message)
             return
         say(message, "waiting")
-        for other in messages():
-            if other.get("method") == "session/cancel":
-                break
+        await_message(lambda other: other.get("method") == "session/cancel")
         say(message, "too late")
         send({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32603, "message": "aborted"}})
         say(message, "later still")
