@@ -5,12 +5,13 @@ forgotten first.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from tieline.core.capping import Budget
-from tieline.core.record import MOST_NOTES, MOST_OF_ONE, LegDetail, LegSummary, Record
+from tieline.core.record import MOST_OF_ONE, LegDetail, LegSummary, Record
 from tieline.core.secrets import Secrets, hide_likely
+from tieline.model.content import Part
 from tieline.model.errors import GatewayError
 from tieline.model.events import Batch, Failed
 from tieline.model.request import Request
@@ -109,10 +110,10 @@ class Bus:
         if self._watchers and record.is_kept:
             self.tell(LegNews(record))
 
-    def end(self, record: Record, elapsed: float) -> None:
-        """A leg is over."""
+    def end(self, record: Record, elapsed: float, asked: int, parts: Iterable[Part]) -> None:
+        """A leg is over; `asked` is about how large its request was, `parts` are those of its answer."""
         record.duration = elapsed
-        record.close()
+        record.close(asked, parts)
         if record.id in self._records:
             self._size += record.size
             while self._size > self._most_of_all and len(self._records) > 1:
@@ -163,7 +164,7 @@ class Bus:
             first_byte=record.first_byte,
             duration=record.duration,
             usage=record.usage,
-            calls=tuple(record.calls[:MOST_NOTES]),
+            calls=record.calls(),
             title=self.hide(record.titled()),
             repairs=record.repairs,
             resumed=record.is_resumed,

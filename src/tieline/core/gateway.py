@@ -13,6 +13,7 @@ from tieline.core.inbox import Inbox
 from tieline.core.leg import Asker, Ledger, WatchedLeg
 from tieline.core.metrics import Metrics
 from tieline.core.parking import CAPACITY, DEADLINE, Lot
+from tieline.core.record import title_of
 from tieline.core.repair import DEFAULT, RepairName, Repairs, needed
 from tieline.core.resume import decide
 from tieline.core.routing import Route, Router
@@ -22,7 +23,6 @@ from tieline.core.thoughts import Thoughts
 from tieline.core.turn import TooledRun, offering
 from tieline.core.weigh import estimate
 from tieline.model.asks import Origin
-from tieline.model.content import Text
 from tieline.model.errors import GatewayError
 from tieline.model.ports import Backend, Host, ModelInfo, Run, Toolbox
 from tieline.model.request import Request
@@ -32,7 +32,6 @@ log = logging.getLogger("tieline")
 
 LISTING_TIMEOUT = 10.0
 LISTING_KEPT = 60.0
-TITLE = 80
 DEFAULT_MODE = "agent"
 
 
@@ -134,14 +133,7 @@ class Gateway:
 
     async def _begun(self, backend: Backend, request: Request, prepared: Request, leg: WatchedLeg) -> Run:
         """A new run; with the gateway's tools if there are any and the client brings none."""
-        origin = Origin(
-            model=request.model,
-            frontend=leg.asker.frontend,
-            client=leg.asker.client,
-            title=_title(request),
-            session=request.session or "",
-        )
-        host = Host(self.inbox.human(origin))
+        host = Host(self.inbox.human(lambda: _origin(request, leg.asker)))
         if self._toolbox is not None and not request.tools and not backend.is_agent:
             tools = self._toolbox.open(prepared.mode or DEFAULT_MODE)
             leg.showing = Showing(leg.asker.activity)
@@ -205,11 +197,12 @@ class Gateway:
         return []
 
 
-def _title(request: Request) -> str:
-    """The last words of the user, for a person to tell conversations apart."""
-    for message in reversed(request.messages):
-        if message.role == "user":
-            for part in reversed(message.parts):
-                if isinstance(part, Text) and part.text.strip():
-                    return " ".join(part.text.split())[:TITLE]
-    return ""
+def _origin(request: Request, asker: Asker) -> Origin:
+    """Where an ask comes from, for the person who is to answer it."""
+    return Origin(
+        model=request.model,
+        frontend=asker.frontend,
+        client=asker.client,
+        title=title_of(request),
+        session=request.session or "",
+    )

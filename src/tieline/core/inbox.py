@@ -93,8 +93,8 @@ class Inbox:
         """Whether somebody looks at what waits."""
         return self._watchers > 0
 
-    def human(self, origin: Origin) -> "Desk":
-        """The person of a leg, as it sees one."""
+    def human(self, origin: Origin | Callable[[], Origin]) -> "Desk":
+        """The person of a leg, as it sees one; few legs ask, so where one comes from can be told when it does."""
         return Desk(self, origin)
 
     @asynccontextmanager
@@ -178,13 +178,19 @@ class Inbox:
 class Desk:
     """The person behind the inbox, as one leg sees them."""
 
-    def __init__(self, inbox: Inbox, origin: Origin) -> None:
+    def __init__(self, inbox: Inbox, origin: Origin | Callable[[], Origin]) -> None:
         self._inbox = inbox
-        self._origin = origin
+        self._told = origin
 
     @property
     def is_present(self) -> bool:
         return self._inbox.is_watched
+
+    @property
+    def _origin(self) -> Origin:
+        if not isinstance(self._told, Origin):
+            self._told = self._told()
+        return self._told
 
     async def permit(self, ask: Permission) -> Permitted:
         answer = await self._inbox.ask(self._origin, ask)

@@ -45,6 +45,8 @@ class Asker(NamedTuple):
     frontend: str
     client: str = ""
     activity: Style = "reasoning"
+    size: int = 0
+    """About how many characters its request has, if that is known."""
 
 
 class Ledger(NamedTuple):
@@ -193,7 +195,7 @@ class WatchedLeg:
                     "%s failed (%s, %d): %s", self._request.model, event.kind, event.status, self._ending.message
                 )
             case _:
-                pass
+                self.record.has_activities = True
 
     def _settle(self) -> None:
         """Write down what came of it."""
@@ -218,4 +220,5 @@ class WatchedLeg:
             self.note(Note(kind="paused", message="the turn is not over: a client that knows no pauses ends it"))
         self.record.ending, self.record.is_parked = ending, self._is_parked
         self.record.usage = None if self._usage is _NO_USAGE else self._usage
-        bus.end(self.record, elapsed)
+        self.record.has_activities |= self.showing is not None
+        bus.end(self.record, elapsed, self.asker.size, self._parts)

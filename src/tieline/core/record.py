@@ -1,9 +1,10 @@
 """A leg as it is written down: batches put on a list while it runs, cut down to what is kept when it is over."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 from tieline.core.capping import EACH, Budget, joined, weight, weight_of
-from tieline.model.content import Text, ToolCall, Value
+from tieline.model.content import Part, Text, ToolCall, Value
 from tieline.model.events import (
     Activity,
     Batch,
@@ -79,13 +80,13 @@ class Record:
         "_shown",
         "at",
         "backend",
-        "calls",
         "client",
         "count",
         "duration",
         "ending",
         "first_byte",
         "frontend",
+        "has_activities",
         "id",
         "is_kept",
         "is_parked",
@@ -108,11 +109,12 @@ class Record:
         self.is_kept = True
         self.is_resumed = False
         self.is_parked = False
+        self.has_activities = False
+        """Whether something was done without the client."""
         self.first_byte: float | None = None
         self.duration: float | None = None
         self.ending: Finished | Failed | None = None
         self.usage: Usage | None = None
-        self.calls: list[str] = []
         self.notes: list[Note] = []
         self.repairs = 0
         self.count = 0
@@ -143,40 +145,29 @@ class Record:
         if len(self.notes) < MOST_NOTES:
             self.notes.append(note)
 
-    def close(self) -> None:
-        """The leg is over: keep what is worth it. Most legs are small, and kept as they are: that costs least."""
+    def close(self, asked: int, parts: Iterable[Part]) -> None:
+        """The leg is over: keep what is worth it. Most legs are small, and kept as they are: that costs least.
+
+        `asked` is about how large the request is, or 0 if that is not known; `parts` are those of a plain answer.
+        """
         if not self.is_kept:
             return
-        self.title = self.titled()
-        self.size = weight_of(self.request)
+        self.size = asked or weight_of(self.request)
         if self.size > MOST_OF_ONE:
+            self.title = self.titled()
             budget = Budget(MOST_OF_ONE)
             self.request = budget.request(self.request)
             self.size = budget.spent
-        said = self._look_through()
+        said = self._weigh(parts)
         if said > MOST_OF_ONE or self.count > FEW_EVENTS or self._shown is not None:
             said = self._cut_down()
         self.size += said
 
-    def _look_through(self) -> int:
-        """Which tools were used, and about how much was said: the deltas are as much as their parts."""
-        said = 0
-        used: set[str] = set()
-        for _, batch in self._events:
-            for event in batch:
-                kind = type(event)
-                if kind is PartDelta:
-                    continue
-                if type(event) is PartEnd:
-                    said += 2 * weight((event.part,))
-                    if type(event.part) is ToolCall:
-                        self.calls.append(event.part.name)
-                elif type(event) is Activity:
-                    said += MOST_OF_ONE
-                    if event.id not in used:
-                        used.add(event.id)
-                        self.calls.append(event.title[:LONGEST_NAME].partition(" ")[0])
-        return said + EACH * self.count if isinstance(self.ending, Finished) else MOST_OF_ONE + 1
+    def _weigh(self, parts: Iterable[Part]) -> int:
+        """About how much was said: the deltas are as much as their parts. What ended badly is looked at closely."""
+        if type(self.ending) is not Finished or self.has_activities:
+            return MOST_OF_ONE + 1
+        return 2 * weight(parts) + EACH * self.count
 
     def _cut_down(self) -> int:
         events, shown = Budget(MOST_OF_ONE), Budget(MOST_OF_ONE)
@@ -185,9 +176,22 @@ class Record:
             self._shown = [[shown.event(event) for event in joined(batch)] for batch in self._shown]
         return events.spent + shown.spent
 
+    def calls(self) -> tuple[str, ...]:
+        """The tools that were used, as far as they are kept."""
+        names: list[str] = []
+        used: set[str] = set()
+        for _, batch in self._events:
+            for event in batch:
+                if type(event) is PartEnd and type(event.part) is ToolCall:
+                    names.append(event.part.name)
+                elif type(event) is Activity and event.id not in used:
+                    used.add(event.id)
+                    names.append(event.title[:LONGEST_NAME].partition(" ")[0])
+        return tuple(names[:MOST_NOTES])
+
     def titled(self) -> str:
         """The last words of the user."""
-        return self.title if self.title is not None else _title(self.request)
+        return self.title if self.title is not None else title_of(self.request)
 
     def moments(self) -> tuple[Moment, ...]:
         """What the upstream said, and when."""
@@ -223,8 +227,8 @@ def _without_deltas(batch: Batch) -> list[Event]:
     return [event for event in batch if type(event) is not PartDelta]
 
 
-def _title(request: Request) -> str:
-    """The last words of the user, for a person to tell legs apart."""
+def title_of(request: Request) -> str:
+    """The last words of the user, for a person to tell legs and conversations apart."""
     for message in reversed(request.messages):
         if message.role == "user":
             for part in reversed(message.parts):

@@ -36,13 +36,15 @@ STREAM_HEAD = (
 class Exchange:
     """One HTTP request and its response."""
 
-    __slots__ = ("_limit", "_send", "begun", "headers", "receive", "scope")
+    __slots__ = ("_limit", "_send", "begun", "headers", "receive", "scope", "size")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, limit: int) -> None:
         self.scope = scope
         self.receive = receive
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.begun = False
+        self.size = 0
+        """How large the body was, once it is read."""
         self._send = send
         self._limit = limit
 
@@ -64,10 +66,11 @@ class Exchange:
     async def body(self) -> bytes:
         """The whole body. One that is too large is read on for a while, so that the client hears why it is refused."""
         message = await self.receive()
-        if not message.get("more_body") and len(message.get("body", b"")) <= self._limit:
-            return bytes(message.get("body", b""))
-        chunks = [message.get("body", b"")]
-        size = len(chunks[0])
+        body = message.get("body", b"")
+        self.size = size = len(body)
+        if not message.get("more_body") and size <= self._limit:
+            return bytes(body)
+        chunks = [body]
         while message.get("more_body") and size <= 4 * self._limit:
             message = await self.receive()
             if message["type"] == "http.disconnect":
@@ -80,6 +83,7 @@ class Exchange:
         if size > self._limit:
             limit = self._limit // (1024 * 1024)
             raise GatewayError("too_large", f"The request is larger than the {limit} MiB this gateway takes.")
+        self.size = size
         return b"".join(chunks)
 
     async def respond(

@@ -59,7 +59,7 @@ class Relay:
         self, exchange: Exchange, request: Request, face: Face, options: Value, activity: Style = "reasoning"
     ) -> None:
         """Answer one request; a client that leaves ends the leg at once, wherever it is."""
-        leg = self._gateway.leg(request, Asker(face.name, exchange.header(b"user-agent"), activity))
+        leg = self._gateway.leg(request, Asker(face.name, exchange.header(b"user-agent"), activity, exchange.size))
         delivery = self._begin(exchange, face.keep_alive if request.stream else b"")
         try:
             if request.stream:
