@@ -11,7 +11,7 @@ from tieline.sim.model import Answer
 
 NOW = 1_800_000_000.0
 DAY = 86400.0
-WAIT = 10.0
+WAIT = 60.0
 """No test waits longer than this, in seconds, for anything."""
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from tieline.net.http import PipeError
 from tieline.tasks import Tasks
 from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage
 
-WAIT = 10.0
+WAIT = 60.0
 """No test waits longer than this, in seconds, for anything."""
 
 BROKEN = PipeError("body", "reset", "the connection broke", sent=True)

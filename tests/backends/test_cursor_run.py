@@ -28,7 +28,7 @@ from tieline.backends.cursor.auth import Account
 from tieline.backends.cursor.conversations import Conversations
 from tieline.backends.cursor.login import Api
 from tieline.backends.cursor.pipes import Ids, Pipe, Refused, Transport
-from tieline.backends.cursor.run import LiveRun, Service
+from tieline.backends.cursor.run import LOST, LiveRun, Service
 from tieline.model.content import Message, Text, ToolCall, ToolResult
 from tieline.model.events import Event, Failed, Finished, Note, PartDelta, PartEnd, Started, StopReason
 from tieline.model.request import Request
@@ -38,6 +38,8 @@ from tieline.wire.cursor.queries import Queries
 from tieline.wire.cursor.request import Settings, Surroundings
 
 __all__ = ["tasks"]
+
+KEPT = received('< checkpoint {"mode": "AGENT_MODE_AGENT"}')
 
 
 class Bench:
@@ -140,9 +142,35 @@ async def test_a_run_that_died_between_two_legs_is_opened_anew_under_another_id(
     await turns()
     assert run.pending == frozenset()
     await run.answer([ToolResult(call_id="call_1", content=(Text(text="sunny"),))])
-    assert words(await leg_of(run)) == "Sunny."
+    again = await leg_of(run)
+    assert words(again) == "Sunny."
+    assert [event.message for event in again if isinstance(event, Note)] == [LOST]
     assert len({ids.request for _, ids in bench.opened}) == 2
     assert isinstance(events[-1], Finished)
+
+
+async def test_a_stream_that_breaks_off_again_is_resumed_from_the_same_checkpoint(tasks: Tasks) -> None:
+    wires = [
+        Wire(says("One. "), KEPT, says("Two"), BROKEN),
+        Wire(says("Two. Th"), BROKEN),
+        Wire(says("Two. Three."), TURN_ENDED, GOOD_END),
+    ]
+    events = await leg_of(Bench(tasks, *wires).run())
+    assert words(events) == "One. Two. Three."
+    actions = [wire.sent[0].run_request.action.WhichOneof("action") for wire in wires]
+    assert actions == ["user_message_action", "resume_action", "resume_action"]
+
+
+async def test_a_service_that_will_not_go_on_from_its_checkpoint_is_told_the_history(tasks: Tasks) -> None:
+    unavailable = received('< end {"error": {"code": "unavailable", "message": "not now"}}')
+    wires = [
+        Wire(KEPT, unavailable),
+        Wire(unavailable),
+        Wire(says("Hello"), TURN_ENDED, GOOD_END),
+    ]
+    assert words(await leg_of(Bench(tasks, *wires).run())) == "Hello"
+    actions = [wire.sent[0].run_request.action.WhichOneof("action") for wire in wires]
+    assert actions == ["user_message_action", "resume_action", "user_message_action"]
 
 
 async def test_a_replay_without_a_client_tells_what_was_said_once(tasks: Tasks) -> None:

@@ -31,7 +31,7 @@ Dialect = Literal["openai", "anthropic"]
 
 KEY = "gateway-key"
 DEMO = "cursor/demo"
-PATIENCE = 10.0
+PATIENCE = 60.0
 """No test waits longer than this, in seconds, for anything."""
 
 TRANSPORTS = pytest.mark.parametrize("transport", ["http2", "http1"])
@@ -106,15 +106,19 @@ async def serving(
     script: Program | Sequence[Any] | None = None,
     parking: Parking | None = None,
     key: str | None = None,
+    tls: ssl.SSLContext | None = None,
     through: Callable[[CursorSim], AbstractAsyncContextManager[str]] | None = None,
     **cursor: Any,
 ) -> AsyncIterator[Stand]:
     """A stand; `cursor` are settings of the backend.
 
-    With a `key`, that is exchanged for a token. `through` gives the address of something that stands in between.
+    With a `key`, that is exchanged for a token; with `tls`, the simulator is reached by HTTPS only. `through` gives the
+    address of something that stands in between.
     """
     async with AsyncExitStack() as stack:
-        service = await stack.enter_async_context(CursorSim(sim, script=script))
+        service = CursorSim(sim, script=script)
+        await service.start(tls=tls)
+        await stack.enter_async_context(service)
         url = await stack.enter_async_context(through(service)) if through else service.url
         settings = {"api_url": url, "transport": transport, "ghost_mode": True, "enabled": True, **cursor}
         config = Config(cursor=CursorSettings(**settings), parking=parking or Parking())

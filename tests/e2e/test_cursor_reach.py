@@ -2,11 +2,15 @@
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
+import trustme
 
 from tests.e2e.cursor_support import DIALECTS, TRANSPORTS, Dialect, Stand, Transport, calls, eager, serving
 from tests.wire.coding_clients import WEATHER
@@ -87,6 +91,61 @@ async def test_left_to_the_service_the_transport_is_what_its_configuration_says(
         assert runs(stand) == [path, path]
         asked = [head.path for head in stand.sim.requests if head.path.endswith("GetServerConfig")]
         assert len(asked) == 1
+
+
+# ── TLS ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> trustme.CA:
+    """Somebody whose certificates this machine trusts, as it trusts those of the real service."""
+    made = trustme.CA()
+    made.cert_pem.write_to_path(str(tmp_path / "authority.pem"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+    return made
+
+
+def with_certificate(authority: trustme.CA, *protocols: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    context.set_alpn_protocols(list(protocols))
+    return context
+
+
+@DIALECTS
+@pytest.mark.parametrize(("config", "path"), [(0, RUN), (1, RUN_SSE), (2, RUN), (3, RUN_SSE), (4, RUN)])
+async def test_over_tls_a_run_is_one_stream_unless_the_configuration_says_otherwise(
+    authority: trustme.CA, dialect: Dialect, config: int, path: str
+) -> None:
+    settings = Settings(http2_config=config)  # type: ignore[arg-type]  # one of them
+    async with serving("auto", settings, tls=with_certificate(authority, "h2", "http/1.1")) as stand:
+        talk = stand.talk(dialect, WEATHER)
+        answer = await talk.say("call get_weather with Oslo, then call get_weather with Rome")
+        while answer.wants_tools:
+            answer = await talk.give("sunny")
+        assert answer.is_over
+        assert runs(stand) == [path]
+        versions = {head.path: head.version for head in stand.sim.requests}
+        assert versions[path] == ("2" if path == RUN else "1.1")
+
+
+async def test_over_tls_a_service_that_agrees_on_http1_only_gets_http2_all_the_same(authority: trustme.CA) -> None:
+    """As Cursor's own client does: what the handshake chose says nothing of what the service takes."""
+    async with serving("auto", tls=with_certificate(authority, "http/1.1")) as stand:
+        assert (await stand.talk("openai").say("say hello")).text == "hello"
+        assert runs(stand) == [RUN]
+
+
+@TRANSPORTS
+async def test_a_certificate_nobody_vouches_for_is_told(transport: Transport) -> None:
+    async with serving(transport, tls=with_certificate(trustme.CA(), "h2", "http/1.1")) as stand:
+        with pytest.raises(openai.APIStatusError, match=r"(?i)certificate") as caught:
+            await stand.talk("openai").say("say hello")
+        assert caught.value.status_code == 502
+        assert runs(stand) == []
+
+
+# ── Messages on their way ────────────────────────────────────────────────────────────────────────
 
 
 async def test_over_http1_every_message_is_numbered_by_one_counter_and_none_is_sent_twice() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.e2e.cursor_support import (
     DIALECTS,
+    PATIENCE,
     STREAMED_OR_WHOLE,
     TRANSPORTS,
     Answer,
@@ -151,7 +152,7 @@ async def test_a_call_that_comes_late_is_in_the_next_leg_of_the_same_run(
         answer = await talk.say("How is the weather?")
         assert answer.called == [("get_weather", {"city": "Oslo"})]
         is_answered.set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await is_late.wait()
         answer = await talk.give("sunny")
         assert answer.wants_tools

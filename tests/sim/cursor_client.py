@@ -28,7 +28,7 @@ from tieline.wire.framing.connect import Frame, FrameReader, frame
 
 Transport = Literal["h1", "h2"]
 TRANSPORTS: tuple[Transport, ...] = ("h1", "h2")
-WAIT = 10.0
+WAIT = 60.0
 CONNECT = "application/connect+proto"
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Not to load the machine's certificates for every client in the clear."""

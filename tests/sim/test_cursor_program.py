@@ -15,7 +15,6 @@ from tieline.sim.cursor import End, Run, RunRefused, Send, Settings, Step, Turn,
 from tieline.sim.cursor.exchange import Incoming
 from tieline.sim.cursor.line import AHEAD, JOURNAL_MESSAGES, WAITING, Line, Lines
 from tieline.sim.cursor.results import result_of
-from tieline.sim.cursor.run import HELD_LIMIT
 from tieline.sim.cursor.steps import Doing
 from tieline.sim.cursor.together import Together
 from tieline.wire.cursor._pb import agent_pb2 as agent
@@ -62,9 +61,10 @@ def test_patience_that_runs_out_ends_the_run() -> None:
     assert refused.value.refusal.code == "deadline_exceeded"
 
 
-def test_a_run_that_is_sent_too_much_is_refused() -> None:
+def test_a_run_that_is_sent_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tieline.sim.cursor.run.HELD_LIMIT", 4096)
     run = Run(Settings())
-    large = mcp_result(1, "x" * (HELD_LIMIT // 4))
+    large = mcp_result(1, "x" * 1024)
     for _ in range(3):
         run.receive(large)
     with pytest.raises(RunRefused, match="too much"):

@@ -8,12 +8,12 @@ import pytest
 
 from tieline.sim.model import Answer, Cut, Framing, Hang, ModelServer, Pause
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 @pytest.mark.parametrize("framing", ["chunked", "length", "close"])
 async def test_answers_come_in_order_and_requests_are_kept(framing: Framing) -> None:
-    async with ModelServer() as upstream, httpx2.AsyncClient(base_url=upstream.url) as client:
+    async with ModelServer() as upstream, httpx2.AsyncClient(base_url=upstream.url, timeout=PATIENCE) as client:
         upstream.script("/a", Answer(body=b"1", framing=framing), Answer(status=429, body=b"2", framing=framing))
         first = await client.post("/a?x=1", json={"n": 1}, headers={"X-Key": "k"})
         second = await client.post("/a", content=b"")
@@ -26,7 +26,7 @@ async def test_answers_come_in_order_and_requests_are_kept(framing: Framing) -> 
 
 
 async def test_a_path_without_a_script_has_its_default_or_is_not_found() -> None:
-    async with ModelServer() as upstream, httpx2.AsyncClient(base_url=upstream.url) as client:
+    async with ModelServer() as upstream, httpx2.AsyncClient(base_url=upstream.url, timeout=PATIENCE) as client:
         upstream.default("/a", lambda request: Answer(body=request.method.encode()))
         assert (await client.get("/a")).content == b"GET"
         assert (await client.put("/a")).content == b"PUT"
@@ -38,7 +38,7 @@ async def test_a_chunked_request_is_read_whole() -> None:
         yield b"one "
         yield b"two"
 
-    async with ModelServer() as upstream, httpx2.AsyncClient(base_url=upstream.url) as client:
+    async with ModelServer() as upstream, httpx2.AsyncClient(base_url=upstream.url, timeout=PATIENCE) as client:
         upstream.default("/a", Answer())
         await client.post("/a", content=pieces())
         await client.post("/a", content=b"three")
@@ -47,7 +47,7 @@ async def test_a_chunked_request_is_read_whole() -> None:
 
 async def test_an_answer_waits_at_a_pause() -> None:
     pause = Pause()
-    async with ModelServer() as upstream, httpx2.AsyncClient(base_url=upstream.url) as client:
+    async with ModelServer() as upstream, httpx2.AsyncClient(base_url=upstream.url, timeout=PATIENCE) as client:
         upstream.script("/a", Answer(chunks=[b"one", pause, b"two"]))
         async with client.stream("GET", "/a") as response:
             given = response.aiter_raw()
@@ -61,7 +61,7 @@ async def test_an_answer_waits_at_a_pause() -> None:
 
 @pytest.mark.parametrize("cut", [Cut(), Cut(reset=True)])
 async def test_a_cut_ends_the_connection_in_the_middle(cut: Cut) -> None:
-    async with ModelServer() as upstream, httpx2.AsyncClient(base_url=upstream.url) as client:
+    async with ModelServer() as upstream, httpx2.AsyncClient(base_url=upstream.url, timeout=PATIENCE) as client:
         upstream.script("/a", Answer(chunks=[b"one", cut, b"never"]), Answer(body=b"again"))
         with pytest.raises(httpx2.TransportError):
             await client.get("/a")
@@ -71,8 +71,13 @@ async def test_a_cut_ends_the_connection_in_the_middle(cut: Cut) -> None:
 async def test_a_client_that_leaves_is_noticed_at_once() -> None:
     async with ModelServer() as upstream:
         upstream.script("/a", Answer(chunks=[b"one", Hang()]))
-        async with httpx2.AsyncClient(base_url=upstream.url) as client, client.stream("GET", "/a") as response:
-            assert await anext(response.aiter_raw()) == b"one"
+        async with (
+            httpx2.AsyncClient(base_url=upstream.url, timeout=PATIENCE) as client,
+            client.stream("GET", "/a") as response,
+        ):
+            # Kept: an iterator that nobody holds is closed, and the connection with it.
+            pieces = response.aiter_raw()
+            assert await anext(pieces) == b"one"
             request = await asyncio.wait_for(upstream.arrival(), PATIENCE)
             assert not request.gone.done()
         await asyncio.wait_for(request.gone, PATIENCE)

@@ -8,6 +8,7 @@ import pytest
 from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage
 from tieline.wire.cursor._pb.kv_pb2 import GetBlobResult, KvClientMessage, SetBlobResult
 from tieline.wire.cursor.blobs import Blobs, blob_id
+from tieline.wire.cursor.packed import WORTH_IT, Packed
 
 ID = b"\x01" * 32
 
@@ -83,6 +84,44 @@ def test_the_history_is_there_even_if_it_is_larger_than_the_cap() -> None:
     blobs = Blobs({ID: b"x" * 100}, limit_total=10)
     assert blobs.get(ID) == b"x" * 100
     assert blobs.set(b"\x02" * 32, b"") is not None
+
+
+def test_what_was_put_away_is_found_and_takes_less() -> None:
+    history = {number.to_bytes(32): b"some words " * 100 + bytes([number]) for number in range(50)}
+    packed = Packed(b"".join(history.values()))
+    before = packed.size
+    packed.pack()
+    assert packed.size < before / 10
+    blobs = Blobs(history)
+    size = blobs.size
+    blobs.pack()
+    assert blobs.size == size, "the caps count what the service has stored, however it is kept"
+    assert blobs.set(ID, b"new") is None
+    assert [blobs.get(blob_id) for blob_id in history] == [*history.values()]
+    assert dict(blobs.items()) == {**history, ID: b"new"}
+
+
+def test_blobs_may_be_put_away_again_and_again_and_replaced_meanwhile() -> None:
+    blobs = Blobs({ID: b"a" * 5000})
+    blobs.pack()
+    assert blobs.set(b"\x02" * 32, b"b" * 5000) is None
+    blobs.pack()
+    blobs.pack()
+    size = blobs.size
+    assert blobs.set(ID, b"c" * 4000) is None
+    assert blobs.size == size - 1000
+    assert dict(blobs.items()) == {ID: b"c" * 4000, b"\x02" * 32: b"b" * 5000}
+    assert blobs.get(b"\x03" * 32) is None
+
+
+@pytest.mark.parametrize("size", [0, 1, WORTH_IT - 1, WORTH_IT, 100_000])
+def test_packed_bytes_are_read_as_they_were(size: int) -> None:
+    packed = Packed(b"x" * size)
+    for _ in range(2):
+        packed.pack()
+        packed.pack()
+        assert packed.read() == b"x" * size
+        assert packed.read() == b"x" * size
 
 
 PUBLISHED_ID = b64decode("BmMGyicTrLKMTPsWSOJK3yW9v+IZEbz5fWPE9RC5mNc=")

@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
+from google.protobuf.message import Message
 
 from tests.conftest import Golden
 from tests.grammar import check
@@ -25,6 +26,9 @@ from tests.wire.dialogues import (
     spell_sent,
 )
 from tieline.model.events import Event, Failed, Finished
+from tieline.wire.cursor._pb.exec_pb2 import ExecServerMessage
+from tieline.wire.cursor._pb.queries_pb2 import InteractionQuery
+from tieline.wire.cursor.meanings import BY_CODE, BY_ERROR, BY_WORDS, EXHAUSTED
 
 EACH = pytest.mark.parametrize("path", paths(), ids=lambda path: path.stem)
 
@@ -79,6 +83,23 @@ def test_a_run_keeps_the_grammar_wherever_its_stream_breaks_off(path: Path) -> N
 def test_the_legs_of_a_dialogue_keep_the_grammar(path: Path) -> None:
     for leg in _legs(_events(Player(), parse(path.read_text()))):
         check(leg)
+
+
+def _names(message: type[Message]) -> set[str]:
+    """The kinds of a message, as dialogues spell them."""
+    return {field.json_name for one in message.DESCRIPTOR.oneofs for field in one.fields if field.message_type}
+
+
+@pytest.mark.parametrize("message", [ExecServerMessage, InteractionQuery], ids=lambda message: message.__name__)
+def test_every_kind_of_question_is_in_a_dialogue(message: type[Message]) -> None:
+    told = "".join(path.read_text() for path in paths())
+    assert {name for name in _names(message) if f'"{name}"' not in told} == set()
+
+
+def test_everything_that_an_end_frame_can_mean_is_in_a_dialogue() -> None:
+    told = "".join(path.read_text() for path in paths())
+    meanings = [*BY_ERROR.values(), *BY_CODE.values(), *(meaning for _, _, meaning in BY_WORDS), EXHAUSTED]
+    assert {meaning.code for meaning in meanings if f" {meaning.code} " not in told} == set()
 
 
 def _played(steps: Sequence[Step], cut: Callable[[bytes], list[bytes]]) -> list[tuple[list[Event], list[bytes]]]:

@@ -3,13 +3,13 @@
 import random
 from collections.abc import Sequence
 from itertools import count
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from tests.grammar import check
 from tests.wire.dialogues import Player, parse, paths, received
-from tieline.model.content import Text, ToolCall, ToolResult
+from tieline.model.content import Message, Text, ToolCall, ToolResult
 from tieline.model.events import (
     Event,
     Failed,
@@ -22,13 +22,14 @@ from tieline.model.events import (
     StopReason,
     Usage,
 )
-from tieline.model.request import Request
+from tieline.model.request import Request, ToolSpec
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import queries_pb2 as queries
 from tieline.wire.cursor._pb.conversation_pb2 import ConversationStateStructure
 from tieline.wire.cursor.blobs import Blobs
 from tieline.wire.cursor.request import Opening, Settings, Surroundings, open_run
 from tieline.wire.cursor.run import MOST_HELD, MOST_QUESTIONS, CursorRun
+from tieline.wire.cursor.tools import Offer
 from tieline.wire.framing.connect import END, frame
 
 CALL = (
@@ -56,9 +57,9 @@ def started(*lines: str) -> CursorRun:
     return play('@ start {"tools": ["weather", "read"]}', *lines)[0]
 
 
-def opening() -> Opening:
+def opening(request: Request | None = None) -> Opening:
     return open_run(
-        Request(model="demo", messages=()),
+        request or Request(model="demo", messages=()),
         settings=Settings(),
         surroundings=Surroundings(),
         conversation_id="c",
@@ -353,12 +354,74 @@ def test_another_attempt_goes_on_in_the_same_leg_and_says_nothing_twice() -> Non
 
 
 def test_another_attempt_that_says_something_else_says_it_in_a_part_of_its_own() -> None:
+    """What the client has read cannot be taken back. It is told apart by a paragraph, and noted."""
     run = taken_over(says("It is su"), "@ eof")
-    assert run.receive(received(says("It rains"))) == [
-        PartEnd(index=0, part=Text(text="It is su")),
-        PartStart(index=1, part=Text()),
-        PartDelta(index=1, text="It rains"),
-    ]
+    ended, note, *said = run.receive(received(says("It rains")))
+    assert ended == PartEnd(index=0, part=Text(text="It is su"))
+    assert isinstance(note, Note)
+    assert said == [PartStart(index=1, part=Text()), PartDelta(index=1, text="\n\nIt rains")]
+
+
+def followed(before: CursorRun, *, resumed: bool = False) -> CursorRun:
+    """The attempt after one that broke off."""
+    before.receive_eof()
+    run = CursorRun(opening(), mint=lambda: "call_1", blobs=before.blobs)
+    if resumed:
+        run.resumes(before)
+    run.take_over(before, resumed=resumed)
+    return run
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_after_something_else_was_said_that_is_what_may_be_said_again(resumed: bool) -> None:
+    second = taken_over(says("One. "), "< checkpoint {}", says("It is su"), "@ eof", resumed=resumed)
+    second.receive(received(says("Never mi")))
+    third = followed(second, resumed=resumed)
+    assert third.receive(received(says("Never mind."))) == [PartDelta(index=1, text="nd.")]
+
+
+def test_what_is_said_after_a_call_is_never_taken_for_something_said_before() -> None:
+    run = taken_over(says("It is su"), "@ eof")
+    run.offered(Offer.of([ToolSpec(name="weather")]))
+    run.receive(received(CALL % 1))
+    run.wake()
+    run.answer([ToolResult(call_id=call_id) for call_id in run.pending])
+    run.begin("leg_2", "demo")
+    run.pull()
+    assert run.receive(received(says("It is sunny")))[-1] == PartDelta(index=0, text="It is sunny")
+
+
+def test_a_checkpoint_serves_until_there_is_another() -> None:
+    """A stream may break off twice before the service has kept anything new."""
+    first = started(says("One. "), "< checkpoint {}", says("Two"))
+    second = followed(first, resumed=True)
+    assert (second.checkpoint, second.checkpoint_usable) == (first.checkpoint, True)
+    second.receive(received(says("Two. Th")))
+    third = followed(second, resumed=True)
+    assert third.receive(received(says("Two. Three."))) == [PartDelta(index=0, text="ree.")]
+
+
+def of(role: Literal["user", "assistant"], text: str) -> Message:
+    return Message(role=role, parts=(Text(text=text),))
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_context_and_the_history_are_there_however_long_a_call_takes(number: int) -> None:
+    """While the client runs its tools they are kept in less room."""
+    tools = [ToolSpec(name="weather", description="It rains or it does not. " * 100)]
+    asked = Request(model="demo", tools=tuple(tools), messages=(of("user", "x" * 5000), of("assistant", "y" * 5000)))
+    opened = opening(asked)
+    run = CursorRun(opened, mint=lambda: "call_1", blobs=Blobs(opened.blobs))
+    run.begin("leg", "demo")
+    run.receive(received(CALL % 1))
+    run.wake()
+    run.outbox()
+    for _ in range(number):
+        run.offered(Offer.of(tools))
+    run.receive(received('< exec_server {"id": 7, "requestContextArgs": {}}'))
+    told = agent.AgentClientMessage.FromString(run.outbox()[0]).exec_client_message
+    assert told.request_context_result.success.request_context == opened.context
+    assert {blob_id: run.blobs.get(blob_id) for blob_id in opened.blobs} == opened.blobs
 
 
 def test_an_attempt_that_begins_with_a_checkpoint_repeats_only_what_came_after_it() -> None:

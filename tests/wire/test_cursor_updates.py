@@ -310,5 +310,13 @@ def test_the_copies_that_are_kept_in_mind_are_bounded() -> None:
     stored = Stored(Blobs())
     stored.keep(b"first", step("First."))
     for number in range(MOST):
-        stored.keep(str(number).encode(), b'{"role":"user"}')
+        stored.keep(str(number).encode(), b'{"role":"assistant"}')
     assert stored.unseen() is None
+
+
+def test_what_is_no_answer_takes_no_place_of_one() -> None:
+    stored = Stored(Blobs())
+    stored.keep(b"first", b'{"content":"First.", "role" : "assistant"}')
+    for number in range(MOST):
+        stored.keep(str(number).encode(), b'{"role":"user","content":"\\"role\\":\\"assistant\\""}')
+    assert stored.unseen() == StoredText("", "First.")

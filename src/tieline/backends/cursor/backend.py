@@ -1,5 +1,6 @@
 """The Cursor backend: makes live runs, knows the models, and keeps what all runs share."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from tieline.backends.cursor.auth import Account
 from tieline.backends.cursor.conversations import Conversations
 from tieline.backends.cursor.pipes import Http1Pipe, Http2Pipe, Ids, Pipe, Transport
 from tieline.backends.cursor.run import LiveRun, Service
-from tieline.backends.cursor.unary import Caller
+from tieline.backends.cursor.unary import Caller, Told
 from tieline.model.errors import GatewayError
 from tieline.model.ports import Host, ModelInfo, Run
 from tieline.model.request import Request
@@ -78,6 +79,7 @@ class CursorBackend:
         self._origin = terms.agent or terms.api
         self._transport: Transport = terms.transport or ("http2" if terms.api.scheme == "https" else "http1")
         self._asked_at: float | None = None
+        self._asking: asyncio.Task[GatewayError | None] | None = None
         self._known: dict[str, CursorModel] = {}
         self._known_at: float | None = None
         self._service = Service(
@@ -129,21 +131,33 @@ class CursorBackend:
     async def _ask(self) -> None:
         """What the configuration leaves open the service may say: the transport, the host, whether we are private.
 
-        A service that does not tell is no reason not to go on.
+        It is asked once for all who come at the same time; when it is asked again nobody waits.
         """
-        terms, now = self._terms, self._clock()
+        terms, asked_at = self._terms, self._asked_at
         is_open = terms.transport is None or terms.identity.ghost_mode is None
-        if not is_open or (self._asked_at is not None and now - self._asked_at < CONFIG_KEPT):
+        if not is_open or (asked_at is not None and self._clock() - asked_at < CONFIG_KEPT):
             return
-        self._asked_at = now
+        flight = self._asking
+        if flight is None or flight.done():
+            flight = self._asking = self._tasks.start(self._learn(), "asking for the configuration")
+        if asked_at is None:
+            await asyncio.wait([flight])
+            if not flight.cancelled() and (error := flight.result()) is not None:
+                raise GatewayError(error.kind, error.message, status=error.status, code=error.code)
+
+    async def _learn(self) -> GatewayError | None:
+        """Ask, and keep what was told. A service that does not tell is no reason not to go on; one that says no is."""
         try:
-            told = await self._caller.config(wants_privacy=terms.identity.ghost_mode is None)
+            self._take(await self._caller.config(wants_privacy=self._terms.identity.ghost_mode is None))
         except GatewayError as error:
             if error.kind == "unauthorized":
-                self._asked_at = None
-                raise
+                return error
             log.info("%s did not tell its configuration: %s", self.name, error.message)
-            return
+        self._asked_at = self._clock()
+        return None
+
+    def _take(self, told: Told) -> None:
+        terms = self._terms
         if terms.identity.ghost_mode is None:
             self._identity = replace(terms.identity, ghost_mode=is_ghost(told.privacy))
         if terms.transport is None and told.transport is not None:

@@ -166,6 +166,12 @@ class Http1Pipe:
             self._origin, "POST", APPEND, self._append_headers, request.SerializeToString(), self._timeouts
         )
         body = await response.read(ERROR_LIMIT)
+        if response.status == 404:
+            # Some machine behind the service's front knows nothing of the stream that another one has open.
+            problem = "the service does not know this run (status 404); if this stays so, is `api_url` right?"
+            raise PipeError("body", "reset", problem, sent=True)
+        if response.status >= 500 and self._response is not None:
+            raise PipeError("body", "reset", f"the service failed to take a message ({response.status})", sent=True)
         if response.status != 200:
             raise Refused(response.status, body, response.headers)
 

@@ -49,6 +49,7 @@ class Recovery:
         self._tries = 0
         self._rotations = 0
         self._used: set[str] = set()
+        self._has_resumed = False
 
     def remedy(self, failed: Failed, *, has_checkpoint: bool, has_spoken: bool) -> Remedy | None:
         """What may help, or None if the client has to hear of it, who may have seen some of this leg already."""
@@ -68,6 +69,8 @@ class Recovery:
         if code in (BROKEN, "cursor_incomplete"):
             return self._tried(kind, "the stream ended before the turn did")
         if is_retryable(failed) and not has_spoken:
+            # A service that will not go on from its checkpoint may do so from the history.
+            kind, self._has_resumed = Kind.AGAIN if self._has_resumed else kind, kind is Kind.RESUME
             return self._tried(kind, f"the service failed ({failed.kind})", failed.retry_after)
         return None
 

@@ -30,6 +30,8 @@ from tieline.wire.cursor.request import Opening, Settings, Surroundings, open_ru
 from tieline.wire.cursor.run import CursorRun
 from tieline.wire.cursor.tools import Offer
 
+LOST = "the run was over when the results came: replayed the history"
+
 
 @dataclass(frozen=True, slots=True)
 class Service:
@@ -63,7 +65,6 @@ class LiveRun:
         self._request = request
         self._conversation_id = service.conversations.open(request)
         self._run_id = service.mint_id()
-        self._opening: Opening | None = None
         self._attempt: Attempt | None = None
         self._token = ""
         self._has_tried = False
@@ -98,6 +99,8 @@ class LiveRun:
         """A leg begins: with the attempt that lives, or with a new one."""
         attempt = self._attempt
         if attempt is None:
+            if self._has_tried:
+                self._leg.notes.append(Note(kind="retry", message=LOST))
             await self._open(Remedy(), None)
             return
         attempt.machine.begin(self._service.mint_leg(), self._request.model)
@@ -161,23 +164,30 @@ class LiveRun:
         """Begin an attempt, from the history or from the checkpoint of the one before."""
         service = self._service
         self._token = await service.account.token()
-        if remedy.kind is Kind.RESUME and before is not None and before.checkpoint and self._opening is not None:
-            opening = self._opening._replace(message=resume_run(self._opening, before.checkpoint))
-            blobs = before.blobs
-        else:
-            opening = self._opening = self._opened()
-            blobs = Blobs(opening.blobs)
-        machine = CursorRun(opening, mint=service.mint_call, blobs=blobs, clock=service.clock, queries=service.queries)
-        if before is not None and self._leg.has_started:
-            machine.take_over(before, resumed=remedy.kind is Kind.RESUME)
-        else:
-            machine.begin(service.mint_leg(), self._request.model)
+        machine = self._machine(before, resumed=remedy.kind is Kind.RESUME)
         # The service takes nothing more for an id whose run is over.
         ids = Ids(service.mint_id() if self._has_tried else self._run_id, self._run_id)
         self._has_tried = True
         pipe = service.open_pipe(self._leg.recovery.transport, self._token, ids)
         self._attempt = attempt = Attempt(service.name, machine, pipe, service.tasks, stall_after=service.stall_after)
         await attempt.begin()
+
+    def _machine(self, before: CursorRun | None, *, resumed: bool) -> CursorRun:
+        """What speaks in the next attempt; it goes on in the leg that the one before has begun."""
+        service, opening = self._service, self._opened()
+        blobs = Blobs(opening.blobs)
+        checkpoint = before.checkpoint if resumed and before is not None else None
+        if before is not None and checkpoint:
+            opening = opening._replace(message=resume_run(opening, checkpoint))
+            blobs = before.blobs
+        machine = CursorRun(opening, mint=service.mint_call, blobs=blobs, clock=service.clock, queries=service.queries)
+        if before is not None and checkpoint:
+            machine.resumes(before)
+        if before is not None and self._leg.has_started:
+            machine.take_over(before, resumed=bool(checkpoint))
+        else:
+            machine.begin(service.mint_leg(), self._request.model)
+        return machine
 
     def _opened(self) -> Opening:
         service = self._service
@@ -191,7 +201,7 @@ class LiveRun:
             model=service.model(self._request.model),
         )
         if not self._leg.has_started:
-            self._leg.notes += opening.notes
+            self._leg.notes += [note for note in opening.notes if note not in self._leg.notes]
         return opening
 
     def _with_results(self, results: Sequence[ToolResult], words: str) -> Request:

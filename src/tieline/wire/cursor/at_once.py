@@ -27,7 +27,7 @@ def at_once(kind: str, args: Any, desk: Desk) -> Sequence[Message] | None:
 def unknown_tool(args: kinds.McpArgs, desk: Desk) -> Sequence[Message]:
     """The answer to a call of a tool that was not offered."""
     if args.provider_identifier.casefold() not in ("", PROVIDER):
-        servers = [PROVIDER] if desk.offer.definitions else []
+        servers = [PROVIDER] if desk.offer.specs else []
         missing = kinds.McpServerNotFound(name=args.provider_identifier, available_servers=servers)
         return [kinds.McpResult(server_not_found=missing)]
     names = [definition.name for definition in desk.offer.definitions]
@@ -43,7 +43,7 @@ def _prechecked(result: Message) -> Callable[[Any, Desk], Sequence[Message]]:
 def _mcp_state(args: kinds.McpStateExecArgs, desk: Desk) -> Sequence[Message]:
     success = kinds.McpStateSuccess()
     is_wanted = not args.server_identifiers or PROVIDER in args.server_identifiers
-    if desk.offer.definitions and is_wanted and not args.kick_only:
+    if desk.offer.specs and is_wanted and not args.kick_only:
         told = McpInstructions(server_name=PROVIDER, instructions=INSTRUCTIONS, server_identifier=PROVIDER)
         server = kinds.McpStateServer(
             server_name=PROVIDER, server_identifier=PROVIDER, tools=desk.offer.definitions, instructions=[told]
@@ -54,7 +54,7 @@ def _mcp_state(args: kinds.McpStateExecArgs, desk: Desk) -> Sequence[Message]:
 
 def _resources(args: kinds.ListMcpResourcesExecArgs, desk: Desk) -> Sequence[Message]:
     """There are none, unless a server is named that nobody has."""
-    if args.server and not (args.server == PROVIDER and desk.offer.definitions):
+    if args.server and not (args.server == PROVIDER and desk.offer.specs):
         error = kinds.ListMcpResourcesError(error=f'Server "{args.server}" not found')
         return [kinds.ListMcpResourcesExecResult(error=error)]
     return [kinds.ListMcpResourcesExecResult(success=kinds.ListMcpResourcesSuccess())]

@@ -3,8 +3,10 @@
 The service asks for what it needs and goes on only when it was answered; a blob that is missing ends the run.
 """
 
-from collections.abc import ItemsView, Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 from hashlib import sha256
+
+from tieline.wire.cursor.packed import WORTH_IT, Packed
 
 ID_BYTES = 32
 LIMIT_EACH = 32 << 20
@@ -30,13 +32,15 @@ class Blobs:
         limit_total: int = LIMIT_TOTAL,
     ) -> None:
         self._blobs = dict(initial or {})
-        self._size = sum(_cost(key, data) for key, data in self._blobs.items())
+        self._bundles: list[_Bundle] = []
+        """What was put away; no blob is in two places."""
+        self._size = sum(_cost(key, len(data)) for key, data in self._blobs.items())
         self._limit_each = limit_each
         self._limit_total = limit_total
 
     @property
     def size(self) -> int:
-        """How many bytes the blobs take."""
+        """How many bytes the blobs take when none is put away."""
         return self._size
 
     def get(self, blob_id: bytes) -> bytes | None:
@@ -44,7 +48,7 @@ class Blobs:
 
         At times the service names a small blob by its content instead of its hash: such an id is its own data.
         """
-        data = self._blobs.get(blob_id)
+        data = self._found(blob_id)
         if data is None and blob_id and len(blob_id) != ID_BYTES:
             return blob_id
         return data
@@ -53,8 +57,8 @@ class Blobs:
         """Keep a blob; gives the reason if there is no room for it. The id is not checked, as no client does."""
         if len(data) > self._limit_each:
             return f"a blob of {len(data)} bytes is larger than the {self._limit_each} that are allowed"
-        before = self._blobs.get(blob_id)
-        size = self._size + _cost(blob_id, data) - (0 if before is None else _cost(blob_id, before))
+        before = self._found(blob_id)
+        size = self._size + _cost(blob_id, len(data)) - (0 if before is None else _cost(blob_id, len(before)))
         if size > self._limit_total:
             return f"the blobs of this run would take {size} bytes, more than the {self._limit_total} that are allowed"
         self._blobs[blob_id] = data
@@ -63,8 +67,43 @@ class Blobs:
 
     def items(self) -> ItemsView[bytes, bytes]:
         """Every blob with its id."""
+        while self._bundles:
+            self._blobs.update(self._bundles.pop().opened())
         return self._blobs.items()
 
+    def pack(self) -> None:
+        """Nobody will ask for a while: put away what is worth it, in as few bytes as can be."""
+        if sum(map(len, self._blobs.values())) >= WORTH_IT:
+            self._bundles.append(_Bundle(self._blobs))
+            self._blobs = {}
 
-def _cost(blob_id: bytes, data: bytes) -> int:
-    return len(blob_id) + len(data) + _KEEPING
+    def _found(self, blob_id: bytes) -> bytes | None:
+        data = self._blobs.get(blob_id)
+        if data is None:
+            for bundle in self._bundles:
+                if blob_id in bundle.sizes:
+                    self._bundles.remove(bundle)
+                    self._blobs.update(bundle.opened())
+                    return self._blobs[blob_id]
+        return data
+
+
+class _Bundle:
+    """Many blobs as one: compressed together they take least."""
+
+    __slots__ = ("_data", "sizes")
+
+    def __init__(self, blobs: Mapping[bytes, bytes]) -> None:
+        self.sizes = {blob_id: len(data) for blob_id, data in blobs.items()}
+        self._data = Packed(b"".join(blobs.values()))
+        self._data.pack()
+
+    def opened(self) -> Iterator[tuple[bytes, bytes]]:
+        data, start = self._data.read(), 0
+        for blob_id, size in self.sizes.items():
+            yield blob_id, data[start : start + size]
+            start += size
+
+
+def _cost(blob_id: bytes, size: int) -> int:
+    return len(blob_id) + size + _KEEPING

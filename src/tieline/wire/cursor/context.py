@@ -63,7 +63,7 @@ def request_context(surroundings: Surroundings, settings: Settings, offer: Offer
         web_fetch_enabled=settings.web_fetch,
         git_repo_info_complete=True,
     )
-    if offer.definitions:
+    if offer.specs:
         context.mcp_instructions.append(
             McpInstructions(server_name=PROVIDER, instructions=INSTRUCTIONS, server_identifier=PROVIDER)
         )
@@ -111,7 +111,7 @@ def rules(request: Request, offer: Offer, notes: list[Note]) -> str:
 
 
 def _of_choice(choice: ToolChoice, offer: Offer, notes: list[Note]) -> Iterator[str]:
-    if not offer.definitions:
+    if not offer.specs:
         return
     if choice.mode == "required":
         notes.append(Note(kind="tool_choice", message="a call is asked for in words, the upstream cannot be made to"))

@@ -138,7 +138,7 @@ class History:
                 text = only.text
             case _:
                 text = "\n".join(self._inside(part) for part in result.content)
-        made: Json = {"type": "tool-result", "toolCallId": result.call_id, "toolName": name, "result": text}
+        made: Json = {"type": "tool-result", "toolCallId": result.call_id, "toolName": name, "result": _copied(text)}
         if result.is_error:
             made["isError"] = True
         return made
@@ -164,7 +164,12 @@ class History:
 
 
 def _text(text: str) -> Json:
-    return {"type": "text", "text": text}
+    return {"type": "text", "text": _copied(text)}
+
+
+def _copied(text: str) -> str:
+    """The same text, to be encoded and forgotten: what is not ASCII keeps its UTF-8 form for as long as it lives."""
+    return text if text.isascii() else text[:1] + text[1:]
 
 
 # ── As one text ──────────────────────────────────────────────────────────────────────────────────

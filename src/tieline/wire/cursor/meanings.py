@@ -68,7 +68,11 @@ NO_MODEL = Meaning("not_found", "model_not_found", "Cursor has no such model for
 MODEL_BLOCKED = Meaning(
     "forbidden", "cursor_model_blocked", "The account or its team may not use this model. Choose another one."
 )
-MAX_MODE = Meaning("bad_request", "cursor_max_mode_required", "This model needs Cursor's max mode. Choose another one.")
+MAX_MODE = Meaning(
+    "bad_request",
+    "cursor_max_mode_required",
+    "This model needs Cursor's max mode: write `?max=true` behind its name, or choose another one.",
+)
 REGION = Meaning(
     "forbidden",
     "cursor_region",

@@ -41,8 +41,3 @@ def injection(words: str, *, run_id: str, injection_id: str, message_id: str) ->
     injected.user_context.user_message.text = words
     injected.user_context.user_message.message_id = message_id
     return message
-
-
-def run_id_of(opening: bytes) -> str:
-    """The id of the run that a message opens."""
-    return Message.FromString(opening).run_request.run_id

@@ -49,6 +49,7 @@ class Opening(NamedTuple):
     """What to answer when the service asks for the context."""
     offer: Offer
     notes: tuple[Note, ...]
+    run_id: str
 
 
 def open_run(
@@ -83,7 +84,7 @@ def open_run(
         conversation_state=state if checkpoint is None else _restored(checkpoint),
         action=_action(told, choice, context, message_id),
         model_details=choice.details(),
-        mcp_tools=McpTools(mcp_tools=offer.definitions),
+        mcp_tools=McpTools(mcp_tools=context.tools),
         conversation_id=conversation_id,
         requested_model=choice.requested(),
         run_id=run_id,
@@ -92,7 +93,8 @@ def open_run(
         run.custom_system_prompt = system
     if settings.send_blobs:
         run.pre_fetched_blobs.extend(PreFetchedBlob(id=key, value=data) for key, data in told.blobs.items())
-    return Opening(_serialized(run), told.blobs, context, offer, tuple(dict.fromkeys([*offer.notes, *notes])))
+    noted = tuple(dict.fromkeys([*offer.notes, *notes]))
+    return Opening(_serialized(run), told.blobs, context, offer, noted, run_id)
 
 
 def resume_run(opening: Opening, checkpoint: bytes) -> bytes:

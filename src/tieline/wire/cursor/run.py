@@ -32,6 +32,7 @@ from tieline.wire.cursor._pb.conversation_pb2 import ConversationStateStructure
 from tieline.wire.cursor.blobs import Blobs
 from tieline.wire.cursor.errors import Pairs, incomplete, read_end, read_strays, read_trailers, trailer_lines
 from tieline.wire.cursor.execs import Execs
+from tieline.wire.cursor.packed import Packed
 from tieline.wire.cursor.queries import Queries, reply_to, responding
 from tieline.wire.cursor.request import Opening
 from tieline.wire.cursor.stored import Stored, StoredText
@@ -83,8 +84,10 @@ class CursorRun:
         """How many messages came that are more than a sign of life."""
         self.questions: dict[int, queries_pb.InteractionQuery] = {}
         """The queries that are held for a person, by id."""
-        self._opening = opening
-        self._tools = opening.offer
+        self._tools: Offer | None = None
+        """The tools of the newest leg, if it is not the first."""
+        self._run_id = opening.run_id
+        self._context = Packed(opening.context.SerializeToString())
         self._mint = mint
         self._batch_wait = batch_wait
         self._end_wait = end_wait
@@ -109,8 +112,6 @@ class CursorRun:
         self._is_over = False
         """Whether the turn has ended and nothing was asked for since."""
         self._heartbeats = 0
-        self._kept = 0
-        """How much of the text of this step is part of the checkpoint."""
         self._strays: bytes | None = None
         """What came instead of frames."""
         self._ending: Finished | Failed | None = None
@@ -136,8 +137,12 @@ class CursorRun:
         `resumed` tells that this run begins with the last checkpoint of that one, not with the whole history.
         """
         self._in_leg = True
-        self._updates.take_over(before._updates, since=before._kept if resumed else 0)
-        self._kept = len(self._updates.said)
+        self._updates.take_over(before._updates, resumed=resumed)
+
+    def resumes(self, before: "CursorRun") -> None:
+        """This run begins with the last checkpoint of another, and may have to go on from there once more."""
+        self.checkpoint = before.checkpoint
+        self.checkpoint_usable = before.checkpoint_usable
 
     def pull(self) -> list[Event]:
         """The events that wait to be taken: those of an open leg, and of one that has just ended."""
@@ -247,12 +252,11 @@ class CursorRun:
             self._send(self._execs.answer(result))
             self._kinds.pop(call_id, None)
         if words and not takers:  # seen: transcripts/cursor/words_with_a_file.dialogue
-            run_id = replies.run_id_of(self._opening.message)
-            ids = {"run_id": run_id, "injection_id": self._mint(), "message_id": self._mint()}
+            ids = {"run_id": self._run_id, "injection_id": self._mint(), "message_id": self._mint()}
             self._send((replies.injection(words, **ids),))
         self._unanswered.difference_update(result.call_id for result in results)
         self._stored.next_step()
-        self._kept = 0
+        self._updates.kept = 0
 
     def answer_query(self, response: queries_pb.InteractionResponse) -> None:
         """The answer of a person to a query that was held."""
@@ -373,9 +377,8 @@ class CursorRun:
 
     def _tell_context(self, exec_id: int) -> None:
         """The context with the tools of the newest leg; there is nothing in it that could be out of date."""
-        context = self._opening.context
-        if self._tools is not self._opening.offer:
-            context = RequestContext.FromString(context.SerializeToString())
+        context = RequestContext.FromString(self._context.read())
+        if self._tools is not None:
             del context.tools[:]
             context.tools.extend(self._tools.definitions)
         self._send(replies.context(exec_id, context))
@@ -414,7 +417,7 @@ class CursorRun:
     def _keep_checkpoint(self, state: ConversationStateStructure) -> None:
         self.checkpoint = state.SerializeToString()
         self.checkpoint_usable = not self._execs.pending and not state.pending_tool_calls
-        self._kept = len(self._updates.said)
+        self._updates.kept = len(self._updates.said)
         tally = self._updates.tally
         tally.context = state.token_details.used_tokens or tally.context
         if self._has_calls and self._in_leg:
@@ -463,6 +466,13 @@ class CursorRun:
         self._in_leg = False
         self._has_calls = False
         updates.begin()
+        if self._unanswered:
+            self._rest()
+
+    def _rest(self) -> None:
+        """The client runs its tools, which may take long: what is hardly needed meanwhile takes little room."""
+        self.blobs.pack()
+        self._context.pack()
 
 
 def _workspace(opening: Opening) -> str:

@@ -5,6 +5,7 @@ or both. Now and then it goes silent after that, and the copy is all there is. W
 again: a copy counts only if nothing of it, or just its beginning, has been seen.
 """
 
+import re
 from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -23,6 +24,7 @@ LONGEST = 1 << 20
 """A larger blob is no answer of a model."""
 
 _BEGINNINGS = (b"{", b"\n")
+_OF_THE_MODEL = re.compile(rb'"role"\s*:\s*"assistant"')
 
 
 class StoredText(NamedTuple):
@@ -58,7 +60,7 @@ class Stored:
 
     def keep(self, blob_id: bytes, data: bytes) -> None:
         """The service stores a blob; it is read only when it is needed."""
-        if data[:1] in _BEGINNINGS and len(data) <= LONGEST and blob_id not in self._known:
+        if len(data) <= LONGEST and blob_id not in self._known and _may_be_an_answer(data):
             self._copies.append(data)
 
     def said(self, text: str) -> None:
@@ -104,6 +106,11 @@ class Stored:
                 found = _assistant_text(data)
                 if found is not None:
                     yield found
+
+
+def _may_be_an_answer(data: bytes) -> bool:
+    """Most of what the service stores is prompts, which are large and would be kept in mind for nothing."""
+    return data[:1] == b"\n" or (data[:1] == b"{" and _OF_THE_MODEL.search(data) is not None)
 
 
 def _assistant_text(data: bytes) -> StoredText | None:

@@ -5,7 +5,7 @@ calls a tool by any of these forms; here is the map there and back.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 
@@ -43,10 +43,7 @@ class Offer:
         """The tools by the client's own names."""
         self._spelled = _spell(specs)
         self._own = {spelled: own for own, spelled in self._spelled.items()}
-        made = [_definition(self._spelled[own], spec) for own, spec in specs.items()]
-        self.definitions: tuple[McpToolDefinition, ...] = tuple([definition for definition, _ in made])
-        adapted = [note for _, changes in made for note in changes]
-        self.notes: tuple[Note, ...] = (*notes, *_renamed(self._spelled), *adapted)
+        self.notes: tuple[Note, ...] = (*notes, *_renamed(self._spelled), *_adapted(specs.values()))
         """What was adapted or left out."""
 
     @classmethod
@@ -70,6 +67,11 @@ class Offer:
     def of_request(cls, request: Request) -> "Offer":
         """The offer of the tools that the request's choice leaves: not to offer a tool is the one sure way."""
         return cls.of(_left_by(request.tool_choice, request.tools))
+
+    @property
+    def definitions(self) -> tuple[McpToolDefinition, ...]:
+        """The tools as the service is told of them; made each time, for they would be most of what a run keeps."""
+        return tuple([_definition(self._spelled[own], spec) for own, spec in self.specs.items()])
 
     def spell(self, own: str) -> str:
         """The name of a tool on Cursor's side; one that is no longer offered is spelled the same way."""
@@ -152,17 +154,24 @@ def _renamed(spelled: Mapping[str, str]) -> list[Note]:
 # ── Definitions ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _definition(spelled: str, spec: ToolSpec) -> tuple[McpToolDefinition, list[Note]]:
-    schema = FREEFORM_SCHEMA if spec.freeform else spec.schema
-    value, changes = _remembered_schema(schema) if len(schema) <= _REMEMBERED else _schema(schema)
-    definition = McpToolDefinition(
+def _definition(spelled: str, spec: ToolSpec) -> McpToolDefinition:
+    return McpToolDefinition(
         name=f"{PROVIDER}-{spelled}",
         description=description(spec),
-        input_schema=value,
+        input_schema=_fitted(spec)[0],
         provider_identifier=PROVIDER,
         tool_name=spelled,
     )
-    return definition, [Note(kind="schema", message=f"{spec.name}: {change}") for change in changes]
+
+
+def _adapted(specs: Iterable[ToolSpec]) -> list[Note]:
+    return [Note(kind="schema", message=f"{spec.name}: {change}") for spec in specs for change in _fitted(spec)[1]]
+
+
+def _fitted(spec: ToolSpec) -> tuple[Value, tuple[str, ...]]:
+    """A tool's schema as the service takes it, and what was changed."""
+    schema = FREEFORM_SCHEMA if spec.freeform else spec.schema
+    return _remembered_schema(schema) if len(schema) <= _REMEMBERED else _schema(schema)
 
 
 def _schema(schema: bytes) -> tuple[Value, tuple[str, ...]]:

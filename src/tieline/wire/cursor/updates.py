@@ -50,6 +50,8 @@ class Updates:
         self.turn_ended = False
         self.has_spoken = False
         """Whether this leg has any part."""
+        self.kept = 0
+        """How much of the text of this step is part of the checkpoint."""
         self._has_spoken_before = False
         self._stored = stored
         self._echo = Echo("")
@@ -73,15 +75,15 @@ class Updates:
         self._notices = []
         self._shown = set()
 
-    def take_over(self, before: "Updates", *, since: int) -> None:
-        """Go on in the leg of another run, which had said this much when its state was kept."""
-        said = before.said
+    def take_over(self, before: "Updates", *, resumed: bool) -> None:
+        """Go on in the leg of another run; `resumed` from its checkpoint, after what was said until then."""
+        self.kept = before.kept if resumed else 0
         self.parts = before.parts
         self.has_spoken = before.has_spoken
         self._open = before._open
         self._notes_left = before._notes_left
         self._stored.take_over(before._stored)
-        self._echo = Echo(said[since:])
+        self._echo = Echo(before.said[self.kept :])
 
     def receive_plain(self, payload: bytes) -> bool:
         """Take one of the two messages that nearly all of a stream consists of, read by hand; False if it is neither.
@@ -157,6 +159,7 @@ class Updates:
     def call(self, call: ToolCall) -> None:
         """A call for the client to run."""
         self.pause()
+        self._echo = Echo("")  # what is said after it was not said before
         self.has_spoken = True
         self.parts.whole(replace(call, arguments=""), call.arguments)
         self._stored.next_step()
@@ -191,8 +194,22 @@ class Updates:
             self._add(Text, piece)
         elif new := self._echo.feed(piece):
             if self._echo.has_strayed:
-                self._shut()
-            self._add(Text, new)
+                self._say_otherwise(new)
+            else:
+                self._add(Text, new)
+
+    def _say_otherwise(self, text: str) -> None:
+        """Something else than before the stream broke off. What the client has read cannot be taken back: both stand.
+
+        From now on this is what was said: the next attempt, if there has to be one, may say this again.
+        """
+        if self._stored.step or self._open is Text:
+            self._shut()
+            self._stored.next_step()
+            self.kept = 0
+            self.note("said_otherwise", "the stream broke off, and the model then said something else: both are there")
+            text = f"\n\n{text}"
+        self._add(Text, text)
 
     def _add(self, kind: type[Text] | type[Thinking], text: str) -> None:
         if self._open is not kind:
