@@ -8,7 +8,7 @@ from tieline.model.events import Batch, Event, Finished, PartDelta, PartEnd, Par
 from tieline.model.ports import Host, ModelInfo
 from tieline.model.request import Request
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 END = Finished(reason=StopReason.END_TURN)
 
 

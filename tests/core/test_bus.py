@@ -185,6 +185,25 @@ async def test_a_client_that_takes_activities_as_they_are_is_given_them() -> Non
     assert stand.bus.detail(stand.last.id).shown is None
 
 
+async def test_a_command_that_writes_for_long_leaves_room_for_what_is_said_after_it() -> None:
+    seen = [
+        [
+            Activity(
+                id="a",
+                kind="execute",
+                title="run_terminal make",
+                status="in_progress",
+                output=f"{number}" + "x" * 16_000,
+            )
+        ]
+        for number in range(50)
+    ]
+    stand = Watched(Saying([STARTED], *seen, [*text("Done."), END], is_agent=True))
+    await stand.ask(asker=Asker("web", activity="events"))
+    detail = stand.bus.detail(stand.last.id)
+    assert [moment.event for moment in detail.events][1:] == [*seen[-1], *text("Done."), END]
+
+
 async def test_calls_and_repairs_are_named() -> None:
     call = ToolCall(id="c", name="read", arguments="{}")
     note = Note(kind="repair", message="a list was taken apart")

@@ -118,7 +118,7 @@ def with_result(call: ToolCall, *words: str) -> Request:
 
 
 async def closed(run: LiveRun) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await run.closed.wait()
 
 

@@ -29,7 +29,7 @@ from tieline.model.events import (
     StopReason,
     Usage,
 )
-from tieline.model.ports import Host, Toolbox
+from tieline.model.ports import Host, Report, Toolbox, unheard
 from tieline.model.request import ToolSpec
 from tieline.model.session import Turn
 from tieline.store import MemoryStore
@@ -216,7 +216,7 @@ class Looking:
     def kind_of(self, call: ToolCall) -> str:
         return "read"
 
-    async def execute(self, call: ToolCall, host: Host) -> ToolResult:
+    async def execute(self, call: ToolCall, host: Host, report: Report = unheard) -> ToolResult:
         return ToolResult(call_id=call.id, content=(Text(text="a cat"),))
 
 

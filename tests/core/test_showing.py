@@ -176,6 +176,20 @@ def test_changed_files_are_named_and_long_output_is_cut() -> None:
     assert parts(shown("reasoning", [STARTED, activity, DONE])) == [Thinking(text=told)]
 
 
+def test_a_changed_file_that_is_named_already_is_not_named_again() -> None:
+    output, diffs = "Replaced `a.py` (2 bytes).", (Diff(path="a.py", old="1", new="2"),)
+    activity = Activity(id="a", kind="edit", title="edit a.py", status="completed", output=output, diffs=diffs)
+    assert parts(shown("reasoning", [STARTED, activity, DONE])) == [Thinking(text=f"✓ edit a.py\n  {output}\n")]
+
+
+def test_of_a_long_output_of_a_command_the_end_is_shown_too() -> None:
+    output = "a" * MOST_OUTPUT + "z" * MOST_OUTPUT
+    activity = Activity(id="a", kind="execute", title="run", status="completed", output=output)
+    half = MOST_OUTPUT // 2
+    told = f"✓ run\n  {'a' * half} …\n  … {'z' * half}\n"
+    assert parts(shown("reasoning", [STARTED, activity, DONE])) == [Thinking(text=told)]
+
+
 def test_a_plan_is_shown_whole_each_time_it_changes() -> None:
     first, second = plan(("look", "pending"), ("do", "pending")), plan(("look", "completed"), ("do\nit", "in_progress"))
     leg: list[Event] = [STARTED, first, first, second, plan(), DONE]

@@ -15,7 +15,7 @@ from tieline.model.asks import Origin
 from tieline.model.content import Message, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.events import Activity, Batch, Event, Failed, Finished, PartEnd, StopReason, Usage
-from tieline.model.ports import Host, ModelInfo, Tools
+from tieline.model.ports import Host, ModelInfo, Report, Tools, unheard
 from tieline.model.request import Request, ToolSpec
 from tieline.tasks import Tasks
 
@@ -86,7 +86,7 @@ class Box:
     def kind_of(self, call: ToolCall) -> str:
         return "read" if call.name == "look" else "other"
 
-    async def execute(self, call: ToolCall, host: Host) -> ToolResult:
+    async def execute(self, call: ToolCall, host: Host, report: Report = unheard) -> ToolResult:
         assert host is HOST
         self.done.append(call)
         if self._then is not None:
@@ -360,8 +360,8 @@ class Chest:
 class _Any(Box):
     """Does not care for whom it works."""
 
-    async def execute(self, call: ToolCall, host: Host) -> ToolResult:
-        return await super().execute(call, HOST)
+    async def execute(self, call: ToolCall, host: Host, report: Report = unheard) -> ToolResult:
+        return await super().execute(call, HOST, report)
 
 
 async def answer(model: Model, request: Request, chest: Chest | None) -> list[Event]:

@@ -8,7 +8,18 @@ import anthropic
 import openai
 import pytest
 
-from tests.e2e.tools_support import DEMO, DIALECTS, STREAMED_OR_WHOLE, TELL, Dialect, call, script, serving, whole
+from tests.e2e.tools_support import (
+    DEMO,
+    DIALECTS,
+    PATIENCE,
+    STREAMED_OR_WHOLE,
+    TELL,
+    Dialect,
+    call,
+    script,
+    serving,
+    whole,
+)
 from tests.tools.alive import Alive
 from tieline.model.asks import Form, Permission, PlanReview
 
@@ -180,7 +191,7 @@ async def test_two_conversations_wait_and_are_answered_each_for_itself(tmp_path:
         mine = stand.begin("openai", script(call("write_file", path="mine", content="x"), TELL))
         first = await stand.next_item()
         yours = stand.begin("anthropic", script(call("write_file", path="yours", content="x"), TELL))
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE):
             while len(stand.inbox.items) < 2:
                 await stand.inbox.change(stand.inbox.version)
         second = stand.inbox.items[1]

@@ -27,7 +27,7 @@ Dialect = Literal["openai", "anthropic"]
 
 KEY = "gateway-key"
 DEMO = "demo/scripted"
-PATIENCE = 15.0
+PATIENCE = 60.0
 """No test waits longer than this, in seconds, for anything."""
 
 DIALECTS = pytest.mark.parametrize("dialect", ["openai", "anthropic"])

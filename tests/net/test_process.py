@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
 import textwrap
@@ -12,19 +11,22 @@ from pathlib import Path
 
 import pytest
 
+from tests.net.programs import (
+    ENV,
+    IMPATIENT,
+    LIVE,
+    PATIENT,
+    SOON,
+    STUBBORN,
+    Presence,
+    gone,
+    output,
+    python,
+    send_for_ever,
+)
 from tieline.net import stdio, watchdog
 from tieline.net.process import HIGH_WATER, Exit, Patience, Process, ProcessError
-
-SOON = 20
-"""Seconds in which everything here happens on the slowest of machines."""
-
-IMPATIENT = Patience(eof=0.05, term=0.05, kill=SOON)
-"""For programs that are known to ignore what they are asked."""
-
-PATIENT = Patience(eof=SOON, term=SOON, kill=SOON)
-
-ENV = {"PATH": os.environ["PATH"]}
-PYTHON = [sys.executable, "-I", "-S", "-c"]
+from tieline.net.tree import Tree
 
 Run = Callable[..., Awaitable[Process]]
 
@@ -35,35 +37,24 @@ ECHO = """
         sys.stdout.buffer.flush()
 """
 
-LIVE = """
-    import signal, socket, subprocess, sys
-    def live():
-        connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
-        connection.sendall(b"here")
-        return connection
-"""
-"""A program that connects to `Presence` lives as long as it is connected, whoever its parent is."""
 
-STUBBORN = (
-    LIVE
-    + """
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)
-    connection = live()
-    while True:
-        signal.pause()
-"""
-)
+@pytest.fixture(params=["tree", "group"])
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Programs are run as on Linux, or as everywhere else."""
+    if request.param == "group":
+        monkeypatch.setattr(Tree, "is_possible", lambda: False)
+    elif not Tree.is_possible():
+        pytest.skip("only Linux finds everything that comes of a program")
+    return str(request.param)
 
 
 @pytest.fixture
-async def run(tmp_path: Path) -> AsyncIterator[Run]:
+async def run(tmp_path: Path, kind: str) -> AsyncIterator[Run]:
     """Starts Python programs; what they leave running is ended."""
     running: list[Process] = []
 
     async def start(program: str, *arguments: str, tail: int = 64 * 1024) -> Process:
-        argv = [*PYTHON, textwrap.dedent(program), *arguments]
-        process = await Process.start(argv, env=ENV, cwd=str(tmp_path), tail=tail)
+        process = await Process.start(python(program, *arguments), env=ENV, cwd=str(tmp_path), tail=tail)
         running.append(process)
         return process
 
@@ -72,54 +63,10 @@ async def run(tmp_path: Path) -> AsyncIterator[Run]:
         await process.aclose(IMPATIENT)
 
 
-class Presence:
-    """What programs connect to while they live."""
-
-    def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._listener.setblocking(False)
-        self.port = str(self._listener.getsockname()[1])
-
-    async def next(self) -> socket.socket:
-        """The connection of the next program that has begun to live."""
-        loop = asyncio.get_running_loop()
-        connection, _ = await loop.sock_accept(self._listener)
-        connection.setblocking(False)
-        assert await loop.sock_recv(connection, 100) == b"here"
-        return connection
-
-    def close(self) -> None:
-        self._listener.close()
-
-
 @pytest.fixture
 def presence() -> Iterator[Presence]:
-    place = Presence()
-    yield place
-    place.close()
-
-
-async def gone(connection: socket.socket) -> None:
-    """Until the program at the other end is gone."""
-    try:
-        assert await asyncio.get_running_loop().sock_recv(connection, 100) == b""
-    except ConnectionResetError:
-        pass
-    finally:
-        connection.close()
-
-
-async def output(process: Process) -> bytes:
-    """All that a program writes until it ends."""
-    pieces = []
-    while piece := await process.chunk():
-        pieces.append(piece)
-    return b"".join(pieces)
-
-
-async def send_for_ever(process: Process) -> None:
-    while True:
-        await process.send(b"x" * 100_000)
+    with Presence() as place:
+        yield place
 
 
 async def is_full(process: Process) -> None:
@@ -256,6 +203,7 @@ async def test_the_last_words_of_a_program_that_fails_are_there_when_it_has_ende
 # ── starting ─────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.usefixtures("kind")
 async def test_the_environment_is_the_one_that_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_OF_OURS", "1")
     async with asyncio.timeout(SOON):
@@ -273,6 +221,30 @@ async def test_a_program_runs_in_its_folder_and_in_a_group_of_its_own(run: Run, 
     assert process.pid != os.getpgid(0)
 
 
+@pytest.mark.usefixtures("kind")
+async def test_an_environment_may_be_large(tmp_path: Path) -> None:
+    env = {f"LARGE_{number}": "x" * 100_000 for number in range(8)}
+    async with asyncio.timeout(SOON):
+        process = await Process.start(["/usr/bin/env"], env=env, cwd=str(tmp_path))
+        assert dict(line.split("=") for line in (await output(process)).decode().split()) == env
+        await process.aclose()
+
+
+@pytest.mark.usefixtures("kind")
+@pytest.mark.parametrize("env", [{"A=B": "x"}, {"A": "x\0y"}, {"A": "\ud800"}])
+async def test_an_environment_no_program_can_have_is_refused(tmp_path: Path, env: dict[str, str]) -> None:
+    with pytest.raises(ProcessError, match="could not be started") as caught:
+        await Process.start(["/usr/bin/env"], env=env, cwd=str(tmp_path))
+    assert caught.value.reason == "failed"
+
+
+async def test_a_program_gets_its_streams_and_no_other_file_of_ours(run: Run) -> None:
+    async with asyncio.timeout(SOON):
+        process = await run("import os; print(*os.listdir('/dev/fd'))")
+        assert sorted((await output(process)).split()) == [b"0", b"1", b"2", b"3"], "the fourth is the listing's own"
+
+
+@pytest.mark.usefixtures("kind")
 async def test_a_name_is_looked_up_on_the_path_that_is_given(tmp_path: Path) -> None:
     program = tmp_path / "bin" / "agent"
     program.parent.mkdir()
@@ -284,6 +256,7 @@ async def test_a_name_is_looked_up_on_the_path_that_is_given(tmp_path: Path) -> 
         await process.aclose()
 
 
+@pytest.mark.usefixtures("kind")
 @pytest.mark.parametrize(
     ("argv", "folder", "reason", "message"),
     [
@@ -425,6 +398,7 @@ async def test_children_of_a_program_that_has_ended_are_ended(run: Run, presence
         await gone(child)
 
 
+@pytest.mark.parametrize("kind", ["group"], indirect=True)
 async def test_a_child_that_left_the_group_holds_nobody_up(run: Run, presence: Presence) -> None:
     async with asyncio.timeout(SOON):
         process = await run(
@@ -453,13 +427,15 @@ async def test_cancelling_a_close_ends_the_group_at_once(run: Run, presence: Pre
     assert process.exit == Exit(signal=signal.SIGKILL)
 
 
-async def test_programs_do_not_outlive_us_even_if_we_are_killed(presence: Presence, tmp_path: Path) -> None:
-    """The signal that nobody can catch: only the watchdog is left to see it."""
-    program = textwrap.dedent(f"{PARENT}\n    connection = live(); signal.pause()")
-    argv = [*PYTHON, program, presence.port, textwrap.dedent(STUBBORN)]
+async def test_programs_do_not_outlive_us_even_if_we_are_killed(presence: Presence, tmp_path: Path, kind: str) -> None:
+    """The signal that nobody can catch: only who watches the program is left to see it."""
+    program = f"{PARENT}\n    connection = live(); signal.pause()"
+    argv = python(program, presence.port, textwrap.dedent(STUBBORN))
     ours = f"""
 import asyncio
 from tieline.net.process import Process
+from tieline.net.tree import Tree
+Tree.is_possible = lambda: {kind == "tree"}
 async def main():
     argv = {argv!r}
     await Process.start(argv, env={ENV!r}, cwd={str(tmp_path)!r})
@@ -501,6 +477,7 @@ async def test_without_waiting_for_others_a_process_is_waited_for(run: Run, monk
         await process.aclose()
 
 
+@pytest.mark.parametrize("kind", ["group"], indirect=True)
 async def test_without_a_shell_there_is_no_watchdog_and_all_else_is_the_same(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,8 +16,9 @@ from tests.tools.calling import call, done, refused, text_of
 from tests.tools.conftest import ENVIRONMENT
 from tieline.tools import shell
 from tieline.tools.box import Toolbox
+from tieline.tools.captured import Captured
 from tieline.tools.failure import ToolFailed
-from tieline.tools.shell import Captured, Command, Keep
+from tieline.tools.shell import Command, Keep
 from tieline.tools.workspace import Workspace
 
 LINGERING = {
@@ -86,8 +87,8 @@ async def test_signals_are_as_in_any_shell(box: Toolbox) -> None:
 
 async def test_a_long_command_is_ended_and_what_it_said_is_kept(box: Toolbox, root: Path) -> None:
     async with Alive(root) as alive:
-        said = await refused(box, "run_terminal", command=f"echo begun; {LINGERING['as a grandchild']}", timeout=1)
-        assert said.startswith("The command was ended after 1 seconds.\n")
+        said = await refused(box, "run_terminal", command=f"echo begun; {LINGERING['as a grandchild']}", timeout=3)
+        assert said.startswith("The command was ended after 3 seconds.\n")
         assert "stdout:\nbegun" in said
         await alive.says("up")
         await alive.is_over()
@@ -132,6 +133,14 @@ async def test_a_command_that_kills_its_watcher_is_killed(box: Toolbox, root: Pa
         await alive.is_over()
 
 
+async def test_a_command_that_kills_its_whole_group_leaves_nothing(box: Toolbox, root: Path) -> None:
+    async with Alive(root) as alive:
+        command = "exec 9>alive; echo up >&9; setsid sleep 1000 & kill -9 0"
+        assert "ended by signal 9" in await done(box, "run_terminal", command=command)
+        await alive.says("up")
+        await alive.is_over()
+
+
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 def test_commands_work_on_every_event_loop(workspace: Workspace, root: Path, new_loop: type) -> None:
     async def scene() -> None:
@@ -149,7 +158,8 @@ def test_commands_work_on_every_event_loop(workspace: Workspace, root: Path, new
         runner.run(scene())
 
 
-async def test_commands_end_when_the_gateway_is_killed(root: Path) -> None:
+@pytest.mark.parametrize("way", ["in the background", "in a session of its own", "forked twice"])
+async def test_commands_end_when_the_gateway_is_killed(root: Path, way: str) -> None:
     """A gateway that gets KILL can do nothing any more; the pipe it held ends, and that is enough."""
     script = (
         "import asyncio, sys\n"
@@ -160,7 +170,7 @@ async def test_commands_end_when_the_gateway_is_killed(root: Path) -> None:
         "asyncio.run(box.execute(call('run_terminal', command=sys.argv[3])))\n"
     )
     async with Alive(root) as alive:
-        argv = [sys.executable, "-c", script, str(root), ENVIRONMENT["PATH"], LINGERING["in the background"]]
+        argv = [sys.executable, "-c", script, str(root), ENVIRONMENT["PATH"], LINGERING[way]]
         with subprocess.Popen(argv, cwd=Path(__file__).parents[2]) as gateway:  # noqa: S603, ASYNC220 (our own script)
             await alive.says("up")
             gateway.send_signal(signal.SIGKILL)
@@ -221,7 +231,7 @@ async def test_a_command_can_be_looked_at_while_it_runs(workspace: Workspace, ro
         assert not command.is_over
         assert command.outcome().exit_code is None
         command.end()
-        outcome = await command.wait(10)
+        outcome = await command.wait(60)
         assert (outcome.signal, outcome.stdout, outcome.timed_out) == (signal.SIGTERM, "begun\n", False)
         assert command.is_over
         await alive.is_over()

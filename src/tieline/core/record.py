@@ -125,7 +125,11 @@ class Record:
 
     def saw(self, batch: Batch, elapsed: float) -> None:
         """The upstream said something."""
-        if self.is_kept:
+        if not self.is_kept:
+            return
+        if len(batch) == 1 and type(batch[0]) is Activity and self._events and _goes_on(self._events[-1][1], batch[0]):
+            self._events[-1] = (elapsed, batch)
+        else:
             self.count += len(batch)
             self._events.append((elapsed, batch if self.count <= MOST_EVENTS else _without_deltas(batch)))
 
@@ -221,6 +225,12 @@ class Record:
                 return "failed"
             case Finished():
                 return "parked" if self.is_parked else "ok"
+
+
+def _goes_on(before: Batch, activity: Activity) -> bool:
+    """Whether this only tells more of what was told last: then it stands in its place."""
+    last = before[0] if len(before) == 1 else None
+    return isinstance(last, Activity) and (last.id, last.status) == (activity.id, activity.status)
 
 
 def _without_deltas(batch: Batch) -> list[Event]:

@@ -188,11 +188,18 @@ class Showing:
 
 
 def _outcome(activity: Activity) -> str:
-    shown = activity.output.strip()
-    if len(shown) > MOST_OUTPUT:
-        shown = f"{shown[:MOST_OUTPUT]} …"
-    changed = "".join(f"  changed {diff.path}\n" for diff in activity.diffs)
-    return changed + "".join(f"  {line}\n" for line in shown.splitlines())
+    output = activity.output.strip()
+    changed = "".join(f"  changed {diff.path}\n" for diff in activity.diffs if diff.path not in output)
+    return changed + "".join(f"  {line}\n" for line in _shortened(output, activity.kind).splitlines())
+
+
+def _shortened(output: str, kind: str) -> str:
+    """The beginning of a long output; a command tells at its end how it went."""
+    if len(output) <= MOST_OUTPUT:
+        return output
+    if kind != "execute":
+        return f"{output[:MOST_OUTPUT]} …"
+    return f"{output[: MOST_OUTPUT // 2]} …\n… {output[-MOST_OUTPUT // 2 :]}"
 
 
 def _distance(words: str) -> str:

@@ -1,9 +1,10 @@
 """A run whose model may call tools of the gateway: those are run here, and only the client's own calls reach it.
 
 For the client it is still one leg. A call of ours is left out of what it sees and shown as an activity instead; when
-the leg of the run is over our calls are run, the results handed over, and the next leg follows on. A leg that made
-calls of both kinds runs ours, and then waits for the client's. A call that nobody owns is refused at once: a call
-without an answer would stall the run. A leg that was cut short runs nothing: its last call may be half of one.
+the leg of the run is over our calls are run, with what can be seen of them meanwhile, the results handed over, and the
+next leg follows on. A leg that made calls of both kinds runs ours, and then waits for the client's. A call that nobody
+owns is refused at once: a call without an answer would stall the run. A leg that was cut short runs nothing: its last
+call may be half of one.
 """
 
 from collections import deque
@@ -13,6 +14,7 @@ from typing import Any, Self
 import msgspec
 from msgspec.structs import replace
 
+from tieline.core.doing import Doing
 from tieline.core.splice import Splice
 from tieline.model.content import Message, Part, Text, ToolCall, ToolResult
 from tieline.model.errors import GatewayError
@@ -26,16 +28,13 @@ from tieline.model.events import (
     PartEnd,
     PartStart,
     Started,
-    Status,
     StopReason,
     Usage,
 )
-from tieline.model.ports import Host, Leg, Run, Tools
+from tieline.model.ports import Host, Leg, Report, Run, Tools
 from tieline.model.request import Request
 
 MOST_ROUNDS = 100
-MOST_OUTPUT = 4000
-"""So much of a result is shown to whoever looks on; the model gets all of it."""
 LONGEST_TITLE = 120
 
 _WHOLE = (StopReason.TOOL_USE, StopReason.END_TURN, StopReason.STOP_SEQUENCE)
@@ -101,6 +100,7 @@ class _Turn:
         """Whether the part under way is a call of ours."""
         self._reply: list[Part] = []
         self._ours: deque[tuple[ToolCall, Activity]] = deque()
+        self._doing: Doing | None = None
         self._theirs = 0
         self._results: list[ToolResult] = []
         self._rounds = 0
@@ -117,13 +117,18 @@ class _Turn:
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
+        if self._doing is not None:
+            await self._doing.aclose()
         if self._leg is not None:
             await self._leg.aclose()
 
     async def _next(self) -> Batch:
-        """The next of: what the model says, what comes of one call, the end of a round."""
+        """The next of: what the model says, what is to be seen of a call, the end of a round."""
+        if self._doing is not None:
+            return await self._watched(self._doing)
         if self._leg is None and self._ours:
-            return [await self._run_one(*self._ours.popleft())]
+            self._doing = self._begun(*self._ours.popleft())
+            return []
         if self._leg is None and self._results:
             return await self._hand_over()
         if self._leg is None:
@@ -189,15 +194,20 @@ class _Turn:
 
     # ── What we do ───────────────────────────────────────────────────────────────────────────────
 
-    async def _run_one(self, call: ToolCall, activity: Activity) -> Event:
-        result = await self._executed(call)
-        self._results.append(result)
-        status: Status = "failed" if result.is_error else "completed"
-        return replace(activity, status=status, output=_text(result)[:MOST_OUTPUT])
+    def _begun(self, call: ToolCall, activity: Activity) -> Doing:
+        return Doing(activity, lambda report: self._executed(call, report))
 
-    async def _executed(self, call: ToolCall) -> ToolResult:
+    async def _watched(self, doing: Doing) -> Batch:
+        """What is new of the call that is being run."""
+        events = await doing.events()
+        if doing.result is not None:
+            self._results.append(doing.result)
+            self._doing = None
+        return events
+
+    async def _executed(self, call: ToolCall, report: Report) -> ToolResult:
         if self._tools.owns(call.name):
-            return await self._tools.execute(call, self._host)
+            return await self._tools.execute(call, self._host, report)
         text = f"There is no tool `{call.name}`. Use one that was offered, or answer without."
         return ToolResult(call_id=call.id, content=(Text(text=text),), is_error=True)
 
@@ -225,10 +235,6 @@ class _Turn:
 
 
 _CUT = "Not run: the answer was cut short."
-
-
-def _text(result: ToolResult) -> str:
-    return "\n".join(part.text for part in result.content if isinstance(part, Text))
 
 
 def _title(call: ToolCall) -> str:

@@ -111,6 +111,8 @@ class Diff(Value):
     path: str
     old: str | None
     new: str
+    line: int = 1
+    """Where in the file both begin: what is far from any change may be left out."""
 
 
 class Activity(Value, tag="activity"):

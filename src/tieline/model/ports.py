@@ -5,12 +5,12 @@ hands over tool results, and the next `leg()` goes on from there. A live two-way
 tool and a stateless HTTP API all fit, so nothing above this line knows which it talks to.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from tieline.model.asks import Filled, Form, Permission, Permitted, PlanReview, Reviewed
 from tieline.model.content import File, Image, ToolCall, ToolResult, Value
-from tieline.model.events import Batch
+from tieline.model.events import Batch, Diff, Plan
 from tieline.model.request import Request, ToolSpec
 
 
@@ -76,6 +76,22 @@ class Host(NamedTuple):
     human: Human
 
 
+class Progress(Value):
+    """How far a call is, for whoever looks on: each time all that is known of it by now."""
+
+    output: str | None = None
+    """What it has put out so far; None if its result says all there is to say."""
+    diffs: tuple[Diff, ...] = ()
+
+
+Report = Callable[[Progress | Plan], None]
+"""Hears of a call while it runs; of several things that are told at once the last one counts."""
+
+
+def unheard(_: Progress | Plan) -> None:
+    """The report of a call that nobody looks at."""
+
+
 class Tools(Protocol):
     """The gateway's own tools for one turn; what may not be done without asking is asked of the host's human."""
 
@@ -88,7 +104,8 @@ class Tools(Protocol):
     def kind_of(self, call: ToolCall) -> str:
         """read, edit, execute …: what a call is about, for whoever looks on."""
 
-    async def execute(self, call: ToolCall, host: Host) -> ToolResult: ...
+    async def execute(self, call: ToolCall, host: Host, report: Report = unheard) -> ToolResult:
+        """Do what a call says; `report` hears how far it is, and of the plan it is a part of."""
 
 
 class Toolbox(Protocol):

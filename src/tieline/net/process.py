@@ -5,31 +5,29 @@ error is always read, so that it never stands still for that, and the last of it
 
 What is guaranteed about its end:
 
-- `aclose` closes its standard input, waits, asks the whole group to end, waits, and ends the whole group.
-- When the program ends by itself, whatever is left of its group is asked to end and is ended half a second later.
-- When we are killed, even by a signal that nobody can catch, a watchdog ends the group within about a second.
-- A program that leaves the group on purpose (a daemon) is not followed. It cannot hold us up either: once the program
+- `aclose` closes its standard input, waits, asks all of it to end, waits, and ends all of it.
+- When the program ends by itself, whatever it leaves is asked to end and is ended half a second later.
+- When we are killed, even by a signal that nobody can catch, all of it is ended within about a second.
+- On Linux "all of it" is everything that came of the program, also what left its group or its session (see `tree.py`).
+  Elsewhere it is the group: a daemon is not followed (see `watchdog.py`). It cannot hold us up either: once the program
   itself has ended, its output ends too, no matter who still holds the pipe.
-
-A process is reaped only after its group has been ended: until then nobody else can get its number.
 """
 
 import asyncio
-import contextlib
 import errno
 import os
 import shutil
 import signal
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tieline.net.exits import Exit, on_exit, reap_now, reaped
+from tieline.net.exits import Exit, on_exit, reap_now
 from tieline.net.stdio import Input, Output
 from tieline.net.tail import Tail
-from tieline.net.watchdog import Watchdog
+from tieline.net.tree import Tree
+from tieline.net.watchdog import Group
 
 __all__ = ["Exit", "Patience", "Process", "ProcessError"]
 
@@ -37,7 +35,7 @@ HIGH_WATER = 256 * 1024
 """Reading pauses when more than this waits to be taken."""
 
 STRAGGLE = 0.5
-"""How many seconds the rest of a group has to end, and its output to be read, once the program has ended."""
+"""How many seconds what a program leaves has to end, and its output to be read, once the program has ended."""
 
 TAIL = 64 * 1024
 """How much of the standard error is kept."""
@@ -69,10 +67,9 @@ DEFAULT_PATIENCE = Patience()
 class Process:
     """A running program. One reader takes from it; any number of senders write to it, each a whole message."""
 
-    def __init__(self, name: str, popen: subprocess.Popen[bytes], watchdog: Watchdog, tail: int) -> None:
+    def __init__(self, name: str, kin: Tree | Group, tail: int) -> None:
         self._name = name
-        self._popen = popen
-        self._watchdog = watchdog
+        self._kin = kin
         self._loop = asyncio.get_running_loop()
         self._tail = Tail(tail)
         self._stdin = Input()
@@ -91,15 +88,8 @@ class Process:
     @classmethod
     async def start(cls, argv: Sequence[str], *, env: Mapping[str, str], cwd: str, tail: int = TAIL) -> "Process":
         """Start a program; its name is looked up on the PATH of `env`. Raises ProcessError."""
-        watchdog = Watchdog()
-        try:
-            popen = _spawn(argv, env, cwd)
-        except ProcessError:
-            watchdog.dismiss()
-            await reaped(watchdog.process)
-            raise
-        watchdog.guard(popen.pid)
-        process = cls(Path(argv[0]).name, popen, watchdog, tail)
+        kin = await _spawn(argv, env, cwd)
+        process = cls(Path(argv[0]).name, kin, tail)
         try:
             await process._connect()
         except BaseException:
@@ -111,7 +101,7 @@ class Process:
 
     @property
     def pid(self) -> int:
-        return self._popen.pid
+        return self._kin.pid
 
     @property
     def exit(self) -> Exit | None:
@@ -150,20 +140,20 @@ class Process:
         return data
 
     async def wait(self) -> Exit:
-        """Until the program and all of its group have ended."""
+        """Until the program and all that came of it have ended."""
         return await asyncio.shield(self._ended)
 
     # ── its end ──
 
     async def aclose(self, patience: Patience = DEFAULT_PATIENCE) -> None:
-        """End the program and all of its group; when this returns they are gone."""
+        """End the program and all that came of it; when this returns they are gone."""
         self._is_discarding = True
         self._chunks.clear()
         self.buffered = 0
         self._stdout.resume()
         try:
             await self._end(patience)
-            await reaped(self._watchdog.process)
+            await self._kin.gone()
             await self._disconnect()
         except BaseException:
             self._kill()
@@ -173,10 +163,10 @@ class Process:
         self._stdin.close()
         if await self._ends_within(patience.eof):
             return
-        self._signal(signal.SIGTERM)
+        self._kin.ask()
         if await self._ends_within(patience.term):
             return
-        self._signal(signal.SIGKILL)
+        self._kin.kill()
         await self._ends_within(patience.kill)
 
     async def _ends_within(self, seconds: float) -> bool:
@@ -185,25 +175,21 @@ class Process:
 
     def _kill(self) -> None:
         """End it now, without leaving the event loop: whoever was waiting has been cancelled."""
-        self._signal(signal.SIGKILL)
-        reap_now(self._popen)
-        self._conclude()
-        reap_now(self._watchdog.process)
-        self._close_pipes()
-
-    def _signal(self, number: int) -> None:
         if not self._ended.done():
-            # Nobody is left (or, on some systems, only zombies are): that is what was wanted.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._popen.pid, number)
+            self._kin.kill()
+            reap_now(self._kin.popen)
+            self._conclude()
+        self._kin.gone_now()
+        self._close_pipes()
 
     # ── what happens to it ──
 
     async def _connect(self) -> None:
-        await self._stdin.connect(self._popen.stdin)
-        await self._stdout.connect(self._popen.stdout)
-        await self._stderr.connect(self._popen.stderr)
-        self._stop_watching = on_exit(self._popen, self._exited)
+        popen = self._kin.popen
+        await self._stdin.connect(popen.stdin)
+        await self._stdout.connect(popen.stdout)
+        await self._stderr.connect(popen.stderr)
+        self._stop_watching = on_exit(popen, self._exited)
 
     async def _disconnect(self) -> None:
         self._close_pipes()
@@ -230,29 +216,29 @@ class Process:
             self._finish()
 
     def _exited(self) -> None:
-        """The program itself has ended, and is not reaped: now for those it leaves behind."""
+        """The program itself has ended; what it leaves behind, if there still is any, is asked to end."""
         self._has_exited = True
-        self._signal(signal.SIGTERM)
+        self._kin.exited()
         if self._stdout.is_ended and self._stderr.is_ended:
             self._finish()
         else:
             self._straggling = self._loop.call_later(STRAGGLE, self._finish)
 
     def _finish(self) -> None:
-        self._signal(signal.SIGKILL)
+        if not self._ended.done():
+            self._kin.kill()
         self._conclude()
 
     def _conclude(self) -> None:
-        """The group has been ended."""
+        """All of it has been ended."""
         if self._straggling is not None:
             self._straggling.cancel()
         if self._stop_watching is not None:
             self._stop_watching()
         if self._ended.done():
             return
-        returncode = self._popen.poll()
+        returncode = self._kin.conclude()
         self._ended.set_result(Exit.of(returncode if returncode is not None else -signal.SIGKILL))
-        self._watchdog.dismiss()
         self._stdin.abort()
         self._wake()
 
@@ -269,26 +255,18 @@ class Process:
             self._waiter.set_result(None)
 
 
-def _spawn(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> subprocess.Popen[bytes]:
+async def _spawn(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> Tree | Group:
     name = argv[0] if argv else ""
+    if not name:
+        raise ProcessError("not_found", "there is no command to run")
+    kind = Tree if Tree.is_possible() else Group
     try:
-        return subprocess.Popen(  # noqa: S603 - to run what the user configured is what this is for
-            list(argv),
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=cwd,
-            env=dict(env),
-            start_new_session=True,
-        )
-    except (OSError, ValueError, IndexError) as error:
+        return await kind.start(argv, env, cwd)
+    except (OSError, ValueError) as error:
         raise _start_error(name, env, cwd, error) from error
 
 
 def _start_error(name: str, env: Mapping[str, str], cwd: str, error: Exception) -> ProcessError:
-    if not name:
-        return ProcessError("not_found", "there is no command to run")
     if not isinstance(error, OSError):
         return ProcessError("failed", f"{name!r} could not be started: {error}")
     if not Path(cwd).is_dir():

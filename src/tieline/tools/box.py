@@ -9,12 +9,13 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from tieline.model.content import Image, Text, ToolCall, ToolResult
+from tieline.model.ports import Progress, Report, unheard
 from tieline.model.request import ToolSpec
 from tieline.tools import asks, files, shell
 from tieline.tools.arguments import Form, T
 from tieline.tools.asks import Ask
 from tieline.tools.failure import ToolFailed
-from tieline.tools.files import EDIT_FILE, LIST_DIRECTORY, READ_FILE, WRITE_FILE, Content
+from tieline.tools.files import EDIT_FILE, LIST_DIRECTORY, READ_FILE, WRITE_FILE, Changed, Content
 from tieline.tools.search import SEARCH_CONTENT, SEARCH_FILES, Finder
 from tieline.tools.shell import RUN_TERMINAL, Keep
 from tieline.tools.todos import TODO_READ, TODO_WRITE, Todos
@@ -27,7 +28,8 @@ READING = frozenset(
 )
 """The tools that change nothing but the model's own list of things to do."""
 
-Runner = Callable[[ToolCall], Awaitable[Content]]
+Runner = Callable[[ToolCall, Report], Awaitable[Content]]
+Tool = Callable[[T, Report], Awaitable[Content]]
 
 
 class Toolbox:
@@ -68,14 +70,15 @@ class Toolbox:
         """Whether this is a tool of ours."""
         return name in self._tools
 
-    async def execute(self, call: ToolCall) -> ToolResult:
-        """Do what a call says. It is not asked here whether it may."""
+    async def execute(self, call: ToolCall, report: Report = unheard) -> ToolResult:
+        """Do what a call says; `report` hears how far it is. It is not asked here whether it may."""
         try:
-            content = await self._run(call)
+            content = await self._run(call, report)
         except ToolFailed as error:
             return _result(call, str(error), is_error=True)
         except Exception:
             log.exception("tool %s failed", call.name)
+            report(Progress())  # what was told of it does not say that it failed
             return _result(
                 call, f"{call.name} failed because of a mistake in the gateway; it is logged.", is_error=True
             )
@@ -85,36 +88,45 @@ class Toolbox:
         """What a call would do, for a person who is to allow it."""
         return await asyncio.to_thread(asks.describe, self.workspace, call)
 
-    async def _run(self, call: ToolCall) -> Content:
+    async def _run(self, call: ToolCall, report: Report) -> Content:
         found = self._tools.get(call.name)
         if found is None:
             raise ToolFailed(f"There is no tool `{call.name}`. There are: {', '.join(self._tools)}.")
-        return await found[1](call)
+        return await found[1](call, report)
 
     def _add_tools(self) -> None:
         self._add(READ_FILE, self._on_disk(files.read))
-        self._add(WRITE_FILE, self._on_disk(files.write))
-        self._add(EDIT_FILE, self._on_disk(files.edit))
+        self._add(WRITE_FILE, self._changing(files.write))
+        self._add(EDIT_FILE, self._changing(files.edit))
         self._add(LIST_DIRECTORY, self._on_disk(files.list_directory))
-        self._add(SEARCH_FILES, self._finder.files)
-        self._add(SEARCH_CONTENT, self._finder.content)
+        self._add(SEARCH_FILES, _quietly(self._finder.files))
+        self._add(SEARCH_CONTENT, _quietly(self._finder.content))
         self._add(RUN_TERMINAL, self._terminal)
         self._add(TODO_READ, _at_once(lambda _: self.todos.read()))
         self._add(TODO_WRITE, _at_once(self.todos.write))
 
-    def _add(self, form: Form[T], tool: Callable[[T], Awaitable[Content]]) -> None:
-        async def run(call: ToolCall) -> Content:
-            return await tool(form.read(call))
+    def _add(self, form: Form[T], tool: Tool[T]) -> None:
+        async def run(call: ToolCall, report: Report) -> Content:
+            return await tool(form.read(call), report)
 
         self._tools[form.name] = (form.spec, run)
 
-    def _on_disk(self, tool: Callable[[Workspace, T], Content]) -> Callable[[T], Awaitable[Content]]:
-        async def run(arguments: T) -> Content:
+    def _on_disk(self, tool: Callable[[Workspace, T], Content]) -> Tool[T]:
+        async def run(arguments: T, _: Report) -> Content:
             return await asyncio.to_thread(tool, self.workspace, arguments)
 
         return run
 
-    async def _terminal(self, arguments: shell.RunTerminal) -> str:
+    def _changing(self, tool: Callable[[Workspace, T], Changed]) -> Tool[T]:
+        async def run(arguments: T, report: Report) -> Content:
+            changed = await asyncio.to_thread(tool, self.workspace, arguments)
+            if changed.diff is not None:
+                report(Progress(diffs=(changed.diff,)))
+            return changed.told
+
+        return run
+
+    async def _terminal(self, arguments: shell.RunTerminal, report: Report) -> str:
         async with self._commands:
             return await shell.run(
                 self.workspace,
@@ -122,11 +134,19 @@ class Toolbox:
                 interpreter=self._interpreter,
                 environment=self._environment,
                 keep=self._keep,
+                report=report,
             )
 
 
-def _at_once(tool: Callable[[T], str]) -> Callable[[T], Awaitable[Content]]:
-    async def run(arguments: T) -> Content:
+def _quietly(tool: Callable[[T], Awaitable[Content]]) -> Tool[T]:
+    async def run(arguments: T, _: Report) -> Content:
+        return await tool(arguments)
+
+    return run
+
+
+def _at_once(tool: Callable[[T], str]) -> Tool[T]:
+    async def run(arguments: T, _: Report) -> Content:
         return tool(arguments)
 
     return run

@@ -1,4 +1,4 @@
-"""What a change of a file looks like: a unified diff, made in bounded time.
+"""What a change of a file looks like: the lines around it, or a unified diff made in bounded time.
 
 What two versions have in common at both ends is set aside first. If what remains is still large, it is shown as one
 piece taken out and one put in: comparing it line by line could take minutes.
@@ -9,10 +9,14 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from tieline.model.events import Diff
+
 CONTEXT = 3
 MAX_COMPARED = 2000
 MAX_LINES = 2000
 MAX_WIDTH = 2000
+MAX_SHOWN = 32 << 10
+"""Characters of each version that are shown of a change that was made."""
 
 
 class _Change(NamedTuple):
@@ -26,7 +30,7 @@ class _Change(NamedTuple):
 
 def unified(old: str, new: str, path: str, *, is_new: bool = False) -> str:
     """The diff from one text to another; empty if they are the same."""
-    before, after = (list(io.StringIO(text, newline="\n")) for text in (old, new))
+    before, after = _lines(old), _lines(new)
     changes = _changes(before, after)
     if not changes:
         return ""
@@ -38,6 +42,37 @@ def unified(old: str, new: str, path: str, *, is_new: bool = False) -> str:
             lines = [*lines[:MAX_LINES], f"… at least {left_out} more lines of this diff left out …"]
             break
     return "\n".join(lines) + "\n"
+
+
+def changed(old: bytes | None, new: bytes, path: str) -> Diff | None:
+    """A change that was made, with a few lines around it; None if there is nothing to see."""
+    if b"\0" in (old or b"") or b"\0" in new:
+        return None
+    after = _lines(new.decode("utf-8", "replace"))
+    if old is None:
+        return Diff(path=path, old=None, new=_bounded(after))
+    before = _lines(old.decode("utf-8", "replace"))
+    head = max(_common(before, after) - CONTEXT, 0)
+    tail = max(_common(before[head:][::-1], after[head:][::-1]) - CONTEXT, 0)
+    was, became = (_bounded(lines[head : len(lines) - tail]) for lines in (before, after))
+    return Diff(path=path, old=was, new=became, line=head + 1) if was != became else None
+
+
+def _lines(text: str) -> list[str]:
+    return list(io.StringIO(text, newline="\n"))
+
+
+def _bounded(lines: Sequence[str]) -> str:
+    """As many lines as fit, and how many do not."""
+    kept: list[str] = []
+    room = MAX_SHOWN
+    for line in lines:
+        kept.append(line if len(line) <= MAX_WIDTH else f"{line[:MAX_WIDTH]}… ({len(line)} characters)\n")
+        room -= len(kept[-1])
+        if room < 0:
+            left_out = len(lines) - len(kept) + 1
+            return "".join([*kept[:-1], f"… {left_out} more line{'' if left_out == 1 else 's'} …\n"])
+    return "".join(kept)
 
 
 def _changes(before: Sequence[str], after: Sequence[str]) -> list[_Change]:

@@ -5,12 +5,14 @@ place as a whole or not at all. Edits work on bytes, so that a file in an unknow
 """
 
 import base64
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from msgspec import Meta
 
 from tieline.model.content import Image, Text, Value
+from tieline.model.events import Diff
 from tieline.tools.arguments import Form
+from tieline.tools.diffs import changed
 from tieline.tools.failure import ToolFailed
 from tieline.tools.workspace import MAX_FILE, Entry, Opened, Workspace
 
@@ -28,6 +30,14 @@ SNIFFED = 8192
 _PIECE = 64 << 10
 
 Content = str | tuple[Text | Image, ...]
+
+
+class Changed(NamedTuple):
+    """What a tool that changes a file answers, and the change as far as it can be shown."""
+
+    told: str
+    diff: Diff | None
+
 
 FilePath = Annotated[
     str, Meta(min_length=1, max_length=4096, description="The file, relative to the workspace (or absolute inside it).")
@@ -109,26 +119,30 @@ def read(workspace: Workspace, arguments: ReadFile) -> Content:
     return page.content(opened.path)
 
 
-def write(workspace: Workspace, arguments: WriteFile) -> Content:
+def write(workspace: Workspace, arguments: WriteFile) -> Changed:
     """What write_file answers."""
     if arguments.path.endswith("/"):
         raise ToolFailed(f"`{arguments.path}` names a directory; write_file needs the path of a file")
     data = arguments.content.encode("utf-8", "replace")
-    path, is_new = workspace.write(arguments.path, data)
-    return f"{'Created' if is_new else 'Replaced'} `{path}` ({len(data)} bytes)."
+    path, is_new, before = workspace.write(arguments.path, data)
+    told = f"{'Created' if is_new else 'Replaced'} `{path}` ({len(data)} bytes)."
+    is_known = is_new or before is not None
+    return Changed(told, changed(before, data, path) if is_known else None)
 
 
-def edit(workspace: Workspace, arguments: EditFile) -> Content:
+def edit(workspace: Workspace, arguments: EditFile) -> Changed:
     """What edit_file answers."""
+    before = after = b""
     lines: list[int] = []
 
     def change(data: bytes) -> bytes:
-        revised, places = edited(data, arguments)
-        lines.extend(places)
-        return revised
+        nonlocal before, after, lines
+        before = data
+        after, lines = edited(data, arguments)
+        return after
 
     path = workspace.edit(arguments.path, change)
-    return f"Replaced {_times(len(lines))} in `{path}`, {_at_lines(lines)}."
+    return Changed(f"Replaced {_times(len(lines))} in `{path}`, {_at_lines(lines)}.", changed(before, after, path))
 
 
 def edited(data: bytes, arguments: EditFile) -> tuple[bytes, list[int]]:

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from tieline.model.asks import ALLOW, ALWAYS, DENY, Field, Filled, Form, Option, Permission, PlanReview
 from tieline.model.content import Text, ToolCall, ToolResult
 from tieline.model.errors import BadRequest, GatewayError
-from tieline.model.events import PlanEntry, Status
-from tieline.model.ports import Host
+from tieline.model.ports import Host, Progress, Report, unheard
 from tieline.model.request import ToolSpec
 from tieline.tools import planning
 from tieline.tools.arguments import BadArguments
@@ -22,7 +21,7 @@ from tieline.tools.box import READING, Toolbox
 from tieline.tools.failure import ToolFailed
 from tieline.tools.planning import AskQuestion, CreatePlan, SwitchMode
 from tieline.tools.policy import DEFAULTS, Policy, Rule, Subject, Verdict
-from tieline.tools.todos import TODO_READ, TODO_WRITE, Todos
+from tieline.tools.todos import TODO_READ, TODO_WRITE, Todos, plan_of
 
 log = logging.getLogger("tieline.tools")
 
@@ -35,12 +34,6 @@ NOBODY = (
 Save = Callable[[tuple[Rule, ...]], None]
 Note = Callable[[Subject, Verdict], None]
 
-_STATUS: dict[str, Status] = {
-    "pending": "pending",
-    "in_progress": "in_progress",
-    "completed": "completed",
-    "cancelled": "failed",
-}
 _KINDS = {
     "read_file": "read",
     "list_directory": "read",
@@ -194,7 +187,7 @@ class TurnTools:
     def kind_of(self, call: ToolCall) -> str:
         return _KINDS.get(call.name, "other")
 
-    async def execute(self, call: ToolCall, host: Host) -> ToolResult:
+    async def execute(self, call: ToolCall, host: Host, report: Report = unheard) -> ToolResult:
         if not any(spec.name == call.name for spec in self.specs):
             return _no(call, f"{call.name} is not available in the mode `{self.mode}`. {self._way_out()}")
         judged = await self._keeper.judge(call)
@@ -203,28 +196,32 @@ class TurnTools:
         if judged.verdict.decision == "deny":
             return _no(call, f"Not allowed: {judged.verdict.reason}.")
         if planning.owns(call.name):
-            return await self._planned(call, host, is_free=judged.is_free)
+            return await self._planned(call, host, report, is_free=judged.is_free)
         if judged.verdict.decision == "ask" and (why := await self._keeper.asked(call, judged, host)) is not None:
             return _no(call, why)
         if call.name in (TODO_READ.name, TODO_WRITE.name):
-            return self._listed(call)
-        return await self._box.execute(call)
+            return self._listed(call, report)
+        report(Progress())
+        return await self._box.execute(call, report)
 
     def _way_out(self) -> str:
         return "Put your plan before the user with create_plan." if self.mode == "plan" else "Answer without it."
 
-    def _listed(self, call: ToolCall) -> ToolResult:
+    def _listed(self, call: ToolCall, report: Report) -> ToolResult:
         try:
-            if call.name == TODO_WRITE.name:
-                return _yes(call, self._todos.write(TODO_WRITE.read(call)))
-            TODO_READ.read(call)
-            return _yes(call, self._todos.read())
+            if call.name == TODO_READ.name:
+                TODO_READ.read(call)
+                return _yes(call, self._todos.read())
+            text = self._todos.write(TODO_WRITE.read(call))
         except ToolFailed as error:
             return _no(call, str(error))
+        report(plan_of(self._todos.items))
+        report(Progress(output=""))  # the plan shows it already
+        return _yes(call, text)
 
     # ── Plans, questions, modes ──────────────────────────────────────────────────────────────────
 
-    async def _planned(self, call: ToolCall, host: Host, *, is_free: bool) -> ToolResult:
+    async def _planned(self, call: ToolCall, host: Host, report: Report, *, is_free: bool) -> ToolResult:
         try:
             said = planning.read(call)
         except BadArguments as error:
@@ -232,7 +229,7 @@ class TurnTools:
         match said:
             case CreatePlan():
                 # Whoever chose to plan first wants to see the plan, whatever else is allowed.
-                return await self._review(call, said, host, is_free=is_free and self.mode == "agent")
+                return await self._review(call, said, host, report, is_free=is_free and self.mode == "agent")
             case AskQuestion():
                 return await self._question(call, said, host)
             case SwitchMode():
@@ -243,15 +240,23 @@ class TurnTools:
             return _no(call, NOBODY)
         return _answered(call, await host.human.fill(_form(said)))
 
-    async def _review(self, call: ToolCall, plan: CreatePlan, host: Host, *, is_free: bool) -> ToolResult:
+    async def _review(
+        self, call: ToolCall, plan: CreatePlan, host: Host, report: Report, *, is_free: bool
+    ) -> ToolResult:
+        steps = plan_of(plan.todos)
         if not is_free:
-            steps = tuple(PlanEntry(content=todo.content, status=_STATUS[todo.status]) for todo in plan.todos)
-            reviewed = await host.human.review(PlanReview(title=plan.title, plan=plan.plan, steps=steps))
+            reviewed = await host.human.review(PlanReview(title=plan.title, plan=plan.plan, steps=steps.entries))
             if not reviewed.approved:
                 feedback = reviewed.feedback or "The user gave no reason."
                 return _no(call, f"The plan was not approved. {feedback}")
         self.mode = "agent"
-        return _yes(call, "The plan is approved. Carry it out now; every tool is available.")
+        approved = "The plan is approved. Carry it out now; every tool is available."
+        if not plan.todos:
+            return _yes(call, approved)
+        # What was approved is what is to be done: from here on the list and the plan are one.
+        self._todos = Todos(plan.todos)
+        report(steps)
+        return _yes(call, f"{approved} Its steps are your list of things to do: keep their status with todo_write.")
 
     async def _switch(self, call: ToolCall, said: SwitchMode, host: Host) -> ToolResult:
         if said.mode == self.mode:

@@ -9,7 +9,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, cast
@@ -17,8 +17,11 @@ from typing import Annotated, cast
 from msgspec import Meta
 
 from tieline.model.content import Value
+from tieline.model.ports import Report, unheard
 from tieline.tools.arguments import Form
+from tieline.tools.captured import Captured
 from tieline.tools.failure import ToolFailed
+from tieline.tools.screen import Screen
 from tieline.tools.workspace import Spot, Workspace
 
 GRACE = 2.0
@@ -31,7 +34,10 @@ MAX_OUTPUT = 64 << 20
 """A command that writes more than this is ended: it would only keep the gateway busy."""
 MAX_SECONDS = 600
 
-_WARDEN = str(Path(__file__).with_name("warden.py"))
+Hear = Callable[[int, bytes], None]
+"""Gets what a command writes as it comes, with the number of the stream: 1 or 2."""
+
+_WARDEN = str(Path(__file__).parents[1] / "warden.py")
 
 
 class RunTerminal(Value):
@@ -58,51 +64,6 @@ RUN_TERMINAL = Form(
 )
 
 
-class Captured:
-    """What a stream said: the first bytes and the last bytes, and how many there were in all."""
-
-    def __init__(self, head: int, tail: int) -> None:
-        self.total = 0
-        self._room = head
-        self._tail_limit = tail
-        self._head = bytearray()
-        self._tail = bytearray()
-
-    def feed(self, data: bytes) -> None:
-        """More of it."""
-        self.total += len(data)
-        begun = data[: self._room]
-        self._head += begun
-        self._room -= len(begun)
-        self._tail += data[len(begun) :][-self._tail_limit :] if self._tail_limit else b""
-        if len(self._tail) > 2 * self._tail_limit:
-            del self._tail[: -self._tail_limit]
-
-    @property
-    def omitted(self) -> int:
-        """How many bytes in the middle are lost."""
-        return self.total - len(self._head) - min(len(self._tail), self._tail_limit)
-
-    @property
-    def head(self) -> bytes:
-        """The beginning."""
-        return bytes(self._head)
-
-    @property
-    def tail(self) -> bytes:
-        """The end, without what is in the beginning already."""
-        return bytes(self._tail[-self._tail_limit :]) if self._tail_limit else b""
-
-    def text(self) -> str:
-        """The whole as text, with a line that tells what was left out; lines and characters stay whole if they can."""
-        if not self.omitted:
-            return (self.head + self.tail).decode("utf-8", "replace")
-        head, tail = _up_to_line(self.head), _from_line(self.tail)
-        lost = self.total - len(head) - len(tail)
-        begun = head.decode("utf-8", "replace").removesuffix("\n")
-        return f"{begun}\n… {lost} bytes left out …\n{tail.decode('utf-8', 'replace')}"
-
-
 class Outcome(Value):
     """How a command went. `exit_code` is None when a signal ended it; both are None when it was never seen to end."""
 
@@ -125,10 +86,11 @@ class Keep(Value):
 class Command(asyncio.SubprocessProtocol):
     """A command under way; its output can be looked at any time. It ends at the latest when its holder says `end`."""
 
-    def __init__(self, keep: Keep) -> None:
+    def __init__(self, keep: Keep, hear: Hear | None = None) -> None:
         self.stdout = Captured(keep.head, keep.tail)
         self.stderr = Captured(keep.head, keep.tail)
         self.flooded = False
+        self._hear = hear
         self._total = keep.total
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._transport: asyncio.SubprocessTransport | None = None
@@ -138,7 +100,13 @@ class Command(asyncio.SubprocessProtocol):
 
     @classmethod
     async def start(
-        cls, argv: Sequence[str], *, directory: int, environment: Mapping[str, str], keep: Keep | None = None
+        cls,
+        argv: Sequence[str],
+        *,
+        directory: int,
+        environment: Mapping[str, str],
+        keep: Keep | None = None,
+        hear: Hear | None = None,
     ) -> "Command":
         """Start a command in a directory that is held open; the directory may be closed afterwards."""
         loop = asyncio.get_running_loop()
@@ -146,9 +114,10 @@ class Command(asyncio.SubprocessProtocol):
         status, reporting = os.pipe()
         try:
             os.set_blocking(status, False)
-            program = [sys.executable, "-I", "-S", _WARDEN, str(directory), str(reporting), str(GRACE), *argv]
+            numbers = [str(number) for number in (directory, 0, reporting, GRACE)]
+            program = [sys.executable, "-I", "-S", _WARDEN, *numbers, *argv]
             spawn = partial(loop.subprocess_exec, pass_fds=(directory, reporting), start_new_session=True, env={})
-            _, command = await spawn(partial(cls, keep or Keep()), *program)
+            _, command = await spawn(partial(cls, keep or Keep(), hear), *program)
         except BaseException as error:
             os.close(status)
             if isinstance(error, OSError | ValueError):  # too long, or with a character no command line can have
@@ -179,7 +148,7 @@ class Command(asyncio.SubprocessProtocol):
         self.end()
         await asyncio.wait([self._closed], timeout=GRACE + LAST_WORDS)
         if not self._closed.done() and self._transport is not None:
-            _kill_group(self._transport.get_pid())
+            self._kill_group()
             self._transport.close()
             await asyncio.wait([self._closed], timeout=PATIENCE)
 
@@ -190,12 +159,12 @@ class Command(asyncio.SubprocessProtocol):
 
     def outcome(self, *, timed_out: bool = False) -> Outcome:
         """How it went, as far as is known."""
-        facts = dict(line.split() for line in self._reported.decode().splitlines())
+        facts = self._facts()
         if "error" in facts:
-            raise ToolFailed(f"the command could not be started: {os.strerror(int(facts['error']))}")
+            raise ToolFailed(f"the command could not be started: {os.strerror(facts['error'])}")
         return Outcome(
-            exit_code=int(facts["exit"]) if "exit" in facts else None,
-            signal=int(facts["signal"]) if "signal" in facts else None,
+            exit_code=facts.get("exit"),
+            signal=facts.get("signal"),
             stdout=self.stdout.text(),
             stderr=self.stderr.text(),
             timed_out=timed_out,
@@ -208,6 +177,8 @@ class Command(asyncio.SubprocessProtocol):
     def pipe_data_received(self, fd: int, data: bytes | bytearray) -> None:
         stream = self.stdout if fd == 1 else self.stderr
         stream.feed(bytes(data))
+        if self._hear is not None:
+            self._hear(fd, bytes(data))
         if stream.total > self._total and not self.flooded:
             self.flooded = True
             self.end()
@@ -216,7 +187,7 @@ class Command(asyncio.SubprocessProtocol):
         if self._transport is None:
             return
         if self._transport.get_returncode():
-            _kill_group(self._transport.get_pid())  # the warden itself was killed: do what is left of its job
+            self._kill_group()  # the warden itself was killed: do what is left of its job
         # Whoever still holds the pipes now has got away; the rest of what was written is already on its way.
         self._giving_up = asyncio.get_running_loop().call_later(PATIENCE, self._transport.close)
 
@@ -226,8 +197,7 @@ class Command(asyncio.SubprocessProtocol):
         if self._giving_up is not None:
             self._giving_up.cancel()
         if self._status >= 0:
-            with contextlib.suppress(BlockingIOError):
-                self._reported = os.read(self._status, 4096)
+            self._read_status()
             os.close(self._status)
             self._status = -1
         if not self._closed.done():
@@ -240,6 +210,23 @@ class Command(asyncio.SubprocessProtocol):
         self._status = status
         cast("asyncio.WriteTransport", self._transport.get_pipe_transport(0)).write(entries)
 
+    def _read_status(self) -> None:
+        """Take what the warden has reported."""
+        with contextlib.suppress(OSError):
+            while more := os.read(self._status, 4096):
+                self._reported += more
+
+    def _facts(self) -> dict[str, int]:
+        lines = self._reported.decode().split("\n")[:-1]
+        return {name: int(number) for name, number in map(str.split, lines)}
+
+    def _kill_group(self) -> None:
+        """What can be done without the warden: end the group that the command began with."""
+        self._read_status()
+        if group := self._facts().get("group"):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGKILL)
+
 
 async def run(
     workspace: Workspace,
@@ -248,35 +235,52 @@ async def run(
     interpreter: Sequence[str],
     environment: Mapping[str, str],
     keep: Keep,
+    report: Report = unheard,
 ) -> str:
     """What run_terminal answers; raises ToolFailed when the command did not come to its own end."""
-    with contextlib.ExitStack() as held:
-        reach = workspace.directory(arguments.cwd)
-        spot: Spot = await asyncio.to_thread(held.enter_context, reach)
-        argv = [*interpreter, arguments.command]
-        command = await Command.start(argv, directory=spot.directory, environment=environment, keep=keep)
-    outcome = await command.wait(arguments.timeout)
-    told = report(outcome)
-    if outcome.timed_out:
-        raise ToolFailed(f"The command was ended after {arguments.timeout} seconds.\n{told}")
-    if outcome.flooded:
-        raise ToolFailed(f"The command was ended because it wrote more than {keep.total} bytes.\n{told}")
-    if outcome.exit_code is None and outcome.signal is None:
-        raise ToolFailed(f"It is not known how the command ended: the process that watched it was killed.\n{told}")
-    return told
+    with Screen(report) as screen:
+        with contextlib.ExitStack() as held:
+            reach = workspace.directory(arguments.cwd)
+            spot: Spot = await asyncio.to_thread(held.enter_context, reach)
+            command = await Command.start(
+                [*interpreter, arguments.command],
+                directory=spot.directory,
+                environment=environment,
+                keep=keep,
+                hear=screen.write,
+            )
+        outcome = await command.wait(arguments.timeout)
+        why = _cut_short(outcome, arguments, keep)
+        screen.end(why or _ending(outcome))
+    if why:
+        raise ToolFailed(f"{why}\n{told(outcome)}")
+    return told(outcome)
 
 
-def report(outcome: Outcome) -> str:
+def told(outcome: Outcome) -> str:
     """An outcome for a model to read."""
-    if outcome.exit_code is not None:
-        ending = f"exit code: {outcome.exit_code}"
-    elif outcome.signal is not None:
-        ending = f"ended by signal {outcome.signal} ({signal.strsignal(outcome.signal) or 'unknown'})"
-    else:
-        ending = "exit code: unknown"
     streams = (("stdout", outcome.stdout), ("stderr", outcome.stderr))
-    told = [f"{name}:\n{text.rstrip()}" for name, text in streams if text.strip()]
-    return "\n".join([ending, *told]) if told else f"{ending}\n(no output)"
+    written = [f"{name}:\n{text.rstrip()}" for name, text in streams if text.strip()]
+    return "\n".join([_ending(outcome), *(written or ["(no output)"])])
+
+
+def _ending(outcome: Outcome) -> str:
+    if outcome.exit_code is not None:
+        return f"exit code: {outcome.exit_code}"
+    if outcome.signal is not None:
+        return f"ended by signal {outcome.signal} ({signal.strsignal(outcome.signal) or 'unknown'})"
+    return "exit code: unknown"
+
+
+def _cut_short(outcome: Outcome, arguments: RunTerminal, keep: Keep) -> str:
+    """Why a command did not come to its own end; empty if it did."""
+    if outcome.timed_out:
+        return f"The command was ended after {arguments.timeout} seconds."
+    if outcome.flooded:
+        return f"The command was ended because it wrote more than {keep.total} bytes."
+    if outcome.exit_code is None and outcome.signal is None:
+        return "It is not known how the command ended: the process that watched it was killed."
+    return ""
 
 
 def _entries(environment: Mapping[str, str]) -> bytes:
@@ -288,18 +292,3 @@ def _entries(environment: Mapping[str, str]) -> bytes:
         return b"".join(os.fsencode(f"{name}={value}\0") for name, value in environment.items()) + b"\0"
     except UnicodeEncodeError:
         raise ToolFailed("the environment contains characters no variable can have") from None
-
-
-def _kill_group(leader: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, signal.SIGKILL)
-
-
-def _up_to_line(head: bytes) -> bytes:
-    end = head.rfind(b"\n") + 1
-    return head[:end] if end > len(head) // 2 else head
-
-
-def _from_line(tail: bytes) -> bytes:
-    start = tail.find(b"\n") + 1
-    return tail[start:] if 0 < start < len(tail) // 2 else tail

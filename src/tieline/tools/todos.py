@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from tieline.model.content import Value
+from tieline.model.events import Plan, PlanEntry
+from tieline.model.events import Status as StepStatus
 from tieline.tools.arguments import Form
 from tieline.tools.failure import ToolFailed
 
@@ -14,6 +16,13 @@ MAX_ITEMS = 100
 Status = Literal["pending", "in_progress", "completed", "cancelled"]
 
 _MARKS: dict[str, str] = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}
+
+_STEPS: dict[Status, StepStatus] = {
+    "pending": "pending",
+    "in_progress": "in_progress",
+    "completed": "completed",
+    "cancelled": "failed",
+}
 
 
 class Todo(Value):
@@ -45,6 +54,11 @@ TODO_WRITE = Form(
     "soon as it changes. Only one item should be in progress.",
     TodoWrite,
 )
+
+
+def plan_of(items: Sequence[Todo]) -> Plan:
+    """The list as whoever looks on sees it."""
+    return Plan(entries=tuple(PlanEntry(content=item.content, status=_STEPS[item.status]) for item in items))
 
 
 class Todos:

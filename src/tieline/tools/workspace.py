@@ -75,6 +75,14 @@ class Entry(NamedTuple):
     target: str = ""
 
 
+class Written(NamedTuple):
+    """What became of a file that was put in place. `before` is what was there, if it could be read."""
+
+    path: str
+    is_new: bool
+    before: bytes | None = None
+
+
 class Workspace:
     """A root folder. Paths are relative to it; absolute ones are taken if they are spelled from the root."""
 
@@ -141,14 +149,16 @@ class Workspace:
         except FileNotFoundError:
             return None
 
-    def write(self, path: str, data: bytes) -> tuple[str, bool]:
-        """Put a whole file in place at once; its path from the root, and whether it is new."""
+    def write(self, path: str, data: bytes) -> Written:
+        """Put a whole file in place at once."""
         with self._writing, self.reach(path, make=True) as spot:
-            before = self.look(spot)
-            if before is not None:
-                check_regular(before, path)
-            self._replace(spot, data, before)
-            return spot.path, before is None
+            found, before = self.look(spot), None
+            if found is not None:
+                check_regular(found, path)
+                with suppress(OSError, ToolFailed), self._reading(spot, path) as opened:
+                    before = whole(opened)
+            self._replace(spot, data, found)
+            return Written(spot.path, found is None, before)
 
     def edit(self, path: str, change: Callable[[bytes], bytes]) -> str:
         """Replace a file by what `change` makes of it; its path from the root."""
