@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+import acp_runs
 import report
 from cursor_runs import measure_cursor_runs
 from peers import CURSOR_RUNS, PEERS, Peer, Upstream
@@ -115,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
     check_machine()
     plan, peers = choose_plan(args), choose_peers(args.only)
     os.sched_setaffinity(0, {LOAD_CORE})
-    for program in ("upstream", "load"):
+    for program in ("upstream", "load", "acp_agent", "acp_load"):
         compile_c(program)
     unavailable: dict[str, str] = {}
     versions = find_versions(peers, unavailable, install=args.install)
@@ -128,6 +129,7 @@ def run(args: argparse.Namespace) -> int:
         limits = harness_limit(bench)
         rows = measure(bench, unavailable)
         cursor_rows = measure_cursor_runs(bench, unavailable)
+        agent_rows = acp_runs.measure_agent_runs(plan, unavailable) if report.SUBJECT in versions else []
     took = time.monotonic() - began
 
     order = ("stream", "plain", "agent", "paced", "ttfb", "start", "idle", "growth")
@@ -140,7 +142,8 @@ def run(args: argparse.Namespace) -> int:
         end="",
     )
     print(f"{limits['stream']:,.0f} streams/s, {limits['plain']:,.0f} plain answers/s.\n")
-    show(rows, cursor_rows, peers, unavailable, load_average)
+    show(rows, cursor_rows, agent_rows, peers, unavailable, load_average)
+    every_row = [*rows, *cursor_rows, *agent_rows]
     record = {
         "date": time.strftime("%Y-%m-%dT%H:%M:%S"),
         "processor": processor(),
@@ -151,23 +154,28 @@ def run(args: argparse.Namespace) -> int:
         "seconds": round(took, 1),
         "load_average": load_average,
         "harness_rps": limits,
-        "rows": [asdict(row) for row in [*rows, *cursor_rows]],
+        "rows": [asdict(row) for row in every_row],
     }
     (BUILD / "last.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    ours = (report.SUBJECT, *(peer.name for peer in CURSOR_RUNS))
-    return 1 if any(row.errors.get(name) for row in [*rows, *cursor_rows] for name in ours) else 0
+    ours = (report.SUBJECT, acp_runs.AGENT_RUNS.name, *(peer.name for peer in CURSOR_RUNS))
+    return 1 if any(row.errors.get(name) for row in every_row for name in ours) else 0
 
 
 def show(
-    rows: list[Row], cursor_rows: list[Row], peers: list[Peer], unavailable: dict[str, str], load_average: float
+    rows: list[Row],
+    cursor_rows: list[Row],
+    agent_rows: list[Row],
+    peers: list[Peer],
+    unavailable: dict[str, str],
+    load_average: float,
 ) -> None:
-    """Prints both tables with their goals, and what has to be known to judge them."""
+    """Prints every table with its goals, and what has to be known to judge them."""
     titles = {peer.name: peer.title for peer in peers}
     runs = {peer.name: peer.title for peer in CURSOR_RUNS}
     print(report.figures(rows, titles, unavailable))
     print()
     print(report.goals(rows, titles))
-    notes = report.remarks(rows, titles | runs, unavailable)
+    notes = report.remarks(rows, titles | runs | acp_runs.TITLES, unavailable)
     if cursor_rows:
         run_titles = {report.SUBJECT: "Anthropic path", **runs}
         print("\nOpenAI chat in, a run on a Cursor account, OpenAI chat out; the same gateway, the same text.\n")
@@ -175,6 +183,12 @@ def show(
         print()
         print(report.cursor_goals(cursor_rows, run_titles))
         notes += report.remarks(cursor_rows, run_titles, {})
+    if agent_rows:
+        print("\nOpenAI chat in, a coding agent behind it; 50 chunks per turn, 10 ms apart unless it says otherwise.\n")
+        print(report.figures(agent_rows, acp_runs.TITLES, unavailable))
+        print()
+        print(report.agent_goals(agent_rows, acp_runs.TITLES))
+        notes += report.remarks(agent_rows, acp_runs.TITLES, {})
     if load_average > 0.5:
         notes.append(f"the load average was {load_average:.1f} at the start: others used the machine, so this is rough")
     print("".join(f"\n- {note}" for note in notes))

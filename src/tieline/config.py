@@ -155,6 +155,8 @@ class AcpSettings(Value, forbid_unknown_fields=True):
     """Whether agents read and write files through the gateway, under the rules of `tools`."""
     terminals: bool = False
     """Whether agents run commands through the gateway, under the rules of `tools`."""
+    keep_sessions: bool = True
+    """Whether conversations are known again after a restart of the gateway."""
     processes: int = 8
     start_timeout: float = 60.0
     stall_timeout: float = 600.0

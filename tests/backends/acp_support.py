@@ -15,6 +15,7 @@ from tests.grammar import check
 from tieline.backends.acp.backend import AcpBackend
 from tieline.backends.acp.bridge import Shim, ToolBridge
 from tieline.backends.acp.catalogue import AgentSpec
+from tieline.backends.acp.memory import Keeping
 from tieline.backends.acp.terms import Terms
 from tieline.model.asks import Ask, Filled, Form, Permission, Permitted, PlanReview, Reviewed
 from tieline.model.content import Message, Part, Text, Thinking, ToolCall
@@ -23,7 +24,7 @@ from tieline.model.ports import Host, Run
 from tieline.model.request import Request, ToolSpec
 from tieline.net.process import Patience
 
-SOON = 30.0
+SOON = 60.0
 """Seconds in which everything here happens on the slowest of machines."""
 
 AGENTS = Path(__file__).parent / "agents"
@@ -175,7 +176,9 @@ def tool(name: str, schema: bytes = b'{"type":"object","properties":{}}', **more
 
 
 @asynccontextmanager
-async def serving(*specs: AgentSpec, tools: bool = False, **terms: Any) -> AsyncIterator[AcpBackend]:
+async def serving(
+    *specs: AgentSpec, tools: bool = False, keeping: Keeping | None = None, **terms: Any
+) -> AsyncIterator[AcpBackend]:
     """A backend with these agents; every wait in it is short, and no process outlives it."""
     numbers = itertools.count(1)
     usual: dict[str, Any] = {
@@ -194,6 +197,7 @@ async def serving(*specs: AgentSpec, tools: bool = False, **terms: Any) -> Async
         mint_call=lambda: f"call_{next(numbers)}",
         mint_leg=lambda: f"leg_{next(numbers)}",
         bridge=bridge,
+        keeping=keeping,
     )
     try:
         yield backend

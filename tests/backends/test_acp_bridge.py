@@ -221,6 +221,7 @@ async def test_a_call_that_waits_shows_signs_of_life_and_goes_with_whoever_made_
 
 
 async def test_an_agent_that_takes_no_servers_by_http_gets_a_program(bridge: ToolBridge) -> None:
+    await bridge.seat()  # for somebody else: without anybody the server itself would go
     seat = await bridge.seat()
     told = seat.server(Abilities())
     assert isinstance(told, McpStdio)

@@ -1,7 +1,9 @@
 """Which session a request goes on with: appended, taken up again after a restart, or told everything anew."""
 
 import asyncio
+import gc
 import json
+import weakref
 from pathlib import Path
 
 import pytest
@@ -185,6 +187,21 @@ async def test_only_so_many_sessions_are_remembered() -> None:
         for words in ("one", "two", "three"):
             await Talk(backend, "plain").ask(words)
         assert sessions(backend) == 2
+
+
+async def test_a_turn_that_is_over_leaves_nothing_to_clean_up() -> None:
+    async with serving(plain("echo")) as backend:
+        talk = Talk(backend, "plain")
+        talk.messages.append(user("one"))
+        gc.disable()
+        try:
+            run = await talk.start()
+            await leg(run)
+            turn = weakref.ref(run._turn)  # type: ignore[attr-defined] # what no frontend sees
+            await run.aclose()
+            assert turn() is None
+        finally:
+            gc.enable()
 
 
 async def test_sessions_of_one_agent_share_a_process_and_run_side_by_side() -> None:

@@ -25,6 +25,7 @@ from tests.e2e.tools_support import Stand as ToolsStand
 from tieline.app import build
 from tieline.backends.acp.backend import AcpBackend
 from tieline.config import AcpSettings, AgentSettings, ClientSettings, Config, InboxSettings, Parking
+from tieline.later import LateBackend
 from tieline.model.request import ToolSpec
 
 Dialect = Literal["openai", "anthropic"]
@@ -60,7 +61,9 @@ class Stand(ToolsStand):
     @property
     def backend(self) -> AcpBackend:
         """The backend of the agents."""
-        backend = self.app.backends["acp"]
+        late = self.app.backends["acp"]
+        assert isinstance(late, LateBackend)
+        backend = late.backend.now()
         assert isinstance(backend, AcpBackend)
         return backend
 

@@ -9,7 +9,7 @@ import pytest
 from openai.types.chat import ChatCompletionMessageParam
 
 from tests.e2e.acp_support import MODEL, Stand, plain, scripted, serving
-from tests.e2e.test_cli import ran
+from tests.e2e.cli_support import ran
 from tests.e2e.tools_support import PATIENCE
 from tieline.config import Parking
 from tieline.model.asks import Permission

@@ -112,6 +112,38 @@ class Agent:
         end(message)
 
 
+class Remembers(Agent):
+    """Keeps its sessions in a file and takes them up again; it says all that it was told in one."""
+
+    def on_initialize(self, message: Any) -> None:
+        answer(message, {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}})
+
+    def on_session_new(self, message: Any) -> None:
+        self.sessions += 1
+        answer(message, {"sessionId": f"m{os.getpid()}-{self.sessions}"})
+
+    def on_session_load(self, message: Any) -> None:
+        if message["params"]["sessionId"] in self.kept():
+            answer(message, {})
+        else:
+            send({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "no such session"}})
+
+    def on_session_prompt(self, message: Any) -> None:
+        kept = self.kept()
+        told = kept.setdefault(message["params"]["sessionId"], [])
+        told.append(words_of(message))
+        assert self.file is not None
+        self.file.write_text(json.dumps(kept))
+        say(message, json.dumps(told))
+        if "wait" in words_of(message):
+            await_message(lambda other: other.get("method") == "session/cancel")
+        end(message)
+
+    def kept(self) -> dict[str, list[str]]:
+        kept: dict[str, list[str]] = json.loads(self.file.read_text()) if self.file and self.file.exists() else {}
+        return kept
+
+
 class Garbage(Agent):
     """Prints whatever comes to its mind between its messages."""
 
@@ -371,6 +403,7 @@ class Notices(Agent):
 
 SCENARIOS: dict[str, Callable[[str], Agent]] = {
     "echo": Agent,
+    "remembers": Remembers,
     "garbage": Garbage,
     "dies_at_start": DiesAtStart,
     "dies_once": DiesOnce,

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from tieline.backends.acp.bridge import ToolBridge
-from tieline.backends.acp.catalogue import AgentSpec, Which, find
+from tieline.backends.acp.catalogue import AgentSpec, Which, installed
+from tieline.backends.acp.choice import modes
+from tieline.backends.acp.memory import Keeping, Memory
 from tieline.backends.acp.opening import Opener
 from tieline.backends.acp.run import AcpRun
 from tieline.backends.acp.terms import Kit, Terms
@@ -13,7 +15,10 @@ from tieline.tasks import Tasks
 
 
 class AcpBackend:
-    """Runs with the agents of a catalogue; `which` tells where a program is, `bridge` offers agents clients' tools."""
+    """Runs with the agents of a catalogue; `which` tells where a program is, `bridge` offers agents clients' tools.
+
+    With `keeping` sessions are taken up again after a restart.
+    """
 
     is_agent = True
     reads_options = True
@@ -27,6 +32,7 @@ class AcpBackend:
         mint_call: Callable[[], str],
         mint_leg: Callable[[], str],
         bridge: ToolBridge | None = None,
+        keeping: Keeping | None = None,
         name: str = "acp",
     ) -> None:
         self.name = name
@@ -34,15 +40,18 @@ class AcpBackend:
         self._which = which
         self._bridge = bridge
         self._kit = Kit(mint_call=mint_call, mint_leg=mint_leg, tasks=Tasks())
-        self._opener = Opener(catalogue, which, terms, self._kit, bridge)
+        folders = {spec.id: spec.cwd or terms.cwd for spec in catalogue.values()}
+        memory = Memory(keeping, folders, self._kit.tasks, most=terms.sessions) if keeping is not None else None
+        self._opener = Opener(catalogue, which, terms, self._kit, bridge, memory)
 
     async def models(self) -> Sequence[ModelInfo]:
         """The agents that are installed."""
-        return [
-            ModelInfo(id=spec.id, title=spec.title)
-            for spec in self._catalogue.values()
-            if find(spec, self._which).command is not None
-        ]
+        return installed(self._catalogue.values(), self._which)
+
+    def modes(self, agent: str) -> tuple[str, ...]:
+        """The modes that an agent has told of; none before its first session."""
+        told = (modes(session.state) for session in self._opener.sessions if session.spec_id == agent)
+        return max(told, key=len, default=())
 
     async def start(self, request: Request, host: Host) -> Run:
         self._opener.wish(request)

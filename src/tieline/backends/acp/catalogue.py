@@ -3,10 +3,11 @@
 Nothing is ever downloaded from here: what installs an agent is shown to a person, who runs it or does not.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from tieline.model.content import Value
+from tieline.model.ports import ModelInfo
 
 Which = Callable[[str], str | None]
 """Where a program is, or None."""
@@ -46,6 +47,11 @@ def find(spec: AgentSpec, which: Which) -> Found:
         if command and which(command[0]):
             return Found(command, " ".join(command))
     return Found(None, install_line(spec))
+
+
+def installed(specs: Iterable[AgentSpec], which: Which) -> list[ModelInfo]:
+    """The agents that are here, as models."""
+    return [ModelInfo(id=spec.id, title=spec.title) for spec in specs if find(spec, which).command is not None]
 
 
 def install_line(spec: AgentSpec) -> str:

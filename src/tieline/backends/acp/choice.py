@@ -67,6 +67,11 @@ def read_wish(model: str, mode: str | None, effort: str | None) -> Wish:
     return Wish(agent=unquote(agent), values=tuple(values.items()), effort=effort or "")
 
 
+def modes(state: State) -> tuple[str, ...]:
+    """The modes that a session offers."""
+    return tuple(choice.id for choice in _choices("mode", state))
+
+
 def settings(wish: Wish, state: State, title: str) -> list[Setting]:
     """What has to be set so that a session is as wished. Raises BadRequest for what is not offered."""
     found: list[Setting] = []

@@ -6,12 +6,13 @@ verbatim words count: what the user said, part by part, and what the agent said,
 what stands in between. System messages are not compared: they hold the time of day. They tell, with the tools, whether
 a request is one of those that clients make beside a conversation (for a title, say): such a one must not be appended.
 
-Words are kept as digests. Of the agent's, the length and the beginning are kept too, so that they can be found among
-other text.
+Words are kept as digests. Of the agent's, the length is kept too and, for as long as the gateway runs, the beginning:
+by them the words are found among other text. Words that were said before a restart are found by a checksum of it.
 """
 
 import hashlib
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -22,24 +23,29 @@ HEAD = 24
 """How many characters of the beginning are kept."""
 TRIES = 64
 """How often a beginning is looked for in a text."""
+FARTHEST = 1 << 16
+"""How many characters further on words are looked for by their checksum, which is slow."""
 SYSTEM_HEAD = 200
 """How much of the system prompt tells what kind of request it is; further on stand the date and the folder."""
 
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
-_SPACE = re.compile(r"\s+")
 
 
 class Piece(NamedTuple):
     """Words of the agent, without white space."""
 
     length: int
-    head: str
+    mark: int
+    """The checksum of the beginning."""
     digest: bytes
+    head: str = ""
+    """The beginning; it is not known of words that were said before a restart."""
 
     @classmethod
     def of(cls, text: str) -> "Piece":
         squeezed = squeeze(text)
-        return cls(len(squeezed), squeezed[:HEAD], _digest(squeezed))
+        head = squeezed[:HEAD]
+        return cls(len(squeezed), zlib.crc32(_wide(head)), _digest(squeezed), head)
 
 
 Pieces = tuple[Piece, ...]
@@ -79,6 +85,34 @@ class Reading(NamedTuple):
     kind: Kind
     past: Past
     """What a session that is told all of it has seen."""
+
+
+class Place(NamedTuple):
+    """Where a conversation stands: a hash of all that the user said, and whether the agent has said anything since."""
+
+    said: int
+    is_answered: bool
+
+
+def place_of(past: Past) -> Place:
+    """Where a session stands. A request can go on with it only if this is one of the places it comes by."""
+    said = 0
+    for item in past.items:
+        if isinstance(item, bytes):
+            said = hash((said, item))
+    is_answered = bool(past.items) and isinstance(past.items[-1], tuple) and bool(past.items[-1])
+    return Place(said, is_answered and not past.is_torn)
+
+
+def places_in(reading: Reading) -> list[Place]:
+    """The places that a request comes by, one after the other."""
+    said = 0
+    places = [Place(said, is_answered=False)]
+    for item in reading.items:
+        if isinstance(item, bytes):
+            said = hash((said, item))
+        places.append(Place(said, isinstance(item, str)))
+    return places
 
 
 def read(request: Request) -> Reading:
@@ -156,13 +190,18 @@ def tail_of(messages: Sequence[Message], heard: int = 0) -> list[Part]:
 
 def spoken_in(messages: Sequence[Message]) -> str:
     """The user's newest words, without what a client put beside them."""
-    texts = [_REMINDER.sub("", part.text).strip() for part in tail_of(messages) if isinstance(part, Text)]
+    texts = [_words(part.text).strip() for part in tail_of(messages) if isinstance(part, Text)]
     return "\n".join(text for text in texts if text)
 
 
 def squeeze(text: str) -> str:
     """The text without white space."""
-    return _SPACE.sub("", text)
+    return "".join(text.split())
+
+
+def _words(text: str) -> str:
+    """The text without what a client put beside it."""
+    return _REMINDER.sub("", text) if "<system-reminder>" in text else text
 
 
 def _runs(messages: Sequence[Message]) -> Iterator[tuple[str, Sequence[Part]]]:
@@ -175,7 +214,7 @@ def _mark(part: Part) -> bytes | None:
     """The digest of something the user said; None for what is not compared."""
     match part:
         case Text():
-            text = squeeze(_REMINDER.sub("", part.text))
+            text = squeeze(_words(part.text))
             return _digest(text) if text else None
         case Image() | File():
             return _digest(part.data or part.url or "")
@@ -200,19 +239,48 @@ def _holds(text: str, pieces: Pieces, *, is_torn: bool) -> bool:
     for piece in pieces:
         found = _find(text, piece, at)
         if found < 0:
-            rest = text[at:]
-            return is_torn and (not rest or piece.head.startswith(rest[:HEAD]) or rest.startswith(piece.head))
+            return is_torn and _begins(text[at:], piece)
         at = found + piece.length
     return True
 
 
+def _begins(rest: str, piece: Piece) -> bool:
+    """Whether a text is the beginning of these words, as far as can be told, or begins with their beginning."""
+    if not rest:
+        return True
+    if piece.head:
+        return piece.head.startswith(rest[:HEAD]) or rest.startswith(piece.head)
+    size = min(piece.length, HEAD)
+    return len(rest) >= size and zlib.crc32(_wide(rest[:size])) == piece.mark
+
+
 def _find(text: str, piece: Piece, begin: int) -> int:
+    if not piece.head:
+        return _seek(text, piece, begin)
     at = begin - 1
     for _ in range(TRIES):
         at = text.find(piece.head, at + 1)
         if at < 0 or _digest(text[at : at + piece.length]) == piece.digest:
             return at
     return -1
+
+
+def _seek(text: str, piece: Piece, begin: int) -> int:
+    """The same for words whose beginning is not known."""
+    last = min(len(text) - piece.length, begin + FARTHEST)
+    wide = _wide(text[begin : last + HEAD])
+    size = 4 * min(piece.length, HEAD)
+    for at in range(begin, last + 1):
+        place = 4 * (at - begin)
+        is_likely = zlib.crc32(wide[place : place + size]) == piece.mark
+        if is_likely and _digest(text[at : at + piece.length]) == piece.digest:
+            return at
+    return -1
+
+
+def _wide(text: str) -> bytes:
+    """Four bytes for each character."""
+    return text.encode("utf-32-le", "surrogatepass")
 
 
 def _digest(text: str) -> bytes:

@@ -29,11 +29,14 @@ class Fleet:
         """Those that can be asked."""
         return tuple(agent for agent in self._all if not agent.is_over)
 
+    def is_there(self, name: str) -> bool:
+        """Whether the agent of this name runs, and takes turns."""
+        agent = self._current.get(name)
+        return agent is not None and not agent.is_over and not agent.is_retiring
+
     async def take(self, spec: AgentSpec, command: tuple[str, ...]) -> Agent:
         """The agent of this name, running and introduced; whoever takes it gives it back. Raises GatewayError."""
-        agent = self._current.get(spec.id)
-        if agent is None or agent.is_over or agent.is_retiring:
-            agent = await self._started(spec, command)
+        agent = self._current[spec.id] if self.is_there(spec.id) else await self._started(spec, command)
         self._wake(agent)
         agent.uses += 1
         return agent

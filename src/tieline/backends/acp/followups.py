@@ -25,7 +25,7 @@ class Followups:
         if words.strip():
             self._waiting.append(words)
 
-    def feedback(self, words: str, *, is_told: bool) -> None:
+    def feedback(self, words: str, is_told: bool) -> None:
         """Something a person said to a plan."""
         if not words.strip():
             return

@@ -1,9 +1,11 @@
 """From a request to a turn: which agent, which session, open and as wished, and what it is told.
 
-A request that goes on where a session stands is appended to it. If the agent of that session is gone it is resumed or
-loaded in the next one; where that cannot be done, and for every other request, a new session is told everything.
+A request that goes on where a session stands is appended to it. If the agent of that session is gone, be it with the
+gateway, the session is resumed or loaded in the next one; where that cannot be done, and for every other request, a new
+session is told everything.
 """
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ from tieline.backends.acp.choice import Setting, State, Wish, back_to, read_wish
 from tieline.backends.acp.content import continued, seeded
 from tieline.backends.acp.fingerprint import Reading, read, spoken_in
 from tieline.backends.acp.fleet import Fleet
+from tieline.backends.acp.memory import Memory
 from tieline.backends.acp.sessions import Session, Sessions, heard_of
 from tieline.backends.acp.terms import Kit, Terms
 from tieline.backends.acp.turn import Surroundings, Turn
@@ -47,15 +50,25 @@ class Opener:
     """Begins turns; the sessions and agents of all of them are here."""
 
     def __init__(
-        self, catalogue: Mapping[str, AgentSpec], which: Which, terms: Terms, kit: Kit, bridge: ToolBridge | None
+        self,
+        catalogue: Mapping[str, AgentSpec],
+        which: Which,
+        terms: Terms,
+        kit: Kit,
+        bridge: ToolBridge | None,
+        memory: Memory | None = None,
     ) -> None:
         self._catalogue = catalogue
         self._which = which
         self._terms = terms
         self._kit = kit
         self._bridge = bridge if terms.offers_tools else None
+        self._memory = memory
+        self._recalling: asyncio.Task[None] | None = None
+        self._commands: dict[str, tuple[str, ...]] = {}
+        """What agents were started with last."""
         self.fleet = Fleet(terms, kit.tasks, self._agent_ended)
-        self.sessions = Sessions(terms.sessions, self._left)
+        self.sessions = Sessions(terms.sessions, self._forgotten, self._seen)
 
     def wish(self, request: Request) -> Wish:
         """What a request wants; raises GatewayError for an agent that is not known or not installed."""
@@ -66,6 +79,7 @@ class Opener:
     async def begin(self, request: Request, host: Host) -> Turn:
         """A turn for a request, already under way: a new one, or one that this request answers. Raises GatewayError."""
         asked = self._asked(request, host)
+        await self._recall()
         session = self.sessions.find(asked.spec.id, asked.reading)
         turn = session.turn if session is not None else None
         if isinstance(turn, Turn) and turn.waits_for_words:
@@ -85,10 +99,12 @@ class Opener:
         return await self._began(session, asked)
 
     async def aclose(self) -> None:
-        """End every agent."""
+        """End every agent; what is remembered of sessions stays."""
         await self.fleet.aclose()
         for session in self.sessions:
-            self.sessions.forget(session)
+            self._left(session)
+        if self._memory is not None:
+            await self._memory.aclose()
 
     def _asked(self, request: Request, host: Host) -> _Asked:
         wish = read_wish(request.model, request.mode, request.reasoning.effort)
@@ -102,11 +118,28 @@ class Opener:
             known = ", ".join(sorted(self._catalogue))
             message = f"There is no agent `{name[:100]}`. Known are: {known}."
             raise GatewayError("not_found", message, param="model", code="model_not_found")
+        if name in self._commands and self.fleet.is_there(name):
+            # Looking for a program on the PATH is slow, and this one is found.
+            return spec, self._commands[name]
         found = find(spec, self._which)
         if found.command is None:
             message = f"{spec.title} is not installed here. To install it: {found.line}"
             raise GatewayError("not_found", message, param="model", code="agent_not_installed")
+        self._commands[name] = found.command
         return spec, found.command
+
+    async def _recall(self) -> None:
+        """Before the first request is looked at, take up what is remembered; whoever leaves does not stop that."""
+        if self._memory is None:
+            return
+        if self._recalling is None:
+            self._recalling = self._kit.tasks.start(self._recalled(self._memory), "recalling sessions")
+        if not self._recalling.done():
+            await asyncio.shield(self._recalling)
+
+    async def _recalled(self, memory: Memory) -> None:
+        for session in await memory.recall():
+            self.sessions.use(session)
 
     # ── a turn in a session ──
 
@@ -240,6 +273,17 @@ class Opener:
         session.state = _after(setting, session.state)
 
     # ── what is left behind ──
+
+    def _seen(self, session: Session) -> None:
+        """A session has seen more."""
+        if self._memory is not None:
+            self._memory.keep(session)
+
+    def _forgotten(self, session: Session) -> None:
+        """There are too many sessions for this one."""
+        if self._memory is not None:
+            self._memory.forget(session)
+        self._left(session)
 
     def _left(self, session: Session) -> None:
         """Nobody will come back to a session."""

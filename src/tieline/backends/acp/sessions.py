@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tieline.backends.acp.agent import Agent
 from tieline.backends.acp.bridge import Seat
 from tieline.backends.acp.choice import State, Wish
-from tieline.backends.acp.fingerprint import Kind, Past, Reading, known
+from tieline.backends.acp.fingerprint import Kind, Past, Place, Reading, known, place_of, places_in
 from tieline.model.errors import GatewayError
 from tieline.wire.acp import facts
 from tieline.wire.acp.facts import Fact
@@ -33,6 +33,13 @@ class UnderWay(Protocol):
     def cancel(self) -> None: ...
 
 
+OnSession = Callable[["Session"], None]
+
+
+def _ignored(_: "Session") -> None:
+    """Nobody needs to know."""
+
+
 class Session:
     """One conversation with one agent."""
 
@@ -43,8 +50,9 @@ class Session:
         """The agent's name for it; none before it is open for the first time."""
         self.agent: Agent | None = None
         """The agent it is open in."""
-        self.pasts: tuple[Past, ...] = ()
-        """What it has seen. After a turn that failed or was cancelled also what it had seen before."""
+        self.on_change: OnSession = _ignored
+        """Who hears that it has seen more."""
+        self._pasts: tuple[Past, ...] = ()
         self.first = State()
         """What was chosen when it was opened."""
         self.state = State()
@@ -62,6 +70,16 @@ class Session:
         self._lock = asyncio.Lock()
 
     @property
+    def pasts(self) -> tuple[Past, ...]:
+        """What it has seen. After a turn that failed or was cancelled also what it had seen before."""
+        return self._pasts
+
+    @pasts.setter
+    def pasts(self, pasts: tuple[Past, ...]) -> None:
+        self._pasts = pasts
+        self.on_change(self)
+
+    @property
     def is_open(self) -> bool:
         """Whether a prompt can be sent."""
         return self.agent is not None and not self.agent.is_over and not self.agent.is_retiring
@@ -70,6 +88,10 @@ class Session:
     def is_busy(self) -> bool:
         """Whether a turn is under way."""
         return self._lock.locked()
+
+    def is_clients(self, call: facts.Call) -> bool:
+        """Whether the agent tells of a call that the client sees as its own."""
+        return self.seat is not None and self.seat.is_call(call)
 
     async def hold(self, within: float) -> None:
         """Wait for the turn under way to end and begin one; raises GatewayError if that takes too long."""
@@ -127,21 +149,24 @@ class Session:
 
 
 class Sessions:
-    """All sessions that are remembered, the one used last at the end."""
+    """All sessions that are remembered, the one used last at the end, and where each of them stands."""
 
-    def __init__(self, most: int, on_leave: Callable[[Session], None]) -> None:
+    def __init__(self, most: int, on_leave: OnSession, on_change: OnSession = _ignored) -> None:
         self._most = most
         self._on_leave = on_leave
-        self._sessions: dict[Session, None] = {}
+        self._on_change = on_change
+        self._sessions: dict[Session, frozenset[Place]] = {}
+        self._standing: dict[Place, dict[Session, None]] = {}
 
     def __iter__(self) -> Iterator[Session]:
         return iter(list(self._sessions))
 
     def find(self, spec_id: str, reading: Reading) -> Session | None:
         """The session that this request goes on with: the one that has seen most of it, an idle one first."""
+        near = (self._standing.get(place, ()) for place in places_in(reading))
         found = [
             session
-            for session in self._sessions
+            for session in dict.fromkeys(one for there in near for one in there)
             if session.spec_id == spec_id
             and reading.kind.goes_with(session.kind)
             and heard_of(session, reading) is not None
@@ -150,8 +175,9 @@ class Sessions:
 
     def use(self, session: Session) -> None:
         """It is used now; if there are too many, one that was not used for long goes."""
-        self._sessions.pop(session, None)
-        self._sessions[session] = None
+        self._sessions[session] = self._sessions.pop(session, frozenset())
+        self._move(session)
+        session.on_change = self._changed
         if len(self._sessions) > self._most:
             oldest = next((one for one in self._sessions if not one.is_busy), None)
             if oldest is not None:
@@ -159,8 +185,29 @@ class Sessions:
 
     def forget(self, session: Session) -> None:
         """It is not gone on with any more."""
-        if self._sessions.pop(session, session) is None:
-            self._on_leave(session)
+        if session not in self._sessions:
+            return
+        session.on_change = _ignored
+        self._move(session, is_gone=True)
+        del self._sessions[session]
+        self._on_leave(session)
+
+    def _changed(self, session: Session) -> None:
+        self._move(session)
+        self._on_change(session)
+
+    def _move(self, session: Session, *, is_gone: bool = False) -> None:
+        """It stands somewhere else now, or nowhere."""
+        before = self._sessions[session]
+        now = frozenset() if is_gone else frozenset(place_of(past) for past in session.pasts)
+        self._sessions[session] = now
+        for place in before - now:
+            there = self._standing[place]
+            del there[session]
+            if not there:
+                del self._standing[place]
+        for place in now - before:
+            self._standing.setdefault(place, {})[session] = None
 
 
 def heard_of(session: Session, reading: Reading) -> int | None:

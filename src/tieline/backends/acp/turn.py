@@ -64,13 +64,14 @@ class Turn:
         self._tools = tuple(tools)
         self._before = around.session.pasts
         self._seen = reading.past
-        self._hearing = Hearing(self.telling, self._is_clients)
+        self._followups = Followups()
+        # Nothing that a turn has may have the turn: it would stay, with all that came by it, until somebody cleans up.
+        self._hearing = Hearing(self.telling, self._session.is_clients)
         tasks = around.kit.tasks
-        self._asking = Asking(self._agent, tasks, self.telling.note, self._feedback)
+        self._asking = Asking(self._agent, tasks, self.telling.note, self._followups.feedback)
         self._serving = Serving(self._agent, around.terms, tasks, around.session.terminals, self._hearing.shown)
         self._calls = ClientCalls(self.telling, around.kit.mint_call)
         self._interview = Interview()
-        self._followups = Followups()
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
         self._is_cancelled = False
@@ -175,12 +176,8 @@ class Turn:
         elif (asked := _ASKS.get(type(fact))) is not None:
             asked(self, fact)
 
-    def _is_clients(self, call: facts.Call) -> bool:
-        """Whether the agent tells of a call that the client sees as its own."""
-        return self._session.seat is not None and self._session.seat.is_call(call)
-
     def _permission(self, fact: facts.PermissionAsked) -> None:
-        if self._is_clients(fact.call):
+        if self._session.is_clients(fact.call):
             # The client is asked by being called: it has its own ways to ask its user.
             self._asking.allow(fact)
             return
@@ -351,9 +348,6 @@ class Turn:
     def _say(self, blocks: Sequence[Block]) -> None:
         self._agent.machine.prompt(self._session.name, blocks)
         self._agent.push()
-
-    def _feedback(self, words: str, is_told: bool) -> None:
-        self._followups.feedback(words, is_told=is_told)
 
     def _watch(self) -> None:
         """Mind that the agent says something, unless it waits for somebody."""

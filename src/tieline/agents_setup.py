@@ -1,0 +1,78 @@
+"""The backend of coding agents, put together: what they see of ours, what they may do through us, clients' tools."""
+
+import secrets
+import sys
+import time
+from collections.abc import Callable, Mapping
+
+from tieline import __version__
+from tieline.agent_hands import AgentFiles, AgentTerminals
+from tieline.assembly import mint_call, state_folder
+from tieline.backends.acp.backend import AcpBackend
+from tieline.backends.acp.bridge import Shim, ToolBridge
+from tieline.backends.acp.catalogue import AgentSpec, Which
+from tieline.backends.acp.memory import Keeping
+from tieline.backends.acp.terms import Terms
+from tieline.config import AcpSettings, Config
+from tieline.store import DiskStore
+from tieline.tasks import Tasks
+from tieline.tools.keeper import Keeper
+from tieline.tools_setup import shell_of
+
+
+def agent_runs(
+    config: Config,
+    env: Mapping[str, str],
+    mint_leg: Callable[[], str],
+    *,
+    agents: Mapping[str, AgentSpec],
+    which: Which,
+    folder: str,
+    keeper: Keeper | None = None,
+    tasks: Tasks | None = None,
+) -> AcpBackend:
+    """The backend of these agents, which work in `folder`; `keeper` judges what they have done through us."""
+    settings = config.acp
+    return AcpBackend(
+        agents,
+        Terms(
+            cwd=folder,
+            env=_environment(settings, env, config.server.key_env),
+            version=__version__,
+            start_within=settings.start_timeout,
+            stall_after=settings.stall_timeout,
+            idle_after=settings.idle_timeout,
+            processes=settings.processes,
+            offers_tools=settings.client_tools,
+            park_for=config.parking.deadline,
+            files=AgentFiles(keeper) if keeper is not None and settings.files else None,
+            terminals=_terminals(config, env, keeper, tasks) if keeper is not None and settings.terminals else None,
+        ),
+        which=which,
+        mint_call=mint_call,
+        mint_leg=mint_leg,
+        bridge=_bridge() if settings.client_tools else None,
+        keeping=_keeping(env) if settings.keep_sessions else None,
+    )
+
+
+def _keeping(env: Mapping[str, str]) -> Keeping | None:
+    """Where sessions are remembered: in a file of their own, and nothing but digests."""
+    folder = state_folder(env)
+    return Keeping(DiskStore(folder / "agents"), time.time) if folder is not None else None
+
+
+def _terminals(config: Config, env: Mapping[str, str], keeper: Keeper, tasks: Tasks | None) -> AgentTerminals:
+    environment, interpreter = shell_of(config.tools, env)
+    return AgentTerminals(keeper, tasks or Tasks(), environment=environment, interpreter=interpreter)
+
+
+def _bridge() -> ToolBridge:
+    return ToolBridge(mint_token=lambda: secrets.token_urlsafe(24), shim=Shim(sys.executable))
+
+
+def _environment(settings: AcpSettings, env: Mapping[str, str], hidden: str) -> dict[str, str]:
+    """What agents get to see: what was named, or all but our own key. They bring keys and settings of their own."""
+    if settings.environment:
+        return {name: env[name] for name in settings.environment if name in env}
+    return {name: value for name, value in env.items() if name != hidden}
