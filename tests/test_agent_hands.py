@@ -10,7 +10,7 @@ import pytest
 
 from tests.backends.acp_support import SOON, Person, until
 from tieline.agent_hands import MOST_TERMINALS, AgentFiles, AgentTerminals
-from tieline.assembly import audit_log, tool_keeper
+from tieline.assembly import audit_log
 from tieline.backends.acp.hands import Command, Ended
 from tieline.config import ToolSettings
 from tieline.model.asks import Permission, Permitted
@@ -19,6 +19,7 @@ from tieline.model.ports import Host
 from tieline.tasks import Tasks
 from tieline.tools.keeper import Keeper
 from tieline.tools.policy import Rule
+from tieline.tools_setup import tool_keeper
 
 YES, NO, NOBODY = Permitted(option="allow"), Permitted(option="deny", reason="Not now."), Permitted(reason="too late")
 

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tieline.assembly import audit_log, tool_keeper
+from tieline.assembly import audit_log
 from tieline.config import ConfigError, ToolSettings
 from tieline.core.inbox import Entry
 from tieline.model.asks import Origin, Permission, Permitted
 from tieline.model.content import ToolCall
 from tieline.records import LONGEST_TEXT, Audit, Remembered
 from tieline.tools.policy import Rule, Subject, Verdict
+from tieline.tools_setup import tool_keeper
 
 RULES = (
     Rule(decision="allow", tool="write_file", path="/a.txt"),

@@ -1,25 +1,29 @@
 """Coding agents on this machine: which there are, what starts them, what installs the others."""
 
-import secrets
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from tieline import __version__
-from tieline.agent_hands import AgentFiles, AgentTerminals
-from tieline.assembly import State, mint_call, shell_of, tool_keeper
-from tieline.backends.acp.backend import AcpBackend
-from tieline.backends.acp.bridge import Shim, ToolBridge
-from tieline.backends.acp.catalogue import CATALOGUE, AgentSpec, Which, find
-from tieline.backends.acp.terms import Terms
+from tieline.assembly import State
+from tieline.backends.acp.catalogue import CATALOGUE, AgentSpec, Which, find, installed
 from tieline.config import AcpSettings, AgentSettings, Config, ConfigError
+from tieline.later import LateBackend, Later
+from tieline.lazily import Lazily
+from tieline.model.ports import Backend
 from tieline.records import Audit
 from tieline.tasks import Tasks
-from tieline.tools.keeper import Keeper
+
+if TYPE_CHECKING:
+    from tieline.agents_setup import agent_runs
+    from tieline.tools.keeper import Keeper
+    from tieline.tools_setup import tool_keeper
+else:
+    agent_runs = Lazily("tieline.agents_setup", "agent_runs")
+    tool_keeper = Lazily("tieline.tools_setup", "tool_keeper")
 
 MOST_SHOWN = 6
 
@@ -29,46 +33,24 @@ def acp_backend(
     env: Mapping[str, str],
     mint_leg: Callable[[], str],
     *,
-    keeper: Keeper | None = None,
+    keeper: "Keeper | None" = None,
     tasks: Tasks | None = None,
-) -> tuple[AcpBackend, State] | None:
+) -> tuple[LateBackend, State] | None:
     """The backend of all agents, unless it is switched off; `keeper` judges what they have done through us."""
     settings = config.acp
     if not settings.enabled:
         return None
-    agents, which = catalogue(settings), _which(env)
-    terminals = None
-    if keeper is not None and settings.terminals:
-        environment, interpreter = shell_of(config.tools, env)
-        terminals = AgentTerminals(keeper, tasks or Tasks(), environment=environment, interpreter=interpreter)
-    backend = AcpBackend(
-        agents,
-        Terms(
-            cwd=str(_folder(settings)),
-            env=_environment(settings, env, config.server.key_env),
-            version=__version__,
-            start_within=settings.start_timeout,
-            stall_after=settings.stall_timeout,
-            idle_after=settings.idle_timeout,
-            processes=settings.processes,
-            offers_tools=settings.client_tools,
-            park_for=config.parking.deadline,
-            files=AgentFiles(keeper) if keeper is not None and settings.files else None,
-            terminals=terminals,
-        ),
-        which=which,
-        mint_call=mint_call,
-        mint_leg=mint_leg,
-        bridge=_bridge() if settings.client_tools else None,
+    agents, which, folder = catalogue(settings), _which(env), str(_folder(settings))
+    runs: Later[Backend] = Later(
+        agent_runs, config, env, mint_leg, agents=agents, which=which, folder=folder, keeper=keeper, tasks=tasks
+    )
+    backend = LateBackend(
+        "acp", runs, is_agent=True, reads_options=True, models=lambda: installed(agents.values(), which)
     )
     return backend, _state(agents, which)
 
 
-def _bridge() -> ToolBridge:
-    return ToolBridge(mint_token=lambda: secrets.token_urlsafe(24), shim=Shim(sys.executable))
-
-
-def agents_keeper(config: Config, env: Mapping[str, str], audit: Audit, keeper: Keeper | None) -> Keeper | None:
+def agents_keeper(config: Config, env: Mapping[str, str], audit: Audit, keeper: "Keeper | None") -> "Keeper | None":
     """Who judges what agents have done through us, where that is on: the keeper of our tools, if they act there too."""
     settings = config.acp
     if not settings.enabled or not (settings.files or settings.terminals):
@@ -156,13 +138,6 @@ def _folder(settings: AcpSettings) -> Path:
     if not folder.is_dir():
         raise ConfigError(f"`acp.workspace` is {folder}, which is no folder")
     return folder
-
-
-def _environment(settings: AcpSettings, env: Mapping[str, str], hidden: str) -> dict[str, str]:
-    """What agents get to see: what was named, or all but our own key. They bring keys and settings of their own."""
-    if settings.environment:
-        return {name: env[name] for name in settings.environment if name in env}
-    return {name: value for name, value in env.items() if name != hidden}
 
 
 def _state(agents: Mapping[str, AgentSpec], which: Which) -> State:

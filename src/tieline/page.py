@@ -7,36 +7,37 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from tieline import __version__
+from tieline.accounts import CURSOR_MODES, cursor_backend
 from tieline.agents import catalogue
-from tieline.assembly import State, cursor_backend, state_folder, user_folder
+from tieline.assembly import State, state_folder, user_folder
 from tieline.backends.acp.catalogue import find, install_line
-from tieline.backends.cursor.login import Login, begin_login, poll
+from tieline.backends.cursor.login import LOGIN_AGAIN, Login, begin_login, poll
 from tieline.backends.cursor.store import Store as LoginStore
-from tieline.config import AcpSettings, Config
-from tieline.core.bus import Bus, StateNews
-from tieline.core.gateway import Gateway
+from tieline.config import AcpSettings
+from tieline.core.bus import StateNews
 from tieline.core.sessions import Sessions
-from tieline.frontends.http import Guard, Routes
+from tieline.later import LateBackend
 from tieline.model.content import File, Image
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.ports import Backend, Store
-from tieline.net.http import HttpClient, Proxies
+from tieline.net.http import HttpClient
 from tieline.store import DiskStore, MemoryStore
-from tieline.tasks import Tasks
+from tieline.surroundings import Surroundings
 from tieline.tools import files, seek
 from tieline.tools.failure import ToolFailed
 from tieline.tools.keeper import MODES
 from tieline.tools.workspace import Workspace
 from tieline.web.api import Api
 from tieline.web.facts import AgentState, BackendState, Facts, LoginState
-from tieline.web.routes import page_routes
+from tieline.web.pages import File as StaticFile
+from tieline.web.pages import static_files
 from tieline.web.stream import Stream
 from tieline.web.turns import Renderings
-from tieline.wire.cursor.choice import MODES as CURSOR_MODES
 
 TOOLS = "tools"
 """The state that is none of a backend."""
@@ -47,41 +48,28 @@ NAMES_KEPT = 5.0
 """Seconds that the names of files are remembered while somebody types."""
 MOST_ATTACHED = 256 * 1024
 """Characters of a file that go into a message."""
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """The program that the page is put into."""
-
-    config: Config
-    env: Mapping[str, str]
-    gateway: Gateway
-    guard: Guard
-    tasks: Tasks
-    backends: MutableMapping[str, Backend]
-    states: list[State]
-    proxies: Proxies
-    mint: Callable[[], str]
-    workspace: str | None = None
-    """Where the gateway's own tools act, if they are on."""
-    is_simulated: bool = False
-    """Whether Cursor's service is one of our own."""
+LOGIN_WITHIN = 900.0
+"""Seconds that somebody has to finish a login."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """The page, ready to be served."""
 
-    routes: Routes
+    api: Api
+    files: Mapping[str, StaticFile]
     sessions: Sessions
     stream: Stream
     store: Store
+    login: "CursorLogin | None"
 
     async def aclose(self) -> None:
         """Keep what is being said, and close."""
         await self.sessions.aclose()
         self.stream.close()
         await self.store.aclose()
+        if self.login is not None:
+            await self.login.aclose()
 
 
 def build_page(around: Surroundings, welcome: str) -> Page:
@@ -93,12 +81,13 @@ def build_page(around: Surroundings, welcome: str) -> Page:
     renderings = Renderings(store)
     keep_alive = around.config.server.keep_alive
     stream = Stream(gateway.bus, gateway.inbox, tasks, renderings, clock=time.time, keep_alive=keep_alive)
-    facts = _facts(around, welcome)
-    api = Api(gateway, sessions, stream, renderings, guard, tasks, facts, token=secrets.token_urlsafe(24))
-    return Page(page_routes(api, stream, welcome), sessions, stream, store)
+    login = CursorLogin(around) if around.config.cursor.enabled is not False else None
+    facts = _facts(around, welcome, login)
+    api = Api(gateway, sessions, stream, renderings, guard, tasks, facts, token=around.token)
+    return Page(api, static_files(), sessions, stream, store, login)
 
 
-def _facts(around: Surroundings, welcome: str) -> Facts:
+def _facts(around: Surroundings, welcome: str, login: "CursorLogin | None") -> Facts:
     config = around.config
     return Facts(
         version=__version__,
@@ -106,12 +95,12 @@ def _facts(around: Surroundings, welcome: str) -> Facts:
         backends=lambda: [_shown(state) for state in around.states if state.name != TOOLS],
         agents=lambda: _agents(config.acp, around.env),
         is_agent=lambda name: name in around.backends and around.backends[name].is_agent,
-        modes=lambda name: _modes(around.backends.get(name), around),
+        modes=lambda model: _modes(model, around),
         default_model=config.default_model,
         has_tools=around.workspace is not None,
         workspace=around.workspace,
         files=WorkspaceFiles(around.workspace) if around.workspace is not None else None,
-        login=CursorLogin(around) if config.cursor.enabled is not False else None,
+        login=login,
     )
 
 
@@ -120,14 +109,30 @@ def _shown(state: State) -> BackendState:
     return BackendState(name=state.name, ready=state.is_ready, text=state.text, lack=lack)
 
 
-def _modes(backend: Backend | None, around: Surroundings) -> tuple[str, ...]:
-    """How the models of a backend can work; agents have modes of their own, which only they know."""
+def _modes(model: str, around: Surroundings) -> tuple[str, ...]:
+    """How a model can work."""
+    name, _, own_name = model.partition("/")
+    backend = around.backends.get(name)
     if backend is None or backend.is_agent:
-        return ()
-    own = tuple(CURSOR_MODES) if backend.name == "cursor" else None
+        return _agent_modes(backend, own_name)
+    own = CURSOR_MODES if name == "cursor" else None
     if around.workspace is None:
         return own or ()
     return tuple(mode for mode in MODES if own is None or mode in own)
+
+
+@runtime_checkable
+class _HasModes(Protocol):
+    """Agents that are there already; to import them for this would load all of their code."""
+
+    def modes(self, agent: str) -> tuple[str, ...]: ...
+
+
+def _agent_modes(backend: Backend | None, agent: str) -> tuple[str, ...]:
+    """Agents have modes of their own, which they tell in their first session; until then those that most have."""
+    made: object = backend.backend.made if isinstance(backend, LateBackend) else backend
+    told = made.modes(agent) if isinstance(made, _HasModes) else ()
+    return told or (MODES if backend is not None and backend.name == "acp" else ())
 
 
 def _agents(settings: AcpSettings, env: Mapping[str, str]) -> Sequence[AgentState]:
@@ -214,60 +219,101 @@ def _rank(name: str, wanted: str) -> int | None:
 # ── Logging in to Cursor ─────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(slots=True)
+class _Begun(NamedTuple):
+    """A login that somebody has to finish elsewhere."""
+
+    url: str
+    until: float
+    waiting: asyncio.Task[None]
+
+
 class CursorLogin:
     """A login that is begun in the page; when it is made, Cursor's models are there without a restart."""
 
-    around: Surroundings
-    _trouble: str = field(default="", init=False)
-    _waiting: asyncio.Task[None] | None = field(default=None, init=False)
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._begun: _Begun | None = None
+        self._trouble = ""
+        self._replaced: list[Backend] = []
+        """Backends of earlier logins: what they began goes on."""
 
     def state(self) -> LoginState:
         """How the account stands."""
-        if self.around.is_simulated:
-            return LoginState(state="simulated", text="A simulator of the service, with the demo model behind it.")
-        state = next((one for one in self.around.states if one.name == "cursor"), None)
-        if state is not None and state.is_ready:
-            return LoginState(state="logged_in", text=state.text)
-        if self._waiting is not None and not self._waiting.done():
-            return LoginState(state="none", text="Waiting for you to log in at the address that was opened.")
-        return LoginState(state="none", text=self._trouble or "Not logged in.")
+        if self._around.is_simulated:
+            words = "A simulator of the service, with the demo model behind it."
+            return LoginState(state="simulated", text=words, is_offered=False)
+        if self._begun is not None:
+            words = "Waiting for you to log in at the address that was opened."
+            return LoginState(state="waiting", text=words, url=self._begun.url, until=self._begun.until)
+        state = next((one for one in self._around.states if one.name == "cursor"), None)
+        if state is None or not state.is_ready:
+            return LoginState(state="none", text="Not logged in.", trouble=self._trouble)
+        return LoginState(state="logged_in", text=state.text, trouble=self._trouble, is_offered=not self._has_key)
 
     async def begin(self) -> str:
         """Begin a login; one that was begun before is given up."""
-        if self.around.is_simulated:
+        if self._around.is_simulated:
             raise BadRequest("Cursor is simulated here: there is nothing to log in to")
-        if self._waiting is not None:
-            self._waiting.cancel()
-        login = begin_login(self.around.config.cursor.website_url, secrets.token_bytes)
-        self._waiting = self.around.tasks.start(self._wait(login), "cursor-login")
+        if self._has_key:
+            raise BadRequest("Cursor is used with an API key, which goes before any login")
+        await self.cancel()
+        login = begin_login(self._around.config.cursor.website_url, secrets.token_bytes)
+        waiting = self._around.tasks.start(self._wait(login), "cursor-login")
+        self._begun = _Begun(login.url, time.time() + LOGIN_WITHIN, waiting)
+        self._tell()
         return login.url
 
+    async def cancel(self) -> None:
+        """Give up a login that was begun."""
+        self._trouble = ""
+        if self._begun is not None:
+            self._begun.waiting.cancel()
+            self._begun = None
+            self._tell()
+
+    async def aclose(self) -> None:
+        """Close what belonged to earlier logins."""
+        for backend in self._replaced:
+            await backend.aclose()
+
     async def _wait(self, login: Login) -> None:
-        settings, env = self.around.config.cursor, self.around.env
-        client = HttpClient(proxies=self.around.proxies)
         try:
-            tokens = await poll(client, settings.api_url, login, sleep=asyncio.sleep, clock=time.time)
-            await LoginStore(user_folder(env)).save(tokens)
-            self._trouble = ""
-            self._ready()
+            async with asyncio.timeout(LOGIN_WITHIN):
+                await self._poll(login)
+            self._use()
+        except TimeoutError:
+            self._trouble = f"Nobody has used the link within {LOGIN_WITHIN / 60:.0f} minutes. Begin again."
         except GatewayError as error:
-            self._trouble = error.message
+            self._trouble = error.message.replace(LOGIN_AGAIN, "Begin again.")
+        self._begun = None
+        self._tell()
+
+    async def _poll(self, login: Login) -> None:
+        client = HttpClient(proxies=self._around.proxies)
+        try:
+            api = self._around.config.cursor.api_url
+            tokens = await poll(client, api, login, sleep=asyncio.sleep, clock=time.time)
+            await LoginStore(user_folder(self._around.env)).save(tokens)
         finally:
             await client.aclose()
-            self._bus.tell(StateNews())
 
-    @property
-    def _bus(self) -> Bus:
-        return self.around.gateway.bus
-
-    def _ready(self) -> None:
-        around = self.around
+    def _use(self) -> None:
+        """The new login counts from now on, in place of an earlier one too."""
+        around = self._around
         made = cursor_backend(around.config.cursor, around.env, around.proxies, around.mint)
         if made is None:
             return
         backend, state = made
-        around.states[:] = [one for one in around.states if one.name != "cursor"]
-        around.states.append(state)
-        around.backends.setdefault("cursor", backend)
+        if "cursor" in around.backends:
+            self._replaced.append(around.backends["cursor"])
+        around.backends["cursor"] = backend
+        around.states[:] = [*(one for one in around.states if one.name != "cursor"), state]
         around.gateway.relist()
+
+    def _tell(self) -> None:
+        self._around.gateway.bus.tell(StateNews())
+
+    @property
+    def _has_key(self) -> bool:
+        settings = self._around.config.cursor
+        return bool(settings.key_file or self._around.env.get(settings.key_env, "").strip())

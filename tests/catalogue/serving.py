@@ -32,7 +32,7 @@ Backend = Literal["ant", "oai"]
 KEY = "gateway-key"
 MODEL = "test-model"
 SECRETS: dict[Backend, str] = {"ant": "sk-ant-upstream-secret", "oai": "oai-upstream-secret"}
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 BACKENDS: tuple[Backend, ...] = ("ant", "oai")
 DIALECTS: dict[Backend, Dialect] = {"ant": "anthropic", "oai": "openai"}

@@ -41,7 +41,7 @@ pytestmark = [TRANSPORTS, DIALECTS, pytest.mark.usefixtures("eager")]
 ONE_CALL = scripted('text: Let me look.\ncall: get_weather {"city": "Oslo"}', "text: It is {{result}} in Oslo.")
 CALLS: Sequence[Any] = ["open", {"text": "Let me look."}, calls("Oslo")]
 SWIFT = Settings(heartbeat=0.02)
-STALL = 0.3
+STALL = 1.0
 LARGE = 600_000
 
 

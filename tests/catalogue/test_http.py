@@ -471,7 +471,7 @@ async def test_077_an_upstream_that_answers_and_says_nothing_is_a_timeout(
 @DIRECTIONS
 @STREAMED_OR_WHOLE
 async def test_077_an_upstream_that_falls_silent_is_a_timeout(backend: Backend, client: Protocol, stream: bool) -> None:
-    async with serving(idle_timeout=0.3) as stand:
+    async with serving(idle_timeout=1.0) as stand:
         if stream:
             answer = await stand.interrupted(client, backend, Hang())
             assert answer.text == "Hel"

@@ -27,7 +27,7 @@ Backend = Literal["ant", "oai"]
 
 KEY = "gateway-key"
 MODEL = "test-model"
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 DIALECTS: dict[Backend, Dialect] = {"ant": "anthropic", "oai": "openai"}
 BACKENDS = pytest.mark.parametrize("backend", ["ant", "oai"])

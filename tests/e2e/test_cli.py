@@ -1,21 +1,15 @@
 """The command as a person runs it: a process of its own, its output, its end."""
 
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
-from threading import Timer
 
 import pytest
 
-WAIT = 20.0
-"""No wait takes longer, not even on a slow machine."""
+from tests.e2e.cli_support import WAIT, ran, said, serving
 
 SLOW = json.dumps(
     {
@@ -24,53 +18,6 @@ SLOW = json.dumps(
         "messages": [{"role": "user", "content": "```tieline\ntext: hello\npause: 60\n```"}],
     }
 )
-
-
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "tieline", *arguments]
-
-
-def environment(home: Path, **more: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "PYTHONPATH", "LANG")}
-    return {**kept, "HOME": str(home), **more}
-
-
-def ran(home: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # noqa: S603 - our own command
-        command(*arguments), cwd=home, env=environment(home, **more), capture_output=True, text=True, timeout=WAIT
-    )
-
-
-@contextmanager
-def serving(home: Path, *arguments: str, **more: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    process = subprocess.Popen(  # noqa: S603 - our own command
-        command("serve", "--port", "0", *arguments),
-        cwd=home,
-        env=environment(home, **more),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    # What it prints is read without a bound of its own: its end is one.
-    bound = Timer(3 * WAIT, process.kill)
-    bound.start()
-    try:
-        assert process.stdout is not None
-        found = re.search(r"listening on http://127\.0\.0\.1:(\d+)", process.stdout.readline())
-        assert found is not None
-        yield process, int(found[1])
-    finally:
-        bound.cancel()
-        process.kill()
-        process.communicate(timeout=WAIT)
-
-
-def said(process: subprocess.Popen[str]) -> str:
-    """What a process printed after its first line, until it ended."""
-    assert process.stdout is not None
-    output = process.stdout.read()
-    process.wait(WAIT)
-    return output
 
 
 def test_the_start_says_where_it_is_and_what_to_try(tmp_path: Path) -> None:
@@ -136,6 +83,21 @@ def test_a_wrong_line_is_named_before_anything_starts(arguments: tuple[str, ...]
     done = ran(tmp_path, *arguments)
     assert done.returncode == 2
     assert "tieline.toml:3: `server.prot` is not a setting: do you mean `port`?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [("\n", "the key file key is empty"), ("one\ntwo\n", "the key file key holds no key"), (None, "cannot be read")],
+    ids=["empty", "several lines", "missing"],
+)
+@pytest.mark.parametrize("table", ['[upstreams.local]\nkind = "openai"', "[cursor]", "[server]"])
+def test_a_file_without_a_key_is_told_at_once(table: str, content: str | None, complaint: str, tmp_path: Path) -> None:
+    (tmp_path / "tieline.toml").write_text(f'{table}\nkey_file = "key"\n')
+    if content is not None:
+        (tmp_path / "key").write_text(content)
+    done = ran(tmp_path, "check-config")
+    assert done.returncode == 2
+    assert complaint in done.stderr
 
 
 def test_the_version_is_told(tmp_path: Path) -> None:

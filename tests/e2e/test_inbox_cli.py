@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_cli import environment, ran, said, serving
+from tests.e2e.cli_support import environment, ran, said, serving
 from tests.e2e.tools_support import KEY, PATIENCE, TELL, Stand, call, script, whole
 from tests.e2e.tools_support import serving as standing
 from tieline.cli import main
 
 WRITE = script(call("write_file", path="a.txt", content="new\n"), TELL)
-WAIT = 20.0
+WAIT = 60.0
 
 
 class Shell:

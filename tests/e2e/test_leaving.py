@@ -46,7 +46,7 @@ async def test_080_a_client_that_leaves_before_the_first_byte_ends_the_upstream_
 ) -> None:
     model = gateway.answer(backend, Answer(chunks=[Hang()]))
     headers = {"authorization": f"Bearer {KEY}"}
-    async with httpx2.AsyncClient(base_url=gateway.url, headers=headers) as client:
+    async with httpx2.AsyncClient(base_url=gateway.url, headers=headers, timeout=PATIENCE) as client:
         asking = asyncio.create_task(client.post(path, json=question(model, stream=stream)))
         request = await arrived(gateway, backend)
         assert not request.gone.done()
@@ -62,10 +62,12 @@ async def test_080_a_client_that_leaves_in_the_middle_ends_the_upstream_request(
 ) -> None:
     model = gateway.answer(backend, streamed(DIALECTS[backend], [*text("Hel", "lo")[:3], Hang()]))
     headers = {"authorization": f"Bearer {KEY}"}
-    async with httpx2.AsyncClient(base_url=gateway.url, headers=headers) as client:
+    async with httpx2.AsyncClient(base_url=gateway.url, headers=headers, timeout=PATIENCE) as client:
         async with client.stream("POST", path, json=question(model, stream=True)) as response:
             assert response.status_code == 200
-            assert await anext(response.aiter_raw())
+            # Kept: an iterator that nobody holds is closed, and the connection with it.
+            pieces = response.aiter_raw()
+            assert await anext(pieces)
             request = await arrived(gateway, backend)
             assert not request.gone.done()
         await left(gateway, request)
@@ -117,6 +119,8 @@ def test_077_an_upstream_that_drops_the_connection_at_once_is_a_bad_gateway(
 ) -> None:
     model = gateway.answer(backend, Answer(chunks=[Cut()]))
     headers = {"authorization": f"Bearer {KEY}"}
-    response = httpx2.post(f"{gateway.url}{path}", json=question(model, stream=stream), headers=headers)
+    response = httpx2.post(
+        f"{gateway.url}{path}", json=question(model, stream=stream), headers=headers, timeout=PATIENCE
+    )
     assert response.status_code == 502
     assert response.json()["error"]["message"]

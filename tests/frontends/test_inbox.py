@@ -18,6 +18,7 @@ from tieline.config import Config, InboxSettings, Server, ToolSettings
 from tieline.core.inbox import Inbox, Item
 from tieline.frontends.http import Exchange
 from tieline.frontends.inbox import KEEP_ALIVE, InboxFrontend, read_answer
+from tieline.frontends.token import PageToken
 from tieline.model.asks import Answer, Ask, Field, Filled, Form, Origin, Permission, Permitted, PlanReview, Reviewed
 from tieline.model.errors import BadRequest
 from tieline.tasks import Tasks
@@ -26,7 +27,7 @@ from tieline.tools.policy import Rule
 T = TypeVar("T")
 
 KEY = "gateway-key"
-PATIENCE = 10.0
+PATIENCE = 60.0
 TLS = ssl.create_default_context()
 ORIGIN = Origin(model="m", frontend="chat", client="curl", title="go")
 PERMISSION = Permission(title="Run ls", tool="run_terminal", kind="execute", command="ls")
@@ -195,7 +196,7 @@ def an_exchange(*, leaves: bool) -> tuple[Exchange, list[MutableMapping[str, Any
 async def test_a_gateway_that_stops_ends_the_stream_as_a_whole_one() -> None:
     inbox, tasks = Inbox(mint=lambda: "1", clock=lambda: 0.0), Tasks()
     exchange, sent, begun = an_exchange(leaves=False)
-    serving = asyncio.create_task(InboxFrontend(inbox, tasks).watch(exchange))
+    serving = asyncio.create_task(InboxFrontend(inbox, tasks, PageToken("token")).watch(exchange))
     await bounded(begun.wait())
     serving.cancel()
     await bounded(result(serving))
@@ -207,7 +208,7 @@ async def test_a_gateway_that_stops_ends_the_stream_as_a_whole_one() -> None:
 async def test_a_listener_that_leaves_is_told_nothing_more() -> None:
     inbox, tasks = Inbox(mint=lambda: "1", clock=lambda: 0.0), Tasks()
     exchange, sent, _ = an_exchange(leaves=True)
-    await bounded(InboxFrontend(inbox, tasks).watch(exchange))
+    await bounded(InboxFrontend(inbox, tasks, PageToken("token")).watch(exchange))
     assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
     assert not inbox.is_watched
     await tasks.aclose()
@@ -226,7 +227,7 @@ async def test_a_listener_that_takes_nothing_is_given_up(monkeypatch: pytest.Mon
             await never()
 
     scope = {"type": "http", "method": "GET", "path": "/api/inbox/watch", "headers": []}
-    await bounded(InboxFrontend(inbox, tasks).watch(Exchange(scope, never, stuck, 1024)))
+    await bounded(InboxFrontend(inbox, tasks, PageToken("token")).watch(Exchange(scope, never, stuck, 1024)))
     assert not inbox.is_watched
     await tasks.aclose()
 

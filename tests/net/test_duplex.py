@@ -390,10 +390,10 @@ async def test_a_timer_that_is_early_for_a_later_read_waits_on() -> None:
     async with serving_h2(echo) as upstream, opened() as client:
         stream = await begin(client, upstream.origin)
         await stream.send(b"1")
-        assert await stream.chunk(0.02) == b"1"
+        assert await stream.chunk(0.5) == b"1"
         reading = asyncio.create_task(stream.chunk(WAIT))
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(reading), 0.05)
+            await asyncio.wait_for(asyncio.shield(reading), 0.6)
         await stream.send(b"2")
         assert await reading == b"2"
         stream.close()
@@ -409,12 +409,12 @@ async def test_timers_that_are_no_longer_needed_harm_nobody() -> None:
         await call.say(b"end", end=True)
 
     async with serving_h2(answer, window=10) as upstream, opened() as client:
-        stream = await begin(client, upstream.origin, Timeouts(idle=0.02))
+        stream = await begin(client, upstream.origin, Timeouts(idle=0.5))
         await until(lambda: bool(upstream.calls))
         await stream.send(bytes(20))
         assert await stream.chunk() == b"answer"
         with pytest.raises(PipeError):
-            await (await begin(client, upstream.origin)).chunk(0.05)
+            await (await begin(client, upstream.origin)).chunk(0.6)
         stream.end()
         assert await stream.chunk(WAIT) == b"end"
 

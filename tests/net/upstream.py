@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from tieline.net.http import Origin
 
-WAIT = 10.0
+WAIT = 60.0
 """No wait in these tests takes longer, not even on a slow machine."""
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"

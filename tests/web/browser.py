@@ -4,6 +4,7 @@ Browser, gateway and test share one loop for the whole session: starting a brows
 test has a gateway, a workspace and a browser profile of its own.
 """
 
+import asyncio
 import os
 import shutil
 from collections.abc import AsyncIterator, Mapping, MutableMapping
@@ -17,12 +18,13 @@ from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Locato
 
 from tests.catalogue.serving import listening
 from tests.core.scripted import Script
-from tieline.app import build
+from tieline.app import App, build
 from tieline.config import Config, ToolSettings
+from tieline.model.asks import Answer, Ask, Origin
 from tieline.model.ports import Backend
 
 IN_CHROMIUM = pytest.mark.asyncio(loop_scope="session")
-PATIENCE = 10_000
+PATIENCE = 60_000
 """No test waits longer than this, in milliseconds, for anything to show."""
 DEMO = "demo/scripted"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -34,19 +36,24 @@ expect.set_options(timeout=PATIENCE)
 
 
 class Server:
-    """A gateway that can be stopped, and started again at the same address."""
+    """A gateway that can be stopped, and started again at the same address; `settings` are those of a Config."""
 
-    def __init__(self, home: Path, backend: Script | None = None) -> None:
+    def __init__(
+        self, home: Path, backend: Script | None = None, env: Mapping[str, str] | None = None, **settings: Any
+    ) -> None:
         self.home = home
+        self.env = {"HOME": str(home), "PATH": os.environ["PATH"], **(env or {})}
+        self.settings = settings
         self.root = home / "workspace"
         self.root.mkdir()
         self.backend = backend or Script()
         self.url = ""
+        self.app: App | None = None
         self._stack = AsyncExitStack()
 
     async def start(self) -> None:
         tools = ToolSettings(enabled=True, workspace=str(self.root))
-        app = build(Config(tools=tools, default_model=DEMO), {"HOME": str(self.home), "PATH": os.environ["PATH"]})
+        app = self.app = build(Config(tools=tools, default_model=DEMO, **self.settings), self.env)
         self._stack.push_async_callback(app.aclose)
         cast(MutableMapping[str, Backend], app.backends)[self.backend.name] = self.backend
         port = int(self.url.rpartition(":")[2] or 0)
@@ -54,6 +61,11 @@ class Server:
 
     async def stop(self) -> None:
         await self._stack.aclose()
+
+    def ask(self, origin: Origin, ask: Ask) -> "asyncio.Task[Answer]":
+        """Something that waits for a person."""
+        assert self.app is not None
+        return self.app.tasks.start(self.app.gateway.inbox.ask(origin, ask), "ask of a test")
 
 
 class Window:

@@ -5,16 +5,31 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 import anthropic
 import openai
+from msgspec.structs import replace
 from playwright.async_api import Browser, async_playwright, expect
 
 from tests.core.scripted import END, Script, words
 from tests.web.browser import DEMO, FLAGS, Server, Window, chromium, profile
 from tieline.model.content import Thinking
-from tieline.model.events import Activity, Diff, Event, Failed, PartDelta, PartEnd, PartStart, Started, Usage
+from tieline.model.events import (
+    Activity,
+    Batch,
+    Diff,
+    Event,
+    Failed,
+    PartDelta,
+    PartEnd,
+    PartStart,
+    Plan,
+    PlanEntry,
+    Started,
+    Status,
+    Usage,
+)
 from tieline.model.ports import ModelInfo
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
@@ -22,6 +37,7 @@ ADDRESS = "http://127.0.0.1:18741"
 LARGEST = 300_000
 """Bytes of a picture: who clones the repository gets all of them."""
 SCREEN: dict[str, Any] = {"viewport": {"width": 1280, "height": 860}, "device_scale_factor": 1.25}
+HIGH: dict[str, Any] = {**SCREEN, "viewport": {"width": 1280, "height": 1010}}
 PHONE: dict[str, Any] = {
     "viewport": {"width": 390, "height": 844},
     "is_mobile": True,
@@ -40,9 +56,9 @@ def greet(name: str = "world") -> str:
     return f"Hello, {name}!"
 ```
 
-- **`greet.py`**: the name has a default, the function has types.
-- **Tests**: 3 passed, none skipped.
+All **3 tests** pass now, none skipped.
 """
+STEPS = ("Find out what fails", "Give the name a default", "Run the tests again")
 WRITE = "write `def greet(name): return f'Hello, {name}!'` to greet.py, then run: python3 greet.py"
 
 
@@ -55,21 +71,52 @@ class Local(Script):
         return [ModelInfo(id="qwen3-coder", context=32_000)]
 
 
-def fix() -> list[Event]:
+class Moment(asyncio.Event):
+    """A pause in a script: things take their time."""
+
+    def __init__(self, length: float) -> None:
+        super().__init__()
+        self._length = length
+
+    async def wait(self) -> Literal[True]:
+        await asyncio.sleep(self._length)
+        return True
+
+
+def fix() -> list[Batch | asyncio.Event]:
     """An answer with everything in it."""
-    read = Activity(id="1", kind="read", title="Read greet.py", status="completed")
     diff = Diff(path="greet.py", old=BEFORE, new=AFTER)
-    edit = Activity(id="2", kind="edit", title="Edit greet.py", status="completed", diffs=(diff,))
     output = "tests/test_greet.py ...                    [100%]\n3 passed in 0.02s"
-    run = Activity(id="3", kind="execute", title="Run pytest", status="completed", output=output)
-    thought = Thinking(text=THOUGHT)
-    thinking: list[Event] = [
+    read = Activity(id="1", kind="read", title="Read greet.py", status="in_progress")
+    edit = Activity(id="2", kind="edit", title="Edit greet.py", status="in_progress")
+    run = Activity(id="3", kind="execute", title="Run pytest", status="in_progress")
+    began: list[Event] = [
+        Started(id="leg", model="qwen3-coder"),
         PartStart(index=0, part=Thinking()),
         PartDelta(index=0, text=THOUGHT),
-        PartEnd(index=0, part=thought),
+        PartEnd(index=0, part=Thinking(text=THOUGHT)),
+        plan(0),
+        read,
     ]
-    started = Started(id="leg", model="qwen3-coder")
-    return [started, *thinking, read, edit, run, *words(ANSWER, 1), Usage(input=9200, output=310), END]
+    return [
+        began,
+        Moment(0.08),
+        [replace(read, status="completed"), plan(1), edit],
+        Moment(0.25),
+        [replace(edit, status="completed", diffs=(diff,)), plan(2), run],
+        Moment(1.3),
+        [replace(run, status="completed", output=output), plan(3)],
+        [*words(ANSWER, 1), Usage(input=9200, output=310), END],
+    ]
+
+
+def plan(done: int) -> Plan:
+    """The plan of the answer when so many of its steps are done."""
+    states: list[Status] = [
+        "completed" if at < done else "in_progress" if at == done else "pending" for at in range(len(STEPS))
+    ]
+    steps = zip(STEPS, states, strict=True)
+    return Plan(entries=tuple(PlanEntry(content=step, status=state) for step, state in steps))
 
 
 async def main() -> None:
@@ -93,18 +140,17 @@ async def main() -> None:
 
 
 async def _chat(browser: Browser, server: Server) -> None:
-    async with profile(browser, server.url, **SCREEN) as windows:
+    async with profile(browser, server.url, **HIGH) as windows:
         await windows.context.add_init_script(CHOICE % "local/qwen3-coder")
         for question in ("What does this project do?", "Write the release notes"):
             window = await windows.new()
             await window.say(question)
             await expect(window.answer).to_contain_text("answer")
-        server.backend.legs.append([fix()])
+        server.backend.legs.append(fix())
         window = await windows.new()
         await window.say("Find out why the test of greet fails, and fix it")
         await expect(window.answer).to_contain_text("none skipped")
         await expect(window.part("send")).to_be_visible()
-        await window.answer.locator("tl-tool summary").nth(2).click()
         await _take(window, "chat")
 
 
@@ -125,7 +171,7 @@ async def _traffic(browser: Browser, server: Server) -> None:
         window = await windows.new("/traffic")
         await _ask_around(server)
         await expect(window.page.locator('[data-test="leg"][data-status="ok"]').nth(4)).to_be_visible()
-        await window.part("leg").nth(1).click()
+        await window.part("leg").filter(has_text="read greet.py").first.click()
         await expect(window.part("leg-detail")).to_contain_text("What the client got")
         await _take(window, "traffic")
         await window.open("/connect")
@@ -136,8 +182,18 @@ async def _traffic(browser: Browser, server: Server) -> None:
 async def _ask_around(server: Server) -> None:
     """Requests of other clients."""
     async with (
-        openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="local", max_retries=0) as chat,
-        anthropic.AsyncAnthropic(base_url=server.url, api_key="local", max_retries=0) as messages,
+        openai.AsyncOpenAI(
+            base_url=f"{server.url}/v1",
+            api_key="local",
+            max_retries=0,
+            default_headers={"user-agent": "opencode/1.0.120"},
+        ) as chat,
+        anthropic.AsyncAnthropic(
+            base_url=server.url,
+            api_key="local",
+            max_retries=0,
+            default_headers={"user-agent": "claude-cli/2.0.14 (external, cli)"},
+        ) as messages,
     ):
         server.backend.legs.append([[Failed(kind="overloaded", message="The model is loading.")]])
         await asyncio.gather(

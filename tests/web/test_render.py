@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tieline.web.blocks import Blocks, finished
-from tieline.web.render import LANGUAGES, MOST_COLOURED, MOST_PROSE, MOST_TEXT, SAME_AS, render
+from tieline.web.render import LANGUAGES, MOST_COLOURED, MOST_PROSE, MOST_TEXT, SAME_AS, plain, render
 
 ELEMENTS = frozenset(
     re.findall(
@@ -284,6 +284,16 @@ def test_a_shape_that_could_take_for_ever_does_not(name: str) -> None:
 def test_what_is_too_long_is_plain_text() -> None:
     reader = read("# Title\n\n" + "word <b> " * (MOST_TEXT // 8))
     assert [tag for tag, _ in reader.elements] == ["pre"]
+
+
+@pytest.mark.parametrize("mark", ["> ", "- ", "1. ", "> - "])
+def test_what_stands_too_deep_is_plain_and_nothing_is_lost(mark: str) -> None:
+    text = f"before\n\n{mark * 40}deep\n\nbehind"
+    html = render(text)
+    assert html == plain(text)
+    shallow = render(f"before\n\n{mark * 4}deep\n\nbehind")
+    assert "<pre" not in shallow
+    assert all(word in shallow for word in ("before", "deep", "behind"))
 
 
 def test_a_paragraph_that_is_too_long_is_plain_and_its_neighbours_are_not() -> None:

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 from msgspec.structs import replace
 
+from tieline.demo import MODELS
 from tieline.demo.answer import Answer, Pause
 from tieline.demo.mind import decide
 from tieline.demo.speech import speak
@@ -15,7 +16,6 @@ from tieline.model.ports import Host, ModelInfo
 from tieline.model.request import Request
 
 BATCH = 4
-MODELS = (ModelInfo(id="scripted", title="Scripted demo"),)
 
 
 class DemoBackend:

@@ -7,7 +7,7 @@
     GET    /api/rules          {"workspace": "…", "rules": [{"id": "…", "text": "…", "rule": {…}}]}
     DELETE /api/rules/<id>     allow it no longer
 
-Errors are {"error": {"message": "…", "param": "…"}}.
+A browser that answers or takes back has to show the page's token. Errors are {"error": {"message": "…", "param": "…"}}.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ import msgspec
 
 from tieline.core.inbox import Inbox
 from tieline.frontends.http import Exchange
+from tieline.frontends.token import PageToken
 from tieline.model.asks import Answer, Filled, Permitted, Reviewed
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.tasks import Tasks
@@ -56,10 +57,17 @@ class InboxFrontend:
     """Serves the inbox; without a rulebook there are no tools, and nothing to allow."""
 
     def __init__(
-        self, inbox: Inbox, tasks: Tasks, *, rulebook: Rulebook | None = None, keep_alive: float = 15.0
+        self,
+        inbox: Inbox,
+        tasks: Tasks,
+        token: PageToken,
+        *,
+        rulebook: Rulebook | None = None,
+        keep_alive: float = 15.0,
     ) -> None:
         self._inbox = inbox
         self._tasks = tasks
+        self._token = token
         self._rulebook = rulebook
         self._keep_alive = keep_alive
 
@@ -85,6 +93,7 @@ class InboxFrontend:
 
     async def decide(self, exchange: Exchange) -> None:
         """Answer what waits."""
+        self._token.check_browser(exchange)
         answer = read_answer(await exchange.body())
         item_id = _last_of(exchange)
         self._inbox.decide(item_id, answer, exchange.header(b"user-agent")[:LONGEST_NAME])
@@ -98,6 +107,7 @@ class InboxFrontend:
 
     async def revoke(self, exchange: Exchange) -> None:
         """Allow something no longer."""
+        self._token.check_browser(exchange)
         rule_id = _last_of(exchange)
         if not await self._book().revoke(rule_id):
             raise GatewayError("not_found", f"There is no rule `{rule_id[:LONGEST_NAME]}`; `/api/rules` lists them.")

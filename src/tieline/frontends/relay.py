@@ -194,6 +194,8 @@ class _Delivery:
         self._is_closed = True
         if self._listener is not None:
             self._listener.cancel()
+            # It knows of us: without it no garbage collector is needed.
+            self._listener = None
 
     def look(self, now: float, keep_alive: float, tasks: Tasks) -> None:
         """Listen for the client's leaving, say that we are still there, or give up a client that takes nothing."""

@@ -7,7 +7,6 @@ act here even where a browser would send our cookie along.
 import asyncio
 import base64
 import binascii
-import hmac
 from collections.abc import Callable
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
@@ -18,18 +17,18 @@ from msgspec import UNSET, UnsetType
 from tieline.core.gateway import Gateway
 from tieline.core.sessions import Sent, Sessions
 from tieline.frontends.http import JSON, PASS, Exchange, Guard
+from tieline.frontends.token import PageToken
 from tieline.model.content import Image, Part, Text, Value
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.ports import Files
 from tieline.model.request import Effort
 from tieline.tasks import Tasks
 from tieline.web.connect import connection
-from tieline.web.facts import Facts
+from tieline.web.facts import Facts, Login
 from tieline.web.pages import HEADERS
 from tieline.web.stream import Stream, inbox_json
 from tieline.web.turns import Renderings, plain
 
-TOKEN = b"x-tieline-token"
 MOST_SESSIONS = 1000
 MOST_FILES = 20
 """Files that can be put into one message."""
@@ -104,7 +103,7 @@ class Api:
         tasks: Tasks,
         facts: Facts,
         *,
-        token: str,
+        token: PageToken,
     ) -> None:
         self._gateway = gateway
         self._sessions = sessions
@@ -122,7 +121,7 @@ class Api:
         """Everything the page needs to begin; to whoever has not shown the key, that it is needed."""
         facts = self._facts
         tools = {"enabled": facts.has_tools, "workspace": facts.workspace}
-        opening = {"version": facts.version, "token": self._token, "address": address(exchange)}
+        opening = {"version": facts.version, "token": self._token.value, "address": address(exchange)}
         if not self._guard.admits(exchange):
             error = {"kind": "unauthorized", "message": "This gateway needs its key.", "code": "invalid_api_key"}
             await _respond(exchange, {**opening, **CLOSED, "error": error}, status=401)
@@ -168,11 +167,20 @@ class Api:
 
     async def begin_login(self, exchange: Exchange) -> None:
         """Begin to log in to an account."""
-        self._check(exchange)
+        self._token.check(exchange)
+        self._stream.attend()
+        await _respond(exchange, {"url": await self._login().begin()})
+
+    async def cancel_login(self, exchange: Exchange) -> None:
+        """Give up a login that was begun."""
+        self._token.check(exchange)
+        await self._login().cancel()
+        await _respond(exchange, {})
+
+    def _login(self) -> Login:
         if self._facts.login is None:
             raise GatewayError("not_found", "There is no account to log in to: it is switched off.")
-        self._stream.attend()
-        await _respond(exchange, {"url": await self._facts.login.begin()})
+        return self._facts.login
 
     async def files(self, exchange: Exchange) -> None:
         """Files of the workspace that could be put into a message."""
@@ -203,7 +211,7 @@ class Api:
 
     async def create(self, exchange: Exchange) -> None:
         """A new session."""
-        self._check(exchange)
+        self._token.check(exchange)
         body = await _read(exchange, _Create)
         await _respond(exchange, await self._sessions.create(body.model, body.mode, body.effort))
 
@@ -234,14 +242,14 @@ class Api:
 
     async def change(self, exchange: Exchange) -> None:
         """Another title, model, mode or effort."""
-        self._check(exchange)
+        self._token.check(exchange)
         body = await _read(exchange, _Change)
         given = {name: value for name in body.__struct_fields__ if (value := getattr(body, name)) is not UNSET}
         await _respond(exchange, await self._sessions.change(_rest(exchange, "/api/sessions/"), **given))
 
     async def delete(self, exchange: Exchange) -> None:
         """Forget a session."""
-        self._check(exchange)
+        self._token.check(exchange)
         session = _rest(exchange, "/api/sessions/")
         await self._sessions.delete(session)
         await self._renderings.forget(session)
@@ -249,7 +257,7 @@ class Api:
 
     async def act(self, exchange: Exchange) -> None:
         """Send, stop, retry, edit, or show another branch."""
-        self._check(exchange)
+        self._token.check(exchange)
         session, _, verb = _rest(exchange, "/api/sessions/").partition("/")
         verbs: dict[str, Callable[[Exchange, str], Any]] = {
             "send": self._send,
@@ -286,13 +294,6 @@ class Api:
 
     # ── What they share ──────────────────────────────────────────────────────────────────────────
 
-    def _check(self, exchange: Exchange) -> None:
-        """Raise GatewayError for a request that our own page cannot have made."""
-        given = exchange.headers.get(TOKEN, b"")
-        if not hmac.compare_digest(given, self._token.encode()):
-            message = "This needs the token that /api/state tells; if the gateway was restarted, it is another one."
-            raise GatewayError("forbidden", message, code="bad_token")
-
     async def _models(self) -> list[dict[str, Any]]:
         """The models that are known; what takes long to find out is told later."""
         if self._listing is None or self._listing.done():
@@ -308,7 +309,7 @@ class Api:
                 "id": name,
                 "title": info.title or name,
                 "backend": (backend := name.partition("/")[0]),
-                "modes": facts.modes(backend),
+                "modes": facts.modes(name),
                 "is_agent": facts.is_agent(backend),
                 "context": info.context,
             }
@@ -322,12 +323,6 @@ _HEADERS = (*HEADERS, (b"cache-control", b"no-store"))
 def address(exchange: Exchange) -> str:
     """Where the gateway is, as whoever asks sees it."""
     return f"{exchange.scope.get('scheme', 'http')}://{exchange.header(b'host')}"
-
-
-def render_error(error: GatewayError) -> bytes:
-    """An error in plain JSON."""
-    facts = {"kind": error.kind, "message": error.message, "param": error.param, "code": error.code}
-    return msgspec.json.encode({"error": facts})
 
 
 async def _respond(exchange: Exchange, value: Any, *headers: tuple[bytes, bytes], status: int = 200) -> None:

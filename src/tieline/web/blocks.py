@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 
-from tieline.web.render import MOST_TEXT, render
+from tieline.web.render import MOST_NESTED, MOST_TEXT, render
 
 SMALL = 2048
 """So much is looked at whenever a line ends; beyond, when it has grown by a half."""
@@ -18,7 +18,7 @@ _LINE_END = re.compile(r"\r\n?|\n")
 _ENDED_BY_BLANK = frozenset({"paragraph_open", "heading_open", "hr", "fence", "table_open", "blockquote_open"})
 _REFERENCE = re.compile(r"^ {0,3}\[[^\]]+\]:", re.MULTILINE)
 
-_FINDER = MarkdownIt("commonmark", {"html": False, "maxNesting": 20}).enable("table")
+_FINDER = MarkdownIt("commonmark", {"html": False, "maxNesting": MOST_NESTED}).enable("table")
 _FINDER.disable(["html_block", "html_inline"])
 _FINDER.core.ruler.enableOnly(["normalize", "block"])
 

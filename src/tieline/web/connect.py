@@ -27,7 +27,7 @@ class Snippet(Value, omit_defaults=False):
 
 def connection(facts: Facts, address: str, models: Sequence[str], *, needs_key: bool) -> dict[str, Any]:
     """How everything stands, and what to tell the clients."""
-    login = LoginState(state="off") if facts.login is None else facts.login.state()
+    login = LoginState(state="off", is_offered=False) if facts.login is None else facts.login.state()
     return {
         "address": address,
         "key_needed": needs_key,

@@ -30,8 +30,16 @@ class AgentState(Value, omit_defaults=False):
 class LoginState(Value, omit_defaults=False):
     """How an account stands."""
 
-    state: Literal["none", "logged_in", "simulated", "off"]
+    state: Literal["none", "waiting", "logged_in", "simulated", "off"]
     text: str = ""
+    trouble: str = ""
+    """Why the last login was not made."""
+    is_offered: bool = True
+    """Whether a login would change anything."""
+    url: str = ""
+    """While one is waited for: the address to open in a browser."""
+    until: float | None = None
+    """While one is waited for: when that ends, in seconds since 1970."""
 
 
 class Login(Protocol):
@@ -41,6 +49,9 @@ class Login(Protocol):
 
     async def begin(self) -> str:
         """Begin a login: the address to open in a browser. What comes of it is told as news of the state."""
+
+    async def cancel(self) -> None:
+        """Give up a login that was begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +66,7 @@ class Facts:
     is_agent: Callable[[str], bool] = lambda _: False
     """Whether the models of a backend use tools of their own."""
     modes: Callable[[str], tuple[str, ...]] = lambda _: ()
-    """How the models of a backend can work."""
+    """How a model can work, by its full name."""
     default_model: str | None = None
     has_tools: bool = False
     workspace: str | None = None

@@ -105,7 +105,9 @@ class Live:
         """The texts of the complete message with their HTML, where that is known."""
         for index, part in enumerate(self.turn.parts if self.turn is not None else ()):
             blocks = self._texts.get(index)
-            if blocks is not None and isinstance(part, Text) and blocks.is_independent and not blocks.rest:
+            if blocks is None or not isinstance(part, Text) or blocks.until != len(part.text):
+                continue
+            if blocks.is_independent:
                 yield part.text, blocks.html
 
 

@@ -2,8 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable
-from importlib import resources
-from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import NamedTuple
 
 from tieline.frontends.http import TEXT, Endpoint, Exchange
@@ -30,6 +29,7 @@ HEADERS = (
 )
 """With everything that a browser gets from us."""
 
+FOLDER = Path(__file__).parent / "static"
 PAGES = {"/": "index.html", "/traffic": "traffic.html", "/connect": "connect.html"}
 KINDS = {
     ".html": b"text/html; charset=utf-8",
@@ -73,26 +73,31 @@ class File(NamedTuple):
 
 def static_files() -> dict[str, File]:
     """Everything that came with the program for the page, by name."""
-    found = {name: File.of(name, item.read_bytes()) for name, item in _found(resources.files(__package__) / "static")}
+    found = {name: File.of(name, item.read_bytes()) for name, item in _found(FOLDER)}
     for name in PAGES.values():
         found.setdefault(name, File.of(name, PLACEHOLDER))
     return found
 
 
-def front(file: File, welcome: str) -> Endpoint:
+def static_names() -> list[str]:
+    """The names of what pages are made of; nothing is read for them."""
+    return [name for name, _ in _found(FOLDER) if name not in PAGES.values()]
+
+
+def front(page: Endpoint, welcome: str) -> Endpoint:
     """The page for browsers, and a few plain words for everybody else."""
     words = welcome.encode()
 
     async def serve(exchange: Exchange) -> None:
         if b"text/html" in exchange.headers.get(b"accept", b""):
-            await file.serve(exchange)
+            await page(exchange)
         else:
             await exchange.respond(200, words, TEXT, ((b"vary", b"accept"),))
 
     return serve
 
 
-def _found(folder: Traversable, prefix: str = "") -> Iterable[tuple[str, Traversable]]:
+def _found(folder: Path, prefix: str = "") -> Iterable[tuple[str, Path]]:
     if not folder.is_dir():
         return
     for item in folder.iterdir():

@@ -21,7 +21,7 @@ from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
-VERSION = b"1"
+VERSION = b"2"
 """Changes when the same text is to look otherwise: what was rendered before is then not used any more."""
 
 MOST_TEXT = 256 * 1024
@@ -30,6 +30,8 @@ MOST_PROSE = 16 * 1024
 """Characters of one paragraph; what is longer is no prose."""
 MOST_MARKS = 200
 """Marks of one kind in a paragraph: looking for the other half of each takes the square of their number."""
+MOST_NESTED = 20
+"""How deep blocks stand in one another; the parser would leave out whatever stands deeper, and all behind it."""
 MOST_COLOURED = 64 * 1024
 """Characters of code that are coloured."""
 
@@ -53,6 +55,7 @@ _BARE_LINK = re.compile(r"https?://[^\s<>\"'`|\\^{}\x00-\x20]+", re.IGNORECASE)
 _TRAILING = ".,;:!?*_~"
 _MARKS = "[*_`~<&"
 _FORMATTER: "HtmlFormatter[str]" = HtmlFormatter(nowrap=True)
+Env = MutableMapping[str, Any]
 _PATHS = "paths"
 """Where the renderer remembers which of the open links are none."""
 
@@ -61,7 +64,11 @@ def render(text: str) -> str:
     """A Markdown text as safe HTML."""
     if len(text) > MOST_TEXT:
         return plain(text)
-    return str(_MARKDOWN.render(text, {_PATHS: []}))
+    env: Env = {_PATHS: []}
+    tokens = _MARKDOWN.parse(text, env)
+    if any(token.level >= MOST_NESTED - 1 for token in tokens):
+        return plain(text)
+    return str(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, env))
 
 
 def plain(text: str) -> str:
@@ -156,8 +163,6 @@ def _link(url: str) -> list[Token]:
 
 # ── How tokens are written ───────────────────────────────────────────────────────────────────────
 
-Env = MutableMapping[str, Any]
-
 
 class _Renderer(RendererHTML):
     """Writes only what is named here and the plain elements of Markdown."""
@@ -205,7 +210,7 @@ def _cell(tag: str, token: Token) -> str:
 
 
 def _markdown() -> MarkdownIt:
-    markdown = MarkdownIt("commonmark", {"html": False, "maxNesting": 20}, renderer_cls=_Renderer)
+    markdown = MarkdownIt("commonmark", {"html": False, "maxNesting": MOST_NESTED}, renderer_cls=_Renderer)
     markdown.enable(["table", "strikethrough"])
     markdown.disable(["html_block", "html_inline"])
     markdown.core.ruler.at("inline", _inline)

@@ -1,38 +1,80 @@
 """The paths of the page, in one table, to be added to those of the frontends."""
 
-from tieline.frontends.http import Route, Routes
-from tieline.web.api import Api, render_error
-from tieline.web.pages import PAGES, front, static_files
-from tieline.web.stream import Stream
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from tieline.frontends.http import Endpoint, Exchange, Route, Routes
+from tieline.model.errors import GatewayError
+from tieline.web.pages import PAGES, File, front, static_names
+
+if TYPE_CHECKING:
+    from tieline.web.api import Api
+    from tieline.web.stream import Stream
 
 
-def page_routes(api: Api, stream: Stream, welcome: str) -> Routes:
-    """Everything that the page needs. Its files are for everybody; what they show needs the key if there is one."""
-    files = static_files()
-    pages = {path: Route(files[name].serve, render_error, keyed=False) for path, name in PAGES.items() if path != "/"}
-    pages["/"] = Route(front(files[PAGES["/"]], welcome), render_error, keyed=False)
-    statics = {
-        f"/static/{name}": Route(file.serve, render_error, keyed=False)
-        for name, file in files.items()
-        if name not in PAGES.values()
+class Opened(Protocol):
+    """What the paths lead to."""
+
+    @property
+    def api(self) -> "Api": ...
+
+    @property
+    def stream(self) -> "Stream": ...
+
+    @property
+    def files(self) -> Mapping[str, File]: ...
+
+
+def page_routes(opened: Callable[[], Awaitable[Opened]], welcome: str) -> Routes:
+    """Everything that the page needs, which is opened when somebody first asks for any of it.
+
+    Its files are for everybody; what they show needs the key if there is one.
+    """
+
+    def late(find: Callable[[Opened], Endpoint]) -> Endpoint:
+        async def endpoint(exchange: Exchange) -> None:
+            await find(await opened())(exchange)
+
+        return endpoint
+
+    def route(find: Callable[[Opened], Endpoint], *, keyed: bool = True) -> Route:
+        return Route(late(find), render_error, keyed=keyed)
+
+    def file(name: str) -> Endpoint:
+        return late(lambda page: page.files[name].serve)
+
+    files = {
+        **{path: file(name) for path, name in PAGES.items()},
+        **{f"/static/{name}": file(name) for name in static_names()},
+        "/": front(file(PAGES["/"]), welcome),
     }
-    icon = statics.get("/static/favicon.svg")
-    reading = {**pages, **statics, **({"/favicon.ico": icon} if icon else {})}
+    reading = {path: Route(endpoint, render_error, keyed=False) for path, endpoint in files.items()}
     return {
-        **{path: {"GET": route, "HEAD": route} for path, route in reading.items()},
-        "/api/state": {"GET": Route(api.state, render_error, keyed=False)},
-        "/api/login": {"POST": Route(api.login, render_error, keyed=False)},
-        "/api/stream": {"GET": Route(stream.serve, render_error)},
-        "/api/files": {"GET": Route(api.files, render_error)},
-        "/api/sessions": {"POST": Route(api.create, render_error)},
+        **{path: {"GET": one, "HEAD": one} for path, one in reading.items()},
+        "/api/state": {"GET": route(lambda page: page.api.state, keyed=False)},
+        "/api/login": {"POST": route(lambda page: page.api.login, keyed=False)},
+        "/api/stream": {"GET": route(lambda page: page.stream.serve)},
+        "/api/files": {"GET": route(lambda page: page.api.files)},
+        "/api/sessions": {"POST": route(lambda page: page.api.create)},
         "/api/sessions/*": {
-            "GET": Route(api.session, render_error),
-            "PATCH": Route(api.change, render_error),
-            "DELETE": Route(api.delete, render_error),
-            "POST": Route(api.act, render_error),
+            "GET": route(lambda page: page.api.session),
+            "PATCH": route(lambda page: page.api.change),
+            "DELETE": route(lambda page: page.api.delete),
+            "POST": route(lambda page: page.api.act),
         },
-        "/api/traffic": {"GET": Route(api.traffic, render_error)},
-        "/api/traffic/*": {"GET": Route(api.leg, render_error)},
-        "/api/connect": {"GET": Route(api.connect, render_error)},
-        "/api/connect/cursor": {"POST": Route(api.begin_login, render_error)},
+        "/api/traffic": {"GET": route(lambda page: page.api.traffic)},
+        "/api/traffic/*": {"GET": route(lambda page: page.api.leg)},
+        "/api/connect": {"GET": route(lambda page: page.api.connect)},
+        "/api/connect/cursor": {
+            "POST": route(lambda page: page.api.begin_login),
+            "DELETE": route(lambda page: page.api.cancel_login),
+        },
     }
+
+
+def render_error(error: GatewayError) -> bytes:
+    """An error in plain JSON."""
+    facts = {"kind": error.kind, "message": error.message, "param": error.param, "code": error.code}
+    return msgspec.json.encode({"error": facts})

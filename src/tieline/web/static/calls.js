@@ -1,5 +1,7 @@
 // A tool call in words: which verb, about what, and with which arguments.
 
+import { plain } from "./terminal-text.js";
+
 const VERBS = {
   read_file: "Read",
   list_directory: "List",
@@ -17,7 +19,8 @@ const VERBS = {
 const SUBJECTS = ["command", "pattern", "query", "path", "file_path", "url", "question", "title", "mode"];
 
 /** What a title says: `run_terminal ls`, `grep {"pattern": "x"}`, or the free words of an agent. */
-export function described(title) {
+export function described(raw) {
+  const title = plain(raw);
   const [, name, rest] = /^([A-Za-z][\w.:-]*)(?: (.*))?$/s.exec(title) ?? [];
   if (rest?.startsWith("{")) return call(name, rest);
   const isName = name in VERBS || /^[a-z]+_[a-z_]+$/.test(name ?? "");

@@ -25,6 +25,7 @@ const [chat, composer, sessions, meter, top, title, welcome] = [
   ".session-name",
   ".welcome",
 ].map((name) => document.querySelector(name));
+const asked = new Set();
 let current = null;
 
 /** The conversation of the address, or the first page of a new one. */
@@ -96,6 +97,13 @@ function stop() {
   if (live.sessions.get(current)?.running) chat.stop();
 }
 
+/** An agent tells its modes in its first conversation. */
+function learnModes({ model, running: isRunning }) {
+  if (isRunning || asked.has(model) || !live.state.models.find(({ id }) => id === model)?.is_agent) return;
+  asked.add(model);
+  live.refresh();
+}
+
 function closeMenu() {
   document.body.classList.remove("shows-menu");
 }
@@ -133,6 +141,7 @@ function listen() {
     describe();
   });
   live.on("session", (summary) => summary.id === current && describe());
+  live.on("session", learnModes);
   live.on("gone", (id) => id === current && open(null));
   live.on("reset", () => current !== null && !live.sessions.has(current) && open(null));
 }

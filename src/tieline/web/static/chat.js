@@ -17,6 +17,7 @@ import "./turn.js";
 
 const AT_ONCE = 24;
 const FETCHED = 100; // So many messages are fetched before the rest: a long conversation opens as fast as a short one.
+const EARLIER = 300; // So many of the rest at a time.
 const SLICE = 8; // milliseconds of building in one go
 
 class Chat extends HTMLElement {
@@ -132,15 +133,23 @@ class Chat extends HTMLElement {
     this.#sticky.follow();
   }
 
-  /** The messages before the first one that is here. */
+  /** The messages before the first one that is here, some at a time: the page answers to its person in between. */
   async #loadEarlier(first, mine) {
-    const detail = await attempt(() => get(`/api/sessions/${this.session}?before=${encodeURIComponent(first)}`));
-    if (!detail || mine !== this.#loads) return;
-    const older = new Map(detail.messages.map((turn) => [turn.id, newTurn(turn)]));
-    this.#turns = new Map([...older, ...this.#turns]);
-    this.#branches = { ...detail.branches, ...this.#branches };
-    this.#row.prepend([...older.values()]);
+    for (let before = first; before; ) {
+      const path = `/api/sessions/${this.session}?before=${encodeURIComponent(before)}&last=${EARLIER}`;
+      const detail = await attempt(() => get(path));
+      if (!detail || mine !== this.#loads) return;
+      this.#prepend(detail);
+      before = detail.more ? detail.messages[0].id : null;
+    }
     this.#fill();
+  }
+
+  #prepend({ messages, branches }) {
+    const older = new Map(messages.map((turn) => [turn.id, newTurn(turn)]));
+    this.#turns = new Map([...older, ...this.#turns]);
+    this.#branches = { ...branches, ...this.#branches };
+    this.#row.prepend([...older.values()]);
     this.#place();
     this.#sticky.follow();
   }

@@ -1,23 +1,17 @@
 // <tl-connect>: backends and agents with what to do when one is not ready, the log-in with Cursor, settings to copy.
 
-import { get, post } from "./api.js";
+import { get } from "./api.js";
+import "./cursor-login.js";
 import { h, say } from "./dom.js";
 import { icon } from "./icons.js";
 import { live } from "./live.js";
-import { attempt, notify } from "./notices.js";
+import { attempt } from "./notices.js";
 import "./rules.js";
-
-const CURSOR = {
-  none: "Not logged in",
-  logged_in: "Logged in",
-  simulated: "Simulated",
-  off: "Switched off",
-};
 
 class Connect extends HTMLElement {
   #backends = h("ul", { class: "rows", data: { test: "backends" } });
   #agents = h("ul", { class: "rows", data: { test: "agents" } });
-  #cursor = h("div", { class: "cursor", data: { test: "cursor" } });
+  #cursor = h("tl-cursor", { data: { test: "cursor" } });
   #tabs = h("div", { class: "snippet-tabs", role: "tablist", "aria-label": "Clients" });
   #snippet = h("div", { class: "snippet", role: "tabpanel", data: { test: "snippet" } });
   #rules = document.createElement("tl-rules");
@@ -73,52 +67,9 @@ class Connect extends HTMLElement {
     this.#agents.closest("section").hidden = agents.length === 0;
   }
 
-  #showCursor({ state, text }) {
-    this.#cursor.closest("section").hidden = state === "off";
-    const words = state === "logged_in" ? "Log in again" : "Log in with Cursor";
-    const button = h(
-      "button",
-      {
-        type: "button",
-        class: state === "none" ? "primary" : "",
-        data: { test: "cursor-login" },
-        onclick: () => this.#logIn(button),
-      },
-      words,
-    );
-    this.#cursor.replaceChildren(
-      row(
-        state === "logged_in" || state === "simulated",
-        "Cursor account",
-        text || CURSOR[state] || "",
-        state === "simulated" ? "" : button,
-      ),
-    );
-  }
-
-  async #logIn(button) {
-    // Opened at once: a window that opens after an answer came is one the browser blocks.
-    const page = open("about:blank", "_blank");
-    button.disabled = true;
-    const answer = await attempt(() => post("/api/connect/cursor"));
-    button.disabled = false;
-    if (!answer || !/^https:/.test(answer.url)) {
-      page?.close();
-      return;
-    }
-    if (page) {
-      page.opener = null;
-      page.location = answer.url;
-    }
-    const link = h(
-      "a",
-      { href: answer.url, target: "_blank", rel: "noopener noreferrer", data: { test: "cursor-url" } },
-      "the log-in page",
-    );
-    this.#cursor.append(
-      h("p", { class: "muted cursor-wait" }, "Waiting for you to finish on ", link, ". This page notices by itself."),
-    );
-    notify("Finish the log-in in the window that opened.");
+  #showCursor(cursor) {
+    this.#cursor.closest("section").hidden = cursor.state === "off";
+    this.#cursor.show(cursor);
   }
 
   #showSnippets(snippets) {

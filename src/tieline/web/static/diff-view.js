@@ -7,12 +7,12 @@ import { plural } from "./words.js";
 const FOLDED = 60;
 const CLASSES = { "+": "added", "-": "removed", " ": "same", "…": "gap" };
 
-/** A change of a file, as an agent tells it. */
-export function diffOf({ path, old, new: text = "" }) {
-  return view(path, compared(old ?? null, text), old === null || old === undefined);
+/** A change of a file that was made. */
+export function diffOf({ path, old, new: text = "", line = 1 }) {
+  return view(path, compared(old ?? null, text, line), old === null || old === undefined);
 }
 
-/** A unified diff, as the gateway's own tools make it. */
+/** A unified diff: a change that the gateway's own tools would make. */
 export function unifiedDiff(path, diff) {
   return view(path, readUnified(diff), diff.startsWith("--- /dev/null"));
 }

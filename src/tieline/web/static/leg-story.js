@@ -10,6 +10,7 @@ const MOST_TEXT = 20_000;
 export function storyOf(events) {
   const entries = [];
   const open = new Map();
+  const states = new Map();
   for (const { at = null, event } of events) {
     if (event.type === "part_delta") open.get(event.index)?.chunks.push(event.text);
     else if (event.type === "part_start") {
@@ -20,11 +21,18 @@ export function storyOf(events) {
       if (begun) Object.assign(begun, { until: at, part: event.part, isCut: false });
       else entries.push({ at, part: event.part });
       open.delete(event.index);
-    } else entries.push({ at, event });
+    } else if (event.type !== "activity" || isNews(states, event)) entries.push({ at, event });
   }
   // What was cut off is part of the story.
   for (const begun of open.values()) begun.part = withText(begun.part, begun.chunks.join(""));
   return h("ol", { class: "story" }, entries.map(entry));
+}
+
+/** Whether an activity is further than before: what it puts out meanwhile is told again and again. */
+function isNews(states, { id, status = "pending" }) {
+  const before = states.get(id);
+  states.set(id, status);
+  return before !== status;
 }
 
 /** A message of the request. */

@@ -3,8 +3,8 @@
 const CONTEXT = 3;
 const MOST_WORK = 1_000_000; // So many pairs of lines are compared; a larger change is shown as all out, all in.
 
-/** The rows of a change from `old` (null for a new file) to `text`. */
-export function compared(old, text) {
+/** The rows of a change from `old` (null for a new file) to `text`; both begin at line `first` of the file. */
+export function compared(old, text, first = 1) {
   const before = old === null || old === undefined ? [] : split(old);
   const after = split(text);
   let head = 0;
@@ -12,10 +12,10 @@ export function compared(old, text) {
   let tail = 0;
   while (tail < before.length - head && tail < after.length - head && before.at(-1 - tail) === after.at(-1 - tail))
     tail += 1;
-  const rows = before.slice(0, head).map((line, at) => row(" ", line, at + 1, at + 1));
-  rows.push(...middle(before.slice(head, before.length - tail), after.slice(head, after.length - tail), head));
+  const rows = before.slice(0, head).map((line, at) => row(" ", line, first + at, first + at));
+  rows.push(...middle(before.slice(head, before.length - tail), after.slice(head, after.length - tail), first + head));
   for (let at = tail; at > 0; at -= 1) {
-    rows.push(row(" ", before.at(-at), before.length - at + 1, after.length - at + 1));
+    rows.push(row(" ", before.at(-at), first + before.length - at, first + after.length - at));
   }
   return nearChanges(rows);
 }
@@ -55,21 +55,21 @@ function split(text) {
   return lines;
 }
 
-/** What lies between the first and the last difference. */
-function middle(before, after, head) {
-  if (before.length * after.length > MOST_WORK) return [...gone(before, head), ...come(after, head)];
+/** What lies between the first and the last difference; it begins at line `first`. */
+function middle(before, after, first) {
+  if (before.length * after.length > MOST_WORK) return [...gone(before, first), ...come(after, first)];
   const lengths = commonLengths(before, after);
   const rows = [];
   let [i, j] = [0, 0];
   while (i < before.length || j < after.length) {
     if (i < before.length && before[i] === after[j]) {
-      rows.push(row(" ", before[i], head + i + 1, head + j + 1));
+      rows.push(row(" ", before[i], first + i, first + j));
       [i, j] = [i + 1, j + 1];
     } else if (j === after.length || (i < before.length && lengths[i + 1][j] >= lengths[i][j + 1])) {
-      rows.push(row("-", before[i], head + i + 1, null));
+      rows.push(row("-", before[i], first + i, null));
       i += 1;
     } else {
-      rows.push(row("+", after[j], null, head + j + 1));
+      rows.push(row("+", after[j], null, first + j));
       j += 1;
     }
   }
@@ -89,8 +89,8 @@ function commonLengths(before, after) {
   return lengths;
 }
 
-const gone = (lines, head) => lines.map((line, at) => row("-", line, head + at + 1, null));
-const come = (lines, head) => lines.map((line, at) => row("+", line, null, head + at + 1));
+const gone = (lines, first) => lines.map((line, at) => row("-", line, first + at, null));
+const come = (lines, first) => lines.map((line, at) => row("+", line, null, first + at));
 
 /** Leave out what is far from any change. */
 function nearChanges(rows) {

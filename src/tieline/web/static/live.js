@@ -49,6 +49,11 @@ class Live {
     this.#emit("session", summary, this.seq);
   }
 
+  /** What can be chosen may be other things now; nobody tells when it is only an agent that did. */
+  refresh() {
+    return this.#refresh();
+  }
+
   async #load() {
     this.#loads += 1;
     const mine = this.#loads;

@@ -53,6 +53,7 @@ function ring(arc) {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", "0 0 18 18");
   svg.setAttribute("class", "meter-ring");
+  svg.setAttribute("aria-hidden", "true");
   svg.append(circle("meter-track"), arc);
   return svg;
 }

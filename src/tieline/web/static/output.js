@@ -5,6 +5,7 @@ import { plain } from "./terminal-text.js";
 import { plural } from "./words.js";
 
 const MOST_LINES = 16;
+const NEAR = 24; // pixels
 const MOST_SHOWN = 400_000; // Beyond that a browser struggles; the whole is never needed here.
 
 export class Output {
@@ -25,10 +26,18 @@ export class Output {
     const text = plain(raw).replace(/\s+$/, "").slice(-MOST_SHOWN);
     const shown = this.#node.data;
     if (text === shown) return;
+    const isFollowed = this.#endFirst && this.#isAtEnd();
     if (text.startsWith(shown)) this.#node.appendData(text.slice(shown.length));
     else this.#node.data = text;
     this.element.hidden = text === "";
     this.#fold(text);
+    if (isFollowed) this.#pre.scrollTop = this.#pre.scrollHeight;
+  }
+
+  /** Whether its end is in sight: folded it always is, and a person who has scrolled back wants to stay there. */
+  #isAtEnd() {
+    const { scrollTop, clientHeight, scrollHeight } = this.#pre;
+    return !this.#isOpen || scrollTop + clientHeight > scrollHeight - NEAR;
   }
 
   #fold(text) {
@@ -38,7 +47,6 @@ export class Output {
     this.#more.hidden = !isLong || this.#isOpen;
     this.#more.textContent = lines > 1 ? `Show all ${plural(lines, "line")}` : "Show all of it";
     this.element.classList.toggle("is-folded", isLong && !this.#isOpen);
-    if (isLong && !this.#isOpen && this.#endFirst) this.#pre.scrollTop = this.#pre.scrollHeight;
   }
 
   #unfold() {

@@ -4,6 +4,7 @@ import { answer, optionsOf } from "./asks.js";
 import { unifiedDiff } from "./diff-view.js";
 import { h, isTyping } from "./dom.js";
 import { icon } from "./icons.js";
+import { visible } from "./visible.js";
 
 const KEYS = { allow_once: "y", allow_always: "a", reject_once: "n" };
 const TONES = { allow_once: "primary", allow_always: "", reject_once: "danger-quiet", reject_always: "danger-quiet" };
@@ -54,24 +55,25 @@ function wider(option, choose) {
     "button",
     { type: "button", class: "small", data: { test: `option-${option.id}` }, onclick: choose },
     `${option.label || option.id}: `,
-    h("code", {}, option.description || option.id),
+    h("code", {}, visible(option.description || option.id)),
   );
 }
 
 function what({ title, kind = "other", path, command, diff, detail }) {
   const parts = [];
-  if (!command) parts.push(h("p", { class: "ask-title" }, icon(kind), h("span", {}, title)));
+  if (!command) parts.push(h("p", { class: "ask-title" }, icon(kind), h("span", {}, visible(title))));
   if (command)
     parts.push(
-      h("pre", { class: "command", tabIndex: 0, "aria-label": "Command", data: { test: "command" } }, command),
+      h("pre", { class: "command", tabIndex: 0, "aria-label": "Command", data: { test: "command" } }, visible(command)),
     );
-  if (diff) parts.push(unifiedDiff(path, diff));
-  else if (path && path !== "." && !command && !title.includes(path)) parts.push(h("p", { class: "path" }, path));
+  if (diff) parts.push(unifiedDiff(visible(path ?? ""), visible(diff)));
+  else if (path && path !== "." && !command && !title.includes(path))
+    parts.push(h("p", { class: "path" }, visible(path)));
   if (detail)
     parts.push(
       isJson(detail)
-        ? h("pre", { class: "output-text" }, pretty(detail))
-        : h("p", { class: "muted ask-detail" }, detail),
+        ? h("pre", { class: "output-text" }, visible(pretty(detail)))
+        : h("p", { class: "muted ask-detail" }, visible(detail)),
     );
   return parts;
 }
@@ -97,7 +99,7 @@ function button(option, choose) {
 /** What "always" would mean from now on. */
 function always(options) {
   const rule = options.find(({ kind }) => kind === "allow_always")?.description;
-  return rule ? h("p", { class: "ask-rule muted" }, "Always allow means: ", h("code", {}, rule)) : "";
+  return rule ? h("p", { class: "ask-rule muted" }, "Always allow means: ", h("code", {}, visible(rule))) : "";
 }
 
 function isJson(text) {

@@ -52,6 +52,7 @@ export class PlanView {
   );
 
   show({ entries = [] }) {
+    this.element.hidden = entries.length === 0;
     this.#steps.show(entries);
     const done = entries.filter(({ status }) => status === "completed" || status === "failed").length;
     say(this.#count, `${done} of ${entries.length}`);

@@ -94,7 +94,9 @@ export class Prose {
     for (let at = 0; at < nodes.length;) {
       let group = this.#tail.element.previousElementSibling;
       if (!group || group.childNodes.length >= GROUP) {
-        group = h("div", { class: "blocks" });
+        // A class and not a rule about the last child: that would make the browser look at every group again.
+        group?.classList.remove("is-last");
+        group = h("div", { class: "blocks is-last" });
         this.#tail.element.before(group);
       }
       const room = GROUP - group.childNodes.length;

@@ -8,9 +8,9 @@ import { Output } from "./output.js";
 import { everySecond } from "./ticker.js";
 import { duration, now } from "./words.js";
 
-const STATES = { pending: "waiting", in_progress: "running", completed: "done", failed: "failed" };
+const STATES = { pending: "waiting", in_progress: "running", completed: "done", failed: "failed", stopped: "stopped" };
 const SHORT = 70; // A subject that fits into the title need not be said again.
-const MARKS = { pending: "circle", in_progress: "circle", completed: "check", failed: "cross" };
+const MARKS = { pending: "circle", in_progress: "circle", completed: "check", failed: "cross", stopped: "stop" };
 
 class ToolCard extends HTMLElement {
   #activity = null;
@@ -58,9 +58,17 @@ class ToolCard extends HTMLElement {
     this.#setTimes(status, times);
     if (before?.title !== title || before.kind !== kind) this.#fillTitle(kind, described(title));
     if (before?.status !== status) this.#setState(status);
-    if (output || this.#output) this.#showOutput(kind, output);
+    this.#fold(kind, diffs, output, status); // first of all: what is folded away cannot be scrolled to its end
+    const words = isSaid(output, diffs, status) ? "" : output;
+    if (words || this.#output) this.#showOutput(kind, words);
     if (before?.diffs !== this.#activity.diffs) this.#showDiffs(diffs);
-    this.#fold(kind, diffs, output, status);
+    this.#tick();
+  }
+
+  /** The answer is over: what has not ended by now never will. */
+  stop() {
+    if (!this.#activity || isOver(this.#activity.status)) return;
+    this.#setState("stopped");
     this.#tick();
   }
 
@@ -72,8 +80,7 @@ class ToolCard extends HTMLElement {
 
   #setTimes(status, { began, ended }) {
     if (began) this.#began = began;
-    const isOver = status === "completed" || status === "failed";
-    this.#ended = isOver ? (ended ?? this.#ended ?? now()) : null;
+    this.#ended = isOver(status) ? (ended ?? this.#ended ?? now()) : null;
   }
 
   #fillTitle(kind, { verb, subject, given }) {
@@ -133,10 +140,16 @@ class ToolCard extends HTMLElement {
   }
 
   #passed() {
+    if (this.dataset.status === "stopped") return ""; // nobody knows when it was
     if (this.#ended) return duration(Math.max(0, this.#ended - this.#began));
     const length = now() - this.#began;
     return length < 1 ? "" : duration(Math.floor(length));
   }
 }
+
+const isOver = (status) => status === "completed" || status === "failed";
+
+/** Whether the lines that changed say it already: one line that tells of a change that was made adds nothing. */
+const isSaid = (output, diffs, status) => diffs.length > 0 && status === "completed" && !output.trim().includes("\n");
 
 customElements.define("tl-tool", ToolCard);

@@ -187,6 +187,7 @@ class Turn extends HTMLElement {
     if (this.#ending) this.#ending.remove();
     this.#ending = view;
     if (view) this.#body.append(view);
+    for (const card of this.#cards.values()) card.stop();
   }
 }
 

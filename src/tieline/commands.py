@@ -1,0 +1,185 @@
+"""What the commands of `tieline` do, each with no more of the program than it needs."""
+
+import argparse
+import asyncio
+import logging
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from tieline.assembly import address, user_folder
+from tieline.config import Config, ConfigError, CursorSettings, find, load
+from tieline.lazily import Lazily
+from tieline.model.errors import GatewayError
+from tieline.model.ports import ModelInfo
+
+if TYPE_CHECKING:
+    from tieline.agents import install, listing
+    from tieline.app import App, build
+    from tieline.cursor_setup import login_cursor, logout_cursor, whoami
+    from tieline.inbox_cli.commands import run as inbox
+    from tieline.serving import serve
+    from tieline.sim.cursor import CursorSim
+    from tieline.sim.cursor import serve as simulate
+    from tieline.sim.cursor.server import Tls
+else:
+    install = Lazily("tieline.agents", "install")
+    listing = Lazily("tieline.agents", "listing")
+    build = Lazily("tieline.app", "build")
+    login_cursor = Lazily("tieline.cursor_setup", "login_cursor")
+    logout_cursor = Lazily("tieline.cursor_setup", "logout_cursor")
+    whoami = Lazily("tieline.cursor_setup", "whoami")
+    inbox = Lazily("tieline.inbox_cli.commands", "run")
+    serve = Lazily("tieline.serving", "serve")
+    simulate = Lazily("tieline.sim.cursor", "serve")
+    Tls = Lazily("tieline.sim.cursor.server", "Tls")
+
+SIMULATED = """\
+A simulator of Cursor's service is listening on {url}, with the demo model behind it.
+
+Point a client of Cursor at it (any key will do), or this gateway:
+
+  [cursor]
+  enabled = true
+  api_url = "{url}"
+"""
+
+
+def perform(options: argparse.Namespace) -> int:
+    """Do what was typed; what goes wrong is one line a person can act on."""
+    try:
+        return _COMMANDS[options.command](options)
+    except ConfigError as error:
+        print(f"tieline: {error}", file=sys.stderr)
+        return 2
+    except GatewayError as error:
+        print(f"tieline: {error.message}", file=sys.stderr)
+        return 1
+
+
+def _config_path(options: argparse.Namespace) -> Path | None:
+    return find(options.config, here=Path.cwd(), user_dir=user_folder(os.environ).parent)
+
+
+def _serve(options: argparse.Namespace) -> int:
+    config = load(_config_path(options), os.environ)
+    given = {name: value for name in ("host", "port") if (value := getattr(options, name)) is not None}
+    config = replace(config, server=replace(config.server, **given), log=options.log or config.log)
+    config = _with_tools(config, options)
+    logging.basicConfig(level=config.log.upper(), format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    serve(config, os.environ, _say, simulate_cursor=options.demo)
+    return 0
+
+
+def _with_tools(config: Config, options: argparse.Namespace) -> Config:
+    tools = config.tools
+    if not (options.tools or tools.enabled):
+        if options.workspace or options.yolo:
+            raise ConfigError("--workspace and --yolo are about the gateway's own tools: say --tools too")
+        return config
+    workspace, yolo = options.workspace or tools.workspace, options.yolo or tools.yolo
+    return replace(config, tools=replace(tools, enabled=True, workspace=workspace, yolo=yolo))
+
+
+def _inbox(options: argparse.Namespace) -> int:
+    config = load(_config_path(options), os.environ)
+    asyncio.run(inbox(options, config, os.environ, _say, time.time))
+    return 0
+
+
+def _models(options: argparse.Namespace) -> int:
+    config = load(_config_path(options), os.environ)
+    logging.basicConfig(level="WARNING", format="%(message)s", stream=sys.stderr)
+    app = build(config, os.environ)
+    for name, info in sorted(asyncio.run(_listed(app)).items()):
+        print(f"{name}  ({info.context // 1000}k tokens)" if info.context else name)
+    return 0
+
+
+async def _listed(app: "App") -> Mapping[str, ModelInfo]:
+    try:
+        return await app.gateway.models()
+    finally:
+        await app.aclose()
+
+
+def _login(options: argparse.Namespace) -> int:
+    return _asked(options, partial(login_cursor, take=options.take, say=_say))
+
+
+def _logout(options: argparse.Namespace) -> int:
+    return _asked(options, logout_cursor)
+
+
+def _whoami(options: argparse.Namespace) -> int:
+    return _asked(options, whoami)
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _asked(options: argparse.Namespace, do: Callable[[CursorSettings, Mapping[str, str]], Awaitable[str]]) -> int:
+    """Do something with an account and print what came of it."""
+    settings = load(_config_path(options), os.environ).cursor
+    logging.basicConfig(level="WARNING", format="%(message)s", stream=sys.stderr)
+
+    async def run() -> str:
+        return await do(settings, os.environ)
+
+    print(asyncio.run(run()))
+    return 0
+
+
+def _agents(options: argparse.Namespace) -> int:
+    settings = load(_config_path(options), os.environ).acp
+    if options.action == "list":
+        _say(listing(settings, os.environ))
+        return 0
+    if options.agent is None:
+        raise ConfigError("name the agent: tieline agents install <id>; `tieline agents` lists them")
+    return install(settings, options.agent, os.environ, ask=input, say=_say)
+
+
+def _simulate(options: argparse.Namespace) -> int:
+    if (options.certificate is None) != (options.key is None):
+        raise ConfigError("TLS needs both --certificate and --key")
+    tls = Tls(options.certificate, options.key) if options.key else None
+    try:
+        asyncio.run(simulate(options.host, options.port, tls=tls, ready=_say_where))
+    except OSError as error:
+        raise ConfigError(f"cannot serve on {options.host}:{options.port}: {error.strerror or error}") from error
+    return 0
+
+
+def _say_where(sim: "CursorSim") -> None:
+    _say(SIMULATED.format(url=sim.url))
+
+
+def _check(options: argparse.Namespace) -> int:
+    path = _config_path(options)
+    config = load(path, os.environ)
+    app = build(config, os.environ)
+    print(f"{path or 'No file: the defaults'}: good. The gateway would listen on {address(config)}.")
+    for state in app.states:
+        print(f"  {state.name}: {'ready' if state.is_ready else state.lack}, {state.text}")
+    return 0
+
+
+_COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+    "serve": _serve,
+    "inbox": _inbox,
+    "models": _models,
+    "login": _login,
+    "logout": _logout,
+    "whoami": _whoami,
+    "agents": _agents,
+    "simulate": _simulate,
+    "check-config": _check,
+}

@@ -1,0 +1,141 @@
+"""The Cursor account, put together: its backend, logging in and out, who is logged in."""
+
+import asyncio
+import platform
+import secrets
+import sys
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tieline.assembly import cursor_key, mint_call, user_folder
+from tieline.backends.cursor import commands
+from tieline.backends.cursor.auth import Account
+from tieline.backends.cursor.backend import CursorBackend, Terms
+from tieline.backends.cursor.imports import places
+from tieline.backends.cursor.login import Api
+from tieline.backends.cursor.store import Store
+from tieline.config import CursorSettings
+from tieline.net.duplex import Http2Client
+from tieline.net.http import HttpClient, Origin, Proxies, Timeouts
+from tieline.wire.cursor.identity import CLI, Checksum, Identity
+from tieline.wire.cursor.queries import Queries
+from tieline.wire.cursor.request import Settings, Surroundings
+
+CONNECTIONS = 8192
+"""Over HTTP/1.1 every parked run holds a connection, and needs others beside it."""
+
+
+def cursor_account(
+    settings: CursorSettings,
+    env: Mapping[str, str],
+    client: HttpClient,
+    *,
+    token: str | None = None,
+    key: str | None = None,
+) -> Account:
+    """The account of a token, which is used as it is, or of a key; else of the login there is."""
+    api = Api(client, settings.api_url)
+    if token is not None:
+        return Account.fixed(api, token, clock=time.time)
+    if key is not None:
+        return Account.with_key(api, key, clock=time.time)
+    return Account.stored(api, Store(user_folder(env)), clock=time.time)
+
+
+def cursor_runs(
+    settings: CursorSettings,
+    env: Mapping[str, str],
+    proxies: Proxies,
+    mint_leg: Callable[[], str],
+    *,
+    token: str | None = None,
+    key: str | None = None,
+) -> CursorBackend:
+    """The Cursor backend."""
+    http = HttpClient(proxies=proxies, per_origin=CONNECTIONS)
+    return CursorBackend(
+        _terms(settings, env),
+        cursor_account(settings, env, http, token=token, key=key),
+        http,
+        Http2Client(proxies=proxies),
+        mint_call=mint_call,
+        mint_id=lambda: str(uuid.uuid4()),
+        mint_leg=mint_leg,
+        clock=time.monotonic,
+    )
+
+
+async def login_cursor(
+    settings: CursorSettings, env: Mapping[str, str], *, take: bool, say: Callable[[str], None]
+) -> str:
+    """Log in through a browser, or with the login of Cursor's own client."""
+    store = Store(user_folder(env))
+    if take or settings.import_login:
+        home = Path(env.get("HOME") or Path.home())
+        config_home, app_data = env.get("XDG_CONFIG_HOME"), env.get("APPDATA")
+        paths = places(
+            sys.platform, home, Path(config_home) if config_home else None, Path(app_data) if app_data else None
+        )
+        return await commands.take_over(store, paths, clock=time.time, platform=sys.platform)
+    client = HttpClient(proxies=Proxies.from_env(env))
+    try:
+        return await commands.login(
+            client,
+            store,
+            say=say,
+            sleep=asyncio.sleep,
+            random=secrets.token_bytes,
+            clock=time.time,
+            api=settings.api_url,
+            website=settings.website_url,
+        )
+    finally:
+        await client.aclose()
+
+
+async def logout_cursor(settings: CursorSettings, env: Mapping[str, str]) -> str:  # noqa: ARG001 - as the others
+    """Forget the login."""
+    return await commands.logout(Store(user_folder(env)))
+
+
+async def whoami(settings: CursorSettings, env: Mapping[str, str]) -> str:
+    """Say which account is in use."""
+    client = HttpClient(proxies=Proxies.from_env(env))
+    account = cursor_account(settings, env, client, key=cursor_key(settings, env))
+    try:
+        return await commands.whoami(account, clock=time.time)
+    finally:
+        await account.aclose()
+        await client.aclose()
+
+
+def _terms(settings: CursorSettings, env: Mapping[str, str]) -> Terms:
+    checksum = Checksum(machine_id=settings.machine_id) if settings.machine_id else None
+    identity = Identity(
+        client_type=settings.client_type or CLI.client_type,
+        client_version=settings.client_version or CLI.client_version,
+        ghost_mode=settings.ghost_mode,
+        checksum=checksum,
+        started_ms=int(time.time() * 1000),
+    )
+    return Terms(
+        api=Origin.parse(settings.api_url)[0],
+        agent=Origin.parse(settings.agent_url)[0] if settings.agent_url else None,
+        transport=None if settings.transport == "auto" else settings.transport,
+        identity=identity,
+        timeouts=Timeouts(
+            connect=settings.connect_timeout, first_byte=settings.first_byte_timeout, idle=settings.idle_timeout
+        ),
+        settings=Settings(history=settings.history, web_search=settings.web, web_fetch=settings.web),
+        surroundings=Surroundings(
+            os_version=f"{platform.system().lower()} {platform.release()}",
+            shell=Path(env.get("SHELL", "/bin/sh")).name,
+            time_zone=env.get("TZ", "") or "UTC",
+            workspace=settings.workspace or "",
+        ),
+        queries=Queries(allow_web=settings.web),
+        models=settings.models,
+        stall_after=settings.stall_timeout,
+    )

@@ -1,0 +1,116 @@
+"""The running program: a listening socket, the server around the application, and its end."""
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import resource
+import signal
+import socket
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import uvicorn
+from msgspec.structs import replace
+
+from tieline.app import App, build, welcome
+from tieline.config import Config, ConfigError
+from tieline.lazily import Lazily
+
+if TYPE_CHECKING:
+    from tieline.sim.cursor import CursorSim
+else:
+    CursorSim = Lazily("tieline.sim.cursor", "CursorSim")
+
+KEEP_IDLE = 75
+BACKLOG = 4096
+MOST_FILES = 65536
+DRAIN = 1
+"""Seconds that open requests get when the gateway is asked to stop."""
+
+
+def serve(
+    config: Config, env: Mapping[str, str], announce: Callable[[str], None], *, simulate_cursor: bool = False
+) -> None:
+    """Run until interrupted; open requests get a second to end.
+
+    With `simulate_cursor` the Cursor backend talks to a simulator of the service instead of the service.
+    """
+    listener = _listen(config)
+
+    async def run() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            token = None
+            settings = config
+            if simulate_cursor:
+                sim = await stack.enter_async_context(CursorSim())
+                settings = replace(
+                    config,
+                    cursor=replace(config.cursor, **_simulated(sim.url)),
+                    default_model=config.default_model or "cursor/demo",
+                )
+                token = "demo"  # noqa: S105 - the simulator takes any
+            app = build(settings, env, token)
+            stack.push_async_callback(app.aclose)
+            announce(welcome(settings, app.states, listener.getsockname()[1]))
+            # What exists now lives as long as the process, and requests leave hardly any cycles: look seldom.
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(20_000, 20, 20)
+            server = uvicorn.Server(_uvicorn(app))
+            # What goes wrong in a request is told by ourselves; the server would add a traceback when it stops one.
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+            await server.serve(sockets=[listener])
+
+    _allow_files()
+    # A shell starts what runs in its background deaf to interrupts. We end on one in any case, from the first moment.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(run())
+
+
+def _allow_files() -> None:
+    """Every stream and every parked run is an open file, and the usual limit is a thousand."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else MOST_FILES, hard))
+
+
+def _simulated(url: str) -> dict[str, object]:
+    return {"enabled": True, "api_url": url, "agent_url": url, "transport": "http2", "ghost_mode": True}
+
+
+def _uvicorn(app: App) -> uvicorn.Config:
+    return uvicorn.Config(
+        app.asgi,
+        http="httptools",
+        loop="auto",
+        ws="none",
+        lifespan="off",
+        proxy_headers=False,
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=KEEP_IDLE,
+        timeout_graceful_shutdown=DRAIN,
+        backlog=BACKLOG,
+    )
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    return uvicorn.Config("", loop="auto").get_loop_factory()
+
+
+def _listen(config: Config) -> socket.socket:
+    host, port = config.server.host, config.server.port
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}. Another tieline may be running; "
+            "`tieline serve --port` takes another port."
+        ) from error

@@ -1,0 +1,99 @@
+// <tl-cursor>: the account with Cursor: how it stands, and a log-in that is begun here and finished on Cursor's page.
+
+import { post, remove } from "./api.js";
+import { h, say } from "./dom.js";
+import { live } from "./live.js";
+import { announce, attempt, notify } from "./notices.js";
+import { everySecond } from "./ticker.js";
+import { countdown, now, plural } from "./words.js";
+
+const WORDS = { none: "Not logged in.", logged_in: "Logged in.", simulated: "Simulated.", off: "Switched off." };
+
+class CursorLogin extends HTMLElement {
+  #lamp = h("span", { class: "lamp", role: "img" });
+  #words = h("span", { class: "muted", role: "status", data: { test: "cursor-state" } });
+  #left = h("span", { class: "cursor-left", data: { test: "cursor-left" } });
+  #link = h(
+    "a",
+    { target: "_blank", rel: "noopener noreferrer", data: { test: "cursor-url" } },
+    "Open the log-in page again",
+  );
+  #wait = h("p", { class: "cursor-wait", hidden: true }, this.#link, this.#left);
+  #trouble = h("p", { class: "trouble", role: "alert", hidden: true, data: { test: "cursor-trouble" } });
+  #begin = h("button", { type: "button", data: { test: "cursor-login" }, onclick: () => this.#logIn() });
+  #cancel = h(
+    "button",
+    { type: "button", class: "quiet", hidden: true, data: { test: "cursor-cancel" }, onclick: () => this.#giveUp() },
+    "Cancel",
+  );
+  #state = null;
+  #until = null;
+
+  connectedCallback() {
+    this.append(
+      h(
+        "div",
+        { class: "row" },
+        this.#lamp,
+        h("div", { class: "row-words" }, h("strong", {}, "Cursor account"), this.#words, this.#wait, this.#trouble),
+        h("div", { class: "actions" }, this.#cancel, this.#begin),
+      ),
+    );
+    everySecond(() => this.#tick());
+  }
+
+  show({ state, text, trouble = "", is_offered: isOffered = true, url = "", until = null }) {
+    const [before, isReady, isWaiting] = [this.#state, state === "logged_in" || state === "simulated", state === "waiting"];
+    this.#state = state;
+    this.#until = until;
+    this.#lamp.classList.toggle("is-on", isReady);
+    this.#lamp.classList.toggle("is-busy", isWaiting);
+    this.#lamp.setAttribute("aria-label", isReady ? "ready" : isWaiting ? "waiting" : "not ready");
+    say(this.#words, [text || WORDS[state] || "", isReady ? models() : ""].filter(Boolean).join(" · "));
+    this.#wait.hidden = this.#cancel.hidden = !isWaiting;
+    if (/^https?:/.test(url)) this.#link.href = url;
+    say(this.#trouble, trouble);
+    this.#trouble.hidden = trouble === "";
+    this.#begin.hidden = !isOffered || isWaiting;
+    this.#begin.className = state === "none" ? "primary" : "";
+    say(this.#begin, state === "logged_in" ? "Log in again" : "Log in with Cursor");
+    this.#tick();
+    if (before === "waiting" && isReady) notify("You are logged in with Cursor; its models can be chosen now.");
+    if (before === "waiting" && trouble) announce(trouble);
+  }
+
+  async #logIn() {
+    // Opened at once: a window that opens after an answer came is one the browser blocks.
+    const page = open("about:blank", "_blank");
+    this.#begin.disabled = true;
+    const answer = await attempt(() => post("/api/connect/cursor"));
+    this.#begin.disabled = false;
+    if (!answer || !/^https?:/.test(answer.url)) {
+      page?.close();
+      return;
+    }
+    if (page) {
+      page.opener = null;
+      page.location = answer.url;
+    }
+    this.#link.href = answer.url;
+    this.#link.focus();
+  }
+
+  async #giveUp() {
+    await attempt(() => remove("/api/connect/cursor"));
+    this.#begin.focus();
+  }
+
+  #tick() {
+    say(this.#left, this.#until === null ? "" : `${countdown(this.#until - now())} left; this page notices by itself`);
+  }
+}
+
+/** How many models the account brought, once they are known. */
+function models() {
+  const count = live.state.models.filter(({ backend }) => backend === "cursor").length;
+  return count ? plural(count, "model") : "";
+}
+
+customElements.define("tl-cursor", CursorLogin);

@@ -1,0 +1,137 @@
+"""The page Connect in a browser, and the door where the gateway has a key."""
+
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from tests.web.browser import IN_CHROMIUM, Server, Window, Windows, profile
+from tieline.backends.cursor import login
+from tieline.config import CursorSettings
+from tieline.sim.cursor import CursorSim
+from tieline.sim.cursor.settings import Settings
+
+pytestmark = IN_CHROMIUM
+
+KEY = "the-key-of-this-gateway"
+
+
+def cursor_at(url: str) -> CursorSettings:
+    return CursorSettings(api_url=url, agent_url=url, website_url=url)
+
+
+async def test_settings_are_copied_with_address_and_model_filled_in(windows: Windows) -> None:
+    await windows.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    window = await windows.new("/connect")
+    for client in ("opencode", "claude-code", "cursor", "aider", "zed", "openai-python", "anthropic-python"):
+        await window.part(f"snippet-{client}").click()
+        await window.part("snippet").get_by_role("button", name="Copy").click()
+        await expect(window.part("snippet").get_by_text("Copied")).to_be_visible()
+        copied = await window.page.evaluate("navigator.clipboard.readText()")
+        assert window.url in copied
+        assert "demo/scripted" in copied
+    await window.part("snippet-codex").click()
+    await expect(window.part("snippet")).to_contain_text("Not yet")
+
+
+async def test_backends_and_agents_say_what_to_do(windows: Windows) -> None:
+    window = await windows.new("/connect")
+    await expect(window.part("backend").first).to_contain_text("demo")
+    await window.part("other-agents").locator("summary").click()
+    agents = window.part("agent")
+    await expect(agents.first.get_by_role("button", name="Copy").first).to_be_visible()
+    assert await agents.count() > 5
+
+
+# ── Logging in with Cursor ───────────────────────────────────────────────────────────────────────
+
+
+async def test_a_log_in_with_cursor_is_begun_followed_and_used_here(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(login, "FIRST_WAIT", 0.3)
+    async with CursorSim(Settings(login_polls=None)) as sim:
+        server = Server(tmp_path, cursor=cursor_at(sim.url))
+        await server.start()
+        async with profile(browser, server.url) as windows:
+            window = await windows.new("/connect")
+            await expect(window.part("cursor-state")).to_have_text("Not logged in.")
+            async with windows.context.expect_page() as opening:
+                await window.part("cursor-login").click()
+            await expect((await opening.value).locator("body")).to_contain_text("You are logged in")
+            await expect(window.part("cursor-state")).to_contain_text("models")
+            await expect(window.part("notices")).to_contain_text("You are logged in with Cursor")
+            await expect(window.part("cursor-login")).to_have_text("Log in again")
+            await expect(window.part("backends")).to_contain_text("cursor")
+            await window.open()
+            await window.page.keyboard.press("Control+k")
+            await window.page.keyboard.type("cursor/demo")
+            await window.page.keyboard.press("Enter")
+            await window.say("say hello")
+            await expect(window.answer).to_contain_text("hello")
+        await server.stop()
+
+
+async def test_a_log_in_shows_how_long_it_waits_and_can_be_given_up(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(login, "FIRST_WAIT", 60.0)
+    async with CursorSim(Settings(login_polls=None)) as sim:
+        server = Server(tmp_path, cursor=cursor_at(sim.url))
+        await server.start()
+        async with profile(browser, server.url) as windows:
+            window = await windows.new("/connect")
+            async with windows.context.expect_page():
+                await window.part("cursor-login").click()
+            await expect(window.part("cursor-left")).to_contain_text("left")
+            await expect(window.part("cursor-login")).to_be_hidden()
+            await window.page.reload()
+            await expect(window.part("cursor-url")).to_be_visible()
+            await window.part("cursor-cancel").click()
+            await expect(window.part("cursor-state")).to_have_text("Not logged in.")
+            await expect(window.part("cursor-login")).to_be_visible()
+        await server.stop()
+
+
+async def test_a_log_in_that_fails_says_why(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(login, "FIRST_WAIT", 0.01)
+    async with CursorSim() as sim:
+        server = Server(tmp_path, cursor=CursorSettings(api_url="http://127.0.0.1:9", website_url=sim.url))
+        await server.start()
+        async with profile(browser, server.url) as windows:
+            window = await windows.new("/connect")
+            await window.part("cursor-login").click()
+            await expect(window.part("cursor-trouble")).to_contain_text("could not be asked")
+            await expect(window.part("cursor-login")).to_be_enabled()
+        await server.stop()
+
+
+# ── The key ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def locked_server(tmp_path: Path) -> Server:
+    return Server(tmp_path, env={"TIELINE_KEY": KEY})
+
+
+@pytest.mark.parametrize("path", ["/", "/traffic", "/connect"])
+async def test_a_gateway_with_a_key_asks_for_it_once(browser: Browser, locked_server: Server, path: str) -> None:
+    await locked_server.start()
+    async with profile(browser, locked_server.url) as windows:
+        window = Window(await windows.context.new_page(), windows.url)
+        windows.opened.append(window)
+        await window.page.goto(windows.url + path)
+        await window.part("key").fill("wrong")
+        await window.part("unlock").click()
+        await expect(window.page.get_by_role("alert")).to_contain_text("not the key")
+        await window.part("key").fill(KEY)
+        await window.part("unlock").click()
+        await expect(window.page.locator("body")).not_to_contain_class("is-loading")
+        assert await window.page.evaluate("document.cookie") == ""
+        await window.open()
+        await window.say("say hello")
+        await expect(window.answer).to_contain_text("hello")
+        [cookie] = await windows.context.cookies(f"{windows.url}/api/state")
+        assert (cookie.get("httpOnly"), cookie.get("sameSite")) == (True, "Strict")
+        assert KEY not in str(cookie)
+    await locked_server.stop()
