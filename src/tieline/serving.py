@@ -9,6 +9,7 @@ import resource
 import signal
 import socket
 from collections.abc import Callable, Mapping
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -28,6 +29,8 @@ BACKLOG = 4096
 MOST_FILES = 65536
 DRAIN = 1
 """Seconds that open requests get when the gateway is asked to stop."""
+CLOSING = 0.8
+"""Seconds that everything behind them gets then: agents, connections, what is to be written to disk."""
 
 
 def serve(
@@ -52,13 +55,13 @@ def serve(
                 )
                 token = "demo"  # noqa: S105 - the simulator takes any
             app = build(settings, env, token)
-            stack.push_async_callback(app.aclose)
+            stack.push_async_callback(_close, app)
             announce(welcome(settings, app.states, listener.getsockname()[1]))
             # What exists now lives as long as the process, and requests leave hardly any cycles: look seldom.
             gc.collect()
             gc.freeze()
             gc.set_threshold(20_000, 20, 20)
-            server = uvicorn.Server(_uvicorn(app))
+            server = _Server(_uvicorn(app))
             # What goes wrong in a request is told by ourselves; the server would add a traceback when it stops one.
             logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
             await server.serve(sockets=[listener])
@@ -68,6 +71,22 @@ def serve(
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(run())
+
+
+class _Server(uvicorn.Server):
+    """A server that a signal ends, and nothing else with it: what is behind it is closed in order afterwards."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - a handler of signals gets it
+        if self.should_exit and sig == signal.SIGINT:
+            self.force_exit = True
+        self.should_exit = True
+
+
+async def _close(app: App) -> None:
+    """Close the application; what has not ended by then ends with the process."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(CLOSING):
+            await app.aclose()
 
 
 def _allow_files() -> None:

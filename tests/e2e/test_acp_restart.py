@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import Any, cast
@@ -12,6 +13,7 @@ import pytest
 
 from tests.backends.acp_support import AGENTS
 from tests.e2e.acp_support import LOOK, Dialect, plain, scripted, serving
+from tests.e2e.cli_support import said
 from tests.e2e.cli_support import serving as running
 from tests.e2e.tools_support import DIALECTS, PATIENCE
 from tieline.backends.acp.memory import SHELF
@@ -91,13 +93,19 @@ async def test_where_sessions_are_not_kept_the_agent_is_told_the_history(tmp_pat
     assert not state(tmp_path).exists()
 
 
-async def test_a_gateway_that_was_killed_has_forgotten_nothing(tmp_path: Path, dialect: Dialect) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+async def test_a_gateway_that_was_ended_has_forgotten_nothing(
+    tmp_path: Path, dialect: Dialect, number: signal.Signals
+) -> None:
     command = [sys.executable, "-I", "-S", str(AGENTS / "faulty.py"), "remembers", str(tmp_path / "memory")]
     (tmp_path / "tieline.toml").write_text(f"[acp.agents.keen]\ncommand = {json.dumps(command)}\n")
     history: list[Any] = [{"role": "user", "content": "one"}]
-    with running(tmp_path) as (_, port):
+    with running(tmp_path) as (process, port):
         answer = await asyncio.to_thread(asked, dialect, port, history)
-        await written(state(tmp_path))
+        if number is signal.SIGKILL:
+            await written(state(tmp_path))
+        process.send_signal(number)
+        await asyncio.to_thread(said, process)
     history += [{"role": "assistant", "content": answer}, {"role": "user", "content": "two"}]
     with running(tmp_path) as (_, port):
         assert json.loads(await asyncio.to_thread(asked, dialect, port, history)) == ["one", "two"]

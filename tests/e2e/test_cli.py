@@ -33,13 +33,14 @@ def test_the_start_says_where_it_is_and_what_to_try(tmp_path: Path) -> None:
     assert "sk-very-secret" not in output + text
 
 
-def test_an_interrupt_ends_open_streams_with_an_error_and_leaves_quietly(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_signal_ends_open_streams_with_an_error_and_leaves_quietly(number: signal.Signals, tmp_path: Path) -> None:
     with serving(tmp_path) as (process, port):
         with closing(HTTPConnection("127.0.0.1", port, timeout=WAIT)) as connection:
             connection.request("POST", "/v1/chat/completions", SLOW)
             with connection.getresponse() as response:
                 seen = response.readline()
-                process.send_signal(signal.SIGINT)
+                process.send_signal(number)
                 rest = response.read()
         output = said(process)
     assert b"assistant" in seen
