@@ -8,7 +8,7 @@ UV := uv==0.13.7
 PB := tieline/wire/cursor/_pb
 COMPILE = $(BIN)/uv pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --group build $(UPGRADE)
-APT_CHROMIUM := DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium
+APT_CHROMIUM := DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install --yes --no-install-recommends chromium
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check chromium screenshots format bench proto lock clean
@@ -31,7 +31,7 @@ check: $(VENV)/dev.stamp ## Lint, formatting, types and import contracts
 # The tests of the web page need a browser; without one they are skipped.
 chromium:
 	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null || command -v google-chrome > /dev/null || { \
-		test "$$(id -u)" = 0 && command -v apt-get > /dev/null && { $(APT_CHROMIUM) || { apt-get update && $(APT_CHROMIUM); }; }; \
+		test "$$(id -u)" = 0 && command -v apt-get > /dev/null && { $(APT_CHROMIUM) || { timeout 120 apt-get update && $(APT_CHROMIUM); }; }; \
 	} > /dev/null 2>&1 < /dev/null || echo "Chromium is not installed: the tests of the web page will be skipped."
 
 screenshots: $(VENV)/dev.stamp ## Take the pictures of the documents again
