@@ -1,5 +1,6 @@
 """Coding agents on this machine: which there are, what starts them, what installs the others."""
 
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
@@ -33,31 +34,43 @@ def acp_backend(
     env: Mapping[str, str],
     mint_leg: Callable[[], str],
     *,
+    audit: Audit,
     keeper: "Keeper | None" = None,
     tasks: Tasks | None = None,
 ) -> tuple[LateBackend, State] | None:
-    """The backend of all agents, unless it is switched off; `keeper` judges what they have done through us."""
+    """The backend of all agents, unless it is switched off; `keeper` judges what they do and have done through us."""
     settings = config.acp
     if not settings.enabled:
         return None
     agents, which, folder = catalogue(settings), _which(env), str(_folder(settings))
     runs: Later[Backend] = Later(
-        agent_runs, config, env, mint_leg, agents=agents, which=which, folder=folder, keeper=keeper, tasks=tasks
+        agent_runs,
+        config,
+        env,
+        mint_leg,
+        agents=agents,
+        which=which,
+        folder=folder,
+        audit=audit,
+        keeper=keeper,
+        tasks=tasks,
     )
     backend = LateBackend(
         "acp", runs, is_agent=True, reads_options=True, models=lambda: installed(agents.values(), which)
     )
-    return backend, _state(agents, which)
+    return backend, _state(agents, which, yolo=config.tools.yolo)
 
 
 def agents_keeper(config: Config, env: Mapping[str, str], audit: Audit, keeper: "Keeper | None") -> "Keeper | None":
-    """Who judges what agents have done through us, where that is on: the keeper of our tools, if they act there too."""
+    """Who judges agents: the keeper of our tools, if they act in the same folder; else one of their own, if needed."""
     settings = config.acp
-    if not settings.enabled or not (settings.files or settings.terminals):
+    if not settings.enabled:
         return None
     folder = str(_folder(settings))
     if keeper is not None and keeper.workspace == folder:
         return keeper
+    if not (settings.files or settings.terminals):
+        return None
     own = tool_keeper(replace(config.tools, enabled=True, workspace=folder), env, audit)
     return own[0] if own is not None else None
 
@@ -91,10 +104,10 @@ def install(
     if spec.install is None:
         say(f"{spec.title} cannot be installed by one command: {spec.needs}")
         return 1
-    say(f"This would run:\n\n  {' '.join(spec.install)}\n")
+    say(f"This would run:\n\n  {shlex.join(spec.install)}\n")
     if spec.needs:
         say(f"Note: {spec.needs}\n")
-    if ask("Run it? [y/N] ").strip().lower() not in ("y", "yes"):
+    if not _agreed(ask):
         say("Nothing was done.")
         return 1
     try:
@@ -102,6 +115,13 @@ def install(
     except OSError as error:
         say(f"{spec.install[0]} cannot be run: {error.strerror}. Install it first.")
         return 1
+
+
+def _agreed(ask: Callable[[str], str]) -> bool:
+    try:
+        return ask("Run it? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:  # nobody is there to answer
+        return False
 
 
 def _spec(name: str, own: AgentSettings) -> AgentSpec:
@@ -140,9 +160,10 @@ def _folder(settings: AcpSettings) -> Path:
     return folder
 
 
-def _state(agents: Mapping[str, AgentSpec], which: Which) -> State:
+def _state(agents: Mapping[str, AgentSpec], which: Which, *, yolo: bool) -> State:
     ready = [name for name, spec in agents.items() if find(spec, which).command is not None]
     if not ready:
         return State("acp", False, "`tieline agents` tells how to get coding agents as models", lack="no agent")
     more = f" and {len(ready) - MOST_SHOWN} more" if len(ready) > MOST_SHOWN else ""
-    return State("acp", True, f"{', '.join(ready[:MOST_SHOWN])}{more} (tieline agents)")
+    warned = "; EVERYTHING is allowed without asking (--yolo)" if yolo else ""
+    return State("acp", True, f"{', '.join(ready[:MOST_SHOWN])}{more} (tieline agents){warned}")

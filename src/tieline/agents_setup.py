@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from tieline import __version__
 from tieline.agent_hands import AgentFiles, AgentTerminals
+from tieline.agent_rules import AgentRules
 from tieline.assembly import mint_call, state_folder
 from tieline.backends.acp.backend import AcpBackend
 from tieline.backends.acp.bridge import Shim, ToolBridge
@@ -14,10 +15,13 @@ from tieline.backends.acp.catalogue import AgentSpec, Which
 from tieline.backends.acp.memory import Keeping
 from tieline.backends.acp.terms import Terms
 from tieline.config import AcpSettings, Config
+from tieline.records import Audit
 from tieline.store import DiskStore
 from tieline.tasks import Tasks
 from tieline.tools.keeper import Keeper
-from tieline.tools_setup import shell_of
+from tieline.tools.policy import Policy
+from tieline.tools.workspace import Workspace
+from tieline.tools_setup import own_rules, shell_of
 
 
 def agent_runs(
@@ -28,10 +32,11 @@ def agent_runs(
     agents: Mapping[str, AgentSpec],
     which: Which,
     folder: str,
+    audit: Audit,
     keeper: Keeper | None = None,
     tasks: Tasks | None = None,
 ) -> AcpBackend:
-    """The backend of these agents, which work in `folder`; `keeper` judges what they have done through us."""
+    """The backend of these agents, which work in `folder`; `keeper` judges what they do and have done through us."""
     settings = config.acp
     return AcpBackend(
         agents,
@@ -47,6 +52,7 @@ def agent_runs(
             park_for=config.parking.deadline,
             files=AgentFiles(keeper) if keeper is not None and settings.files else None,
             terminals=_terminals(config, env, keeper, tasks) if keeper is not None and settings.terminals else None,
+            rules=_rules(config, env, folder, audit, keeper),
         ),
         which=which,
         mint_call=mint_call,
@@ -60,6 +66,14 @@ def _keeping(env: Mapping[str, str]) -> Keeping | None:
     """Where sessions are remembered: in a file of their own, and nothing but digests."""
     folder = state_folder(env)
     return Keeping(DiskStore(folder / "agents"), time.time) if folder is not None else None
+
+
+def _rules(config: Config, env: Mapping[str, str], folder: str, audit: Audit, keeper: Keeper | None) -> AgentRules:
+    """The rules of our own tools; what was allowed for good counts only where it can be listed and taken back."""
+    if keeper is not None:
+        return AgentRules(keeper.policy, audit.ruled)
+    rules = (*own_rules(folder, env), *config.tools.rules)
+    return AgentRules(Policy(Workspace(folder).locate, rules=rules, yolo=config.tools.yolo), audit.ruled)
 
 
 def _terminals(config: Config, env: Mapping[str, str], keeper: Keeper, tasks: Tasks | None) -> AgentTerminals:

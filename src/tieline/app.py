@@ -108,7 +108,7 @@ def build(config: Config, env: Mapping[str, str], cursor_token: str | None = Non
     tools = tool_keeper(config.tools, env, audit) if config.tools.enabled else None
     keeper = tools[0] if tools else None
     hands_keeper = agents_keeper(config, env, audit, keeper)
-    if acp := acp_backend(config, env, mint, keeper=hands_keeper, tasks=tasks):
+    if acp := acp_backend(config, env, mint, audit=audit, keeper=hands_keeper, tasks=tasks):
         backends["acp"] = acp[0]
         states.append(acp[1])
     router = Router(backends, aliases=_aliases(config, backends), default=_default(config, backends))

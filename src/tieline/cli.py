@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--demo", action="store_true", help="offer cursor/demo too, through a simulator of Cursor")
     command.add_argument("--tools", action="store_true", help="offer tools of our own to clients that bring none")
     command.add_argument("--workspace", metavar="DIR", help="the folder they act in (default: this one)")
-    command.add_argument("--yolo", action="store_true", help="let them do everything without asking")
+    command.add_argument("--yolo", action="store_true", help="let them and coding agents do everything without asking")
     command.add_argument("--log", choices=["debug", "info", "warning", "error"], help="how much to say")
 
     add_arguments(_command(commands, "inbox", "see and answer what waits for you"))

@@ -79,12 +79,12 @@ def _serve(options: argparse.Namespace) -> int:
 
 def _with_tools(config: Config, options: argparse.Namespace) -> Config:
     tools = config.tools
-    if not (options.tools or tools.enabled):
-        if options.workspace or options.yolo:
-            raise ConfigError("--workspace and --yolo are about the gateway's own tools: say --tools too")
-        return config
-    workspace, yolo = options.workspace or tools.workspace, options.yolo or tools.yolo
-    return replace(config, tools=replace(tools, enabled=True, workspace=workspace, yolo=yolo))
+    enabled, yolo = options.tools or tools.enabled, options.yolo or tools.yolo
+    if options.workspace and not enabled:
+        raise ConfigError("--workspace is about the gateway's own tools: say --tools too")
+    return replace(
+        config, tools=replace(tools, enabled=enabled, workspace=options.workspace or tools.workspace, yolo=yolo)
+    )
 
 
 def _inbox(options: argparse.Namespace) -> int:

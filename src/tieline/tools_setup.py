@@ -27,7 +27,7 @@ def tool_keeper(settings: ToolSettings, env: Mapping[str, str], audit: Audit) ->
     kept = Remembered(user_folder(env), workspace.root)
     policy = Policy(
         workspace.locate,
-        rules=(*_own_rules(workspace.root, env), *settings.rules),
+        rules=(*own_rules(workspace.root, env), *settings.rules),
         remembered=kept.load(),
         yolo=settings.yolo,
     )
@@ -48,7 +48,7 @@ def shell_of(settings: ToolSettings, env: Mapping[str, str]) -> tuple[dict[str, 
     return seen, (_shell(settings.shell, env), "-c")
 
 
-def _own_rules(root: str, env: Mapping[str, str]) -> list[Rule]:
+def own_rules(root: str, env: Mapping[str, str]) -> list[Rule]:
     """Our logins and what was allowed are none of a model's business, even where they lie inside the workspace."""
     folders = [folder.resolve() for folder in (user_folder(env), state_folder(env)) if folder is not None]
     inside = [folder.relative_to(root).as_posix() for folder in folders if folder.is_relative_to(root)]

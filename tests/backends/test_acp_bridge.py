@@ -58,7 +58,7 @@ async def test_a_call_of_the_clients_tool_ends_the_leg_and_its_result_goes_on_wi
 
 async def test_calls_made_together_come_together_and_are_answered_in_any_order() -> None:
     """Catalogue 147: to serve them one after the other would wait for ever."""
-    async with serving(scripted("--can", "http"), tools=True) as backend:
+    async with serving(scripted("--can", "http"), tools=True, batch_wait=1.5) as backend:
         _, run, reply = await called(backend, 'call count {} ; look_up {"word":"a"} ; count {}')
         assert sorted(call.name for call in reply.calls) == ["count", "count", "look.up"]
         assert run.pending == {call.id for call in reply.calls}

@@ -56,7 +56,11 @@ MAYBE = Field(name="note", title="A note?")
         (YES_NO, "nope", False),
         (NUMBER, "about 4.5 metres", 4.5),
         (NUMBER, "7", 7),
+        (NUMBER, "2,5", 2.5),
+        (NUMBER, "3, perhaps 4", 3),
         (WHOLE, "1,000", 1000),
+        (WHOLE, "about 12 000 000", 12_000_000),
+        (WHOLE, "-2", -2),
         (WORDS, "Ada Lovelace", "Ada Lovelace"),
         (Field(name="n", kind="number", default=3), "", 3),
     ],
@@ -67,7 +71,15 @@ def test_words_are_taken_as_what_they_mean(field: Field, words: str, value: Any)
 
 @pytest.mark.parametrize(
     ("field", "words"),
-    [(ONE, "9"), (ONE, "pears"), (YES_NO, "perhaps"), (NUMBER, "11"), (NUMBER, "large"), (WHOLE, "1.5")],
+    [
+        (ONE, "9"),
+        (ONE, "pears"),
+        (YES_NO, "perhaps"),
+        (NUMBER, "11"),
+        (NUMBER, "large"),
+        (WHOLE, "1.5"),
+        (Field(name="size", kind="number", required=True), "9" * 400),
+    ],
 )
 def test_words_that_are_no_answer_are_told_what_one_would_be(field: Field, words: str) -> None:
     with pytest.raises(Unclear, match="Please"):

@@ -126,6 +126,16 @@ async def test_where_nobody_answers_the_option_that_rejects_is_chosen_and_a_note
     assert reply.notes["denied"] == "Run ls: Nobody answered within 1 second."
 
 
+async def test_the_reason_of_a_no_reaches_the_agent_as_its_next_prompt_in_the_same_turn() -> None:
+    person = Person(Permitted(option="no", reason="say Use make."), Permitted(option="yes", reason="say Well done."))
+    async with serving(scripted()) as backend:
+        talk = Talk(backend)
+        reply = await talk.ask("permit rm -rf build", person)
+        assert reply.text == "chosen noUse make. "
+        assert reply.notes["denied"] == "Run rm -rf build: say Use make."
+        assert (await talk.ask("permit make", person)).text == "chosen yes", "a yes needs no words"
+
+
 # ── plans ────────────────────────────────────────────────────────────────────────────────────────
 
 

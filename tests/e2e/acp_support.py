@@ -8,8 +8,9 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -24,7 +25,7 @@ from tests.e2e.tools_support import KEY, PATIENCE
 from tests.e2e.tools_support import Stand as ToolsStand
 from tieline.app import build
 from tieline.backends.acp.backend import AcpBackend
-from tieline.config import AcpSettings, AgentSettings, ClientSettings, Config, InboxSettings, Parking
+from tieline.config import AcpSettings, AgentSettings, ClientSettings, Config, InboxSettings, Parking, ToolSettings
 from tieline.later import LateBackend
 from tieline.model.request import ToolSpec
 
@@ -72,6 +73,14 @@ class Stand(ToolsStand):
         """The agents that run."""
         return [agent.pid for agent in self.backend._opener.fleet.agents]
 
+    @contextmanager
+    def unhurried(self) -> Iterator[None]:
+        """In turns that begin now, calls made at once are one leg however far apart they come on a slow machine."""
+        opener = self.backend._opener
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(opener, "_terms", replace(opener._terms, batch_wait=1.5))
+            yield
+
     async def gone(self) -> None:
         """Wait until the gateway knows that no agent runs."""
         await until(lambda: not self.pids)
@@ -99,6 +108,7 @@ async def serving(
     *,
     waits: float = 60.0,
     parking: Parking | None = None,
+    tools: ToolSettings | None = None,
     **acp: Any,
 ) -> AsyncIterator[Stand]:
     """A stand whose user lives in `home` and has installed nothing; `waits` is for how long an ask does."""
@@ -108,6 +118,7 @@ async def serving(
     config = Config(
         inbox=InboxSettings(timeout=waits),
         parking=parking or Parking(),
+        tools=tools or ToolSettings(),
         clients={
             "texts": ClientSettings(user_agent="shows-text*", activity="text"),
             "silent": ClientSettings(user_agent="shows-nothing*", activity="hidden"),

@@ -33,11 +33,14 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     return {**kept, "HOME": str(home), **more}
 
 
-def ran(home: Path, *arguments: str, tells_loaded: bool = False, **more: str) -> subprocess.CompletedProcess[str]:
+def ran(
+    home: Path, *arguments: str, tells_loaded: bool = False, typed: str | None = None, **more: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # noqa: S603 - our own command
         command(*arguments, tells_loaded=tells_loaded),
         cwd=home,
         env=environment(home, **more),
+        input=typed,
         capture_output=True,
         text=True,
         timeout=WAIT,

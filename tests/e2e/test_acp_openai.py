@@ -104,6 +104,17 @@ def test_agents_lists_the_ready_ones_and_what_installs_the_others(tmp_path: Path
     assert done.stdout.startswith("No agent was found on the PATH.\n")
 
 
+@pytest.mark.parametrize(("typed", "is_run"), [("y\n", True), ("n\n", False), ("\n", False), ("", False)])
+def test_installing_shows_the_command_and_does_nothing_before_a_yes(tmp_path: Path, typed: str, is_run: bool) -> None:
+    (tmp_path / "npm").write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/ran\n')
+    (tmp_path / "npm").chmod(0o755)
+    done = ran(tmp_path, "agents", "install", "copilot", PATH=str(tmp_path), typed=typed)
+    assert (done.returncode, done.stderr) == (0 if is_run else 1, "")
+    assert done.stdout.startswith("This would run:\n\n  npm install --global @github/copilot\n\nRun it? [y/N] ")
+    assert (tmp_path / "ran").exists() == is_run
+    assert is_run or done.stdout.endswith("Nothing was done.\n")
+
+
 async def test_an_agent_works_through_the_gateway_s_files_and_terminals_where_they_are_on(tmp_path: Path) -> None:
     async with serving(tmp_path, files=True, terminals=True) as stand:
         (stand.root / "a.txt").write_text("the contents\n")

@@ -8,6 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import anthropic
+import openai
 import pytest
 
 from tests.backends.acp_support import group_is_gone, until
@@ -76,6 +78,15 @@ async def test_a_picture_reaches_the_agent(stand: Stand, dialect: Dialect) -> No
 async def test_a_mode_and_a_model_stand_behind_the_name(stand: Stand, dialect: Dialect, model: str) -> None:
     settings = json.loads((await stand.talk(dialect, model=model).say("settings")).text)
     assert (settings["mode"], settings["model"]) == ("plan", "large" if "large" in model else "small")
+
+
+@SHARED
+async def test_a_mode_may_be_a_field_of_the_request(stand: Stand, dialect: Dialect) -> None:
+    talk = stand.talk(dialect, extra_body={"mode": "plan"})
+    assert json.loads((await talk.say("settings")).text)["mode"] == "plan"
+    for mode, words in (("sideways", "default, plan"), (5, "`mode` has to be the name of a mode")):
+        with pytest.raises((openai.BadRequestError, anthropic.BadRequestError), match=words):
+            await stand.talk(dialect, extra_body={"mode": mode}).say("settings")
 
 
 # ── Permissions ──────────────────────────────────────────────────────────────────────────────────
@@ -162,7 +173,8 @@ async def test_several_tools_at_once_are_one_answer_and_their_results_one_messag
     stand: Stand, dialect: Dialect, stream: bool
 ) -> None:
     talk = stand.talk(dialect, (LOOK, COUNT), stream=stream)
-    answer = await talk.say('call look_up {"word":"a"} ; look_up {"word":"b"} ; count {}\ncall count {}')
+    with stand.unhurried():
+        answer = await talk.say('call look_up {"word":"a"} ; look_up {"word":"b"} ; count {}\ncall count {}')
     assert sorted(name for name, _ in answer.called) == ["count", "look_up", "look_up"]
     results = [arguments.get("word", "7") for _, arguments in answer.called]
     answer = await talk.give(*results)

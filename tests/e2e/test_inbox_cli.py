@@ -208,7 +208,6 @@ def test_the_workspace_is_where_the_gateway_was_started_unless_said_otherwise(tm
     ("arguments", "words"),
     [
         (("--tools", "--workspace", "nowhere"), "nowhere is not a directory; `--workspace`"),
-        (("--yolo",), "say --tools too"),
         (("--workspace", "."), "say --tools too"),
     ],
 )

@@ -171,6 +171,36 @@ async def test_an_edit_keeps_the_line_ends_of_the_file(box: Toolbox, root: Path)
     assert (root / "a").read_bytes() == b"1\r\n2\r\nthree\r\n"
 
 
+@pytest.mark.parametrize(
+    ("before", "old_text", "new_text", "after"),
+    [
+        (b"one\r\ntwo\r\n", "two", "2\n3", b"one\r\n2\r\n3\r\n"),
+        (b"one\r\ntwo", "two", "2\n", b"one\r\n2\r\n"),
+        (b"one\r\ntwo\r\n", "one\ntwo", "1\r\n2", b"1\r\n2\r\n"),
+        (b"one\r\ntwo\r\n", "one\r\ntwo", "1\n2", b"1\r\n2\r\n"),
+        (b"one\r\ntwo\nthree\n", "two", "2\n3", b"one\r\n2\n3\nthree\n"),
+        (b"one\ntwo", "two", "2", b"one\n2"),
+        (b"\xef\xbb\xbfone\n", "one", "1", b"\xef\xbb\xbf1\n"),
+    ],
+    ids=["new lines", "a last line", "ends in the new text", "ends in the old text", "mixed", "no last end", "a mark"],
+)
+async def test_what_an_edit_adds_has_the_line_ends_of_the_file(
+    box: Toolbox, root: Path, before: bytes, old_text: str, new_text: str, after: bytes
+) -> None:
+    (root / "a").write_bytes(before)
+    await done(box, "edit_file", path="a", old_text=old_text, new_text=new_text)
+    assert (root / "a").read_bytes() == after
+
+
+async def test_places_that_overlap_are_several(box: Toolbox, root: Path) -> None:
+    (root / "a").write_text("x\n\n\n\ny")
+    assert "occurs 2 times in `a`, at lines 1, 2" in await refused(
+        box, "edit_file", path="a", old_text="\n\n\n", new_text="\n"
+    )
+    await done(box, "edit_file", path="a", old_text="\n\n\n", new_text="\n", replace_all=True)
+    assert (root / "a").read_text() == "x\n\ny"
+
+
 async def test_an_edit_keeps_bytes_it_does_not_understand(box: Toolbox, root: Path) -> None:
     (root / "a").write_bytes(b"gr\xfcn\nblau\n")
     await done(box, "edit_file", path="a", old_text="blau", new_text="rot")

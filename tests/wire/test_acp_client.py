@@ -14,6 +14,7 @@ from tieline.wire.acp import facts, schema
 from tieline.wire.acp.calls import KEPT, MAX_CALLS
 from tieline.wire.acp.client_side import ClientSide, Offer
 from tieline.wire.acp.facts import Fact
+from tieline.wire.acp.questions import form_fields
 from tieline.wire.acp.sessions import HELD_BYTES, HELD_UPDATES
 
 EVERYTHING = Offer(read_files=True, write_files=True, terminals=True)
@@ -68,6 +69,14 @@ def test_an_option_that_was_not_offered_is_a_mistake_and_the_question_stays_open
     assert machine.open_asks == {asked.ask: "permission"}
     assert machine.answer_permission(asked.ask, "y")
     assert machine.open_asks == {}
+
+
+@pytest.mark.parametrize(
+    ("least", "bound"), [(1, 1), (-2.5, -2.5), (10**400, None), (-(10**400), None), (True, None), ("1", None)]
+)
+def test_a_bound_that_no_number_has_bounds_nothing(least: Any, bound: float | None) -> None:
+    (field,) = form_fields({"properties": {"size": {"type": "number", "minimum": least}}})
+    assert (field.kind, field.minimum) == ("number", bound)
 
 
 def test_a_question_is_answered_as_what_it_is() -> None:

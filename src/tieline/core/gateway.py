@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
+from urllib.parse import parse_qs
 
 from msgspec.structs import replace
 
@@ -33,6 +34,8 @@ log = logging.getLogger("tieline")
 LISTING_TIMEOUT = 10.0
 LISTING_KEPT = 60.0
 DEFAULT_MODE = "agent"
+
+_ALONG_WITH = {"chat": "chat", "ask": "chat", "plan": "plan"}
 
 
 class Count(NamedTuple):
@@ -135,7 +138,7 @@ class Gateway:
         """A new run; with the gateway's tools if there are any and the client brings none."""
         host = Host(self.inbox.human(lambda: _origin(request, leg.asker)))
         if self._toolbox is not None and not request.tools and not backend.is_agent:
-            tools = self._toolbox.open(prepared.mode or DEFAULT_MODE)
+            tools = self._toolbox.open(_tools_mode(prepared, backend))
             leg.showing = Showing(leg.asker.activity)
             run = TooledRun(await backend.start(offering(prepared, tools), host), tools, host, prepared)
             leg.rounds = run.rounds
@@ -195,6 +198,14 @@ class Gateway:
         except TimeoutError:
             log.warning("the models of %s cannot be listed: no answer in %.0f s", backend.name, LISTING_TIMEOUT)
         return []
+
+
+def _tools_mode(request: Request, backend: Backend) -> str:
+    """The mode of our tools. An upstream with modes of its own reads the wish itself; ours go along with it."""
+    if not backend.reads_options:
+        return request.mode or DEFAULT_MODE
+    wish = parse_qs(request.model.partition("?")[2]).get("mode", [DEFAULT_MODE])[-1]
+    return _ALONG_WITH.get(wish, DEFAULT_MODE)
 
 
 def _origin(request: Request, asker: Asker) -> Origin:

@@ -5,8 +5,8 @@ nothing hangs, also where nobody looks. Everything asked and decided goes to the
 """
 
 import asyncio
-import math
 import re
+import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Literal
@@ -264,8 +264,10 @@ def _problem(field: Field, value: Any) -> str:
 
 
 def _number_problem(field: Field, value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return "must be a number"
+    if not abs(value) <= sys.float_info.max:  # a number of hundreds of digits is no float, nor is what is no number
+        return "must be a number that is not too large"
     if field.is_whole and value != int(value):
         return "must be a whole number"
     return _range_problem(field, value, "")
@@ -287,6 +289,8 @@ def _choice_problem(field: Field, value: Any) -> str:
             return "must be the id of an option"
         if one not in known and not field.is_open:
             return f"is {one!r}: the options are {', '.join(known)}"
+    if len(set(chosen)) < len(chosen):
+        return "names an option twice"
     return _range_problem(field, len(chosen), " options") if field.many else ""
 
 

@@ -152,10 +152,8 @@ def edited(data: bytes, arguments: EditFile) -> tuple[bytes, list[int]]:
     old, new = (text.encode("utf-8", "replace") for text in (arguments.old_text, arguments.new_text))
     if old == new:
         raise ToolFailed("`old_text` and `new_text` are the same: there is nothing to change")
-    if old not in data and b"\r\n" in data and b"\r" not in old:
-        # Models see lines without their ends and write them the usual way.
-        old, new = (text.replace(b"\n", b"\r\n") for text in (old, new))
-    places = _places(data, old)
+    old, new = _with_the_ends_of(data, old, new)
+    places = _places(data, old, is_overlapping=not arguments.replace_all)
     if not places:
         raise ToolFailed(_not_found(data, arguments))
     if len(places) > 1 and not arguments.replace_all:
@@ -270,15 +268,26 @@ def _picture(opened: Opened, start: bytes, media_type: str) -> Content:
     return (Image(media_type=media_type, data=base64.b64encode(data[: opened.size]).decode()),)
 
 
-def _places(data: bytes, wanted: bytes) -> list[int]:
-    """The line of each occurrence."""
+def _with_the_ends_of(data: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes]:
+    """The texts with the file's own line ends: models see lines without them and write them the usual way."""
+    if b"\r\n" not in data:
+        return old, new
+    if b"\r" not in old and old not in data:
+        old = old.replace(b"\n", b"\r\n")
+    elif data.count(b"\n") != data.count(b"\r\n"):
+        return old, new
+    return old, new if b"\r" in new else new.replace(b"\n", b"\r\n")
+
+
+def _places(data: bytes, wanted: bytes, *, is_overlapping: bool) -> list[int]:
+    """The line of each occurrence; of those that overlap only one can be replaced, but each could be meant."""
     found: list[int] = []
-    line, at = 1, 0
+    line, at, step = 1, 0, 1 if is_overlapping else len(wanted)
     while (place := data.find(wanted, at)) >= 0:
         line += data.count(b"\n", at, place)
         found.append(line)
-        line += wanted.count(b"\n")
-        at = place + len(wanted)
+        at = place + step
+        line += data.count(b"\n", place, at)
     return found
 
 

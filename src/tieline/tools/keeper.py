@@ -57,8 +57,8 @@ class Keeper:
     def __init__(
         self, box: Toolbox, policy: Policy, *, save: Save = lambda _: None, note: Note = lambda _, __: None
     ) -> None:
+        self.policy = policy
         self._box = box
-        self._policy = policy
         self._save = save
         self._note = note
         self._saving = asyncio.Lock()
@@ -71,7 +71,7 @@ class Keeper:
     @property
     def remembered(self) -> tuple[Rule, ...]:
         """What was answered with "always"."""
-        return self._policy.remembered
+        return self.policy.remembered
 
     def open(self, mode: str) -> "TurnTools":
         """Tools for a turn in this mode."""
@@ -97,7 +97,7 @@ class Keeper:
         if permitted.option in always:
             await self.remember(always[permitted.option])
         elif permitted.option != ALLOW.id:
-            reason = f" {permitted.reason}" if permitted.reason else ""
+            reason = f" {_sentence(permitted.reason)}" if permitted.reason else ""
             return f"The user did not allow this.{reason} Do not try it again in another way; ask what to do."
         return await self._changed(call, judged)
 
@@ -112,7 +112,7 @@ class Keeper:
 
     async def remember(self, rule: Rule) -> None:
         """Allow something for good; it holds until the end of the program even if it cannot be saved."""
-        self._policy.remember(rule)
+        self.policy.remember(rule)
         try:
             await self._saved()
         except OSError as error:
@@ -120,7 +120,7 @@ class Keeper:
 
     async def revoke(self, rule_id: str) -> bool:
         """Allow something no longer; whether it was allowed. Raises GatewayError if it would come back."""
-        if not self._policy.revoke(rule_id):
+        if not self.policy.revoke(rule_id):
             return False
         try:
             await self._saved()
@@ -131,7 +131,7 @@ class Keeper:
 
     async def _saved(self) -> None:
         async with self._saving:
-            await asyncio.to_thread(self._save, self._policy.remembered)
+            await asyncio.to_thread(self._save, self.policy.remembered)
 
     async def _changed(self, call: ToolCall, judged: "Judged") -> str | None:
         """A person takes time to answer: what was allowed must still be what would be done."""
@@ -141,12 +141,12 @@ class Keeper:
         return None
 
     def _judged(self, call: ToolCall) -> "Judged":
-        verdict = self._policy.decide(call)
+        verdict = self.policy.decide(call)
         try:
-            subject = self._policy.subject(call)
+            subject = self.policy.subject(call)
         except ToolFailed:
             return Judged(Subject(tool=call.name), verdict)
-        return Judged(subject, verdict, self._policy.suggest(call) if verdict.decision == "ask" else ())
+        return Judged(subject, verdict, self.policy.suggest(call) if verdict.decision == "ask" else ())
 
 
 class Judged(NamedTuple):
@@ -318,6 +318,11 @@ def _answered(call: ToolCall, filled: Filled) -> ToolResult:
         "The user does not want to answer." if filled.action == "decline" else "There is no answer."
     )
     return _no(call, f"{reason} Go on without, or end the turn with the question in plain text.")
+
+
+def _sentence(words: str) -> str:
+    """What a person said, with an end: more follows on it."""
+    return words if words.rstrip().endswith((".", "!", "?")) else f"{words.rstrip()}."
 
 
 def _words(answer: Any) -> str:

@@ -115,7 +115,7 @@ class Policy:
         remembered: Sequence[Rule] = (),
         yolo: bool = False,
     ) -> None:
-        self._locate = locate
+        self.locate = locate
         self._rules = (*check(rules), *DEFAULTS)
         self._yolo = yolo
         self.remembered: tuple[Rule, ...] = check(remembered)
@@ -148,7 +148,7 @@ class Policy:
         given = fields(call)
         return Subject(
             tool=call.name,
-            path=None if path is None else self._locate(_text(given, path, call) or "."),
+            path=None if path is None else self.locate(_text(given, path, call) or "."),
             command=None if command is None else _text(given, command, call),
         )
 
@@ -160,6 +160,11 @@ class Policy:
         subjects = [Subject(tool=tool, path=path) for tool in ("read_file", "search_content")]
         rules = [rule for rule in about_paths if any(fits(rule, subject) for subject in subjects)]
         return bool(rules) and rules[0].decision != "allow"
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether some paths are not simply allowed: who looks at a whole folder may come upon them."""
+        return any(rule.path is not None and rule.decision != "allow" for rule in self._rules)
 
     def suggest(self, call: ToolCall) -> tuple[Rule, ...]:
         """What "always" could mean for this call, the narrowest first."""

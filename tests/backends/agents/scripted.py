@@ -230,6 +230,10 @@ class Doing:
         chosen = await self._permission(call, "yes:allow_once", "forever:allow_always", "no:reject_once")
         await self.say(f"chosen {chosen}")
 
+    async def do_peek(self, words: str) -> None:
+        call = {"toolCallId": "l1", "title": f"Read {words}", "kind": "read", "locations": [{"path": words}]}
+        await self.say(f"chosen {await self._permission(call, 'yes:allow_once', 'no:reject_once')}")
+
     async def do_exit(self, words: str) -> str | None:
         call = {"toolCallId": "x1", "title": "Ready to code?", "kind": "switch_mode", "rawInput": {"plan": words}}
         chosen = await self._permission(call, "bypass:allow_always", "go:allow_once", "stay:reject_once")

@@ -5,6 +5,7 @@ it. Whatever it is, an activity shows a bounded part of it.
 """
 
 import json
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -134,7 +135,7 @@ def command_of(call: facts.Call) -> str:
         if isinstance(value, str) and value.strip():
             return value
         if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
-            return " ".join(value)
+            return shlex.join(value)
     return ""
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from tieline.backends.acp.activity import command_of, input_of, plan_of, title_of
 from tieline.backends.acp.agent import Agent
 from tieline.backends.acp.forms import Question
+from tieline.backends.acp.rules import PATH_FIELDS, Rules, deed_of
 from tieline.model.asks import Filled, Option, OptionKind, Permission, PlanReview, Reviewed
 from tieline.model.content import Text
 from tieline.model.events import PlanEntry
@@ -52,10 +53,12 @@ class Asking:
         tasks: Tasks,
         note: Callable[[str, str], None],
         feedback: Callable[[str, bool], None],
+        rules: Rules | None = None,
     ) -> None:
-        """`feedback` takes what a person said to a plan, and whether the agent was told so with the answer."""
+        """`feedback` takes what a person said along with a no, and whether the agent was told so with the answer."""
         self._agent = agent
         self._tasks = tasks
+        self._rules = rules
         self._note = note
         self._feedback = feedback
         self._waiting: dict[int, asyncio.Task[None]] = {}
@@ -110,13 +113,33 @@ class Asking:
             self._agent.push()
 
     async def _permit(self, asked: facts.PermissionAsked, human: Human) -> None:
+        if await self._is_ruled(asked):
+            return
         answer = await human.permit(permission_of(asked))
         if answer.option is None:
             self._note("denied", f"{title_of(asked.call)}: {answer.reason or 'nobody allowed it'}")
             self._choose(asked.ask, chosen(asked.options, REJECT))
             return
-        offered = {option.id for option in asked.options}
-        self._choose(asked.ask, answer.option if answer.option in offered else chosen(asked.options, REJECT))
+        kinds = {option.id: option.kind for option in asked.options}
+        if answer.reason and kinds.get(answer.option) not in ALLOW:
+            self._note("denied", f"{title_of(asked.call)}: {answer.reason}")
+            self._feedback(answer.reason, False)
+        self._choose(asked.ask, answer.option if answer.option in kinds else chosen(asked.options, REJECT))
+
+    async def _is_ruled(self, asked: facts.PermissionAsked) -> bool:
+        """Whether a rule has decided it; what an agent gives no way to say is for the person to see."""
+        if self._rules is None:
+            return False
+        ruled = await self._rules.judge(deed_of(asked.call))
+        if ruled.decision == "ask":
+            return False
+        option = chosen(asked.options, ALLOW if ruled.decision == "allow" else REJECT)
+        if ruled.decision == "allow" and option is None:
+            return False
+        if ruled.decision == "deny":
+            self._note("denied", f"{title_of(asked.call)}: {ruled.reason}")
+        self._choose(asked.ask, option)
+        return True
 
     async def _exit_plan(self, asked: facts.PermissionAsked, human: Human, draft: Draft) -> None:
         review = await human.review(review_of(asked, draft))
@@ -165,7 +188,7 @@ def permission_of(asked: facts.PermissionAsked) -> Permission:
     given = input_of(call)
     path = call.locations[0].path if call.locations else next((diff.path for diff in call.diffs), None)
     if path is None:
-        named = (given.get(name) for name in ("file_path", "filePath", "path", "abs_path", "file"))
+        named = (given.get(name) for name in PATH_FIELDS)
         path = next((one for one in named if isinstance(one, str)), None)
     words = "\n".join(part.text for part in call.content if isinstance(part, Text))
     return Permission(

@@ -3,6 +3,7 @@
 Nothing is ever downloaded from here: what installs an agent is shown to a person, who runs it or does not.
 """
 
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
@@ -57,7 +58,7 @@ def installed(specs: Iterable[AgentSpec], which: Which) -> list[ModelInfo]:
 def install_line(spec: AgentSpec) -> str:
     """How to install an agent, in a line."""
     if spec.install is not None:
-        line = " ".join(spec.install)
+        line = shlex.join(spec.install)
         return f"{line}  ({spec.needs})" if spec.needs else line
     return spec.needs or f"put `{spec.command[0]}` on your PATH"
 
@@ -84,6 +85,7 @@ _KNOWN = (
         title="Codex",
         command=("codex-acp",),
         install=_npm("@agentclientprotocol/codex-acp"),
+        needs="to log in it needs Codex itself too: npm install --global @openai/codex",
         login="codex login",
     ),
     AgentSpec(

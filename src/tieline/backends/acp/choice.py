@@ -1,16 +1,20 @@
 """Modes, models and options: what a request wants of an agent's session, and how that is set.
 
 A model is named `<agent>?mode=plan&model=opus&effort=high`: the mode, the upstream model, and any option the agent
-offers. Agents offer their modes and models as options of those categories, or in the older ways; where both are there
-the options count. What an agent does not offer is an error that says what it does offer.
+offers; the mode may also be a field of the request. Agents offer their modes and models as options of those categories,
+or in the older ways; where both are there the options count. What an agent does not offer is an error that says what it
+does offer.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
+import msgspec
+
 from tieline.model.content import Value
 from tieline.model.errors import BadRequest
+from tieline.model.request import Request
 from tieline.wire.acp import facts
 from tieline.wire.capabilities import plain
 
@@ -54,6 +58,11 @@ class Setting(NamedTuple):
     value: str | bool
 
 
+def wish_of(request: Request) -> Wish:
+    """What a request wants. Raises BadRequest."""
+    return read_wish(request.model, request.mode or _mode_field(request), request.reasoning.effort)
+
+
 def read_wish(model: str, mode: str | None, effort: str | None) -> Wish:
     """What the name of a model and the request ask for; the name wins. Raises BadRequest."""
     agent, _, query = model.partition("?")
@@ -65,6 +74,16 @@ def read_wish(model: str, mode: str | None, effort: str | None) -> Wish:
     if mode:
         values.setdefault("mode", mode)
     return Wish(agent=unquote(agent), values=tuple(values.items()), effort=effort or "")
+
+
+def _mode_field(request: Request) -> str | None:
+    """The field `mode` of the body, which no protocol of clients has: whoever sends it means us."""
+    if (given := request.extra.get("mode")) is None:
+        return None
+    try:
+        return msgspec.json.decode(given, type=str)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise BadRequest("`mode` has to be the name of a mode", "mode") from error
 
 
 def modes(state: State) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Words for the agent that have to wait for the end of its prompt: it is told them next, in the same turn.
 
-A plan that is rejected with feedback, a wish instead of an answer: the protocol has no place for them but a prompt.
+Feedback to a plan that is rejected, the reason of a no, a wish instead of an answer: the protocol has no place for them
+but a prompt.
 What is said twice in a row is not said a third time, and there is a bound on all of it: where nobody is there, a plan
 may be rejected for that reason again and again.
 """
@@ -26,7 +27,7 @@ class Followups:
             self._waiting.append(words)
 
     def feedback(self, words: str, is_told: bool) -> None:
-        """Something a person said to a plan."""
+        """Something a person said along with a no."""
         if not words.strip():
             return
         if is_told:

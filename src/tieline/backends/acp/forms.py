@@ -5,6 +5,7 @@ line for each question. What cannot be meant as an answer is asked again once; a
 """
 
 import contextlib
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -21,7 +22,10 @@ _NO = frozenset(["no", "n", "false", "nope", "not", "never"])
 _SKIP = frozenset(["skip", "decline", "cancel", "none", "pass", "never mind", "nevermind"])
 _NUMBERED = re.compile(r"^\s*(?:\(?(\d{1,2})[.):]\s+|[-*•]\s+)")
 _DIGITS = re.compile(r"^\(?#?(\d{1,3})[.)]?$")
-_NUMBER = re.compile(r"[-+]?\d[\d,_ ]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_NUMBER = re.compile(
+    r"(?P<grouped>[-+]?\d{1,3}(?:[,_ ]\d{3})+(?!\d)(?:\.\d+)?)|(?P<plain>[-+]?\d+(?:[.,]\d+)?(?:[eE][-+]?\d+)?)"
+)
+"""Commas stand between thousands; one that cannot do so is where others write a point."""
 
 
 class Unclear(Exception):
@@ -236,15 +240,18 @@ def _yes_or_no(plain: str) -> bool:
 
 def _number(said: str, field: Field) -> int | float:
     found = _NUMBER.search(said)
-    if found is None:
-        raise Unclear(f"Please give {_range('a whole number' if field.is_whole else 'a number', field)[1:-1]}.")
-    value = float(re.sub(r"[,_ ]", "", found[0]))
+    value = math.nan if found is None else _value(found)
     is_outside = (field.minimum is not None and value < field.minimum) or (
         field.maximum is not None and value > field.maximum
     )
-    if is_outside or (field.is_whole and not value.is_integer()):
+    if is_outside or not math.isfinite(value) or (field.is_whole and not value.is_integer()):
         raise Unclear(f"Please give {_range('a whole number' if field.is_whole else 'a number', field)[1:-1]}.")
     return int(value) if value.is_integer() else value
+
+
+def _value(found: re.Match[str]) -> float:
+    grouped: str | None = found["grouped"]
+    return float(found["plain"].replace(",", ".") if grouped is None else re.sub("[,_ ]", "", grouped))
 
 
 def _choice(said: str, field: Field) -> str | list[str]:

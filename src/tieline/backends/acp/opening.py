@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tieline.backends.acp.agent import Agent
 from tieline.backends.acp.bridge import ToolBridge
 from tieline.backends.acp.catalogue import AgentSpec, Which, find
-from tieline.backends.acp.choice import Setting, State, Wish, back_to, read_wish, settings
+from tieline.backends.acp.choice import Setting, State, Wish, back_to, settings, wish_of
 from tieline.backends.acp.content import continued, seeded
 from tieline.backends.acp.fingerprint import Reading, read, spoken_in
 from tieline.backends.acp.fleet import Fleet
@@ -72,7 +72,7 @@ class Opener:
 
     def wish(self, request: Request) -> Wish:
         """What a request wants; raises GatewayError for an agent that is not known or not installed."""
-        wish = read_wish(request.model, request.mode, request.reasoning.effort)
+        wish = wish_of(request)
         self._ready(wish.agent)
         return wish
 
@@ -107,7 +107,7 @@ class Opener:
             await self._memory.aclose()
 
     def _asked(self, request: Request, host: Host) -> _Asked:
-        wish = read_wish(request.model, request.mode, request.reasoning.effort)
+        wish = wish_of(request)
         spec, command = self._ready(wish.agent)
         tools = request.tools if request.tool_choice.mode != "none" else ()
         return _Asked(request, host, wish, read(request), spec, command, tools)

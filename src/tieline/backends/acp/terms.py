@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tieline.backends.acp.hands import Files, Terminals
+from tieline.backends.acp.rules import Rules
 from tieline.net.process import Patience
 from tieline.tasks import Tasks
 from tieline.wire.acp.client_side import Offer
@@ -47,6 +48,8 @@ class Terms:
     patience: Patience = PATIENCE
     files: Files | None = None
     terminals: Terminals | None = None
+    rules: Rules | None = None
+    """Who decides about permissions before a person is asked."""
     offers_tools: bool = True
     """Whether agents may call the tools of clients."""
 

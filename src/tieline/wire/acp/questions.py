@@ -9,6 +9,7 @@
 An answer is given by the names of the fields; where several choices may be made it is a list.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -101,7 +102,9 @@ def _bounded(field: Field, rule: dict[str, Any], least: str, most: str) -> Field
 
 
 def _number(value: Any) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    """A bound; one that is too large for a float bounds nothing."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and abs(value) <= sys.float_info.max else None
 
 
 def _default(value: Any) -> str | int | float | bool | tuple[str, ...] | None:

@@ -104,6 +104,8 @@ def _option(option: str) -> tuple[str, str]:
 
 
 def _mode(name: str) -> Mode:
+    """A mode by its name; `chat` is what this gateway calls the one for talking only."""
+    name = "ask" if name == "chat" else name
     for mode in get_args(Mode):
         if name == mode:
             found: Mode = mode

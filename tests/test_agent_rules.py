@@ -1,0 +1,120 @@
+"""What the rules of the gateway's tools say of what agents ask for: the strictest counts, doubt is for a person."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tieline.agent_rules import AgentRules
+from tieline.backends.acp.rules import Deed, deed_of
+from tieline.tools.policy import Policy, Rule, Subject, Verdict
+from tieline.tools.workspace import Workspace
+from tieline.wire.acp import facts
+
+ALLOW_ALL = Rule(decision="allow")
+GIT = Rule(decision="allow", tool="run_terminal", command="git status")
+NO_RM = Rule(decision="deny", tool="run_terminal", command="rm")
+SECRET = Rule(decision="deny", path=".env")
+EDITS = Rule(decision="allow", tool="edit_file", path="src/")
+WRITES = Rule(decision="allow", tool="write_file", path="src/")
+
+
+class Case(NamedTuple):
+    deed: Deed
+    decision: str
+    rules: tuple[Rule, ...] = ()
+
+
+CASES = {
+    "a file inside is read": Case(Deed("read", ("src/a.py",)), "allow"),
+    "a file outside is asked for": Case(Deed("read", ("/etc/passwd",)), "ask"),
+    "one of several is outside": Case(Deed("read", ("src/a.py", "../b")), "ask"),
+    "a link leads outside": Case(Deed("read", ("way_out/passwd",)), "ask"),
+    "nobody knows what is read": Case(Deed("read"), "ask"),
+    "nobody knows it even where all is allowed": Case(Deed("read"), "ask", (ALLOW_ALL,)),
+    "what is outside is asked for even where all is allowed": Case(Deed("edit", ("/etc/passwd",)), "ask", (ALLOW_ALL,)),
+    "more files than anybody looks up": Case(Deed("read", tuple(f"src/{n}" for n in range(101))), "ask"),
+    "a search inside": Case(Deed("search", ("src",)), "allow"),
+    "a search where something is held back": Case(Deed("search", ("src",)), "ask", (SECRET,)),
+    "a search that a rule allows": Case(
+        Deed("search", ("src",)), "allow", (SECRET, Rule(decision="allow", tool="search_content", path="src/**"))
+    ),
+    "what is called reading but runs a command": Case(Deed("read", ("src/a.py",), "cat src/a.py; rm -rf ."), "ask"),
+    "what is called reading but changes a file": Case(Deed("read", ("src/a.py",), is_change=True), "ask"),
+    "an edit": Case(Deed("edit", ("src/a.py",)), "ask"),
+    "an edit that one rule of two allows": Case(Deed("edit", ("src/a.py",)), "ask", (EDITS,)),
+    "an edit that both rules allow": Case(Deed("edit", ("src/a.py",)), "allow", (EDITS, WRITES)),
+    "an edit of two files of which one is held back": Case(
+        Deed("edit", ("src/a.py", ".env")), "deny", (SECRET, ALLOW_ALL)
+    ),
+    "to delete is more than to write": Case(Deed("delete", ("src/a.py",)), "ask", (EDITS, WRITES)),
+    "to delete where no writing is allowed": Case(
+        Deed("delete", ("src/a.py",)), "deny", (Rule(decision="deny", tool="write_file"), ALLOW_ALL)
+    ),
+    "a secret is not read": Case(Deed("read", (".env",)), "deny", (SECRET,)),
+    "a command": Case(Deed("execute", command="git status"), "ask"),
+    "a command by its prefix": Case(Deed("execute", command="git status --short"), "allow", (GIT,)),
+    "two commands where one is allowed": Case(Deed("execute", command="git status; rm x"), "ask", (GIT,)),
+    "a command of its own kind": Case(Deed("other", command="git status"), "ask", (GIT,)),
+    "a command in a folder outside": Case(Deed("execute", command="git status", folder="/"), "ask", (GIT,)),
+    "a command that is held back": Case(Deed("execute", command="git status && rm x"), "deny", (NO_RM, ALLOW_ALL)),
+    "nobody knows what is run": Case(Deed("execute"), "ask", (ALLOW_ALL,)),
+    "what is no tool of ours": Case(Deed("fetch"), "ask"),
+    "what a rule names by its kind": Case(Deed("fetch"), "allow", (Rule(decision="allow", tool="fetch"),)),
+}
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    root = tmp_path / "work"
+    (root / "src").mkdir(parents=True)
+    (root / "way_out").symlink_to("/etc")
+    return Workspace(root)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+async def test_the_strictest_rule_decides_and_doubt_is_for_a_person(workspace: Workspace, case: Case) -> None:
+    rules = AgentRules(Policy(workspace.locate, rules=case.rules), lambda _, __: None)
+    assert (await rules.judge(case.deed)).decision == case.decision
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+async def test_where_everything_is_allowed_nothing_is_asked(workspace: Workspace, case: Case) -> None:
+    rules = AgentRules(Policy(workspace.locate, rules=case.rules, yolo=True), lambda _, __: None)
+    assert (await rules.judge(case.deed)).decision == "allow"
+
+
+async def test_what_was_allowed_for_good_counts_for_agents_too(workspace: Workspace) -> None:
+    policy = Policy(workspace.locate, remembered=(GIT,))
+    rules = AgentRules(policy, lambda _, __: None)
+    assert (await rules.judge(Deed("execute", command="git status"))).decision == "allow"
+    policy.revoke(GIT.id)
+    assert (await rules.judge(Deed("execute", command="git status"))).decision == "ask"
+
+
+async def test_what_a_rule_decides_is_noted_and_what_goes_without_saying_is_not(workspace: Workspace) -> None:
+    noted: list[tuple[Subject, Verdict]] = []
+    rules = AgentRules(Policy(workspace.locate, rules=(GIT, SECRET)), lambda *one: noted.append(one))
+    for deed in (
+        Deed("read", ("src/a.py",)),
+        Deed("execute", command="make"),
+        Deed("execute", command="git status"),
+        Deed("edit", (".env",)),
+    ):
+        await rules.judge(deed)
+    assert [(subject.tool, subject.path, verdict.decision) for subject, verdict in noted] == [
+        ("run_terminal", ".", "allow"),
+        ("edit_file", ".env", "deny"),
+    ]
+
+
+def test_a_deed_is_everything_that_a_call_tells() -> None:
+    call = facts.Call(
+        id="1",
+        kind="edit",
+        locations=(facts.Location(path="a"),),
+        diffs=(facts.Diff(path="b", old=None, new="x"),),
+        input='{"file_path":"c","command":["sh","-c","ls; rm x"],"workdir":"src"}',
+    )
+    assert deed_of(call) == Deed("edit", ("a", "b", "c"), "sh -c 'ls; rm x'", "src", is_change=True)
+    assert deed_of(facts.Call(id="2", input="[1]")) == Deed("other")
