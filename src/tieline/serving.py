@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from tieline.app import App, build, welcome
 from tieline.config import Config, ConfigError
 from tieline.lazily import Lazily
+from tieline.net.serving import HttpServing
 
 if TYPE_CHECKING:
     from tieline.sim.cursor import CursorSim
@@ -61,7 +62,7 @@ def serve(
             gc.collect()
             gc.freeze()
             gc.set_threshold(20_000, 20, 20)
-            server = _Server(_uvicorn(app))
+            server = _Server(server_config(app))
             # What goes wrong in a request is told by ourselves; the server would add a traceback when it stops one.
             logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
             await server.serve(sockets=[listener])
@@ -71,6 +72,25 @@ def serve(
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(run())
+
+
+def server_config(app: App) -> uvicorn.Config:
+    """How the gateway is served; tests serve it in the same way."""
+    return uvicorn.Config(
+        app.asgi,
+        http=HttpServing,
+        loop="auto",
+        ws="none",
+        lifespan="off",
+        proxy_headers=False,
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=KEEP_IDLE,
+        timeout_graceful_shutdown=DRAIN,
+        backlog=BACKLOG,
+    )
 
 
 class _Server(uvicorn.Server):
@@ -99,24 +119,6 @@ def _allow_files() -> None:
 
 def _simulated(url: str) -> dict[str, object]:
     return {"enabled": True, "api_url": url, "agent_url": url, "transport": "http2", "ghost_mode": True}
-
-
-def _uvicorn(app: App) -> uvicorn.Config:
-    return uvicorn.Config(
-        app.asgi,
-        http="httptools",
-        loop="auto",
-        ws="none",
-        lifespan="off",
-        proxy_headers=False,
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        date_header=False,
-        timeout_keep_alive=KEEP_IDLE,
-        timeout_graceful_shutdown=DRAIN,
-        backlog=BACKLOG,
-    )
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -14,8 +14,6 @@ from typing import Any, Literal
 
 import httpx2
 import pytest
-import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from tests.cases import leg
@@ -24,6 +22,8 @@ from tieline.app import App, build
 from tieline.config import Config, Server, UpstreamSettings
 from tieline.model.content import Text
 from tieline.model.events import Event
+from tieline.net.serving import HttpServing
+from tieline.serving import server_config
 from tieline.sim.answers import PATHS, Dialect, streamed, whole
 from tieline.sim.model import Answer, Chunk, ModelServer, Pause, Received, Script
 
@@ -273,12 +273,12 @@ def _settings(name: Backend, url: str, given: Mapping[str, Any]) -> UpstreamSett
 
 @asynccontextmanager
 async def listening(app: App, port: int = 0) -> AsyncIterator[str]:
-    """The gateway behind uvicorn's own protocol, without the ticking server around it, which takes its time to stop."""
-    config = uvicorn.Config(app.asgi, http="httptools", ws="none", lifespan="off", log_config=None, access_log=False)
+    """The gateway as it is served, without the ticking server around it, which takes its time to stop."""
+    config = server_config(app)
     config.load()
     state = ServerState()
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: HttpToolsProtocol(config, state, {}), "127.0.0.1", port)
+    server = await loop.create_server(lambda: HttpServing(config, state, {}), "127.0.0.1", port)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:

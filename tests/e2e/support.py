@@ -19,6 +19,7 @@ from tieline.app import build
 from tieline.config import Config, Server, UpstreamSettings
 from tieline.model.content import Part, Text, ToolCall
 from tieline.model.events import Event, Failed, StopReason
+from tieline.serving import server_config
 from tieline.sim.answers import CHAT, MESSAGES, Dialect, failed, streamed, whole
 from tieline.sim.model import Answer, ModelServer, Received
 
@@ -128,9 +129,7 @@ async def _live(
         )
         stack.push_async_callback(app.aclose)
         listener = socket.create_server(("127.0.0.1", 0))
-        server = uvicorn.Server(
-            uvicorn.Config(app.asgi, http="httptools", ws="none", lifespan="off", log_config=None, access_log=False)
-        )
+        server = uvicorn.Server(server_config(app))
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         started.append(Stand(f"http://127.0.0.1:{listener.getsockname()[1]}", upstreams, loop))
         stop.append(lambda: loop.call_soon_threadsafe(ended.set))

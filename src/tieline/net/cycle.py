@@ -1,0 +1,266 @@
+"""One request of a served connection and its response, as ASGI tells them to an application.
+
+The head of a response is held until the first of its body, and goes out with it in one write.
+"""
+
+import asyncio
+import http
+import logging
+from collections.abc import Awaitable, Iterable, Mapping
+from typing import Any, Protocol
+
+log = logging.getLogger("tieline.serving")
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+_PHRASES = {status.value: status.phrase for status in http.HTTPStatus}
+_STATUS_LINES = {status: f"HTTP/1.1 {status} {_PHRASES.get(status, '')}".encode() for status in range(200, 600)}
+_BODILESS = frozenset((204, 304))
+_OURS = frozenset((b"connection", b"content-length", b"transfer-encoding"))
+"""Headers that tell where a response ends; the last and the first are written by nobody else."""
+_join_field = b": ".join
+_join_lines = b"\r\n".join
+
+# How the end of a response's body is told; a number from 0 on is what is still to come of a length told before.
+_NOT_BEGUN, _BY_CHUNKS, _BY_CLOSING, _NO_BODY = -1, -2, -3, -4
+
+
+class State(Protocol):
+    """What a server keeps for all its connections."""
+
+    default_headers: list[tuple[bytes, bytes]]
+
+
+class Connection(Protocol):
+    """What a cycle needs of the connection it is on."""
+
+    transport: asyncio.Transport
+    loop: asyncio.AbstractEventLoop
+    is_stuck: bool
+    """Whether the client takes less than it is given."""
+    sent: asyncio.Future[None]
+    """What `send` returns when there is nothing to wait for: done, and awaited any number of times."""
+
+    @property
+    def state(self) -> State:
+        """What is kept for all connections."""
+
+    def wants_more(self) -> None:
+        """The application has taken what there was of the body."""
+
+    async def writable(self) -> None:
+        """Wait until the client has taken most of what it was given, or has left."""
+
+    def answered(self, cycle: "Cycle") -> None:
+        """The response is complete."""
+
+    def broke(self, cycle: "Cycle") -> None:
+        """The response will never be complete."""
+
+
+def last_words(status: int, text: str, headers: Headers) -> bytes:
+    """A whole response in plain text, after which the connection ends."""
+    body = text.encode()
+    own = (b"content-type: text/plain; charset=utf-8", b"content-length: %d" % len(body), b"connection: close")
+    return _join_lines((_STATUS_LINES[status], *map(_join_field, headers), *own, b"", body))
+
+
+class Cycle:
+    """A request and its response.
+
+    `send` is no coroutine: it has nearly always nothing to wait for, and hands out the one future that is done. Names
+    of headers are in lower case, as ASGI wants them.
+    """
+
+    __slots__ = (
+        "_connection",
+        "_end",
+        "_is_told",
+        "_start",
+        "awaits_continue",
+        "chunks",
+        "is_answered",
+        "is_gone",
+        "is_old",
+        "is_whole",
+        "keep_alive",
+        "scope",
+        "task",
+        "waiters",
+    )
+
+    # Positional, here and below: a class that is called with names costs a dictionary.
+    def __init__(self, connection: Connection, scope: dict[str, Any], keep_alive: bool) -> None:
+        self._connection = connection
+        self.scope = scope
+        self.keep_alive = keep_alive
+        self.is_old = False
+        """Whether the client speaks HTTP/1.0."""
+        self.awaits_continue = False
+        """Whether the client waits for a word before it sends the body."""
+        self.chunks: list[bytes] = []
+        """What has come of the body and was not taken."""
+        self.waiters: list[asyncio.Future[None]] | None = None
+        """Who waits in `receive`."""
+        self.is_whole = False
+        """Whether all of the request has come."""
+        self.is_answered = False
+        self.is_gone = False
+        """Whether the client has left; whatever is sent from now on goes nowhere."""
+        self.task: asyncio.Task[None] | None = None
+        self._is_told = False
+        self._start: Mapping[str, Any] | None = None
+        self._end = _NOT_BEGUN
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether anything of the response has been written."""
+        return self._end != _NOT_BEGUN
+
+    @property
+    def ends_by_closing(self) -> bool:
+        """Whether only the end of the connection tells where the response ends."""
+        return self._end == _BY_CLOSING
+
+    # ── what the application calls ──
+
+    async def receive(self) -> dict[str, Any]:
+        """The next of the request's body; after its end, the client's leaving or the response's end."""
+        if self.awaits_continue:
+            self._say_continue()
+        while not (self.is_gone or self.is_answered):
+            if self.chunks or (self.is_whole and not self._is_told):
+                chunks, self.chunks = self.chunks, []
+                is_last = self._is_told = self.is_whole
+                if not is_last:
+                    self._connection.wants_more()
+                body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+                return {"type": "http.request", "body": body, "more_body": not is_last}
+            await self._news()
+        return {"type": "http.disconnect"}
+
+    def send(self, message: Mapping[str, Any]) -> Awaitable[None]:
+        """The head of the response, then its body; raises RuntimeError for what is not in order."""
+        connection = self._connection
+        if self.is_gone:
+            return connection.sent
+        if connection.is_stuck:
+            return self._send_later(message)
+        kind, start = message["type"], self._start
+        if start is None and kind == "http.response.start":
+            self._start = message
+            return connection.sent
+        if start is None or kind != "http.response.body" or self.is_answered:
+            raise RuntimeError(f"`{kind}` is out of order")
+        body, more, end = message.get("body", b""), message.get("more_body", False), self._end
+        if end == _BY_CHUNKS and more and body:  # in the middle of a stream, where most of all calls are
+            connection.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
+            return connection.sent
+        data = self._begin(start, body, more) if end == _NOT_BEGUN else self._framed(end, body, more)
+        if data:
+            connection.transport.write(data)
+        if not more:
+            self.is_answered = True
+            if self.waiters:
+                self.wake()
+            connection.answered(self)
+        return connection.sent
+
+    # ── what the connection calls ──
+
+    async def run(self, app: Any, tasks: set[asyncio.Task[None]]) -> None:
+        """Let the application answer; what it leaves undone is an error for the client."""
+        try:
+            await app(self.scope, self.receive, self.send)
+        except Exception:
+            log.exception("%s %s broke", self.scope["method"], self.scope["path"])
+        finally:
+            if self.task is not None:
+                tasks.discard(self.task)
+                self.task = None
+            if not (self.is_answered or self.is_gone):
+                self._connection.broke(self)
+
+    def leave(self) -> None:
+        """The client is gone."""
+        self.is_gone = True
+        self.chunks = []
+        self.wake()
+
+    def wake(self) -> None:
+        """There is news for who waits in `receive`."""
+        waiters, self.waiters = self.waiters or (), None
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    # ── the request ──
+
+    async def _news(self) -> None:
+        waiter: asyncio.Future[None] = self._connection.loop.create_future()
+        self.waiters = [*(self.waiters or ()), waiter]
+        await waiter
+
+    def _say_continue(self) -> None:
+        self.awaits_continue = False
+        if not (self.is_whole or self.chunks or self.is_begun or self.is_gone):
+            self._connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    # ── the response ──
+
+    async def _send_later(self, message: Mapping[str, Any]) -> None:
+        await self._connection.writable()
+        await self.send(message)
+
+    def _begin(self, start: Mapping[str, Any], body: bytes, more: bool) -> bytes:
+        """The head with the first of the body."""
+        status = start["status"]
+        lines = [_STATUS_LINES[status]]
+        end = _NOT_BEGUN
+        for header in (*self._connection.state.default_headers, *start.get("headers", ())):
+            if header[0] in _OURS:
+                if header[0] != b"content-length":
+                    self.keep_alive = self.keep_alive and b"close" not in header[1].lower()
+                    continue
+                end = int(header[1])
+            lines.append(_join_field(header))
+        flat = b"".join(lines)
+        if 10 in flat or 13 in flat or 0 in flat:
+            raise RuntimeError("a header of the response holds a line end")
+        if status in _BODILESS or self.scope["method"] == "HEAD":
+            end = _NO_BODY
+        elif end == _NOT_BEGUN:
+            end = self._tell_end(lines)
+        if not self.keep_alive or self.awaits_continue:
+            self._tell_stay(lines)
+        lines += (b"", self._framed(end, body, more))
+        return _join_lines(lines)
+
+    def _tell_end(self, lines: list[bytes]) -> int:
+        """Say where the body will end, as the application did not: it streams, even if it has said all at once."""
+        if self.is_old:
+            return _BY_CLOSING
+        lines.append(b"transfer-encoding: chunked")
+        return _BY_CHUNKS
+
+    def _tell_stay(self, lines: list[bytes]) -> None:
+        """Say that the connection does not stay, if it does not."""
+        # A client that was not told to go on may send its body or leave it: nobody could say what comes next.
+        self.keep_alive = self.keep_alive and self.is_whole
+        if not self.keep_alive:
+            lines.append(b"connection: close")
+
+    def _framed(self, end: int, body: bytes, more: bool) -> bytes:
+        """More of the body as it is written."""
+        if end >= 0:
+            end -= len(body)
+            if end < 0 or (end and not more):
+                raise RuntimeError("the body of the response is not as long as its head says")
+            data = body
+        elif end == _BY_CHUNKS:
+            last = b"" if more else b"0\r\n\r\n"
+            data = b"%x\r\n%b\r\n%b" % (len(body), body, last) if body else last
+        else:
+            data = body if end == _BY_CLOSING else b""
+        self._end = end
+        return data

@@ -1,0 +1,102 @@
+"""Heads of requests: where they go, and those that a server must not take.
+
+llhttp is strict by default: it refuses bare line ends, folded headers, doubled or odd lengths, a length beside chunks.
+What it lets through and two readers could understand in two ways is refused here.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+from urllib.parse import unquote
+
+import httptools
+
+Fields = list[tuple[bytes, bytes]]
+
+SHORT = 256
+"""Bytes of a target that is worth remembering."""
+
+
+class Refused(Exception):
+    """A request that no application sees; the text is what the client is told."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class Target(NamedTuple):
+    """Where a request goes."""
+
+    path: str
+    raw_path: bytes
+    query: bytes
+
+
+def plain_target(url: bytes) -> Target | None:
+    """A target that is a path with or without a query, which is what nearly all are."""
+    return _known_target(url) if len(url) <= SHORT else _path_target(url)
+
+
+def parse_target(url: bytes, headers: Fields) -> Target:
+    """Any other target; if it names a host, that replaces the one in the headers."""
+    try:
+        parsed = httptools.parse_url(url)
+    except httptools.HttpParserInvalidURLError:
+        raise Refused(400, "The target of the request is not valid.") from None
+    if parsed.host is not None:
+        host = url.split(b"//", 1)[1].split(b"/", 1)[0].split(b"?", 1)[0].rsplit(b"@", 1)[-1]
+        headers[:] = [(b"host", host), *(header for header in headers if header[0] != b"host")]
+    return _target(parsed.path or b"/", parsed.query or b"")
+
+
+def check_head(version: str, notable: Sequence[bytes], headers: Fields) -> None:
+    """Raise Refused for a head that is not to be trusted, or asks for what we do not do.
+
+    `notable` are the names of those headers that mean something to a connection.
+    """
+    if version not in {"1.1", "1.0"}:
+        raise Refused(505, "This server speaks HTTP/1.1.")
+    if version == "1.1" and notable.count(b"host") != 1:
+        raise Refused(400, "A request must name its host once.")
+    if b"transfer-encoding" in notable:
+        if version == "1.0":
+            raise Refused(400, "HTTP/1.0 has no Transfer-Encoding.")
+        if dict(headers)[b"transfer-encoding"].strip().lower() != b"chunked":
+            raise Refused(501, "The only Transfer-Encoding taken is `chunked`.")
+    if b"expect" in notable and dict(headers)[b"expect"].strip().lower() != b"100-continue":
+        raise Refused(417, "The only expectation met is `100-continue`.")
+
+
+def weight(url: bytes, headers: Iterable[tuple[bytes, bytes]]) -> int:
+    """Bytes of a head, however it was cut on its way."""
+    return len(url) + sum(len(name) + len(value) + 4 for name, value in headers)
+
+
+def without_upgrade(method: str, url: bytes, version: str, headers: Fields) -> bytes:
+    """The head of a request that would change the protocol, as one that would not.
+
+    We go on as if nothing had been asked. The parser cannot: it takes what follows for another protocol, though it may
+    well be a body.
+    """
+    if method == "CONNECT":
+        raise Refused(405, "This server is not a proxy.")
+    lines = [b"%b %b HTTP/%b" % (method.encode(), url, version.encode())]
+    lines += (b": ".join(header) for header in headers if header[0] != b"upgrade")
+    return b"\r\n".join([*lines, b"", b""])
+
+
+def _path_target(url: bytes) -> Target | None:
+    if not url.startswith(b"/") or b"#" in url:
+        return None
+    raw_path, _, query = url.partition(b"?")
+    return _target(raw_path, query)
+
+
+_known_target = lru_cache(maxsize=128)(_path_target)
+"""Most clients ask for the same path again and again."""
+
+
+def _target(raw_path: bytes, query: bytes) -> Target:
+    path = raw_path.decode("ascii")
+    return Target(unquote(path) if "%" in path else path, raw_path, query)
