@@ -247,6 +247,9 @@ class Process:
     async def _woken(self, seconds: float | None) -> bool:
         """Wait until something happens to the output; False if nothing does in that time."""
         waiter = self._waiter = self._loop.create_future()
+        if seconds is None:
+            await waiter
+            return True
         await asyncio.wait([waiter], timeout=seconds)
         return waiter.done()
 
