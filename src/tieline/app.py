@@ -1,4 +1,4 @@
-"""The composition root: a configuration becomes objects, and objects a running program.
+"""The composition root: a configuration becomes objects; `serving` runs them.
 
 Nobody below this module reads the configuration, the environment or the clock of the wall.
 """
