@@ -6,22 +6,13 @@ from typing import Any
 import pytest
 
 from tests.backends.acp_support import tool
-from tieline.backends.acp.forms import (
-    Question,
-    Skipped,
-    Unclear,
-    answer,
-    answers,
-    as_text,
-    condensed,
-    expanded,
-    question_of,
-)
+from tieline.backends.acp.forms import Question, question_of
 from tieline.backends.acp.interview import Interview, Outcome
-from tieline.backends.acp.question_tools import call_for, read_result
 from tieline.model.asks import Field, Filled, Form, Option
 from tieline.model.content import Text, ToolResult
 from tieline.wire.acp import facts
+from tieline.wire.questions.forms import Skipped, Unclear, answer, answers, as_text, condensed, expanded
+from tieline.wire.questions.tools import call_for, read_result
 
 FRUIT = (
     Option(id="a", label="Apples", description="red or green"),

@@ -31,6 +31,7 @@ from tieline.backends.cursor.pipes import Ids, Pipe, Refused, Transport
 from tieline.backends.cursor.run import LOST, LiveRun, Service
 from tieline.model.content import Message, Text, ToolCall, ToolResult
 from tieline.model.events import Event, Failed, Finished, Note, PartDelta, PartEnd, Started, StopReason
+from tieline.model.ports import Host
 from tieline.model.request import Request
 from tieline.net.http import HttpClient
 from tieline.tasks import Tasks
@@ -51,7 +52,7 @@ class Bench:
         self._tasks = tasks
         self.changes: list[Transport] = []
 
-    def run(self, request: Request = REQUEST, transport: Transport = "http2") -> LiveRun:
+    def run(self, request: Request = REQUEST, transport: Transport = "http2", host: Host | None = None) -> LiveRun:
         ids, calls, legs = count(1), count(1), count(1)
         service = Service(
             name="cursor",
@@ -71,7 +72,7 @@ class Bench:
             clock=lambda: 0.0,
             stall_after=WAIT,
         )
-        return LiveRun(service, request)
+        return LiveRun(service, request, host)
 
     def _open(self, transport: Transport, token: str, ids: Ids) -> Pipe:
         self.opened.append((transport, ids))

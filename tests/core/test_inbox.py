@@ -118,7 +118,7 @@ async def test_everything_asked_and_decided_is_in_the_audit(stand: Stand) -> Non
 NOBODY = "Nobody answered within 0.001 seconds."
 REFUSALS: list[tuple[Ask, Answer]] = [
     (PERMISSION, Permitted(reason=NOBODY)),
-    (PLAN, Reviewed(approved=False, feedback=NOBODY)),
+    (PLAN, Reviewed(approved=False, feedback=NOBODY, is_nobodys=True)),
     (FORM, Filled(action="cancel", reason=NOBODY)),
 ]
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tieline.core.routing import Router
+from tieline.core.routing import MOST_REMEMBERED, Router
 from tieline.model.errors import GatewayError
 from tieline.model.ports import Host, ModelInfo, Run
 from tieline.model.request import Request
@@ -99,3 +99,23 @@ def test_an_unknown_name_is_told_the_three_closest() -> None:
 def test_half_a_name_is_no_name(name: str) -> None:
     with pytest.raises(GatewayError):
         router().find(name)
+
+
+def test_what_a_name_led_to_is_looked_up_again_when_there_are_other_models_or_backends() -> None:
+    first, second = Named("here"), Named("here")
+    backends = {"here": first, "there": Named("there")}
+    routes = Router(backends, default="there/*")
+    assert routes.find("here/m").backend is first
+    assert found(routes, "m") == ("there", "m")
+    routes.know(["here/m"])
+    assert found(routes, "m") == ("here", "m")
+    backends["here"] = second
+    routes.forget()
+    assert routes.find("here/m").backend is second
+
+
+def test_no_more_names_are_remembered_than_may_be_and_all_of_them_are_found() -> None:
+    routes = router(default="there/*")
+    for number in range(MOST_REMEMBERED + 2):
+        assert found(routes, f"m{number}") == ("there", f"m{number}")
+    assert found(routes, f"m{MOST_REMEMBERED + 1}") == ("there", f"m{MOST_REMEMBERED + 1}")

@@ -1,6 +1,6 @@
 """Tests of the memory of thinking."""
 
-from tieline.core.thoughts import Thoughts
+from tieline.core.thoughts import MAX_ENTRIES, MAX_MADE, Thoughts, _Made
 from tieline.model.content import Message, Part, Text, Thinking, ToolCall
 
 SIGNED = Thinking(text="Let me look.", signature="sig-1")
@@ -70,3 +70,34 @@ def test_the_memory_is_bounded_by_size_too() -> None:
     thoughts.remember("here", (), (Thinking(text="y" * 80), ToolCall(id="call_b", name="read")))
     assert len(thoughts.restore("here", assistant(ToolCall(id="call_a", name="read")))[1].parts) == 1
     assert len(thoughts.restore("here", assistant(ToolCall(id="call_b", name="read")))[1].parts) == 2
+
+
+def test_what_is_made_of_the_same_message_is_the_same_object_again() -> None:
+    thoughts = Thoughts()
+    thoughts.remember("here", (), (SIGNED, CALL))
+    dropped, signed = assistant(CALL), assistant(SIGNED, CALL)
+    assert thoughts.restore("here", dropped)[1] is thoughts.restore("here", dropped)[1]
+    assert thoughts.restore("there", signed)[1] is thoughts.restore("there", signed)[1]
+    assert thoughts.restore("here", dropped)[1].parts == (SIGNED, CALL)
+
+
+def test_what_is_made_of_a_message_follows_what_is_remembered() -> None:
+    thoughts = Thoughts()
+    other = Thinking(text="Or rather so.", signature="another")
+    history = assistant(CALL)
+    for thinking in (SIGNED, other):
+        thoughts.remember("here", (), (thinking, CALL))
+        assert thoughts.restore("here", history)[1].parts == (thinking, CALL)
+
+
+def test_what_was_made_of_messages_is_bounded() -> None:
+    made = _Made()
+    for number in range(MAX_ENTRIES + 5):
+        made.message(Message(role="assistant", parts=(CALL,)), (Thinking(text=f"{number}"), CALL))
+    assert len(made._made) == MAX_ENTRIES
+    large = Text(text="x" * (MAX_MADE // 40))
+    for number in range(50):
+        made.message(Message(role="assistant", parts=(large,)), (Thinking(text=f"{number}"), large))
+    assert made._size == sum(size for _, _, size in made._made.values()) <= MAX_MADE
+    huge = Message(role="assistant", parts=(Text(text="x" * MAX_MADE),))
+    assert made.message(huge, (SIGNED, *huge.parts)) is not made.message(huge, (SIGNED, *huge.parts))

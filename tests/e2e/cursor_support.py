@@ -16,10 +16,11 @@ from typing import Any, Literal, NamedTuple
 import anthropic
 import openai
 import pytest
+from msgspec.structs import replace
 
 from tests.catalogue.serving import listening
 from tieline.app import App, build
-from tieline.config import Config, CursorSettings, Parking
+from tieline.config import Config, CursorSettings, InboxSettings, Parking, Server, ToolSettings
 from tieline.model.content import Text, ToolCall
 from tieline.model.request import ToolSpec
 from tieline.sim.cursor import CursorSim, Program, Record, Settings, Step, Turn, native
@@ -108,6 +109,9 @@ async def serving(
     key: str | None = None,
     tls: ssl.SSLContext | None = None,
     through: Callable[[CursorSim], AbstractAsyncContextManager[str]] | None = None,
+    inbox: InboxSettings | None = None,
+    server: Server | None = None,
+    tools: ToolSettings | None = None,
     **cursor: Any,
 ) -> AsyncIterator[Stand]:
     """A stand; `cursor` are settings of the backend.
@@ -122,6 +126,9 @@ async def serving(
         url = await stack.enter_async_context(through(service)) if through else service.url
         settings = {"api_url": url, "transport": transport, "ghost_mode": True, "enabled": True, **cursor}
         config = Config(cursor=CursorSettings(**settings), parking=parking or Parking())
+        config = replace(
+            config, inbox=inbox or config.inbox, server=server or config.server, tools=tools or config.tools
+        )
         env = {"TIELINE_KEY": KEY, **({"CURSOR_API_KEY": key} if key else {})}
         app = build(config, env, None if key else "demo")
         stack.push_async_callback(app.aclose)

@@ -135,6 +135,29 @@ class Served:
         return cast("HttpServing", found)
 
 
+class Wire(asyncio.Transport):
+    """A transport in memory: the bytes come in exactly the pieces a test says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+    def write_eof(self) -> None: ...
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
 def config(app: App, idle: int) -> uvicorn.Config:
     made = uvicorn.Config(app, interface="asgi3", ws="none", lifespan="off", log_config=None, timeout_keep_alive=idle)
     made.proxy_headers = False

@@ -4,7 +4,6 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 
 import pytest
 import trustme
@@ -390,7 +389,7 @@ async def test_a_handshake_refused_for_offering_http2_says_so() -> None:
 
     async with serving(script) as upstream, opened() as client:
         with pytest.raises(PipeError, match="does not speak HTTP/2") as caught:
-            await begin(client, replace(upstream.origin, scheme="https", host="localhost"))
+            await begin(client, upstream.origin._replace(scheme="https", host="localhost"))
     assert facts(caught.value) == ("connect", "protocol", False)
 
 
@@ -400,7 +399,7 @@ async def test_a_handshake_that_stalls_ends_with_the_connect_timeout(authority: 
 
     async with serving(script) as upstream, opened(tls=client_tls(authority)) as client:
         with pytest.raises(PipeError) as caught:
-            await begin(client, replace(upstream.origin, scheme="https"), Timeouts(connect=0.05))
+            await begin(client, upstream.origin._replace(scheme="https"), Timeouts(connect=0.05))
     assert facts(caught.value) == ("connect", "timeout", False)
 
 
@@ -460,7 +459,7 @@ async def test_closing_the_client_ends_a_dial(authority: trustme.CA) -> None:
         dropped.set()
 
     async with serving(script) as upstream, opened(tls=client_tls(authority)) as client:
-        opening = asyncio.create_task(begin(client, replace(upstream.origin, scheme="https")))
+        opening = asyncio.create_task(begin(client, upstream.origin._replace(scheme="https")))
         await begun.wait()
         await client.aclose()
         with pytest.raises(PipeError, match="closed"):

@@ -68,6 +68,14 @@ async def test_a_connection_that_cannot_be_trusted_is_not_used_again(answer: byt
         assert upstream.connections == 2
 
 
+async def test_a_body_behind_the_answer_to_a_head_request_is_left_out_with_its_connection() -> None:
+    async with serving(answering(OK, OK)) as upstream, opened() as client:
+        response = await client.send(upstream.origin, "HEAD", "/", ())
+        assert await response.read(100) == b""
+        assert await ask(client, upstream.origin) == b"ok"
+        assert upstream.connections == 2
+
+
 async def test_bytes_nobody_asked_for_never_become_an_answer() -> None:
     async def script(peer: Peer) -> None:
         await peer.request()

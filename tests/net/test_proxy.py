@@ -4,7 +4,6 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import pytest
 import trustme
@@ -206,7 +205,7 @@ async def test_a_certificate_for_another_name_is_a_tls_failure(
 ) -> None:
     async with serving(answering(), server_tls) as upstream, opened(client_tls) as client:
         with pytest.raises(PipeError) as caught:
-            await ask(client, replace(upstream.origin, host="127.0.0.1"))
+            await ask(client, upstream.origin._replace(host="127.0.0.1"))
         upstream.tasks.clear()
     assert caught.value.reason == "tls"
 
@@ -218,7 +217,7 @@ async def test_an_upstream_that_does_not_speak_tls_is_a_tls_failure(client_tls: 
 
     async with serving(script) as upstream, opened(client_tls) as client:
         with pytest.raises(PipeError) as caught:
-            await ask(client, replace(upstream.origin, scheme="https"))
+            await ask(client, upstream.origin._replace(scheme="https"))
     assert (caught.value.phase, caught.value.reason) == ("connect", "tls")
 
 
@@ -228,7 +227,7 @@ async def test_a_handshake_that_stalls_ends_with_the_connect_timeout(client_tls:
 
     async with serving(script) as upstream, opened(client_tls) as client:
         with pytest.raises(PipeError) as caught:
-            await ask(client, replace(upstream.origin, scheme="https"), Timeouts(connect=0.1))
+            await ask(client, upstream.origin._replace(scheme="https"), Timeouts(connect=0.1))
     assert (caught.value.phase, caught.value.reason, caught.value.sent) == ("connect", "timeout", False)
 
 
@@ -242,7 +241,7 @@ async def test_a_handshake_that_is_given_up_hangs_up(client_tls: ssl.SSLContext,
         dropped.set()
 
     async with serving(script) as upstream, opened(client_tls) as client:
-        task = asyncio.create_task(ask(client, replace(upstream.origin, scheme="https")))
+        task = asyncio.create_task(ask(client, upstream.origin._replace(scheme="https")))
         await begun.wait()
         if ending == "cancel":
             task.cancel()

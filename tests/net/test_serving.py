@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from uvicorn.server import ServerState
 
-from tests.net.served import Response, config, echo, respond, served, whole_body
+from tests.net.served import Response, Wire, config, echo, respond, served, whole_body
 from tests.net.upstream import until
 from tieline.net.serving import HttpServing
 
@@ -97,29 +97,6 @@ async def test_trailers_have_nothing_to_say_about_the_next_request() -> None:
         await client.say(POST[:-5])
         await client.say(b"hello")
         assert (await client.response()).heard["headers"] == [["host", "here"], ["content-length", "5"]]
-
-
-class Wire(asyncio.Transport):
-    """A transport in memory: the bytes come in exactly the pieces a test says."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = b""
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.written += data
-
-    def close(self) -> None: ...
-    def abort(self) -> None: ...
-    def pause_reading(self) -> None: ...
-    def resume_reading(self) -> None: ...
-    def write_eof(self) -> None: ...
-
-    def can_write_eof(self) -> bool:
-        return True
-
-    def get_write_buffer_size(self) -> int:
-        return 0
 
 
 async def answered(pieces: list[bytes], count: int) -> bytes:

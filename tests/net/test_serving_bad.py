@@ -75,6 +75,17 @@ async def test_a_bad_request_is_refused_and_nothing_behind_it_is_read(said: byte
 
 
 @pytest.mark.parametrize(("said", "status"), REFUSED.values(), ids=REFUSED)
+async def test_a_bad_request_after_a_head_that_is_known_is_refused_all_the_same(said: bytes, status: int) -> None:
+    async with served(echo) as server:
+        client = await server.connect()
+        for _ in range(2):
+            await client.say(HEAD + b"Content-Length: 2\r\n\r\nhi")
+            assert (await client.response()).status == 200
+        await client.say(said + SMUGGLED)
+        await refused(client, status)
+
+
+@pytest.mark.parametrize(("said", "status"), REFUSED.values(), ids=REFUSED)
 async def test_a_bad_request_behind_a_good_one_is_refused_after_the_answer(said: bytes, status: int) -> None:
     async with served(echo) as server:
         client = await server.connect(HEAD + b"Content-Length: 2\r\n\r\nhi" + said)

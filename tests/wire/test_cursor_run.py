@@ -24,11 +24,10 @@ from tieline.model.events import (
 )
 from tieline.model.request import Request, ToolSpec
 from tieline.wire.cursor._pb import agent_pb2 as agent
-from tieline.wire.cursor._pb import queries_pb2 as queries
 from tieline.wire.cursor._pb.conversation_pb2 import ConversationStateStructure
 from tieline.wire.cursor.blobs import Blobs
 from tieline.wire.cursor.request import Opening, Settings, Surroundings, open_run
-from tieline.wire.cursor.run import MOST_HELD, MOST_QUESTIONS, CursorRun
+from tieline.wire.cursor.run import MOST_HELD, CursorRun
 from tieline.wire.cursor.tools import Offer
 from tieline.wire.framing.connect import END, frame
 
@@ -447,35 +446,6 @@ def test_an_attempt_that_had_begun_to_think_is_followed_by_thinking_anew() -> No
     run = taken_over('< interaction_update {"thinkingDelta": {"text": "Hm"}}', "@ eof")
     events = run.receive(received(says("Yes.")) + received(TURN_ENDED) + received(GOOD_END))
     assert [type(event) for event in events] == [PartEnd, PartStart, PartDelta, PartEnd, Finished]
-
-
-# ── Queries that are held for a person ───────────────────────────────────────────────────────────
-
-
-def question(query_id: int) -> bytes:
-    return received(f'< interaction_query {{"id": {query_id}, "askQuestionInteractionQuery": {{"args": {{}}}}}}')
-
-
-def test_a_query_may_be_held_until_a_person_has_answered_it() -> None:
-    run = made(hold=lambda query: query.HasField("ask_question_interaction_query"))
-    run.receive(question(3) + received('< interaction_query {"id": 4, "webSearchRequestQuery": {}}'))
-    assert list(run.questions) == [3]
-    assert [message.hex() for message in run.outbox()] == ["3206080412020a00"]
-    response = queries.InteractionResponse(id=3)
-    response.ask_question_interaction_response.result.success.answers.add(question_id="q", selected_option_ids=["a"])
-    run.answer_query(response)
-    run.answer_query(response)
-    assert run.questions == {}
-    (message,) = run.outbox()
-    assert message == agent.AgentClientMessage(interaction_response=response).SerializeToString()
-
-
-def test_more_queries_than_a_person_could_answer_are_not_held() -> None:
-    run = made(hold=lambda query: True)
-    for query_id in range(MOST_QUESTIONS + 1):
-        run.receive(question(query_id))
-    assert len(run.questions) == MOST_QUESTIONS
-    assert len(run.outbox()) == 1
 
 
 # ── Input that is no good ────────────────────────────────────────────────────────────────────────

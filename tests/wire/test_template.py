@@ -40,7 +40,7 @@ def test_a_run_ends_at_the_first_event_of_another_frame() -> None:
 
 def test_an_event_with_more_to_say_ends_the_run_however_it_looks() -> None:
     tricky = raw(b'"a", "finish": "b"')
-    assert learned().run([event("one"), tricky], 0) == []
+    assert learned().run([event("one"), tricky], 0) == ["one"]
     assert learned().run([event("one"), tricky], 1) == []
 
 
@@ -91,3 +91,37 @@ def test_texts_are_written_each_in_its_frame() -> None:
     texts = ["one", 'a "quote"', "back\\slash\\", '","', 'ends with ",', "ä 😀", "two\nlines", '\\","']
     lines = framed(texts, b'{"text":', b"}\n").decode().splitlines()
     assert [json.loads(line) for line in lines] == [{"text": text} for text in texts]
+
+
+def test_a_run_in_a_text_ends_where_the_next_block_begins() -> None:
+    run = b"".join(event(text) + b"\n\n" for text in ["one", "ä", "back\\slash", ""])
+    rest = b'{"type": "stop"}\n\n' + event("three") + b"\n\n"
+    template = learned()
+    assert template.read(b"ping\n\n" + run, 6) == (["one", "ä", "back\\slash", ""], 6 + len(run))
+    assert template.read(run + rest, 0) == (["one", "ä", "back\\slash", ""], len(run))
+    assert template.read(rest, 0) == ([], 0)
+
+
+def test_a_block_without_the_frame_is_no_text_though_it_ends_like_one() -> None:
+    """What is cut at the end of the frame may be anything: it has to begin like the frame too."""
+    text = event("one") + b"\n\n" + b'stray"' + AFTER.encode() + b"\n\n" + event("two") + b"\n\n"
+    assert learned().read(text, 0) == (["one"], len(event("one")) + 2)
+
+
+def test_one_block_alone_has_its_frame_and_its_blank_line() -> None:
+    template = learned()
+    assert template.only(event('a "quote" ä') + b"\n\n") == 'a "quote" ä'
+    assert template.only(event("one") + b"\n") is None
+    assert template.only(event("one") + b"\n\n" + event("two") + b"\n\n") is None
+    assert template.only(raw(b'"a"\n') + b"\n\n") is None
+    assert template.only(raw(b'"a\rb"') + b"\n\n") is None
+    assert template.only(raw(b"null") + b"\n\n") is None
+
+
+def test_a_frame_can_be_taken_up_for_another_part() -> None:
+    frame = learned().frame
+    assert frame is not None
+    template = Template()
+    template.take_up("other", frame)
+    assert template.key == "other"
+    assert template.only(event("one") + b"\n\n") == "one"

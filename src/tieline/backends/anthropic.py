@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tieline.backends.replay import Reader, ReplayBackend, Upstream, fetch
-from tieline.model.events import Event, Failed, Headers
+from tieline.backends.replay import ReplayBackend, Upstream, fetch
+from tieline.model.events import Headers
 from tieline.model.request import Request
 from tieline.wire import anthropic as wire
-from tieline.wire.spelling import Outgoing, Spelled
+from tieline.wire.spelling import Outgoing
 
 VERSION = "2023-06-01"
 REFUSED_BETAS = ("message-threads-",)
@@ -23,6 +23,10 @@ class AnthropicCodec:
     betas: bool
     """Whether the beta flags of a client are passed on: an upstream may refuse those it does not know."""
 
+    reader = wire.ResponseReader
+    read_reply = staticmethod(wire.read_reply)
+    read_error = staticmethod(wire.read_error)
+
     def build(self, request: Request) -> Outgoing:
         return wire.build_request(request, self.dialect)
 
@@ -31,15 +35,6 @@ class AnthropicCodec:
             return self.own_headers
         betas = ((name, kept) for name, value in request.headers if (kept := _betas(name, value)))
         return (*self.own_headers, *betas)
-
-    def reader(self, spelled: Spelled, fallback_id: str, model: str) -> Reader:
-        return wire.ResponseReader(spelled, fallback_id=fallback_id, model=model)
-
-    def read_reply(self, body: bytes, spelled: Spelled, fallback_id: str, model: str) -> list[Event]:
-        return wire.read_reply(body, spelled, fallback_id=fallback_id, model=model)
-
-    def read_error(self, status: int, body: bytes, headers: Headers) -> Failed:
-        return wire.read_error(status, body, headers)
 
 
 def headers_for(key: str | None, extra: Headers) -> Headers:

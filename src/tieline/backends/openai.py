@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from tieline.backends.replay import Reader
-from tieline.model.events import Event, Failed, Headers
+from tieline.model.events import Headers
 from tieline.model.request import Request
 from tieline.wire import openai_chat as wire
-from tieline.wire.spelling import Outgoing, Spelled
+from tieline.wire.spelling import Outgoing
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,20 +15,15 @@ class ChatCodec:
     own_headers: Headers = field(repr=False)
     dialect: wire.Dialect
 
+    reader = wire.ResponseReader
+    read_reply = staticmethod(wire.read_reply)
+    read_error = staticmethod(wire.read_error)
+
     def build(self, request: Request) -> Outgoing:
         return wire.build_request(request, self.dialect)
 
     def headers(self, request: Request) -> Headers:  # noqa: ARG002 - no client header is worth passing on here
         return self.own_headers
-
-    def reader(self, spelled: Spelled, fallback_id: str, model: str) -> Reader:
-        return wire.ResponseReader(spelled, fallback_id=fallback_id, model=model)
-
-    def read_reply(self, body: bytes, spelled: Spelled, fallback_id: str, model: str) -> list[Event]:
-        return wire.read_reply(body, spelled, fallback_id=fallback_id, model=model)
-
-    def read_error(self, status: int, body: bytes, headers: Headers) -> Failed:
-        return wire.read_error(status, body, headers)
 
 
 def headers_for(key: str | None, extra: Headers) -> Headers:

@@ -25,12 +25,29 @@ REPLY_LIMIT = 64 * 1024 * 1024
 ERROR_LIMIT = 256 * 1024
 FIRST_BACK_OFF = 0.5
 UNREACHABLE = "upstream_unreachable"
+_NONE: frozenset[str] = frozenset()
+_UNSAID = frozenset((Started, Usage, Note))
+"""Events with which an attempt has not yet said anything."""
 RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 
-PASSED_ON = frozenset(
-    (b"retry-after", b"retry-after-ms", b"x-should-retry", b"openai-processing-ms", b"request-id", b"x-request-id")
-)
+PASSED_ON = ("retry-after", "retry-after-ms", "x-should-retry", "openai-processing-ms", "request-id")
 PASSED_ON_PREFIXES = (b"anthropic-ratelimit-", b"x-ratelimit-")
+
+
+class _PassedOn(dict[bytes, str]):
+    """By the name of an upstream's header: the name under which a client gets it, "" for one that it does not get."""
+
+    LIMIT = 1000
+    """So many names are remembered; an upstream has some dozens."""
+
+    def __missing__(self, name: bytes) -> str:
+        named = name.decode("latin-1") if name.startswith(PASSED_ON_PREFIXES) else ""
+        if len(self) < self.LIMIT:
+            self[name] = named
+        return named
+
+
+_NAMED = _PassedOn({name.encode(): name for name in PASSED_ON} | {b"x-request-id": "request-id"})
 
 
 class Reader(Protocol):
@@ -47,8 +64,8 @@ class Codec(Protocol):
 
     def build(self, request: Request) -> Outgoing: ...
     def headers(self, request: Request) -> Headers: ...
-    def reader(self, spelled: Spelled, fallback_id: str, model: str) -> Reader: ...
-    def read_reply(self, body: bytes, spelled: Spelled, fallback_id: str, model: str) -> list[Event]: ...
+    def reader(self, spelled: Spelled, *, fallback_id: str, model: str) -> Reader: ...
+    def read_reply(self, body: bytes, spelled: Spelled, *, fallback_id: str, model: str) -> list[Event]: ...
     def read_error(self, status: int, body: bytes, headers: Headers) -> Failed: ...
 
 
@@ -81,16 +98,14 @@ class ReplayRun:
     ran its own, the client has to run the rest), what was answered is known only here.
     """
 
+    __slots__ = ("_reply", "_request", "_results", "_upstream", "pending")
+
     def __init__(self, upstream: Upstream, request: Request) -> None:
         self._upstream = upstream
         self._request = request
         self._reply: list[Part] = []
         self._results: dict[str, ToolResult] = {}
-        self._open: frozenset[str] = frozenset()
-
-    @property
-    def pending(self) -> frozenset[str]:
-        return self._open
+        self.pending: frozenset[str] = _NONE
 
     def leg(self) -> Leg:
         """Post the history."""
@@ -111,8 +126,8 @@ class ReplayRun:
             self._request = replace(self._request, tools=request.tools)
         self._results.update((result.call_id, result) for result in results)
         calls = [part.id for part in self._reply if type(part) is ToolCall]
-        self._open = frozenset(calls) - self._results.keys()
-        if self._open:
+        self.pending = frozenset(calls) - self._results.keys()
+        if self.pending:
             return
         answers: list[Part] = [self._results[call_id] for call_id in calls]
         if words:
@@ -154,84 +169,84 @@ class ReplayBackend:
 
 
 class _Leg:
-    """Attempts until one says something, or the failure is not of the kind that passes; then what that one gives."""
+    """One POST and the events of its answer; what goes wrong is the last event.
+
+    While nothing has been said, a failure of the kind that passes is followed by another attempt.
+    """
+
+    __slots__ = ("_outgoing", "_reader", "_reply", "_request", "_response", "_upstream")
 
     def __init__(self, upstream: Upstream, request: Request, reply: list[Part]) -> None:
         self._upstream = upstream
         self._request = request
         self._reply = reply
-        self._attempt: _Attempt | None = None
+        self._outgoing: Outgoing | None = None
+        self._response: HttpResponse | None = None
+        self._reader: Reader | None = None
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Batch:
-        batch = await (self._first() if self._attempt is None else self._attempt.more())
+        if self._outgoing is None:
+            self._outgoing = outgoing = self._upstream.codec.build(self._request)
+            batch, notes = await self._attempt(outgoing), outgoing.notes
+            if type(batch[-1]) is Failed:
+                batch, notes = await self._try_again(outgoing, batch)
+            if notes and type(batch[0]) is Started:
+                batch[1:1] = notes
+        else:
+            batch = await self._more()
         if not batch:
-            await self.aclose()
+            self._close()
             raise StopAsyncIteration
-        self._reply += [event.part for event in batch if type(event) is PartEnd]
+        if self._request.tools:  # only then is there something to answer, and the reply to be told with it
+            self._reply += [event.part for event in batch if type(event) is PartEnd]
         return batch
 
     async def aclose(self) -> None:
-        if self._attempt is not None:
-            self._attempt.close()
+        self._close()
 
-    async def _first(self) -> list[Event]:
-        outgoing = self._upstream.codec.build(self._request)
-        notes = list(outgoing.notes)
-        for tries in count(1):
-            self._attempt = _Attempt(self._upstream, self._request, outgoing)
-            first = await self._attempt.first()
-            wait = _back_off(first, tries, self._upstream.patience)
-            if wait is None:
-                return _final(first, notes)
-            self._attempt.close()
-            notes.append(Note(kind="retry", message=f"try {tries} failed, the next is in {wait:.1f} s"))
-            await asyncio.sleep(wait)
-        raise AssertionError("counting never ends")
+    def _close(self) -> None:
+        """Let go of the connection; an answer that is still under way is given up at once."""
+        if self._response is not None:
+            self._response.close()
 
-
-class _Attempt:
-    """One POST and the events of its answer; what goes wrong is the last event."""
-
-    __slots__ = ("_fallback_id", "_headers", "_outgoing", "_reader", "_request", "_response", "_upstream")
-
-    def __init__(self, upstream: Upstream, request: Request, outgoing: Outgoing) -> None:
-        self._upstream = upstream
-        self._request = request
-        self._outgoing = outgoing
-        self._fallback_id = upstream.mint()
-        self._headers: Headers = ()
-        self._response: HttpResponse | None = None
-        self._reader: Reader | None = None
-
-    async def first(self) -> list[Event]:
+    async def _attempt(self, outgoing: Outgoing) -> list[Event]:
         """The events up to the first that says something."""
+        upstream, request = self._upstream, self._request
+        codec = upstream.codec
+        self._response = self._reader = None
         try:
-            response = await self._send()
+            self._response = response = await upstream.client.send(
+                upstream.origin, "POST", upstream.path, codec.headers(request), outgoing.body, upstream.timeouts
+            )
+            headers = passed_on(response)
             if not 200 <= response.status < 300:
-                return [await self._error(response)]
+                body = await response.read(ERROR_LIMIT)
+                return [replace(codec.read_error(response.status, body, tuple(response.headers)), headers=headers)]
             # By what the answer is, not by what was asked for: some upstreams cannot stream, some do nothing else.
-            if (response.header("content-type") or "").startswith("application/json"):
-                return await self._whole(response)
+            if response.field(b"content-type").startswith(b"application/json"):
+                body = await response.read(REPLY_LIMIT)
+                events = codec.read_reply(body, outgoing.spelled, fallback_id=upstream.mint(), model=request.model)
+            else:
+                self._reader = codec.reader(outgoing.spelled, fallback_id=upstream.mint(), model=request.model)
+                events = await self._more()
         except PipeError as error:
-            return [pipe_failed(self._upstream.name, error)]
-        self._reader = self._upstream.codec.reader(self._outgoing.spelled, self._fallback_id, self._request.model)
-        events: list[Event] = []
-        while more := await self.more():
+            return [pipe_failed(upstream.name, error)]
+        while events and type(events[-1]) in _UNSAID and (more := await self._more()):
             events += more
-            if not isinstance(more[-1], Started | Usage | Note):
-                break
-        return _with_headers(events, self._headers)
+        if headers and events and type(started := events[0]) is Started:
+            events[0] = replace(started, headers=headers)
+        return events
 
-    async def more(self) -> list[Event]:
+    async def _more(self) -> list[Event]:
         """What the next reads of the upstream give; nothing once the leg has ended."""
         reader, response = self._reader, self._response
         if reader is None or response is None or reader.ended:
             return []
         try:
-            while data := await response.chunk():
+            while data := response.take() or await response.chunk():
                 events = reader.feed(data)
                 if reader.ended:
                     response.release()
@@ -242,59 +257,37 @@ class _Attempt:
             return [pipe_failed(self._upstream.name, error)]
         return reader.close()
 
-    def close(self) -> None:
-        """Let go of the connection; an answer that is still under way is given up at once."""
-        if self._response is not None:
-            self._response.close()
-
-    async def _send(self) -> HttpResponse:
-        upstream = self._upstream
-        self._response = response = await upstream.client.send(
-            upstream.origin,
-            "POST",
-            upstream.path,
-            upstream.codec.headers(self._request),
-            self._outgoing.body,
-            upstream.timeouts,
-        )
-        self._headers = passed_on(response)
-        return response
-
-    async def _whole(self, response: HttpResponse) -> list[Event]:
-        body = await response.read(REPLY_LIMIT)
-        codec = self._upstream.codec
-        events = codec.read_reply(body, self._outgoing.spelled, self._fallback_id, self._request.model)
-        return _with_headers(events, self._headers)
-
-    async def _error(self, response: HttpResponse) -> Failed:
-        body = await response.read(ERROR_LIMIT)
-        failed = self._upstream.codec.read_error(response.status, body, tuple(response.headers))
-        return replace(failed, headers=self._headers)
+    async def _try_again(self, outgoing: Outgoing, first: list[Event]) -> tuple[list[Event], tuple[Note, ...]]:
+        """Attempts until one says something, or the failure is not of the kind that passes; and what was noted."""
+        notes = outgoing.notes
+        for tries in count(1):
+            failed = first[-1]
+            if type(failed) is not Failed:
+                break
+            wait = _back_off(failed, tries, self._upstream.patience)
+            if wait is None:
+                first[-1] = _final(failed)
+                break
+            self._close()
+            notes += (Note(kind="retry", message=f"try {tries} failed, the next is in {wait:.1f} s"),)
+            await asyncio.sleep(wait)
+            first = await self._attempt(outgoing)
+        return first, notes
 
 
-def _with_headers(events: list[Event], headers: Headers) -> list[Event]:
-    if headers and events and isinstance(events[0], Started):
-        events[0] = replace(events[0], headers=headers)
-    return events
-
-
-def _final(first: list[Event], notes: list[Note]) -> list[Event]:
-    """The first batch as it goes out, with the notes behind its beginning.
+def _final(failed: Failed) -> Failed:
+    """The failure of a leg that is not tried again.
 
     A client that retries for minutes on its own would not find an upstream that is not there: it is told not to.
     """
-    last = first[-1]
-    if type(last) is Failed and last.code == UNREACHABLE:
-        return [*first[:-1], replace(last, headers=(*last.headers, ("x-should-retry", "false")))]
-    if notes and type(first[0]) is Started:
-        return [first[0], *notes, *first[1:]]
-    return first
+    if failed.code != UNREACHABLE:
+        return failed
+    return replace(failed, headers=(*failed.headers, ("x-should-retry", "false")))
 
 
-def _back_off(first: list[Event], tries: int, patience: Patience) -> float | None:
+def _back_off(failed: Failed, tries: int, patience: Patience) -> float | None:
     """How long to wait for the next try, or None if there should be none."""
-    failed = first[-1]
-    if not isinstance(failed, Failed) or failed.status not in RETRIED or failed.code == "upstream_timeout":
+    if failed.status not in RETRIED or failed.code == "upstream_timeout":
         return None
     if tries > patience.retries or ("x-should-retry", "false") in failed.headers:
         return None
@@ -304,8 +297,7 @@ def _back_off(first: list[Event], tries: int, patience: Patience) -> float | Non
 
 def passed_on(response: HttpResponse) -> Headers:
     """The headers of an upstream's answer that a client may want; the request id under one name."""
-    picked = response.pick(PASSED_ON, PASSED_ON_PREFIXES)
-    return tuple(("request-id" if name == "x-request-id" else name, value) for name, value in picked) if picked else ()
+    return response.pick(_NAMED)
 
 
 def pipe_failed(name: str, error: PipeError) -> Failed:

@@ -4,7 +4,7 @@ Memory is bounded by how many legs there are, by what each may keep, and by what
 forgotten first.
 """
 
-import itertools
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -78,55 +78,61 @@ class Bus:
         self._secrets = secrets or Secrets()
         self._most_legs = most_legs
         self._most_of_all = most_of_all
-        self._numbers = itertools.count(1)
-        self._records: dict[str, Record] = {}
+        self._begun = 0
+        self._records: deque[Record] = deque()
+        """Oldest first; by their numbers none is missing in between."""
         self._size = 0
-        self._watchers: list[Watcher] = []
+        self.watchers: list[Watcher] = []
+        """Where it is empty nobody need be told anything."""
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
         """Tell somebody of all news until the function that is given back is called."""
-        self._watchers.append(watcher)
-        return lambda: self._watchers.remove(watcher)
+        self.watchers.append(watcher)
+        return lambda: self.watchers.remove(watcher)
 
     def tell(self, news: News) -> None:
         """Something is new."""
-        for watcher in self._watchers:
+        for watcher in self.watchers:
             watcher(news)
 
     # ── Legs ─────────────────────────────────────────────────────────────────────────────────────
 
     def begin(self, request: Request, frontend: str, client: str) -> Record:
         """A leg begins."""
-        record = Record(str(next(self._numbers)), self._clock(), request, frontend, client)
-        record.is_kept = self._most_legs > 0
-        if record.is_kept:
-            self._records[record.id] = record
-            if len(self._records) > self._most_legs:
-                self._forget()
+        self._begun = number = self._begun + 1
+        record = Record(number, self._clock(), request, frontend, client)
+        if self._most_legs <= 0:
+            record.is_kept = False
+            return record
+        self._records.append(record)
+        if len(self._records) > self._most_legs:
+            self._forget()
         return record
 
     def changed(self, record: Record) -> None:
         """A leg has come further."""
-        if self._watchers and record.is_kept:
+        if self.watchers and record.is_kept:
             self.tell(LegNews(record))
 
     def end(self, record: Record, elapsed: float, asked: int, parts: Iterable[Part]) -> None:
         """A leg is over; `asked` is about how large its request was, `parts` are those of its answer."""
         record.duration = elapsed
         record.close(asked, parts)
-        if record.id in self._records:
+        records = self._records
+        if records and record.number >= records[0].number:
             self._size += record.size
-            while self._size > self._most_of_all and len(self._records) > 1:
+            while self._size > self._most_of_all and len(records) > 1:
                 self._forget()
-        self.changed(record)
+        if self.watchers:
+            self.changed(record)
 
     def legs(self, before: str | None = None, query: str = "") -> list[LegSummary]:
         """The newest legs, or those before one, that have all words of a query in them."""
         words = query.lower().split()
         limit = int(before) if before is not None and before.isdecimal() else None
         found: list[LegSummary] = []
-        for record in reversed(self._records.values()):
-            if limit is not None and int(record.id) >= limit:
+        for record in reversed(self._records):
+            if limit is not None and record.number >= limit:
                 continue
             summary = self.summary(record)
             if all(word in _searched(summary) for word in words):
@@ -137,7 +143,7 @@ class Bus:
 
     def detail(self, leg_id: str) -> LegDetail:
         """Everything about a leg; raises GatewayError if it is forgotten."""
-        record = self._records.get(leg_id)
+        record = next((record for record in self._records if record.id == leg_id), None)
         if record is None:
             raise GatewayError("not_found", "This leg is not kept any more.")
         return LegDetail(
@@ -175,8 +181,7 @@ class Bus:
         return hide_likely(self._secrets.hide(text))
 
     def _forget(self) -> None:
-        oldest = self._records.pop(next(iter(self._records)))
-        self._size -= oldest.size
+        self._size -= self._records.popleft().size
 
 
 def _searched(leg: LegSummary) -> str:

@@ -1,7 +1,8 @@
 """What is done to one whole call: taken out of a wrapper, mended, fitted to its schema, noted, or stopped."""
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -17,6 +18,7 @@ MAX_INNER = 64
 WRAPPERS = frozenset({"parallel", "multi_tool_use", "multi_tool_use.parallel", "multi_tool_use_parallel"})
 
 _LISTS = ("tool_uses", "tool_calls", "calls", "tools", "invocations")
+_NONE: frozenset[Any] = frozenset()
 
 
 class Repaired(NamedTuple):
@@ -29,19 +31,32 @@ class Repaired(NamedTuple):
 class CallRepair:
     """The repairs of calls that are enabled for one leg."""
 
-    def __init__(self, tools: Iterable[ToolSpec], enabled: frozenset[str], history: Sequence[Message]) -> None:
+    def __init__(self, tools: Sequence[ToolSpec], enabled: frozenset[str], history: Sequence[Message]) -> None:
         self.enabled = enabled
-        self.offered = {tool.name: tool for tool in tools}
-        self.shapes = {
-            name: Shape(tool.schema)
-            for name, tool in self.offered.items()
-            if enabled & {"coerce", "keys", "text_calls"} and not tool.freeform and not tool.hosted
-        }
-        self.stopped = repeated(history, REPEATS) if "repeat" in enabled else frozenset()
-        self.wrappers = WRAPPERS - self.offered.keys() if "parallel" in enabled else frozenset()
-        self.fits = bool(enabled & {"coerce", "keys"})
+        self.stopped = repeated(history, REPEATS) if "repeat" in enabled else _NONE
+        self.fits = "coerce" in enabled or "keys" in enabled
         self.mends = "json" in enabled
         self.knows = "unknown" in enabled
+        self._tools = tools
+
+    # Most legs make no call: what is only asked about calls is made when one comes.
+
+    @cached_property
+    def offered(self) -> dict[str, ToolSpec]:
+        """The tools by name."""
+        return {tool.name: tool for tool in self._tools}
+
+    @cached_property
+    def shapes(self) -> dict[str, Shape]:
+        """What the arguments of the tools look like, where that matters."""
+        if not self.fits and "text_calls" not in self.enabled:
+            return {}
+        return {tool.name: Shape(tool.schema) for tool in self._tools if not tool.freeform and not tool.hosted}
+
+    @cached_property
+    def wrappers(self) -> frozenset[str]:
+        """The names that a wrapper of several calls may have here."""
+        return WRAPPERS - self.offered.keys() if "parallel" in self.enabled else _NONE
 
     def touches(self, call: ToolCall) -> bool:
         """Whether a call of this name has to be seen whole."""

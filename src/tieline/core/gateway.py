@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 from urllib.parse import parse_qs
 
@@ -14,7 +14,6 @@ from tieline.core.inbox import Inbox
 from tieline.core.leg import Asker, Ledger, WatchedLeg
 from tieline.core.metrics import Metrics
 from tieline.core.parking import CAPACITY, DEADLINE, Lot
-from tieline.core.record import title_of
 from tieline.core.repair import DEFAULT, RepairName, Repairs, needed
 from tieline.core.resume import decide
 from tieline.core.routing import Route, Router
@@ -23,7 +22,6 @@ from tieline.core.showing import Showing
 from tieline.core.thoughts import Thoughts
 from tieline.core.turn import TooledRun, offering
 from tieline.core.weigh import estimate
-from tieline.model.asks import Origin
 from tieline.model.errors import GatewayError
 from tieline.model.ports import Backend, Host, ModelInfo, Run, Toolbox
 from tieline.model.request import Request
@@ -101,6 +99,7 @@ class Gateway:
     def relist(self) -> None:
         """There are other backends than before: ask for the models again when somebody wants to know."""
         self._listed_at = None
+        self._router.forget()
 
     def resolve(self, name: str) -> str:
         """The full name behind any name a client may use; raises GatewayError if there is none."""
@@ -122,30 +121,40 @@ class Gateway:
         """Close the runs that wait."""
         await self._lot.aclose()
 
-    async def _start(self, request: Request, leg: WatchedLeg) -> Run:
+    def _start(self, request: Request, leg: WatchedLeg) -> Awaitable[Run]:
         route, mode = self._routed(request)
-        leg.backend, leg.model = route.backend.name, route.model
-        leg.record.backend = leg.backend
-        self.bus.changed(leg.record)
+        backend = route.backend
+        leg.backend = leg.record.backend = backend.name
+        leg.model = route.model
+        if self.bus.watchers:
+            self.bus.changed(leg.record)
         prepared = self._prepared(request, route, mode, leg)
         if self._lot.waiting:
-            run = await self._resumed(request, prepared, leg)
-            if run is not None:
-                return run
-        return await self._begun(route.backend, request, prepared, leg)
+            return self._continued(backend, request, prepared, leg)
+        return self._begun(backend, request, prepared, leg)
 
-    async def _begun(self, backend: Backend, request: Request, prepared: Request, leg: WatchedLeg) -> Run:
+    async def _continued(self, backend: Backend, request: Request, prepared: Request, leg: WatchedLeg) -> Run:
+        """The parked run that waits for this request, or a new one."""
+        run = await self._resumed(request, prepared, leg)
+        return run if run is not None else await self._begun(backend, request, prepared, leg)
+
+    def _begun(self, backend: Backend, request: Request, prepared: Request, leg: WatchedLeg) -> Awaitable[Run]:
         """A new run; with the gateway's tools if there are any and the client brings none."""
-        host = Host(self.inbox.human(lambda: _origin(request, leg.asker)))
-        if self._toolbox is not None and not request.tools and not backend.is_agent:
-            tools = self._toolbox.open(_tools_mode(prepared, backend))
-            leg.showing = Showing(leg.asker.activity)
-            run = TooledRun(await backend.start(offering(prepared, tools), host), tools, host, prepared)
-            leg.rounds = run.rounds
-            return run
+        host = Host(self.inbox.human(leg.origin))
         if backend.is_agent:
             leg.showing = Showing(leg.asker.activity)
-        return await backend.start(prepared, host)
+        elif self._toolbox is not None and not request.tools:
+            return self._tooled(self._toolbox, backend, prepared, host, leg)
+        return backend.start(prepared, host)
+
+    async def _tooled(
+        self, toolbox: Toolbox, backend: Backend, prepared: Request, host: Host, leg: WatchedLeg
+    ) -> TooledRun:
+        tools = toolbox.open(_tools_mode(prepared, backend))
+        leg.showing = Showing(leg.asker.activity)
+        run = TooledRun(await backend.start(offering(prepared, tools), host), tools, host, prepared)
+        leg.rounds = run.rounds
+        return run
 
     async def _resumed(self, request: Request, prepared: Request, leg: WatchedLeg) -> Run | None:
         """The parked run that this request goes on with, if there is one."""
@@ -168,8 +177,8 @@ class Gateway:
 
     def _routed(self, request: Request) -> tuple[Route, str | None]:
         """Where a request goes, and in which mode; `?mode=` is ours unless the backend reads options itself."""
-        name, has_mode, mode = request.model.partition("?mode=")
-        if has_mode and self._toolbox is not None:
+        if self._toolbox is not None and "?mode=" in request.model:
+            name, _, mode = request.model.partition("?mode=")
             route = self._router.find(name)
             if not route.backend.reads_options:
                 return route, mode
@@ -180,10 +189,11 @@ class Gateway:
         messages, notes = tidy(request.messages)
         for note in notes:
             leg.note(note)
-        enabled = self._repairs.get(route.backend.name, DEFAULT)
-        if needed(request.tools, enabled):
-            leg.repairs = Repairs(request.tools, enabled, messages)
-        messages = self._thoughts.restore(route.backend.name, messages)
+        if request.tools:
+            enabled = self._repairs.get(leg.backend, DEFAULT)
+            if needed(request.tools, enabled):
+                leg.repairs = Repairs(request.tools, enabled, messages)
+        messages = self._thoughts.restore(leg.backend, messages)
         model = route.model
         if mode and route.backend.reads_options and "?" not in model:
             model = f"{model}?mode={mode}"
@@ -206,14 +216,3 @@ def _tools_mode(request: Request, backend: Backend) -> str:
         return request.mode or DEFAULT_MODE
     wish = parse_qs(request.model.partition("?")[2]).get("mode", [DEFAULT_MODE])[-1]
     return _ALONG_WITH.get(wish, DEFAULT_MODE)
-
-
-def _origin(request: Request, asker: Asker) -> Origin:
-    """Where an ask comes from, for the person who is to answer it."""
-    return Origin(
-        model=request.model,
-        frontend=asker.frontend,
-        client=asker.client,
-        title=title_of(request),
-        session=request.session or "",
-    )

@@ -178,6 +178,8 @@ class Inbox:
 class Desk:
     """The person behind the inbox, as one leg sees them."""
 
+    __slots__ = ("_inbox", "_told")
+
     def __init__(self, inbox: Inbox, origin: Origin | Callable[[], Origin]) -> None:
         self._inbox = inbox
         self._told = origin
@@ -211,7 +213,7 @@ def refusal(ask: Ask, reason: str) -> Answer:
         case Permission():
             return Permitted(reason=reason)
         case PlanReview():
-            return Reviewed(approved=False, feedback=reason)
+            return Reviewed(approved=False, feedback=reason, is_nobodys=True)
         case Form():
             return Filled(action="cancel", reason=reason)
 

@@ -2,17 +2,22 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple, Self
+from itertools import compress
+from typing import Self, get_args
 
+import msgspec
 from msgspec.structs import replace
 
 from tieline.core.bus import Bus
 from tieline.core.metrics import Metrics
 from tieline.core.parking import Lot, Parked
+from tieline.core.record import title_of
 from tieline.core.repair import Repairs
 from tieline.core.secrets import Secrets
 from tieline.core.showing import Showing, Style
 from tieline.core.thoughts import Thoughts
+from tieline.model.asks import Origin
+from tieline.model.assemble import fold
 from tieline.model.content import Message, Part, Thinking, ToolCall
 from tieline.model.errors import GatewayError
 from tieline.model.events import (
@@ -24,6 +29,7 @@ from tieline.model.events import (
     PartDelta,
     PartEnd,
     PartStart,
+    Reply,
     Started,
     StopReason,
     Usage,
@@ -33,13 +39,17 @@ from tieline.model.request import Request
 
 log = logging.getLogger("tieline")
 
+_NOT_STARTED = Started(id="", model="")
 _NO_USAGE = Usage()
+_NOTED = frozenset(get_args(Event)) - {PartDelta, PartStart, Started}
+"""Events that matter beyond the leg: few, and a batch is mostly deltas."""
+_PAUSED = StopReason.PAUSED  # a member of an enum is found through its class slowly
 
 Start = Callable[[Request, "WatchedLeg"], Awaitable[Run]]
 """Finds the backend of a request and begins its run."""
 
 
-class Asker(NamedTuple):
+class Asker(msgspec.Struct, frozen=True):
     """Who asks, and how it wants to see what is done without it."""
 
     frontend: str
@@ -49,7 +59,7 @@ class Asker(NamedTuple):
     """About how many characters its request has, if that is known."""
 
 
-class Ledger(NamedTuple):
+class Ledger(msgspec.Struct, frozen=True):
     """Where all legs of a gateway are written down."""
 
     metrics: Metrics
@@ -67,6 +77,29 @@ class WatchedLeg:
     book-keeping of those costs as much as translating a small answer.
     """
 
+    __slots__ = (
+        "_began",
+        "_ending",
+        "_is_closed",
+        "_is_parked",
+        "_ledger",
+        "_leg",
+        "_parts",
+        "_request",
+        "_run",
+        "_start",
+        "_started",
+        "_usage",
+        "asker",
+        "backend",
+        "is_over",
+        "model",
+        "record",
+        "repairs",
+        "rounds",
+        "showing",
+    )
+
     def __init__(self, request: Request, asker: Asker, ledger: Ledger, start: Start) -> None:
         self.repairs: Repairs | None = None
         self.showing: Showing | None = None
@@ -77,18 +110,18 @@ class WatchedLeg:
         self.model = ""
         self._request = request
         self.asker = asker
-        self._frontend = asker.frontend
         self._ledger = ledger
         self._start = start
         self._began = ledger.clock()
         self._run: Run | None = None
         self._leg: Leg | None = None
-        self._is_over = False
+        self.is_over = False
+        """Whether nothing more comes."""
         self._is_closed = False
         self._is_parked = False
-        self._any = False
+        self._started = _NOT_STARTED
         self._parts: list[Part] = []
-        self._usage = _NO_USAGE
+        self._usage: Usage | None = None
         self._ending: Finished | Failed | None = None
         self.record = ledger.bus.begin(request, asker.frontend, asker.client)
         ledger.metrics.open_legs += 1
@@ -98,7 +131,7 @@ class WatchedLeg:
 
     async def __anext__(self) -> Batch:
         """The next batch, as the client is to have it."""
-        if self._is_over:
+        if self.is_over:
             raise StopAsyncIteration
         try:
             if self._leg is None:
@@ -106,7 +139,7 @@ class WatchedLeg:
                 self._leg = self._run.leg()
             return self._seen(await self._leg.__anext__())
         except StopAsyncIteration:
-            self._is_over = True
+            self.is_over = True
             raise
         except GatewayError as error:
             return self._fail(error)
@@ -119,7 +152,7 @@ class WatchedLeg:
         """The leg is over, well, badly, or because the client left."""
         if self._is_closed:
             return
-        self._is_over = self._is_closed = True
+        self.is_over = self._is_closed = True
         try:
             if self._leg is not None:
                 await self._leg.aclose()
@@ -135,90 +168,117 @@ class WatchedLeg:
         self.record.noted(note)
         log.info("%s: %s: %s", self._request.model, note.kind, note.message)
 
+    def reply(self) -> Reply:
+        """All that came, for a client that wants it at once; a leg that did not end well raises LegFailed."""
+        started, ending = self._started, self._ending
+        if not isinstance(ending, Finished):
+            return fold(() if ending is None else (ending,))
+        return Reply(
+            id=started.id,
+            model=started.model,
+            parts=tuple(self._parts),
+            usage=self._usage or _NO_USAGE,
+            finished=ending,
+            headers=started.headers,
+        )
+
+    def origin(self) -> Origin:
+        """Where an ask comes from, for the person who is to answer it."""
+        return Origin(
+            model=self._request.model,
+            frontend=self.asker.frontend,
+            client=self.asker.client,
+            title=title_of(self._request),
+            session=self._request.session or "",
+        )
+
     def _fail(self, error: GatewayError) -> Batch:
-        self._is_over = True
+        self.is_over = True
         return self._seen((error.failed(),))
 
-    def _seen(self, batch: Batch) -> Batch:
+    def _seen(self, said: Batch) -> Batch:
         """The batch for the client; what matters beyond the leg is noted."""
+        record = self.record
         elapsed = self._ledger.clock() - self._began
-        if not self._any:
-            self._any = True
-            self._ledger.metrics.first_byte.observe(elapsed)
-            self.record.first_byte = elapsed
-            self._ledger.bus.changed(self.record)
-            batch = self._named(batch)
-        said = batch
-        self.record.saw(said, elapsed)
+        if record.first_byte is None:
+            said = self._first(said, elapsed)
+        record.saw(said, elapsed)
+        batch = said
         if self.repairs is not None:
             batch = self.repairs.apply(batch)
         if self.showing is not None:
             batch = self.showing.apply(batch)
-        for event in batch:
-            kind = type(event)
-            if kind is PartDelta or kind is PartStart or kind is Started:
-                continue
-            if kind is PartEnd:
-                self._parts.append(event.part)  # type: ignore[union-attr] # mypy does not narrow by `kind`
-            elif kind is Usage:
-                self._usage = event  # type: ignore[assignment] # mypy does not narrow by `kind`
+        for event in compress(batch, map(_NOTED.__contains__, map(type, batch))):
+            if type(event) is PartEnd:
+                self._parts.append(event.part)
+            elif type(event) is Usage:
+                self._usage = event
             else:
                 self._note(event)
         if type(self._ending) is Failed:
             batch = [*batch[:-1], self._ending]
-        self.record.gave(said, batch)
+        if batch is not said or record.given is not None:
+            record.gave(said, batch)
         return batch
 
-    def _named(self, batch: Batch) -> Batch:
-        """The first batch with the model's name as the client spelled it."""
+    def _first(self, batch: Batch, elapsed: float) -> Batch:
+        """The upstream's first word, with the model's name as the client spelled it."""
+        self._ledger.metrics.first_byte.observe(elapsed)
+        self.record.first_byte = elapsed
+        if self._ledger.bus.watchers:
+            self._ledger.bus.changed(self.record)
         first = batch[0]
-        return [replace(first, model=self._request.model), *batch[1:]] if isinstance(first, Started) else batch
+        if type(first) is not Started:
+            return batch
+        named = list(batch)
+        named[0] = self._started = replace(first, model=self._request.model)
+        return named
 
     def _note(self, event: Event) -> None:
         """The rarer events; an ending ends the leg, whatever else would come."""
-        match event:
-            case Finished():
-                self._ending = event
-                self._is_over = True
-                if self._run is not None and self._run.pending:
-                    # Before the client can know of the ending: its next request may come at once.
-                    self._is_parked = True
-                    self._ledger.lot.park(
-                        Parked(self._run, self.backend, self.model, is_shown=self.showing is not None)
-                    )
-            case Note():
-                self.note(event)
-            case Failed():
-                self._ending = replace(event, message=self._ledger.secrets.hide(event.message))
-                self._is_over = True
-                log.warning(
-                    "%s failed (%s, %d): %s", self._request.model, event.kind, event.status, self._ending.message
-                )
-            case _:
-                self.record.has_activities = True
+        if type(event) is Finished:
+            self._ending = event
+            self.is_over = True
+            if self._run is not None and self._run.pending:
+                # Before the client can know of the ending: its next request may come at once.
+                self._is_parked = True
+                self._ledger.lot.park(Parked(self._run, self.backend, self.model, is_shown=self.showing is not None))
+        elif type(event) is Note:
+            self.note(event)
+        elif type(event) is Failed:
+            self._ending = replace(event, message=self._ledger.secrets.hide(event.message))
+            self.is_over = True
+            log.warning("%s failed (%s, %d): %s", self._request.model, event.kind, event.status, self._ending.message)
+        else:
+            self.record.has_activities = True
 
     def _settle(self) -> None:
         """Write down what came of it."""
-        metrics, thoughts, _, _, clock, bus = self._ledger
+        ledger, metrics, record = self._ledger, self._ledger.metrics, self.record
+        frontend, ending, usage = self.asker.frontend, self._ending, self._usage
+        elapsed = ledger.clock() - self._began
         metrics.open_legs -= 1
-        elapsed = clock() - self._began
         metrics.relay.observe(elapsed)
-        metrics.requests[self._frontend, self.backend or "none"] += 1
-        metrics.tokens_in += self._usage.prompt
-        metrics.tokens_out += self._usage.output
-        parts = self._parts
-        if self.showing is not None:
-            parts = [part for part in parts if type(part) is not Thinking or not self.showing.is_own(part)]
-        kinds = [type(part) for part in parts]
+        metrics.requests[frontend, self.backend or "none"] += 1
+        if usage is not None:
+            metrics.tokens_in += usage.prompt
+            metrics.tokens_out += usage.output
+        kinds = [*map(type, self._parts)]
         metrics.calls += kinds.count(ToolCall)
         if Thinking in kinds:
-            thoughts.remember(self.backend, self._request.messages, parts)
-        ending = self._ending
+            self._remember()
         if not isinstance(ending, Finished):
-            metrics.errors[self._frontend, "cancelled" if ending is None else ending.kind] += 1
-        elif ending.reason is StopReason.PAUSED:
+            metrics.errors[frontend, "cancelled" if ending is None else ending.kind] += 1
+        elif ending.reason is _PAUSED:
             self.note(Note(kind="paused", message="the turn is not over: a client that knows no pauses ends it"))
-        self.record.ending, self.record.is_parked = ending, self._is_parked
-        self.record.usage = None if self._usage is _NO_USAGE else self._usage
-        self.record.has_activities |= self.showing is not None
-        bus.end(self.record, elapsed, self.asker.size, self._parts)
+        record.ending, record.is_parked, record.usage = ending, self._is_parked, usage
+        if self.showing is not None:
+            record.has_activities = True
+        ledger.bus.end(record, elapsed, self.asker.size, self._parts)
+
+    def _remember(self) -> None:
+        """Keep what the model thought: what was done without the client may be shown as thinking, and is not."""
+        parts, showing = self._parts, self.showing
+        if showing is not None:
+            parts = [part for part in parts if type(part) is not Thinking or not showing.is_own(part)]
+        self._ledger.thoughts.remember(self.backend, self._request.messages, parts)

@@ -42,11 +42,8 @@ class Lot:
         self._capacity = capacity
         self._runs: dict[Parked, None] = {}
         self._waiting: dict[str, Parked] = {}
-
-    @property
-    def waiting(self) -> Mapping[str, Parked]:
+        self.waiting: Mapping[str, Parked] = self._waiting
         """The parked runs by every call id they wait for."""
-        return self._waiting
 
     def park(self, parked: Parked) -> None:
         """Put a run aside until one of its results comes."""

@@ -77,7 +77,6 @@ class Record:
 
     __slots__ = (
         "_events",
-        "_shown",
         "at",
         "backend",
         "client",
@@ -86,12 +85,13 @@ class Record:
         "ending",
         "first_byte",
         "frontend",
+        "given",
         "has_activities",
-        "id",
         "is_kept",
         "is_parked",
         "is_resumed",
         "notes",
+        "number",
         "repairs",
         "request",
         "size",
@@ -99,8 +99,8 @@ class Record:
         "usage",
     )
 
-    def __init__(self, record_id: str, at: float, request: Request, frontend: str, client: str) -> None:
-        self.id = record_id
+    def __init__(self, number: int, at: float, request: Request, frontend: str, client: str) -> None:
+        self.number = number
         self.at = at
         self.request = request
         self.frontend = frontend
@@ -121,7 +121,13 @@ class Record:
         self.size = 0
         self.title: str | None = None
         self._events: list[tuple[float, Batch]] = []
-        self._shown: list[Batch] | None = None
+        self.given: list[Batch] | None = None
+        """What the client was given, from the first difference to what the upstream said on."""
+
+    @property
+    def id(self) -> str:
+        """Its number, for those who look."""
+        return str(self.number)
 
     def saw(self, batch: Batch, elapsed: float) -> None:
         """The upstream said something."""
@@ -137,11 +143,11 @@ class Record:
         """The client was given this for what the upstream said just now; it is kept from the first difference on."""
         if not self.is_kept:
             return
-        if self._shown is None:
+        if self.given is None:
             if batch is seen or list(batch) == list(seen):
                 return
-            self._shown = [said for _, said in self._events[:-1]]
-        self._shown.append(batch if self.count <= MOST_EVENTS else _without_deltas(batch))
+            self.given = [said for _, said in self._events[:-1]]
+        self.given.append(batch if self.count <= MOST_EVENTS else _without_deltas(batch))
 
     def noted(self, note: Note) -> None:
         """A person looking into this leg should know of something."""
@@ -162,22 +168,18 @@ class Record:
             budget = Budget(MOST_OF_ONE)
             self.request = budget.request(self.request)
             self.size = budget.spent
-        said = self._weigh(parts)
-        if said > MOST_OF_ONE or self.count > FEW_EVENTS or self._shown is not None:
+        # The deltas are as much as their parts. What ended badly is looked at closely.
+        is_plain = type(self.ending) is Finished and not self.has_activities and self.given is None
+        said = 2 * weight(parts) + EACH * self.count if is_plain else MOST_OF_ONE + 1
+        if said > MOST_OF_ONE or self.count > FEW_EVENTS:
             said = self._cut_down()
         self.size += said
-
-    def _weigh(self, parts: Iterable[Part]) -> int:
-        """About how much was said: the deltas are as much as their parts. What ended badly is looked at closely."""
-        if type(self.ending) is not Finished or self.has_activities:
-            return MOST_OF_ONE + 1
-        return 2 * weight(parts) + EACH * self.count
 
     def _cut_down(self) -> int:
         events, shown = Budget(MOST_OF_ONE), Budget(MOST_OF_ONE)
         self._events = [(at, [events.event(event) for event in joined(batch)]) for at, batch in self._events]
-        if self._shown is not None:
-            self._shown = [[shown.event(event) for event in joined(batch)] for batch in self._shown]
+        if self.given is not None:
+            self.given = [[shown.event(event) for event in joined(batch)] for batch in self.given]
         return events.spent + shown.spent
 
     def calls(self) -> tuple[str, ...]:
@@ -208,10 +210,10 @@ class Record:
 
     def shown(self) -> tuple[Event, ...] | None:
         """What the client was given, if that is something else."""
-        if self._shown is None:
+        if self.given is None:
             return None
         budget = Budget(MOST_OF_ONE)
-        return tuple(budget.event(event) for batch in self._shown for event in joined(batch))
+        return tuple(budget.event(event) for batch in self.given for event in joined(batch))
 
     @property
     def status(self) -> Status:

@@ -13,6 +13,8 @@ from typing import NamedTuple
 from tieline.model.errors import GatewayError
 from tieline.model.ports import Backend
 
+MOST_REMEMBERED = 256
+"""So many names are not looked up again."""
 LONGEST_SHOWN = 100
 """More of an unknown name is neither repeated nor compared: it may be as long as a request."""
 
@@ -38,15 +40,29 @@ class Router:
         self._aliases = dict(aliases or {})
         self._default = default
         self._listed: dict[str, str] = {}
+        self._found: dict[str, Route] = {}
 
     def know(self, full_names: Iterable[str]) -> None:
         """Remember which models there are, for bare names and for suggestions."""
+        self._found.clear()
         for full in full_names:
             self._listed.setdefault(full.partition("/")[2], full)
             self._listed[full] = full
 
+    def forget(self) -> None:
+        """There are other backends than before."""
+        self._found.clear()
+
     def find(self, name: str) -> Route:
         """The route for a name; raises GatewayError with the closest names if there is none."""
+        route = self._found.get(name)
+        if route is None:
+            route = self._sought(name)
+            if len(self._found) < MOST_REMEMBERED and len(name) <= LONGEST_SHOWN:
+                self._found[name] = route
+        return route
+
+    def _sought(self, name: str) -> Route:
         route = self._full(name) or self._full(self._expand(name))
         if route is None:
             raise GatewayError("not_found", self._unknown(name), param="model", code="model_not_found")

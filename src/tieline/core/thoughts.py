@@ -8,6 +8,9 @@ arguments tell which.
 A signature is only good for the backend that made it, and for the very text it was made for: when a session moves to
 another backend it is taken off, and the codec there leaves unsigned thinking out; text that a client altered becomes
 what it was.
+
+A conversation is told again with every request, as the same objects: what is made of one of its messages is the same
+object again too, so that whoever remembers messages by identity knows it.
 """
 
 from collections import OrderedDict
@@ -17,10 +20,13 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from tieline.core.weigh import weight
 from tieline.model.content import Message, Part, Text, Thinking, ToolCall
 
 MAX_ENTRIES = 4096
 MAX_CHARACTERS = 32 * 1024 * 1024
+MAX_MADE = 16 * 1024 * 1024
+"""Characters of messages that are remembered with what was made of them; the same texts mostly, so about half of it."""
 MAX_ALIKE = 32
 """How many replies whose calls have the same id are told apart."""
 
@@ -36,12 +42,47 @@ class _Memory(NamedTuple):
         return "".join(part.text for part in self.parts)
 
 
+class _Made:
+    """What was made of messages: the very same object when it is the same again; the oldest is forgotten first."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, tuple[Message, Message, int]] = {}
+        """By the identity of the message it was made of, which is held, so that no other can have it meanwhile."""
+        self._size = 0
+
+    def message(self, origin: Message, parts: tuple[Part, ...]) -> Message:
+        """The message with these parts instead of its own."""
+        known = self._made.get(id(origin))
+        # Parts that are the same objects are not compared any further.
+        if known is not None and known[1].parts == parts:
+            return known[1]
+        made = replace(origin, parts=parts)
+        self._keep(origin, made)
+        return made
+
+    def _keep(self, origin: Message, made: Message) -> None:
+        self._forget(id(origin))
+        size = weight(origin) + weight(made)
+        if size > MAX_MADE // 16:
+            return
+        self._made[id(origin)] = origin, made, size
+        self._size += size
+        while len(self._made) > MAX_ENTRIES or self._size > MAX_MADE:
+            self._forget(next(iter(self._made)))
+
+    def _forget(self, key: int) -> None:
+        forgotten = self._made.pop(key, None)
+        if forgotten is not None:
+            self._size -= forgotten[2]
+
+
 class Thoughts:
     """A bounded memory of thinking; the oldest is forgotten first."""
 
     def __init__(self, max_entries: int = MAX_ENTRIES, max_characters: int = MAX_CHARACTERS) -> None:
         self._by_key: OrderedDict[Hashable, tuple[_Memory, ...]] = OrderedDict()
         self._size = 0
+        self._made = _Made()
         self._max_entries = max_entries
         self._max_characters = max_characters
 
@@ -82,12 +123,12 @@ class Thoughts:
         thoughts = [part for part in message.parts if isinstance(part, Thinking)]
         if any(part.signature for part in thoughts):
             parts = tuple(self._checked(backend, part) for part in message.parts)
-            return message if parts == message.parts else replace(message, parts=parts)
+            return message if parts == message.parts else self._made.message(message, parts)
         memory = self._recall(backend, message.parts, asked)
         if memory is None or (thoughts and "".join(part.text for part in thoughts) != memory.text):
             return message
         rest = (part for part in message.parts if not isinstance(part, Thinking))
-        return replace(message, parts=(*memory.parts, *rest))
+        return self._made.message(message, (*memory.parts, *rest))
 
     def _recall(self, backend: str, parts: Sequence[Part], asked: int) -> _Memory | None:
         """The thinking that led to these calls or words."""

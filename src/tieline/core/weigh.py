@@ -1,11 +1,14 @@
 """A guess at how many tokens a prompt has, for upstreams that cannot be asked."""
 
-from tieline.model.content import File, Foreign, Image, Part, Text, Thinking, ToolCall, ToolResult
+from tieline.model.content import File, Foreign, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.model.request import Request
 
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_MESSAGE = 4
 TOKENS_PER_IMAGE = 1600
+
+_OBJECT = 200
+"""What a part takes beside its characters."""
 
 
 def estimate(request: Request) -> int:
@@ -22,6 +25,19 @@ def estimate(request: Request) -> int:
         tokens += TOKENS_PER_MESSAGE
         characters += len(tool.name) + len(tool.description) + len(tool.schema)
     return tokens + -(-characters // CHARACTERS_PER_TOKEN)
+
+
+def weight(message: Message) -> int:
+    """About how many characters a message keeps in memory."""
+    return sum(_length(part) for part in message.parts)
+
+
+def _length(part: Part) -> int:
+    if isinstance(part, ToolResult):
+        return _OBJECT + sum(map(_length, part.content))
+    if isinstance(part, Image):
+        return _OBJECT + len(part.data or "")
+    return _OBJECT + _weigh(part)[1]
 
 
 def _weigh(part: Part) -> tuple[int, int]:

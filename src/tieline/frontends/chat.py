@@ -1,6 +1,6 @@
 """OpenAI's Chat Completions at `POST /v1/chat/completions`."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from tieline.frontends.http import Exchange
 from tieline.frontends.profiles import Profile, Profiles
@@ -27,17 +27,23 @@ class ChatFrontend:
         self._profiles = profiles
         self._clock = clock
 
-    async def complete(self, exchange: Exchange) -> None:
+    def complete(self, exchange: Exchange) -> Awaitable[None]:
         """One request of a client, whole or streamed."""
-        request = wire.parse_request(await exchange.body())
+        body = exchange.body_at_once()
+        return self._complete(exchange, body) if body is not None else self._complete_later(exchange)
+
+    async def _complete_later(self, exchange: Exchange) -> None:
+        await self._complete(exchange, await exchange.body())
+
+    def _complete(self, exchange: Exchange, body: bytes) -> Awaitable[None]:
+        request = wire.parse_request(body)
         profile = self._profiles.of(exchange)
         options = self._options(profile, request)
         if "n" in request.extra and (number := choices(request)) > 1:
-            await self._relay.carry_several(
+            return self._relay.carry_several(
                 exchange, [one_choice(request)] * number, FACE, lambda replies: render_choices(replies, options)
             )
-        else:
-            await self._relay.carry(exchange, request, FACE, options, profile.activity or "reasoning")
+        return self._relay.carry(exchange, request, FACE, options, profile.activity or "reasoning")
 
     def _options(self, profile: Profile, request: Request) -> wire.Options:
         return wire.Options(

@@ -1,14 +1,14 @@
 """What all HTTP frontends share: requests in, responses out, and who may ask at all.
 
-Plain ASGI on purpose: the way from a request's bytes to the core is short enough to read, and nothing is paid for that
-is not used.
+No framework on purpose: the way from a request's bytes to the core is short enough to read, and nothing is paid for
+that is not used. Our server hands over its requests as they are (`HttpApp.serve`); any other speaks ASGI.
 """
 
 import hmac
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from tieline.model.errors import GatewayError
@@ -33,20 +33,113 @@ STREAM_HEAD = (
 )
 
 
+class Head(Protocol):
+    """The head of a request; the same object may come again with another request that has the same head."""
+
+    method: str
+    headers: list[tuple[bytes, bytes]]
+    kept: Any
+    """Whatever we like to find again then."""
+
+    @property
+    def path(self) -> str:
+        """Where the request goes."""
+
+
+class Peer(Protocol):
+    """A client with its request, as the server below shows them."""
+
+    @property
+    def head(self) -> Head:
+        """The head of the request."""
+
+    @property
+    def scope(self) -> Scope:
+        """The same as ASGI tells it."""
+
+    def take_whole(self, limit: int) -> bytes | None:
+        """The whole body, if it has come already and is no larger; otherwise `receive` gives it."""
+
+    def receive(self) -> Awaitable[MutableMapping[str, Any]]:
+        """The next of the body, as ASGI tells it; after it, the client's leaving."""
+
+    def answer(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Awaitable[None]:
+        """The whole response."""
+
+    def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> Awaitable[None]:
+        """The head of a stream."""
+
+    def write(self, body: bytes, last: bool) -> Awaitable[None]:
+        """More of a stream."""
+
+
+class AsgiHead:
+    """The head of a request that came by ASGI."""
+
+    __slots__ = ("headers", "kept", "method", "path")
+
+    def __init__(self, scope: Scope) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.headers: list[tuple[bytes, bytes]] = list(scope["headers"])
+        self.kept: Any = None
+
+
+class AsgiPeer:
+    """A client behind any server that speaks ASGI."""
+
+    __slots__ = ("_send", "head", "receive", "scope")
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.head = AsgiHead(scope)
+        self.scope = scope
+        self.receive = receive
+        self._send = send
+
+    def take_whole(self, _limit: int) -> None:
+        """ASGI does not tell."""
+
+    async def answer(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
+        """The whole response."""
+        await self.begin(status, headers)
+        await self.write(b"" if self.head.method == "HEAD" else body, True)
+
+    def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> Awaitable[None]:
+        """The head of the response."""
+        return self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    def write(self, body: bytes, last: bool) -> Awaitable[None]:
+        """More of its body."""
+        return self._send({"type": "http.response.body", "body": body, "more_body": not last})
+
+
 class Exchange:
     """One HTTP request and its response."""
 
-    __slots__ = ("_limit", "_send", "begun", "headers", "receive", "scope", "size")
+    __slots__ = ("_limit", "_peer", "begun", "headers", "size")
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, limit: int) -> None:
-        self.scope = scope
-        self.receive = receive
-        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+    def __init__(self, peer: Peer, limit: int, headers: Mapping[bytes, bytes] | None = None) -> None:
+        self.headers = _by_name(peer.head.headers) if headers is None else headers
+        """Those of the request; not how long its body is, which is for the server to know."""
         self.begun = False
         self.size = 0
         """How large the body was, once it is read."""
-        self._send = send
+        self._peer = peer
         self._limit = limit
+
+    @property
+    def path(self) -> str:
+        """Where the request goes."""
+        return self._peer.head.path
+
+    @property
+    def scope(self) -> Scope:
+        """The head of the request as ASGI tells it."""
+        return self._peer.scope
+
+    def receive(self) -> Awaitable[MutableMapping[str, Any]]:
+        """What else comes from the client, as ASGI tells it."""
+        return self._peer.receive()
 
     def header(self, name: bytes) -> str:
         """A header of the request by its lower-case name, or nothing."""
@@ -63,16 +156,23 @@ class Exchange:
         pairs = (pair.strip().partition("=") for pair in self.header(b"cookie").split(";"))
         return next((value for given, _, value in pairs if given == name), "")
 
+    def body_at_once(self) -> bytes | None:
+        """The whole body if it has come already and is not too large; otherwise `body` waits for it, or refuses it."""
+        body = self._peer.take_whole(self._limit)
+        if body is not None:
+            self.size = len(body)
+        return body
+
     async def body(self) -> bytes:
         """The whole body. One that is too large is read on for a while, so that the client hears why it is refused."""
-        message = await self.receive()
+        message = await self._peer.receive()
         body = message.get("body", b"")
         self.size = size = len(body)
         if not message.get("more_body") and size <= self._limit:
             return bytes(body)
         chunks = [body]
         while message.get("more_body") and size <= 4 * self._limit:
-            message = await self.receive()
+            message = await self._peer.receive()
             if message["type"] == "http.disconnect":
                 raise GatewayError("cancelled", "The client left before its request was complete.")
             size += len(message.get("body", b""))
@@ -86,24 +186,28 @@ class Exchange:
         self.size = size
         return b"".join(chunks)
 
-    async def respond(
+    def respond(
         self, status: int, body: bytes, content_type: bytes = JSON, headers: Iterable[tuple[bytes, bytes]] = ()
-    ) -> None:
+    ) -> Awaitable[None]:
         """The whole response at once."""
         self.begun = True
-        length = str(len(body)).encode()
-        head = [(b"content-type", content_type), (b"content-length", length), *headers]
-        await self._send({"type": "http.response.start", "status": status, "headers": head})
-        await self._send({"type": "http.response.body", "body": b"" if self.scope["method"] == "HEAD" else body})
+        head = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *headers]
+        return self._peer.answer(status, head, body)
 
     def begin_stream(self, headers: Iterable[tuple[bytes, bytes]] = ()) -> Awaitable[None]:
         """The head of a response of server-sent events."""
         self.begun = True
-        return self._send({"type": "http.response.start", "status": 200, "headers": [*STREAM_HEAD, *headers]})
+        return self._peer.begin(200, [*STREAM_HEAD, *headers])
 
     def write(self, data: bytes, *, last: bool = False) -> Awaitable[None]:
         """More of a stream; the last write ends it."""
-        return self._send({"type": "http.response.body", "body": data, "more_body": not last})
+        return self._peer.write(data, last)
+
+
+def _by_name(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    named = dict(headers)
+    named.pop(b"content-length", None)
+    return named
 
 
 Endpoint = Callable[[Exchange], Awaitable[None]]
@@ -153,7 +257,7 @@ class Guard:
         given = exchange.key.encode()
         if not self._keys or any(hmac.compare_digest(given, key) for key in self._keys):
             return True
-        if not exchange.scope["path"].startswith("/api/"):
+        if not exchange.path.startswith("/api/"):
             return False
         shown = exchange.cookie(PASS).encode()
         return any(hmac.compare_digest(shown, known.encode()) for known in self._passes)
@@ -216,9 +320,11 @@ def _is_address(name: str) -> bool:
 class Route:
     """An endpoint, how errors are spelled on its path, and whether the gateway's key is needed."""
 
-    __slots__ = ("endpoint", "keyed", "render_error")
+    __slots__ = ("endpoint", "is_lasting", "keyed", "render_error")
 
     def __init__(self, endpoint: Endpoint, render_error: RenderError, *, keyed: bool = True) -> None:
+        self.is_lasting = True
+        """Whether the same route is found for the same head again."""
         self.endpoint = endpoint
         self.render_error = render_error
         self.keyed = keyed
@@ -228,8 +334,15 @@ Routes = Mapping[str, Mapping[str, Route]]
 """Path → method → route; a path that ends with a slash and a star takes everything below it."""
 
 
+class _Admitted(NamedTuple):
+    """What follows from a head that the guard has let through. Nothing it rests on changes while we run."""
+
+    route: Route
+    headers: Mapping[bytes, bytes]
+
+
 class HttpApp:
-    """The ASGI application: finds the route, guards it, and spells what goes wrong in the route's own dialect."""
+    """The application: finds the route, guards it, and spells what goes wrong in the route's own dialect."""
 
     def __init__(
         self, routes: Routes, *, guard: Guard, limit: int, fallback: Callable[[Exchange], RenderError]
@@ -242,21 +355,33 @@ class HttpApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        exchange = Exchange(scope, receive, send, self._limit)
-        route = self._route(exchange)
+        await self.serve(AsgiPeer(scope, receive, send))
+
+    async def serve(self, peer: Peer) -> None:
+        """Answer one request; a head that was let through before is not looked into again."""
+        head = peer.head
+        admitted: _Admitted | None = head.kept
+        if admitted is not None:
+            exchange, route = Exchange(peer, self._limit, admitted.headers), admitted.route
+        else:
+            exchange = Exchange(peer, self._limit)
+            route = self._route(exchange, head)
         try:
-            self._guard.check(exchange, keyed=route.keyed)
+            if admitted is None:
+                self._guard.check(exchange, keyed=route.keyed)
+                if route.is_lasting:
+                    head.kept = _Admitted(route, exchange.headers)
             await route.endpoint(exchange)
         except GatewayError as error:
             await fail(exchange, error, route.render_error)
         except Exception:
             # A bug of ours: the client gets an error in its own dialect, the log the traceback.
-            log.exception("%s %s broke", scope["method"], scope["path"])
+            log.exception("%s %s broke", head.method, head.path)
             bug = GatewayError("internal", "Something went wrong inside the gateway; its log says what.")
             await fail(exchange, bug, route.render_error)
 
-    def _route(self, exchange: Exchange) -> Route:
-        method, path = exchange.scope["method"], exchange.scope["path"]
+    def _route(self, exchange: Exchange, head: Head) -> Route:
+        method, path = head.method, head.path
         methods = self._methods(path)
         if methods is None:
             return _refusal(GatewayError("not_found", _nothing_at(path)), self._fallback(exchange))
@@ -297,7 +422,9 @@ def _refusal(error: GatewayError, render_error: RenderError) -> Route:
     async def refuse(_: Exchange) -> None:
         raise error
 
-    return Route(refuse, render_error)
+    route = Route(refuse, render_error)
+    route.is_lasting = False
+    return route
 
 
 async def fail(exchange: Exchange, error: GatewayError, render_error: RenderError) -> None:

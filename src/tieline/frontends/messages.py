@@ -1,5 +1,7 @@
 """Anthropic's Messages at `POST /v1/messages`, and `/v1/messages/count_tokens`."""
 
+from collections.abc import Awaitable
+
 from msgspec.structs import replace
 
 from tieline.core.gateway import Gateway
@@ -30,15 +32,22 @@ class MessagesFrontend:
         self._profiles = profiles
         self._gateway = gateway
 
-    async def create(self, exchange: Exchange) -> None:
+    def create(self, exchange: Exchange) -> Awaitable[None]:
         """One request of a client, whole or streamed."""
-        request = wire.parse_request(await exchange.body())
+        body = exchange.body_at_once()
+        return self._create(exchange, body) if body is not None else self._create_later(exchange)
+
+    async def _create_later(self, exchange: Exchange) -> None:
+        await self._create(exchange, await exchange.body())
+
+    def _create(self, exchange: Exchange, body: bytes) -> Awaitable[None]:
+        request = wire.parse_request(body)
         headers = tuple((name.decode(), exchange.header(name)) for name in PASSED_ON if name in exchange.headers)
         if headers:
             request = replace(request, headers=headers)
         profile = self._profiles.of(exchange)
         options = wire.Options(arguments=profile.arguments or "incremental")
-        await self._relay.carry(exchange, request, FACE, options, profile.activity or "reasoning")
+        return self._relay.carry(exchange, request, FACE, options, profile.activity or "reasoning")
 
     async def count_tokens(self, exchange: Exchange) -> None:
         """How large a prompt is; a header says so if that is only an estimate."""

@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+import msgspec
 
 from tieline.core.gateway import Gateway
 from tieline.core.leg import Asker, WatchedLeg
@@ -33,7 +35,7 @@ class Writer(Protocol):
     def write_all(self, batch: Batch) -> bytes: ...
 
 
-class Face(NamedTuple):
+class Face(msgspec.Struct, frozen=True):
     """How one protocol shows a leg to its client; the writers take the options of that client."""
 
     name: str
@@ -126,14 +128,16 @@ async def _stream(delivery: "_Delivery", leg: WatchedLeg, face: Face, options: V
                 return
             delivery.headers = _headers(batch, face)
         await delivery.write(write_all(batch), last=type(last) is Finished or type(last) is Failed)
+        if leg.is_over:
+            return
 
 
 async def _whole(exchange: Exchange, leg: WatchedLeg, face: Face, options: Value) -> None:
-    events: list[Event] = []
-    async for batch in leg:
-        events += batch
+    async for _ in leg:
+        if leg.is_over:
+            break
     try:
-        reply = fold(events)
+        reply = leg.reply()
     except LegFailed as error:
         await fail(exchange, _error(error.failed(), face), face.render_error)
         return
@@ -246,4 +250,7 @@ def _shown(headers: Headers, face: Face) -> list[tuple[bytes, bytes]]:
 
 def _renamed(headers: Headers, face: Face) -> Headers:
     """The upstream's request id under the name this client looks for."""
-    return tuple((face.request_id if name == "request-id" else name, value) for name, value in headers)
+    name_here = face.request_id
+    if name_here == "request-id":
+        return headers
+    return tuple([(name_here if name == "request-id" else name, value) for name, value in headers])

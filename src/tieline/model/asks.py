@@ -1,6 +1,6 @@
 """What is asked of a person, and the answers: permissions, plans to review, forms to fill in."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from tieline.model.content import Value
@@ -46,6 +46,17 @@ class PlanReview(Value, tag="plan_review"):
     plan: str = ""
     """The whole of it, in Markdown."""
     steps: tuple[PlanEntry, ...] = ()
+
+
+def plan_review(plan: str, *, name: str = "", overview: str = "", steps: Sequence[PlanEntry] = ()) -> PlanReview:
+    """A plan with whatever was said to be its name."""
+    return PlanReview(title=name or overview or "A plan", plan=plan or (overview if name else ""), steps=tuple(steps))
+
+
+def mode_switch(mode: str, reason: str = "", tool: str = "") -> Permission:
+    """May the model go on in another mode of working?"""
+    title = f"Go on in the mode {mode}"
+    return Permission(title=title, tool=tool, kind="switch_mode", detail=reason, options=(ALLOW, DENY))
 
 
 class Field(Value):
@@ -94,6 +105,8 @@ class Reviewed(Value, tag="reviewed"):
 
     approved: bool
     feedback: str = ""
+    is_nobodys: bool = False
+    """Whether nobody decided: this no stands in for an answer, and the feedback says why there is none."""
 
 
 class Filled(Value, tag="filled"):

@@ -9,6 +9,7 @@ arguments are never parsed while they stream.
 import re
 from collections import deque
 from collections.abc import Hashable, Iterable
+from itertools import repeat
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,6 +29,10 @@ from tieline.model.events import (
     Usage,
 )
 
+_NO_TEXT = Text()
+# A member of an enum is found through its class slowly: these are asked for in every leg.
+_TOOL_USE = StopReason.TOOL_USE
+_CALLS_MAY_FOLLOW = (StopReason.END_TURN, StopReason.STOP_SEQUENCE)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -95,7 +100,7 @@ class PartsWriter:
                 return
         slot.chunks.append(text)
         if slot is self._head:
-            self.events.append(PartDelta(index=self._index, text=text))
+            self.events.append(PartDelta(self._index, text))
 
     def add_all(self, key: Hashable, texts: list[str]) -> None:
         """More text of a part under way, in whole characters: a run of deltas at once."""
@@ -104,9 +109,10 @@ class PartsWriter:
             for text in texts:
                 self.add(key, text)
             return
+        if not all(texts):
+            texts = [text for text in texts if text]
         slot.chunks += texts
-        index = self._index
-        self.events += [PartDelta(index=index, text=text) for text in texts if text]
+        self.events += map(PartDelta, repeat(self._index), texts)
 
     def text_of(self, key: Hashable) -> str:
         """What a part under way holds so far."""
@@ -172,7 +178,7 @@ class PartsWriter:
 def _empty(part: Part) -> Part:
     """A part as PartStart shows it, the same whether it is live from the first or waited until more was known."""
     if type(part) is Text:
-        return Text(refusal=part.refusal)
+        return Text(refusal=True) if part.refusal else _NO_TEXT
     if type(part) is Thinking and not part.redacted:
         return Thinking()
     if type(part) is Foreign:
@@ -243,8 +249,8 @@ def reason_for(calls: int, reason: StopReason) -> StopReason:
 
     Being cut or refused wins: a call that is cut short must not look complete.
     """
-    if calls and reason in (StopReason.END_TURN, StopReason.STOP_SEQUENCE):
-        return StopReason.TOOL_USE
-    if not calls and reason is StopReason.TOOL_USE:
+    if calls and reason in _CALLS_MAY_FOLLOW:
+        return _TOOL_USE
+    if not calls and reason is _TOOL_USE:
         return StopReason.END_TURN
     return reason

@@ -65,8 +65,8 @@ class PartStart(Value, tag="part_start"):
     part: Part
 
 
-class PartDelta(Value, tag="part_delta"):
-    """More text of the open part."""
+class PartDelta(Value, tag="part_delta", kw_only=False, gc=False):
+    """More text of the open part. There are so many that the garbage collector is spared them."""
 
     index: int
     text: str

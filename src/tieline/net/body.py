@@ -1,13 +1,14 @@
 """The response of an HTTP exchange as its reader sees it: head, body in pieces, and how either can fail.
 
-A response has two sides. The connection feeds it (`begin`, `feed`, `finish`, `fail`); its reader takes from it
-(`chunk`, `read`, `close`). There is one reader, so one future is all the synchronisation there is. What arrives is kept
-as it came and decoded only when it is taken: a compressed bomb unfolds at the pace of its reader, piece by piece.
+A response has two sides. The connection feeds it (`begin`, `chunks`, `finish`, `fail`); its reader takes from it
+(`take`, `chunk`, `read`, `close`). There is one reader, so one future is all the synchronisation there is. What arrives
+is kept as it came and decoded only when it is taken: a compressed bomb unfolds at the pace of its reader, piece by
+piece.
 """
 
 import asyncio
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -17,6 +18,8 @@ Fields = list[tuple[bytes, bytes]]
 
 PIECE = 256 * 1024
 """The most a decoder puts out at once."""
+
+_NOTHING: Mapping[bytes, bytes] = {}
 
 
 class PipeError(Exception):
@@ -60,7 +63,7 @@ class HttpResponse:
         "_decoder",
         "_ended",
         "_fields",
-        "_headers",
+        "_first",
         "_is_plain",
         "_loop",
         "_source",
@@ -78,13 +81,13 @@ class HttpResponse:
         self.error: PipeError | None = None
         self.buffered = 0
         self.chunks: list[bytes] = []
-        """What has arrived and was not taken yet; the connection adds to it, and wakes the reader once per read."""
+        """What has arrived and was not taken yet, one piece per read."""
         self._source: Source | None = source
         self._where = source.where
         self._loop = loop
         self.idle = idle
-        self._fields: Fields = []
-        self._headers: Sequence[tuple[str, str]] | None = None
+        self._fields: Sequence[tuple[bytes, bytes]] = ()
+        self._first = _NOTHING
         self._is_plain = False
         self._decoder: _Inflate | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -95,46 +98,62 @@ class HttpResponse:
     @property
     def headers(self) -> Sequence[tuple[str, str]]:
         """The fields as they came, names in lower case; a body is decoded, but `content-encoding` still stands here."""
-        if self._headers is None:
-            self._headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in self._fields]
-        return self._headers
+        return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in self._fields]
 
     def header(self, name: str) -> str | None:
         """The first value of a field, by its lower-case name."""
-        wanted = name.encode("latin-1")
-        for key, value in self._fields:
-            if key == wanted:
-                return value.decode("latin-1")
-        return None
+        value = self._first.get(name.encode("latin-1"))
+        return None if value is None else value.decode("latin-1")
 
-    def pick(self, names: frozenset[bytes], prefixes: tuple[bytes, ...]) -> list[tuple[str, str]]:
-        """The fields of these names, or whose names begin like these."""
-        return [
-            (key.decode("latin-1"), value.decode("latin-1"))
-            for key, value in self._fields
-            if key in names or key.startswith(prefixes)
-        ]
+    def field(self, name: bytes) -> bytes:
+        """The first value of a field as it came, b"" if there is none; for who asks often."""
+        return self._first.get(name, b"")
+
+    def pick(self, names: Mapping[bytes, str]) -> tuple[tuple[str, str], ...]:
+        """The fields to which this mapping gives a name, under that name."""
+        return tuple([(named, value.decode("latin-1")) for name, value in self._fields if (named := names[name])])
+
+    def take(self) -> bytes:
+        """What has arrived since the last call; b"" does not mean that it is the end."""
+        if self._is_plain:
+            return self._drain() if self.chunks else b""
+        if self._decoder is None:
+            if not self.chunks:
+                return b""
+            encoding = self.field(b"content-encoding").decode("latin-1").strip().lower() or "identity"
+            if encoding == "identity":
+                self._is_plain = True
+                return self._drain()
+            self._decoder = self._open_decoder(encoding)
+        return self._take_decoded(self._decoder)
 
     async def chunk(self) -> bytes:
         """Everything that has arrived since the last call, waiting for something if need be; b"" at the end."""
-        while not (data := self._take()):
+        while not (data := self.take()):
             if self._ended:
                 self._check_end()
                 return b""
-            await self.wait(self.idle)
+            try:
+                await self.news(self.idle)
+            except asyncio.CancelledError:
+                self.close()
+                raise
         return data
 
     async def read(self, limit: int) -> bytes:
         """The whole body; beyond `limit` bytes the connection is dropped and `too_large` is raised."""
         parts: list[bytes] = []
         size = 0
-        while data := await self.chunk():
+        while data := self.take() or await self.chunk():
             size += len(data)
             if size > limit:
                 self.close()
                 message = f"{self._where} sent a body of more than {limit} bytes"
                 raise PipeError("body", "too_large", message, sent=True)
             parts.append(data)
+            if self._ended and self._is_plain and self.error is None:
+                # All that had arrived was taken, so nothing is left to wait for.
+                break
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def close(self) -> None:
@@ -153,19 +172,14 @@ class HttpResponse:
         if source is not None:
             self._loop.call_later(grace, self._give_up, source)
 
-    async def wait(self, seconds: float) -> None:
-        """Sleep until the connection has news; a reader that is cancelled here takes the connection with it."""
+    def news(self, seconds: float) -> asyncio.Future[None]:
+        """What is done when the connection has news; whoever is cancelled in awaiting it must `close` the response."""
         if self._waiter is not None:
             raise RuntimeError("a response has one reader at a time")
         if self._source is not None:
             self._source.expect(seconds)
-        self._waiter = self._loop.create_future()
-        try:
-            await self._waiter
-        except asyncio.CancelledError:
-            self._waiter = None
-            self.close()
-            raise
+        self._waiter = waiter = self._loop.create_future()
+        return waiter
 
     # ── the connection's side ──
 
@@ -176,19 +190,23 @@ class HttpResponse:
     @property
     def is_framed(self) -> bool:
         """Whether the head says where the body ends; without that, the end of the connection does."""
-        return self.header("content-length") is not None or self.header("transfer-encoding") is not None
+        return b"content-length" in self._first or b"transfer-encoding" in self._first
 
-    def begin(self, status: int, fields: Fields) -> None:
-        """The head is in."""
+    def begin(self, status: int, fields: Fields, first: Mapping[bytes, bytes]) -> None:
+        """The head is in: its fields, and the first value of each."""
         self.status = status
         self._fields = fields
-        self.wake()
+        self._first = first
+        self._is_plain = b"content-encoding" not in first
+        if self._waiter is not None:
+            self.wake()
 
     def finish(self) -> None:
         """The body is complete; the connection is no longer ours."""
         self._ended = True
         self._source = None
-        self.wake()
+        if self._waiter is not None:
+            self.wake()
 
     def fail(self, error: PipeError) -> None:
         """Nothing more will come; what came before is still given to the reader first."""
@@ -207,19 +225,6 @@ class HttpResponse:
             source.abort()
 
     # ── taking ──
-
-    def _take(self) -> bytes:
-        if self._is_plain:
-            return self._drain() if self.chunks else b""
-        if self._decoder is None:
-            if not self.chunks:
-                return b""
-            encoding = (self.header("content-encoding") or "identity").strip().lower()
-            if encoding == "identity":
-                self._is_plain = True
-                return self._drain()
-            self._decoder = self._open_decoder(encoding)
-        return self._take_decoded(self._decoder)
 
     def _drain(self) -> bytes:
         chunks = self.chunks

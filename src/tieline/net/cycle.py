@@ -1,4 +1,4 @@
-"""One request of a served connection and its response, as ASGI tells them to an application.
+"""One request of a served connection and its response, for an application that takes them as they are, or by ASGI.
 
 The head of a response is held until the first of its body, and goes out with it in one write.
 """
@@ -9,6 +9,8 @@ import logging
 from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any, Protocol
 
+from tieline.net.request_head import Head
+
 log = logging.getLogger("tieline.serving")
 
 Headers = Iterable[tuple[bytes, bytes]]
@@ -16,8 +18,9 @@ Headers = Iterable[tuple[bytes, bytes]]
 _PHRASES = {status.value: status.phrase for status in http.HTTPStatus}
 _STATUS_LINES = {status: f"HTTP/1.1 {status} {_PHRASES.get(status, '')}".encode() for status in range(200, 600)}
 _BODILESS = frozenset((204, 304))
-_OURS = frozenset((b"connection", b"content-length", b"transfer-encoding"))
-"""Headers that tell where a response ends; the last and the first are written by nobody else."""
+_OURS = frozenset((b"connection", b"transfer-encoding"))
+"""Headers that are written by nobody else."""
+_ASGI = {"version": "3.0", "spec_version": "2.3"}
 _join_field = b": ".join
 _join_lines = b"\r\n".join
 
@@ -36,6 +39,8 @@ class Connection(Protocol):
 
     transport: asyncio.Transport
     loop: asyncio.AbstractEventLoop
+    client: tuple[str, int] | None
+    server: tuple[str, int] | None
     is_stuck: bool
     """Whether the client takes less than it is given."""
     sent: asyncio.Future[None]
@@ -68,31 +73,35 @@ def last_words(status: int, text: str, headers: Headers) -> bytes:
 class Cycle:
     """A request and its response.
 
-    `send` is no coroutine: it has nearly always nothing to wait for, and hands out the one future that is done. Names
-    of headers are in lower case, as ASGI wants them.
+    What writes is no coroutine: it has nearly always nothing to wait for, and hands out the one future that is done.
+    Names of headers are in lower case, as ASGI wants them.
     """
 
     __slots__ = (
         "_connection",
         "_end",
         "_is_told",
+        "_scope",
         "_start",
         "awaits_continue",
         "chunks",
+        "head",
         "is_answered",
         "is_gone",
         "is_old",
         "is_whole",
         "keep_alive",
-        "scope",
+        "length",
         "task",
         "waiters",
     )
 
     # Positional, here and below: a class that is called with names costs a dictionary.
-    def __init__(self, connection: Connection, scope: dict[str, Any], keep_alive: bool) -> None:
+    def __init__(self, connection: Connection, head: Head, keep_alive: bool) -> None:
         self._connection = connection
-        self.scope = scope
+        self.head = head
+        self.length = b""
+        """The digits of the length, if the head is a remembered one that may have had another."""
         self.keep_alive = keep_alive
         self.is_old = False
         """Whether the client speaks HTTP/1.0."""
@@ -109,7 +118,8 @@ class Cycle:
         """Whether the client has left; whatever is sent from now on goes nowhere."""
         self.task: asyncio.Task[None] | None = None
         self._is_told = False
-        self._start: Mapping[str, Any] | None = None
+        self._scope: dict[str, Any] | None = None
+        self._start: tuple[int, Headers] | None = None
         self._end = _NOT_BEGUN
 
     @property
@@ -123,6 +133,36 @@ class Cycle:
         return self._end == _BY_CLOSING
 
     # ── what the application calls ──
+
+    @property
+    def scope(self) -> dict[str, Any]:
+        """The head as ASGI tells it."""
+        if self._scope is None:
+            head, connection = self.head, self._connection
+            path, raw_path, query = head.target
+            self._scope = {
+                "type": "http",
+                "asgi": _ASGI,
+                "http_version": head.version,
+                "method": head.method,
+                "scheme": "http",
+                "path": path,
+                "raw_path": raw_path,
+                "query_string": query,
+                "root_path": "",
+                "headers": head.headers_with(self.length) if self.length else list(head.headers),
+                "client": connection.client,
+                "server": connection.server,
+            }
+        return self._scope
+
+    def take_whole(self, limit: int) -> bytes | None:
+        """The whole body, if it has come in one piece that is no larger; otherwise `receive` gives it."""
+        chunks = self.chunks
+        if not self.is_whole or len(chunks) != 1 or len(chunks[0]) > limit or self.awaits_continue or self.is_gone:
+            return None
+        self._is_told = True
+        return chunks.pop()
 
     async def receive(self) -> dict[str, Any]:
         """The next of the request's body; after its end, the client's leaving or the response's end."""
@@ -141,25 +181,43 @@ class Cycle:
 
     def send(self, message: Mapping[str, Any]) -> Awaitable[None]:
         """The head of the response, then its body; raises RuntimeError for what is not in order."""
-        connection = self._connection
+        kind = message["type"]
+        if kind == "http.response.start":
+            return self.begin(message["status"], message.get("headers", ()))
+        if kind != "http.response.body":
+            raise RuntimeError(f"`{kind}` is out of order")
+        return self.write(message.get("body", b""), not message.get("more_body", False))
+
+    def answer(self, status: int, headers: Headers, body: bytes) -> Awaitable[None]:
+        """The whole response."""
+        if self._start is not None:
+            return self.begin(status, headers)  # which is out of order
+        self._start = (status, headers)
+        return self.write(body, True)
+
+    def begin(self, status: int, headers: Headers) -> Awaitable[None]:
+        """The head of the response, which waits for the first of its body."""
+        if self._start is not None and not self.is_gone:
+            raise RuntimeError("`http.response.start` is out of order")
+        self._start = (status, headers)
+        return self._connection.sent
+
+    def write(self, body: bytes, last: bool) -> Awaitable[None]:
+        """More of the response's body."""
+        connection, start, end = self._connection, self._start, self._end
         if self.is_gone:
             return connection.sent
         if connection.is_stuck:
-            return self._send_later(message)
-        kind, start = message["type"], self._start
-        if start is None and kind == "http.response.start":
-            self._start = message
-            return connection.sent
-        if start is None or kind != "http.response.body" or self.is_answered:
-            raise RuntimeError(f"`{kind}` is out of order")
-        body, more, end = message.get("body", b""), message.get("more_body", False), self._end
-        if end == _BY_CHUNKS and more and body:  # in the middle of a stream, where most of all calls are
+            return self._write_later(body, last)
+        if start is None or self.is_answered:
+            raise RuntimeError("`http.response.body` is out of order")
+        if end == _BY_CHUNKS and body and not last:  # in the middle of a stream, where most of all calls are
             connection.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
             return connection.sent
-        data = self._begin(start, body, more) if end == _NOT_BEGUN else self._framed(end, body, more)
+        data = self._begin(*start, body, last) if end == _NOT_BEGUN else self._framed(end, body, last)
         if data:
             connection.transport.write(data)
-        if not more:
+        if last:
             self.is_answered = True
             if self.waiters:
                 self.wake()
@@ -168,12 +226,12 @@ class Cycle:
 
     # ── what the connection calls ──
 
-    async def run(self, app: Any, tasks: set[asyncio.Task[None]]) -> None:
+    async def run(self, app: Any, serve: Any, tasks: set[asyncio.Task[None]]) -> None:
         """Let the application answer; what it leaves undone is an error for the client."""
         try:
-            await app(self.scope, self.receive, self.send)
+            await (app(self.scope, self.receive, self.send) if serve is None else serve(self))
         except Exception:
-            log.exception("%s %s broke", self.scope["method"], self.scope["path"])
+            log.exception("%s %s broke", self.head.method, self.head.target.path)
         finally:
             if self.task is not None:
                 tasks.discard(self.task)
@@ -208,33 +266,36 @@ class Cycle:
 
     # ── the response ──
 
-    async def _send_later(self, message: Mapping[str, Any]) -> None:
+    async def _write_later(self, body: bytes, last: bool) -> None:
         await self._connection.writable()
-        await self.send(message)
+        await self.write(body, last)
 
-    def _begin(self, start: Mapping[str, Any], body: bytes, more: bool) -> bytes:
+    def _begin(self, status: int, headers: Headers, body: bytes, last: bool) -> bytes:
         """The head with the first of the body."""
-        status = start["status"]
-        lines = [_STATUS_LINES[status]]
-        end = _NOT_BEGUN
-        for header in (*self._connection.state.default_headers, *start.get("headers", ())):
-            if header[0] in _OURS:
-                if header[0] != b"content-length":
-                    self.keep_alive = self.keep_alive and b"close" not in header[1].lower()
-                    continue
-                end = int(header[1])
-            lines.append(_join_field(header))
+        fields = [*self._connection.state.default_headers, *headers]
+        named = dict(fields)
+        if not _OURS.isdisjoint(named):
+            fields = self._heed_ours(fields)
+        lines = [_STATUS_LINES[status], *map(_join_field, fields)]
         flat = b"".join(lines)
         if 10 in flat or 13 in flat or 0 in flat:
             raise RuntimeError("a header of the response holds a line end")
-        if status in _BODILESS or self.scope["method"] == "HEAD":
+        end = int(named.get(b"content-length", _NOT_BEGUN))
+        if status in _BODILESS or self.head.method == "HEAD":
             end = _NO_BODY
         elif end == _NOT_BEGUN:
             end = self._tell_end(lines)
         if not self.keep_alive or self.awaits_continue:
             self._tell_stay(lines)
-        lines += (b"", self._framed(end, body, more))
+        lines += (b"", self._framed(end, body, last))
         return _join_lines(lines)
+
+    def _heed_ours(self, fields: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        """The headers without those that only we write; one that says so ends the connection."""
+        for name, value in fields:
+            if name in _OURS and b"close" in value.lower():
+                self.keep_alive = False
+        return [field for field in fields if field[0] not in _OURS]
 
     def _tell_end(self, lines: list[bytes]) -> int:
         """Say where the body will end, as the application did not: it streams, even if it has said all at once."""
@@ -250,16 +311,16 @@ class Cycle:
         if not self.keep_alive:
             lines.append(b"connection: close")
 
-    def _framed(self, end: int, body: bytes, more: bool) -> bytes:
+    def _framed(self, end: int, body: bytes, last: bool) -> bytes:
         """More of the body as it is written."""
         if end >= 0:
             end -= len(body)
-            if end < 0 or (end and not more):
+            if end < 0 or (end and last):
                 raise RuntimeError("the body of the response is not as long as its head says")
             data = body
         elif end == _BY_CHUNKS:
-            last = b"" if more else b"0\r\n\r\n"
-            data = b"%x\r\n%b\r\n%b" % (len(body), body, last) if body else last
+            ending = b"0\r\n\r\n" if last else b""
+            data = b"%x\r\n%b\r\n%b" % (len(body), body, ending) if body else ending
         else:
             data = body if end == _BY_CLOSING else b""
         self._end = end

@@ -60,7 +60,11 @@ class HttpClient:
         that cannot be written down.
         """
         pool = self._pools.get(origin) or self._open_pool(origin)
-        head = _build_head(pool.request_line, method, path, headers, len(body))
+        head = _head_start(pool.request_line, method, path, tuple(headers))
+        if body or method not in _BODILESS_METHODS:
+            head += b"content-length: %d\r\n\r\n" % len(body)
+        else:
+            head += b"\r\n"
         is_bodiless = method == "HEAD"
         connection = pool.take_idle() or await pool.acquire(timeouts)
         try:
@@ -103,7 +107,9 @@ class HttpClient:
         return self._tls
 
 
-def _build_head(line: tuple[str, str], method: str, path: str, headers: Sequence[tuple[str, str]], size: int) -> bytes:
+@lru_cache(maxsize=64)
+def _head_start(line: tuple[str, str], method: str, path: str, headers: tuple[tuple[str, str], ...]) -> bytes:
+    """The head of a request up to the length of its body: for an upstream it is nearly always the same."""
     before, after = line
     lines = [f"{_checked_method(method)} {before}{_checked_path(path)}{after}"]
     is_identity = True
@@ -116,20 +122,16 @@ def _build_head(line: tuple[str, str], method: str, path: str, headers: Sequence
         lines.append(f"{key}: {value}")
     if is_identity:
         lines.append("accept-encoding: identity")
-    if size or method not in _BODILESS_METHODS:
-        lines.append(f"content-length: {size}")
-    lines.append("\r\n")
+    lines.append("")
     return "\r\n".join(lines).encode("latin-1")
 
 
-@lru_cache(maxsize=256)
 def _checked_path(path: str) -> str:
     if not path.startswith("/") or not path.isascii() or not path.isprintable() or " " in path:
         raise ValueError("a request path begins with / and holds neither spaces nor control or non-ASCII characters")
     return path
 
 
-@lru_cache(maxsize=32)
 def _checked_method(method: str) -> str:
     if not _TOKEN.fullmatch(method) or method != method.upper():
         raise ValueError(f"not an HTTP method: {method!r}")

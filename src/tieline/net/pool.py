@@ -37,6 +37,7 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_deadline",
+        "_end",
         "_fields",
         "_is_bodiless",
         "_is_complete",
@@ -50,6 +51,7 @@ class Connection(asyncio.Protocol):
         "_on_free",
         "_on_lost",
         "_parser",
+        "_pieces",
         "_response",
         "_timer",
         "_timer_at",
@@ -58,6 +60,7 @@ class Connection(asyncio.Protocol):
         "is_alive",
         "is_reused",
         "is_stale",
+        "on_body",
         "where",
     )
 
@@ -76,6 +79,10 @@ class Connection(asyncio.Protocol):
         self._on_free = on_free
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
+        self._pieces: list[bytes] = []
+        self._end = 0
+        # The parser's callback for every piece of a body: a burst has dozens, so it is no function of ours.
+        self.on_body = self._pieces.append
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         self._response: HttpResponse | None = None
@@ -102,14 +109,18 @@ class Connection(asyncio.Protocol):
         self._unframed = 0
         self._is_complete = False
         self._is_bodiless = is_bodiless
-        if len(body) > WHOLE:
-            await self._upload(transport, head, body, response)
-        else:
-            transport.write(head + body if body else head)
-        while not response.status:
-            if response.error is not None:
-                raise response.error
-            await response.wait(timeouts.first_byte)
+        try:
+            if len(body) > WHOLE:
+                await self._upload(transport, head, body, response)
+            else:
+                transport.write(head + body)
+            while not response.status:
+                if response.error is not None:
+                    raise response.error
+                await response.news(timeouts.first_byte)
+        except asyncio.CancelledError:
+            response.close()
+            raise
         return response
 
     async def _upload(self, transport: asyncio.Transport, head: bytes, body: bytes, response: HttpResponse) -> None:
@@ -119,7 +130,7 @@ class Connection(asyncio.Protocol):
         for start in range(0, len(body), SLICE):
             transport.write(view[start : start + SLICE])
             while self._is_full and not (response.status or response.error):
-                await response.wait(response.idle)
+                await response.news(response.idle)
             if response.status or response.error:
                 # Answered before we were done, most often with a refusal: the rest is not wanted.
                 return
@@ -176,13 +187,13 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._hand_over(response)
             self._reject(error)
+        if self._pieces:
+            self._hand_over(response)
         if self._is_complete:
             self._finish()
-            return
-        if response.buffered:
-            response.wake()
-        if self._unframed:
+        elif self._unframed:
             self._watch_overhead(response)
         elif response.buffered > HIGH_WATER and not self._is_paused:
             self._pause()
@@ -229,29 +240,36 @@ class Connection(asyncio.Protocol):
         status = parser.get_status_code()
         if status < 200:
             return
-        for name, value in fields:
-            if name == b"transfer-encoding" and value.lower() != b"chunked":
-                self._fail("protocol", "sent a body with a transfer encoding other than chunked")
-                return
-        self._is_reusable = parser.should_keep_alive()
-        self._is_complete = self._is_bodiless
-        response.begin(status, fields)
-
-    def on_body(self, data: bytes) -> None:
-        self._unframed = 0
-        response = self._response
-        if response is None:
+        first = dict(reversed(fields))
+        if b"transfer-encoding" in first and not _is_chunked(fields):
+            self._fail("protocol", "sent a body with a transfer encoding other than chunked")
             return
-        if self._is_complete:
-            self._is_reusable = False
-        else:
-            response.chunks.append(data)
-            response.buffered += len(data)
+        self._is_reusable = parser.should_keep_alive()
+        response.begin(status, fields, first)
+        if self._is_bodiless:
+            self.on_message_complete()
 
     def on_message_complete(self) -> None:
         response = self._response
-        if response is not None and response.status:
+        if response is not None and response.status and not self._is_complete:
             self._is_complete = True
+            self._end = len(self._pieces)
+
+    def _hand_over(self, response: HttpResponse) -> None:
+        """Give the reader what the parser found of the body in one read."""
+        pieces = self._pieces
+        if pieces:
+            self._unframed = 0
+        if self._is_complete and len(pieces) > self._end:
+            # What follows a complete answer is not a part of it.
+            self._is_reusable = False
+            del pieces[self._end :]
+        if pieces and self._response is response:
+            data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            response.chunks.append(data)
+            response.buffered += len(data)
+            response.wake()
+        pieces.clear()
 
     def _reject(self, error: Exception) -> None:
         if self._is_complete:
@@ -266,7 +284,8 @@ class Connection(asyncio.Protocol):
 
     def _finish(self) -> None:
         response, self._response = self._response, None
-        self.resume()
+        if self._is_paused:
+            self.resume()
         self._fields = []
         if self._is_reusable and self.is_alive and not self._is_sending:
             if self._is_bodiless:
@@ -490,3 +509,7 @@ class Pool:
 
     def _closed_error(self) -> PipeError:
         return PipeError("connect", "busy", f"{self._where} was not asked: the HTTP client is closed", sent=False)
+
+
+def _is_chunked(fields: Fields) -> bool:
+    return all(value.lower() == b"chunked" for name, value in fields if name == b"transfer-encoding")

@@ -8,7 +8,7 @@ import socket
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from tieline.net.body import PipeError, Reason
@@ -20,9 +20,11 @@ _HOST_NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?\.?", re.ASCII)
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """The scheme, host and port of an upstream; IPv6 hosts are written without brackets."""
+class Origin(NamedTuple):
+    """The scheme, host and port of an upstream; IPv6 hosts are written without brackets.
+
+    A tuple, because every request looks up the connections to its origin, and tuples are hashed and compared in C.
+    """
 
     scheme: Literal["http", "https"]
     host: str

@@ -6,7 +6,7 @@ What it lets through and two readers could understand in two ways is refused her
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import httptools
@@ -15,6 +15,14 @@ Fields = list[tuple[bytes, bytes]]
 
 SHORT = 256
 """Bytes of a target that is worth remembering."""
+MAX_KNOWN = 4096
+"""Bytes of a head that is worth remembering."""
+MAX_KNOWN_HEADS = 64
+"""Heads that are remembered at once: a client has one or two."""
+MAX_DIGITS = 15
+"""Digits of a length that are read without the parser."""
+
+_LENGTHS = (b"\r\nContent-Length: ", b"\r\ncontent-length: ")
 
 
 class Refused(Exception):
@@ -31,6 +39,89 @@ class Target(NamedTuple):
     path: str
     raw_path: bytes
     query: bytes
+
+
+class Head:
+    """The head of a request as it was understood; one that comes again and again is remembered, but for its length."""
+
+    __slots__ = ("after", "before", "headers", "kept", "method", "target", "version")
+
+    def __init__(self, method: str, target: Target, version: str, headers: Fields) -> None:
+        self.method = method
+        self.target = target
+        self.version = version
+        self.headers = headers
+        self.kept: Any = None
+        """What the application keeps with a head that it need not look at again."""
+        self.before = self.after = b""
+        """What stands before and behind the digits of the length, if it is remembered."""
+
+    @property
+    def path(self) -> str:
+        """Where the request goes."""
+        return self.target.path
+
+    def length_in(self, data: bytes) -> bytes | None:
+        """The digits of the length, if these bytes begin with this head and any length."""
+        start = len(self.before)
+        stop = data.find(b"\r", start, start + MAX_DIGITS + 1)
+        if stop < 0 or not data.startswith(self.before) or not data.startswith(self.after, stop):
+            return None
+        digits = data[start:stop]
+        return digits if digits.isdigit() else None
+
+    def size(self, digits: bytes) -> int:
+        """Bytes of the head with this length in it."""
+        return len(self.before) + len(digits) + len(self.after)
+
+    def headers_with(self, digits: bytes) -> Fields:
+        """The headers with this length in its place."""
+        return [(name, digits if name == b"content-length" else value) for name, value in self.headers]
+
+
+class KnownHeads:
+    """The heads that came lately and say nothing unusual: what follows from one follows from it every time.
+
+    A connection compares only with the last head of its own, so that no answer comes sooner for a good guess at what
+    somebody else has sent.
+    """
+
+    __slots__ = ("_heads",)
+
+    def __init__(self) -> None:
+        self._heads: dict[tuple[bytes, bytes], Head] = {}
+
+    def __len__(self) -> int:
+        return len(self._heads)
+
+    def learn(self, data: bytes, head: Head) -> Head | None:
+        """The head that is to be remembered for one which the parser took from the beginning of these bytes, if any."""
+        parts = _around_length(data, head)
+        if parts is None:
+            return None
+        known = self._heads.get(parts)
+        if known is None:
+            if len(self._heads) >= MAX_KNOWN_HEADS:
+                del self._heads[next(iter(self._heads))]
+            self._heads[parts] = known = head
+            head.before, head.after = parts
+        return known
+
+
+def _around_length(data: bytes, head: Head) -> tuple[bytes, bytes] | None:
+    """What stands before and behind the digits of the length, if the bytes of the head are beyond doubt."""
+    end = data.find(b"\r\n\r\n", 0, MAX_KNOWN)
+    lines = len(head.headers) + 1
+    # Line ends before the first line, or any that only the parser takes for one: nothing is built on those.
+    if end < 0 or not data.startswith(head.method.encode()) or data.count(b"\n", 0, end + 2) != lines:
+        return None
+    for name in _LENGTHS:
+        at = data.find(name, 0, end)
+        if at >= 0:
+            start = at + len(name)
+            stop = data.find(b"\r", start, end + 1)
+            return (data[:start], data[stop : end + 4]) if data[start:stop].isdigit() else None
+    return None
 
 
 def plain_target(url: bytes) -> Target | None:

@@ -9,12 +9,22 @@ import logging
 import math
 from collections import deque
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import httptools
 
 from tieline.net.cycle import Cycle, last_words
 from tieline.net.line import Line
-from tieline.net.request_head import Refused, check_head, parse_target, plain_target, weight, without_upgrade
+from tieline.net.request_head import (
+    Head,
+    KnownHeads,
+    Refused,
+    check_head,
+    parse_target,
+    plain_target,
+    weight,
+    without_upgrade,
+)
 
 if TYPE_CHECKING:
     from uvicorn import Config
@@ -42,32 +52,45 @@ DISCARD_WITHIN = 30.0
 
 BROKEN = "Something went wrong inside the gateway; its log says what."
 
-_ASGI = {"version": "3.0", "spec_version": "2.3"}
 _NOTABLE = frozenset((b"connection", b"expect", b"host", b"transfer-encoding", b"upgrade"))
 """Headers that mean something to the connection."""
 _PLAIN = [b"host"]
+_UNUSUAL = _NOTABLE - {b"connection", b"host"}
+
+_known_heads: "WeakKeyDictionary[ServerState, KnownHeads]" = WeakKeyDictionary()
+"""Of every server, as what its application keeps with a head is of no use to another."""
 
 
 class HttpServing(Line):
-    """One connection of a client. Of uvicorn's settings it heeds the application, the headers and the keep-alive."""
+    """One connection of a client. Of uvicorn's settings it heeds the application, the headers and the keep-alive.
+
+    An application that has a method `serve` is given the cycle itself, any other what ASGI makes of it. A head that is
+    the last one again, but for its length, is not parsed: its body is counted here, and the parser never sees either.
+    """
 
     __slots__ = (
         "_app",
-        "_client",
         "_current",
         "_discarded",
         "_fed",
         "_headers",
+        "_heads",
         "_incoming",
+        "_is_between",
+        "_last",
+        "_missing",
         "_notable",
         "_parser",
+        "_read",
         "_refusal",
-        "_server",
+        "_serve",
         "_tasks",
         "_upgrade",
         "_url",
         "_waiting",
+        "client",
         "sent",
+        "server",
         "state",
     )
 
@@ -82,10 +105,11 @@ class HttpServing(Line):
         self.sent: asyncio.Future[None] = self.loop.create_future()
         self.sent.set_result(None)
         self._app: Any = config.loaded_app
+        self._serve: Any = getattr(self._app, "serve", None)
         self.state = server_state
         self._tasks = server_state.tasks
-        self._client: tuple[str, int] | None = None
-        self._server: tuple[str, int] | None = None
+        self.client: tuple[str, int] | None = None
+        self.server: tuple[str, int] | None = None
         # What is being read.
         self._parser = httptools.HttpRequestParser(self)
         self._url = b""
@@ -94,6 +118,15 @@ class HttpServing(Line):
         self._upgrade = b""
         self._fed = 0
         """Bytes since a head was complete, or a piece of a body came."""
+        self._is_between = True
+        """Whether the parser has seen nothing of the next request."""
+        self._read = b""
+        """What has come at once, while the head it begins with is being read."""
+        self._heads = _known_heads.setdefault(server_state, KnownHeads())
+        self._last: Head | None = None
+        """The last head of this client, if it is one that is remembered."""
+        self._missing = 0
+        """Bytes of a body that is counted here."""
         self._incoming: Cycle | None = None
         """The request whose body is under way."""
         self._discarded = 0
@@ -109,8 +142,8 @@ class HttpServing(Line):
         """A client is there."""
         super().connection_made(transport)
         self.state.connections.add(self)  # type: ignore[arg-type] # uvicorn lists its own protocols
-        self._client = _address(transport.get_extra_info("peername"))
-        self._server = _address(transport.get_extra_info("sockname"))
+        self.client = _address(transport.get_extra_info("peername"))
+        self.server = _address(transport.get_extra_info("sockname"))
 
     def connection_lost(self, _error: Exception | None) -> None:
         """The client is gone, or we have closed."""
@@ -127,6 +160,16 @@ class HttpServing(Line):
         """Bytes of requests, cut anywhere."""
         if self.is_ending or self._refusal is not None:
             return
+        if self._missing:
+            data = self._count(data)
+        elif self._is_between and self._fed == 0 and self._current is None:
+            if self._last is not None:
+                data = self._read_known(self._last, data)
+            self._read = data
+        if data:
+            self._parse(data)
+
+    def _parse(self, data: bytes) -> None:
         self._fed += len(data)
         try:
             self._parser.feed_data(data)
@@ -134,10 +177,46 @@ class HttpServing(Line):
             self._read_on(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
             self._fail(error)
+        self._read = b""
         if self._fed or self._incoming is not None:
             self._take_stock(len(data))
 
+    # ── heads that are known ──
+
+    def _read_known(self, head: Head, data: bytes) -> bytes:
+        """Begin a request with the last head again, and give back what is behind it; all, if it is another head."""
+        digits = head.length_in(data)
+        if digits is None:
+            return data
+        cycle = Cycle(self, head, True)
+        cycle.length = digits
+        start, length = head.size(digits), int(digits)
+        self._start(cycle)
+        if len(data) - start < length:
+            self._incoming = cycle
+            self._missing = length
+            return self._count(data[start:])
+        cycle.chunks.append(data[start : start + length])
+        cycle.is_whole = True
+        return data[start + length :]
+
+    def _count(self, data: bytes) -> bytes:
+        """Take what is missing of a body, and give back what is behind it."""
+        missing = self._missing
+        self._missing = max(0, missing - len(data))
+        if data:
+            self.on_body(data[:missing])
+        if self._missing:
+            self._take_stock(len(data))
+        else:
+            self.on_message_complete()
+        return data[missing:]
+
     # ── what the parser calls ──
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request."""
+        self._is_between = False
 
     def on_url(self, url: bytes) -> None:
         """The target, in one or more pieces."""
@@ -153,8 +232,8 @@ class HttpServing(Line):
     def on_headers_complete(self) -> None:
         """A head is complete: its request begins, or waits for the answer to the one before it."""
         parser = self._parser
-        url, headers, notable = self._url, self._headers, self._notable
-        self._url, self._headers, self._notable = b"", [], []
+        url, headers, notable, read = self._url, self._headers, self._notable, self._read
+        self._url, self._headers, self._notable, self._read = b"", [], [], b""
         method = parser.get_method().decode()
         version, keep_alive = "1.1", parser.should_keep_alive()
         is_plain = keep_alive and notable == _PLAIN and method != "CONNECT"
@@ -167,26 +246,15 @@ class HttpServing(Line):
         if self._fed > MAX_HEAD and weight(url, headers) > MAX_HEAD:
             raise Refused(431, "The head of the request is too large.")
         self._fed = 0
-        path, raw_path, query = plain_target(url) or parse_target(url, headers)
-        scope = {
-            "type": "http",
-            "asgi": _ASGI,
-            "http_version": version,
-            "method": method,
-            "scheme": "http",
-            "path": path,
-            "raw_path": raw_path,
-            "query_string": query,
-            "root_path": "",
-            "headers": headers,
-            "client": self._client,
-            "server": self._server,
-        }
-        cycle = Cycle(self, scope, keep_alive)
+        target = plain_target(url)
+        head = Head(method, target or parse_target(url, headers), version, headers)
+        cycle = Cycle(self, head, keep_alive)
         if not is_plain:
             cycle.is_old = version == "1.0"
             cycle.keep_alive = keep_alive and not cycle.is_old
             cycle.awaits_continue = b"expect" in notable and not cycle.is_old
+        if read and cycle.keep_alive and target is not None and _UNUSUAL.isdisjoint(notable) and method != "CONNECT":
+            self._last = self._heads.learn(read, head)
         if self._current is None:
             self._start(cycle)
         else:
@@ -206,6 +274,7 @@ class HttpServing(Line):
 
     def on_message_complete(self) -> None:
         """A request is complete."""
+        self._is_between = True
         cycle = self._incoming
         if cycle is None:
             return  # one that would change the protocol, and is read again
@@ -261,7 +330,7 @@ class HttpServing(Line):
     def _start(self, cycle: Cycle) -> None:
         self._current = cycle
         # uvicorn waits for what is in this set before it ends; that keeps the task, too.
-        cycle.task = asyncio.Task(cycle.run(self._app, self._tasks), loop=self.loop, name="request")
+        cycle.task = asyncio.Task(cycle.run(self._app, self._serve, self._tasks), loop=self.loop, name="request")
         self._tasks.add(cycle.task)
 
     def _queue(self, cycle: Cycle) -> None:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from tieline.model.asks import ALLOW, ALWAYS, DENY, Field, Filled, Form, Option, Permission, PlanReview
+from tieline.model.asks import ALLOW, ALWAYS, DENY, Field, Filled, Form, Option, Permission, PlanReview, mode_switch
 from tieline.model.content import Text, ToolCall, ToolResult
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.ports import Host, Progress, Report, unheard
@@ -262,14 +262,7 @@ class TurnTools:
         if said.mode == self.mode:
             return _yes(call, f"The mode is `{self.mode}` already.")
         if MODES.index(said.mode) > MODES.index(self.mode):
-            ask = Permission(
-                title=f"Go on in the mode {said.mode}",
-                tool=call.name,
-                kind="switch_mode",
-                detail=said.reason,
-                options=(ALLOW, DENY),
-            )
-            permitted = await host.human.permit(ask)
+            permitted = await host.human.permit(mode_switch(said.mode, said.reason, call.name))
             if permitted.option != ALLOW.id:
                 return _no(call, f"The user wants to stay in the mode `{self.mode}`. {permitted.reason}".strip())
         self.mode = said.mode

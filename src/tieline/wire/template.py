@@ -7,7 +7,7 @@ Writing knows its own frames, and goes the same way back.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from itertools import takewhile
+from itertools import repeat, takewhile
 
 import msgspec
 
@@ -17,7 +17,13 @@ from tieline.wire.json import encode
 TRIAL = "\x00"
 """The string that is put in the place of the text when a frame is tried."""
 
+Frame = tuple[bytes, bytes]
+"""What stands before and after the text of a delta: its quotes belong to that, and the blank line at the end."""
+
 _ATTEMPTS = 6
+
+_BORDER = b'",\n"'
+"""Between two texts. No string has a bare line end in it: a backslash before the border cannot hide its quote."""
 
 _decode_text = msgspec.json.Decoder(str).decode
 _decode_texts = msgspec.json.Decoder(list[str]).decode
@@ -26,44 +32,73 @@ _decode_texts = msgspec.json.Decoder(list[str]).decode
 class Template:
     """The frame around the text of the deltas of one part; `key` is that part's, None while no frame is known."""
 
-    __slots__ = ("_after", "_attempts", "_before", "_between", "_end", "key")
+    __slots__ = ("_after", "_attempts", "_before", "_size", "frame", "key")
 
     def __init__(self) -> None:
         self.key: Hashable | None = None
-        self._before = self._after = self._between = self._end = b""
+        self.frame: Frame | None = None
+        self._before = self._after = b""
+        self._size = 0
         self._attempts = _ATTEMPTS
+
+    def read(self, text: bytes, at: int) -> tuple[list[str], int]:
+        """The texts of the blocks from `at` on that have the frame, up to the first that has not; and where that is."""
+        if not text.startswith(self._before, at):
+            return [], at
+        run = text[at:].split(self._after)
+        end = len(text) - len(run.pop())
+        texts = self._together(run, end - at)
+        if texts is None:
+            run = [*takewhile(self._begins, run)]
+            texts = self._together(run, self._size_of(run))
+            if texts is None:
+                texts = self._one_by_one(run)
+            end = at + self._size_of(run[: len(texts)])
+        return texts, end
 
     def run(self, blocks: Sequence[bytes], start: int) -> list[str]:
         """The texts of the blocks from `start` on that have the frame, up to the first that has not."""
-        block = blocks[start]
-        if not block.startswith(self._before):
-            return []
-        if start == len(blocks) - 1:
-            return self._single(block)
-        text = b"\n\n".join((*blocks[start:], b""))[len(self._before) :]
-        *bodies, last = text.split(self._between)
-        body, is_complete, _ = last.partition(self._after)
-        if is_complete:
-            bodies.append(body)
-        joined = b'","'.join(bodies)
-        if b"\n" in joined or b'\\","' in joined or joined.endswith(b"\\"):
-            bodies = list(takewhile(_is_plain, bodies))
-            joined = b'","'.join(bodies)
-        try:
-            texts = _decode_texts(b'["%b"]' % joined) if bodies else []
-        except ValueError:
-            return []
-        # A quote inside a body would make more texts of it, and nothing can make fewer.
-        return texts if len(texts) == len(bodies) else []
+        if start < len(blocks) - 1:
+            return self.read(b"\n\n".join((*blocks[start:], b"")), 0)[0]
+        text = self.only(blocks[start] + b"\n\n")
+        return [] if text is None else [text]
 
-    def _single(self, block: bytes) -> list[str]:
-        """The text of one block, with its quotes: a stream that trickles comes block by block."""
-        if not block.endswith(self._end):
-            return []
+    def only(self, block: bytes) -> str | None:
+        """The text of a block with its blank line; None if it has not the frame. A stream that trickles comes so."""
+        body = block.removeprefix(self._before).removesuffix(self._after)
+        if len(block) - len(body) != self._size:
+            return None
         try:
-            return [_decode_text(block[len(self._before) - 1 : len(block) - len(self._end) + 1])]
+            return _decode_text(b'"' + body + b'"')
         except ValueError:
-            return []
+            return None
+
+    def _together(self, run: Sequence[bytes], size: int) -> list[str] | None:
+        """The texts of all these beginnings of blocks, whose blocks have this size; None if one has not the frame."""
+        joined = _BORDER.join(map(bytes.removeprefix, run, repeat(self._before)))
+        if len(joined) != size - len(run) * self._size + (len(run) - 1) * len(_BORDER):
+            return None
+        try:
+            texts = _decode_texts(b'["%b"]' % joined)
+        except ValueError:
+            return None
+        # A quote inside a body would make more texts of it, and nothing can make fewer.
+        return texts if len(texts) == len(run) else None
+
+    def _one_by_one(self, run: Iterable[bytes]) -> list[str]:
+        texts: list[str] = []
+        for block in run:
+            text = self.only(block + self._after)
+            if text is None:
+                break
+            texts.append(text)
+        return texts
+
+    def _begins(self, block: bytes) -> bool:
+        return block.startswith(self._before)
+
+    def _size_of(self, run: Sequence[bytes]) -> int:
+        return sum(map(len, run)) + len(run) * len(self._after)
 
     def learn(self, key: Hashable, block: bytes, field: str, text: str, means_same: Callable[[bytes], bool]) -> None:
         """Take up the frame of a block that says nothing beside `text` in `field`; after a few attempts, no more.
@@ -79,12 +114,15 @@ class Template:
             before, found, after = block.partition(b'"%b":%b%b' % (field.encode(), space, spelled))
             before += found.removesuffix(spelled)
             if means_same(before + encode(TRIAL) + after):
-                self.key = key
-                self._before, self._after = before + b'"', b'"' + after + b"\n\n"
-                self._between = self._after + self._before
-                self._end = b'"' + after
+                self.take_up(key, (before + b'"', b'"' + after + b"\n\n"))
         except ValueError:  # half an emoji in the block, or a frame that is none
             return
+
+    def take_up(self, key: Hashable, frame: Frame) -> None:
+        """Read the deltas of a part by a frame that was learned, be it in another stream."""
+        self.key, self.frame = key, frame
+        self._before, self._after = frame
+        self._size = len(self._before) + len(self._after)
 
     def forget(self, key: Hashable) -> None:
         """The part has ended."""
@@ -93,21 +131,19 @@ class Template:
             self._attempts = _ATTEMPTS
 
 
-def _is_plain(body: bytes) -> bool:
-    """Whether this is text and nothing else: no end of a line, and no backslash that may escape the quote after it."""
-    return b"\n" not in body and not body.endswith(b"\\")
+def frames(texts: list[str], before: bytes, after: bytes) -> tuple[bytes, bytes, bytes]:
+    """Every text as a JSON string between the same bytes, in three pieces: the way back."""
+    spelled, border = encode(texts)[2:-2], b'"' + after + before + b'"'
+    if spelled.find(b'\\","') < 0:
+        spelled = spelled.replace(b'","', border)
+    else:  # an escaped quote there may look like the border between two texts
+        spelled = border.join([encode(text)[1:-1] for text in texts])
+    return before + b'"', spelled, b'"' + after
 
 
 def framed(texts: list[str], before: bytes, after: bytes) -> bytes:
-    """Every text as a JSON string between the same bytes: the way back."""
-    if len(texts) == 1:
-        return before + encode(texts[0]) + after
-    together = encode(texts)
-    spelled = together[2:-2].split(b'","')
-    if b'\\","' in together:  # an escaped quote there may look like the border between two texts
-        spelled = [encode(text)[1:-1] for text in texts]
-    before, after = before + b'"', b'"' + after
-    return before + (after + before).join(spelled) + after
+    """Every text as a JSON string between the same bytes, in one piece."""
+    return b"".join(frames(texts, before, after))
 
 
 def write_runs(

@@ -4,9 +4,7 @@ The agent's own options are what is shown, and it is the id of one that answers.
 that rejects, since to call a permission cancelled tells most agents that the whole turn is over.
 """
 
-import asyncio
 import difflib
-import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
@@ -14,14 +12,13 @@ from tieline.backends.acp.activity import command_of, input_of, plan_of, title_o
 from tieline.backends.acp.agent import Agent
 from tieline.backends.acp.forms import Question
 from tieline.backends.acp.rules import PATH_FIELDS, Rules, deed_of
-from tieline.model.asks import Filled, Option, OptionKind, Permission, PlanReview, Reviewed
+from tieline.backends.asked import Asked
+from tieline.model.asks import Filled, Option, OptionKind, Permission, PlanReview, Reviewed, plan_review
 from tieline.model.content import Text
 from tieline.model.events import PlanEntry
 from tieline.model.ports import Human
 from tieline.tasks import Tasks
 from tieline.wire.acp import facts
-
-log = logging.getLogger("tieline.acp")
 
 MOST_DIFF = 20_000
 MOST_DETAIL = 4_000
@@ -57,16 +54,15 @@ class Asking:
     ) -> None:
         """`feedback` takes what a person said along with a no, and whether the agent was told so with the answer."""
         self._agent = agent
-        self._tasks = tasks
         self._rules = rules
         self._note = note
         self._feedback = feedback
-        self._waiting: dict[int, asyncio.Task[None]] = {}
+        self._asked = Asked(tasks)
 
     @property
     def is_waiting(self) -> bool:
         """Whether somebody is asked."""
-        return bool(self._waiting)
+        return bool(self._asked)
 
     def permission(self, asked: facts.PermissionAsked, human: Human, draft: Draft) -> None:
         """May the agent do this? To leave the mode of planning is a question about the plan."""
@@ -89,28 +85,18 @@ class Asking:
 
     def withdraw(self, ask: int) -> None:
         """This needs no answer any more."""
-        task = self._waiting.pop(ask, None)
-        if task is not None:
-            task.cancel()
+        self._asked.withdraw(ask)
 
     def close(self) -> None:
         """Nothing of this turn needs an answer any more."""
-        for ask in list(self._waiting):
-            self.withdraw(ask)
+        self._asked.close()
 
     def _begin(self, ask: int, work: Coroutine[Any, Any, None], what: str) -> None:
-        task = self._tasks.start(self._guarded(ask, work), f"asking for {what}")
-        self._waiting[ask] = task
-        task.add_done_callback(lambda _: self._waiting.pop(ask, None))
+        self._asked.begin(ask, work, f"{what} of {self._agent.spec.id}", lambda: self._give_up(ask))
 
-    async def _guarded(self, ask: int, work: Coroutine[Any, Any, None]) -> None:
-        """Whatever breaks on the way, the agent gets an answer: it would wait for ever."""
-        try:
-            await work
-        except Exception:
-            log.exception("what %s asked could not be put to anybody", self._agent.spec.id)
-            self._agent.machine.refuse(ask, "nobody can be asked")
-            self._agent.push()
+    def _give_up(self, ask: int) -> None:
+        self._agent.machine.refuse(ask, "nobody can be asked")
+        self._agent.push()
 
     async def _permit(self, asked: facts.PermissionAsked, human: Human) -> None:
         if await self._is_ruled(asked):
@@ -147,8 +133,9 @@ class Asking:
         self._choose(asked.ask, chosen(asked.options, ALLOW if review.approved else REJECT))
 
     async def _propose(self, asked: facts.PlanProposed, human: Human) -> None:
-        title = asked.name or asked.overview or "A plan"
-        review = await human.review(PlanReview(title=title, plan=asked.plan, steps=plan_of(asked.entries).entries))
+        steps = plan_of(asked.entries).entries
+        ask = plan_review(asked.plan, name=asked.name, overview=asked.overview, steps=steps)
+        review = await human.review(ask)
         self._reviewed(review, is_told=True)
         self._agent.machine.answer_plan(asked.ask, "accepted" if review.approved else "rejected", review.feedback)
         self._agent.push()

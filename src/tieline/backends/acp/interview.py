@@ -7,8 +7,9 @@ else twice wants something else: the question is declined, and the words are for
 from collections import deque
 from typing import Any, NamedTuple
 
-from tieline.backends.acp.forms import (
-    Question,
+from tieline.backends.acp.forms import Question
+from tieline.model.asks import Field, Filled
+from tieline.wire.questions.forms import (
     Skipped,
     Unclear,
     answers,
@@ -18,7 +19,6 @@ from tieline.backends.acp.forms import (
     is_consent,
     is_refusal,
 )
-from tieline.model.asks import Field, Filled
 
 TRIES = 2
 

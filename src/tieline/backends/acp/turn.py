@@ -19,7 +19,6 @@ from tieline.backends.acp.followups import Followups
 from tieline.backends.acp.forms import Question, question_of
 from tieline.backends.acp.hearing import Hearing
 from tieline.backends.acp.interview import Interview, Outcome
-from tieline.backends.acp.question_tools import call_for, read_result
 from tieline.backends.acp.serving import Serving
 from tieline.backends.acp.sessions import Session
 from tieline.backends.acp.telling import Telling
@@ -32,6 +31,7 @@ from tieline.model.request import ToolSpec
 from tieline.wire.acp import facts
 from tieline.wire.acp.facts import Fact
 from tieline.wire.acp.schema import Block, TextBlock
+from tieline.wire.questions.tools import call_for, read_result
 
 GIVEN_UP = "The call was given up: the turn is over."
 MOST_RESTS = 10

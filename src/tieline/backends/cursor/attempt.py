@@ -2,14 +2,19 @@
 
 The pump reads for as long as the attempt lives, leg or no leg, so the service is always answered; what the machine
 makes of it gathers until somebody takes it. Messages go out in the order the machine put them, one sender at a time.
+What the service asks of a person waits beside it, and ends with it.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 
+from tieline.backends.asked import Asked, put
 from tieline.backends.cursor.pipes import Pipe, Refused
 from tieline.backends.cursor.recovery import BROKEN, NOT_SPOKEN, STALLED
+from tieline.model.asks import Answer, Ask
 from tieline.model.events import Event, Failed
+from tieline.model.ports import Human
 from tieline.net.http import PipeError
 from tieline.tasks import Tasks
 from tieline.wire.cursor.errors import read_status
@@ -22,9 +27,18 @@ MOST_EVENTS = 4096
 
 
 class Attempt:
-    """A machine and its pipe."""
+    """A machine and its pipe; `human` is asked what the machine holds for a person."""
 
-    def __init__(self, name: str, machine: CursorRun, pipe: Pipe, tasks: Tasks, *, stall_after: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        machine: CursorRun,
+        pipe: Pipe,
+        tasks: Tasks,
+        *,
+        stall_after: float,
+        human: Human | None = None,
+    ) -> None:
         self.machine = machine
         self.is_broken = False
         """Nothing can be sent any more, and nothing more will come."""
@@ -32,6 +46,8 @@ class Attempt:
         self._pipe = pipe
         self._tasks = tasks
         self._stall_after = stall_after
+        self._human = human
+        self._asked = Asked(tasks)
         self._loop = asyncio.get_running_loop()
         self._events: list[Event] = []
         self._waiter: asyncio.Future[None] | None = None
@@ -104,6 +120,7 @@ class Attempt:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+        self._asked.close()
         for task in (self._pump, self._sender):
             if task is not None:
                 task.cancel()
@@ -115,6 +132,8 @@ class Attempt:
             while data := await pipe.chunk():
                 self.give(machine.receive(data))
                 self.push()
+                if machine.questions:
+                    self._ask()
                 if not self._room.is_set():
                     await self._room.wait()
                 if machine.ended:
@@ -126,6 +145,23 @@ class Attempt:
             # Once the turn is over a stream may end in any way.
             self.give(machine.receive_eof() if machine.turn_ended else [self._failed(error)])
         self._finish()
+
+    def _ask(self) -> None:
+        """Put to the person what is new of what the machine holds."""
+        for query, ask in self.machine.questions.items():
+            if self._human is not None and query not in self._asked:
+                work = self._put(query, ask, self._human)
+                self._asked.begin(query, work, f"a question of {self._name}", partial(self._tell, query, None))
+
+    async def _put(self, query: int, ask: Ask, human: Human) -> None:
+        self._tell(query, await put(ask, human))
+
+    def _tell(self, query: int, answer: Answer | None) -> None:
+        """The person has decided: it is the service's turn again."""
+        self.give(self.machine.answer_query(query, answer))
+        self.push()
+        if "watch" in self._timers:
+            self.watch()
 
     async def _send(self) -> None:
         try:
@@ -189,8 +225,8 @@ class Attempt:
             self.push()
 
     def _check_progress(self) -> None:
-        # While events wait to be taken it is the client who is slow.
-        is_idle = not self._events and not self.machine.pending
+        # While events wait to be taken it is the client who is slow, or the person who was asked.
+        is_idle = not self._events and not self.machine.pending and not self.machine.questions
         if self.machine.progressed == self._seen_progress and is_idle:
             message = f"`{self._name}` sent nothing but heartbeats for {self._stall_after:.0f} seconds."
             self._break(Failed(kind="timeout", status=504, code=STALLED, message=message))

@@ -114,10 +114,10 @@ class CursorBackend:
         infos.setdefault(AUTO, ModelInfo(id=AUTO, title="Auto"))
         return list(infos.values())
 
-    async def start(self, request: Request, host: Host | None = None) -> Run:  # noqa: ARG002 - this upstream asks nobody back
+    async def start(self, request: Request, host: Host | None = None) -> Run:
         split_model(request.model)
         await self._ask()
-        return LiveRun(self._service, request)
+        return LiveRun(self._service, request, host)
 
     async def count(self, request: Request) -> int | None:  # noqa: ARG002 - the service has no way to ask
         return None

@@ -20,7 +20,7 @@ from tieline.backends.cursor.recovery import STALLED, Kind, Recovery, Remedy
 from tieline.model.content import Message, Part, Text, ToolResult
 from tieline.model.errors import GatewayError
 from tieline.model.events import Batch, Event, Failed, Finished, Note, PartEnd, Started, StopReason
-from tieline.model.ports import Leg
+from tieline.model.ports import Host, Leg
 from tieline.model.request import Request
 from tieline.tasks import Tasks
 from tieline.wire.cursor.blobs import Blobs
@@ -58,11 +58,12 @@ class Service:
 
 
 class LiveRun:
-    """One conversation under way; may outlive the leg that opened it."""
+    """One conversation under way; may outlive the leg that opened it. What Cursor asks goes to the host's human."""
 
-    def __init__(self, service: Service, request: Request) -> None:
+    def __init__(self, service: Service, request: Request, host: Host | None = None) -> None:
         self._service = service
         self._request = request
+        self._human = host.human if host is not None else None
         self._conversation_id = service.conversations.open(request)
         self._run_id = service.mint_id()
         self._attempt: Attempt | None = None
@@ -169,7 +170,9 @@ class LiveRun:
         ids = Ids(service.mint_id() if self._has_tried else self._run_id, self._run_id)
         self._has_tried = True
         pipe = service.open_pipe(self._leg.recovery.transport, self._token, ids)
-        self._attempt = attempt = Attempt(service.name, machine, pipe, service.tasks, stall_after=service.stall_after)
+        self._attempt = attempt = Attempt(
+            service.name, machine, pipe, service.tasks, stall_after=service.stall_after, human=self._human
+        )
         await attempt.begin()
 
     def _machine(self, before: CursorRun | None, *, resumed: bool) -> CursorRun:
@@ -180,7 +183,16 @@ class LiveRun:
         if before is not None and checkpoint:
             opening = opening._replace(message=resume_run(opening, checkpoint))
             blobs = before.blobs
-        machine = CursorRun(opening, mint=service.mint_call, blobs=blobs, clock=service.clock, queries=service.queries)
+        human = self._human
+        machine = CursorRun(
+            opening,
+            mint=service.mint_call,
+            blobs=blobs,
+            clock=service.clock,
+            queries=service.queries,
+            # Nobody is waited for where nobody looks.
+            hold=lambda _: human is not None and human.is_present,
+        )
         if before is not None and checkpoint:
             machine.resumes(before)
         if before is not None and self._leg.has_started:

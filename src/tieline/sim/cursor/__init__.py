@@ -3,7 +3,8 @@
 It speaks HTTP/1.1 and HTTP/2 on one port, in the clear or with TLS, and plays a whole turn as the service does: it
 asks for the request context, reads the history out of the client's blobs, stores new ones and waits for them to be
 acknowledged, has tools run, sends checkpoints, and ends with an end frame. Its model is the demo model, which does
-what plain words or a script say; no account and no network are needed.
+what plain words or a script say; no account and no network are needed. It asks the person something too when it is
+told to (`make a plan for …`, `ask me about …`, `switch to plan mode`: `tieline.sim.cursor.interview`).
 
     async with CursorSim() as sim:              # a free port of this machine: sim.url, sim.port
         ...

@@ -36,6 +36,7 @@ import msgspec
 from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.message import Message
 
+from tieline.sim.cursor.interview import interview
 from tieline.sim.cursor.model import text_delta, thinking_delta
 from tieline.sim.cursor.refusals import NAMED, Refusal, RunRefused
 from tieline.sim.cursor.run import say, update
@@ -140,7 +141,7 @@ class Scripts:
         words = turn.words
         script = find(words)
         if script is None:
-            return self._usual
+            return (interview(words) if self._usual is _USUAL else None) or self._usual
         if script.poison:
             self._poisoned.setdefault(words, turn.request.conversation_id)
             self._check_poison(turn)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from tieline.model.content import (
     File,
@@ -45,20 +45,22 @@ Shown = TextBlock | ImageBlock | DocumentBlock | Raw
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _PDF = "application/pdf"
 _HEAD = msgspec.json.Decoder(BlockHead)
+_BEFORE, _AFTER = encode([TextBlock("words")]).split(encode("words"))
 
 
-class BlockWriter:
-    """Writes the blocks of one request; what cannot be said is noted.
+class BlockWriter(Struct):
+    """Writes the blocks of a turn; what cannot be said is noted.
 
     What nearly every message is made of is written on the spot: a history is long, and a call for each part shows.
     """
 
-    def __init__(self, names: Names, notes: list[Note], extensions: bool) -> None:
-        self._names = names
-        self._notes = notes
-        self._extensions = extensions
-        self.marked: list[MarkedBlock] = []
-        """The blocks that carry a cache mark, in the order of the prompt."""
+    names: Names
+    extensions: bool
+    notes: list[Note] = []
+    marked: list[MarkedBlock] = []
+    """The blocks that carry a cache mark, in the order of the prompt."""
+    is_bound: bool = False
+    """Whether the same messages could be written otherwise: in another request, or for another upstream."""
 
     def user(self, message: Message) -> list[Block]:
         """The blocks of a user message, tool results first."""
@@ -86,6 +88,7 @@ class BlockWriter:
                 if part.text and not part.text.isspace():
                     blocks.append(TextBlock(part.text))
             elif type(part) is Thinking:
+                self.is_bound = True
                 if not forget and part.signature:
                     _insert_thought(blocks, thinking_block(part))
             else:
@@ -105,7 +108,10 @@ class BlockWriter:
             given = Raw(encode({"input": part.arguments}))
         else:
             given = Raw(part.arguments if is_object(part.arguments) else self._object(part))
-        block = ToolUseBlock(plain_id(part.id), self._names.spell(part.name), given)
+        name = self.names.spell(part.name)
+        if name != part.name:
+            self.is_bound = True
+        block = ToolUseBlock(plain_id(part.id), name, given)
         if part.meta:
             own = part.meta.get(PROTOCOL, {})
             block.caller = _raw(own.get("caller"))
@@ -117,7 +123,7 @@ class BlockWriter:
     def _object(self, part: ToolCall) -> str:
         text = object_text(part.arguments)
         if is_broken(part.arguments, text):
-            self._notes.append(Note(kind="arguments", message=f"{part.name}: what is not valid JSON was wrapped"))
+            self.notes.append(Note(kind="arguments", message=f"{part.name}: what is not valid JSON was wrapped"))
         return text
 
     def _result(self, part: ToolResult, others: list[Block]) -> ToolResultOut:
@@ -147,8 +153,10 @@ class BlockWriter:
                 if not meta:
                     return () if is_blank(text) else (TextBlock(text),)
                 own = meta.get(PROTOCOL, {})
-                if "block" in own and (self._extensions or not _is_reference(own["block"])):
-                    return (_raw(own["block"]),)
+                if "block" in own:
+                    self.is_bound = True
+                    if self.extensions or not _is_reference(own["block"]):
+                        return (_raw(own["block"]),)
                 return () if is_blank(text) else (self._marked(text_block(part)),)
             case Image():
                 return (self._image(part),)
@@ -177,7 +185,7 @@ class BlockWriter:
 
     def _left_out(self, part: Image | File, what: str) -> TextBlock:
         kind = "image" if isinstance(part, Image) else "file"
-        self._notes.append(Note(kind="left_out", message=f"{kind} {what!r}: the upstream does not take it"))
+        self.notes.append(Note(kind="left_out", message=f"{kind} {what!r}: the upstream does not take it"))
         return self._marked(TextBlock(f"[{kind} left out: {what}]", cache_control=part.meta.get("cache_control")))
 
     def _marked(self, block: M) -> M:
@@ -200,8 +208,23 @@ class BlockWriter:
         if isinstance(part, Foreign) and part.protocol == PROTOCOL:
             return (_raw(part.json),)
         what = part.kind if isinstance(part, Foreign) else type(part).__name__
-        self._notes.append(Note(kind="left_out", message=f"{what}: the upstream has no such part here"))
+        self.notes.append(Note(kind="left_out", message=f"{what}: the upstream has no such part here"))
         return ()
+
+
+def plain_words(message: Message) -> str:
+    """The words of a message that consists of nothing else, as most do; else nothing."""
+    parts = message.parts
+    if len(parts) == 1:
+        part = parts[0]
+        if type(part) is Text and not part.meta and not part.text.isspace():
+            return part.text
+    return ""
+
+
+def in_block(words: str) -> bytes:
+    """A list of one block with these words."""
+    return b"%b%b%b" % (_BEFORE, encode(words), _AFTER)
 
 
 def text_block(part: Text) -> TextBlock:

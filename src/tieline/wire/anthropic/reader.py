@@ -5,7 +5,7 @@ by its index: what comes for it is held together in `_Block` until it stops. Unk
 nothing.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from contextlib import suppress
 from functools import lru_cache, partial
 
@@ -33,7 +33,7 @@ from tieline.wire.anthropic.schema import (
 from tieline.wire.framing.sse import SseOverflow, SseReader
 from tieline.wire.json import Malformed, encode, object_text, read
 from tieline.wire.spelling import UNCHANGED, Spelled, restore_id
-from tieline.wire.template import TRIAL, Template
+from tieline.wire.template import TRIAL, Frame, Template
 
 _EVENT = msgspec.json.Decoder(StreamEvent)
 _MESSAGE = msgspec.json.Decoder(MessageIn)
@@ -43,6 +43,7 @@ _LIST = msgspec.json.Decoder(list[Raw])
 _STOP_DETAILS = msgspec.json.Decoder(StopDetails)
 _WRAPPED = msgspec.json.Decoder(dict[str, str])
 
+_LF = ord("\n")
 _HEADS = frozenset(
     f"event: {name}\n".encode()
     for name in (
@@ -51,6 +52,16 @@ _HEADS = frozenset(
     )
 )
 """What stands before the data of an event, as the API writes it."""
+_REPEATED = {
+    f"event: {name}\ndata: {data}".encode(): _EVENT.decode(data)
+    for name, data in (
+        ("ping", '{"type":"ping"}'),
+        ("content_block_start", '{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}'),
+        *(("content_block_stop", f'{{"type":"content_block_stop","index":{index}}}') for index in range(8)),
+        ("message_stop", '{"type":"message_stop"}'),
+    )
+}
+"""Events that are the same in nearly every answer, as the API writes them."""
 
 REASONS = {
     "end_turn": StopReason.END_TURN,
@@ -66,8 +77,10 @@ REASONS = {
     "length": StopReason.MAX_TOKENS,
     "content_filter": StopReason.REFUSAL,
 }
+_STOP_SEQUENCE = StopReason.STOP_SEQUENCE  # a member of an enum is found through its class slowly
 NAMELESS = "unknown_tool"
 NO_USAGE = Usage()
+NO_TEXT = Text()
 
 _NO_INPUT = ("", "null", '""', "[]")
 
@@ -104,6 +117,10 @@ class _Block:
         """Whether text of another kind came for this block and got a part of its own."""
 
 
+_REMEMBERED = frozenset((index, kind) for index in range(8) for kind in ("text", "thinking"))
+_FRAMES: dict[tuple[int, str], Frame] = {}
+"""The last frame of each of these blocks: the next answer will have the same. Input is not among them, because its
+first delta says more than its text: that there is any."""
 _TEXT_FIELD = {"text": "text", "thinking": "thinking", "input": "partial_json"}
 _KIND_OF: dict[type, str] = {Text: "text", Thinking: "thinking", ToolCall: "input", Foreign: "input"}
 
@@ -129,9 +146,15 @@ class ResponseReader:
 
     def feed(self, data: bytes) -> list[Event]:
         """The events that are whole now."""
+        key = self._template.key
+        if key is not None and not self._sse.held and not self.ended:
+            text = self._template.only(data)
+            if text is not None:
+                self._parts.add(key, text)
+                return self._parts.take()
         try:
             if not self.ended:
-                self._receive_all(self._sse.feed(data))
+                self._receive_all(self._sse.whole(data))
         except (SseOverflow, Malformed, UnicodeDecodeError) as error:
             self._fail(Failed(kind="upstream", message=f"the upstream sent something unreadable: {error}"))
         return self._parts.take()
@@ -140,7 +163,7 @@ class ResponseReader:
         """The stream is over; if it did not say so itself, that is a failure."""
         if not self.ended:
             with suppress(Malformed, UnicodeDecodeError):  # an event that was cut: the stream broke off, that counts
-                self._receive_all(self._sse.close())
+                self._receive_all(self._sse.close()[0])
         if not self.ended:
             self._break_off()
         return self._parts.take()
@@ -161,30 +184,22 @@ class ResponseReader:
 
     # ── Events of the stream ─────────────────────────────────────────────────────────────────────
 
-    def _receive_all(self, blocks: Sequence[bytes]) -> None:
+    def _receive_all(self, text: bytes) -> None:
+        """Blocks with the blank lines between them; the last may lack its own."""
         template = self._template
-        at, count = 0, len(blocks)
-        while at < count and not self.ended:
-            if template.key is not None and (texts := template.run(blocks, at)):
-                self._parts.add_all(template.key, texts)
-                at += len(texts)
-                if at == count:
-                    return
-            self._receive(blocks[at])
-            at += 1
-
-    def _event(self, block: bytes) -> StreamEvent | None:
-        head, _, data = block.partition(b"data: ")
-        if data and head in _HEADS and b"\n" not in data:
-            try:
-                return _EVENT.decode(data)
-            except (ValueError, RecursionError):
-                pass  # `read` is patient
-        named = self._sse.event(block)
-        return None if named is None else read(_EVENT, named[1])
+        at, size = 0, len(text)
+        while at < size and not self.ended:
+            if template.key is not None:
+                texts, at = template.read(text, at)
+                if texts:
+                    self._parts.add_all(template.key, texts)
+                    continue
+            end = text.find(b"\n\n", at)
+            self._receive(text[at:end] if end >= 0 else text[at:])
+            at = end + 2 if end >= 0 else size
 
     def _receive(self, block: bytes) -> None:
-        event = self._event(block)
+        event = _REPEATED.get(block) or self._event(block)
         if event is None:
             return
         match event.type:
@@ -206,6 +221,16 @@ class ResponseReader:
                 self._fail(failed_by(event.error))
             case _:
                 pass  # ping, and whatever the API will think of next
+
+    def _event(self, block: bytes) -> StreamEvent | None:
+        head, _, data = block.partition(b"data: ")
+        if head in _HEADS and _LF not in data:
+            try:
+                return _EVENT.decode(data)
+            except (ValueError, RecursionError):
+                pass  # `read` is patient
+        named = self._sse.event(block)
+        return None if named is None else read(_EVENT, named[1])
 
     def _read_message(self, message: MessageIn, content: list[Raw]) -> None:
         self._start(message)
@@ -289,6 +314,9 @@ class ResponseReader:
             block.held = []
         self._blocks[index] = block
         self._parts.start(index, part)
+        frame = _FRAMES.get((index, block.fits))
+        if frame is not None and self._template.key is None:
+            self._template.take_up(index, frame)
 
     def _doubt(self, index: int, block: _Block) -> None:
         """Keep a call back that may be none: it has neither id nor name, or the id of one before it."""
@@ -312,7 +340,7 @@ class ResponseReader:
         """The empty part a block begins."""
         match block.type:
             case "text":
-                return Text()
+                return NO_TEXT
             case "thinking":
                 return Thinking()
             case "redacted_thinking":
@@ -349,14 +377,17 @@ class ResponseReader:
 
     def _learn(self, raw: bytes, event: StreamEvent, delta: DeltaIn) -> None:
         """Read the next deltas of this block by the bytes around their text, if they have nothing else to say."""
-        block = self._blocks.get(event.index)
-        if block is None or block.held is not None or self._template.key is not None:
+        index, template = event.index, self._template
+        block = self._blocks.get(index)
+        if block is None or block.held is not None or template.key not in (None, index):
             return
         field = _TEXT_FIELD[block.fits]
         text = getattr(delta, field)
         if not text:
             return
-        self._template.learn(event.index, raw, field, text, partial(_is_plain_delta, event.index, delta.type, field))
+        template.learn(index, raw, field, text, partial(_is_plain_delta, index, delta.type, field))
+        if template.frame is not None and (index, block.fits) in _REMEMBERED:
+            _FRAMES[index, block.fits] = template.frame
 
     def _add_input(self, index: int, block: _Block | None, text: str) -> None:
         if block is None or block.fits != "input":
@@ -497,17 +528,23 @@ def usage_of(usage: UsageIn, so_far: Usage = NO_USAGE) -> Usage:
     """Counts are cumulative, and some events leave out what others said: the most of each is the truth."""
     details = usage.output_tokens_details
     return Usage(
-        input=max(so_far.input, usage.input_tokens or 0),
-        output=max(so_far.output, usage.output_tokens or 0),
-        cache_read=max(so_far.cache_read, usage.cache_read_input_tokens or 0),
-        cache_write=max(so_far.cache_write, usage.cache_creation_input_tokens or 0),
-        reasoning=max(so_far.reasoning, (details and details.thinking_tokens) or 0),
+        input=_most(so_far.input, usage.input_tokens),
+        output=_most(so_far.output, usage.output_tokens),
+        cache_read=_most(so_far.cache_read, usage.cache_read_input_tokens),
+        cache_write=_most(so_far.cache_write, usage.cache_creation_input_tokens),
+        reasoning=so_far.reasoning if details is None else _most(so_far.reasoning, details.thinking_tokens),
     )
+
+
+def _most(so_far: int, said: int | None) -> int:
+    if said is None or said < so_far:
+        return so_far
+    return said
 
 
 def finished_by(reason: StopReason, stop: DeltaIn | ReplyIn) -> Finished:
     """The ending with all that was said about it."""
-    sequence = stop.stop_sequence if reason is StopReason.STOP_SEQUENCE else None
+    sequence = stop.stop_sequence if reason is _STOP_SEQUENCE else None
     if stop.stop_details is ABSENT and stop.container is ABSENT:
         return Finished(reason=reason, sequence=sequence)
     own = {name: text_of(value) for name in ("stop_details", "container") if given(value := getattr(stop, name))}

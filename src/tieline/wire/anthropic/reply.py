@@ -7,9 +7,10 @@ goes block by block through the reader of streams, which knows what to do about 
 import msgspec
 
 from tieline.model.assemble import PartsWriter, reason_for
-from tieline.model.content import Text, Thinking
+from tieline.model.content import Thinking
 from tieline.model.events import Event, Started
 from tieline.wire.anthropic.reader import (
+    NO_TEXT,
     NO_USAGE,
     REASONS,
     ResponseReader,
@@ -55,7 +56,7 @@ def _usual_parts(content: list[BlockIn], spelled: Spelled) -> PartsWriter | None
     for block in content:
         match block.type:
             case "text" if block.citations is ABSENT or not given(block.citations):
-                parts.whole(Text(), block.text or block.thinking or "")
+                parts.whole(NO_TEXT, block.text or block.thinking or "")
             case "thinking":
                 parts.whole(Thinking(signature=block.signature or None), block.text or block.thinking or "")
             case "tool_use" if block.id and block.name:

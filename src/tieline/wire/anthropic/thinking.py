@@ -41,12 +41,19 @@ def forgotten(messages: Sequence[Message]) -> int:
     doomed = False
     for at, message in enumerate(messages):
         if message.role == "assistant":
-            for part in message.parts:
-                if type(part) is Thinking and not part.signature:
-                    doomed = True
+            doomed = doomed or is_unsigned(message)
         elif doomed and _begins_turn(message):
             end, doomed = at, False
     return len(messages) if doomed else end
+
+
+def is_unsigned(message: Message) -> bool:
+    """Whether the model thought something in this message that has no signature."""
+    if message.role == "assistant":
+        for part in message.parts:
+            if type(part) is Thinking and not part.signature:
+                return True
+    return False
 
 
 class Past(Struct):
@@ -83,11 +90,14 @@ def _begins_with_thought(message: Message) -> bool:
 # ── The configuration ────────────────────────────────────────────────────────────────────────────
 
 
+def is_asked_for(reasoning: Reasoning) -> bool:
+    """Whether a request says anything about thinking."""
+    return not (reasoning.mode is None and reasoning.effort is None and not reasoning.meta)
+
+
 def plan(request: Request, dialect: Dialect, max_tokens: int, past: Past, notes: list[Note]) -> Plan:
     """What to say about thinking, given what this request also says."""
     reasoning = request.reasoning
-    if reasoning.mode is None and reasoning.effort is None and not reasoning.meta:
-        return NO_PLAN
     if dialect.thinking == "off":
         if reasoning.mode in ("budget", "adaptive"):
             notes.append(Note(kind="thinking", message="left out: this upstream is set not to think"))

@@ -1,85 +1,208 @@
-"""The history as the API wants it: turns that alternate, begin with the user, and are never empty."""
+"""The history as the API wants it: turns that alternate, begin with the user, and are never empty.
 
-from collections.abc import Iterable, Sequence
+A turn is the unit that is remembered: what it says depends on its own messages, and on hardly anything else.
+"""
+
+from collections.abc import Hashable, Sequence
+from operator import eq
+from typing import cast
 
 from msgspec import Struct
 
 from tieline.model.content import Message, Text
-from tieline.wire.anthropic.parts import Block, BlockWriter, is_blank
+from tieline.model.events import Note
+from tieline.wire.anthropic import marks, thinking
+from tieline.wire.anthropic.dialect import Dialect
+from tieline.wire.anthropic.parts import Block, BlockWriter, in_block, is_blank, plain_words
+from tieline.wire.anthropic.pieces import Memory, Piece
 from tieline.wire.anthropic.schema import PROTOCOL, TextBlock, ToolResultOut
+from tieline.wire.json import encode
+from tieline.wire.spelling import Names
 
 PLACEHOLDER = "…"
 """Stands where the API demands words and there are none."""
+TOLD_AGAIN = 3
+"""From how many messages on a conversation is remembered: many are no more than a question."""
+
+_HEADS = {role: b'{"role":"%b","content":' % role.encode() for role in ("user", "assistant", "system")}
 
 
-class Turn(Struct):
+class Turn(Piece):
     """One message of the wire."""
 
-    role: str
-    content: list[Block]
+    role: str = "user"
+    is_unsigned: bool = False
+    """Whether a thought without a signature was among what is said."""
+    is_seldom: bool = False
+    """Whether the request has to know more of it than its text and its role."""
 
 
-def split_system(messages: Sequence[Message]) -> int:
-    """How many system messages stand in front of all others."""
-    leading = 0
-    for message in messages:
-        if message.role != "system":
-            break
-        leading += 1
-    return leading
+class History(Struct):
+    """The turns of a conversation; the first `forgotten` of its messages lost their thoughts."""
+
+    turns: list[Turn]
+    roles: list[str]
+    forgotten: int = 0
+    marks: int = 0
+    notes: tuple[Note, ...] = ()
 
 
-def turns(messages: Iterable[Message], blocks: BlockWriter, forgotten: int, system_in_messages: bool) -> list[Turn]:
-    """The turns of a conversation; the first `forgotten` messages lose their thoughts."""
-    last = Turn("user", [])
-    found = [last]
+class _Groups(Struct):
+    """The messages that make up each turn, and where in the conversation it starts."""
+
+    roles: list[str]
+    messages: list[tuple[Message, ...]]
+    starts: Sequence[int]
+    keys: list[Hashable]
+
+
+class TurnWriter(Struct):
+    """Writes the turns of a request, those that are not written yet."""
+
+    names: Names
+    dialect: Dialect
+    memory: Memory
+
+    def history(self, messages: tuple[Message, ...]) -> History:
+        """The turns of a conversation."""
+        if len(messages) == 1 and messages[0].role == "user":
+            turn = self.write("user", messages)
+            return History([turn], ["user"], 0, turn.marks, turn.notes)
+        groups = _groups(messages, self.dialect.system_in_messages)
+        is_told_again = len(messages) >= TOLD_AGAIN
+        found = self.memory.find(groups.keys) if is_told_again else [None] * len(groups.keys)
+        turns = cast(list[Turn | None], found)
+        if groups.roles[-1] == "assistant":  # how that ends depends on being the last
+            turns[-1] = None
+        history = History(cast(list[Turn], turns), groups.roles)
+        seldom = [at for at, turn in enumerate(turns) if turn is None or turn.is_seldom]
+        if seldom:
+            if any(_is_unsigned(turns[at], groups.messages[at]) for at in seldom):
+                history.forgotten = thinking.forgotten(messages)
+            self._complete(history, groups, seldom, is_told_again)
+        return history
+
+    def _complete(self, history: History, groups: _Groups, places: list[int], keep: bool) -> None:
+        """Write the turns at these places that are not known, or only as they are in another context."""
+        last = len(groups.roles) - 1
+        for at in places:
+            turn: Turn | None = history.turns[at]
+            forget = groups.starts[at] < history.forgotten
+            if turn is None or (turn.context is not None and turn.context != self._context(forget)):
+                turn = self.write(
+                    groups.roles[at],
+                    groups.messages[at],
+                    forget,
+                    is_last=at == last and groups.roles[at] == "assistant",
+                )
+                history.turns[at] = turn
+                if keep and not (at == last and turn.role == "assistant"):
+                    self.memory.keep(groups.keys[at], turn)
+            history.marks += turn.marks
+            history.notes += turn.notes
+
+    def without_marks(self, history: History, count: int) -> None:
+        """Take away the first cache marks, as many as that."""
+        for at, turn in enumerate(history.turns):
+            if count and turn.marks:
+                messages = cast(tuple[Message, ...], turn.source)
+                forget = turn.context is not None and turn.context == self._context(forget=True)
+                is_last = at == len(history.turns) - 1 and turn.role == "assistant"
+                history.turns[at] = self.write(turn.role, messages, forget, is_last=is_last, unmarked=count)
+                count -= min(count, turn.marks)
+
+    def write(
+        self, role: str, messages: tuple[Message, ...], forget: bool = False, is_last: bool = False, unmarked: int = 0
+    ) -> Turn:
+        """A turn of these messages, without the first of its cache marks."""
+        if len(messages) == 1 and role == messages[0].role and not is_last and (words := plain_words(messages[0])):
+            return Turn(messages, _HEADS[role] + in_block(words) + b"}", 3, role=role)
+        blocks = BlockWriter(self.names, self.dialect.extensions)
+        content = _content(role, messages, blocks, forget)
+        if is_last:
+            _end_without_space(content)
+        for block in blocks.marked[:unmarked] if unmarked else ():
+            block.cache_control = None
+        mark_at = 3 if type(content[-1]) in marks.MARKABLE else marks.place(content, 2)
+        turn = Turn(messages, _HEADS[role] + encode(content) + b"}", mark_at, role=role)
+        if blocks.marked or blocks.notes or blocks.is_bound:
+            turn.is_seldom = True
+            turn.marks = len(blocks.marked)
+            turn.notes = tuple(blocks.notes)
+            if blocks.is_bound:
+                turn.context = self._context(forget)
+                turn.is_unsigned = _is_unsigned(None, messages)
+        return turn
+
+    def _context(self, forget: bool) -> tuple[object, ...]:
+        return self.names, self.dialect.extensions, self.dialect.system_in_messages, forget
+
+
+def _is_unsigned(turn: Turn | None, messages: tuple[Message, ...]) -> bool:
+    return any(map(thinking.is_unsigned, messages)) if turn is None else turn.is_unsigned
+
+
+# ── Which messages are one turn ──────────────────────────────────────────────────────────────────
+
+
+def _groups(messages: Sequence[Message], system_in_messages: bool) -> _Groups:
+    roles: list[str] = [message.role for message in messages]
+    if not roles or roles[0] != "user" or "system" in roles or any(map(eq, roles, roles[1:])):
+        return _joined(messages, system_in_messages)
+    return _Groups(roles, [*zip(messages, strict=True)], range(len(roles)), [*map(id, messages)])
+
+
+def _joined(messages: Sequence[Message], system_in_messages: bool) -> _Groups:
+    """Messages that do not take turns by themselves: a run of one role is one turn."""
+    groups = _Groups(["user"], [()], starts := [0], [])
     for at, message in enumerate(messages):
         role: str = message.role
-        content: list[Block]
-        if role == "user":
-            content = blocks.user(message)
-        elif role == "assistant":
-            content = blocks.assistant(message, at < forgotten)
-        elif system_in_messages and message.meta.get(PROTOCOL, {}).get("in_place"):
-            content = [*blocks.system(message)]
-            if not content:
-                continue
+        if role == "system":
+            role = "user"
+            if system_in_messages and message.meta.get(PROTOCOL, {}).get("in_place"):
+                if not _words(message):
+                    continue
+                role = "system"
+        if role == groups.roles[-1]:
+            groups.messages[-1] += (message,)
         else:
-            role, content = "user", [*_reminder(message)]
-        if role != last.role:
-            last = Turn(role, content)
-            found.append(last)
-        elif last.content:
-            _join(last, content)
+            groups.roles.append(role)
+            groups.messages.append((message,))
+            starts.append(at)
+    groups.keys = [id(group[0]) if len(group) == 1 else tuple(map(id, group)) for group in groups.messages]
+    return groups
+
+
+# ── What a turn says ─────────────────────────────────────────────────────────────────────────────
+
+
+def _content(role: str, messages: Sequence[Message], blocks: BlockWriter, forget: bool) -> list[Block]:
+    content: list[Block] = []
+    for message in messages:
+        if message.role == "user":
+            content += blocks.user(message)
+        elif message.role == "assistant":
+            content += blocks.assistant(message, forget)
         else:
-            last.content = content
-    return _without_gaps(found)
+            blocks.is_bound = True
+            content += blocks.system(message) if role == "system" else _reminder(message)
+    if role == "user" and len(messages) > 1:
+        content.sort(key=lambda block: not isinstance(block, ToolResultOut))
+    return content or [TextBlock(PLACEHOLDER)]
 
 
-def _join(turn: Turn, more: list[Block]) -> None:
-    """More of a turn; tool results stay in front."""
-    turn.content += more
-    if turn.role == "user":
-        turn.content.sort(key=lambda block: not isinstance(block, ToolResultOut))
-
-
-def _without_gaps(found: list[Turn]) -> list[Turn]:
-    for turn in found:
-        if not turn.content:
-            turn.content.append(TextBlock(PLACEHOLDER))
-    if found[-1].role == "assistant":
-        _end_without_space(found[-1])
-    return found
-
-
-def _reminder(message: Message) -> Iterable[TextBlock]:
+def _reminder(message: Message) -> list[TextBlock]:
     """A system message where none may stand, in the form models know for it."""
-    text = "\n".join(part.text for part in message.parts if isinstance(part, Text) and not is_blank(part.text))
+    text = "\n".join(_words(message))
     return [TextBlock(f"<system-reminder>\n{text}\n</system-reminder>")] if text else []
 
 
-def _end_without_space(turn: Turn) -> None:
+def _words(message: Message) -> list[str]:
+    return [part.text for part in message.parts if isinstance(part, Text) and not is_blank(part.text)]
+
+
+def _end_without_space(content: list[Block]) -> None:
     """Words put into the model's mouth must not end with a space."""
-    last = turn.content[-1]
+    last = content[-1]
     if isinstance(last, TextBlock):
         last.text = last.text.rstrip()

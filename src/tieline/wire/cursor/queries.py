@@ -44,6 +44,10 @@ class Reply(NamedTuple):
 
     message: bytes
     note: str = ""
+    kind: str = "cursor_query"
+    """The kind of the note."""
+    shown: str = ""
+    """What the user is to read."""
 
 
 def reply_to(query: queries.InteractionQuery, settings: Queries) -> Reply | None:
@@ -52,7 +56,7 @@ def reply_to(query: queries.InteractionQuery, settings: Queries) -> Reply | None
     if kind == "ask_question_interaction_query":
         return _refuse_question(query.id)
     if kind == "create_plan_request_query":
-        return _accept_plan(query.id)
+        return accept_plan(query)
     if kind is not None:
         number = query.DESCRIPTOR.fields_by_name[kind].number
         what, reason = _verdict(number, settings)
@@ -64,6 +68,14 @@ def reply_to(query: queries.InteractionQuery, settings: Queries) -> Reply | None
 def responding(response: queries.InteractionResponse) -> bytes:
     """An answer in the envelope it travels in."""
     return agent.AgentClientMessage(interaction_response=response).SerializeToString()
+
+
+def accept_plan(query: queries.InteractionQuery) -> Reply:
+    """A plan is what the user asked for: it is good, and shown."""
+    response = queries.InteractionResponse(id=query.id)
+    response.create_plan_request_response.result.success.SetInParent()
+    plan = query.create_plan_request_query.args
+    return Reply(responding(response), shown=plan.plan or plan.overview)
 
 
 def _verdict(number: int, settings: Queries) -> tuple[str, str]:
@@ -102,12 +114,6 @@ def _refuse_question(query_id: int) -> Reply:
     response.ask_question_interaction_response.result.rejected.reason = NO_QUESTIONS
     note = "the model asked in a form that only a person before the editor can answer: it was told to ask in plain text"
     return Reply(responding(response), note)
-
-
-def _accept_plan(query_id: int) -> Reply:
-    response = queries.InteractionResponse(id=query_id)
-    response.create_plan_request_response.result.success.SetInParent()
-    return Reply(responding(response))
 
 
 def _reply(query_id: int, number: int, what: str, reason: str) -> Reply:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from google.protobuf.message import DecodeError
 from msgspec.structs import replace
 
+from tieline.model.asks import Answer, Ask, Form
 from tieline.model.assemble import reason_for
 from tieline.model.content import Text, ToolCall, ToolResult
 from tieline.model.events import Event, Failed, Finished, Started, StopReason, Usage
@@ -29,16 +30,18 @@ from tieline.wire.cursor._pb import queries_pb2 as queries_pb
 from tieline.wire.cursor._pb import updates_pb2 as updates_pb
 from tieline.wire.cursor._pb.context_pb2 import RequestContext
 from tieline.wire.cursor._pb.conversation_pb2 import ConversationStateStructure
+from tieline.wire.cursor.asks import ask_of, reason_of, reply_with, reply_with_result
 from tieline.wire.cursor.blobs import Blobs
 from tieline.wire.cursor.errors import Pairs, incomplete, read_end, read_strays, read_trailers, trailer_lines
 from tieline.wire.cursor.execs import Execs
 from tieline.wire.cursor.packed import Packed
-from tieline.wire.cursor.queries import Queries, reply_to, responding
+from tieline.wire.cursor.queries import Queries, Reply, reply_to
 from tieline.wire.cursor.request import Opening
 from tieline.wire.cursor.stored import Stored, StoredText
 from tieline.wire.cursor.tools import Offer
 from tieline.wire.cursor.updates import Updates
 from tieline.wire.framing.connect import END, TRAILERS, Frame, FrameReader, FramingError
+from tieline.wire.questions.tools import call_for
 
 MOST_HELD = 16 * 1024 * 1024
 """So many bytes of updates may wait for the next leg: more than that no service says to nobody."""
@@ -57,8 +60,8 @@ _parse = agent.AgentServerMessage.FromString
 class CursorRun:
     """One run.
 
-    `mint` gives a new id each time, `clock` tells seconds for how long calls took, `hold` says of a query whether a
-    person will answer it.
+    `mint` gives a new id each time, `clock` tells seconds for how long calls took, `hold` says of something that a
+    person can be asked whether one will be.
     """
 
     def __init__(
@@ -71,7 +74,7 @@ class CursorRun:
         end_wait: float = 1.0,
         clock: Callable[[], float] = lambda: 0.0,
         queries: Queries = _DEFAULT,
-        hold: Callable[[queries_pb.InteractionQuery], bool] | None = None,
+        hold: Callable[[Ask], bool] = lambda _: False,
     ) -> None:
         self.blobs = blobs
         self.ended = False
@@ -82,10 +85,12 @@ class CursorRun:
         """Whether no call was pending when it was taken."""
         self.progressed = 0
         """How many messages came that are more than a sign of life."""
-        self.questions: dict[int, queries_pb.InteractionQuery] = {}
-        """The queries that are held for a person, by id."""
+        self.questions: dict[int, Ask] = {}
+        """What is to be asked of a person, by the ids of the queries that are held for it."""
         self._tools: Offer | None = None
         """The tools of the newest leg, if it is not the first."""
+        self._specs = opening.offer.specs
+        """The same by their names, those of the first leg too."""
         self._run_id = opening.run_id
         self._context = Packed(opening.context.SerializeToString())
         self._mint = mint
@@ -93,6 +98,9 @@ class CursorRun:
         self._end_wait = end_wait
         self._queries = queries
         self._hold = hold
+        self._held_queries: dict[int, queries_pb.InteractionQuery] = {}
+        self._called_queries: dict[str, queries_pb.InteractionQuery] = {}
+        """The queries that were put to the client as calls of its own tool for asking, by call id."""
         self._reader = FrameReader()
         self._stored = Stored(blobs)
         self._updates = Updates(self._stored)
@@ -237,6 +245,7 @@ class CursorRun:
     def offered(self, offer: Offer) -> None:
         """The tools of the newest leg: calls are mapped to them, and the context tells of them when it is asked for."""
         self._tools = offer
+        self._specs = offer.specs
         self._execs.offered(offer)
 
     def answer(self, results: Sequence[ToolResult], words: str = "") -> None:
@@ -251,6 +260,9 @@ class CursorRun:
         for call_id, result in awaited.items():
             self._send(self._execs.answer(result))
             self._kinds.pop(call_id, None)
+        for result in results:
+            if (query := self._called_queries.pop(result.call_id, None)) is not None:
+                self._reply(reply_with_result(query, result) or reply_to(query, self._queries))
         if words and not takers:  # seen: transcripts/cursor/words_with_a_file.dialogue
             ids = {"run_id": self._run_id, "injection_id": self._mint(), "message_id": self._mint()}
             self._send((replies.injection(words, **ids),))
@@ -258,10 +270,16 @@ class CursorRun:
         self._stored.next_step()
         self._updates.kept = 0
 
-    def answer_query(self, response: queries_pb.InteractionResponse) -> None:
-        """The answer of a person to a query that was held."""
-        if self.questions.pop(response.id, None) is not None:
-            self._outbox.append(responding(response))
+    def answer_query(self, query_id: int, answer: Answer | None) -> list[Event]:
+        """What a person said to a query that was held; nobody's answer leaves it to the usual one."""
+        query = self._held_queries.pop(query_id, None)
+        self.questions.pop(query_id, None)
+        if query is not None and not self.ended:
+            reply = reply_with(query, answer)
+            if reply is None and (reason := reason_of(answer)):
+                self._updates.note("cursor_query", f"nobody decided what Cursor asked: {reason}")
+            self._reply(reply or reply_to(query, self._queries))
+        return self.pull()
 
     def _send(self, messages: Iterable[replies.Message]) -> None:
         self._outbox += [message.SerializeToString() for message in messages]
@@ -371,6 +389,11 @@ class CursorRun:
             self._send(made)
             return
         self._kinds[made.id] = kind or ""
+        self._call(made)
+
+    def _call(self, made: ToolCall) -> None:
+        """A call for the client."""
+        self._is_over = False
         (self._unanswered if self._in_leg else self._late).add(made.id)
         self._has_calls = True
         self._updates.call(made)
@@ -402,21 +425,34 @@ class CursorRun:
             self._send((replies.stored(message.id, problem),))
 
     def _answer_query(self, query: queries_pb.InteractionQuery) -> None:
-        if self._hold is not None and len(self.questions) < MOST_QUESTIONS and self._hold(query):
-            self.questions[query.id] = query
+        """A person answers, if one looks; else the client, if it has a tool for asking; else we do, as is usual."""
+        ask = ask_of(query, self._queries)
+        if ask is None or len(self.questions) + len(self._called_queries) >= MOST_QUESTIONS:
+            self._reply(reply_to(query, self._queries))
+        elif self._hold(ask):
+            self._is_over = False  # whoever asks has not ended
+            self.questions[query.id] = ask
+            self._held_queries[query.id] = query
+        elif isinstance(ask, Form) and (call := call_for(ask, tuple(self._specs.values()))) is not None:
+            made = ToolCall(id=self._mint(), name=call.name, arguments=call.arguments)
+            self._called_queries[made.id] = query
+            self._call(made)
+        else:
+            self._reply(reply_to(query, self._queries))
+
+    def _reply(self, reply: Reply | None) -> None:
+        if reply is None:
             return
-        if query.HasField("create_plan_request_query"):  # seen: transcripts/cursor/plan.dialogue
-            plan = query.create_plan_request_query.args
-            self._updates.show(plan.plan or plan.overview)
-        reply = reply_to(query, self._queries)
-        if reply is not None:
-            self._outbox.append(reply.message)
-            if reply.note:
-                self._updates.note("cursor_query", reply.note)
+        self._outbox.append(reply.message)
+        if reply.shown:  # seen: transcripts/cursor/plan.dialogue
+            self._updates.show(reply.shown)
+        if reply.note:
+            self._updates.note(reply.kind, reply.note)
 
     def _keep_checkpoint(self, state: ConversationStateStructure) -> None:
         self.checkpoint = state.SerializeToString()
-        self.checkpoint_usable = not self._execs.pending and not state.pending_tool_calls
+        is_waiting = self._execs.pending or self._called_queries or state.pending_tool_calls
+        self.checkpoint_usable = not is_waiting
         self._updates.kept = len(self._updates.said)
         tally = self._updates.tally
         tally.context = state.token_details.used_tokens or tally.context

@@ -9,6 +9,8 @@ LIMIT = 64 * 1024 * 1024
 STRAY_LIMIT = 64 * 1024
 
 _BOM = b"\xef\xbb\xbf"
+_CR, _LF = b"\r\n"
+"""As numbers: looking for bytes with `in` raises and catches a TypeError before it looks."""
 _FIELDS = (b"id", b"retry", b"event", b"data")
 
 
@@ -26,30 +28,32 @@ class SseReader:
     def __init__(self, limit: int = LIMIT) -> None:
         self.stray = b""
         """Lines that are not SSE at all, up to a cap: some upstreams write a bare JSON error into a stream."""
+        self.held: list[bytes] = []
+        """The beginning of a block whose rest has not come."""
         self._limit = limit
-        self._held: list[bytes] = []
         self._held_size = 0
         self._begun = False
         self._after_cr = False
 
     def feed(self, data: bytes) -> list[bytes]:
         """The blocks that are whole now, without the blank lines between them."""
-        if not self._begun:
-            data = self._without_bom(data)
-        if self._after_cr or b"\r" in data:
-            data = self._line_feeds(data)
-        if self._held:
-            if b"\n\n" not in data and not (data.startswith(b"\n") and self._held[-1].endswith(b"\n")):
-                self._hold(data)
-                self._check()
-                return []
-            data = self._take() + data
-        *blocks, rest = data.split(b"\n\n")
-        if rest:
-            self._hold(rest)
-        if not blocks:
-            self._check()
+        blocks = self.whole(data).split(b"\n\n")
+        blocks.pop()
         return blocks
+
+    def whole(self, data: bytes) -> bytes:
+        """The blocks that are whole now in one piece, with LF for every line end, each followed by its blank line."""
+        if self.held or not self._begun or self._after_cr or _CR in data:
+            data = self._prepared(data)
+        if data.endswith(b"\n\n"):
+            return data
+        end = data.rfind(b"\n\n") + 2
+        if end < 2:
+            self._hold(data)
+            self._check()
+            return b""
+        self._hold(data[end:])
+        return data[:end]
 
     def close(self) -> list[bytes]:
         """The end of the stream: a block that lacks only its blank line still counts."""
@@ -59,18 +63,31 @@ class SseReader:
         """The event of a block; None if it holds none."""
         head, _, text = block.partition(b"data: ")
         # One line of data, after the name or nothing: so it comes nearly always.
-        if text and b"\n" not in text and (not head or _is_name(head)):
+        if text and _LF not in text and (not head or _is_name(head)):
             return head[7:-1], text
         return self._read_lines(block)
 
+    def _prepared(self, data: bytes) -> bytes:
+        """The data behind what was held; nothing if all of it is to be held too."""
+        if not self._begun:
+            data = self._without_bom(data)
+        if self._after_cr or _CR in data:
+            data = self._line_feeds(data)
+        if self.held:
+            if b"\n\n" not in data and not (data.startswith(b"\n") and self.held[-1].endswith(b"\n")):
+                self._hold(data)
+                return b""
+            data = self._take() + data
+        return data
+
     def _hold(self, data: bytes) -> None:
         if data:
-            self._held.append(data)
+            self.held.append(data)
             self._held_size += len(data)
 
     def _take(self) -> bytes:
-        data = b"".join(self._held)
-        self._held.clear()
+        data = b"".join(self.held)
+        self.held.clear()
         self._held_size = 0
         return data
 
@@ -80,7 +97,8 @@ class SseReader:
 
     def _without_bom(self, data: bytes) -> bytes:
         """The first bytes without a byte order mark; nothing while they may still become one."""
-        data = self._take() + data
+        if self.held:
+            data = self._take() + data
         if len(data) < len(_BOM) and _BOM.startswith(data):
             self._hold(data)
             return b""

@@ -15,49 +15,57 @@ from tieline.wire.openai_chat.parts import bad, content_parts, result_parts
 from tieline.wire.openai_chat.schema import PROTOCOL, CallShape, FunctionShape, MessageShape, ThinkingBlock
 
 _ROLES: dict[str | None, Role] = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
+RESULT_ROLES = ("tool", "function")
 
 
-def parse_messages(shapes: Sequence[MessageShape]) -> tuple[Message, ...]:
-    """All messages, in the model's words; a mistake raises BadRequest with its path."""
-    history = _History()
-    for position, shape in enumerate(shapes):
-        try:
-            history.add(position, shape)
-        except BadRequest as error:
-            raise error.within(f"messages[{position}]") from error
-    if history.results:
-        history.end_results()
-    return tuple(history.messages)
+class Reader:
+    """Reads messages in their order: knows the calls that lack a result, and the results that are being gathered."""
 
-
-class _History:
-    """The messages so far, the results that are being gathered, and the calls that lack one."""
+    _asked: Sequence[Part] = ()
+    """The parts of the last assistant message, with the calls that `_given` answer."""
+    _begun = False
+    _position = 0
+    ends_with_result = False
 
     def __init__(self) -> None:
-        self.messages: list[Message] = []
-        self.results: list[ToolResult] = []
+        self._new: list[Message] = []
+        self._given: list[ToolResult] = []
+        self._results: list[ToolResult] = []
         self._lacking: dict[int, str | None] = {}
         """Which of these results do not say what they answer, with the name of the tool."""
-        self._asked: Sequence[Part] = ()
-        """The parts of the last assistant message, with the calls that `_given` answer."""
-        self._given: list[ToolResult] = []
-        self._begun = False
 
-    def add(self, position: int, shape: MessageShape) -> None:
+    def next(self) -> "Reader":
+        """One that goes on behind the last message of this one, which stays as it is."""
+        reader = Reader()
+        reader._asked, reader._given = self._asked, self._given.copy()
+        reader._begun, reader._position = self._begun, self._position
+        return reader
+
+    def read(self, shapes: Sequence[MessageShape]) -> tuple[Message, ...]:
+        """These messages, in the model's words; a mistake raises BadRequest with its path."""
+        position = self._position
+        for shape in shapes:
+            try:
+                self._add(position, shape)
+            except BadRequest as error:
+                raise error.within(f"messages[{position}]") from error
+            position += 1
+        self._position = position
+        if self._results:
+            self._end_results()
+            self.ends_with_result = True
+        messages, self._new = tuple(self._new), []
+        return messages
+
+    def _add(self, position: int, shape: MessageShape) -> None:
         content = shape.content
         words = (Text(text=content),) if content and isinstance(content, str) else None
-        if shape.role in ("tool", "function"):
-            if not shape.tool_call_id:
-                self._lacking[len(self.results)] = shape.name
-            self.results.append(ToolResult(call_id=shape.tool_call_id or "", content=words or result_parts(content)))
-            self._begun = True
+        role = _ROLES.get(shape.role)
+        if role is None:
+            self._add_result(shape, words)
             return
-        if self.results:
-            self.end_results()
-        if shape.role not in _ROLES:
-            got = "nothing" if shape.role is None else f"'{shape.role}'"
-            raise bad("role", f"one of system, developer, user, assistant, tool, got {got}")
-        role = _ROLES[shape.role]
+        if self._results:
+            self._end_results()
         if role == "assistant":
             parts = self._asked = _assistant_parts(shape, position, words)
             self._given = []
@@ -65,16 +73,26 @@ class _History:
             parts = words or content_parts(content)
         in_place = role == "system" and self._begun
         meta = _meta(shape.name, in_place) if shape.name or in_place else NO_META
-        self.messages.append(Message(role=role, parts=tuple(parts), meta=meta))
+        self._new.append(Message(role=role, parts=tuple(parts), meta=meta))
         self._begun = self._begun or role != "system"
 
-    def end_results(self) -> None:
+    def _add_result(self, shape: MessageShape, words: tuple[Text] | None) -> None:
+        if shape.role not in RESULT_ROLES:
+            got = "nothing" if shape.role is None else f"'{shape.role}'"
+            raise bad("role", f"one of system, developer, user, assistant, tool, got {got}")
+        if not shape.tool_call_id:
+            self._lacking[len(self._results)] = shape.name
+        content = words or result_parts(shape.content)
+        self._results.append(ToolResult(call_id=shape.tool_call_id or "", content=content))
+        self._begun = True
+
+    def _end_results(self) -> None:
         """Results that stand in a row are one message."""
-        self._given += self.results
+        self._given += self._results
         if self._lacking:
             self._match_lacking()
-        self.messages.append(Message(role="user", parts=tuple(self.results)))
-        self.results = []
+        self._new.append(Message(role="user", parts=tuple(self._results)))
+        self._results = []
 
     def _match_lacking(self) -> None:
         given = {result.call_id for result in self._given}
@@ -85,7 +103,7 @@ class _History:
             if close:
                 call = close[0]
                 unanswered.remove(call)
-                self.results[at] = replace(self.results[at], call_id=call.id)
+                self._results[at] = replace(self._results[at], call_id=call.id)
         self._asked, self._given, self._lacking = unanswered, [], {}
 
 

@@ -4,20 +4,29 @@ The usual request is decoded in one pass. Fields that the model has no word for 
 `Request.extra`, for an upstream of the same protocol.
 """
 
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 from msgspec import Raw
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from tieline.model.content import Message, Text
 from tieline.model.errors import BadRequest
 from tieline.model.request import Effort, OutputFormat, Reasoning, Request, Sampling
 from tieline.wire.json import decode_any, encode, parse, parse_mended, parse_object
-from tieline.wire.openai_chat.messages import parse_messages
+from tieline.wire.openai_chat.messages import RESULT_ROLES, Reader
 from tieline.wire.openai_chat.parts import bad
-from tieline.wire.openai_chat.schema import ABSENT, PROTOCOL, UNTRANSLATED, AnyRequestShape, FormatShape, RequestShape
+from tieline.wire.openai_chat.schema import (
+    ABSENT,
+    PROTOCOL,
+    UNTRANSLATED,
+    AnyRequestShape,
+    FormatShape,
+    MessageShape,
+    RequestShape,
+)
 from tieline.wire.openai_chat.tools import parse_choice, parse_tools
+from tieline.wire.told import WORTHWHILE, Memory, Told, as_array, end_of_last
 
 _decode_known = msgspec.json.Decoder(RequestShape).decode
 _ANY_REQUEST = msgspec.json.Decoder(AnyRequestShape)
@@ -35,6 +44,13 @@ def parse_request(body: bytes) -> Request:
 
 
 def _parse(body: bytes) -> Request:
+    if len(body) < WORTHWHILE:
+        return _read(body, Reader())
+    told = _TOLD.find(body)
+    return (told and _going_on(told, body)) or _read_and_keep(body)
+
+
+def _read(body: bytes, reader: Reader) -> Request:
     shape, unknown = _decode(body)
     if not shape.model:
         raise bad("model", "the name of a model")
@@ -47,7 +63,7 @@ def _parse(body: bytes) -> Request:
     plain = untranslated == _NOTHING_SAID and shape.reasoning_effort is None and shape.n is None and not unknown
     return Request(
         model=shape.model,
-        messages=(*system, *parse_messages(shape.messages)) if system else parse_messages(shape.messages),
+        messages=system + reader.read(shape.messages),
         tools=parse_tools(shape) if shape.tools or shape.functions else (),
         tool_choice=parse_choice(shape),
         sampling=_sampling(shape),
@@ -75,6 +91,63 @@ def _decode(body: bytes) -> tuple[RequestShape, dict[str, Raw]]:
         shape = parse(_ANY_REQUEST, body)
     fields = parse_object(body)
     return shape, {name: raw for name, raw in fields.items() if name not in _KNOWN}
+
+
+# ── A conversation that is told again ────────────────────────────────────────────────────────────
+
+
+class _Conversation(NamedTuple):
+    request: Request
+    reader: Reader
+    """How the messages that come next are read."""
+
+
+class _Messages(msgspec.Struct):
+    messages: Raw = ABSENT
+
+
+_TOLD: Memory[_Conversation] = Memory()
+_FIND_MESSAGES = msgspec.json.Decoder(_Messages)
+_ADDED = msgspec.json.Decoder(list[MessageShape])
+
+
+def _read_and_keep(body: bytes) -> Request:
+    reader = Reader()
+    request = _read(body, reader)
+    end = end_of_last(body, _FIND_MESSAGES.decode(body).messages)
+    if end is not None:
+        _TOLD.keep(body, end, _Conversation(request, reader))
+    return request
+
+
+def _going_on(told: Told[_Conversation], body: bytes) -> Request | None:
+    """What is known with the messages that were added to it; None if the body has to be read as a whole."""
+    known, added = told.read, told.added_in(body)
+    if not added:
+        return known.request
+    shapes = _added(added)
+    if not shapes or (known.reader.ends_with_result and shapes[0].role in RESULT_ROLES):
+        return None
+    reader = known.reader.next()
+    try:
+        messages = known.request.messages + reader.read(shapes)
+    except BadRequest:
+        return None
+    request = replace(known.request, messages=messages)
+    _TOLD.keep(body, len(body) - len(told.tail), _Conversation(request, reader), told)
+    return request
+
+
+def _added(added: bytes) -> list[MessageShape] | None:
+    array = as_array(added)
+    try:
+        added.decode()
+        return None if array is None else _ADDED.decode(array)
+    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
+        return None
+
+
+# ── Fields beside the messages ───────────────────────────────────────────────────────────────────
 
 
 def _system(raw: Raw | None) -> tuple[Message, ...]:

@@ -5,22 +5,21 @@ and id, type and name stand in the first delta of each. With *buffered* argument
 all of its arguments, because some clients act on the first prefix that parses.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal, assert_never
+from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, Literal
 
 from msgspec import Raw
 
-from tieline.model.content import File, Foreign, Image, Part, Text, Thinking, ToolCall, ToolResult, Value
+from tieline.model.content import Part, Text, Thinking, ToolCall, Value
 from tieline.model.events import (
-    Activity,
     Event,
     Failed,
     Finished,
-    Note,
     PartDelta,
     PartEnd,
     PartStart,
-    Plan,
     Reply,
     Started,
     StopReason,
@@ -28,7 +27,7 @@ from tieline.model.events import (
 )
 from tieline.wire.json import encode
 from tieline.wire.openai_chat.errors import render_failed
-from tieline.wire.template import framed, write_runs
+from tieline.wire.template import frames
 
 KEEP_ALIVE = b": keep-alive\n"
 """A comment without a blank line: with one, some clients take it for an event."""
@@ -52,6 +51,8 @@ _USAGE = (
     b'"completion_tokens_details":{"reasoning_tokens":%d}}'
 )
 _NOTHING = (b"", b"")
+_text_of = attrgetter("text")
+_REFUSAL = StopReason.REFUSAL  # a member of an enum is found through its class slowly
 _NO_USAGE = Usage()
 
 
@@ -86,42 +87,47 @@ class ResponseWriter:
         self._usage = _NO_USAGE
         self._ended = False
 
-    def write_all(self, batch: Iterable[Event]) -> bytes:
-        """The bytes for a batch."""
-        return write_runs(batch, self.write, self._write_run)
+    def write_all(self, batch: Sequence[Event]) -> bytes:
+        """The bytes for a batch: runs of deltas are written at once, everything else one by one."""
+        if len(batch) == 1:
+            return self.write(batch[0])
+        written: list[bytes] = []
+        for kind, run in groupby(batch, type):
+            if kind is PartDelta:
+                written += self._write_run([*map(_text_of, run)])
+            else:
+                for event in run:
+                    written.append(self.write(event))
+        return b"".join(written)
 
-    def _write_run(self, texts: list[str]) -> bytes:
+    def _write_run(self, texts: list[str]) -> tuple[bytes, ...]:
         before, after = self._around
         if not before:
-            return b""
+            return ()
         self._unsaid = False
-        return framed(texts, before, after)
+        return frames(texts, before, after)
 
     def write(self, event: Event) -> bytes:
         """The bytes for one event; none when it says nothing in this protocol."""
+        # By `type`: class patterns that do not match cost more than what is written here.
         if type(event) is PartDelta:
             before, after = self._around
             if not before or not event.text:
                 return b""
             self._unsaid = False
             return before + encode(event.text) + after
-        match event:
-            case _ if self._ended:
-                pass
-            case PartStart():
-                return self._start(event.part)
-            case PartEnd():
-                return self._end(event.part)
-            case Started():
-                return self._begin(event)
-            case Usage():
-                self._usage = event
-            case Finished() | Failed():
-                return self._finish(event)
-            case Note() | Activity() | Plan() | PartDelta():
-                pass
-            case _:
-                assert_never(event)
+        if self._ended:
+            return b""
+        if type(event) is PartStart:
+            return self._start(event.part)
+        if type(event) is PartEnd:
+            return self._end(event.part)
+        if type(event) is Started:
+            return self._begin(event)
+        if type(event) is Finished or type(event) is Failed:
+            return self._finish(event)
+        if type(event) is Usage:
+            self._usage = event
         return b""
 
     def _begin(self, started: Started) -> bytes:
@@ -136,18 +142,15 @@ class ResponseWriter:
     # ── Parts ────────────────────────────────────────────────────────────────────────────────────
 
     def _start(self, part: Part) -> bytes:
-        match part:
-            case Text():
-                self._refused = self._refused or part.refusal
-                self._around = self._delta + (b'"refusal":' if part.refusal else b'"content":'), self._tail
-            case Thinking() if self._options.reasoning != "none":
-                self._around = self._delta + b'"%b":' % self._options.reasoning.encode(), self._tail
-            case ToolCall():
-                return self._start_call(part)
-            case Thinking() | Image() | File() | ToolResult() | Foreign():
-                self._around = _NOTHING
-            case _:
-                assert_never(part)
+        if type(part) is Text:
+            self._refused = self._refused or part.refusal
+            self._around = self._delta + (b'"refusal":' if part.refusal else b'"content":'), self._tail
+        elif type(part) is ToolCall:
+            return self._start_call(part)
+        elif type(part) is Thinking and self._options.reasoning != "none":
+            self._around = self._delta + b'"%b":' % self._options.reasoning.encode(), self._tail
+        else:
+            self._around = _NOTHING
         return b""
 
     def _start_call(self, call: ToolCall) -> bytes:
@@ -162,7 +165,7 @@ class ResponseWriter:
 
     def _end(self, part: Part) -> bytes:
         written = b""
-        if isinstance(part, ToolCall):
+        if type(part) is ToolCall:
             arguments = _final(part)
             if self._unsaid and arguments:
                 before, after = self._arguments(part)
@@ -179,7 +182,7 @@ class ResponseWriter:
         if isinstance(ending, Failed):
             return b"data: " + render_failed(ending) + b"\n\n"
         written = b""
-        if ending.reason is StopReason.REFUSAL and ending.detail and not self._refused:
+        if ending.reason is _REFUSAL and ending.detail and not self._refused:
             written = self._delta + b'"refusal":' + encode(ending.detail) + self._tail
         fired = b"" if ending.sequence is None else b',"stop_reason":' + encode(ending.sequence)
         written += self._delta + b'},"logprobs":null,"finish_reason":' + _FINISH[ending.reason] + fired + b"}]"
@@ -216,18 +219,16 @@ def _message(parts: Sequence[Part], finished: Finished, options: Options) -> dic
     refusal = thoughts = ""
     calls = []
     for part in parts:
-        match part:
-            case Text() if part.refusal:
+        if type(part) is Text:
+            if part.refusal:
                 refusal += part.text
-            case Text():
+            else:
                 content = part.text if content is None else content + part.text
-            case ToolCall():
-                calls.append(_call(part))
-            case Thinking() if not part.redacted:
-                thoughts += part.text
-            case _:
-                pass
-    detail = finished.detail if finished.reason is StopReason.REFUSAL else None
+        elif type(part) is ToolCall:
+            calls.append(_call(part))
+        elif type(part) is Thinking and not part.redacted:
+            thoughts += part.text
+    detail = finished.detail if finished.reason is _REFUSAL else None
     message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": refusal or detail}
     if thoughts and options.reasoning != "none":
         message[options.reasoning] = thoughts

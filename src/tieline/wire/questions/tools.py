@@ -9,12 +9,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tieline.backends.acp.forms import Skipped, Unclear, answer, answers, as_text, condensed, expanded
 from tieline.model.asks import Field, Filled, Form
 from tieline.model.content import Text, ToolResult
 from tieline.model.request import ToolSpec
 from tieline.wire.capabilities import Tool, capable, plain, read_tools
 from tieline.wire.capabilities.schema import Schema, branches, properties_of, required_of, resolve, types_of
+from tieline.wire.questions.forms import Skipped, Unclear, answer, answers, as_text, condensed, expanded
 
 HEADER = 12
 """Chips that stand above a question have room for so much."""

@@ -1,0 +1,57 @@
+"""A leg as one reply: the same as its events folded, however it went."""
+
+import pytest
+
+from tests.core.test_bus import END, HELLO, STARTED, Saying, Watched, text
+from tieline.core.leg import Asker
+from tieline.model.assemble import fold
+from tieline.model.content import Thinking, ToolCall
+from tieline.model.errors import LegFailed
+from tieline.model.events import Activity, Batch, Event, Failed, Finished, PartEnd, PartStart, Started, StopReason
+from tieline.model.request import Request
+
+CALL = ToolCall(id="c", name="read", arguments="{}")
+CALLED: list[Event] = [PartStart(index=1, part=CALL), PartEnd(index=1, part=CALL)]
+THOUGHT: list[Event] = [PartStart(index=0, part=Thinking()), PartEnd(index=0, part=Thinking(text="hm"))]
+DOING = Activity(id="a", kind="read", title="read_file a", status="completed")
+
+
+@pytest.mark.parametrize(
+    ("batches", "is_agent"),
+    [
+        ([HELLO], False),
+        ([HELLO[:1], HELLO[1:3], HELLO[3:]], False),
+        ([[STARTED, END]], False),
+        ([[Started(id="leg", model="m", headers=(("request-id", "r"),)), *HELLO[1:]]], False),
+        ([[STARTED, *text("Look"), *CALLED, Finished(reason=StopReason.TOOL_USE)]], False),
+        ([[STARTED, *THOUGHT], [END]], False),
+        ([[STARTED], [DOING], [*text("Done."), END]], True),
+    ],
+)
+async def test_a_leg_that_ended_well_is_its_events_as_one_reply(batches: list[Batch], is_agent: bool) -> None:
+    stand = Watched(Saying(*batches, is_agent=is_agent))
+    leg = stand.gateway.leg(Request(model="say/m", messages=()), Asker("test"))
+    events = [event async for batch in leg for event in batch]
+    assert leg.reply() == fold(events)
+    await leg.aclose()
+
+
+@pytest.mark.parametrize(
+    ("batches", "message"),
+    [
+        ([[Failed(kind="overloaded", message="busy")]], "busy"),
+        ([HELLO[:3], [Failed(kind="upstream", message="broken")]], "broken"),
+        ([HELLO[:3]], "without an ending"),
+        ([], "without an ending"),
+    ],
+)
+async def test_a_leg_that_did_not_end_well_has_no_reply(batches: list[Batch], message: str) -> None:
+    stand = Watched(Saying(*batches))
+    leg = stand.gateway.leg(Request(model="say/m", messages=()), Asker("test"))
+    events = [event async for batch in leg for event in batch]
+    with pytest.raises(LegFailed, match=message) as of_leg:
+        leg.reply()
+    with pytest.raises(LegFailed) as of_events:
+        fold(events)
+    assert of_leg.value.failed() == of_events.value.failed()
+    await leg.aclose()

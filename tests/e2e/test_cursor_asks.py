@@ -1,0 +1,156 @@
+"""What Cursor asks of a person, from the simulated service to the inbox and back, for the official clients."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.e2e.acp_support import ASK
+from tests.e2e.cursor_support import DEMO, DIALECTS, KEY, PATIENCE, TRANSPORTS, Dialect, Stand, Transport, serving
+from tieline.config import InboxSettings, Server, ToolSettings
+from tieline.core.inbox import Item
+from tieline.model.asks import Answer, Filled, Form, Permission, Permitted, PlanReview, Reviewed
+
+PLAN = "make a plan for a garden"
+QUESTION = "ask me about the garden"
+MODE = "switch to plan mode"
+
+ANSWERS: Mapping[str, tuple[str, type, Answer, str]] = {
+    "approved": (PLAN, PlanReview, Reviewed(approved=True), "The plan is approved."),
+    "answered": (
+        QUESTION,
+        Form,
+        Filled(values={"colour": "blue", "parts": ["trees", "a swing"]}),
+        'You answered colour: blue; parts: trees, "a swing".',
+    ),
+    "declined": (QUESTION, Form, Filled(action="decline"), "I was told: The user does not want to answer."),
+    "switched": (MODE, Permission, Permitted(option="allow"), "The mode is plan now."),
+    "stays": (
+        MODE,
+        Permission,
+        Permitted(option="deny", reason="Not now."),
+        "I was told: The user wants to stay in this mode. Not now.",
+    ),
+}
+
+
+async def next_item(stand: Stand) -> Item:
+    """What waits, as soon as something does."""
+    inbox = stand.app.gateway.inbox
+    async with asyncio.timeout(PATIENCE):
+        while not inbox.items:
+            await inbox.change(inbox.version)
+    return inbox.items[0]
+
+
+@DIALECTS
+@TRANSPORTS
+@pytest.mark.parametrize("case", ANSWERS)
+async def test_a_person_at_the_inbox_decides(transport: Transport, dialect: Dialect, case: str) -> None:
+    words, kind, answer, told = ANSWERS[case]
+    async with serving(transport) as stand, stand.app.gateway.inbox.watched():
+        saying = asyncio.create_task(stand.talk(dialect).say(words))
+        item = await next_item(stand)
+        assert type(item.ask) is kind
+        assert (item.origin.model, item.origin.title) == (DEMO, words)
+        stand.app.gateway.inbox.decide(item.id, answer)
+        said = await saying
+        assert told in said.text
+        assert said.is_over
+        await stand.ended()
+        assert stand.counted == (1, 1)
+
+
+@DIALECTS
+async def test_a_plan_is_changed_as_the_person_says_and_what_is_approved_is_in_the_answer(dialect: Dialect) -> None:
+    async with serving("http2") as stand, stand.app.gateway.inbox.watched():
+        inbox = stand.app.gateway.inbox
+        saying = asyncio.create_task(stand.talk(dialect).say(PLAN))
+        first = await next_item(stand)
+        assert isinstance(first.ask, PlanReview)
+        assert first.ask.title == "A plan for a garden"
+        assert [step.content for step in first.ask.steps][1] == "Begin with a garden"
+        inbox.decide(first.id, Reviewed(approved=False, feedback="No trees."))
+        second = await next_item(stand)
+        assert isinstance(second.ask, PlanReview)
+        assert "No trees." in second.ask.plan
+        inbox.decide(second.id, Reviewed(approved=True))
+        said = await saying
+    assert second.ask.plan in said.text
+    assert said.text.count("How to come to a garden") == 1, "what was rejected is not shown"
+    assert said.text.endswith("The plan is approved.")
+
+
+NOBODYS = [(PLAN, "The plan is approved."), (QUESTION, "Ask the user in plain text"), (MODE, "The mode is plan now.")]
+
+
+@pytest.mark.parametrize(("words", "told"), NOBODYS)
+async def test_where_nobody_looks_the_answer_is_the_usual_one_at_once(words: str, told: str) -> None:
+    async with serving("http2") as stand:
+        before = stand.app.gateway.inbox.version
+        said = await stand.talk("openai").say(words)
+        assert told in said.text
+        assert said.is_over
+        assert stand.app.gateway.inbox.version == before
+
+
+@pytest.mark.parametrize(("words", "told"), NOBODYS)
+async def test_who_looks_and_does_not_answer_in_time_is_nobody(words: str, told: str) -> None:
+    async with (
+        serving("http2", inbox=InboxSettings(timeout=0.05)) as stand,
+        stand.app.gateway.inbox.watched(),
+    ):
+        before = stand.app.gateway.inbox.version
+        said = await stand.talk("openai").say(words)
+        assert told in said.text
+        assert said.is_over
+        assert stand.app.gateway.inbox.version > before
+
+
+@TRANSPORTS
+async def test_a_stream_is_not_silent_while_a_person_thinks_and_who_leaves_takes_the_question_back(
+    transport: Transport,
+) -> None:
+    asked: dict[str, Any] = {"model": DEMO, "stream": True, "messages": [{"role": "user", "content": MODE}]}
+    async with (
+        serving(transport, server=Server(keep_alive=0.02)) as stand,
+        stand.app.gateway.inbox.watched(),
+        httpx2.AsyncClient(base_url=stand.url, headers={"x-api-key": KEY}, timeout=PATIENCE) as http,
+    ):
+        inbox = stand.app.gateway.inbox
+        async with http.stream("POST", "/v1/chat/completions", json=asked) as response:
+            pieces = response.aiter_raw()
+            signs = [await anext(pieces) for _ in range(3)]
+            assert all(sign.startswith(b":") for sign in signs), "nothing is said before there is something to say"
+            await next_item(stand)
+        async with asyncio.timeout(PATIENCE):
+            while inbox.items:
+                await inbox.change(inbox.version)
+        await stand.until(lambda: bool(stand.record.ending))
+        assert stand.record.ending != "ended"
+
+
+@DIALECTS
+@TRANSPORTS
+async def test_a_client_with_a_tool_for_questions_is_called_where_nobody_looks(
+    transport: Transport, dialect: Dialect
+) -> None:
+    async with serving(transport) as stand:
+        talk = stand.talk(dialect, (ASK,))
+        asked = await talk.say(QUESTION)
+        ((name, arguments),) = asked.called
+        assert (name, asked.wants_tools) == ("ask_question", True)
+        assert "Which colour?" in arguments["question"]
+        said = await talk.give("1. Blue\n2. trees and water")
+        assert "You answered colour: blue; parts: trees, water." in said.text
+        assert stand.counted == (1, 1), "the same run went on"
+
+
+async def test_the_gateways_own_tool_for_questions_says_at_once_that_nobody_looks() -> None:
+    async with serving("http2", tools=ToolSettings(enabled=True)) as stand:
+        said = await stand.talk("openai").say(QUESTION)
+        assert "in plain text" in said.text
+        assert said.is_over
+        assert not stand.app.gateway.inbox.items

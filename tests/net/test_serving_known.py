@@ -1,0 +1,217 @@
+"""Heads that come again on a connection: read without the parser, and understood as it would."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from uvicorn.server import ServerState
+
+from tests.net.served import Wire, config, echo, respond, served, whole_body
+from tests.net.upstream import until
+from tieline.net import serving
+from tieline.net.cycle import Cycle
+from tieline.net.request_head import MAX_KNOWN, MAX_KNOWN_HEADS, Head, KnownHeads, Target
+from tieline.net.serving import HttpServing
+
+SPELLINGS = (b"Content-Length", b"content-length")
+
+
+def post(body: bytes, more: bytes = b"", name: bytes = b"Content-Length", path: bytes = b"/p") -> bytes:
+    return b"POST %b HTTP/1.1\r\nHost: here\r\n%b%b: %d\r\nAccept: */*\r\n\r\n%b" % (path, more, name, len(body), body)
+
+
+async def talked(*rounds: list[bytes]) -> list[bytes]:
+    """What one connection answers to each round; a round is answered before the next one comes."""
+    wire, state = Wire(), ServerState()
+    connection = HttpServing(config(echo, 75), state, {})
+    connection.connection_made(wire)
+    answers = []
+    for pieces in rounds:
+        for piece in pieces:
+            connection.data_received(piece)
+        await until(lambda: not state.tasks)
+        answers.append(wire.written)
+        wire.written = b""
+    connection.connection_lost(None)
+    return answers
+
+
+async def alone(*pieces: bytes) -> bytes:
+    """What a connection answers that has seen nothing else."""
+    return (await talked(list(pieces)))[0]
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+@pytest.mark.parametrize("more", [b"", b"Connection: keep-alive\r\n"])
+@pytest.mark.parametrize("body", [b"", b"x", b"hello, again", b"y" * 1000, post(b"inside")])
+async def test_the_same_head_with_another_length_is_answered_as_if_it_were_the_first(
+    name: bytes, more: bytes, body: bytes
+) -> None:
+    request = post(body, more, name)
+    _, again, third = await talked([post(b"hello", more, name)], [request], [request])
+    assert again == third == await alone(request)
+
+
+async def test_every_cut_of_a_known_request_gives_the_same_answer() -> None:
+    request = post(b"hello, again")
+    expected = await alone(request)
+    for cut in range(1, len(request)):
+        pieces = [request[:cut], request[cut:]]
+        assert await talked([post(b"")], pieces, [request]) == [await alone(post(b"")), expected, expected]
+    assert (await talked([post(b"")], [bytes([byte]) for byte in request]))[1] == expected
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        post(b"hello", path=b"/q"),
+        post(b"hello", b"X-More: 1\r\n"),
+        post(b"hello").replace(b"*/*", b"a/b"),
+        post(b"hello").replace(b"length: 5", b"length:  5"),
+        post(b"hello").replace(b": 5", b": 00000000000000000005"),
+        post(b"hello").replace(b": 5", b": 5 "),
+        b"GET /p HTTP/1.1\r\nHost: here\r\n\r\n",
+        b"POST /p HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    ],
+    ids=range(8),
+)
+async def test_another_head_is_read_as_what_it_is_and_so_is_the_known_one_after_it(other: bytes) -> None:
+    known = post(b"hello")
+    _, *answers = await talked([known], [other], [known], [known])
+    assert answers == [await alone(other), await alone(known), await alone(known)]
+
+
+async def test_what_follows_a_known_request_in_the_same_bytes_is_the_next_request() -> None:
+    row = post(b"one") + post(b"two", path=b"/q") + post(b"three")
+    expected = b"".join([await alone(post(b"one")), await alone(post(b"two", path=b"/q")), await alone(post(b"three"))])
+    for cut in range(len(row)):
+        assert (await talked([post(b"")], [row[:cut], row[cut:]]))[1] == expected
+
+
+async def test_bytes_like_a_known_head_in_the_middle_of_another_are_part_of_that() -> None:
+    known = post(b"hello")
+    for begun in (b"P", b"POST /q HTTP/1.1\r\nX: "):
+        _, *answers = await talked([known], [known + begun], [known])
+        assert b"".join(answers) == await alone(known + begun + known)
+    assert b"400 Bad Request" in await alone(known + b"P" + known)
+
+
+async def test_a_body_of_a_known_head_that_nobody_wants_is_read_to_its_end() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await respond(send, scope["path"].encode())
+
+    async with served(app) as server:
+        client = await server.connect(post(b"hello"))
+        assert (await client.response()).body == b"/p"
+        large = post(b"x" * 1_000_000)
+        await client.say(large[:200])
+        assert (await client.response()).body == b"/p"
+        await client.say(large[200:] + post(b"hello", path=b"/next"))
+        assert (await client.response()).body == b"/next"
+
+
+async def test_a_large_body_of_a_known_head_waits_outside_until_the_application_takes_it() -> None:
+    go_on = asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await go_on.wait()
+        await respond(send, await whole_body(receive) or b"")
+
+    go_on.set()
+    async with served(app) as server:
+        client = await server.connect(post(b"hello"))
+        assert (await client.response()).body == b"hello"
+        go_on.clear()
+        saying = asyncio.create_task(client.say(post(b"x" * 5_000_000)))
+        await until(lambda: server.connection._is_paused)
+        go_on.set()
+        assert (await client.response()).body == b"x" * 5_000_000
+        await saying
+
+
+async def test_a_known_head_whose_body_stops_in_the_middle_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "BODY_WITHIN", 0.05)
+    async with served(echo) as server:
+        client = await server.connect(post(b"hello"))
+        assert (await client.response()).status == 200
+        await client.say(post(b"hello")[:-1])
+        assert (await client.response()).status == 408
+        assert await client.rest() == b""
+
+
+async def test_a_client_that_leaves_in_the_body_of_a_known_head_is_told_to_the_application() -> None:
+    heard: list[bytes | None] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        heard.append(await whole_body(receive))
+        await respond(send, b"")
+
+    async with served(app) as server:
+        client = await server.connect(post(b"hello"))
+        await client.response()
+        await client.say(post(b"hello")[:-1])
+        await until(lambda: bool(server.state.tasks))
+        client.leave()
+        await until(lambda: len(heard) == 2)
+    assert heard == [b"hello", None]
+
+
+class Direct:
+    """An application that takes requests as they are."""
+
+    def __init__(self) -> None:
+        self.heads: list[Head] = []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        raise AssertionError("it has `serve`")
+
+    async def serve(self, cycle: Cycle) -> None:
+        self.heads.append(cycle.head)
+        body = cycle.take_whole(5)
+        if body is None:
+            await cycle.begin(200, [(b"x-way", b"stream")])
+            await cycle.write(await whole_body(cycle.receive) or b"", False)
+            await cycle.write(b"", True)
+        else:
+            await cycle.answer(200, [(b"content-length", b"%d" % len(body))], body)
+
+
+async def test_an_application_may_take_requests_as_they_are() -> None:
+    app = Direct()
+    async with served(app) as server:
+        client = await server.connect()
+        for body, way in [(b"hello", None), (b"hi", None), (b"too large", "stream")]:
+            await client.say(post(body))
+            response = await client.response()
+            assert (response.body, response.headers.get("x-way")) == (body, way)
+        other = await server.connect(post(b"", path=b"/q"))
+        await other.response()
+        for _ in range(2):
+            await other.say(post(b"hi"))
+            await other.response()
+    first, second, third, odd, parsed, known = app.heads
+    assert first is second is third is known, "what was learned on one connection is there for all"
+    assert len({first, odd, parsed}) == 3
+
+
+FIELDS = [(b"host", b"here"), (b"content-length", b"2"), (b"accept", b"*/*")]
+
+
+def learned(known: KnownHeads, number: int, body: bytes) -> Head | None:
+    path = b"/%d" % number
+    return known.learn(post(body, path=path), Head("POST", Target(path.decode(), path, b""), "1.1", FIELDS))
+
+
+def test_of_many_heads_the_latest_are_remembered() -> None:
+    known = KnownHeads()
+    heads = [learned(known, number, b"hi") for number in range(MAX_KNOWN_HEADS + 10)]
+    assert len(known) == MAX_KNOWN_HEADS
+    assert learned(known, MAX_KNOWN_HEADS, b"other") is heads[MAX_KNOWN_HEADS]
+    assert learned(known, 0, b"hi") is not heads[0]
+
+
+def test_a_head_that_is_too_large_is_not_remembered() -> None:
+    known, large = KnownHeads(), b"y" * MAX_KNOWN
+    head = Head("POST", Target("/p", b"/p", b""), "1.1", [*FIELDS, (b"x", large)])
+    assert known.learn(post(b"hi", b"X: " + large + b"\r\n"), head) is None
+    assert len(known) == 0

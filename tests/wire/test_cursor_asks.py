@@ -1,0 +1,369 @@
+"""What Cursor asks of a person: how it is put, how the answers are spelled, and how a run waits for them."""
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from tests.wire.dialogues import received
+from tieline.model.asks import (
+    ALLOW,
+    DENY,
+    Answer,
+    Field,
+    Filled,
+    Form,
+    Option,
+    Permission,
+    Permitted,
+    PlanReview,
+    Reviewed,
+)
+from tieline.model.content import Text, ToolCall, ToolResult
+from tieline.model.events import Finished, Note, PartDelta, PartEnd, PlanEntry, StopReason
+from tieline.model.request import Request, ToolSpec
+from tieline.wire.cursor._pb import agent_pb2 as agent
+from tieline.wire.cursor._pb import queries_pb2 as queries
+from tieline.wire.cursor.asks import NOT_APPROVED, STAY, ask_of, reply_with
+from tieline.wire.cursor.blobs import Blobs
+from tieline.wire.cursor.queries import Queries
+from tieline.wire.cursor.request import Settings, Surroundings, open_run
+from tieline.wire.cursor.run import HOLDS_OPEN, MOST_QUESTIONS, CursorRun
+from tieline.wire.cursor.tools import Offer
+
+CALL = '< exec_server {"id": 1, "mcpArgs": {"name": "weather", "providerIdentifier": "tieline", "toolName": "weather"}}'
+TURN_ENDED = '< interaction_update {"turnEnded": {}}'
+HEARTBEAT = '< interaction_update {"heartbeat": {}}'
+
+QUESTION = "3a3108021a2d0a210a0154121c0a027131120657686963683f1a060a01611201411a060a01621201421208746f6f6c755f3231"
+PLAN = "3a3408043a300a240a0c2320506c616e0a312e20780a1a016f22076d7920706c616e12080a013112017818011208746f6f6c755f3233"
+MODE = "3a1b080322170a150a04706c616e12037768791a08746f6f6c755f3232"
+
+
+def asked(query_hex: str) -> queries.InteractionQuery:
+    return agent.AgentServerMessage.FromString(bytes.fromhex(query_hex)).interaction_query
+
+
+def told(query: queries.InteractionQuery, answer: Answer) -> queries.InteractionResponse:
+    reply = reply_with(query, answer)
+    assert reply is not None
+    return agent.AgentClientMessage.FromString(reply.message).interaction_response
+
+
+def made(**options: Any) -> CursorRun:
+    minted = count(1)
+    opening = open_run(
+        Request(model="demo", messages=()),
+        settings=Settings(),
+        surroundings=Surroundings(),
+        conversation_id="c",
+        run_id="r",
+        message_id="m",
+    )
+    run = CursorRun(opening, mint=lambda: f"call_{next(minted)}", blobs=Blobs(), **options)
+    run.begin("leg", "demo")
+    run.pull()
+    run.outbox()
+    return run
+
+
+# ── What a person is asked ───────────────────────────────────────────────────────────────────────
+
+
+def test_questions_are_a_form_that_takes_other_words_too() -> None:
+    options = (Option(id="a", label="A"), Option(id="b", label="B"))
+    field = Field(name="q1", kind="choice", title="Which?", required=True, options=options, is_open=True)
+    assert ask_of(asked(QUESTION), Queries()) == Form(message="T", fields=(field,))
+
+
+def test_a_plan_is_to_be_reviewed_with_all_its_steps() -> None:
+    steps = (PlanEntry(content="x"),)
+    assert ask_of(asked(PLAN), Queries()) == PlanReview(title="my plan", plan="# Plan\n1. x\n", steps=steps)
+    query = queries.InteractionQuery()
+    phase = query.create_plan_request_query.args.phases.add(name="first")
+    phase.todos.add(content="y", status=3)
+    assert ask_of(query, Queries()) == PlanReview(title="A plan", steps=(PlanEntry(content="y", status="completed"),))
+
+
+def test_another_mode_is_a_permission_unless_the_settings_decide() -> None:
+    ask = ask_of(asked(MODE), Queries())
+    assert isinstance(ask, Permission)
+    assert (ask.title, ask.kind, ask.detail) == ("Go on in the mode plan", "switch_mode", "why")
+    assert ask.options == (ALLOW, DENY)
+    assert ask_of(asked(MODE), Queries(allow_mode_switch=False)) is None
+
+
+def test_a_question_without_options_is_answered_in_words() -> None:
+    query = queries.InteractionQuery(id=2)
+    query.ask_question_interaction_query.args.questions.add(id="q", prompt="Why?", allow_multiple=True)
+    ask = ask_of(query, Queries())
+    assert isinstance(ask, Form)
+    assert ask.fields == (Field(name="q", kind="text", title="Why?", required=True),)
+    (answer,) = told(query, Filled(values={"q": "because"})).ask_question_interaction_response.result.success.answers
+    assert (answer.question_id, list(answer.selected_option_ids), answer.freeform_text) == ("q", [], "because")
+
+
+def test_questions_that_share_an_id_are_kept_apart() -> None:
+    query = queries.InteractionQuery(id=2)
+    for question_id in ("", "q", "q"):
+        query.ask_question_interaction_query.args.questions.add(id=question_id, prompt="?")
+    ask = ask_of(query, Queries())
+    assert isinstance(ask, Form)
+    names = [field.name for field in ask.fields]
+    assert len(set(names)) == 3
+    values = dict(zip(names, "xyz", strict=True))
+    answers = told(query, Filled(values=values)).ask_question_interaction_response.result.success.answers
+    assert [(one.question_id, one.freeform_text) for one in answers] == [("", "x"), ("q", "y"), ("q", "z")]
+
+
+# ── What the service is told ─────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("query", "answer", "expected"),
+    [
+        (PLAN, Reviewed(approved=True), "320808043a040a020a00"),
+        (MODE, Permitted(option="allow"), "3206080322020a00"),
+    ],
+    ids=["plan", "mode"],
+)
+def test_a_yes_is_told_byte_for_byte_as_by_cursors_own_client(query: str, answer: Answer, expected: str) -> None:
+    reply = reply_with(asked(query), answer)
+    assert reply is not None
+    assert reply.message.hex() == expected
+    assert reply.note == ""
+
+
+def test_an_answer_stands_where_the_schema_has_it() -> None:
+    """Ours, from the field numbers: without a person, Cursor's own client only turns questions down."""
+    reply = reply_with(asked(QUESTION), Filled(values={"q1": "a"}))
+    assert reply is not None
+    assert reply.message.hex() == "321108021a0d0a0b0a090a070a027131120161"
+
+
+@pytest.mark.parametrize(
+    ("value", "selected", "words"),
+    [("b", ["b"], ""), (["a", "b"], ["a", "b"], ""), ("neither", [], "neither"), (["a", "and c"], ["a"], "and c")],
+)
+def test_options_are_told_by_id_and_other_words_beside_them(value: Any, selected: list[str], words: str) -> None:
+    response = told(asked(QUESTION), Filled(values={"q1": value}))
+    (answer,) = response.ask_question_interaction_response.result.success.answers
+    assert (answer.question_id, list(answer.selected_option_ids), answer.freeform_text) == ("q1", selected, words)
+
+
+def test_a_no_is_told_with_the_words_of_the_person() -> None:
+    question = told(asked(QUESTION), Filled(action="decline", reason="Later."))
+    assert question.ask_question_interaction_response.result.rejected.reason == "Later."
+    plan = told(asked(PLAN), Reviewed(approved=False, feedback="Shorter."))
+    assert plan.create_plan_request_response.result.error.error == f"{NOT_APPROVED} Shorter."
+    mode = told(asked(MODE), Permitted(option="deny", reason="Not yet."))
+    assert mode.switch_mode_request_response.rejected.reason == f"{STAY} Not yet."
+    assert [response.id for response in (question, plan, mode)] == [2, 4, 3]
+
+
+@pytest.mark.parametrize(
+    ("query", "answer", "kind"),
+    [
+        (QUESTION, Filled(action="decline"), "question_declined"),
+        (PLAN, Reviewed(approved=False), "plan_rejected"),
+        (MODE, Permitted(option="deny"), "denied"),
+    ],
+    ids=["question", "plan", "mode"],
+)
+def test_a_no_without_words_is_told_and_noted_all_the_same(query: str, answer: Answer, kind: str) -> None:
+    reply = reply_with(asked(query), answer)
+    assert reply is not None
+    assert reply.kind == kind
+    assert reply.note
+    assert not reply.shown
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [None, Filled(action="cancel"), Reviewed(approved=False, is_nobodys=True), Permitted(reason="Nobody answered.")],
+)
+def test_an_answer_that_is_nobodys_is_none(answer: Answer | None) -> None:
+    assert reply_with(asked(PLAN), answer) is None
+
+
+# ── Queries that are held for a person ───────────────────────────────────────────────────────────
+
+
+def question(query_id: int) -> bytes:
+    args = '{"questions": [{"id": "q", "prompt": "Which?", "options": [{"id": "a", "label": "A"}]}]}'
+    return received(f'< interaction_query {{"id": {query_id}, "askQuestionInteractionQuery": {{"args": {args}}}}}')
+
+
+def plan(query_id: int) -> bytes:
+    args = '{"plan": "# Plan\\n1. x"}'
+    return received(f'< interaction_query {{"id": {query_id}, "createPlanRequestQuery": {{"args": {args}}}}}')
+
+
+def test_a_query_may_be_held_until_a_person_has_answered_it() -> None:
+    run = made(hold=lambda ask: isinstance(ask, Form))
+    run.receive(question(3) + received('< interaction_query {"id": 4, "webSearchRequestQuery": {}}'))
+    assert list(run.questions) == [3]
+    assert [message.hex() for message in run.outbox()] == ["3206080412020a00"]
+    run.answer_query(3, Filled(values={"q": "a"}))
+    run.answer_query(3, Filled(values={"q": "a"}))
+    assert run.questions == {}
+    (message,) = run.outbox()
+    response = agent.AgentClientMessage.FromString(message).interaction_response
+    (answer,) = response.ask_question_interaction_response.result.success.answers
+    assert (response.id, answer.question_id, list(answer.selected_option_ids)) == (3, "q", ["a"])
+
+
+def test_what_is_nothing_for_a_person_is_not_held() -> None:
+    run = made(hold=lambda _: True)
+    run.receive(received('< interaction_query {"id": 4, "webSearchRequestQuery": {}}'))
+    run.receive(received('< interaction_query {"id": 5, "askQuestionInteractionQuery": {"args": {}}}'))
+    assert run.questions == {}
+    assert len(run.outbox()) == 2
+
+
+def test_a_plan_that_is_held_is_shown_once_it_is_approved() -> None:
+    run = made(hold=lambda _: True)
+    assert run.receive(plan(4)) == []
+    events = run.answer_query(4, Reviewed(approved=True))
+    assert [event.text for event in events if isinstance(event, PartDelta)] == ["# Plan\n1. x"]
+    assert [message.hex() for message in run.outbox()] == ["320808043a040a020a00"]
+
+
+def test_a_plan_that_is_rejected_is_not_shown_but_noted() -> None:
+    run = made(hold=lambda _: True)
+    run.receive(plan(4))
+    assert run.answer_query(4, Reviewed(approved=False, feedback="Shorter.")) == [
+        Note(kind="plan_rejected", message="Shorter.")
+    ]
+
+
+@pytest.mark.parametrize("answer", [None, Reviewed(approved=False, feedback="Nobody answered.", is_nobodys=True)])
+def test_what_nobody_decides_is_answered_as_if_nobody_had_been_asked(answer: Reviewed | None) -> None:
+    asked, unasked = made(hold=lambda _: True), made()
+    asked.receive(plan(4))
+    events = asked.answer_query(4, answer)
+    usual = unasked.receive(plan(4))
+    assert [event for event in events if not isinstance(event, Note)] == usual
+    assert asked.outbox() == unasked.outbox()
+    notes = [event.message for event in events if isinstance(event, Note)]
+    assert notes == ([] if answer is None else ["nobody decided what Cursor asked: Nobody answered."])
+
+
+def test_whoever_asks_after_the_turn_has_not_ended_it() -> None:
+    run = made(hold=lambda _: True)
+    run.receive(received(TURN_ENDED))
+    assert run.wake_after is not None
+    run.receive(question(3))
+    assert run.wake_after is None
+    for _ in range(HOLDS_OPEN):
+        run.receive(received(HEARTBEAT))
+    assert not run.ended
+
+
+def test_a_plan_that_is_approved_between_two_legs_is_shown_in_the_next() -> None:
+    run = made(hold=lambda _: True)
+    run.offered(Offer.of([ToolSpec(name="weather")]))
+    run.receive(received(CALL))
+    assert run.wake()[-1] == Finished(reason=StopReason.TOOL_USE)
+    run.receive(plan(4))
+    assert run.answer_query(4, Reviewed(approved=True)) == []
+    assert "320808043a040a020a00" in [message.hex() for message in run.outbox()]
+    run.answer([ToolResult(call_id="call_1", content=(Text(text="sunny"),))])
+    run.begin("leg_2", "demo")
+    assert [event.text for event in run.pull() if isinstance(event, PartDelta)] == ["# Plan\n1. x"]
+
+
+def test_a_run_that_is_over_is_told_nothing_more() -> None:
+    run = made(hold=lambda _: True)
+    run.receive(plan(4))
+    run.receive_eof()
+    run.outbox()
+    run.answer_query(4, Reviewed(approved=True))
+    assert run.outbox() == []
+
+
+def test_more_queries_than_a_person_could_answer_are_not_held() -> None:
+    run = made(hold=lambda _: True)
+    for query_id in range(MOST_QUESTIONS + 1):
+        run.receive(question(query_id))
+    assert len(run.questions) == MOST_QUESTIONS
+    assert len(run.outbox()) == 1
+
+
+# ── Questions that only the client can put ───────────────────────────────────────────────────────
+
+ASKING = ToolSpec(
+    name="ask_user",
+    schema=b'{"type": "object", "properties": {"question": {"type": "string"}, "options": {"type": "array", '
+    b'"items": {"type": "string"}}}, "required": ["question"]}',
+)
+
+
+def asking(**options: Any) -> CursorRun:
+    run = made(**options)
+    run.offered(Offer.of([ASKING]))
+    return run
+
+
+def result(text: str, call_id: str = "call_1", *, is_error: bool = False) -> ToolResult:
+    return ToolResult(call_id=call_id, content=(Text(text=text),), is_error=is_error)
+
+
+def test_where_nobody_looks_a_question_is_a_call_of_the_clients_tool_for_asking() -> None:
+    run = asking()
+    events = run.receive(question(3)) + run.wake()
+    (call,) = [event.part for event in events if isinstance(event, PartEnd)]
+    assert isinstance(call, ToolCall)
+    assert (call.name, "Which?" in call.arguments, '"A"' in call.arguments) == ("ask_user", True, True)
+    assert events[-1] == Finished(reason=StopReason.TOOL_USE)
+    assert run.pending == {"call_1"}
+    assert run.outbox() == []
+    run.answer([result("A")])
+    (message,) = run.outbox()
+    response = agent.AgentClientMessage.FromString(message).interaction_response
+    (answer,) = response.ask_question_interaction_response.result.success.answers
+    assert (response.id, list(answer.selected_option_ids)) == (3, ["a"])
+    assert run.pending == frozenset()
+
+
+def test_a_client_that_could_not_ask_tells_why_in_its_own_words() -> None:
+    run = asking()
+    run.receive(question(3))
+    run.wake()
+    run.answer([result("The user closed the window.", is_error=True)])
+    (message,) = run.outbox()
+    response = agent.AgentClientMessage.FromString(message).interaction_response
+    assert response.ask_question_interaction_response.result.rejected.reason == "The user closed the window."
+
+
+def test_words_that_come_with_the_answer_reach_the_model() -> None:
+    run = asking()
+    run.receive(question(3))
+    run.wake()
+    run.answer([result("A")], "and hurry")
+    kinds = [agent.AgentClientMessage.FromString(message).WhichOneof("message") for message in run.outbox()]
+    assert kinds == ["interaction_response", "conversation_action"]
+
+
+def test_a_person_who_looks_comes_before_the_clients_tool() -> None:
+    run = asking(hold=lambda _: True)
+    run.receive(question(3))
+    assert list(run.questions) == [3]
+    assert run.wake_after is None
+
+
+def test_a_checkpoint_from_before_the_answer_is_none_to_go_on_from() -> None:
+    run = asking()
+    run.receive(question(3) + received("< checkpoint {}"))
+    assert not run.checkpoint_usable
+    run.answer([result("A")])
+    run.begin("leg_2", "demo")
+    run.receive(received("< checkpoint {}"))
+    assert run.checkpoint_usable
+
+
+def test_plans_and_modes_are_no_questions_for_a_tool() -> None:
+    run = asking()
+    run.receive(plan(4) + received('< interaction_query {"id": 5, "switchModeRequestQuery": {"args": {}}}'))
+    assert len(run.outbox()) == 2
+    assert run.pending == frozenset()
