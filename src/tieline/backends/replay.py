@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from tieline.model.content import Message, Part, Text, ToolCall, ToolResult
 from tieline.model.errors import GatewayError, LegFailed
-from tieline.model.events import Batch, ErrorKind, Event, Failed, Headers, Note, PartEnd, Started, Usage
+from tieline.model.events import Batch, ErrorKind, Event, Failed, Headers, Note, PartEnd, Started, Usage, of_kind
 from tieline.model.ports import Host, Leg, ModelInfo, Run
 from tieline.model.request import Request
 from tieline.net.http import HttpClient, HttpResponse, Origin, PipeError, Timeouts
@@ -201,7 +201,7 @@ class _Leg:
             self._close()
             raise StopAsyncIteration
         if self._request.tools:  # only then is there something to answer, and the reply to be told with it
-            self._reply += [event.part for event in batch if type(event) is PartEnd]
+            self._reply += [event.part for event in of_kind(batch, PartEnd)]
         return batch
 
     async def aclose(self) -> None:

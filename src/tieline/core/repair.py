@@ -25,7 +25,7 @@ from tieline.core.call_repair import CallRepair, Repaired
 from tieline.core.text_calls import Found, Scanner
 from tieline.model.assemble import reason_for
 from tieline.model.content import Message, Text, ToolCall
-from tieline.model.events import Batch, Event, Failed, Finished, Note, PartDelta, PartEnd, PartStart, Started
+from tieline.model.events import Batch, Event, Failed, Finished, Note, PartDelta, PartEnd, PartStart, Started, of_kind
 from tieline.model.events import StopReason as Why
 from tieline.model.request import ToolSpec
 
@@ -63,8 +63,8 @@ class Repairs:
     def apply(self, batch: Batch) -> Batch:
         """The events as the client is to have them; the very same batch if nothing in it can need a repair."""
         if self._idle:
-            for event in batch:
-                if type(event) is PartStart and type(event.part) is ToolCall and self._calls.touches(event.part):
+            for start in of_kind(batch, PartStart):
+                if type(start.part) is ToolCall and self._calls.touches(start.part):
                     break
             else:
                 return batch

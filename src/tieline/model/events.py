@@ -12,9 +12,11 @@ Events travel in batches: what one read of the upstream gave is translated toget
 Finished or Failed; whether the run behind it still lives is nobody's business but the core's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Literal
+from itertools import compress, repeat
+from operator import is_
+from typing import Literal, TypeVar
 
 from tieline.model.content import NO_META, Meta, Part, Value
 
@@ -168,6 +170,12 @@ class Failed(Value, tag="failed"):
 
 Event = Started | PartStart | PartDelta | PartEnd | Usage | Note | Activity | Plan | Finished | Failed
 Batch = Sequence[Event]
+E = TypeVar("E", bound=Event)
+
+
+def of_kind(batch: Batch, kind: type[E]) -> Iterator[E]:
+    """The events of one kind. Most of a batch are deltas: to look at each of them here would be most of the work."""
+    return compress(batch, map(is_, map(type, batch), repeat(kind)))  # type: ignore[arg-type] # mypy does not see what is left
 
 
 class Reply(Value):

@@ -52,8 +52,8 @@ class _Groups(Struct):
 
     roles: list[str]
     messages: list[tuple[Message, ...]]
-    starts: Sequence[int]
-    keys: list[Hashable]
+    starts: list[int]
+    keys: list[Hashable] = []
 
 
 class TurnWriter(Struct):
@@ -146,17 +146,14 @@ def _is_unsigned(turn: Turn | None, messages: tuple[Message, ...]) -> bool:
 
 
 def _groups(messages: Sequence[Message], system_in_messages: bool) -> _Groups:
+    """A run of messages of one role is one turn; most conversations take turns by themselves nearly to their end."""
     roles: list[str] = [message.role for message in messages]
-    if not roles or roles[0] != "user" or "system" in roles or any(map(eq, roles, roles[1:])):
-        return _joined(messages, system_in_messages)
-    return _Groups(roles, [*zip(messages, strict=True)], range(len(roles)), [*map(id, messages)])
-
-
-def _joined(messages: Sequence[Message], system_in_messages: bool) -> _Groups:
-    """Messages that do not take turns by themselves: a run of one role is one turn."""
-    groups = _Groups(["user"], [()], starts := [0], [])
-    for at, message in enumerate(messages):
-        role: str = message.role
+    regular = _regular(roles)
+    groups = _Groups(
+        roles[:regular] or ["user"], [*zip(messages[:regular], strict=True)] or [()], [*range(regular or 1)]
+    )
+    for at in range(regular, len(messages)):
+        message, role = messages[at], roles[at]
         if role == "system":
             role = "user"
             if system_in_messages and message.meta.get(PROTOCOL, {}).get("in_place"):
@@ -168,9 +165,20 @@ def _joined(messages: Sequence[Message], system_in_messages: bool) -> _Groups:
         else:
             groups.roles.append(role)
             groups.messages.append((message,))
-            starts.append(at)
-    groups.keys = [id(group[0]) if len(group) == 1 else tuple(map(id, group)) for group in groups.messages]
+            groups.starts.append(at)
+    alone = max(regular - 1, 0)
+    groups.keys += map(id, messages[:alone])
+    groups.keys += [id(group[0]) if len(group) == 1 else tuple(map(id, group)) for group in groups.messages[alone:]]
     return groups
+
+
+def _regular(roles: list[str]) -> int:
+    """How many messages at the beginning are a turn each, the user's first."""
+    if not roles or roles[0] != "user":
+        return 0
+    repeats = [*map(eq, roles, roles[1:])]
+    end = repeats.index(True) + 1 if True in repeats else len(roles)
+    return min(end, roles.index("system")) if "system" in roles else end
 
 
 # ── What a turn says ─────────────────────────────────────────────────────────────────────────────
