@@ -1,9 +1,9 @@
 """The Anthropic Messages protocol, both roles.
 
 Server role: `parse_request` (in `parse`, its blocks in `blocks`), `ResponseWriter` and `render` (in `writer`). Client
-role: `build_request` (in `build`; history in `turns` and `parts`, thoughts in `thinking`, cache marks in `marks`, JSON
-answers in `structured`), `ResponseReader` (in `reader`) and `read_reply` (in `reply`). Shapes are in `schema`, errors
-in `errors`.
+role: `build_request` (in `build`; history in `turns` and `parts`, tools in `tools`, thoughts in `thinking`, cache marks
+in `marks`, JSON answers in `structured`; what is remembered of it all in `pieces`), `ResponseReader` (in `reader`) and
+`read_reply` (in `reply`), for both usage and endings in `endings`. Shapes are in `schema`, errors in `errors`.
 """
 
 from tieline.wire.anthropic.build import build_count, build_request, read_count

@@ -9,16 +9,8 @@ import msgspec
 from tieline.model.assemble import PartsWriter, reason_for
 from tieline.model.content import Thinking
 from tieline.model.events import Event, Started
-from tieline.wire.anthropic.reader import (
-    NO_TEXT,
-    NO_USAGE,
-    REASONS,
-    ResponseReader,
-    arguments_of,
-    call_of,
-    finished_by,
-    usage_of,
-)
+from tieline.wire.anthropic.endings import NO_USAGE, REASONS, finished_by, usage_of
+from tieline.wire.anthropic.reader import NO_TEXT, ResponseReader, arguments_of, call_of
 from tieline.wire.anthropic.schema import ABSENT, BlockIn, ReplyIn, given
 from tieline.wire.spelling import UNCHANGED, Spelled
 
