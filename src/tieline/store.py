@@ -8,6 +8,7 @@ import asyncio
 import logging
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -145,9 +146,8 @@ class DiskStore:
     def _connected(self) -> sqlite3.Connection:
         database = sqlite3.connect(self.path, timeout=BUSY, isolation_level=None)
         try:
-            for setting in _SETTINGS:
-                database.execute(setting)
-            database.execute(_TABLE)
+            for statement in (*_SETTINGS, _TABLE):
+                _patiently(database, statement)
         except sqlite3.Error:
             database.close()
             raise
@@ -165,6 +165,20 @@ class DiskStore:
         if self._database is not None:
             self._database.close()
             self._database = None
+
+
+def _patiently(database: sqlite3.Connection, statement: str) -> None:
+    """Do what SQLite may refuse at once, however patient it was told to be: two gateways can begin a file together."""
+    until = time.monotonic() + BUSY
+    while True:
+        try:
+            database.execute(statement)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _is_damaged(error: sqlite3.DatabaseError) -> bool:
