@@ -2,7 +2,7 @@
 
 import json
 
-from tieline.wire.template import TRIAL, Template, framed
+from tieline.wire.template import TRIAL, Template, frames
 
 BEFORE = '{"type": "delta", "text": '
 AFTER = ', "index": 0}'
@@ -89,7 +89,7 @@ def test_a_frame_that_comes_again_after_something_else_is_another_run() -> None:
 
 def test_texts_are_written_each_in_its_frame() -> None:
     texts = ["one", 'a "quote"', "back\\slash\\", '","', 'ends with ",', "ä 😀", "two\nlines", '\\","']
-    lines = framed(texts, b'{"text":', b"}\n").decode().splitlines()
+    lines = b"".join(frames(texts, b'{"text":', b"}\n")).decode().splitlines()
     assert [json.loads(line) for line in lines] == [{"text": text} for text in texts]
 
 

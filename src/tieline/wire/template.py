@@ -7,7 +7,8 @@ Writing knows its own frames, and goes the same way back.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from itertools import repeat, takewhile
+from itertools import groupby, repeat, takewhile
+from operator import attrgetter
 
 import msgspec
 
@@ -25,6 +26,7 @@ _ATTEMPTS = 6
 _BORDER = b'",\n"'
 """Between two texts. No string has a bare line end in it: a backslash before the border cannot hide its quote."""
 
+_text_of = attrgetter("text")
 _decode_text = msgspec.json.Decoder(str).decode
 _decode_texts = msgspec.json.Decoder(list[str]).decode
 
@@ -132,7 +134,7 @@ class Template:
 
 
 def frames(texts: list[str], before: bytes, after: bytes) -> tuple[bytes, bytes, bytes]:
-    """Every text as a JSON string between the same bytes, in three pieces: the way back."""
+    """Every text as a JSON string between the same bytes, in three pieces to be joined: the way back."""
     spelled, border = encode(texts)[2:-2], b'"' + after + before + b'"'
     if spelled.find(b'\\","') < 0:
         spelled = spelled.replace(b'","', border)
@@ -141,25 +143,16 @@ def frames(texts: list[str], before: bytes, after: bytes) -> tuple[bytes, bytes,
     return before + b'"', spelled, b'"' + after
 
 
-def framed(texts: list[str], before: bytes, after: bytes) -> bytes:
-    """Every text as a JSON string between the same bytes, in one piece."""
-    return b"".join(frames(texts, before, after))
-
-
 def write_runs(
-    batch: Iterable[Event], write: Callable[[Event], bytes], write_run: Callable[[list[str]], bytes]
+    batch: Sequence[Event], write: Callable[[Event], bytes], write_run: Callable[[list[str]], Iterable[bytes]]
 ) -> bytes:
     """The bytes of a batch: runs of deltas are written at once, everything else one by one."""
+    if len(batch) == 1:
+        return write(batch[0])
     written: list[bytes] = []
-    texts: list[str] = []
-    for event in batch:
-        if type(event) is PartDelta:
-            texts.append(event.text)
-            continue
-        if texts:
-            written.append(write_run(texts))
-            texts = []
-        written.append(write(event))
-    if texts:
-        written.append(write_run(texts))
+    for kind, run in groupby(batch, type):
+        if kind is PartDelta:
+            written += write_run([*map(_text_of, run)])
+        else:
+            written += map(write, run)
     return b"".join(written)

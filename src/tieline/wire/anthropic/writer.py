@@ -4,7 +4,7 @@ Blocks are numbered here: parts this protocol cannot say get no number. A tool's
 content_block_start, because many clients read it only from deltas; and it is always an object, because they parse it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, assert_never
 
 import msgspec
@@ -32,7 +32,7 @@ from tieline.wire.anthropic.parts import text_block, thinking_block
 from tieline.wire.anthropic.schema import PROTOCOL, RedactedBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from tieline.wire.json import encode, object_text
 from tieline.wire.spelling import plain_id
-from tieline.wire.template import framed, write_runs
+from tieline.wire.template import frames, write_runs
 
 KEEP_ALIVE = b'event: ping\ndata: {"type":"ping"}\n\n'
 
@@ -74,14 +74,14 @@ class ResponseWriter:
         self._probed: str | None = None
         """The beginning of a call's arguments, until it is clear whether they are an object."""
 
-    def write_all(self, batch: Iterable[Event]) -> bytes:
+    def write_all(self, batch: Sequence[Event]) -> bytes:
         """What a batch says to the client."""
         return write_runs(batch, self.write, self._write_run)
 
-    def _write_run(self, texts: list[str]) -> bytes:
+    def _write_run(self, texts: list[str]) -> Iterable[bytes]:
         if self._prefix is not None and self._probed is None:
-            return framed(texts, self._prefix, _END)
-        return b"".join([self.write(PartDelta(index=0, text=text)) for text in texts])
+            return frames(texts, self._prefix, _END)
+        return [self.write(PartDelta(index=0, text=text)) for text in texts]
 
     def write(self, event: Event) -> bytes:
         """What the event says to the client; nothing if it says nothing in this protocol."""

@@ -6,8 +6,6 @@ all of its arguments, because some clients act on the first prefix that parses.
 """
 
 from collections.abc import Sequence
-from itertools import groupby
-from operator import attrgetter
 from typing import Any, Literal
 
 from msgspec import Raw
@@ -27,7 +25,7 @@ from tieline.model.events import (
 )
 from tieline.wire.json import encode
 from tieline.wire.openai_chat.errors import render_failed
-from tieline.wire.template import frames
+from tieline.wire.template import frames, write_runs
 
 KEEP_ALIVE = b": keep-alive\n"
 """A comment without a blank line: with one, some clients take it for an event."""
@@ -51,7 +49,6 @@ _USAGE = (
     b'"completion_tokens_details":{"reasoning_tokens":%d}}'
 )
 _NOTHING = (b"", b"")
-_text_of = attrgetter("text")
 _REFUSAL = StopReason.REFUSAL  # a member of an enum is found through its class slowly
 _NO_USAGE = Usage()
 
@@ -88,17 +85,8 @@ class ResponseWriter:
         self._ended = False
 
     def write_all(self, batch: Sequence[Event]) -> bytes:
-        """The bytes for a batch: runs of deltas are written at once, everything else one by one."""
-        if len(batch) == 1:
-            return self.write(batch[0])
-        written: list[bytes] = []
-        for kind, run in groupby(batch, type):
-            if kind is PartDelta:
-                written += self._write_run([*map(_text_of, run)])
-            else:
-                for event in run:
-                    written.append(self.write(event))
-        return b"".join(written)
+        """The bytes for a batch."""
+        return write_runs(batch, self.write, self._write_run)
 
     def _write_run(self, texts: list[str]) -> tuple[bytes, ...]:
         before, after = self._around
