@@ -2,16 +2,22 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from itertools import count
 
 import pytest
 
 from tests.cases import asks
 from tests.wire.dialogues import received
+from tieline.backends.cursor.attempt import Attempt
 from tieline.model.events import Event, PartDelta
+from tieline.model.ports import Human
 from tieline.model.request import Request, ToolSpec
 from tieline.net.http import PipeError
 from tieline.tasks import Tasks
 from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage
+from tieline.wire.cursor.blobs import Blobs
+from tieline.wire.cursor.request import Settings, Surroundings, open_run
+from tieline.wire.cursor.run import CursorRun
 
 WAIT = 60.0
 """No test waits longer than this, in seconds, for anything."""
@@ -109,3 +115,27 @@ async def turns(number: int = 10) -> None:
     """Let everything happen that is due now."""
     for _ in range(number):
         await asyncio.sleep(0)
+
+
+async def attempt_on(wire: Wire, tasks: Tasks, person: Human | None = None, stall_after: float = WAIT) -> Attempt:
+    """An attempt at the run of `REQUEST`; what the service asks is held for the person, if there is one."""
+    numbers = count(1)
+    opening = open_run(
+        REQUEST,
+        settings=Settings(),
+        surroundings=Surroundings(),
+        conversation_id="conversation",
+        run_id="run",
+        message_id="message",
+    )
+    machine = CursorRun(
+        opening,
+        mint=lambda: f"call_{next(numbers)}",
+        blobs=Blobs(opening.blobs),
+        end_wait=0.0,
+        hold=lambda _: person is not None,
+    )
+    machine.begin("leg_1", "demo")
+    attempt = Attempt("cursor", machine, wire, tasks, stall_after=stall_after, human=person)
+    await attempt.begin()
+    return attempt

@@ -4,7 +4,6 @@ import asyncio
 import gc
 import weakref
 from collections.abc import Awaitable
-from itertools import count
 from typing import TypeVar
 
 import pytest
@@ -15,25 +14,21 @@ from tests.backends.cursor_wire import (
     CALL,
     CHECKPOINT,
     GOOD_END,
-    REQUEST,
     TURN_ENDED,
     WAIT,
     Wire,
+    attempt_on,
     says,
     tasks,
     words,
 )
 from tests.backends.test_cursor_run import Bench, leg_of
 from tests.wire.dialogues import received
-from tieline.backends.cursor.attempt import Attempt
 from tieline.model.asks import Filled, Form, Permission, Permitted, PlanReview, Reviewed
 from tieline.model.events import Failed, Finished, Note, Started, StopReason
 from tieline.model.ports import Host
 from tieline.tasks import Tasks
 from tieline.wire.cursor._pb.queries_pb2 import InteractionResponse
-from tieline.wire.cursor.blobs import Blobs
-from tieline.wire.cursor.request import Settings, Surroundings, open_run
-from tieline.wire.cursor.run import CursorRun
 
 __all__ = ["tasks"]
 
@@ -49,25 +44,6 @@ THE_END = (TURN_ENDED, GOOD_END)
 
 def replies(wire: Wire) -> list[InteractionResponse]:
     return [message.interaction_response for message in wire.sent if message.HasField("interaction_response")]
-
-
-async def attempt_on(wire: Wire, tasks: Tasks, person: Person, stall_after: float = WAIT) -> Attempt:
-    numbers = count(1)
-    opening = open_run(
-        REQUEST,
-        settings=Settings(),
-        surroundings=Surroundings(),
-        conversation_id="conversation",
-        run_id="run",
-        message_id="message",
-    )
-    machine = CursorRun(
-        opening, mint=lambda: f"call_{next(numbers)}", blobs=Blobs(opening.blobs), end_wait=0.0, hold=lambda _: True
-    )
-    machine.begin("leg_1", "demo")
-    attempt = Attempt("cursor", machine, wire, tasks, stall_after=stall_after, human=person)
-    await attempt.begin()
-    return attempt
 
 
 @pytest.fixture(autouse=True)

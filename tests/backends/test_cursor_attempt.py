@@ -4,7 +4,6 @@ import asyncio
 import gc
 import weakref
 from collections.abc import Sequence
-from itertools import count
 
 import pytest
 
@@ -14,10 +13,10 @@ from tests.backends.cursor_wire import (
     CHECKPOINT,
     GOOD_END,
     HEARTBEAT,
-    REQUEST,
     TURN_ENDED,
     WAIT,
     Wire,
+    attempt_on,
     says,
     tasks,
     turns,
@@ -31,32 +30,8 @@ from tieline.model.content import Text, ToolResult
 from tieline.model.events import Event, Failed, Finished, PartEnd, StopReason
 from tieline.net.http import PipeError
 from tieline.tasks import Tasks
-from tieline.wire.cursor.blobs import Blobs
-from tieline.wire.cursor.request import Settings, Surroundings, open_run
-from tieline.wire.cursor.run import CursorRun
 
 __all__ = ["tasks"]
-
-
-def machine() -> CursorRun:
-    numbers = count(1)
-    opening = open_run(
-        REQUEST,
-        settings=Settings(),
-        surroundings=Surroundings(),
-        conversation_id="conversation",
-        run_id="run",
-        message_id="message",
-    )
-    run = CursorRun(opening, mint=lambda: f"call_{next(numbers)}", blobs=Blobs(opening.blobs), end_wait=0.0)
-    run.begin("leg_1", "demo")
-    return run
-
-
-async def attempt_on(wire: Wire, tasks: Tasks, stall_after: float = WAIT) -> Attempt:
-    attempt = Attempt("cursor", machine(), wire, tasks, stall_after=stall_after)
-    await attempt.begin()
-    return attempt
 
 
 async def all_events(attempt: Attempt) -> list[Event]:
