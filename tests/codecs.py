@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
-from msgspec.structs import replace
+import msgspec
 
 from tieline.model.errors import GatewayError
-from tieline.model.events import Event, Failed, Finished, PartDelta, Reply, Usage
+from tieline.model.events import BORDER, Event, Failed, Finished, PartDelta, Reply, Usage
 from tieline.model.request import Request
 from tieline.wire import anthropic, openai_chat
 from tieline.wire.spelling import Outgoing, Spelled
@@ -109,8 +109,12 @@ def joined(events: Iterable[Event]) -> list[Event]:
         last = plain[-1] if plain else None
         if isinstance(event, Usage):
             usage = [event]
-        elif isinstance(event, PartDelta) and isinstance(last, PartDelta):
-            plain[-1] = replace(last, text=last.text + event.text)
+        elif isinstance(event, PartDelta):
+            said = ""
+            if isinstance(last, PartDelta):
+                said = last.text
+                plain.pop()
+            plain.append(PartDelta(event.index, said + event.text))
         elif isinstance(event, Finished | Failed):
             plain += [*usage, event]
         else:
@@ -118,6 +122,20 @@ def joined(events: Iterable[Event]) -> list[Event]:
     return plain
 
 
+def apart(events: Iterable[Event]) -> list[Event]:
+    """The leg with every piece of a delta as a delta of its own."""
+    out: list[Event] = []
+    for event in events:
+        if isinstance(event, PartDelta) and event.pieces:
+            texts = [msgspec.json.decode(b'"%b"' % piece, type=str) for piece in event.pieces.split(BORDER)]
+            assert "".join(texts) == event.text
+            assert all(texts)
+            out += [PartDelta(event.index, text) for text in texts]
+        else:
+            out.append(event)
+    return out
+
+
 def deltas_are_separate(events: Iterable[Event]) -> bool:
     """Whether some part came in more than one piece."""
-    return any(isinstance(a, PartDelta) and isinstance(b, PartDelta) for a, b in pairwise(events))
+    return any(isinstance(a, PartDelta) and isinstance(b, PartDelta) for a, b in pairwise(apart(events)))

@@ -2,7 +2,15 @@
 
 import json
 
-from tieline.wire.template import TRIAL, Template, frames
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.codecs import apart
+from tieline.model.assemble import PartsWriter
+from tieline.model.content import Text
+from tieline.model.events import BORDER, PartDelta
+from tieline.wire.template import TRIAL, Template, frames, in_frames
 
 BEFORE = '{"type": "delta", "text": '
 AFTER = ', "index": 0}'
@@ -26,32 +34,103 @@ def learned(text: str = "hello") -> Template:
     return template
 
 
+def blocks(*events: bytes) -> bytes:
+    return b"".join(one + b"\n\n" for one in events)
+
+
+def read(text: bytes, at: int = 0) -> tuple[list[str], int]:
+    """The texts, one for each block, and where the next begins."""
+    texts, pieces, end = learned().read(text, at)
+    if not pieces:
+        return texts, end
+    apart = [json.loads(b'"' + piece + b'"') for piece in pieces.split(BORDER)]
+    assert ["".join(apart)] == texts
+    return apart, end
+
+
 def test_a_run_of_like_events_is_read_at_once() -> None:
-    texts = ["one", "", 'a "quote"', "back\\slash", "two\nlines", "ä 😀", "]", '","']
-    assert learned().run([event(text) for text in texts], 0) == texts
+    texts = ["one", 'a "quote"', "back\\slash", "two\nlines", "ä 😀", "]", '","']
+    text = blocks(*map(event, texts))
+    whole, pieces, end = learned().read(text, 0)
+    assert (whole, end) == (["".join(texts)], len(text))
+    assert pieces.count(BORDER) == len(texts) - 1
+    assert read(text) == (texts, len(text))
+
+
+def test_one_event_alone_is_no_run() -> None:
+    text = blocks(event("ä"))
+    assert learned().read(text, 0) == (["ä"], b"", len(text))
 
 
 def test_a_run_ends_at_the_first_event_of_another_frame() -> None:
-    events = [event("one"), event("two"), b'{"type": "stop"}', event("three")]
-    assert learned().run(events, 0) == ["one", "two"]
-    assert learned().run(events, 2) == []
-    assert learned().run(events, 3) == ["three"]
+    run, rest = blocks(event("one"), event("two")), blocks(b'{"type": "stop"}', event("three"))
+    assert read(run + rest) == (["one", "two"], len(run))
+    assert read(run + rest, len(run)) == ([], len(run))
+    assert read(b"ping\n\n" + run, 6) == (["one", "two"], 6 + len(run))
 
 
-def test_an_event_with_more_to_say_ends_the_run_however_it_looks() -> None:
-    tricky = raw(b'"a", "finish": "b"')
-    assert learned().run([event("one"), tricky], 0) == ["one"]
-    assert learned().run([event("one"), tricky], 1) == []
+@pytest.mark.parametrize(
+    "odd",
+    [
+        raw(b'"a", "finish": "b"'),  # more to say, however it looks
+        raw(b'"a\\"'),  # a string that does not end: never joined with the next
+        raw(b'"a\\u00"'),
+        raw(b'"'),  # too short for the frame
+        raw(b"null"),
+        raw(b'"a\n"'),
+        raw(b'"\xff"'),
+        raw(b'"\\ud83d"'),  # half a character
+        b'stray"' + AFTER.encode(),  # ends like the frame, and begins otherwise
+    ],
+)
+def test_an_event_that_is_no_plain_delta_ends_the_run(odd: bytes) -> None:
+    run = blocks(event("one"), event("two"))
+    assert read(run + blocks(odd, event("00"))) == (["one", "two"], len(run))
+    assert read(blocks(odd, event("00"))) == ([], 0)
 
 
-def test_an_unfinished_string_is_never_joined_with_the_next() -> None:
-    cut = raw(b'"a\\"')
-    assert learned().run([cut, event("b")], 0) == []
-    assert learned().run([event("x"), cut, event("b")], 0) == ["x"]
+@pytest.mark.parametrize("odd", ["", "\x7f", "a\x7fb"])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_text_that_could_be_taken_for_a_border_is_read_apart(odd: str, place: int) -> None:
+    texts = ["one", "two"]
+    texts.insert(place, odd)
+    text = blocks(*map(event, texts))
+    assert learned().read(text, 0) == (texts, b"", len(text))
 
 
-def test_bytes_too_short_for_the_frame_do_not_fit_it() -> None:
-    assert learned().run([raw(b'"')], 0) == []
+def test_a_last_block_that_is_cut_is_not_read_by_its_frame() -> None:
+    run = blocks(event("one"))
+    for cut in range(1, len(event("two")) + 2):
+        assert read(run + blocks(event("two"))[:cut]) == (["one"], len(run))
+
+
+WORDS = st.lists(st.text(st.sampled_from('ab"\\/n\n\x7f\u2028é😀,:{}[]')), max_size=6)
+
+
+@given(st.lists(st.one_of(WORDS, st.just(None)), max_size=5), st.booleans())
+def test_by_frame_or_block_by_block_a_stream_says_the_same(runs: list[list[str] | None], ascii_only: bool) -> None:
+    said: list[str] = []
+    others = 0
+    text = b""
+    for run in runs:
+        if run is None:
+            others += 1
+            text += blocks(b"event: ping")
+        else:
+            said += run
+            text += blocks(*(raw(json.dumps(word, ensure_ascii=ascii_only).encode()) for word in run))
+    parts = PartsWriter()
+    parts.start("part", Text())
+    assert [*learned().unframed(text, parts)] == [b"event: ping"] * others
+    deltas = [delta for delta in apart(parts.take()) if isinstance(delta, PartDelta)]
+    assert [delta.text for delta in deltas] == [word for word in said if word]
+
+
+@given(st.lists(st.text(min_size=1).filter(lambda text: "\x7f" not in text), min_size=2))
+def test_pieces_are_written_each_in_its_frame(texts: list[str]) -> None:
+    pieces = BORDER.join(json.dumps(text).encode()[1:-1] for text in texts)
+    lines = in_frames(pieces, b'{"text":', b"}\n").decode().splitlines()
+    assert [json.loads(line) for line in lines] == [{"text": text} for text in texts]
 
 
 def test_a_frame_that_does_not_mean_the_same_is_not_taken_up() -> None:
@@ -82,30 +161,10 @@ def test_a_forgotten_frame_can_be_learned_again() -> None:
     assert template.key is None
 
 
-def test_a_frame_that_comes_again_after_something_else_is_another_run() -> None:
-    events = [event("one"), b'event: ping\ndata: {"type": "ping"}', event("two")]
-    assert learned().run(events, 0) == ["one"]
-
-
 def test_texts_are_written_each_in_its_frame() -> None:
     texts = ["one", 'a "quote"', "back\\slash\\", '","', 'ends with ",', "ä 😀", "two\nlines", '\\","']
     lines = b"".join(frames(texts, b'{"text":', b"}\n")).decode().splitlines()
     assert [json.loads(line) for line in lines] == [{"text": text} for text in texts]
-
-
-def test_a_run_in_a_text_ends_where_the_next_block_begins() -> None:
-    run = b"".join(event(text) + b"\n\n" for text in ["one", "ä", "back\\slash", ""])
-    rest = b'{"type": "stop"}\n\n' + event("three") + b"\n\n"
-    template = learned()
-    assert template.read(b"ping\n\n" + run, 6) == (["one", "ä", "back\\slash", ""], 6 + len(run))
-    assert template.read(run + rest, 0) == (["one", "ä", "back\\slash", ""], len(run))
-    assert template.read(rest, 0) == ([], 0)
-
-
-def test_a_block_without_the_frame_is_no_text_though_it_ends_like_one() -> None:
-    """What is cut at the end of the frame may be anything: it has to begin like the frame too."""
-    text = event("one") + b"\n\n" + b'stray"' + AFTER.encode() + b"\n\n" + event("two") + b"\n\n"
-    assert learned().read(text, 0) == (["one"], len(event("one")) + 2)
 
 
 def test_one_block_alone_has_its_frame_and_its_blank_line() -> None:

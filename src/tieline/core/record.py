@@ -168,9 +168,9 @@ class Record:
             budget = Budget(MOST_OF_ONE)
             self.request = budget.request(self.request)
             self.size = budget.spent
-        # The deltas are as much as their parts. What ended badly is looked at closely.
+        # The deltas are as much as their parts, and their pieces once more. What ended badly is looked at closely.
         is_plain = type(self.ending) is Finished and not self.has_activities and self.given is None
-        said = 2 * weight(parts) + EACH * self.count if is_plain else MOST_OF_ONE + 1
+        said = 3 * weight(parts) + EACH * self.count if is_plain else MOST_OF_ONE + 1
         if said > MOST_OF_ONE or self.count > FEW_EVENTS:
             said = self._cut_down()
         self.size += said

@@ -104,7 +104,7 @@ class Showing:
         if not self._lead or self._is_led:
             return delta
         self._is_led = True
-        return replace(delta, text=self._lead + delta.text)
+        return PartDelta(delta.index, self._lead + delta.text)
 
     def _end(self, out: list[Event], end: PartEnd) -> None:
         part = end.part

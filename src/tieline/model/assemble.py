@@ -102,17 +102,19 @@ class PartsWriter:
         if slot is self._head:
             self.events.append(PartDelta(self._index, text))
 
-    def add_all(self, key: Hashable, texts: list[str]) -> None:
-        """More text of a part under way, in whole characters: a run of deltas at once."""
+    def add_all(self, key: Hashable, texts: list[str], pieces: bytes = b"") -> None:
+        """More text of a part under way, in whole characters: a run of deltas at once, or one that came in pieces."""
         slot = self._under_way[key]
         if slot.half or slot is not self._head:
             for text in texts:
                 self.add(key, text)
             return
-        if not all(texts):
+        if pieces:
+            self.events.append(PartDelta(self._index, texts[0], pieces))
+        else:
             texts = [text for text in texts if text]
+            self.events += map(PartDelta, repeat(self._index), texts)
         slot.chunks += texts
-        self.events += map(PartDelta, repeat(self._index), texts)
 
     def text_of(self, key: Hashable) -> str:
         """What a part under way holds so far."""

@@ -167,18 +167,10 @@ class ResponseReader:
     # ── Events of the stream ─────────────────────────────────────────────────────────────────────
 
     def _receive_all(self, text: bytes) -> None:
-        """Blocks with the blank lines between them; the last may lack its own."""
-        template = self._template
-        at, size = 0, len(text)
-        while at < size and not self.ended:
-            if template.key is not None:
-                texts, at = template.read(text, at)
-                if texts:
-                    self._parts.add_all(template.key, texts)
-                    continue
-            end = text.find(b"\n\n", at)
-            self._receive(text[at:end] if end >= 0 else text[at:])
-            at = end + 2 if end >= 0 else size
+        for block in self._template.unframed(text, self._parts):
+            self._receive(block)
+            if self.ended:
+                return
 
     def _receive(self, block: bytes) -> None:
         event = _REPEATED.get(block) or self._event(block)

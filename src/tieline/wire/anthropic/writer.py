@@ -32,7 +32,7 @@ from tieline.wire.anthropic.parts import text_block, thinking_block
 from tieline.wire.anthropic.schema import PROTOCOL, RedactedBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from tieline.wire.json import encode, object_text
 from tieline.wire.spelling import plain_id
-from tieline.wire.template import frames, write_runs
+from tieline.wire.template import frames, in_frames, write_runs
 
 KEEP_ALIVE = b'event: ping\ndata: {"type":"ping"}\n\n'
 
@@ -87,6 +87,8 @@ class ResponseWriter:
         """What the event says to the client; nothing if it says nothing in this protocol."""
         if type(event) is PartDelta:
             if self._prefix is not None and self._probed is None:
+                if event.pieces:
+                    return in_frames(event.pieces, self._prefix, _END)
                 return self._prefix + encode(event.text) + _END
             return self._hold(event.text)
         return self._say(event)

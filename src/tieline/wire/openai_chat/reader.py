@@ -81,7 +81,7 @@ class ResponseReader:
         if self.ended:
             return []
         try:
-            self._receive(self._sse.feed(data))
+            self._receive(self._sse.whole(data))
         except (SseOverflow, Malformed) as error:
             self._fail_unreadable(error)
         return self._parts.take()
@@ -91,7 +91,7 @@ class ResponseReader:
         if self.ended:
             return []
         try:
-            self._receive(self._sse.close())
+            self._receive(self._sse.close()[0])
             if not self.ended:
                 self._finish(told=False)
         except (SseOverflow, Malformed) as error:
@@ -110,16 +110,11 @@ class ResponseReader:
 
     # ── Chunks ───────────────────────────────────────────────────────────────────────────────────
 
-    def _receive(self, blocks: Sequence[bytes]) -> None:
-        at = 0
-        while at < len(blocks) and not self.ended:
-            key = self._template.key
-            if key is not None and key == self._key and (texts := self._template.run(blocks, at)):
-                self._parts.add_all(key, texts)
-                at += len(texts)
-            else:
-                self._event(blocks[at])
-                at += 1
+    def _receive(self, text: bytes) -> None:
+        for block in self._template.unframed(text, self._parts):
+            self._event(block)
+            if self.ended:
+                return
 
     def _event(self, block: bytes) -> None:
         name, data = self._sse.event(block) or (b"", b"")

@@ -25,7 +25,7 @@ from tieline.model.events import (
 )
 from tieline.wire.json import encode
 from tieline.wire.openai_chat.errors import render_failed
-from tieline.wire.template import frames, write_runs
+from tieline.wire.template import frames, in_frames, write_runs
 
 KEEP_ALIVE = b": keep-alive\n"
 """A comment without a blank line: with one, some clients take it for an event."""
@@ -103,6 +103,8 @@ class ResponseWriter:
             if not before or not event.text:
                 return b""
             self._unsaid = False
+            if event.pieces:
+                return in_frames(event.pieces, before, after)
             return before + encode(event.text) + after
         if self._ended:
             return b""
