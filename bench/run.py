@@ -132,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
         agent_rows = acp_runs.measure_agent_runs(plan, unavailable) if report.SUBJECT in versions else []
     took = time.monotonic() - began
 
-    order = ("stream", "plain", "agent", "paced", "ttfb", "start", "idle", "growth")
+    order = ("stream", "flow", "plain", "agent", "paced", "ttfb", "start", "idle", "growth")
     rows.sort(key=lambda row: order.index(row.key))
     named = ", ".join(f"{peer.title} {versions[peer.name]}" for peer in peers if peer.name in versions)
     print(f"OpenAI chat in, Anthropic upstream, OpenAI chat out; 50 deltas per answer. {time.strftime('%Y-%m-%d')}.")
@@ -141,7 +141,8 @@ def run(args: argparse.Namespace) -> int:
         f"Median of {plan.rounds} interleaved round(s) ({took:.0f} s in all). Upstream and load generator alone: ",
         end="",
     )
-    print(f"{limits['stream']:,.0f} streams/s, {limits['plain']:,.0f} plain answers/s.\n")
+    print(f"{limits['stream']:,.0f} streams/s, {limits['flow']:,.0f} with a write per delta, ", end="")
+    print(f"{limits['plain']:,.0f} plain answers/s.\n")
     show(rows, cursor_rows, agent_rows, peers, unavailable, load_average)
     every_row = [*rows, *cursor_rows, *agent_rows]
     record = {

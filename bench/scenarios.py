@@ -107,8 +107,13 @@ def _body(request: dict[str, object]) -> bytes:
     return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def small_request(model: str, *, stream: bool) -> bytes:
+FLOW = "Answer delta by delta."
+"""Makes the upstream write every delta of a stream by itself; otherwise it writes all of them at once."""
+
+
+def small_request(model: str, *, stream: bool, wish: str = "") -> bytes:
     """A short chat request, as a person types it."""
+    question = f"What does this function do, and where is it called from? {wish}"
     system = "You are a helpful assistant. Answer in plain words and keep to the question that was asked. " * 4
     return _body(
         {
@@ -118,7 +123,7 @@ def small_request(model: str, *, stream: bool) -> bytes:
             "stream": stream,
             "messages": [
                 {"role": "system", "content": system.strip()},
-                {"role": "user", "content": "What does this function do, and where is it called from?"},
+                {"role": "user", "content": question.strip()},
             ],
         }
     )
@@ -164,6 +169,12 @@ def stream_64(bench: Bench) -> Row:
     """Streams of 50 deltas that the upstream writes at once, 64 at a time."""
     row = Row("stream", "stream, 64 at once", "requests/s", "request")
     return closed_loop(bench, row, lambda model: small_request(model, stream=True), "stream", 64)
+
+
+def flow_64(bench: Bench) -> Row:
+    """The same, every delta a write of the upstream, as model APIs do it."""
+    row = Row("flow", "stream, a write per delta, 64 at once", "requests/s", "request")
+    return closed_loop(bench, row, lambda model: small_request(model, stream=True, wish=FLOW), "stream", 64)
 
 
 def plain_64(bench: Bench) -> Row:
@@ -258,10 +269,18 @@ def harness_limit(bench: Bench) -> dict[str, float]:
     """Requests per second of upstream and load generator alone, both on the one core they share."""
     target = bench.upstream.direct(paced=False)
     limits: dict[str, float] = {}
-    for key, mode in (("stream", "stream"), ("plain", "json")):
-        body = small_request(target.model, stream=mode == "stream")
+    for key, mode, wish in (("stream", "stream", ""), ("flow", "stream", FLOW), ("plain", "json", "")):
+        body = small_request(target.model, stream=mode == "stream", wish=wish)
         limits[key] = run_load(target, Load(body, mode, 64, seconds=1.0)).rps
     return limits
 
 
-LOADED: tuple[Callable[[Bench], Row], ...] = (memory_growth, stream_64, plain_64, agent_16, added_ttfb_4, paced_512)
+LOADED: tuple[Callable[[Bench], Row], ...] = (
+    memory_growth,
+    stream_64,
+    flow_64,
+    plain_64,
+    agent_16,
+    added_ttfb_4,
+    paced_512,
+)

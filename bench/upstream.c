@@ -4,7 +4,8 @@
  *
  * POST /v1/messages answers in the Anthropic dialect, POST /v1/chat/completions in the OpenAI one; a request whose
  * body says "stream": true gets server-sent events (one chunk per event), any other gets JSON of the same text.
- * The burst port writes a stream at once; the paced port writes one text delta every INTERVAL_MS.
+ * The burst port writes a stream at once, or every delta by itself if the request says FLOW; the paced port writes one
+ * text delta every INTERVAL_MS.
  * For agent runs there are RunSSE with BidiAppend, and over HTTP/2 (by prior knowledge) Run: the same text, at once. A
  * run that is offered the tool "bench_tool" calls it first, CALLS times, and waits for each result. GET /counts tells
  * how many runs, results and heartbeats there were.
@@ -29,6 +30,8 @@
 enum { MAX_FD = 65536, MAX_BODY = 64 << 20, EVENTS = 512, MAX_STREAMS = 1 << 20, CALLS = 5, ID = 36, BUCKETS = 4096 };
 enum { AWAKE_NS = 50000000 }; /* for so long after an event it does not sleep */
 
+#define FLOW "Answer delta by delta."
+
 enum kind { REQUEST, RESULT, HEARTBEAT, EXEC_HEARTBEAT, OTHER };
 
 /* A stream of HTTP/2 that carries a run. */
@@ -48,7 +51,7 @@ struct run {
 };
 
 struct conn {
-    int fd, paced, waiting_to_write;
+    int fd, paced, flows, waiting_to_write;
     char *in;
     size_t in_len, in_cap;
     const struct answer *answer; /* being sent, or NULL */
@@ -170,10 +173,17 @@ static void watch(struct conn *c, int writing) {
     epoll_ctl(poller, EPOLL_CTL_MOD, c->fd, &e);
 }
 
+/* How far the next write goes. */
+static size_t next_stop(struct conn *c) {
+    if (!c->flows) return c->allowed;
+    while (c->cut < c->answer->cuts && c->answer->cut[c->cut] <= c->sent) c->cut++;
+    return c->cut < c->answer->cuts ? c->answer->cut[c->cut] : c->allowed;
+}
+
 /* Sends what is allowed; returns 0 when the connection was dropped. */
 static int flush_out(struct conn *c) {
     while (c->sent < c->allowed) {
-        ssize_t n = send(c->fd, c->answer->data + c->sent, c->allowed - c->sent, MSG_NOSIGNAL);
+        ssize_t n = send(c->fd, c->answer->data + c->sent, next_stop(c) - c->sent, MSG_NOSIGNAL);
         if (n < 0) {
             if (errno == EINTR) continue;
             if (errno == EAGAIN) {
@@ -196,9 +206,9 @@ static int flush_out(struct conn *c) {
 static int start_answer(struct conn *c, const struct answer *a) {
     c->answer = a;
     c->sent = 0;
+    c->cut = 0;
     c->allowed = a->len;
     if (c->paced && a->cuts) {
-        c->cut = 0;
         c->allowed = a->cut[0];
         c->due = now_ns() + interval_ns;
         enqueue(c);
@@ -405,6 +415,7 @@ static const struct answer *choose(struct conn *c, const char *head, char *body,
     if (!strncmp(head + 5, "/auth/exchange_user_api_key", 27)) return &login;
     if (!memmem(body, body_len, "\"messages\"", 10)) return &bad_request;
     int stream = wants_stream(body, body_len);
+    c->flows = stream && !c->paced && memmem(body, body_len, FLOW, strlen(FLOW)) != NULL;
     if (!strncmp(head + 5, "/v1/messages", 12)) return stream ? &anthropic_stream : &anthropic_json;
     if (!strncmp(head + 5, "/v1/chat/completions", 20)) return stream ? &openai_stream : &openai_json;
     return &not_found;
