@@ -114,6 +114,98 @@ def test_a_conversation_that_grows_is_written_as_if_it_were_new(
         assert outcome(request, dialect, memory) == outcome(request, dialect, Memory(max_bytes=0))
 
 
+PLAIN = st.sampled_from(["a", "words ", "für"])
+SIGNED = st.builds(Thinking, text=PLAIN, signature=st.just("s"))
+LOOPS = st.lists(
+    st.tuples(
+        st.one_of(
+            st.builds(Message, role=st.just("user"), parts=st.builds(Text, text=PLAIN).map(lambda part: (part,))),
+            st.builds(Message, role=st.just("user"), parts=st.lists(RESULTS, max_size=2).map(tuple)),
+        ),
+        st.one_of(
+            st.builds(Message, role=st.just("assistant"), parts=st.builds(Text, text=PLAIN).map(lambda part: (part,))),
+            st.builds(Message, role=st.just("assistant"), parts=st.lists(CALLS, max_size=2).map(tuple)),
+            st.builds(Message, role=st.just("assistant"), parts=SIGNED.map(lambda part: (part, Text(text="a")))),
+        ),
+    ),
+    min_size=6,
+    max_size=12,
+).map(lambda pairs: [message for pair in pairs for message in pair])
+LEGS = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 24), CONVERSATIONS, SETTINGS, DIALECTS), max_size=4)
+
+
+@given(LOOPS, LEGS)
+def test_a_long_conversation_that_takes_another_way_is_written_as_if_it_were_new(
+    told: list[Message], legs: list[tuple[int, int, list[Message], dict[str, Any], Dialect]]
+) -> None:
+    memory = Memory()
+    build_request(Request(model="m", messages=tuple(told)), memory=memory)
+    for length, kept, other, settings_, dialect in legs:
+        for messages_ in (told[:length], [*told[:kept], *other], told):
+            request = Request(model="m", messages=tuple(messages_), **settings_)
+            fresh = outcome(request, dialect, Memory(max_bytes=0))
+            assert outcome(request, dialect, memory) == fresh
+
+
+def long_conversation(turns: int) -> tuple[Message, ...]:
+    roles: list[Any] = ["user", "assistant"]
+    return tuple(Message(role=roles[at % 2], parts=(Text(text=f"words {at}"),)) for at in range(turns))
+
+
+def test_the_beginning_of_a_long_conversation_is_one_piece() -> None:
+    memory, told = Memory(), long_conversation(41)
+    build_request(Request(model="m", messages=told[:21]), memory=memory)
+    for message in told[:18]:  # of these nothing is asked for again
+        memory.keep(id(message), Piece(None, b"wrong"))
+    for length in (21, 23, 25, 31, 41):
+        built = build_request(Request(model="m", messages=told[:length]), memory=memory)
+        assert built == build_request(Request(model="m", messages=told[:length]), memory=Memory())
+
+
+def test_a_piece_that_takes_the_place_of_another_weighs_once() -> None:
+    memory = Memory(max_bytes=100)
+    memory.keep("other", Piece(None, b"x" * 10))
+    for _ in range(20):
+        memory.keep("same", Piece(None, b"x" * 20))
+    assert len(memory) == 2
+
+
+# ── Questions, which are written in one go ───────────────────────────────────────────────────────
+
+NUMBERS: list[Any] = [None, 0, 0.0, -0.0, 1, 1.0, 0.5, 2]
+QUESTIONS = st.builds(
+    Request,
+    model=st.sampled_from(["m", 'a "model"']),
+    messages=st.tuples(st.sampled_from(["", " ", "a", 'für "x"\n']), st.sampled_from([None, "", "s", "S\n"])).map(
+        lambda said: tuple(
+            Message(role=role, parts=(Text(text=text),))  # type: ignore[arg-type] # the roles are right
+            for role, text in (("system", said[1]), ("user", said[0]))
+            if text is not None
+        )
+    ),
+    sampling=st.builds(
+        Sampling,
+        max_tokens=st.sampled_from([None, 1, 5000]),
+        temperature=st.sampled_from(NUMBERS),
+        top_p=st.sampled_from(NUMBERS),
+        stop=st.sampled_from([(), ("a",), (" ", "a", "b")]),
+    ),
+    reasoning=st.sampled_from([Reasoning(), Reasoning(), Reasoning(effort="low"), Reasoning(mode="budget")]),
+    stream=st.booleans(),
+    protocol=st.sampled_from(["", "openai_chat", "anthropic"]),
+    user=st.sampled_from([None, None, "u"]),
+    output=st.sampled_from([None, None, OutputFormat()]),
+)
+
+
+@given(QUESTIONS, st.sampled_from([Dialect(), Dialect(cache="off", max_tokens=7), Dialect(stop_limit=1)]))
+def test_a_question_is_written_like_any_other_request(request_: Request, dialect: Dialect) -> None:
+    *system, asked = request_.messages
+    in_two = replace(asked, parts=(*asked.parts, Text()))  # empty text says nothing, but is more than plain words
+    other = replace(request_, messages=(*system, in_two))
+    assert outcome(request_, dialect, Memory()) == outcome(other, dialect, Memory())
+
+
 def test_what_is_told_again_is_not_written_again() -> None:
     said = [Message(role="user", parts=(Text(text="a"),)), Message(role="assistant", parts=(Text(text="b"),))] * 2
     messages_ = tuple(replace(message) for message in said[:3])

@@ -3,7 +3,10 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.structs import replace
 
@@ -32,6 +35,51 @@ def says(role: Any, *parts: Any, **fields: Any) -> Message:
 def sent(request: Request, **quirks: Any) -> dict[str, Any]:
     body: dict[str, Any] = json.loads(build_request(request, Dialect(**quirks)).body)
     return body
+
+
+# ── Parsing: plain requests, which have a shorter way ─────────────────────────────────────────────
+
+SAID = st.fixed_dictionaries(
+    {"role": st.sampled_from(["system", "user", "assistant", "user", "developer", "tool", "odd", None])},
+    optional={
+        "content": st.sampled_from(["a", "für 😀", "", None, [{"type": "text", "text": "a"}], 1]),
+        "name": st.sampled_from(["n", None]),
+    },
+)
+PLAIN_SAID = st.fixed_dictionaries(
+    {"role": st.sampled_from(["system", "user", "assistant"]), "content": st.sampled_from(["a", "für 😀"])}
+)
+NUMBERS = st.sampled_from([None, 0, 1, 0.5, -0.0, 1.0, "1", True])
+FIELDS = st.fixed_dictionaries(
+    {
+        "model": st.sampled_from(["m", "m", "m", "", None]),
+        "messages": st.lists(st.one_of(PLAIN_SAID, PLAIN_SAID, PLAIN_SAID, SAID), max_size=4),
+    },
+    optional={
+        "max_tokens": NUMBERS,
+        "max_completion_tokens": NUMBERS,
+        "temperature": NUMBERS,
+        "top_p": NUMBERS,
+        "top_k": NUMBERS,
+        "stop": st.sampled_from([None, "a", ["a", "b"], [], [1]]),
+        "stream": st.sampled_from([None, True, False]),
+        "stream_options": st.sampled_from([None, {}, {"include_usage": True}, {"include_usage": False, "more": 1}]),
+        "user": st.sampled_from([None, "u"]),
+        "seed": st.sampled_from([None, 1]),
+    },
+)
+
+
+@given(FIELDS, st.booleans())
+def test_a_plain_request_is_read_like_any_other(fields: dict[str, Any], ascii_only: bool) -> None:
+    def outcome(asked: dict[str, Any]) -> Any:
+        try:
+            request = parse_request(json.dumps(asked, ensure_ascii=ascii_only).encode())
+        except BadRequest as error:
+            return str(error), error.param
+        return repr(request), msgspec.json.encode(request)
+
+    assert outcome(fields) == outcome({**fields, "n": None})  # which says nothing, but is not among the plain fields
 
 
 # ── Parsing: fields ──────────────────────────────────────────────────────────────────────────────

@@ -155,10 +155,7 @@ class PartsWriter:
             self.calls += 1
         index = self._index
         self._index += 1
-        self.events.append(PartStart(index=index, part=_empty(part)))
-        if text:
-            self.events.append(PartDelta(index=index, text=text))
-        self.events.append(PartEnd(index=index, part=_filled(part, text)))
+        self.events += part_events(index, part, text)
 
     def _end_head(self, head: _Slot) -> None:
         self.events.append(PartEnd(index=self._index, part=_filled(head.part, "".join(head.chunks))))
@@ -175,6 +172,12 @@ class PartsWriter:
             if not slot.ended:
                 return
             self._end_head(slot)
+
+
+def part_events(index: int, part: Part, text: str) -> tuple[Event, ...]:
+    """The events of a part that came in one piece, in whole characters."""
+    begun, whole = PartStart(index=index, part=_empty(part)), PartEnd(index=index, part=_filled(part, text))
+    return (begun, PartDelta(index, text), whole) if text else (begun, whole)
 
 
 def _empty(part: Part) -> Part:

@@ -19,18 +19,27 @@ from tieline.wire.anthropic.parts import BlockWriter, in_block, plain_words
 from tieline.wire.anthropic.pieces import Memory, Piece
 from tieline.wire.anthropic.schema import PROTOCOL, Count, TextBlock
 from tieline.wire.anthropic.tools import ToolList
-from tieline.wire.anthropic.turns import TOLD_AGAIN, History, TurnWriter
+from tieline.wire.anthropic.turns import MESSAGES, TOLD_AGAIN, History, TurnWriter
 from tieline.wire.json import Malformed, encode, read
 from tieline.wire.spelling import UNCHANGED, Outgoing
 
 _COUNT = msgspec.json.Decoder(Count)
 _COUNTED = ("model", "thinking", "tool_choice")
 _NO_SYSTEM = Piece((), b"")
+_MARK = b"," + marks.MARK
 _MEMORY = Memory()
+_QUESTION = 2
+"""The messages of a question: itself, and perhaps a system prompt."""
+_HEADS: dict[tuple[object, ...], tuple[bytes, tuple[Note, ...]]] = {}
+"""How the bodies of questions begin, and what is noted about that, by what they ask for: clients vary that little."""
+_MAX_HEADS = 256
+_MAX_HEAD = 1024
 
 
 def build_request(request: Request, dialect: Dialect = DEFAULT, memory: Memory = _MEMORY) -> Outgoing:
     """The body for /v1/messages."""
+    if 0 < len(request.messages) <= _QUESTION and (outgoing := _question(request, dialect)) is not None:
+        return outgoing
     prompt = _prompt(request, dialect, memory)
     return _outgoing(prompt, _settings(request, dialect, prompt))
 
@@ -70,14 +79,70 @@ def _outgoing(prompt: _Prompt, fields: dict[str, Any]) -> Outgoing:
     if prompt.sets_marks:
         for at in marks.ends(prompt.history.roles):
             turns[at : at + 1] = marks.marked(prompt.history.turns[at])
-    turns[0] = b'"messages":[' + turns[0]
     turns[-1] += b"]}"
+    if prompt.history.beginning:
+        turns.insert(0, prompt.history.beginning)
+    else:
+        turns[0] = MESSAGES + turns[0]
     texts = [encode(fields)[:-1]]
     for piece in (prompt.tools, prompt.system):
         if piece.text:
             texts += marks.always_marked(piece) if prompt.sets_marks else (piece.text,)
     notes = tuple(dict.fromkeys(prompt.notes)) if prompt.notes else ()
     return Outgoing(b",".join(texts + turns), prompt.tools.spelled, notes)
+
+
+# ── A question: one message in plain words, perhaps with a system prompt, and nothing else ───────
+
+
+def _question(request: Request, dialect: Dialect) -> Outgoing | None:
+    """The same body in one go; None if the request is more than a question."""
+    *system, asked = request.messages
+    words = plain_words(asked)
+    if not words or asked.role != "user" or not _asks_little(request):
+        return None
+    mark = _MARK if dialect.cache == "auto" and request.protocol != PROTOCOL else b""
+    instructions = b""
+    if system:
+        told = plain_words(system[0])
+        if not told or system[0].role != "system":
+            return None
+        instructions = b',"system":' + in_block(told, mark)
+    head, notes = _head(request, dialect)
+    body = b'%b%b,"messages":[{"role":"user","content":%b}]}' % (head, instructions, in_block(words, mark))
+    return Outgoing(body, UNCHANGED, notes)
+
+
+def _asks_little(request: Request) -> bool:
+    """Whether the settings of a request are its model and how to draw the answer."""
+    return not (
+        request.tools
+        or request.output is not None
+        or request.extra
+        or request.user is not None
+        or thinking.is_asked_for(request.reasoning)
+    )
+
+
+def _head(request: Request, dialect: Dialect) -> tuple[bytes, tuple[Note, ...]]:
+    """The settings of a request that asks little, without their last brace, and what is to be noted about them.
+
+    They are known by their JSON text: numbers that are equal may be spelled differently.
+    """
+    key = request.model, encode(request.sampling), request.stream, dialect
+    head = _HEADS.get(key)
+    if head is None:
+        prompt = _Prompt((), tools.NONE, _NO_SYSTEM, History([], []))
+        text = encode(_settings(request, dialect, prompt))[:-1]
+        head = text, tuple(dict.fromkeys(prompt.notes))
+        if len(_HEADS) >= _MAX_HEADS:
+            _HEADS.clear()
+        if len(text) <= _MAX_HEAD:
+            _HEADS[key] = head
+    return head
+
+
+# ── Any other prompt ─────────────────────────────────────────────────────────────────────────────
 
 
 def _prompt(request: Request, dialect: Dialect, memory: Memory) -> _Prompt:

@@ -5,7 +5,7 @@ from typing import Literal
 from tieline.model.content import Value
 
 
-class Dialect(Value):
+class Dialect(Value, cache_hash=True):
     """The quirks of one upstream; the defaults are those of the API itself."""
 
     max_tokens: int = 32000

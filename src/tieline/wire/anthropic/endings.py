@@ -30,20 +30,19 @@ _STOP_DETAILS = msgspec.json.Decoder(StopDetails)
 
 def usage_of(usage: UsageIn, so_far: Usage = NO_USAGE) -> Usage:
     """Counts are cumulative, and some events leave out what others said: the most of each is the truth."""
+    fresh, output = usage.input_tokens or 0, usage.output_tokens or 0
+    read, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
     details = usage.output_tokens_details
+    thought = 0 if details is None else details.thinking_tokens or 0
+    if so_far is NO_USAGE and fresh >= 0 <= output and read >= 0 <= written and thought >= 0:
+        return Usage(input=fresh, output=output, cache_read=read, cache_write=written, reasoning=thought)
     return Usage(
-        input=_most(so_far.input, usage.input_tokens),
-        output=_most(so_far.output, usage.output_tokens),
-        cache_read=_most(so_far.cache_read, usage.cache_read_input_tokens),
-        cache_write=_most(so_far.cache_write, usage.cache_creation_input_tokens),
-        reasoning=so_far.reasoning if details is None else _most(so_far.reasoning, details.thinking_tokens),
+        input=max(so_far.input, fresh),
+        output=max(so_far.output, output),
+        cache_read=max(so_far.cache_read, read),
+        cache_write=max(so_far.cache_write, written),
+        reasoning=max(so_far.reasoning, thought),
     )
-
-
-def _most(so_far: int, said: int | None) -> int:
-    if said is None or said < so_far:
-        return so_far
-    return said
 
 
 def finished_by(reason: StopReason, stop: DeltaIn | ReplyIn) -> Finished:

@@ -222,9 +222,9 @@ def plain_words(message: Message) -> str:
     return ""
 
 
-def in_block(words: str) -> bytes:
-    """A list of one block with these words."""
-    return b"%b%b%b" % (_BEFORE, encode(words), _AFTER)
+def in_block(words: str, mark: bytes = b"") -> bytes:
+    """A list of one block with these words, and a cache mark if one is given."""
+    return b"%b%b%b%b" % (_BEFORE, encode(words), mark, _AFTER)
 
 
 def text_block(part: Text) -> TextBlock:

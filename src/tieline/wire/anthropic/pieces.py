@@ -71,8 +71,9 @@ class Memory:
             return
         if self._bytes + len(piece.text) > self._max_bytes or len(self._young) >= self._max_pieces:
             self._old, self._young, self._bytes = self._young, {}, 0
+        before = self._young.get(key)
         self._young[key] = piece
-        self._bytes += len(piece.text)
+        self._bytes += len(piece.text) - (len(before.text) if before else 0)
 
     def __len__(self) -> int:
         return len(self._young) + len(self._old)

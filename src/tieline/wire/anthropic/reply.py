@@ -6,8 +6,8 @@ goes block by block through the reader of streams, which knows what to do about 
 
 import msgspec
 
-from tieline.model.assemble import PartsWriter, reason_for
-from tieline.model.content import Thinking
+from tieline.model.assemble import part_events, reason_for
+from tieline.model.content import Part, Thinking
 from tieline.model.events import Event, Started
 from tieline.wire.anthropic.endings import NO_USAGE, REASONS, finished_by, usage_of
 from tieline.wire.anthropic.reader import NO_TEXT, ResponseReader, arguments_of, call_of
@@ -31,32 +31,33 @@ def read_reply(body: bytes, spelled: Spelled = UNCHANGED, *, fallback_id: str = 
 def _usual_events(reply: ReplyIn, spelled: Spelled, fallback_id: str, model: str) -> list[Event] | None:
     """The events of an answer; None if anything about it is odd."""
     reason = REASONS.get(reply.stop_reason)
-    parts = _usual_parts(reply.content, spelled)
-    if reason is None or parts is None or reply.error is not ABSENT:
+    if reason is None or reply.error is not ABSENT:
         return None
     events: list[Event] = [Started(id=reply.id or fallback_id, model=reply.model or model)]
     if reply.usage is not None and (usage := usage_of(reply.usage)) != NO_USAGE:
         events.append(usage)
-    events += parts.events
-    events.append(finished_by(reason_for(parts.calls, reason), reply))
+    made: set[str] = set()
+    for index, block in enumerate(reply.content):
+        part = _usual_part(block, spelled, made)
+        if part is None:
+            return None
+        events += part_events(index, *part)
+    events.append(finished_by(reason_for(len(made), reason), reply))
     return events
 
 
-def _usual_parts(content: list[BlockIn], spelled: Spelled) -> PartsWriter | None:
-    parts = PartsWriter()
-    made: set[str] = set()
-    for block in content:
-        match block.type:
-            case "text" if block.citations is ABSENT or not given(block.citations):
-                parts.whole(NO_TEXT, block.text or block.thinking or "")
-            case "thinking":
-                parts.whole(Thinking(signature=block.signature or None), block.text or block.thinking or "")
-            case "tool_use" if block.id and block.name:
-                call = call_of(block, spelled)
-                if not call.id or call.id in made:
-                    return None
-                made.add(call.id)
-                parts.whole(call, arguments_of(block, call))
-            case _:
+def _usual_part(block: BlockIn, spelled: Spelled, made: set[str]) -> tuple[Part, str] | None:
+    """A part without its text, and the text. The ids of the calls so far are `made`: no two may be the same."""
+    match block.type:
+        case "text" if block.citations is ABSENT or not given(block.citations):
+            return NO_TEXT, block.text or block.thinking or ""
+        case "thinking":
+            return Thinking(signature=block.signature or None), block.text or block.thinking or ""
+        case "tool_use" if block.id and block.name:
+            call = call_of(block, spelled)
+            if not call.id or call.id in made or call.freeform:  # raw text may hold half an emoji
                 return None
-    return parts
+            made.add(call.id)
+            return call, arguments_of(block, call)
+        case _:
+            return None

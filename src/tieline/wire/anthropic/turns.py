@@ -1,10 +1,12 @@
 """The history as the API wants it: turns that alternate, begin with the user, and are never empty.
 
-A turn is the unit that is remembered: what it says depends on its own messages, and on hardly anything else.
+A turn is the unit that is remembered: what it says depends on its own messages, and on hardly anything else. Those at
+the beginning of a long conversation are remembered together, as one text.
 """
 
 from collections.abc import Hashable, Sequence
-from operator import eq
+from itertools import takewhile
+from operator import eq, is_
 from typing import cast
 
 from msgspec import Struct
@@ -24,6 +26,14 @@ PLACEHOLDER = "…"
 TOLD_AGAIN = 3
 """From how many messages on a conversation is remembered: many are no more than a question."""
 
+MESSAGES = b'"messages":['
+"""What stands before the first turn."""
+
+_ENOUGH = 8
+"""Turns that are worth being joined to the beginning of a conversation: it is copied each time."""
+_AFTER_IT = ["user", "assistant", "user"]
+"""How a conversation goes on behind its beginning: no mark of ours is set before the last turn but one of the user."""
+_NO_BEGINNING = Piece((), b"")
 _HEADS = {role: b'{"role":"%b","content":' % role.encode() for role in ("user", "assistant", "system")}
 
 
@@ -38,13 +48,15 @@ class Turn(Piece):
 
 
 class History(Struct):
-    """The turns of a conversation; the first `forgotten` of its messages lost their thoughts."""
+    """The turns of a conversation, those behind its beginning; the first `forgotten` messages lost their thoughts."""
 
     turns: list[Turn]
     roles: list[str]
     forgotten: int = 0
     marks: int = 0
     notes: tuple[Note, ...] = ()
+    beginning: bytes = b""
+    """All before the turns, as it stands in the request; nothing if there is nothing before them."""
 
 
 class _Groups(Struct):
@@ -54,6 +66,11 @@ class _Groups(Struct):
     messages: list[tuple[Message, ...]]
     starts: list[int]
     keys: list[Hashable] = []
+
+    def regular(self) -> int:
+        """How many turns at the beginning are a message each of user and model, but for the last of them."""
+        alone = [*map(eq, self.starts, range(len(self.starts))), False].index(False)
+        return min(alone, self.roles.index("system")) if "system" in self.roles else alone
 
 
 class TurnWriter(Struct):
@@ -68,6 +85,47 @@ class TurnWriter(Struct):
         if len(messages) == 1 and messages[0].role == "user":
             turn = self.write("user", messages)
             return History([turn], ["user"], 0, turn.marks, turn.notes)
+        known = self.memory.get(_beginning_of(messages)) if len(messages) > _ENOUGH else None
+        if known is None or not self._is_beginning(known, messages):
+            known = _NO_BEGINNING
+        told = cast(tuple[Message, ...], known.source)
+        groups, history = self._turns(messages[len(told) :])
+        if history.forgotten and told:  # thoughts go that were among what is known
+            return self._turns(messages)[1]
+        history.beginning = known.text
+        if len(history.turns) > _ENOUGH and not history.forgotten:
+            self._lengthen(known, messages, groups, history)
+        return history
+
+    def _is_beginning(self, known: Piece, messages: tuple[Message, ...]) -> bool:
+        """Whether a conversation begins with the very same messages, and goes on with turns of their own."""
+        told = cast(tuple[Message, ...], known.source)
+        after = messages[len(told) : len(told) + len(_AFTER_IT)]
+        return (
+            [message.role for message in after] == _AFTER_IT
+            and all(map(is_, told, messages))
+            and (known.context is None or known.context == self._context(forget=False))
+        )
+
+    def _lengthen(self, known: Piece, messages: tuple[Message, ...], groups: _Groups, history: History) -> None:
+        """Join turns to the beginning of a conversation, for the next request."""
+        end = min(marks.ends(history.roles)[-1], groups.regular() - 1)
+        turns = [*takewhile(_says_no_more, history.turns[:end])]
+        turns = turns[: len(turns) // 2 * 2]
+        if len(turns) < _ENOUGH:
+            return
+        text = b",".join([turn.text for turn in turns])
+        beginning = Piece(
+            messages[: len(cast(tuple[Message, ...], known.source)) + len(turns)],
+            known.text + b"," + text if known.text else MESSAGES + text,
+            context=known.context,
+        )
+        if any(turn.context is not None for turn in turns):
+            beginning.context = self._context(forget=False)
+        self.memory.keep(_beginning_of(messages), beginning)
+
+    def _turns(self, messages: tuple[Message, ...]) -> tuple[_Groups, History]:
+        """What is said behind the beginning, turn by turn."""
         groups = _groups(messages, self.dialect.system_in_messages)
         is_told_again = len(messages) >= TOLD_AGAIN
         found = self.memory.find(groups.keys) if is_told_again else [None] * len(groups.keys)
@@ -80,7 +138,7 @@ class TurnWriter(Struct):
             if any(_is_unsigned(turns[at], groups.messages[at]) for at in seldom):
                 history.forgotten = thinking.forgotten(messages)
             self._complete(history, groups, seldom, is_told_again)
-        return history
+        return groups, history
 
     def _complete(self, history: History, groups: _Groups, places: list[int], keep: bool) -> None:
         """Write the turns at these places that are not known, or only as they are in another context."""
@@ -142,43 +200,39 @@ def _is_unsigned(turn: Turn | None, messages: tuple[Message, ...]) -> bool:
     return any(map(thinking.is_unsigned, messages)) if turn is None else turn.is_unsigned
 
 
+def _beginning_of(messages: tuple[Message, ...]) -> Hashable:
+    """What the beginning of a conversation is remembered by."""
+    return "beginning", id(messages[0])
+
+
+def _says_no_more(turn: Turn) -> bool:
+    """Whether all that the request has to know of a turn is its text, its role and its context."""
+    return not (turn.marks or turn.notes or turn.is_unsigned)
+
+
 # ── Which messages are one turn ──────────────────────────────────────────────────────────────────
 
 
 def _groups(messages: Sequence[Message], system_in_messages: bool) -> _Groups:
-    """A run of messages of one role is one turn; most conversations take turns by themselves nearly to their end."""
-    roles: list[str] = [message.role for message in messages]
-    regular = _regular(roles)
-    groups = _Groups(
-        roles[:regular] or ["user"], [*zip(messages[:regular], strict=True)] or [()], [*range(regular or 1)]
-    )
-    for at in range(regular, len(messages)):
-        message, role = messages[at], roles[at]
+    """A run of messages of one role is one turn."""
+    groups = _Groups(["user"], [()], [0])
+    roles, turns = groups.roles, groups.messages
+    for at, message in enumerate(messages):
+        role: str = message.role
         if role == "system":
             role = "user"
             if system_in_messages and message.meta.get(PROTOCOL, {}).get("in_place"):
                 if not _words(message):
                     continue
                 role = "system"
-        if role == groups.roles[-1]:
-            groups.messages[-1] += (message,)
+        if role == roles[-1]:
+            turns[-1] += (message,)
         else:
-            groups.roles.append(role)
-            groups.messages.append((message,))
+            roles.append(role)
+            turns.append((message,))
             groups.starts.append(at)
-    alone = max(regular - 1, 0)
-    groups.keys += map(id, messages[:alone])
-    groups.keys += [id(group[0]) if len(group) == 1 else tuple(map(id, group)) for group in groups.messages[alone:]]
+    groups.keys = [id(turn[0]) if len(turn) == 1 else tuple(map(id, turn)) for turn in turns]
     return groups
-
-
-def _regular(roles: list[str]) -> int:
-    """How many messages at the beginning are a turn each, the user's first."""
-    if not roles or roles[0] != "user":
-        return 0
-    repeats = [*map(eq, roles, roles[1:])]
-    end = repeats.index(True) + 1 if True in repeats else len(roles)
-    return min(end, roles.index("system")) if "system" in roles else end
 
 
 # ── What a turn says ─────────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,14 @@ from tieline.model.content import NO_META, Message, Meta, Part, Role, Text, Thin
 from tieline.model.errors import BadRequest
 from tieline.wire.json import encode
 from tieline.wire.openai_chat.parts import bad, content_parts, result_parts
-from tieline.wire.openai_chat.schema import PROTOCOL, CallShape, FunctionShape, MessageShape, ThinkingBlock
+from tieline.wire.openai_chat.schema import (
+    PROTOCOL,
+    CallShape,
+    FunctionShape,
+    MessageShape,
+    ThinkingBlock,
+    WordsShape,
+)
 
 _ROLES: dict[str | None, Role] = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 RESULT_ROLES = ("tool", "function")
@@ -105,6 +112,17 @@ class Reader:
                 unanswered.remove(call)
                 self._results[at] = replace(self._results[at], call_id=call.id)
         self._asked, self._given, self._lacking = unanswered, [], {}
+
+
+def read_words(shapes: Sequence[WordsShape]) -> tuple[Message, ...] | None:
+    """Messages of nothing but words; None if a system message is not the first: what that means is for a Reader."""
+    messages: list[Message] = []
+    for shape in shapes:
+        role = shape.role
+        if role == "system" and messages:
+            return None
+        messages.append(Message(role=role, parts=(Text(text=shape.content),)))
+    return tuple(messages)
 
 
 def _meta(name: str | None, in_place: bool) -> Meta:

@@ -14,27 +14,30 @@ from tieline.model.content import Message, Text
 from tieline.model.errors import BadRequest
 from tieline.model.request import Effort, OutputFormat, Reasoning, Request, Sampling
 from tieline.wire.json import decode_any, encode, parse, parse_mended, parse_object
-from tieline.wire.openai_chat.messages import RESULT_ROLES, Reader
+from tieline.wire.openai_chat.messages import RESULT_ROLES, Reader, read_words
 from tieline.wire.openai_chat.parts import bad
 from tieline.wire.openai_chat.schema import (
     ABSENT,
     PROTOCOL,
+    THE_UNTRANSLATED,
     UNTRANSLATED,
     AnyRequestShape,
+    Asked,
     FormatShape,
     MessageShape,
+    PlainRequestShape,
     RequestShape,
 )
-from tieline.wire.openai_chat.tools import parse_choice, parse_tools
+from tieline.wire.openai_chat.tools import UNCHOSEN, parse_choice, parse_tools
 from tieline.wire.told import WORTHWHILE, Memory, Told, as_array, end_of_last
 
+_decode_plain = msgspec.json.Decoder(PlainRequestShape).decode
 _decode_known = msgspec.json.Decoder(RequestShape).decode
 _ANY_REQUEST = msgspec.json.Decoder(AnyRequestShape)
 _KNOWN = frozenset(RequestShape.__struct_fields__)
 _EFFORTS: frozenset[Any] = frozenset(get_args(Effort))
 _NULL = Raw(b"null")
-_COUNT = len(UNTRANSLATED)
-_NOTHING_SAID = (ABSENT,) * _COUNT
+_NOTHING_SAID = (ABSENT,) * len(UNTRANSLATED)
 _UNREASONED = Reasoning()
 
 
@@ -45,9 +48,30 @@ def parse_request(body: bytes) -> Request:
 
 def _parse(body: bytes) -> Request:
     if len(body) < WORTHWHILE:
-        return _read(body, Reader())
+        return _read_plain(body) or _read(body, Reader())
     told = _TOLD.find(body)
     return (told and _going_on(told, body)) or _read_and_keep(body)
+
+
+def _read_plain(body: bytes) -> Request | None:
+    """A request of nothing but words and the usual settings; None for any other."""
+    try:
+        shape = _decode_plain(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    messages = read_words(shape.messages)
+    if messages is None:
+        return None
+    return Request(
+        model=shape.model,
+        messages=messages,
+        tool_choice=UNCHOSEN,
+        sampling=_sampling(shape),
+        reasoning=_UNREASONED,
+        stream=bool(shape.stream),
+        usage_in_stream=_wants_usage(shape),
+        protocol=PROTOCOL,
+    )
 
 
 def _read(body: bytes, reader: Reader) -> Request:
@@ -56,9 +80,7 @@ def _read(body: bytes, reader: Reader) -> Request:
         raise bad("model", "the name of a model")
     if not shape.messages:
         raise bad("messages", "an array of at least one message")
-    stream = bool(shape.stream)
-    wanted = shape.stream_options
-    untranslated = astuple(shape)[:_COUNT]
+    untranslated = astuple(shape)[THE_UNTRANSLATED]
     system = _system(unknown.pop("system", None)) if "system" in unknown else ()
     plain = untranslated == _NOTHING_SAID and shape.reasoning_effort is None and shape.n is None and not unknown
     return Request(
@@ -69,8 +91,8 @@ def _read(body: bytes, reader: Reader) -> Request:
         sampling=_sampling(shape),
         reasoning=_UNREASONED if plain else _reasoning(shape),
         output=None if shape.response_format is None else _output(shape.response_format),
-        stream=stream,
-        usage_in_stream=not stream or (wanted is not None and bool(wanted.include_usage)),
+        stream=bool(shape.stream),
+        usage_in_stream=_wants_usage(shape),
         user=shape.user,
         cache_key=shape.prompt_cache_key,
         protocol=PROTOCOL,
@@ -178,7 +200,12 @@ def _extra(shape: RequestShape, untranslated: tuple[Raw, ...], unknown: dict[str
     return extra
 
 
-def _sampling(shape: RequestShape) -> Sampling:
+def _wants_usage(shape: Asked) -> bool:
+    wanted = shape.stream_options
+    return not shape.stream or (wanted is not None and bool(wanted.include_usage))
+
+
+def _sampling(shape: Asked) -> Sampling:
     stop = shape.stop
     return Sampling(
         max_tokens=shape.max_tokens if shape.max_completion_tokens is None else shape.max_completion_tokens,

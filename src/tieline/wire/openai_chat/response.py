@@ -8,8 +8,6 @@ all of its arguments, because some clients act on the first prefix that parses.
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from msgspec import Raw
-
 from tieline.model.content import Part, Text, Thinking, ToolCall, Value
 from tieline.model.events import (
     Event,
@@ -47,6 +45,10 @@ _CUSTOM_INPUT = b'"tool_calls":[{"index":%d,"custom":{"input":'
 _USAGE = (
     b'{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d,"prompt_tokens_details":{"cached_tokens":%d%b},'
     b'"completion_tokens_details":{"reasoning_tokens":%d}}'
+)
+_WHOLE = (
+    b'{"id":%b,"object":"chat.completion","created":%d,"model":%b,"choices":[{"index":0,"message":%b,"logprobs":null,'
+    b'"finish_reason":%b%b}],"usage":%b}'
 )
 _NOTHING = (b"", b"")
 _REFUSAL = StopReason.REFUSAL  # a member of an enum is found through its class slowly
@@ -184,27 +186,18 @@ class ResponseWriter:
 def render(reply: Reply, options: Options = _DEFAULT) -> bytes:
     """The body of an answer that does not stream."""
     finished = reply.finished
-    choice: dict[str, Any] = {
-        "index": 0,
-        "message": _message(reply.parts, finished, options),
-        "logprobs": None,
-        "finish_reason": Raw(_FINISH[finished.reason]),
-    }
-    if finished.sequence is not None:
-        choice["stop_reason"] = finished.sequence
-    return encode(
-        {
-            "id": reply.id,
-            "object": "chat.completion",
-            "created": options.created,
-            "model": reply.model,
-            "choices": [choice],
-            "usage": Raw(_usage(reply.usage)),
-        }
+    return _WHOLE % (
+        encode(reply.id),
+        options.created,
+        encode(reply.model),
+        _message(reply.parts, finished, options),
+        _FINISH[finished.reason],
+        b"" if finished.sequence is None else b',"stop_reason":' + encode(finished.sequence),
+        _usage(reply.usage),
     )
 
 
-def _message(parts: Sequence[Part], finished: Finished, options: Options) -> dict[str, Any]:
+def _message(parts: Sequence[Part], finished: Finished, options: Options) -> bytes:
     content: str | None = None
     refusal = thoughts = ""
     calls = []
@@ -218,15 +211,15 @@ def _message(parts: Sequence[Part], finished: Finished, options: Options) -> dic
             calls.append(_call(part))
         elif type(part) is Thinking and not part.redacted:
             thoughts += part.text
+    if content is None and not calls:
+        content = ""
     detail = finished.detail if finished.reason is _REFUSAL else None
-    message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": refusal or detail}
+    more = b""
     if thoughts and options.reasoning != "none":
-        message[options.reasoning] = thoughts
+        more = b',"%b":%b' % (options.reasoning.encode(), encode(thoughts))
     if calls:
-        message["tool_calls"] = calls
-    elif content is None:
-        message["content"] = ""
-    return message
+        more += b',"tool_calls":' + encode(calls)
+    return b'{"role":"assistant","content":%b,"refusal":%b%b}' % (encode(content), encode(refusal or detail), more)
 
 
 def _call(call: ToolCall) -> dict[str, Any]:

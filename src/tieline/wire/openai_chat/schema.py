@@ -5,10 +5,10 @@ Every field may be absent or null: who needs one says so, with the path of the p
 fields is decoded again, by the lenient twin.
 """
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Raw
+from msgspec import Meta, Raw
 
 PROTOCOL = "openai_chat"
 
@@ -183,8 +183,21 @@ class StreamOptions(Shape):
     include_usage: bool | None = None
 
 
-class Untranslated(Shape):
-    """The fields that travel as they are."""
+class Asked(Shape):
+    """The settings that nearly every client knows."""
+
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    stop: str | list[str] | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+
+
+class Untranslated(Asked):
+    """The same, and behind them the fields that travel as they are."""
 
     audio: Raw = ABSENT
     frequency_penalty: Raw = ABSENT
@@ -208,7 +221,10 @@ class Untranslated(Shape):
     web_search_options: Raw = ABSENT
 
 
-UNTRANSLATED = Untranslated.__struct_fields__
+_FIRST = len(Asked.__struct_fields__)
+UNTRANSLATED = Untranslated.__struct_fields__[_FIRST:]
+THE_UNTRANSLATED = slice(_FIRST, _FIRST + len(UNTRANSLATED))
+"""Where they stand among the fields of a request."""
 
 
 class RequestShape(Untranslated, forbid_unknown_fields=True):
@@ -221,16 +237,8 @@ class RequestShape(Untranslated, forbid_unknown_fields=True):
     parallel_tool_calls: bool | None = None
     functions: list[FunctionSpec] | None = None
     function_call: str | Named | None = None
-    max_tokens: int | None = None
-    max_completion_tokens: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    stop: str | list[str] | None = None
     reasoning_effort: str | None = None
     response_format: FormatShape | None = None
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
     n: int | None = None
     user: str | None = None
     prompt_cache_key: str | None = None
@@ -238,6 +246,20 @@ class RequestShape(Untranslated, forbid_unknown_fields=True):
 
 class AnyRequestShape(RequestShape, forbid_unknown_fields=False):
     """The same for a request that has other fields too."""
+
+
+class WordsShape(Shape, forbid_unknown_fields=True):
+    """A message of nothing but words."""
+
+    role: Literal["system", "user", "assistant"]
+    content: Annotated[str, Meta(min_length=1)]
+
+
+class PlainRequestShape(Asked, kw_only=True, forbid_unknown_fields=True):
+    """What most small requests say and nothing else: whatever fits this shape means the same in the other."""
+
+    model: Annotated[str, Meta(min_length=1)]
+    messages: Annotated[list[WordsShape], Meta(min_length=1)]
 
 
 # ── Responses ────────────────────────────────────────────────────────────────────────────────────

@@ -33,7 +33,7 @@ MAX_BYTES = 8 << 20
 _TOOLS = msgspec.json.Decoder(list[ToolShape] | None)
 _ANY_LIST = msgspec.json.Decoder(list[Any])
 
-_UNCHOSEN = ToolChoice()
+UNCHOSEN = ToolChoice()
 _MODES: dict[str, Literal["auto", "none", "required"]] = {
     "auto": "auto",
     "none": "none",
@@ -190,7 +190,7 @@ def parse_choice(shape: RequestShape) -> ToolChoice:
     parallel = shape.parallel_tool_calls
     choice = shape.tool_choice
     if choice is None and shape.function_call is None:
-        return _UNCHOSEN if parallel is None else ToolChoice(parallel=parallel)
+        return UNCHOSEN if parallel is None else ToolChoice(parallel=parallel)
     if isinstance(choice, ChoiceShape):
         if parallel is None and choice.disable_parallel_tool_use is not None:
             parallel = not choice.disable_parallel_tool_use
