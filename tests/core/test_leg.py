@@ -55,3 +55,17 @@ async def test_a_leg_that_did_not_end_well_has_no_reply(batches: list[Batch], me
         fold(events)
     assert of_leg.value.failed() == of_events.value.failed()
     await leg.aclose()
+
+
+@pytest.mark.parametrize("batches", [[HELLO], [HELLO[:1], HELLO[1:]], [HELLO[:3]], [HELLO[:1], [], HELLO[1:]], []])
+async def test_a_leg_taken_batch_by_batch_is_the_leg_that_is_iterated_over(batches: list[Batch]) -> None:
+    stand = Watched(Saying(*batches))
+    request = Request(model="say/m", messages=())
+    iterated, taken = stand.gateway.leg(request, Asker("test")), stand.gateway.leg(request, Asker("test"))
+    expected = [event async for batch in iterated for event in batch]
+    events: list[Event] = []
+    while not taken.is_over:
+        events += await taken.batch()
+    assert events == expected
+    await iterated.aclose()
+    await taken.aclose()

@@ -13,7 +13,7 @@ def exchange(**headers: str) -> Exchange:
         raise AssertionError("the guard reads only the head")
 
     scope = {"method": "POST", "path": "/", "headers": pairs}
-    return Exchange(AsgiPeer(scope, nothing, nothing), 1024)  # type: ignore[arg-type] # it is never called
+    return Exchange.of(AsgiPeer(scope, nothing, nothing), 1024)  # type: ignore[arg-type] # it is never called
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ class Direct:
             await cycle.write(await whole_body(cycle.receive) or b"", False)
             await cycle.write(b"", True)
         else:
-            await cycle.answer(200, [(b"content-length", b"%d" % len(body))], body)
+            await cycle.answer(200, b"text/plain", (), body)
 
 
 async def test_an_application_may_take_requests_as_they_are() -> None:

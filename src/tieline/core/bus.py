@@ -79,6 +79,8 @@ class Bus:
         self._most_legs = most_legs
         self._most_of_all = most_of_all
         self._begun = 0
+        self._forgotten = 0
+        """The number of the last record that is not kept any more."""
         self._records: deque[Record] = deque()
         """Oldest first; by their numbers none is missing in between."""
         self._size = 0
@@ -100,13 +102,12 @@ class Bus:
     def begin(self, request: Request, frontend: str, client: str) -> Record:
         """A leg begins."""
         self._begun = number = self._begun + 1
-        record = Record(number, self._clock(), request, frontend, client)
-        if self._most_legs <= 0:
-            record.is_kept = False
-            return record
-        self._records.append(record)
-        if len(self._records) > self._most_legs:
-            self._forget()
+        most = self._most_legs
+        record = Record(number, self._clock(), request, frontend, client, most > 0)
+        if most > 0:
+            self._records.append(record)
+            if number - self._forgotten > most:
+                self._forget()
         return record
 
     def changed(self, record: Record) -> None:
@@ -117,12 +118,12 @@ class Bus:
     def end(self, record: Record, elapsed: float, asked: int, parts: Iterable[Part]) -> None:
         """A leg is over; `asked` is about how large its request was, `parts` are those of its answer."""
         record.duration = elapsed
-        record.close(asked, parts)
-        records = self._records
-        if records and record.number >= records[0].number:
-            self._size += record.size
-            while self._size > self._most_of_all and len(records) > 1:
-                self._forget()
+        if record.is_kept:
+            record.close(asked, parts)
+            if record.number > self._forgotten:
+                self._size += record.size
+                while self._size > self._most_of_all and len(self._records) > 1:
+                    self._forget()
         if self.watchers:
             self.changed(record)
 
@@ -150,7 +151,7 @@ class Bus:
             leg=self.summary(record),
             request=Budget(MOST_OF_ONE).request(record.request),
             events=record.moments(),
-            notes=tuple(record.notes),
+            notes=record.notes,
             shown=record.shown(),
         )
 
@@ -181,7 +182,9 @@ class Bus:
         return hide_likely(self._secrets.hide(text))
 
     def _forget(self) -> None:
-        self._size -= self._records.popleft().size
+        record = self._records.popleft()
+        self._forgotten = record.number
+        self._size -= record.size
 
 
 def _searched(leg: LegSummary) -> str:

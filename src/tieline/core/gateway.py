@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tieline.core.bus import Bus
 from tieline.core.history import tidy
-from tieline.core.inbox import Inbox
+from tieline.core.inbox import Desk, Inbox
 from tieline.core.leg import Asker, Ledger, WatchedLeg
 from tieline.core.metrics import Metrics
 from tieline.core.parking import CAPACITY, DEADLINE, Lot
@@ -76,7 +76,11 @@ class Gateway:
 
     def leg(self, request: Request, asker: Asker) -> WatchedLeg:
         """The batches of one leg; whoever takes them must close it."""
-        return WatchedLeg(request, asker, self._ledger, self._start)
+        ledger = self._ledger
+        ledger.metrics.open_legs += 1
+        began = ledger.clock()
+        record = ledger.bus.begin(request, asker.frontend, asker.client)
+        return WatchedLeg(request, asker, ledger, self._start, began, record)
 
     async def models(self) -> Mapping[str, ModelInfo]:
         """All models by full name; a backend that cannot be asked is left out and logged."""
@@ -123,9 +127,8 @@ class Gateway:
 
     def _start(self, request: Request, leg: WatchedLeg) -> Awaitable[Run]:
         route, mode = self._routed(request)
-        backend = route.backend
+        backend, leg.model = route
         leg.backend = leg.record.backend = backend.name
-        leg.model = route.model
         if self.bus.watchers:
             self.bus.changed(leg.record)
         prepared = self._prepared(request, route, mode, leg)
@@ -140,7 +143,7 @@ class Gateway:
 
     def _begun(self, backend: Backend, request: Request, prepared: Request, leg: WatchedLeg) -> Awaitable[Run]:
         """A new run; with the gateway's tools if there are any and the client brings none."""
-        host = Host(self.inbox.human(leg.origin))
+        host = Host(Desk(self.inbox, leg.origin))
         if backend.is_agent:
             leg.showing = Showing(leg.asker.activity)
         elif self._toolbox is not None and not request.tools:

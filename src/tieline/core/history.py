@@ -16,6 +16,8 @@ the same objects again: what was found tidy once is not looked at a second time.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -32,11 +34,15 @@ MAX_HISTORIES = 64
 MAX_CHARACTERS = 16 << 20
 """What is remembered is mostly held by those who read it too; this bounds what may be held here alone."""
 
+_PAIRED = frozenset((ToolCall, ToolResult))
+"""What can be untidy: words and pictures belong to nothing."""
+_parts_of = attrgetter("parts")
+
 
 def tidy(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[Note, ...]]:
     """The same history, tidy, and notes about what had to be changed."""
     if len(messages) < WORTHWHILE:
-        if _is_tidy(messages, set()):
+        if _PAIRED.isdisjoint(map(type, chain.from_iterable(map(_parts_of, messages)))) or _is_tidy(messages, set()):
             return messages, ()
     elif _MEMORY.finds_tidy(messages):
         return messages, ()

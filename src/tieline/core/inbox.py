@@ -11,6 +11,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
+import msgspec
+
 from tieline.model.asks import (
     Answer,
     Ask,
@@ -175,14 +177,11 @@ class Inbox:
         self._audit(Entry(at=self._clock(), what=what, item=item_id, origin=origin, ask=ask, answer=answer, by=by))
 
 
-class Desk:
+class Desk(msgspec.Struct, eq=False):
     """The person behind the inbox, as one leg sees them."""
 
-    __slots__ = ("_inbox", "_told")
-
-    def __init__(self, inbox: Inbox, origin: Origin | Callable[[], Origin]) -> None:
-        self._inbox = inbox
-        self._told = origin
+    _inbox: Inbox
+    _told: Origin | Callable[[], Origin]
 
     @property
     def is_present(self) -> bool:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tieline.core.bus import Bus
 from tieline.core.metrics import Metrics
 from tieline.core.parking import Lot, Parked
-from tieline.core.record import title_of
+from tieline.core.record import Record, title_of
 from tieline.core.repair import Repairs
 from tieline.core.secrets import Secrets
 from tieline.core.showing import Showing, Style
@@ -43,6 +43,9 @@ _NOT_STARTED = Started(id="", model="")
 _NO_USAGE = Usage()
 _NOTED = frozenset(get_args(Event)) - {PartDelta, PartStart, Started}
 """Events that matter beyond the leg: few, and a batch is mostly deltas."""
+_is_noted = _NOTED.__contains__
+_COUNTED = frozenset((Thinking, ToolCall))
+"""Parts that mean something when a leg is over."""
 _PAUSED = StopReason.PAUSED  # a member of an enum is found through its class slowly
 
 Start = Callable[[Request, "WatchedLeg"], Awaitable[Run]]
@@ -81,7 +84,6 @@ class WatchedLeg:
         "_began",
         "_ending",
         "_is_closed",
-        "_is_parked",
         "_ledger",
         "_leg",
         "_parts",
@@ -100,7 +102,15 @@ class WatchedLeg:
         "showing",
     )
 
-    def __init__(self, request: Request, asker: Asker, ledger: Ledger, start: Start) -> None:
+    def __init__(
+        self, request: Request, asker: Asker, ledger: Ledger, start: Start, began: float, record: Record
+    ) -> None:
+        self._request = request
+        self.asker = asker
+        self._ledger = ledger
+        self._start = start
+        self._began = began
+        self.record = record
         self.repairs: Repairs | None = None
         self.showing: Showing | None = None
         """Where what is done without the client has to be shown to it."""
@@ -108,31 +118,28 @@ class WatchedLeg:
         """Calls of tools of ours and their results, which a client is not told of."""
         self.backend = ""
         self.model = ""
-        self._request = request
-        self.asker = asker
-        self._ledger = ledger
-        self._start = start
-        self._began = ledger.clock()
         self._run: Run | None = None
         self._leg: Leg | None = None
         self.is_over = False
         """Whether nothing more comes."""
         self._is_closed = False
-        self._is_parked = False
         self._started = _NOT_STARTED
         self._parts: list[Part] = []
         self._usage: Usage | None = None
         self._ending: Finished | Failed | None = None
-        self.record = ledger.bus.begin(request, asker.frontend, asker.client)
-        ledger.metrics.open_legs += 1
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Batch:
         """The next batch, as the client is to have it."""
-        if self.is_over:
+        batch = () if self.is_over else await self.batch()
+        if not batch and self.is_over:
             raise StopAsyncIteration
+        return batch
+
+    async def batch(self) -> Batch:
+        """The next batch, for who looks at `is_over` before: what is nothing may be the end."""
         try:
             if self._leg is None:
                 self._run = await self._start(self._request, self)
@@ -140,7 +147,7 @@ class WatchedLeg:
             return self._seen(await self._leg.__anext__())
         except StopAsyncIteration:
             self.is_over = True
-            raise
+            return ()
         except GatewayError as error:
             return self._fail(error)
         except Exception:
@@ -153,11 +160,12 @@ class WatchedLeg:
         if self._is_closed:
             return
         self.is_over = self._is_closed = True
+        leg, run = self._leg, self._run
         try:
-            if self._leg is not None:
-                await self._leg.aclose()
-            if self._run is not None and not self._is_parked:
-                await self._run.aclose()
+            if leg is not None:
+                await leg.aclose()
+            if run is not None and not self.record.is_parked:
+                await run.aclose()
         finally:
             self._settle()
 
@@ -208,14 +216,15 @@ class WatchedLeg:
             batch = self.repairs.apply(batch)
         if self.showing is not None:
             batch = self.showing.apply(batch)
-        for event in compress(batch, map(_NOTED.__contains__, map(type, batch))):
-            if type(event) is PartEnd:
-                self._parts.append(event.part)
-            elif type(event) is Usage:
-                self._usage = event
+        for event in compress(batch, map(_is_noted, map(type, batch))):
+            kind = type(event)
+            if kind is PartEnd:
+                self._parts.append(event.part)  # type: ignore[union-attr] # mypy does not narrow by `kind`
+            elif kind is Usage:
+                self._usage = event  # type: ignore[assignment] # mypy does not narrow by `kind`
             else:
                 self._note(event)
-        if type(self._ending) is Failed:
+        if self.is_over and type(self._ending) is Failed:
             batch = [*batch[:-1], self._ending]
         if batch is not said or record.given is not None:
             record.gave(said, batch)
@@ -223,10 +232,11 @@ class WatchedLeg:
 
     def _first(self, batch: Batch, elapsed: float) -> Batch:
         """The upstream's first word, with the model's name as the client spelled it."""
-        self._ledger.metrics.first_byte.observe(elapsed)
+        ledger = self._ledger
+        ledger.metrics.first_byte.observe(elapsed)
         self.record.first_byte = elapsed
-        if self._ledger.bus.watchers:
-            self._ledger.bus.changed(self.record)
+        if ledger.bus.watchers:
+            ledger.bus.changed(self.record)
         first = batch[0]
         if type(first) is not Started:
             return batch
@@ -239,10 +249,11 @@ class WatchedLeg:
         if type(event) is Finished:
             self._ending = event
             self.is_over = True
-            if self._run is not None and self._run.pending:
+            run = self._run
+            if run is not None and run.pending:
                 # Before the client can know of the ending: its next request may come at once.
-                self._is_parked = True
-                self._ledger.lot.park(Parked(self._run, self.backend, self.model, is_shown=self.showing is not None))
+                self.record.is_parked = True
+                self._ledger.lot.park(Parked(run, self.backend, self.model, is_shown=self.showing is not None))
         elif type(event) is Note:
             self.note(event)
         elif type(event) is Failed:
@@ -254,27 +265,33 @@ class WatchedLeg:
 
     def _settle(self) -> None:
         """Write down what came of it."""
-        ledger, metrics, record = self._ledger, self._ledger.metrics, self.record
-        frontend, ending, usage = self.asker.frontend, self._ending, self._usage
+        ledger, record, asker = self._ledger, self.record, self.asker
+        metrics, ending, usage, parts = ledger.metrics, self._ending, self._usage, self._parts
         elapsed = ledger.clock() - self._began
         metrics.open_legs -= 1
         metrics.relay.observe(elapsed)
-        metrics.requests[frontend, self.backend or "none"] += 1
+        metrics.requests[asker.frontend, self.backend or "none"] += 1
         if usage is not None:
             metrics.tokens_in += usage.prompt
             metrics.tokens_out += usage.output
-        kinds = [*map(type, self._parts)]
-        metrics.calls += kinds.count(ToolCall)
-        if Thinking in kinds:
-            self._remember()
+            record.usage = usage
+        if not _COUNTED.isdisjoint(map(type, parts)):
+            self._count()
         if not isinstance(ending, Finished):
-            metrics.errors[frontend, "cancelled" if ending is None else ending.kind] += 1
+            metrics.errors[asker.frontend, "cancelled" if ending is None else ending.kind] += 1
         elif ending.reason is _PAUSED:
             self.note(Note(kind="paused", message="the turn is not over: a client that knows no pauses ends it"))
-        record.ending, record.is_parked, record.usage = ending, self._is_parked, usage
+        record.ending = ending
         if self.showing is not None:
             record.has_activities = True
-        ledger.bus.end(record, elapsed, self.asker.size, self._parts)
+        ledger.bus.end(record, elapsed, asker.size, parts)
+
+    def _count(self) -> None:
+        """Count calls, and remember what was thought."""
+        kinds = [*map(type, self._parts)]
+        self._ledger.metrics.calls += kinds.count(ToolCall)
+        if Thinking in kinds:
+            self._remember()
 
     def _remember(self) -> None:
         """Keep what the model thought: what was done without the client may be shown as thinking, and is not."""

@@ -99,14 +99,14 @@ class Record:
         "usage",
     )
 
-    def __init__(self, number: int, at: float, request: Request, frontend: str, client: str) -> None:
+    def __init__(self, number: int, at: float, request: Request, frontend: str, client: str, is_kept: bool) -> None:
         self.number = number
         self.at = at
         self.request = request
         self.frontend = frontend
         self.client = client
+        self.is_kept = is_kept
         self.backend = ""
-        self.is_kept = True
         self.is_resumed = False
         self.is_parked = False
         self.has_activities = False
@@ -115,7 +115,7 @@ class Record:
         self.duration: float | None = None
         self.ending: Finished | Failed | None = None
         self.usage: Usage | None = None
-        self.notes: list[Note] = []
+        self.notes: tuple[Note, ...] = ()
         self.repairs = 0
         self.count = 0
         self.size = 0
@@ -133,11 +133,12 @@ class Record:
         """The upstream said something."""
         if not self.is_kept:
             return
-        if len(batch) == 1 and type(batch[0]) is Activity and self._events and _goes_on(self._events[-1][1], batch[0]):
-            self._events[-1] = (elapsed, batch)
+        events, more = self._events, len(batch)
+        if more == 1 and type(batch[0]) is Activity and events and _goes_on(events[-1][1], batch[0]):
+            events[-1] = (elapsed, batch)
         else:
-            self.count += len(batch)
-            self._events.append((elapsed, batch if self.count <= MOST_EVENTS else _without_deltas(batch)))
+            self.count = count = self.count + more
+            events.append((elapsed, batch if count <= MOST_EVENTS else _without_deltas(batch)))
 
     def gave(self, seen: Batch, batch: Batch) -> None:
         """The client was given this for what the upstream said just now; it is kept from the first difference on."""
@@ -153,27 +154,25 @@ class Record:
         """A person looking into this leg should know of something."""
         self.repairs += note.kind == "repair"
         if len(self.notes) < MOST_NOTES:
-            self.notes.append(note)
+            self.notes += (note,)
 
     def close(self, asked: int, parts: Iterable[Part]) -> None:
         """The leg is over: keep what is worth it. Most legs are small, and kept as they are: that costs least.
 
         `asked` is about how large the request is, or 0 if that is not known; `parts` are those of a plain answer.
         """
-        if not self.is_kept:
-            return
-        self.size = asked or weight_of(self.request)
-        if self.size > MOST_OF_ONE:
+        size = asked or weight_of(self.request)
+        if size > MOST_OF_ONE:
             self.title = self.titled()
             budget = Budget(MOST_OF_ONE)
             self.request = budget.request(self.request)
-            self.size = budget.spent
+            size = budget.spent
         # The deltas are as much as their parts, and their pieces once more. What ended badly is looked at closely.
         is_plain = type(self.ending) is Finished and not self.has_activities and self.given is None
         said = 3 * weight(parts) + EACH * self.count if is_plain else MOST_OF_ONE + 1
         if said > MOST_OF_ONE or self.count > FEW_EVENTS:
             said = self._cut_down()
-        self.size += said
+        self.size = size + said
 
     def _cut_down(self) -> int:
         events, shown = Budget(MOST_OF_ONE), Budget(MOST_OF_ONE)

@@ -3,9 +3,8 @@
 from collections.abc import Awaitable, Callable
 
 from tieline.frontends.http import Exchange
-from tieline.frontends.profiles import Profile, Profiles
+from tieline.frontends.profiles import Profiles
 from tieline.frontends.relay import Face, Relay
-from tieline.model.request import Request
 from tieline.wire import openai_chat as wire
 from tieline.wire.openai_chat.choices import choices, one_choice, render_choices
 
@@ -38,17 +37,14 @@ class ChatFrontend:
     def _complete(self, exchange: Exchange, body: bytes) -> Awaitable[None]:
         request = wire.parse_request(body)
         profile = self._profiles.of(exchange)
-        options = self._options(profile, request)
-        if "n" in request.extra and (number := choices(request)) > 1:
-            return self._relay.carry_several(
-                exchange, [one_choice(request)] * number, FACE, lambda replies: render_choices(replies, options)
-            )
-        return self._relay.carry(exchange, request, FACE, options, profile.activity or "reasoning")
-
-    def _options(self, profile: Profile, request: Request) -> wire.Options:
-        return wire.Options(
+        options = wire.Options(
             created=int(self._clock()),
             usage=request.usage_in_stream,
             arguments=profile.arguments or "buffered",
             reasoning=profile.reasoning or "reasoning_content",
         )
+        if "n" in request.extra and (number := choices(request)) > 1:
+            return self._relay.carry_several(
+                exchange, [one_choice(request)] * number, FACE, lambda replies: render_choices(replies, options)
+            )
+        return self._relay.carry(exchange, request, FACE, options, profile.activity or "reasoning")

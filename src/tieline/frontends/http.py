@@ -6,10 +6,12 @@ that is not used. Our server hands over its requests as they are (`HttpApp.serve
 
 import hmac
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from ipaddress import ip_address
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 from urllib.parse import urlsplit
+
+import msgspec
 
 from tieline.model.errors import GatewayError
 from tieline.model.events import Headers
@@ -63,8 +65,8 @@ class Peer(Protocol):
     def receive(self) -> Awaitable[MutableMapping[str, Any]]:
         """The next of the body, as ASGI tells it; after it, the client's leaving."""
 
-    def answer(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Awaitable[None]:
-        """The whole response."""
+    def answer(self, status: int, kind: bytes, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> Awaitable[None]:
+        """The whole response; its type and its length stand before the other headers."""
 
     def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> Awaitable[None]:
         """The head of a stream."""
@@ -99,9 +101,9 @@ class AsgiPeer:
     def take_whole(self, _limit: int) -> None:
         """ASGI does not tell."""
 
-    async def answer(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
+    async def answer(self, status: int, kind: bytes, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
         """The whole response."""
-        await self.begin(status, headers)
+        await self.begin(status, [(b"content-type", kind), (b"content-length", b"%d" % len(body)), *headers])
         await self.write(b"" if self.head.method == "HEAD" else body, True)
 
     def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> Awaitable[None]:
@@ -113,19 +115,21 @@ class AsgiPeer:
         return self._send({"type": "http.response.body", "body": body, "more_body": not last})
 
 
-class Exchange:
+class Exchange(msgspec.Struct, eq=False):
     """One HTTP request and its response."""
 
-    __slots__ = ("_limit", "_peer", "begun", "headers", "size")
+    _peer: Peer
+    _limit: int
+    headers: Mapping[bytes, bytes]
+    """Those of the request; not how long its body is, which is for the server to know."""
+    begun: bool = False
+    size: int = 0
+    """How large the body was, once it is read."""
 
-    def __init__(self, peer: Peer, limit: int, headers: Mapping[bytes, bytes] | None = None) -> None:
-        self.headers = _by_name(peer.head.headers) if headers is None else headers
-        """Those of the request; not how long its body is, which is for the server to know."""
-        self.begun = False
-        self.size = 0
-        """How large the body was, once it is read."""
-        self._peer = peer
-        self._limit = limit
+    @classmethod
+    def of(cls, peer: Peer, limit: int) -> Self:
+        """An exchange with a peer whose head is new to us."""
+        return cls(peer, limit, _by_name(peer.head.headers))
 
     @property
     def path(self) -> str:
@@ -187,12 +191,11 @@ class Exchange:
         return b"".join(chunks)
 
     def respond(
-        self, status: int, body: bytes, content_type: bytes = JSON, headers: Iterable[tuple[bytes, bytes]] = ()
+        self, status: int, body: bytes, content_type: bytes = JSON, headers: Sequence[tuple[bytes, bytes]] = ()
     ) -> Awaitable[None]:
         """The whole response at once."""
         self.begun = True
-        head = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *headers]
-        return self._peer.answer(status, head, body)
+        return self._peer.answer(status, content_type, headers, body)
 
     def begin_stream(self, headers: Iterable[tuple[bytes, bytes]] = ()) -> Awaitable[None]:
         """The head of a response of server-sent events."""
@@ -364,7 +367,7 @@ class HttpApp:
         if admitted is not None:
             exchange, route = Exchange(peer, self._limit, admitted.headers), admitted.route
         else:
-            exchange = Exchange(peer, self._limit)
+            exchange = Exchange.of(peer, self._limit)
             route = self._route(exchange, head)
         try:
             if admitted is None:

@@ -1,7 +1,7 @@
 """A leg as an HTTP response: streamed or whole, kept alive while it is silent, ended when the client leaves."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, Protocol
 
@@ -61,12 +61,15 @@ class Relay:
         self, exchange: Exchange, request: Request, face: Face, options: Value, activity: Style = "reasoning"
     ) -> None:
         """Answer one request; a client that leaves ends the leg at once, wherever it is."""
+        writer = face.writer(options) if request.stream else None
         leg = self._gateway.leg(request, Asker(face.name, exchange.header(b"user-agent"), activity, exchange.size))
-        delivery = self._begin(exchange, face.keep_alive if request.stream else b"")
+        delivery = self._begin(exchange, b"" if writer is None else face.keep_alive, writer)
         try:
-            if request.stream:
-                await _stream(delivery, leg, face, options)
-            else:
+            while not leg.is_over:
+                batch = await leg.batch()
+                if writer is not None:
+                    await _passed_on(delivery, batch, writer, face)
+            if writer is None:
                 await _whole(exchange, leg, face, options)
         except asyncio.CancelledError:
             await delivery.part(face)
@@ -83,7 +86,7 @@ class Relay:
         render: Callable[[Sequence[Reply]], bytes],
     ) -> None:
         """Answer with the replies of several legs at once; if one fails, all do."""
-        delivery = self._begin(exchange, b"")
+        delivery = self._begin(exchange, b"", None)
         legs = asyncio.gather(*(self._reply(request, face) for request in requests))
         try:
             replies = await legs
@@ -101,9 +104,10 @@ class Relay:
         async with aclosing(self._gateway.leg(request, Asker(face.name))) as leg:
             return fold([event async for batch in leg for event in batch])
 
-    def _begin(self, exchange: Exchange, sign: bytes) -> "_Delivery":
+    def _begin(self, exchange: Exchange, sign: bytes, writer: Writer | None) -> "_Delivery":
         loop = asyncio.get_running_loop()
-        delivery = _Delivery(exchange, sign, loop)
+        now = loop.time()
+        delivery = _Delivery(exchange, sign, writer, loop, asyncio.current_task(loop), now, now)
         self._open.add(delivery)
         if self._timer is None:
             self._timer = loop.call_later(GRACE, self._look, loop)
@@ -117,68 +121,47 @@ class Relay:
         self._timer = loop.call_later(GRACE, self._look, loop) if self._open else None
 
 
-async def _stream(delivery: "_Delivery", leg: WatchedLeg, face: Face, options: Value) -> None:
-    delivery.writer = face.writer(options)
-    write_all = delivery.writer.write_all
-    async for batch in leg:
-        last = batch[-1] if batch else None
-        if not delivery.begun:
-            if type(last) is Failed:
-                await fail(delivery.exchange, _error(last, face), face.render_error)
-                return
-            delivery.headers = _headers(batch, face)
-        await delivery.write(write_all(batch), last=type(last) is Finished or type(last) is Failed)
-        if leg.is_over:
-            return
+# No coroutines: one around the other costs more than what they do.
 
 
-async def _whole(exchange: Exchange, leg: WatchedLeg, face: Face, options: Value) -> None:
-    async for _ in leg:
-        if leg.is_over:
-            break
+def _passed_on(delivery: "_Delivery", batch: Batch, writer: Writer, face: Face) -> Awaitable[None]:
+    """A batch of a stream, on its way to the client."""
+    last = batch[-1] if batch else None
+    if not delivery.begun:
+        if type(last) is Failed:
+            return fail(delivery.exchange, _error(last, face), face.render_error)
+        delivery.headers = _headers(batch, face)
+    return delivery.write(writer.write_all(batch), last=type(last) is Finished or type(last) is Failed)
+
+
+def _whole(exchange: Exchange, leg: WatchedLeg, face: Face, options: Value) -> Awaitable[None]:
+    """All of a leg that is over, on its way to the client."""
     try:
         reply = leg.reply()
     except LegFailed as error:
-        await fail(exchange, _error(error.failed(), face), face.render_error)
-        return
-    await exchange.respond(200, face.render(reply, options), headers=_shown(reply.headers, face))
+        return fail(exchange, _error(error.failed(), face), face.render_error)
+    return exchange.respond(200, face.render(reply, options), headers=_shown(reply.headers, face))
 
 
-class _Delivery:
+class _Delivery(msgspec.Struct, eq=False):
     """One response under way: cancelled when its client leaves, and with a sign of life in every silence.
 
     The head of a stream goes out with its first bytes, so that what fails before can still be a status.
     """
 
-    __slots__ = (
-        "_begun_at",
-        "_is_closed",
-        "_is_writing",
-        "_listener",
-        "_loop",
-        "_sign",
-        "_task",
-        "_wrote",
-        "begun",
-        "exchange",
-        "gone",
-        "headers",
-        "writer",
-    )
-
-    def __init__(self, exchange: Exchange, sign: bytes, loop: asyncio.AbstractEventLoop) -> None:
-        self.exchange = exchange
-        self.begun = False
-        self.gone = False
-        self.headers: list[tuple[bytes, bytes]] = []
-        self.writer: Writer | None = None
-        self._sign = sign
-        self._loop = loop
-        self._task = asyncio.current_task(loop)
-        self._listener: asyncio.Task[None] | None = None
-        self._begun_at = self._wrote = loop.time()
-        self._is_writing = False
-        self._is_closed = False
+    exchange: Exchange
+    _sign: bytes
+    writer: Writer | None
+    _loop: asyncio.AbstractEventLoop
+    _task: "asyncio.Task[Any] | None"
+    _begun_at: float
+    _wrote: float
+    begun: bool = False
+    gone: bool = False
+    headers: Sequence[tuple[bytes, bytes]] = ()
+    _listener: "asyncio.Task[None] | None" = None
+    _is_writing: bool = False
+    _is_closed: bool = False
 
     async def write(self, data: bytes, *, last: bool = False) -> None:
         """More of the stream; the last write ends it."""

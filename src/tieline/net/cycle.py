@@ -6,7 +6,8 @@ The head of a response is held until the first of its body, and goes out with it
 import asyncio
 import http
 import logging
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Protocol
 
 from tieline.net.request_head import Head
@@ -20,9 +21,13 @@ _STATUS_LINES = {status: f"HTTP/1.1 {status} {_PHRASES.get(status, '')}".encode(
 _BODILESS = frozenset((204, 304))
 _OURS = frozenset((b"connection", b"transfer-encoding"))
 """Headers that are written by nobody else."""
+_TELLING = _OURS | {b"content-length"}
+"""Headers that say how a response ends."""
+MAX_OPENINGS = 64
 _ASGI = {"version": "3.0", "spec_version": "2.3"}
 _join_field = b": ".join
 _join_lines = b"\r\n".join
+_name_of = itemgetter(0)
 
 # How the end of a response's body is told; a number from 0 on is what is still to come of a length told before.
 _NOT_BEGUN, _BY_CHUNKS, _BY_CLOSING, _NO_BODY = -1, -2, -3, -4
@@ -70,6 +75,46 @@ def last_words(status: int, text: str, headers: Headers) -> bytes:
     return _join_lines((_STATUS_LINES[status], *map(_join_field, headers), *own, b"", body))
 
 
+def _lines_of(headers: Headers) -> list[bytes]:
+    """Headers as lines; raises RuntimeError for what would be more than one."""
+    lines = [*map(_join_field, headers)]
+    flat = b"".join(lines)
+    if 10 in flat or 13 in flat or 0 in flat:
+        raise RuntimeError("a header of the response holds a line end")
+    return lines
+
+
+class _Openings:
+    """How whole responses begin, up to the digits of their length.
+
+    They are remembered as long as what the server says with every response is the same: that is the time of day.
+    """
+
+    __slots__ = ("_default", "_known")
+
+    def __init__(self) -> None:
+        self._default: list[tuple[bytes, bytes]] = []
+        self._known: dict[tuple[int, bytes], bytes] = {}
+
+    def of(self, status: int, kind: bytes, default: list[tuple[bytes, bytes]]) -> bytes:
+        """The beginning of a response of this type; nothing, if there is more to it."""
+        if default is not self._default or len(self._known) > MAX_OPENINGS:
+            self._default, self._known = default, {}
+        opening = self._known.get((status, kind))
+        if opening is None:
+            opening = self._known[status, kind] = _opening(status, [*default, (b"content-type", kind)])
+        return opening
+
+
+def _opening(status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
+    if status in _BODILESS or not _TELLING.isdisjoint(map(_name_of, headers)):
+        return b""
+    return _join_lines((_STATUS_LINES[status], *_lines_of(headers), b"content-length: "))
+
+
+_openings = _Openings()
+
+
 class Cycle:
     """A request and its response.
 
@@ -96,23 +141,31 @@ class Cycle:
         "waiters",
     )
 
-    # Positional, here and below: a class that is called with names costs a dictionary.
-    def __init__(self, connection: Connection, head: Head, keep_alive: bool) -> None:
+    # Positional: a class that is called with names costs a dictionary.
+    def __init__(
+        self,
+        connection: Connection,
+        head: Head,
+        keep_alive: bool,
+        chunks: list[bytes],
+        length: bytes = b"",
+        is_whole: bool = False,
+    ) -> None:
         self._connection = connection
         self.head = head
-        self.length = b""
-        """The digits of the length, if the head is a remembered one that may have had another."""
         self.keep_alive = keep_alive
+        self.chunks = chunks
+        """What has come of the body and was not taken."""
+        self.length = length
+        """The digits of the length, if the head is a remembered one that may have had another."""
+        self.is_whole = is_whole
+        """Whether all of the request has come."""
         self.is_old = False
         """Whether the client speaks HTTP/1.0."""
         self.awaits_continue = False
         """Whether the client waits for a word before it sends the body."""
-        self.chunks: list[bytes] = []
-        """What has come of the body and was not taken."""
         self.waiters: list[asyncio.Future[None]] | None = None
         """Who waits in `receive`."""
-        self.is_whole = False
-        """Whether all of the request has come."""
         self.is_answered = False
         self.is_gone = False
         """Whether the client has left; whatever is sent from now on goes nowhere."""
@@ -188,12 +241,18 @@ class Cycle:
             raise RuntimeError(f"`{kind}` is out of order")
         return self.write(message.get("body", b""), not message.get("more_body", False))
 
-    def answer(self, status: int, headers: Headers, body: bytes) -> Awaitable[None]:
-        """The whole response."""
-        if self._start is not None:
-            return self.begin(status, headers)  # which is out of order
-        self._start = (status, headers)
-        return self.write(body, True)
+    def answer(self, status: int, kind: bytes, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> Awaitable[None]:
+        """The whole response; its type and its length stand before the other headers."""
+        connection = self._connection
+        opening = _openings.of(status, kind, connection.state.default_headers)
+        if self._is_unusual() or not opening or not _TELLING.isdisjoint(map(_name_of, headers)):
+            self.begin(status, [(b"content-type", kind), (b"content-length", b"%d" % len(body)), *headers])
+            return self.write(body, True)
+        data = _join_lines((b"%b%d" % (opening, len(body)), *_lines_of(headers), b"", body))
+        self._start, self._end = (status, headers), 0
+        connection.transport.write(data)
+        self._over()
+        return connection.sent
 
     def begin(self, status: int, headers: Headers) -> Awaitable[None]:
         """The head of the response, which waits for the first of its body."""
@@ -218,10 +277,7 @@ class Cycle:
         if data:
             connection.transport.write(data)
         if last:
-            self.is_answered = True
-            if self.waiters:
-                self.wake()
-            connection.answered(self)
+            self._over()
         return connection.sent
 
     # ── what the connection calls ──
@@ -270,16 +326,25 @@ class Cycle:
         await self._connection.writable()
         await self.write(body, last)
 
+    def _over(self) -> None:
+        self.is_answered = True
+        if self.waiters:
+            self.wake()
+        self._connection.answered(self)
+
+    def _is_unusual(self) -> bool:
+        """Whether more has to be heeded, or said, than that this connection stays and where the body ends."""
+        if self._start is not None or self.is_gone or self._connection.is_stuck:
+            return True
+        return not self.keep_alive or self.awaits_continue or self.head.method == "HEAD"
+
     def _begin(self, status: int, headers: Headers, body: bytes, last: bool) -> bytes:
         """The head with the first of the body."""
         fields = [*self._connection.state.default_headers, *headers]
         named = dict(fields)
         if not _OURS.isdisjoint(named):
             fields = self._heed_ours(fields)
-        lines = [_STATUS_LINES[status], *map(_join_field, fields)]
-        flat = b"".join(lines)
-        if 10 in flat or 13 in flat or 0 in flat:
-            raise RuntimeError("a header of the response holds a line end")
+        lines = [_STATUS_LINES[status], *_lines_of(fields)]
         end = int(named.get(b"content-length", _NOT_BEGUN))
         if status in _BODILESS or self.head.method == "HEAD":
             end = _NO_BODY

@@ -44,7 +44,7 @@ class Target(NamedTuple):
 class Head:
     """The head of a request as it was understood; one that comes again and again is remembered, but for its length."""
 
-    __slots__ = ("after", "before", "headers", "kept", "method", "target", "version")
+    __slots__ = ("_after", "_before", "headers", "kept", "method", "size", "target", "version")
 
     def __init__(self, method: str, target: Target, version: str, headers: Fields) -> None:
         self.method = method
@@ -53,26 +53,29 @@ class Head:
         self.headers = headers
         self.kept: Any = None
         """What the application keeps with a head that it need not look at again."""
-        self.before = self.after = b""
-        """What stands before and behind the digits of the length, if it is remembered."""
+        self.size = 0
+        """Bytes of the head but for the digits of the length, if it is remembered."""
+        self._before = self._after = b""
 
     @property
     def path(self) -> str:
         """Where the request goes."""
         return self.target.path
 
+    def remember(self, before: bytes, after: bytes) -> None:
+        """This is to be found again by what stands before and behind the digits of the length."""
+        self._before, self._after = before, after
+        self.size = len(before) + len(after)
+
     def length_in(self, data: bytes) -> bytes | None:
         """The digits of the length, if these bytes begin with this head and any length."""
-        start = len(self.before)
-        stop = data.find(b"\r", start, start + MAX_DIGITS + 1)
-        if stop < 0 or not data.startswith(self.before) or not data.startswith(self.after, stop):
-            return None
-        digits = data[start:stop]
-        return digits if digits.isdigit() else None
-
-    def size(self, digits: bytes) -> int:
-        """Bytes of the head with this length in it."""
-        return len(self.before) + len(digits) + len(self.after)
+        before = self._before
+        if data.startswith(before):
+            start = len(before)
+            stop = data.find(b"\r", start, start + MAX_DIGITS + 1)
+            if data.startswith(self._after, stop) and (digits := data[start:stop]).isdigit():
+                return digits
+        return None
 
     def headers_with(self, digits: bytes) -> Fields:
         """The headers with this length in its place."""
@@ -104,7 +107,7 @@ class KnownHeads:
             if len(self._heads) >= MAX_KNOWN_HEADS:
                 del self._heads[next(iter(self._heads))]
             self._heads[parts] = known = head
-            head.before, head.after = parts
+            head.remember(*parts)
         return known
 
 

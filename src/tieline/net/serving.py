@@ -188,17 +188,16 @@ class HttpServing(Line):
         digits = head.length_in(data)
         if digits is None:
             return data
-        cycle = Cycle(self, head, True)
-        cycle.length = digits
-        start, length = head.size(digits), int(digits)
-        self._start(cycle)
-        if len(data) - start < length:
-            self._incoming = cycle
+        start = head.size + len(digits)
+        length = int(digits)
+        stop = start + length
+        if stop > len(data):
+            self._incoming = cycle = Cycle(self, head, True, [], digits)
+            self._start(cycle)
             self._missing = length
             return self._count(data[start:])
-        cycle.chunks.append(data[start : start + length])
-        cycle.is_whole = True
-        return data[start + length :]
+        self._start(Cycle(self, head, True, [data[start:stop]], digits, True))
+        return data[stop:]
 
     def _count(self, data: bytes) -> bytes:
         """Take what is missing of a body, and give back what is behind it."""
@@ -248,7 +247,7 @@ class HttpServing(Line):
         self._fed = 0
         target = plain_target(url)
         head = Head(method, target or parse_target(url, headers), version, headers)
-        cycle = Cycle(self, head, keep_alive)
+        cycle = Cycle(self, head, keep_alive, [])
         if not is_plain:
             cycle.is_old = version == "1.0"
             cycle.keep_alive = keep_alive and not cycle.is_old
