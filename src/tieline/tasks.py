@@ -2,10 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+import types
+from collections.abc import Coroutine, Generator
 from typing import Any
 
 log = logging.getLogger("tieline.tasks")
+
+
+@types.coroutine
+def step_aside() -> Generator[None, None, None]:
+    """Let everybody else who is ready come first; the same as sleeping for no time at all, at half the cost."""
+    yield
 
 
 class Tasks:

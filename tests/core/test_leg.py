@@ -1,14 +1,17 @@
 """A leg as one reply: the same as its events folded, however it went."""
 
+import asyncio
+
 import pytest
 
 from tests.core.test_bus import END, HELLO, STARTED, Saying, Watched, text
-from tieline.core.leg import Asker
+from tieline.core.leg import CROWD, Asker
 from tieline.model.assemble import fold
 from tieline.model.content import Thinking, ToolCall
 from tieline.model.errors import LegFailed
 from tieline.model.events import Activity, Batch, Event, Failed, Finished, PartEnd, PartStart, Started, StopReason
 from tieline.model.request import Request
+from tieline.tasks import step_aside
 
 CALL = ToolCall(id="c", name="read", arguments="{}")
 CALLED: list[Event] = [PartStart(index=1, part=CALL), PartEnd(index=1, part=CALL)]
@@ -69,3 +72,29 @@ async def test_a_leg_taken_batch_by_batch_is_the_leg_that_is_iterated_over(batch
     assert events == expected
     await iterated.aclose()
     await taken.aclose()
+
+
+@pytest.mark.parametrize("steps", range(6))
+async def test_a_leg_that_is_left_in_a_crowd_is_counted_out_at_whatever_step(steps: int) -> None:
+    stand = Watched(Saying(HELLO))
+    request = Request(model="say/m", messages=())
+
+    async def carry(said: list[Event]) -> None:
+        leg = stand.gateway.leg(request, Asker("test"))
+        try:
+            while not leg.is_over:
+                said += await leg.batch()
+        finally:
+            await leg.aclose()
+
+    heard: list[list[Event]] = [[] for _ in range(3 * CROWD)]
+    tasks = [asyncio.create_task(carry(said)) for said in heard]
+    for _ in range(steps):
+        await step_aside()
+    for task in tasks[::3]:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert stand.gateway.metrics.open_legs == 0
+    alone = [event async for batch in stand.gateway.leg(request, Asker("test")) for event in batch]
+    for said in (*heard[1::3], *heard[2::3]):
+        assert said == alone
