@@ -106,8 +106,7 @@ class Relay:
 
     def _begin(self, exchange: Exchange, sign: bytes, writer: Writer | None) -> "_Delivery":
         loop = asyncio.get_running_loop()
-        now = loop.time()
-        delivery = _Delivery(exchange, sign, writer, loop, asyncio.current_task(loop), now, now)
+        delivery = _Delivery(exchange, sign, writer, loop)
         self._open.add(delivery)
         if self._timer is None:
             self._timer = loop.call_later(GRACE, self._look, loop)
@@ -143,25 +142,41 @@ def _whole(exchange: Exchange, leg: WatchedLeg, face: Face, options: Value) -> A
     return exchange.respond(200, face.render(reply, options), headers=_shown(reply.headers, face))
 
 
-class _Delivery(msgspec.Struct, eq=False):
+class _Delivery:
     """One response under way: cancelled when its client leaves, and with a sign of life in every silence.
 
     The head of a stream goes out with its first bytes, so that what fails before can still be a status.
     """
 
-    exchange: Exchange
-    _sign: bytes
-    writer: Writer | None
-    _loop: asyncio.AbstractEventLoop
-    _task: "asyncio.Task[Any] | None"
-    _begun_at: float
-    _wrote: float
-    begun: bool = False
-    gone: bool = False
-    headers: Sequence[tuple[bytes, bytes]] = ()
-    _listener: "asyncio.Task[None] | None" = None
-    _is_writing: bool = False
-    _is_closed: bool = False
+    __slots__ = (
+        "_begun_at",
+        "_is_closed",
+        "_is_writing",
+        "_listener",
+        "_loop",
+        "_sign",
+        "_task",
+        "_wrote",
+        "begun",
+        "exchange",
+        "gone",
+        "headers",
+        "writer",
+    )
+
+    def __init__(self, exchange: Exchange, sign: bytes, writer: Writer | None, loop: asyncio.AbstractEventLoop) -> None:
+        self.exchange = exchange
+        self.writer = writer
+        self.begun = False
+        self.gone = False
+        self.headers: Sequence[tuple[bytes, bytes]] = ()
+        self._sign = sign
+        self._loop = loop
+        self._task = asyncio.current_task(loop)
+        self._listener: asyncio.Task[None] | None = None
+        self._begun_at = self._wrote = loop.time()
+        self._is_writing = False
+        self._is_closed = False
 
     async def write(self, data: bytes, *, last: bool = False) -> None:
         """More of the stream; the last write ends it."""

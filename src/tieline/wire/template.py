@@ -28,6 +28,7 @@ _ATTEMPTS = 6
 _FEW = 8
 """Batches of fewer events are not searched for runs."""
 
+_LF = ord("\n")
 _BORDER_TEXT = BORDER.decode()
 _text_of = attrgetter("text")
 _pieces_of = attrgetter("pieces")
@@ -96,7 +97,7 @@ class Template:
     def only(self, block: bytes) -> str | None:
         """The text of a block with its blank line; None if it has not the frame. A stream that trickles comes so."""
         body = block.removeprefix(self._before).removesuffix(self._after)
-        if len(block) - len(body) != self._size:
+        if len(block) - len(body) != self._size or _LF in body:  # with a line end in it, it is more than one block
             return None
         try:
             return _decode_text(b'"' + body + b'"')
