@@ -20,7 +20,7 @@ run: $(VENV)/run.stamp ## Install what it takes and start the gateway
 	$(BIN)/tieline serve
 
 test: check chromium ## Check everything, then run all tests
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 3
 
 check: $(VENV)/dev.stamp ## Lint, formatting, types and import contracts
 	$(BIN)/ruff check
