@@ -1,4 +1,4 @@
-"""Background tasks that are kept, named and reaped: the event loop itself holds them only weakly."""
+"""Background tasks that are kept, named and reaped: the loop holds them only weakly; and a step aside for others."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ log = logging.getLogger("tieline.tasks")
 
 @types.coroutine
 def step_aside() -> Generator[None, None, None]:
-    """Let everybody else who is ready come first; the same as sleeping for no time at all, at half the cost."""
+    """Let everybody else who is ready go first; the same as sleeping for no time at all, at half the cost."""
     yield
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tieline.core.bus import Bus
 from tieline.core.history import tidy
-from tieline.core.inbox import Desk, Inbox
+from tieline.core.inbox import Inbox
 from tieline.core.leg import Asker, Ledger, WatchedLeg
 from tieline.core.metrics import Metrics
 from tieline.core.parking import CAPACITY, DEADLINE, Lot
@@ -143,7 +143,7 @@ class Gateway:
 
     def _begun(self, backend: Backend, request: Request, prepared: Request, leg: WatchedLeg) -> Awaitable[Run]:
         """A new run; with the gateway's tools if there are any and the client brings none."""
-        host = Host(Desk(self.inbox, leg.origin))
+        host = Host(self.inbox.human(leg.origin))
         if backend.is_agent:
             leg.showing = Showing(leg.asker.activity)
         elif self._toolbox is not None and not request.tools:

@@ -1,7 +1,7 @@
 """A Chat Completions request of a client, read into the model.
 
-The usual request is decoded in one pass. Fields that the model has no word for are kept as they came, in
-`Request.extra`, for an upstream of the same protocol.
+The usual request is decoded in one pass, a small one of nothing but words by a strict shape of its own. Fields that the
+model has no word for are kept as they came, in `Request.extra`, for an upstream of the same protocol.
 """
 
 from typing import Any, NamedTuple, get_args
