@@ -1,6 +1,7 @@
 """Settings and fixtures that all tests share."""
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,10 @@ Golden = Callable[[Path, bytes], None]
 # A slow machine must not fail a property, and a failure must repeat: no deadline, no random seed.
 settings.register_profile("tieline", deadline=None, derandomize=True)
 settings.load_profile("tieline")
+
+# A shell that starts us in the background has interrupts ignored, and so would the programs that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
