@@ -407,7 +407,7 @@ async def test_closing_a_response_early_hangs_up_at_once(client: HttpClient) -> 
 async def test_closing_a_response_that_has_arrived_keeps_the_connection(client: HttpClient) -> None:
     async with serving(answering(OK, OK)) as upstream:
         response = await get(client, upstream.origin)
-        await until(lambda: response.buffered == 2)
+        await until(lambda: response.chunks == [b"ok"])
         response.close()
         assert await body_of(await get(client, upstream.origin)) == b"ok"
         assert upstream.connections == 1

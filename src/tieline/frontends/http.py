@@ -202,7 +202,7 @@ class Exchange(msgspec.Struct, eq=False):
         self.begun = True
         return self._peer.begin(200, [*STREAM_HEAD, *headers])
 
-    def write(self, data: bytes, *, last: bool = False) -> Awaitable[None]:
+    def write(self, data: bytes, last: bool = False) -> Awaitable[None]:
         """More of a stream; the last write ends it."""
         return self._peer.write(data, last)
 

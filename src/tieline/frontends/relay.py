@@ -24,6 +24,8 @@ sooner than this never pays for it."""
 
 STOPPING = Failed(kind="overloaded", status=503, message="The gateway is being stopped; ask again in a moment.")
 
+_ENDINGS = frozenset((Finished, Failed))
+
 STALLED = 300.0
 """A client that takes nothing for this long is given up."""
 
@@ -130,7 +132,7 @@ def _passed_on(delivery: "_Delivery", batch: Batch, writer: Writer, face: Face) 
         if type(last) is Failed:
             return fail(delivery.exchange, _error(last, face), face.render_error)
         delivery.headers = _headers(batch, face)
-    return delivery.write(writer.write_all(batch), last=type(last) is Finished or type(last) is Failed)
+    return delivery.write(writer.write_all(batch), type(last) in _ENDINGS)
 
 
 def _whole(exchange: Exchange, leg: WatchedLeg, face: Face, options: Value) -> Awaitable[None]:
@@ -178,7 +180,7 @@ class _Delivery:
         self._is_writing = False
         self._is_closed = False
 
-    async def write(self, data: bytes, *, last: bool = False) -> None:
+    async def write(self, data: bytes, last: bool = False) -> None:
         """More of the stream; the last write ends it."""
         if self._is_closed or (not data and not last):
             return
@@ -187,7 +189,7 @@ class _Delivery:
         if not self.begun:
             self.begun = True
             await self.exchange.begin_stream(self.headers)
-        await self.exchange.write(data, last=last)
+        await self.exchange.write(data, last)
         self._is_writing = False
         self._wrote = self._loop.time()
 
@@ -221,7 +223,7 @@ class _Delivery:
         if self.writer is None or not self.begun:
             await fail(self.exchange, LegFailed(STOPPING), face.render_error)
         else:
-            await self.write(self.writer.write(STOPPING), last=True)
+            await self.write(self.writer.write(STOPPING), True)
 
     async def _listen(self) -> None:
         while (await self.exchange.receive())["type"] != "http.disconnect":

@@ -16,6 +16,9 @@ Phase = Literal["connect", "send", "first_byte", "body"]
 Reason = Literal["refused", "dns", "tls", "timeout", "reset", "protocol", "too_large", "proxy", "busy"]
 Fields = list[tuple[bytes, bytes]]
 
+HIGH_WATER = 256 * 1024
+"""Reading pauses when more than this waits for the reader."""
+
 PIECE = 256 * 1024
 """The most a decoder puts out at once."""
 
@@ -76,12 +79,13 @@ class HttpResponse:
         "status",
     )
 
-    def __init__(self, source: Source, loop: asyncio.AbstractEventLoop, idle: float) -> None:
+    def __init__(self, source: Source, chunks: list[bytes], loop: asyncio.AbstractEventLoop, idle: float) -> None:
         self.status = 0
         self.error: PipeError | None = None
         self.buffered = 0
-        self.chunks: list[bytes] = []
-        """What has arrived and was not taken yet, one piece per read."""
+        """How many bytes arrived since something was taken."""
+        self.chunks = chunks
+        """What has arrived of the body and was not taken yet; the connection puts it here."""
         self._source: Source | None = source
         self._where = source.where
         self._loop = loop
@@ -230,9 +234,9 @@ class HttpResponse:
         chunks = self.chunks
         data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         chunks.clear()
-        self.buffered = 0
-        if self._source is not None:
+        if self.buffered > HIGH_WATER and self._source is not None:
             self._source.resume()
+        self.buffered = 0
         return data
 
     def _open_decoder(self, encoding: str) -> "_Inflate":

@@ -10,17 +10,14 @@ when it fires early, arms itself again. A busy connection so pays for a timer ev
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import inf
 from typing import cast
 
 import httptools
 
-from tieline.net.body import Fields, HttpResponse, Phase, PipeError, Reason, Timeouts
+from tieline.net.body import HIGH_WATER, Fields, HttpResponse, Phase, PipeError, Reason, Timeouts
 from tieline.net.proxy import Route, dial
-
-HIGH_WATER = 256 * 1024
-"""Reading pauses when more than this waits for the reader."""
 
 WHOLE = 64 * 1024
 """Bodies up to this size are copied behind their head and go out in one write."""
@@ -104,7 +101,7 @@ class Connection(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             raise RuntimeError("a connection carries nothing before it is dialled")
-        response = HttpResponse(self, self._loop, timeouts.idle)
+        response = HttpResponse(self, self._pieces, self._loop, timeouts.idle)
         self._response = response
         self._unframed = 0
         self._is_complete = False
@@ -183,20 +180,22 @@ class Connection(asyncio.Protocol):
             # Nothing was asked, so this cannot be an answer; whatever it is, it must not become one.
             self.abort()
             return
-        self._unframed += len(data)
+        before = len(self._pieces)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._hand_over(response)
             self._reject(error)
-        if self._pieces:
-            self._hand_over(response)
         if self._is_complete:
             self._finish()
-        elif self._unframed:
+        elif len(self._pieces) > before:
+            self._unframed = 0
+            response.buffered += len(data)
+            response.wake()
+            if response.buffered > HIGH_WATER:
+                self._pause()
+        else:
+            self._unframed += len(data)
             self._watch_overhead(response)
-        elif response.buffered > HIGH_WATER and not self._is_paused:
-            self._pause()
 
     def eof_received(self) -> None:
         self.is_alive = False
@@ -241,7 +240,7 @@ class Connection(asyncio.Protocol):
         if status < 200:
             return
         first = dict(reversed(fields))
-        if b"transfer-encoding" in first and not _is_chunked(fields):
+        if b"transfer-encoding" in first and not _is_chunked(fields, first):
             self._fail("protocol", "sent a body with a transfer encoding other than chunked")
             return
         self._is_reusable = parser.should_keep_alive()
@@ -254,22 +253,6 @@ class Connection(asyncio.Protocol):
         if response is not None and response.status and not self._is_complete:
             self._is_complete = True
             self._end = len(self._pieces)
-
-    def _hand_over(self, response: HttpResponse) -> None:
-        """Give the reader what the parser found of the body in one read."""
-        pieces = self._pieces
-        if pieces:
-            self._unframed = 0
-        if self._is_complete and len(pieces) > self._end:
-            # What follows a complete answer is not a part of it.
-            self._is_reusable = False
-            del pieces[self._end :]
-        if pieces and self._response is response:
-            data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-            response.chunks.append(data)
-            response.buffered += len(data)
-            response.wake()
-        pieces.clear()
 
     def _reject(self, error: Exception) -> None:
         if self._is_complete:
@@ -284,6 +267,15 @@ class Connection(asyncio.Protocol):
 
     def _finish(self) -> None:
         response, self._response = self._response, None
+        pieces = self._pieces
+        if len(pieces) > self._end:
+            # What follows a complete answer is not a part of it.
+            self._is_reusable = False
+            del pieces[self._end :]
+        if response is not None:
+            # The next exchange may begin before all of this is taken.
+            response.chunks = pieces.copy()
+        pieces.clear()
         if self._is_paused:
             self.resume()
         self._fields = []
@@ -329,7 +321,7 @@ class Connection(asyncio.Protocol):
             self.expect(response.idle)
 
     def _pause(self) -> None:
-        if self._transport is not None:
+        if self._transport is not None and not self._is_paused:
             self._is_paused = True
             self._transport.pause_reading()
 
@@ -511,5 +503,7 @@ class Pool:
         return PipeError("connect", "busy", f"{self._where} was not asked: the HTTP client is closed", sent=False)
 
 
-def _is_chunked(fields: Fields) -> bool:
+def _is_chunked(fields: Fields, first: Mapping[bytes, bytes]) -> bool:
+    if len(first) == len(fields):  # no field is there twice
+        return first[b"transfer-encoding"].lower() == b"chunked"
     return all(value.lower() == b"chunked" for name, value in fields if name == b"transfer-encoding")

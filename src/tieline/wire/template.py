@@ -180,7 +180,7 @@ def write_runs(
 ) -> bytes:
     """The bytes of a batch: runs of deltas are written at once, everything else one by one."""
     if len(batch) < _FEW:
-        return b"".join(map(write, batch))
+        return write(batch[0]) if len(batch) == 1 else b"".join(map(write, batch))
     written: list[bytes] = []
     for kind, events in groupby(batch, type):
         run = [*events]

@@ -5,7 +5,7 @@ and id, type and name stand in the first delta of each. With *buffered* argument
 all of its arguments, because some clients act on the first prefix that parses.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from tieline.model.content import Part, Text, Thinking, ToolCall, Value
@@ -108,19 +108,8 @@ class ResponseWriter:
             if event.pieces:
                 return in_frames(event.pieces, before, after)
             return before + encode(event.text) + after
-        if self._ended:
-            return b""
-        if type(event) is PartStart:
-            return self._start(event.part)
-        if type(event) is PartEnd:
-            return self._end(event.part)
-        if type(event) is Started:
-            return self._begin(event)
-        if type(event) is Finished or type(event) is Failed:
-            return self._finish(event)
-        if type(event) is Usage:
-            self._usage = event
-        return b""
+        write = _WRITE.get(type(event))
+        return b"" if write is None or self._ended else write(self, event)
 
     def _begin(self, started: Started) -> bytes:
         self._head = b'data: {"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b,' % (
@@ -133,7 +122,8 @@ class ResponseWriter:
 
     # ── Parts ────────────────────────────────────────────────────────────────────────────────────
 
-    def _start(self, part: Part) -> bytes:
+    def _start(self, event: PartStart) -> bytes:
+        part = event.part
         if type(part) is Text:
             self._refused = self._refused or part.refusal
             self._around = self._delta + (b'"refusal":' if part.refusal else b'"content":'), self._tail
@@ -155,8 +145,8 @@ class ResponseWriter:
         spelled = _CUSTOM_INPUT if call.freeform else _FUNCTION_ARGUMENTS
         return self._delta + spelled % self._calls, b"}}]" + self._tail
 
-    def _end(self, part: Part) -> bytes:
-        written = b""
+    def _end(self, event: PartEnd) -> bytes:
+        part, written = event.part, b""
         if type(part) is ToolCall:
             arguments = _final(part)
             if self._unsaid and arguments:
@@ -167,6 +157,10 @@ class ResponseWriter:
         return written
 
     # ── Endings ──────────────────────────────────────────────────────────────────────────────────
+
+    def _count(self, usage: Usage) -> bytes:
+        self._usage = usage
+        return b""
 
     def _finish(self, ending: Finished | Failed) -> bytes:
         self._ended = True
@@ -181,6 +175,17 @@ class ResponseWriter:
         if self._options.usage:
             written += b',"usage":null}\n\n' + self._head + b'"choices":[],"usage":' + _usage(self._usage)
         return written + b"}\n\ndata: [DONE]\n\n"
+
+
+_WRITE: dict[type, Callable[[ResponseWriter, Any], bytes]] = {
+    Started: ResponseWriter._begin,
+    PartStart: ResponseWriter._start,
+    PartEnd: ResponseWriter._end,
+    Usage: ResponseWriter._count,
+    Finished: ResponseWriter._finish,
+    Failed: ResponseWriter._finish,
+}
+"""What is written for each kind of event but the most frequent."""
 
 
 def render(reply: Reply, options: Options = _DEFAULT) -> bytes:
