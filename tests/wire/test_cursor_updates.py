@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from tieline.model.content import ToolCall
-from tieline.model.events import Note, PartDelta, Usage
+from tieline.model.events import Note, PartDelta, Usage, of_kind
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import conversation_pb2 as conversation
 from tieline.wire.cursor._pb import updates_pb2 as updates
@@ -15,6 +15,7 @@ from tieline.wire.cursor.stored import MOST, Stored, StoredText
 from tieline.wire.cursor.tags import TagSplitter, split
 from tieline.wire.cursor.tally import Tally
 from tieline.wire.cursor.updates import MOST_NOTES, Updates
+from tieline.wire.framing.connect import COMPRESSED, END, TRAILERS
 
 # ── Tags ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -146,7 +147,7 @@ def test_what_is_read_by_hand_means_what_the_schema_says(letter: str, size: int)
     for reader in (by_schema, by_hand):
         reader.say("begun ")
     by_schema.receive(agent.AgentServerMessage.FromString(payload).interaction_update)
-    assert by_hand.receive_plain(payload) is (len(payload) < 130)
+    assert by_hand.receive_plain([(0, payload)]) == (len(payload) < 130)
     if len(payload) < 130:
         assert by_hand.parts.take() == by_schema.parts.take()
 
@@ -156,7 +157,7 @@ def test_a_count_of_tokens_is_read_by_hand(tokens: int) -> None:
     message = agent.AgentServerMessage()
     message.interaction_update.token_delta.tokens = tokens
     reader = Updates(Stored(Blobs()))
-    assert reader.receive_plain(message.SerializeToString())
+    assert reader.receive_plain([(0, message.SerializeToString())]) == 1
     assert reader.tally.usage().output == tokens
 
 
@@ -177,12 +178,32 @@ def test_anything_else_is_left_to_the_schema(payload: bytes) -> None:
     reader = Updates(Stored(Blobs()))
     reader.say("begun ")
     reader.parts.take()
-    assert not reader.receive_plain(payload)
+    assert reader.receive_plain([(0, payload)]) == 0
     assert reader.parts.take() == []
 
 
+@pytest.mark.parametrize("flags", [COMPRESSED, END, TRAILERS])
+def test_a_frame_that_is_no_plain_message_is_not_read_by_hand(flags: int) -> None:
+    reader = Updates(Stored(Blobs()))
+    reader.say("begun ")
+    assert reader.receive_plain([(flags, text_delta("Hi"))]) == 0
+
+
+@pytest.mark.parametrize("other", [b"", bytes.fromhex("0a060a040a02ff80"), text_delta("x" * 200)])
+def test_a_run_of_plain_messages_is_read_up_to_the_first_that_is_none(other: bytes) -> None:
+    tokens = agent.AgentServerMessage()
+    tokens.interaction_update.token_delta.tokens = 3
+    payloads = [text_delta("Hi "), tokens.SerializeToString(), text_delta("you"), other, text_delta("!")]
+    reader = Updates(Stored(Blobs()))
+    reader.say("begun ")
+    reader.parts.take()
+    assert reader.receive_plain((0, payload) for payload in payloads) == 3
+    assert [event.text for event in of_kind(reader.parts.take(), PartDelta)] == ["Hi ", "you"]
+    assert reader.tally.usage().output == 3
+
+
 def test_text_is_not_read_by_hand_while_it_may_begin_with_a_tag() -> None:
-    assert not Updates(Stored(Blobs())).receive_plain(text_delta("Hi"))
+    assert not Updates(Stored(Blobs())).receive_plain([(0, text_delta("Hi"))])
 
 
 def test_the_notes_of_a_leg_are_bounded() -> None:

@@ -14,6 +14,7 @@ The rules of the protocol, in the order in which breaking them hurts:
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 
 from google.protobuf.message import DecodeError
 from msgspec.structs import replace
@@ -317,21 +318,25 @@ class CursorRun:
         if self.progressed or len(self._strays) >= MOST_STRAYS:
             self._close(read_strays(b"" if self.progressed else self._strays[:MOST_STRAYS]))
 
-    def _read(self, frames: Iterable[Frame]) -> None:
-        for flags, payload in frames:
-            if not flags:
-                if self._in_leg and self._updates.receive_plain(payload):
-                    self.progressed += 1
-                    self._heartbeats = 0
-                    continue
-                self._receive(payload)
-            elif flags & END:
-                self._receive_end(payload)
-            elif flags & TRAILERS:
-                failed = read_trailers(trailer_lines(payload), has_begun=self._updates.has_begun)
-                self._end(failed, "it ended with trailers only")
-            if self.ended:
-                return
+    def _read(self, frames: Sequence[Frame]) -> None:
+        at = 0
+        while at < len(frames) and not self.ended:
+            taken = self._updates.receive_plain(islice(frames, at, None)) if self._in_leg else 0
+            if taken:
+                self.progressed += taken
+                self._heartbeats = 0
+            else:
+                self._receive_frame(*frames[at])
+            at += taken or 1
+
+    def _receive_frame(self, flags: int, payload: bytes) -> None:
+        if not flags:
+            self._receive(payload)
+        elif flags & END:
+            self._receive_end(payload)
+        elif flags & TRAILERS:
+            failed = read_trailers(trailer_lines(payload), has_begun=self._updates.has_begun)
+            self._end(failed, "it ended with trailers only")
 
     def _receive(self, payload: bytes) -> None:
         try:

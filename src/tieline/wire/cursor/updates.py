@@ -5,7 +5,7 @@ nested agents, summaries and the like are not for the client to act upon: the fe
 of become notes. Text of a nested agent never becomes the parent's, nor does its ending end the parent.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
@@ -85,22 +85,31 @@ class Updates:
         self._stored.take_over(before._stored)
         self._echo = Echo(before.said[self.kept :])
 
-    def receive_plain(self, payload: bytes) -> bool:
-        """Take one of the two messages that nearly all of a stream consists of, read by hand; False if it is neither.
+    def receive_plain(self, frames: Iterable[tuple[int, bytes]]) -> int:
+        """Take the run of plain words and counts of tokens that these frames begin with; how many it is.
 
-        What is read here means exactly what `receive` would make of it, in a third of the time.
+        Nearly all of a stream is that. It is read by hand: what is taken means exactly what `receive` would make of it,
+        in a third of the time.
         """
-        size = len(payload)
-        if size < 130 and self._is_plain and payload[:6] == _TEXT_HEADS[size] and size > 6:
-            try:
-                self.parts.add(_SAID, payload[6:].decode())
-            except UnicodeDecodeError:
-                return False
-            return True
-        if size == 6 and payload[:5] == _TOKENS_HEAD and payload[5] < 0x80:
-            self.tally.count(payload[5])
-            return True
-        return False
+        texts: list[str] = []
+        taken = tokens = 0
+        try:
+            for flags, payload in frames:
+                size = len(payload)
+                if size < 130 and self._is_plain and payload[:6] == _TEXT_HEADS[size] and size > 6 and not flags:
+                    texts.append(payload[6:].decode())
+                elif size == 6 and payload[:5] == _TOKENS_HEAD and payload[5] < 0x80 and not flags:
+                    tokens += payload[5]
+                else:
+                    break
+                taken += 1
+        except UnicodeDecodeError:
+            pass  # `receive` says what it is
+        if texts:
+            self.parts.add_all(_SAID, texts)
+        if tokens:
+            self.tally.count(tokens)
+        return taken
 
     def receive(self, update: _Update) -> str | None:
         """One update; gives its kind."""
