@@ -298,8 +298,6 @@ class WatchedLeg:
         elif ending.reason is _PAUSED:
             self.note(Note(kind="paused", message="the turn is not over: a client that knows no pauses ends it"))
         record.ending = ending
-        if self.showing is not None:
-            record.has_activities = True
         ledger.bus.end(record, elapsed, asker.size, parts)
 
     def _count(self) -> None:

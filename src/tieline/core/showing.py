@@ -63,10 +63,13 @@ class Showing:
         """Whether a part is of our making: not what the model thought, and not to be remembered as that."""
         return any(part is own for own in self._own)
 
-    def apply(self, batch: Batch) -> list[Event]:
-        """The batch as the client is to have it."""
+    def apply(self, batch: Batch) -> Batch:
+        """The batch as the client is to have it; the very same one if there is nothing to show."""
         if self._style == "events":
-            return list(batch)
+            return batch
+        if len(batch) == 1 and type(batch[0]) is PartDelta:  # most are, as agents write word by word
+            delta = self._splice.renumber(self._led(batch[0]))
+            return batch if delta is batch[0] else [delta]
         out: list[Event] = []
         for event in batch:
             match event:
