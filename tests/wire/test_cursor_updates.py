@@ -197,9 +197,10 @@ def test_a_run_of_plain_messages_is_read_up_to_the_first_that_is_none(other: byt
     reader = Updates(Stored(Blobs()))
     reader.say("begun ")
     reader.parts.take()
-    assert reader.receive_plain((0, payload) for payload in payloads) == 3
+    assert reader.receive_plain([(0, payload) for payload in payloads]) == 3
     assert [event.text for event in of_kind(reader.parts.take(), PartDelta)] == ["Hi ", "you"]
     assert reader.tally.usage().output == 3
+    assert reader.receive_plain([(0, payload) for payload in payloads], 4) == 1
 
 
 def test_text_is_not_read_by_hand_while_it_may_begin_with_a_tag() -> None:

@@ -14,7 +14,6 @@ The rules of the protocol, in the order in which breaking them hurts:
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
 
 from google.protobuf.message import DecodeError
 from msgspec.structs import replace
@@ -321,7 +320,7 @@ class CursorRun:
     def _read(self, frames: Sequence[Frame]) -> None:
         at = 0
         while at < len(frames) and not self.ended:
-            taken = self._updates.receive_plain(islice(frames, at, None)) if self._in_leg else 0
+            taken = self._updates.receive_plain(frames, at) if self._in_leg else 0
             if taken:
                 self.progressed += taken
                 self._heartbeats = 0

@@ -5,7 +5,7 @@ nested agents, summaries and the like are not for the client to act upon: the fe
 of become notes. Text of a nested agent never becomes the parent's, nor does its ending end the parent.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -85,8 +85,8 @@ class Updates:
         self._stored.take_over(before._stored)
         self._echo = Echo(before.said[self.kept :])
 
-    def receive_plain(self, frames: Iterable[tuple[int, bytes]]) -> int:
-        """Take the run of plain words and counts of tokens that these frames begin with; how many it is.
+    def receive_plain(self, frames: Sequence[tuple[int, bytes]], at: int = 0) -> int:
+        """Take the run of plain words and counts of tokens that begins at one of the frames; how many it is.
 
         Nearly all of a stream is that. It is read by hand: what is taken means exactly what `receive` would make of it,
         in a third of the time.
@@ -94,7 +94,8 @@ class Updates:
         texts: list[str] = []
         taken = tokens = 0
         try:
-            for flags, payload in frames:
+            for place in range(at, len(frames)):
+                flags, payload = frames[place]
                 size = len(payload)
                 if size < 130 and self._is_plain and payload[:6] == _TEXT_HEADS[size] and size > 6 and not flags:
                     texts.append(payload[6:].decode())
