@@ -200,3 +200,11 @@ GROUPS = (
         ),
     ),
 )
+
+ADDED: dict[int, str] = {
+    # HTTP providers
+    # HTTP clients
+    # Coding agents
+    # Cursor
+}
+"""Failures found after the groups were numbered, by number; the table lists them last."""
