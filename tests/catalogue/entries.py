@@ -203,6 +203,7 @@ GROUPS = (
 
 ADDED: dict[int, str] = {
     # HTTP providers
+    149: "An empty `custom` beside a function hides the call",
     # HTTP clients
     # Coding agents
     # Cursor

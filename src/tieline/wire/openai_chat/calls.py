@@ -124,7 +124,7 @@ class Calls:
     def _learn(self, call: _Call, piece: CallDelta, name: str) -> None:
         if piece.id and not call.id:
             call.id = piece.id
-        if piece.custom is not None or piece.type == "custom":
+        if _is_custom(piece):
             call.freeform = True
         if name and not call.name:
             call.name = name
@@ -221,11 +221,21 @@ def _begins_object(held: list[str], text: str) -> bool:
 
 def _said(piece: CallDelta) -> tuple[str, str]:
     """The name and the arguments in a piece."""
-    if piece.custom is not None:
+    if piece.custom is not None and _is_custom(piece):
         return piece.custom.name or "", piece.custom.input or ""
     if piece.function is None:
         return "", ""
     return piece.function.name or "", _argument_text(piece.function)
+
+
+def _is_custom(piece: CallDelta) -> bool:
+    """Whether a piece is of a freeform call. Some upstreams send an empty `custom` beside every `function`."""
+    function, custom = piece.function, piece.custom
+    if function is not None and (function.name or function.arguments):
+        return False
+    if custom is not None and (custom.name or custom.input or function is None):
+        return True
+    return piece.type == "custom"
 
 
 def _argument_text(function: FunctionShape) -> str:

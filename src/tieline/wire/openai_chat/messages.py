@@ -165,16 +165,16 @@ def _thinking(block: ThinkingBlock) -> Thinking:
 
 def _call(call: CallShape, position: int, number: int) -> ToolCall:
     call_id = call.id or f"call_{position}_{number}"
-    function = call.function
-    if function is not None:
+    function, custom = call.function, call.custom
+    if function is not None and (function.name or custom is None or not custom.name):
         if function.name and function.arguments and isinstance(function.arguments, str):
             return ToolCall(id=call_id, name=function.name, arguments=function.arguments)
         return _function(function, call_id, "function")
-    if call.custom is None:
+    if custom is None:
         raise bad("function", "an object with name and arguments")
-    if not call.custom.name:
+    if not custom.name:
         raise bad("custom.name", "the name of a tool")
-    return ToolCall(id=call_id, name=call.custom.name, arguments=call.custom.input or "", freeform=True)
+    return ToolCall(id=call_id, name=custom.name, arguments=custom.input or "", freeform=True)
 
 
 def _function(function: FunctionShape, call_id: str, at: str) -> ToolCall:
