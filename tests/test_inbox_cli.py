@@ -413,3 +413,27 @@ async def test_a_gateway_that_is_not_there_at_first_is_told_at_once() -> None:
     lives = gateways(GONE)
     with pytest.raises(GatewayError, match="Nothing answers"):
         await follow(lambda: next(lives), terminal.watch, terminal.said.append, pause=0)
+
+
+def test_alone_an_item_is_shown_with_its_arguments_as_they_came_and_with_what_is_hidden() -> None:
+    ask = Permission(
+        title="Look", detail="argv: -c", input='{"argv": "-c",\n"x": 1}', hidden=1234, options=(ALLOW, DENY)
+    )
+    text = words.described(item(ask), NOW)
+    assert '    | {"argv": "-c",\n    | "x": 1}' in text
+    assert "! 1,234 characters of this are hidden" in text
+    assert "| {" not in words.listed([item(ask)], NOW), "in a list they would only repeat what is shown"
+
+
+def test_every_option_of_a_plan_can_be_chosen_and_is_shown_with_its_whole_label() -> None:
+    label = (
+        "Yes, and accept all edits of this conversation without asking again, in every folder below this one and others"
+    )
+    options = (Option(id="auto", label=label, kind="allow_always"), Option(id="stay", label="No", kind="reject_once"))
+    plan = PlanReview(title="Tidy", plan="All", options=options)
+    assert f"option=auto  {label}" in words.described(item(plan), NOW)
+    assert "y auto|stay" in words.keys(plan)
+    assert answers.fill(plan, ["option=auto"]) == Reviewed(approved=True, option="auto")
+    assert answers.fill(plan, ["stay"]) == Reviewed(approved=False, option="stay")
+    with pytest.raises(BadRequest, match="auto, stay"):
+        answers.fill(plan, ["option=nothing"])

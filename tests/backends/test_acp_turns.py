@@ -11,7 +11,7 @@ import pytest
 
 from tests.backends.acp_support import Person, Talk, plain, scripted, serving, user
 from tieline.backends.acp.hands import Command, Ended, Shown
-from tieline.model.asks import Permission, Permitted, PlanReview, Reviewed
+from tieline.model.asks import Option, Permission, Permitted, PlanReview, Reviewed
 from tieline.model.content import File, Image, Text, Thinking
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.events import Activity, Diff, Plan, PlanEntry, Usage
@@ -149,8 +149,22 @@ async def test_a_plan_that_is_approved_lets_the_agent_begin() -> None:
             title="Ready to code?",
             plan="Paint it red",
             steps=(PlanEntry(content="buy"), PlanEntry(content="paint")),
+            input='{"plan":"Paint it red"}',
+            options=(
+                Option(id="bypass", label="Bypass", kind="allow_always"),
+                Option(id="go", label="Go", kind="allow_once"),
+                Option(id="stay", label="Stay", kind="reject_once"),
+            ),
         )
     ]
+
+
+async def test_any_answer_that_an_agent_offers_for_its_plan_can_be_chosen() -> None:
+    async with serving(scripted()) as backend:
+        for option, is_approved in (("bypass", True), ("go", True), ("stay", False)):
+            person = Person(Reviewed(approved=is_approved, option=option))
+            reply = await Talk(backend).ask(f"exit Paint it {option}", person)
+            assert reply.text == f"chosen {option}"
 
 
 async def test_the_feedback_to_a_rejected_plan_reaches_the_agent_as_its_next_prompt_in_the_same_turn() -> None:
@@ -158,7 +172,9 @@ async def test_the_feedback_to_a_rejected_plan_reaches_the_agent_as_its_next_pro
     async with serving(scripted()) as backend:
         talk = Talk(backend)
         reply = await talk.ask("usage\nsay I would paint it red.\nexit", person)
-        assert person.asked == [PlanReview(title="Ready to code?", plan="I would paint it red. ")]
+        (review,) = person.asked
+        assert isinstance(review, PlanReview)
+        assert review.plan == "I would paint it red. "
         assert Usage(input=60, output=24) in reply.events, "both prompts count"
         assert "chosen stay" in reply.text
         assert "blue it is" in reply.text

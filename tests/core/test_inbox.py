@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tieline.core.inbox import MOST_WAITING, Entry, Inbox, Item, check
+from tieline.core.inbox import MOST_WAITING, MOST_WEIGHT, Entry, Inbox, Item, check
 from tieline.model.asks import (
     ALLOW,
     DENY,
@@ -330,3 +330,42 @@ def test_only_the_options_that_were_offered_can_be_chosen() -> None:
     check(ask, Permitted(reason="nobody chose"))
     with pytest.raises(BadRequest, match="allow, deny"):
         check(ask, Permitted(option="always"))
+
+
+OPTIONS = (
+    Option(id="auto", kind="allow_always"),
+    Option(id="go", kind="allow_once"),
+    Option(id="no", kind="reject_once"),
+)
+OPEN_PLAN = PlanReview(title="A plan", plan="1. look", options=OPTIONS)
+
+
+@pytest.mark.parametrize(("option", "is_approved"), [("auto", True), ("go", True), ("no", False)])
+async def test_an_option_chosen_for_a_plan_approves_or_rejects_it(stand: Stand, option: str, is_approved: bool) -> None:
+    asking = await stand.begin(stand.human.review(OPEN_PLAN))
+    stand.inbox.decide("ask_1", Permitted(option=option, reason="words"))
+    assert await bounded(_result(asking)) == Reviewed(approved=is_approved, feedback="words", option=option)
+
+
+@pytest.mark.parametrize(
+    ("plan", "answer", "problem"),
+    [
+        (OPEN_PLAN, Reviewed(approved=True, option="maybe"), "the options are auto, go, no"),
+        (OPEN_PLAN, Reviewed(approved=True, option="no"), "`approved` is true, but `no` rejects"),
+        (OPEN_PLAN, Reviewed(approved=False, option="go"), "`approved` is false, but `go` approves"),
+        (PLAN, Reviewed(approved=True, option="go"), "there are no options"),
+    ],
+)
+def test_an_option_that_contradicts_the_answer_or_is_not_offered_is_refused(
+    plan: PlanReview, answer: Reviewed, problem: str
+) -> None:
+    with pytest.raises(BadRequest, match=problem):
+        check(plan, answer)
+
+
+async def test_too_many_characters_that_wait_are_refused_at_once(stand: Stand) -> None:
+    long = Permission(title="Write", diff="x" * (MOST_WEIGHT // 2), input="y" * 100)
+    await stand.begin(stand.human.permit(long))
+    assert (await bounded(stand.human.permit(long))).reason == "Too much waits for an answer already."
+    await stand.begin(stand.human.permit(PERMISSION))
+    assert [item.id for item in stand.inbox.items] == ["ask_1", "ask_2"]

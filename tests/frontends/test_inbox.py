@@ -264,7 +264,7 @@ async def test_an_answer_is_taken_by_its_tag_or_in_short(stand: Stand, ask: Ask,
     [
         (PERMISSION, {"option": "perhaps"}, "option", "allow, always, deny"),
         (PERMISSION, {"option": 5}, "option", "Expected `str | null`"),
-        (PERMISSION, {"option": "allow", "approved": True}, "approved", "does not belong here"),
+        (PERMISSION, {"option": "allow", "approved": True}, None, "cannot be answered with"),
         (PERMISSION, {"approved": True}, None, "cannot be answered with"),
         (PERMISSION, {}, "type", "permitted, reviewed, filled"),
         (PERMISSION, {"type": "nonsense"}, "type", "permitted, reviewed, filled"),

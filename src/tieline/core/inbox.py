@@ -7,18 +7,20 @@ nothing hangs, also where nobody looks. Everything asked and decided goes to the
 import asyncio
 import re
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
 import msgspec
 
 from tieline.model.asks import (
+    ALLOWING,
     Answer,
     Ask,
     Field,
     Filled,
     Form,
+    Option,
     Origin,
     Permission,
     Permitted,
@@ -30,6 +32,8 @@ from tieline.model.errors import BadRequest, GatewayError
 
 TIMEOUT = 120.0
 MOST_WAITING = 256
+MOST_WEIGHT = 32 << 20
+"""Characters that all waiting items may have together: every change sends all of them to everyone who watches."""
 LONGEST_TRIED = 256
 MOST_REPEATS = 3
 
@@ -120,13 +124,15 @@ class Inbox:
         if item is None:
             shown = item_id if len(item_id) <= LONGEST_TRIED else f"{item_id[:LONGEST_TRIED]}…"
             raise GatewayError("not_found", f"Nothing waits under `{shown}`: it was decided, or its time was up.")
+        answer = converted(item.ask, answer)
         check(item.ask, answer)
         self._answers[item_id].set_result((answer, by))
         self._forget(item_id)
 
     async def ask(self, origin: Origin, ask: Ask) -> Answer:
         """Put something before the person and wait for the answer."""
-        if len(self._items) >= MOST_WAITING:
+        is_full = len(self._items) >= MOST_WAITING
+        if is_full or sum(map(_weight, self._asks(ask))) > MOST_WEIGHT:
             return self._no(origin, "", ask, "refused", "Too much waits for an answer already.")
         item_id, now = self._mint(), self._clock()
         item = Item(id=item_id, origin=origin, ask=ask, since=now, until=now + self._timeout)
@@ -148,6 +154,10 @@ class Inbox:
         answer, by = future.result()
         self._note("decided", item_id, origin, answer=answer, by=by)
         return answer
+
+    def _asks(self, another: Ask) -> Iterator[Ask]:
+        yield another
+        yield from (item.ask for item in self._items.values())
 
     def _no(self, origin: Origin, item_id: str, ask: Ask, what: Literal["expired", "refused"], reason: str) -> Answer:
         answer = refusal(ask, reason)
@@ -217,21 +227,50 @@ def refusal(ask: Ask, reason: str) -> Answer:
             return Filled(action="cancel", reason=reason)
 
 
+def converted(ask: Ask, answer: Answer) -> Answer:
+    """The answer, where an option chosen for a plan becomes a review."""
+    if not isinstance(ask, PlanReview) or not isinstance(answer, Permitted):
+        return answer
+    chosen = next((option for option in ask.options if option.id == answer.option), None)
+    is_approved = chosen is not None and chosen.kind in ALLOWING
+    return Reviewed(approved=is_approved, feedback=answer.reason, option=answer.option)
+
+
 def check(ask: Ask, answer: Answer) -> None:
     """Raise BadRequest for an answer that does not fit what was asked."""
     match ask, answer:
         case Permission(), Permitted(option=option):
-            if option is not None and option not in {one.id for one in ask.options}:
-                known = ", ".join(one.id for one in ask.options)
-                raise BadRequest(f"`option` is {option!r}: the options are {known}", "option")
-        case PlanReview(), Reviewed():
-            pass
+            _check_option(option, ask.options)
+        case PlanReview(), Reviewed(option=option):
+            chosen = _check_option(option, ask.options)
+            if chosen is not None and answer.approved != (chosen.kind in ALLOWING):
+                does = "approves" if chosen.kind in ALLOWING else "rejects"
+                raise BadRequest(f"`approved` is {str(answer.approved).lower()}, but `{option}` {does}", "approved")
         case Form(), Filled(action="accept"):
             _check_values(ask, answer.values)
         case Form(), Filled():
             pass
         case _:
             raise BadRequest(f"a {type(ask).__name__} cannot be answered with {type(answer).__name__}")
+
+
+def _check_option(given: str | None, options: Sequence[Option]) -> Option | None:
+    """The option with this id; raises BadRequest if there is none."""
+    found = next((option for option in options if option.id == given), None)
+    if given is not None and found is None:
+        known = f"the options are {', '.join(option.id for option in options)}" if options else "there are no options"
+        raise BadRequest(f"`option` is {given!r}: {known}", "option")
+    return found
+
+
+def _weight(ask: Ask) -> int:
+    match ask:
+        case Permission():
+            return len(ask.command or "") + len(ask.diff) + len(ask.detail) + len(ask.input)
+        case PlanReview():
+            return len(ask.plan) + len(ask.detail) + len(ask.input)
+        case Form():
+            return len(ask.message)
 
 
 def _check_values(form: Form, values: Mapping[str, Any]) -> None:

@@ -3,7 +3,8 @@
     GET    /api/inbox          {"version": 3, "items": […]}, the items as in `core.inbox.Item`
     GET    /api/inbox/watch    the same as server-sent events, on every change; whoever listens counts as being there
     POST   /api/inbox/<id>     an answer: by its tag, or in short {"option": "allow"}, {"approved": false, "feedback":
-                               "…"}, {"action": "accept", "values": {…}}
+                               "…"}, {"action": "accept", "values": {…}}; a plan that offers options also takes
+                               {"option": "…"}
     GET    /api/rules          {"workspace": "…", "rules": [{"id": "…", "text": "…", "rule": {…}}]}
     DELETE /api/rules/<id>     allow it no longer
 
@@ -37,8 +38,8 @@ _KINDS: Mapping[str, type[Permitted | Reviewed | Filled]] = {
     "reviewed": Reviewed,
     "filled": Filled,
 }
-_SHORT = {"option": "permitted", "approved": "reviewed", "action": "filled", "values": "filled"}
-"""Which answer is meant by the field that stands in it."""
+_SHORT = {"approved": "reviewed", "option": "permitted", "action": "filled", "values": "filled"}
+"""Which answer is meant by the field that stands in it; the first that is there decides."""
 
 
 class Rulebook(Protocol):
@@ -172,7 +173,7 @@ def read_answer(body: bytes) -> Answer:
         raise BadRequest(f"the answer is not JSON: {error}") from error
     if not isinstance(given, dict):
         raise BadRequest("the answer has to be a JSON object")
-    tag = given.pop("type", None) or next((_SHORT[name] for name in given if name in _SHORT), None)
+    tag = given.pop("type", None) or next((_SHORT[name] for name in _SHORT if name in given), None)
     kind = _KINDS.get(tag) if isinstance(tag, str) else None
     if kind is None:
         raise BadRequest(f"an answer has a `type` of {', '.join(_KINDS)}; or one of {', '.join(_SHORT)}", "type")

@@ -4,7 +4,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from tieline.core.inbox import Item
-from tieline.model.asks import Answer, Ask, Field, Filled, Form, OptionKind, Permission, Permitted, PlanReview, Reviewed
+from tieline.model.asks import (
+    ALLOWING,
+    Answer,
+    Ask,
+    Field,
+    Filled,
+    Form,
+    OptionKind,
+    Permission,
+    Permitted,
+    PlanReview,
+    Reviewed,
+)
 from tieline.model.errors import BadRequest
 
 YES = frozenset(("y", "yes", "true", "1"))
@@ -51,13 +63,24 @@ def no(ask: Ask, words: str = "") -> Answer:
             return Filled(action="decline", reason=words)
 
 
+def choose(ask: PlanReview, given: str) -> Reviewed:
+    """Approve or reject a plan with one of its own options."""
+    option = next((option for option in ask.options if option.id == given), None)
+    if option is None:
+        known = ", ".join(option.id for option in ask.options)
+        raise BadRequest(f"`{given}` is no answer to this plan; it takes one of {known}.")
+    return Reviewed(approved=option.kind in ALLOWING, option=option.id)
+
+
 def fill(ask: Ask, given: Sequence[str]) -> Answer:
     """An answer of fields, each given as NAME=VALUE; the only field needs no name."""
     match ask:
         case Permission():
             return Permitted(option=_named(given, ["option"]).get("option"))
-        case PlanReview():
+        case PlanReview(options=()):
             raise BadRequest("This is a plan: `tieline inbox approve ID`, or `tieline inbox reject ID FEEDBACK`.")
+        case PlanReview():
+            return choose(ask, _named(given, ["option"]).get("option", ""))
         case Form():
             fields = {field.name: field for field in ask.fields}
             named = _named(given, list(fields))

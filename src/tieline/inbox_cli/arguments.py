@@ -20,9 +20,9 @@ def add_arguments(parser: Parser) -> None:
     ):
         _add(commands, name, text).add_argument("id", metavar="ID")
     for name, text, word in (
-        ("deny", "do not allow it; the reason is told to the model", "REASON"),
+        ("deny", "do not allow it; a reason, if you give one, is told to the model", "REASON"),
         ("reject", "reject a plan; the feedback is told to the model", "FEEDBACK"),
-        ("decline", "do not answer a question", "REASON"),
+        ("decline", "do not answer a question; a reason may follow", "REASON"),
     ):
         command = _add(commands, name, text)
         command.add_argument("id", metavar="ID")

@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 from tieline.core.inbox import Item
 from tieline.inbox_cli import answers, words
-from tieline.model.asks import Answer, Ask, Form
+from tieline.model.asks import Answer, Ask, Form, PlanReview
 from tieline.model.errors import GatewayError
 
 Say = Callable[[str], None]
@@ -88,6 +88,8 @@ def _meant(ask: Ask, typed: str) -> Answer | None:
         return answers.fill(ask, [f"{ask.fields[0].name}={typed}"])
     key, _, rest = typed.partition(" ")
     match key.lower():
+        case "y" | "yes" if isinstance(ask, PlanReview) and rest.strip():
+            return answers.choose(ask, rest.strip())
         case "y" | "yes":
             return answers.yes(ask)
         case "a" | "always":

@@ -36,6 +36,8 @@ def listed(items: Sequence[Item], now: float) -> str:
 def described(item: Item, now: float, *, most: int | None = None) -> str:
     """One thing that waits: its id and what it is, who wants it, all that matters, how to answer."""
     lines = [f"    {line}" for line in _matter(item.ask)]
+    if most is None:
+        lines += [f"    {line}" for line in _input(item.ask)]
     if most is not None and len(lines) > most:
         rest = f"    … {len(lines) - most} more lines: tieline inbox list {item.id}"
         lines = [*lines[:most], rest]
@@ -60,7 +62,8 @@ def keys(ask: Ask) -> str:
             has_always = any(option.kind == "allow_always" for option in ask.options)
             return "y allow · " + ("a always · " if has_always else "") + "n deny (or: n REASON)"
         case PlanReview():
-            return "y approve · n WHAT TO CHANGE"
+            others = f" · y {'|'.join(line(option.id) for option in ask.options)}" if ask.options else ""
+            return f"y approve{others} · n WHAT TO CHANGE"
         case Form(fields=(field,)):
             return "y or n" if field.kind == "yes_no" else "type the answer"
         case Form():
@@ -106,6 +109,8 @@ def _matter(ask: Ask) -> Iterator[str]:
         case PlanReview():
             yield from _lines(ask.plan)
             yield from (f"{MARKS[step.status]} {line(step.content)}" for step in ask.steps)
+            yield from _lines(ask.detail)
+            yield from _hidden(ask.hidden)
         case Form():
             yield from _lines(ask.message)
             if ask.url:
@@ -123,6 +128,20 @@ def _permission(ask: Permission) -> Iterator[str]:
         yield f"at {_unbroken(ask.path)}"
     yield from _lines(ask.detail)
     yield from _lines(ask.diff)
+    yield from _hidden(ask.hidden)
+
+
+def _hidden(count: int) -> Iterator[str]:
+    if count:
+        yield f"! {count:,} characters of this are hidden: it is too long to be shown whole"
+
+
+def _input(ask: Ask) -> Iterator[str]:
+    """The arguments of the call, as they came."""
+    text = "" if isinstance(ask, Form) else ask.input
+    if text.strip() not in ("", "{}"):
+        yield "the arguments of the call, as they came:"
+        yield from (f"| {line}" for line in _lines(text))
 
 
 def _field(field: Field) -> Iterator[str]:
@@ -146,7 +165,8 @@ def _ways(item: Item) -> list[str]:
         case Permission():
             return [f"{command} {way}" for way in _permission_ways(item.id, item.ask)]
         case PlanReview():
-            return [f"{command} approve {item.id}", f"{command} reject {item.id} WHAT TO CHANGE"]
+            options = [f"{command} answer {item.id} {_named_option(option)}" for option in item.ask.options]
+            return [f"{command} approve {item.id}", *options, f"{command} reject {item.id} WHAT TO CHANGE"]
         case Form():
             values = " ".join(f"{line(field.name)}=…" for field in item.ask.fields)
             return [f"{command} answer {item.id} {values}".rstrip(), f"{command} decline {item.id}"]
@@ -156,8 +176,17 @@ def _permission_ways(item_id: str, ask: Permission) -> Iterator[str]:
     usual = {"allow_once": "allow", "allow_always": "always", "reject_once": "deny"}
     for option in ask.options:
         verb = usual.pop(option.kind, None)
-        about = line(option.description or option.label)
-        yield f"{verb} {item_id}".ljust(24) + about if verb else f"answer {item_id} option={line(option.id)}  {about}"
+        about = _about(option)
+        yield f"{verb} {item_id}".ljust(24) + about if verb else f"answer {item_id} {_named_option(option)}"
+
+
+def _named_option(option: Option) -> str:
+    return f"option={line(option.id)}  {_about(option)}"
+
+
+def _about(option: Option) -> str:
+    """What an option means, whole: it is what the person agrees to."""
+    return _unbroken(option.description or option.label)
 
 
 def _unbroken(text: str) -> str:

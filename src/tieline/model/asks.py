@@ -23,12 +23,15 @@ ALLOW = Option(id="allow", label="Allow", kind="allow_once")
 ALWAYS = Option(id="always", label="Always allow", kind="allow_always")
 DENY = Option(id="deny", label="Deny", kind="reject_once")
 USUAL = (ALLOW, ALWAYS, DENY)
+ALLOWING: frozenset[OptionKind] = frozenset(["allow_once", "allow_always"])
+"""The kinds of options that say yes."""
 
 
 class Permission(Value, tag="permission"):
     """May this be done? What is shown is exactly what would run or change."""
 
     title: str
+    """One line, perhaps shortened; whatever it leaves out stands in the other fields."""
     tool: str = ""
     kind: str = "other"
     """read, edit, delete, move, search, execute, think, fetch, switch_mode or other."""
@@ -36,6 +39,11 @@ class Permission(Value, tag="permission"):
     command: str | None = None
     diff: str = ""
     detail: str = ""
+    """What `command`, `path` and `diff` do not show: other arguments, and what the agent says about the call."""
+    input: str = ""
+    """The arguments of the call as they came, usually JSON text. No description by an agent replaces them."""
+    hidden: int = 0
+    """How many characters were left out of the fields above because they exceed the limit; each gap is marked."""
     options: tuple[Option, ...] = USUAL
 
 
@@ -46,6 +54,14 @@ class PlanReview(Value, tag="plan_review"):
     plan: str = ""
     """The whole of it, in Markdown."""
     steps: tuple[PlanEntry, ...] = ()
+    detail: str = ""
+    """Arguments of the call that are not the plan."""
+    input: str = ""
+    """The arguments of the call as they came; see `Permission.input`."""
+    hidden: int = 0
+    """See `Permission.hidden`."""
+    options: tuple[Option, ...] = ()
+    """The agent's own answers, if it offers any; each approves or rejects, as its kind says."""
 
 
 def plan_review(plan: str, *, name: str = "", overview: str = "", steps: Sequence[PlanEntry] = ()) -> PlanReview:
@@ -105,6 +121,8 @@ class Reviewed(Value, tag="reviewed"):
 
     approved: bool
     feedback: str = ""
+    option: str | None = None
+    """Which of the plan's options was chosen; None leaves it to the backend."""
     is_nobodys: bool = False
     """Whether nobody decided: this no stands in for an answer, and the feedback says why there is none."""
 

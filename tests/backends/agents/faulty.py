@@ -401,6 +401,26 @@ class Notices(Agent):
         tell(message, sessionUpdate="usage_update", used=5, size=10)
 
 
+class Summarises(Agent):
+    """Tells the arguments as text in the call, and asks permission with a summary of them, as Kimi does."""
+
+    def on_session_prompt(self, message: Any) -> None:
+        arguments = json.dumps({"command": words_of(message), "timeout": 60})
+        text = {"type": "content", "content": {"type": "text", "text": arguments}}
+        tell(message, sessionUpdate="tool_call", toolCallId="c1", title="Bash", kind="execute", content=[text])
+        summary = {"type": "content", "content": {"type": "text", "text": f"Requesting to run {arguments[13:24]}…"}}
+        ask(
+            message,
+            7,
+            "session/request_permission",
+            toolCall={"toolCallId": "c1", "content": [summary]},
+            options=OPTIONS,
+        )
+        say(message, json.dumps(reply_to(7)["result"]["outcome"]))
+        tell(message, sessionUpdate="tool_call_update", toolCallId="c1", status="completed")
+        end(message)
+
+
 SCENARIOS: dict[str, Callable[[str], Agent]] = {
     "echo": Agent,
     "remembers": Remembers,
@@ -414,6 +434,7 @@ SCENARIOS: dict[str, Callable[[str], Agent]] = {
     "cancelled_permission": CancelledPermission,
     "floods_stderr": FloodsStderr,
     "half_line": HalfLine,
+    "summarises": Summarises,
     "silent": Silent,
     "reuses_ids": ReusesIds,
     "answers_twice": AnswersTwice,

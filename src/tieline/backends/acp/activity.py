@@ -7,7 +7,7 @@ it. Whatever it is, an activity shows a bounded part of it.
 import json
 import shlex
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -88,12 +88,18 @@ class Activities:
         )
 
     def _output(self, call: facts.Call) -> str:
-        texts = [_words(part) for part in call.content]
+        texts = [_words(part) for part in call.content if not _is_input(part, call)]
         texts += [self._terminals.get(terminal, "") for terminal in call.terminals]
         text = "\n".join(one.rstrip("\n") for one in texts if one.strip())
         if not text and not call.diffs and call.has_ended:
             text = _raw(call.output)
         return text if len(text) <= MOST_OUTPUT else f"{text[: MOST_OUTPUT // 2]}\n…\n{text[-MOST_OUTPUT // 2 :]}"
+
+
+def _is_input(part: object, call: facts.Call) -> bool:
+    """Whether a part of the content is the arguments of the call (Kimi), and nothing that came of it."""
+    may_be = isinstance(part, Text) and not call.input and part.text.lstrip().startswith("{")
+    return may_be and isinstance(part, Text) and part.text == given_input(call).text
 
 
 def plan_of(entries: tuple[facts.PlanEntry, ...]) -> Plan:
@@ -112,24 +118,46 @@ def plan_of(entries: tuple[facts.PlanEntry, ...]) -> Plan:
 
 def title_of(call: facts.Call) -> str:
     """A line for a call, whatever the agent told of it."""
-    title = " ".join((call.title or call.name).split())
+    title = " ".join(full_title(call).split())
     if not title:
         title = command_of(call) or (call.locations[0].path if call.locations else "") or call.kind or "a tool call"
     return title if len(title) <= MOST_TITLE else f"{title[:MOST_TITLE]}…"
 
 
+def full_title(call: facts.Call) -> str:
+    """What the agent calls a call, as it says it."""
+    return call.title or call.name
+
+
+class Input(NamedTuple):
+    """The arguments of a call: as text, and by name if they are an object."""
+
+    text: str
+    fields: dict[str, Any]
+
+
 def input_of(call: facts.Call) -> dict[str, Any]:
-    """The input of a call, if it is an object."""
-    try:
-        value = json.loads(call.input or "null")
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
+    """The structured input of a call, if it is an object."""
+    return _object(call.input)
+
+
+def given_input(call: facts.Call) -> Input:
+    """The arguments of a call. Some agents tell them only as JSON text in the content (Kimi)."""
+    if call.input.strip() not in ("", "null", "{}"):
+        return Input(call.input, _object(call.input))
+    for part in call.content:
+        if isinstance(part, Text) and part.text.lstrip().startswith("{") and (fields := _object(part.text)):
+            return Input(part.text, fields)
+    return Input(call.input, {})
 
 
 def command_of(call: facts.Call) -> str:
-    """The command that a call would run, if its input tells one."""
-    given = input_of(call)
+    """The command that a call would run, if its arguments tell one."""
+    return command_in(given_input(call).fields)
+
+
+def command_in(given: Mapping[str, Any]) -> str:
+    """The command among the arguments of a call."""
     for name in ("command", "cmd", "commandLine", "script"):
         value = given.get(name)
         if isinstance(value, str) and value.strip():
@@ -137,6 +165,14 @@ def command_of(call: facts.Call) -> str:
         if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
             return shlex.join(value)
     return ""
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text or "null")
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _words(part: object) -> str:

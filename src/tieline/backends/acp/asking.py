@@ -4,41 +4,20 @@ The agent's own options are what is shown, and it is the id of one that answers.
 that rejects, since to call a permission cancelled tells most agents that the whole turn is over.
 """
 
-import difflib
+import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from tieline.backends.acp.activity import command_of, input_of, plan_of, title_of
+from tieline.backends.acp.activity import plan_of, title_of
 from tieline.backends.acp.agent import Agent
+from tieline.backends.acp.approvals import ALLOW, REJECT, Draft, permission_of, review_of
 from tieline.backends.acp.forms import Question
-from tieline.backends.acp.rules import PATH_FIELDS, Rules, deed_of
+from tieline.backends.acp.rules import Rules, deed_of
 from tieline.backends.asked import Asked
-from tieline.model.asks import Filled, Option, OptionKind, Permission, PlanReview, Reviewed, plan_review
-from tieline.model.content import Text
-from tieline.model.events import PlanEntry
+from tieline.model.asks import Filled, Reviewed, plan_review
 from tieline.model.ports import Human
 from tieline.tasks import Tasks
 from tieline.wire.acp import facts
-
-MOST_DIFF = 20_000
-MOST_DETAIL = 4_000
-
-ALLOW = ("allow_once", "allow_always")
-REJECT = ("reject_once", "reject_always")
-
-_KINDS: dict[str, OptionKind] = {
-    "allow_once": "allow_once",
-    "allow_always": "allow_always",
-    "reject_once": "reject_once",
-    "reject_always": "reject_always",
-}
-
-
-class Draft(NamedTuple):
-    """What an agent told of its plan beside the question about it: its last words, and the steps."""
-
-    words: str
-    steps: tuple[PlanEntry, ...]
 
 
 class Asking:
@@ -101,7 +80,8 @@ class Asking:
     async def _permit(self, asked: facts.PermissionAsked, human: Human) -> None:
         if await self._is_ruled(asked):
             return
-        answer = await human.permit(permission_of(asked))
+        # In a thread: comparing the texts of a large change takes a while.
+        answer = await human.permit(await asyncio.to_thread(permission_of, asked))
         if answer.option is None:
             self._note("denied", f"{title_of(asked.call)}: {answer.reason or 'nobody allowed it'}")
             self._choose(asked.ask, chosen(asked.options, REJECT))
@@ -130,7 +110,9 @@ class Asking:
     async def _exit_plan(self, asked: facts.PermissionAsked, human: Human, draft: Draft) -> None:
         review = await human.review(review_of(asked, draft))
         self._reviewed(review, is_told=False)
-        self._choose(asked.ask, chosen(asked.options, ALLOW if review.approved else REJECT))
+        offered = {option.id for option in asked.options}
+        usual = chosen(asked.options, ALLOW if review.approved else REJECT)
+        self._choose(asked.ask, review.option if review.option in offered else usual)
 
     async def _propose(self, asked: facts.PlanProposed, human: Human) -> None:
         steps = plan_of(asked.entries).entries
@@ -167,43 +149,3 @@ def chosen(options: Sequence[facts.PermissionOption], kinds: Sequence[str]) -> s
             if option.kind == kind:
                 return option.id
     return None
-
-
-def permission_of(asked: facts.PermissionAsked) -> Permission:
-    """What an agent wants to do, as a person should see it: exactly what would run or change."""
-    call = asked.call
-    given = input_of(call)
-    path = call.locations[0].path if call.locations else next((diff.path for diff in call.diffs), None)
-    if path is None:
-        named = (given.get(name) for name in PATH_FIELDS)
-        path = next((one for one in named if isinstance(one, str)), None)
-    words = "\n".join(part.text for part in call.content if isinstance(part, Text))
-    return Permission(
-        title=title_of(call),
-        tool=call.name or call.title,
-        kind=call.kind or "other",
-        path=path,
-        command=command_of(call) or None,
-        diff="\n".join(_diff(diff) for diff in call.diffs)[:MOST_DIFF],
-        detail=(words or call.input)[:MOST_DETAIL],
-        options=tuple(
-            Option(id=option.id, label=option.name, kind=_KINDS.get(option.kind, "other")) for option in asked.options
-        ),
-    )
-
-
-def review_of(asked: facts.PermissionAsked, draft: Draft) -> PlanReview:
-    """A plan that stands in a call that wants to leave the mode of planning; else it is what was said before it."""
-    call = asked.call
-    given = input_of(call).get("plan")
-    words = "\n".join(part.text for part in call.content if isinstance(part, Text))
-    plan = given if isinstance(given, str) and given.strip() else words
-    return PlanReview(title=title_of(call), plan=plan if plan.strip() else draft.words, steps=draft.steps)
-
-
-def _diff(diff: facts.Diff) -> str:
-    before, after = (diff.old or "").splitlines(), diff.new.splitlines()
-    if len(before) + len(after) > 5_000:
-        # To compare so much takes longer than anybody wants to wait for.
-        return f"--- {diff.path}\n+++ {diff.path}\n" + "\n".join(f"+{line}" for line in after)
-    return "\n".join(difflib.unified_diff(before, after, diff.path, diff.path, lineterm=""))

@@ -6,7 +6,7 @@ see the same that a person would see, and where they cannot tell, the person is 
 
 from typing import Literal, NamedTuple, Protocol
 
-from tieline.backends.acp.activity import command_of, input_of
+from tieline.backends.acp.activity import command_in, input_of
 from tieline.wire.acp import facts
 
 PATH_FIELDS = ("file_path", "filePath", "path", "abs_path", "file")
@@ -46,7 +46,7 @@ def deed_of(call: facts.Call) -> Deed:
     return Deed(
         kind=call.kind or "other",
         paths=tuple(dict.fromkeys([*told, *(one for one in named if isinstance(one, str) and one)])),
-        command=command_of(call),
+        command=command_in(given),
         folder=next((one for one in folders if isinstance(one, str)), ""),
         is_change=bool(call.diffs),
     )

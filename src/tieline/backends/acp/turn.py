@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tieline.backends.acp.agent import Agent
-from tieline.backends.acp.asking import Asking, Draft
+from tieline.backends.acp.approvals import Draft
+from tieline.backends.acp.asking import Asking
 from tieline.backends.acp.calls import ClientCalls
 from tieline.backends.acp.fingerprint import Reading, after
 from tieline.backends.acp.followups import Followups

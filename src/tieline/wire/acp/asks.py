@@ -101,7 +101,7 @@ def _permission(asked: Request, sessions: Sessions) -> Reading | None:
     if params is None:
         return None
     session = sessions.find(params.session_id)
-    call = session.calls.patch(params.tool_call)
+    call = session.calls.asked(params.tool_call)
     options = tuple(
         facts.PermissionOption(id=option.option_id, name=option.name, kind=option.kind) for option in params.options
     )

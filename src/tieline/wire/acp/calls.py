@@ -43,6 +43,22 @@ class Calls:
             del self._calls[next(iter(self._calls))]
         return call
 
+    def asked(self, told: CallFields) -> Call:
+        """Permission is asked for a call: all that is known of it. Nothing told before is dropped, since an agent may
+        tell the arguments in the call and only a summary in the request (Kimi)."""
+        known = self._calls.get(told.tool_call_id) or Call(id=told.tool_call_id)
+        call = self.patch(told)
+        paths = {diff.path for diff in call.diffs}
+        whole_call = replace(
+            call,
+            content=(*known.content, *(part for part in call.content if part not in known.content)),
+            diffs=(*(diff for diff in known.diffs if diff.path not in paths), *call.diffs),
+            terminals=tuple(dict.fromkeys([*known.terminals, *call.terminals])),
+        )
+        # A summary is nothing that came of the call.
+        self._calls[told.tool_call_id] = replace(whole_call, content=known.content or call.content)
+        return whole_call
+
     def settle(self) -> None:
         """A turn is over: of the last calls the names are kept, and nothing of the others."""
         last = list(self._calls.values())[-KEPT:]
