@@ -4,6 +4,7 @@ Nobody below this module reads the configuration, the environment or the clock o
 """
 
 import itertools
+import os
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -24,6 +25,7 @@ from tieline.core.secrets import Secrets
 from tieline.demo import MODELS
 from tieline.frontends.http import Guard, HttpApp, is_loopback
 from tieline.frontends.inbox import InboxFrontend
+from tieline.frontends.keyless import Keyless
 from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.relay import Relay
 from tieline.frontends.routes import http_app
@@ -31,6 +33,7 @@ from tieline.frontends.token import PageToken
 from tieline.later import LateBackend, Later
 from tieline.lazily import Lazily
 from tieline.model.ports import Backend
+from tieline.net import socket_owner
 from tieline.net.http import HttpClient, Proxies
 from tieline.surroundings import Surroundings
 from tieline.tasks import Tasks
@@ -68,6 +71,8 @@ class App:
     keeper: "Keeper | None" = None
     """The gateway's own tools, if they are on."""
     late_page: "Later[Page] | None" = None
+    warnings: tuple[str, ...] = ()
+    """What the person who starts it has to know."""
 
     @property
     def page(self) -> "Page | None":
@@ -137,6 +142,12 @@ def build(config: Config, env: Mapping[str, str], cursor_token: str | None = Non
         hosts=(config.server.host, *config.server.hosts),
         origins=config.server.origins,
         keys=client_keys(config, env),
+        keyless=Keyless(
+            key_name=config.server.key_env,
+            is_published=bool(config.server.hosts),
+            owner_of=socket_owner.owner_of if socket_owner.IS_KNOWN_HERE else None,
+            users=(0, os.geteuid()),
+        ),
     )
     token = PageToken(secrets.token_urlsafe(24))
     words = welcome(config, tuple(states))
@@ -168,7 +179,7 @@ def build(config: Config, env: Mapping[str, str], cursor_token: str | None = Non
         welcome=words,
         page=page_routes(page.get, words) if page is not None else None,
     )
-    return App(asgi, gateway, tuple(states), backends, client, tasks, keeper, page)
+    return App(asgi, gateway, tuple(states), backends, client, tasks, keeper, page, guard.warnings())
 
 
 def welcome(config: Config, states: tuple[State, ...], port: int | None = None) -> str:

@@ -59,6 +59,8 @@ def serve(
             app = build(settings, env, token)
             stack.push_async_callback(_close, app)
             announce(welcome(settings, app.states, listener.getsockname()[1]))
+            for warning in app.warnings:
+                announce(f"{warning}\n")
             # What exists now lives as long as the process, and requests leave hardly any cycles: look seldom.
             gc.collect()
             gc.freeze()

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from tieline.frontends.keyless import Connection, Keyless
 from tieline.model.errors import GatewayError
 from tieline.model.events import Headers
 
@@ -52,6 +53,10 @@ class Peer(Protocol):
     """A client with its request, as the server below shows them."""
 
     @property
+    def connection(self) -> Connection:
+        """The connection the request came on."""
+
+    @property
     def head(self) -> Head:
         """The head of the request."""
 
@@ -87,13 +92,25 @@ class AsgiHead:
         self.kept: Any = None
 
 
+class AsgiConnection:
+    """The connection of one request, as far as ASGI describes it."""
+
+    __slots__ = ("client", "kept", "server")
+
+    def __init__(self, scope: Scope) -> None:
+        self.client: tuple[str, int] | None = scope.get("client")
+        self.server: tuple[str, int] | None = scope.get("server")
+        self.kept: Any = None
+
+
 class AsgiPeer:
     """A client behind any server that speaks ASGI."""
 
-    __slots__ = ("_send", "head", "receive", "scope")
+    __slots__ = ("_send", "connection", "head", "receive", "scope")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.head = AsgiHead(scope)
+        self.connection: Connection = AsgiConnection(scope)
         self.scope = scope
         self.receive = receive
         self._send = send
@@ -224,15 +241,26 @@ class Guard:
     (DNS rebinding). So a request must name a host that is ours, and if it comes from a page, that page must be too.
     """
 
-    def __init__(self, *, hosts: Iterable[str] = (), origins: Iterable[str] = (), keys: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        hosts: Iterable[str] = (),
+        origins: Iterable[str] = (),
+        keys: Iterable[str] = (),
+        keyless: Keyless | None = None,
+    ) -> None:
         self._hosts = {host.lower() for host in hosts}
         self._origins = {origin.lower().rstrip("/") for origin in origins}
         self._keys = [key.encode() for key in keys]
         self._passes = [_pass(key) for key in self._keys]
         self._known_hosts: dict[bytes, bool] = {}
+        self._keyless = None if self._keys else keyless or Keyless()
 
-    def check(self, exchange: Exchange, *, keyed: bool) -> None:
-        """Raise GatewayError for a request that must not be served."""
+    def check(self, exchange: Exchange, *, keyed: bool, public: bool = False) -> None:
+        """Raise GatewayError for a head that must not be served.
+
+        `keyed` paths need the gateway's key if it has one; `public` ones answer others even if it has none.
+        """
         headers = exchange.headers
         if not self._is_our_host(headers.get(b"host", b"")):
             raise GatewayError(
@@ -242,13 +270,27 @@ class Guard:
             )
         if b"origin" in headers or headers.get(b"sec-fetch-site") == b"cross-site":
             self._check_origin(exchange)
-        if keyed and self._keys:
-            self._check_key(exchange)
+        if self._keyless is None:
+            if keyed:
+                self._check_key(exchange)
+        elif not public:
+            self._keyless.check_head(headers)
+
+    async def check_user(self, connection: Connection) -> None:
+        """Raise GatewayError for a connection of another user, unless its requests have to bring a key."""
+        if self._keyless is None:
+            connection.kept = ""
+        else:
+            await self._keyless.check_user(connection)
 
     @property
     def has_keys(self) -> bool:
         """Whether a key is needed at all."""
         return bool(self._keys)
+
+    def warnings(self) -> tuple[str, ...]:
+        """What the person who starts the gateway has to know."""
+        return () if self._keyless is None else self._keyless.warnings()
 
     def pass_for(self, key: str) -> str | None:
         """What a page may bring instead of this key, if it is one: it stays good as long as the key does."""
@@ -323,14 +365,18 @@ def _is_address(name: str) -> bool:
 class Route:
     """An endpoint, how errors are spelled on its path, and whether the gateway's key is needed."""
 
-    __slots__ = ("endpoint", "is_lasting", "keyed", "render_error")
+    __slots__ = ("endpoint", "is_lasting", "keyed", "public", "render_error")
 
-    def __init__(self, endpoint: Endpoint, render_error: RenderError, *, keyed: bool = True) -> None:
+    def __init__(
+        self, endpoint: Endpoint, render_error: RenderError, *, keyed: bool = True, public: bool = False
+    ) -> None:
         self.is_lasting = True
         """Whether the same route is found for the same head again."""
         self.endpoint = endpoint
         self.render_error = render_error
         self.keyed = keyed
+        self.public = public
+        """Whether other users of this machine are answered, and tunnels, when there is no key."""
 
 
 Routes = Mapping[str, Mapping[str, Route]]
@@ -371,9 +417,12 @@ class HttpApp:
             route = self._route(exchange, head)
         try:
             if admitted is None:
-                self._guard.check(exchange, keyed=route.keyed)
+                self._guard.check(exchange, keyed=route.keyed, public=route.public)
                 if route.is_lasting:
                     head.kept = _Admitted(route, exchange.headers)
+            # Heads are shared by all connections, so whose connection it is does not follow from the head.
+            if peer.connection.kept != "" and not route.public:
+                await self._guard.check_user(peer.connection)
             await route.endpoint(exchange)
         except GatewayError as error:
             await fail(exchange, error, route.render_error)

@@ -35,6 +35,7 @@ def http_app(
     openai, anthropic_ = openai_chat.render_error, anthropic.render_error
     hello = Route(status.welcome, openai, keyed=False)
     health = Route(status.health, openai, keyed=False)
+    alive = Route(status.health, openai, keyed=False, public=True)
     routes = {
         "/v1/chat/completions": {"POST": Route(chat.complete, openai)},
         "/chat/completions": {"POST": Route(chat.complete, openai)},
@@ -44,7 +45,7 @@ def http_app(
         "/v1/models/*": {"GET": Route(models.one, openai)},
         "/": {"GET": hello, "HEAD": hello},
         "/api/hello": {"GET": health, "HEAD": health},
-        "/healthz": {"GET": health, "HEAD": health},
+        "/healthz": {"GET": alive, "HEAD": alive},
         "/metrics": {"GET": Route(status.metrics, openai)},
         "/api/inbox": {"GET": Route(inbox.list, plain)},
         "/api/inbox/watch": {"GET": Route(inbox.watch, plain)},

@@ -50,6 +50,8 @@ class Connection(Protocol):
     """Whether the client takes less than it is given."""
     sent: asyncio.Future[None]
     """What `send` returns when there is nothing to wait for: done, and awaited any number of times."""
+    kept: Any
+    """What the application keeps with the connection."""
 
     @property
     def state(self) -> State:
@@ -123,13 +125,13 @@ class Cycle:
     """
 
     __slots__ = (
-        "_connection",
         "_end",
         "_is_told",
         "_scope",
         "_start",
         "awaits_continue",
         "chunks",
+        "connection",
         "head",
         "is_answered",
         "is_gone",
@@ -151,7 +153,7 @@ class Cycle:
         length: bytes = b"",
         is_whole: bool = False,
     ) -> None:
-        self._connection = connection
+        self.connection = connection
         self.head = head
         self.keep_alive = keep_alive
         self.chunks = chunks
@@ -191,7 +193,7 @@ class Cycle:
     def scope(self) -> dict[str, Any]:
         """The head as ASGI tells it."""
         if self._scope is None:
-            head, connection = self.head, self._connection
+            head, connection = self.head, self.connection
             path, raw_path, query = head.target
             self._scope = {
                 "type": "http",
@@ -226,7 +228,7 @@ class Cycle:
                 chunks, self.chunks = self.chunks, []
                 is_last = self._is_told = self.is_whole
                 if not is_last:
-                    self._connection.wants_more()
+                    self.connection.wants_more()
                 body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
                 return {"type": "http.request", "body": body, "more_body": not is_last}
             await self._news()
@@ -243,7 +245,7 @@ class Cycle:
 
     def answer(self, status: int, kind: bytes, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> Awaitable[None]:
         """The whole response; its type and its length stand before the other headers."""
-        connection = self._connection
+        connection = self.connection
         opening = _openings.of(status, kind, connection.state.default_headers)
         if self._is_unusual() or not opening or not _TELLING.isdisjoint(map(_name_of, headers)):
             self.begin(status, [(b"content-type", kind), (b"content-length", b"%d" % len(body)), *headers])
@@ -259,11 +261,11 @@ class Cycle:
         if self._start is not None and not self.is_gone:
             raise RuntimeError("`http.response.start` is out of order")
         self._start = (status, headers)
-        return self._connection.sent
+        return self.connection.sent
 
     def write(self, body: bytes, last: bool) -> Awaitable[None]:
         """More of the response's body."""
-        connection, start, end = self._connection, self._start, self._end
+        connection, start, end = self.connection, self._start, self._end
         if self.is_gone:
             return connection.sent
         if connection.is_stuck:
@@ -293,7 +295,7 @@ class Cycle:
                 tasks.discard(self.task)
                 self.task = None
             if not (self.is_answered or self.is_gone):
-                self._connection.broke(self)
+                self.connection.broke(self)
 
     def leave(self) -> None:
         """The client is gone."""
@@ -311,36 +313,36 @@ class Cycle:
     # ── the request ──
 
     async def _news(self) -> None:
-        waiter: asyncio.Future[None] = self._connection.loop.create_future()
+        waiter: asyncio.Future[None] = self.connection.loop.create_future()
         self.waiters = [*(self.waiters or ()), waiter]
         await waiter
 
     def _say_continue(self) -> None:
         self.awaits_continue = False
         if not (self.is_whole or self.chunks or self.is_begun or self.is_gone):
-            self._connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     # ── the response ──
 
     async def _write_later(self, body: bytes, last: bool) -> None:
-        await self._connection.writable()
+        await self.connection.writable()
         await self.write(body, last)
 
     def _over(self) -> None:
         self.is_answered = True
         if self.waiters:
             self.wake()
-        self._connection.answered(self)
+        self.connection.answered(self)
 
     def _is_unusual(self) -> bool:
         """Whether more has to be heeded, or said, than that this connection stays and where the body ends."""
-        if self._start is not None or self.is_gone or self._connection.is_stuck:
+        if self._start is not None or self.is_gone or self.connection.is_stuck:
             return True
         return not self.keep_alive or self.awaits_continue or self.head.method == "HEAD"
 
     def _begin(self, status: int, headers: Headers, body: bytes, last: bool) -> bytes:
         """The head with the first of the body."""
-        fields = [*self._connection.state.default_headers, *headers]
+        fields = [*self.connection.state.default_headers, *headers]
         named = dict(fields)
         if not _OURS.isdisjoint(named):
             fields = self._heed_ours(fields)

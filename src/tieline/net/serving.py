@@ -89,6 +89,7 @@ class HttpServing(Line):
         "_url",
         "_waiting",
         "client",
+        "kept",
         "sent",
         "server",
         "state",
@@ -110,6 +111,7 @@ class HttpServing(Line):
         self._tasks = server_state.tasks
         self.client: tuple[str, int] | None = None
         self.server: tuple[str, int] | None = None
+        self.kept: Any = None
         # What is being read.
         self._parser = httptools.HttpRequestParser(self)
         self._url = b""
