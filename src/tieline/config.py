@@ -89,8 +89,8 @@ class CursorSettings(Value, forbid_unknown_fields=True):
     workspace: str | None = None
     models: tuple[str, ...] = ()
     connect_timeout: float = 10.0
-    first_byte_timeout: float = 60.0
-    idle_timeout: float = 60.0
+    first_byte_timeout: float = 30.0
+    idle_timeout: float = 30.0
     stall_timeout: float = 120.0
 
 

@@ -177,6 +177,16 @@ async def test_a_service_that_sends_nothing_but_heartbeats_has_stalled(tasks: Ta
     assert attempt.is_broken
 
 
+async def test_a_stall_is_noticed_in_the_time_that_is_set_and_not_in_twice_that(tasks: Tasks) -> None:
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    attempt = await attempt_on(Wire(says("Hello"), HEARTBEAT), tasks, stall_after=0.5)
+    async with asyncio.timeout(WAIT):
+        while not any(isinstance(event, Failed) for event in await attempt.events()):
+            pass
+    assert 0.5 <= loop.time() - began < 0.95
+
+
 async def test_a_service_that_waits_for_the_client_has_not_stalled(
     tasks: Tasks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,7 +211,8 @@ async def test_a_service_that_waits_for_the_client_has_not_stalled(
         (Refused(429, b"", [("retry-after", "7")]), "cursor_busy"),
         (PipeError("connect", "protocol", "it speaks something else", sent=False), "cursor_http2_refused"),
         (PipeError("connect", "refused", "nobody there", sent=False), "cursor_broken"),
-        (PipeError("first_byte", "timeout", "it took too long", sent=True), "cursor_broken"),
+        (PipeError("first_byte", "timeout", "it took too long", sent=True), "cursor_silent"),
+        (PipeError("connect", "timeout", "it took too long", sent=False), "cursor_broken"),
     ],
     ids=str,
 )

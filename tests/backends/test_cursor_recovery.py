@@ -1,6 +1,6 @@
 """What to do when an attempt fails: the whole table of decisions, and how often each may be taken in a leg."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -8,10 +8,11 @@ from tieline.backends.cursor.pipes import Transport
 from tieline.backends.cursor.recovery import (
     BROKEN,
     FIRST_BACK_OFF,
+    GIVE_UP_AFTER,
     LONGEST_WAIT,
-    MOST_ROTATIONS,
-    MOST_TRIES,
+    MOST_CUTS,
     NOT_SPOKEN,
+    SILENT,
     STALLED,
     Kind,
     Recovery,
@@ -24,11 +25,10 @@ AGAIN, RESUME = Kind.AGAIN, Kind.RESUME
 
 
 class Case(NamedTuple):
-    """A failure, the transport it came on, and what helps: before and after the client has heard a word."""
+    """A failure, the transport it came on, and what helps, whatever the client has heard."""
 
     code: str
-    silent: Remedy | None
-    spoken: Remedy | None
+    remedy: Remedy | None
     transport: Transport = "http2"
     has_checkpoint: bool = False
 
@@ -40,32 +40,35 @@ def failed(code: str, retry_after: float | None = None) -> Failed:
 TRIED = Remedy(AGAIN, wait=FIRST_BACK_OFF)
 RESUMED = Remedy(RESUME, wait=FIRST_BACK_OFF)
 RENEWED = Remedy(AGAIN, renew=True)
-REBUILT = Remedy(AGAIN, rotate=True)
+REPLAYED = Remedy(AGAIN, rotate=True)
+REBUILT = Remedy(AGAIN, wait=FIRST_BACK_OFF, rotate=True)
 TO_HTTP1 = Remedy(AGAIN, transport="http1")
 TO_HTTP2 = Remedy(AGAIN, transport="http2")
 
 TABLE = (
-    # A stream that was lost goes on, whatever the client has heard: nothing is said twice.
-    Case(BROKEN, TRIED, TRIED),
-    Case(BROKEN, RESUMED, RESUMED, has_checkpoint=True),
-    Case("cursor_incomplete", TRIED, TRIED),
-    Case("cursor_incomplete", RESUMED, RESUMED, has_checkpoint=True),
-    Case(STALLED, REBUILT, REBUILT),
-    Case(STALLED, REBUILT, REBUILT, has_checkpoint=True),
-    # What the service lost it gets again, under another name.
-    Case("cursor_blob_missing", REBUILT, REBUILT),
-    Case("cursor_blob_missing", REBUILT, REBUILT, has_checkpoint=True),
-    Case("cursor_poisoned", REBUILT, None),
+    # A stream that was lost or fell silent is taken up again.
+    Case(BROKEN, TRIED),
+    Case(BROKEN, RESUMED, has_checkpoint=True),
+    Case("cursor_incomplete", TRIED),
+    Case("cursor_incomplete", RESUMED, has_checkpoint=True),
+    Case(SILENT, TRIED),
+    Case(SILENT, RESUMED, has_checkpoint=True),
+    Case(STALLED, REPLAYED),
+    Case(STALLED, REPLAYED, has_checkpoint=True),
+    # A conversation the service has lost, or refuses, is told again under another id.
+    Case("cursor_blob_missing", REBUILT),
+    Case("cursor_blob_missing", REBUILT, has_checkpoint=True),
+    Case("cursor_poisoned", REBUILT),
     # Who asks, and how.
-    Case("cursor_unauthenticated", RENEWED, RENEWED),
-    Case("cursor_unauthenticated", Remedy(RESUME, renew=True), Remedy(RESUME, renew=True), has_checkpoint=True),
-    Case("cursor_http1_refused", TO_HTTP2, TO_HTTP2, transport="http1"),
-    Case("cursor_http1_refused", None, None, transport="http2"),
-    Case(NOT_SPOKEN, TO_HTTP1, TO_HTTP1, transport="http2"),
-    Case(NOT_SPOKEN, None, None, transport="http1"),
-    # What may pass is tried again as long as the client has heard nothing.
+    Case("cursor_unauthenticated", RENEWED),
+    Case("cursor_unauthenticated", Remedy(RESUME, renew=True), has_checkpoint=True),
+    Case("cursor_http1_refused", TO_HTTP2, transport="http1"),
+    Case("cursor_http1_refused", None, transport="http2"),
+    Case(NOT_SPOKEN, TO_HTTP1, transport="http2"),
+    Case(NOT_SPOKEN, None, transport="http1"),
+    # What may pass is tried again, from the checkpoint if there is one.
     *(
-        Case(code, TRIED, None)
+        Case(code, RESUMED if has_checkpoint else TRIED, has_checkpoint=has_checkpoint)
         for code in (
             "cursor_unavailable",
             "cursor_internal",
@@ -78,11 +81,11 @@ TABLE = (
             "cursor_not_found",
             "cursor_invalid_argument",
         )
+        for has_checkpoint in (False, True)
     ),
-    Case("cursor_unavailable", RESUMED, None, has_checkpoint=True),
     # The rest is for the client to hear.
     *(
-        Case(code, None, None)
+        Case(code, None)
         for code in (
             "cursor_quota",
             "cursor_plan",
@@ -97,6 +100,7 @@ TABLE = (
             "cursor_model_blocked",
             "cursor_cancelled",
             "cursor_refused",
+            "cursor_misdirected",
             "cursor_unreadable",
             "context_length_exceeded",
             "model_not_found",
@@ -106,46 +110,65 @@ TABLE = (
 )
 
 
+def recovery_on(transport: Transport = "http2", **given: Any) -> Recovery:
+    return Recovery(transport, jitter=lambda: 0.0, **given)
+
+
 @pytest.mark.parametrize("case", TABLE, ids=lambda case: f"{case.code}-{case.transport}-{case.has_checkpoint}")
-@pytest.mark.parametrize("has_spoken", [False, True], ids=["silent", "spoken"])
-def test_the_table_of_remedies(case: Case, has_spoken: bool) -> None:
-    recovery = Recovery(case.transport)
-    remedy = recovery.remedy(failed(case.code), has_checkpoint=case.has_checkpoint, has_spoken=has_spoken)
-    expected = case.spoken if has_spoken else case.silent
-    assert (remedy and remedy._replace(why="")) == expected
-    assert remedy is None or remedy.why, "whoever looks on has to know"
+def test_the_table_of_remedies(case: Case) -> None:
+    remedy = recovery_on(case.transport).remedy(failed(case.code), has_checkpoint=case.has_checkpoint)
+    assert (remedy and remedy._replace(why="")) == case.remedy
+    assert remedy is None or remedy.why, "the traffic view has to explain it"
 
 
 def given(recovery: Recovery, code: str, retry_after: float | None = None) -> Remedy | None:
-    return recovery.remedy(failed(code, retry_after), has_checkpoint=False, has_spoken=False)
+    return recovery.remedy(failed(code, retry_after), has_checkpoint=False)
 
 
 @pytest.mark.parametrize(
     ("code", "times"),
     [
-        (BROKEN, MOST_TRIES),
-        ("cursor_incomplete", MOST_TRIES),
-        ("cursor_unavailable", MOST_TRIES),
-        ("cursor_poisoned", MOST_ROTATIONS),
+        (BROKEN, 10),
+        ("cursor_incomplete", 10),
+        ("cursor_unavailable", 3),
+        ("cursor_poisoned", 3),
+        ("cursor_blob_missing", 3),
         ("cursor_unauthenticated", 1),
-        ("cursor_blob_missing", 1),
+        (SILENT, 1),
         (STALLED, 1),
         (NOT_SPOKEN, 1),
     ],
 )
-def test_nothing_is_tried_for_ever(code: str, times: int) -> None:
-    recovery = Recovery("http2")
+def test_retries_are_counted_as_the_official_client_counts_them(code: str, times: int) -> None:
+    recovery = recovery_on()
     assert [given(recovery, code) is not None for _ in range(times + 2)] == [True] * times + [False] * 2
 
 
-def test_broken_streams_and_failures_share_their_tries() -> None:
-    recovery = Recovery("http2")
-    codes = [BROKEN, "cursor_unavailable", "cursor_incomplete", "cursor_internal"]
-    assert [given(recovery, code) is not None for code in codes] == [True, True, True, False]
+@pytest.mark.parametrize(("first", "second"), [(STALLED, SILENT), (SILENT, STALLED)])
+def test_stalls_and_silence_cost_one_more_run_together(first: str, second: str) -> None:
+    recovery = recovery_on()
+    assert given(recovery, first) is not None
+    assert given(recovery, second) is None
+
+
+def test_errors_share_their_retries_and_lost_streams_have_their_own() -> None:
+    recovery = recovery_on()
+    codes = ["cursor_unavailable", BROKEN, "cursor_internal", "cursor_poisoned", "cursor_unavailable", BROKEN]
+    assert [given(recovery, code) is not None for code in codes] == [True, True, True, True, False, True]
+
+
+def test_no_retry_begins_long_after_the_first_failure() -> None:
+    now = [100.0]
+    recovery = recovery_on(clock=lambda: now[0])
+    assert given(recovery, BROKEN) is not None
+    now[0] += GIVE_UP_AFTER - FIRST_BACK_OFF * 2
+    assert given(recovery, BROKEN) is not None
+    now[0] += 1
+    assert given(recovery, BROKEN) is None
 
 
 def test_remedies_of_different_kinds_do_not_use_one_another_up() -> None:
-    recovery = Recovery("http1")
+    recovery = recovery_on("http1")
     codes = [
         "cursor_unauthenticated",
         "cursor_http1_refused",
@@ -157,28 +180,41 @@ def test_remedies_of_different_kinds_do_not_use_one_another_up() -> None:
     assert all(given(recovery, code) is not None for code in codes)
 
 
-def test_each_try_waits_longer_than_the_one_before() -> None:
-    recovery = Recovery("http2")
-    waits = [remedy.wait for _ in range(MOST_TRIES) if (remedy := given(recovery, BROKEN))]
-    assert waits == [FIRST_BACK_OFF, FIRST_BACK_OFF * 2, FIRST_BACK_OFF * 4]
+def test_each_retry_waits_longer_than_the_one_before_up_to_a_minute() -> None:
+    recovery = recovery_on()
+    waits = [remedy.wait for _ in range(MOST_CUTS) if (remedy := given(recovery, BROKEN))]
+    assert waits == [2, 4, 8, 16, 32, 60, 60, 60, 60, 60]
+
+
+def test_retries_of_many_clients_are_spread() -> None:
+    remedy = given(Recovery("http2", jitter=lambda: 1.0), BROKEN)
+    assert remedy is not None
+    assert remedy.wait == pytest.approx(2.2)
 
 
 def test_a_service_that_says_when_is_asked_then() -> None:
-    remedy = given(Recovery("http2"), "cursor_busy", retry_after=3.0)
+    remedy = given(recovery_on(), "cursor_busy", retry_after=3.0)
     assert remedy is not None
     assert remedy.wait == 3.0
 
 
 def test_a_service_that_wants_to_be_left_alone_for_long_is_not_waited_for() -> None:
-    assert given(Recovery("http2"), "cursor_busy", retry_after=LONGEST_WAIT + 1) is None
+    assert given(recovery_on(), "cursor_busy", retry_after=LONGEST_WAIT + 1) is None
 
 
 def test_a_transport_is_changed_only_away_from_the_one_in_use_and_never_back() -> None:
-    recovery = Recovery("http1")
+    recovery = recovery_on("http1")
     assert given(recovery, "cursor_http1_refused") is not None
     assert recovery.transport == "http2"
     assert given(recovery, NOT_SPOKEN) is None
     assert recovery.transport == "http2"
+
+
+@pytest.mark.parametrize(("transport", "code"), [("http1", "cursor_http1_refused"), ("http2", NOT_SPOKEN)])
+def test_a_transport_that_was_set_by_hand_is_never_changed(transport: Transport, code: str) -> None:
+    recovery = recovery_on(transport, is_fixed=True)
+    assert given(recovery, code) is None
+    assert recovery.transport == transport
 
 
 @pytest.mark.parametrize(
@@ -197,5 +233,5 @@ def test_a_transport_is_changed_only_away_from_the_one_in_use_and_never_back() -
 def test_failures_as_the_wire_reads_them_are_known_here(failure: Failed | None, is_helped: bool) -> None:
     """The codes are words of two packages: they have to be the same words."""
     assert failure is not None
-    remedy = Recovery("http1").remedy(failure, has_checkpoint=False, has_spoken=False)
+    remedy = recovery_on("http1").remedy(failure, has_checkpoint=False)
     assert (remedy is not None) == is_helped

@@ -207,5 +207,7 @@ ADDED: dict[int, str] = {
     # HTTP clients
     # Coding agents
     # Cursor
+    192: "An error that may pass ends an answer in its middle",
+    193: "An answer that exists only in a stored copy is lost",
 }
 """Failures found after the groups were numbered, by number; the table lists them last."""

@@ -23,7 +23,7 @@ from tests.e2e.cursor_support import (
     serving,
 )
 from tests.wire.coding_clients import WEATHER
-from tieline.backends.cursor.recovery import MOST_ROTATIONS, MOST_TRIES
+from tieline.backends.cursor.recovery import MOST_CUTS, MOST_TRIES
 from tieline.sim.cursor import Settings, Style, Wait
 
 __all__ = ["eager"]
@@ -108,7 +108,7 @@ async def test_a_stream_that_always_breaks_off_is_an_error_after_some_tries(
     async with serving(transport, script=["open", leaves("cut")]) as stand:
         error = await failed(stand.talk(dialect), HELLO)
         assert error.status == 502
-        assert stand.sim.runs == MOST_TRIES + 1
+        assert stand.sim.runs == MOST_CUTS + 1
 
 
 @DIALECTS
@@ -118,7 +118,7 @@ async def test_words_already_said_are_followed_by_the_error_when_no_try_helps(
     async with serving(transport, script=["open", {"text": "hello "}, leaves("cut")]) as stand:
         with pytest.raises((openai.APIError, anthropic.APIError)):
             await stand.talk(dialect).say(HELLO)
-        assert stand.sim.runs == MOST_TRIES + 1
+        assert stand.sim.runs == MOST_CUTS + 1
 
 
 @DIALECTS
@@ -267,6 +267,14 @@ async def test_a_second_stall_is_an_error_that_says_so(transport: Transport) -> 
         assert stand.sim.runs == 2
 
 
+async def test_silence_costs_one_more_run_and_is_then_an_error(transport: Transport) -> None:
+    silent = ["open", {"hold": "silent"}]
+    async with serving(transport, script=silent, first_byte_timeout=STALL, idle_timeout=STALL) as stand:
+        error = await failed(stand.talk("openai"), HELLO)
+        assert error.status == 504
+        assert stand.sim.runs == 2
+
+
 def stored(*pieces: Any) -> str:
     return json.dumps({"role": "assistant", "content": [{"type": "text", "text": text} for text in pieces]})
 
@@ -307,7 +315,7 @@ async def test_a_refusal_without_a_reason_is_told_after_some_rotations(transport
     async with serving(transport, script=[{"error": "exhausted"}]) as stand:
         error = await failed(stand.talk(dialect), HELLO)
         assert "begin a new conversation" in error.message
-        assert stand.sim.runs == MOST_ROTATIONS + 1
+        assert stand.sim.runs == MOST_TRIES + 1
 
 
 @DIALECTS
@@ -331,11 +339,32 @@ async def test_what_may_pass_is_tried_again(transport: Transport, dialect: Diale
         assert stand.sim.runs == 2
 
 
-async def test_an_error_after_the_first_word_is_not_tried_again(transport: Transport) -> None:
+async def test_words_already_said_are_followed_by_the_error_when_it_does_not_pass(transport: Transport) -> None:
     async with serving(transport, script=["open", {"text": "hello"}, {"error": "unavailable"}]) as stand:
         with pytest.raises(openai.APIError, match="not available"):
             await stand.talk("openai").say(HELLO)
+        assert stand.sim.runs == MOST_TRIES + 1
+
+
+@DIALECTS
+async def test_a_redirect_of_the_service_is_a_bad_gateway_that_names_it(transport: Transport, dialect: Dialect) -> None:
+    headers = {"location": "https://elsewhere.example/login?token=secret"}
+    async with serving(transport, script=[{"status": {"code": 302, "headers": headers}}]) as stand:
+        error = await failed(stand.talk(dialect), HELLO)
+        assert error.status == 502
+        assert "status 302, a redirect to elsewhere.example" in error.message
+        assert "secret" not in error.message
         assert stand.sim.runs == 1
+
+
+async def test_a_transport_that_was_set_by_hand_is_kept_when_it_is_refused(transport: Transport) -> None:
+    async with serving(transport) as stand:
+        stand.plays([{"status": 464}])
+        error = await failed(stand.talk("openai"), HELLO)
+        assert (error.status, error.code) == (502, "cursor_http1_refused")
+        assert (await stand.talk("openai").say(HELLO)).text == ANSWER
+        paths = {head.path.rpartition("/")[2] for head in stand.sim.requests}
+        assert paths == ({"Run"} if transport == "http2" else {"RunSSE", "BidiAppend"})
 
 
 # ── Logins ───────────────────────────────────────────────────────────────────────────────────────
@@ -478,4 +507,4 @@ async def test_what_does_not_pass_after_all_is_told_with_advice(
         assert (error.status, error.type) == (refusal.status, kind)
         assert error.code == (refusal.code if dialect == "openai" else None)
         assert refusal.advice in error.message
-        assert stand.sim.runs == (2 if refusal.name == "blob" else MOST_TRIES + 1)
+        assert stand.sim.runs == MOST_TRIES + 1

@@ -11,7 +11,7 @@ from functools import partial
 
 from tieline.backends.asked import Asked, put
 from tieline.backends.cursor.pipes import Pipe, Refused
-from tieline.backends.cursor.recovery import BROKEN, NOT_SPOKEN, STALLED
+from tieline.backends.cursor.recovery import BROKEN, NOT_SPOKEN, SILENT, STALLED
 from tieline.model.asks import Answer, Ask
 from tieline.model.events import Event, Failed
 from tieline.model.ports import Human
@@ -59,6 +59,7 @@ class Attempt:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._wish: tuple[float | None, int] = (None, 0)
         self._seen_progress = 0
+        self._progressed_at = 0.0
 
     async def begin(self) -> None:
         """Send the run request and wait for the stream; what goes wrong is the first event."""
@@ -88,8 +89,8 @@ class Attempt:
 
     def watch(self) -> None:
         """A leg is open: from now on the service has to make progress."""
-        self._seen_progress = self.machine.progressed
-        self._every("watch", self._stall_after, self._check_progress)
+        self._progressed_at = self._loop.time()
+        self._watch_for(self._stall_after)
 
     def unwatch(self) -> None:
         """No leg is open: the service may wait as long as the client does."""
@@ -131,6 +132,9 @@ class Attempt:
         try:
             while data := await pipe.chunk():
                 self.give(machine.receive(data))
+                if machine.progressed != self._seen_progress:
+                    self._seen_progress = machine.progressed
+                    self._progressed_at = self._loop.time()
                 self.push()
                 if machine.questions:
                     self._ask()
@@ -224,19 +228,30 @@ class Attempt:
             self.machine.exec_heartbeat()
             self.push()
 
+    def _watch_for(self, seconds: float) -> None:
+        old = self._timers.get("watch")
+        if old is not None:
+            old.cancel()
+        self._timers["watch"] = self._loop.call_later(seconds, self._check_progress)
+
     def _check_progress(self) -> None:
-        # While events wait to be taken it is the client who is slow, or the person who was asked.
-        is_idle = not self._events and not self.machine.pending and not self.machine.questions
-        if self.machine.progressed == self._seen_progress and is_idle:
-            message = f"`{self._name}` sent nothing but heartbeats for {self._stall_after:.0f} seconds."
-            self._break(Failed(kind="timeout", status=504, code=STALLED, message=message))
-        self._seen_progress = self.machine.progressed
+        now = self._loop.time()
+        if self._events or self.machine.pending or self.machine.questions:
+            # The client is slow, or a person has been asked: the service cannot be expected to move.
+            self._progressed_at = now
+        left = self._progressed_at + self._stall_after - now
+        if left > 0:
+            self._watch_for(left)
+            return
+        message = f"`{self._name}` sent nothing but heartbeats for {self._stall_after:.0f} seconds."
+        self._break(Failed(kind="timeout", status=504, code=STALLED, message=message))
 
     def _failed(self, error: PipeError | Refused) -> Failed:
         if isinstance(error, Refused):
             return read_status(error.status, error.body, error.headers)
         if error.reason == "timeout":
-            message = f"`{self._name}`: {error.message}"
-            return Failed(kind="timeout", status=504, code=BROKEN, message=message)
+            # Without a connection no run has begun: another try costs nothing.
+            code = BROKEN if error.phase == "connect" else SILENT
+            return Failed(kind="timeout", status=504, code=code, message=f"`{self._name}`: {error.message}")
         code = NOT_SPOKEN if error.reason == "protocol" and error.phase == "connect" else BROKEN
         return Failed(kind="upstream", status=502, code=code, message=f"`{self._name}`: {error.message}")

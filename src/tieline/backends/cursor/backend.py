@@ -98,6 +98,7 @@ class CursorBackend:
             surroundings=terms.surroundings,
             queries=terms.queries,
             model=self._model,
+            is_fixed=terms.transport is not None,
             stall_after=terms.stall_after,
         )
 

@@ -6,7 +6,7 @@ the attempt lives on by itself; if it dies there, the next leg begins with a fre
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -16,7 +16,7 @@ from tieline.backends.cursor.attempt import Attempt
 from tieline.backends.cursor.auth import Account
 from tieline.backends.cursor.conversations import Conversations
 from tieline.backends.cursor.pipes import Ids, Pipe, Transport
-from tieline.backends.cursor.recovery import STALLED, Kind, Recovery, Remedy
+from tieline.backends.cursor.recovery import Kind, Recovery, Remedy
 from tieline.model.content import Message, Part, Text, ToolResult
 from tieline.model.errors import GatewayError
 from tieline.model.events import Batch, Event, Failed, Finished, Note, PartEnd, Started, StopReason
@@ -54,7 +54,14 @@ class Service:
     queries: Queries
     model: Callable[[str], CursorModel | None]
     """What is known of a model by its name."""
+    is_fixed: bool = False
+    """Whether the user has set the transport: then it is never changed."""
     stall_after: float = 120.0
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    def recovery(self, transport: Transport) -> Recovery:
+        """Return the retries of a new leg."""
+        return Recovery(transport, is_fixed=self.is_fixed, clock=self.clock)
 
 
 class LiveRun:
@@ -69,7 +76,7 @@ class LiveRun:
         self._attempt: Attempt | None = None
         self._token = ""
         self._has_tried = False
-        self._leg = _LegState(service.transport())
+        self._leg = _LegState(service.recovery(service.transport()))
 
     @property
     def pending(self) -> frozenset[str]:
@@ -77,7 +84,7 @@ class LiveRun:
         return frozenset() if attempt is None or attempt.is_broken else attempt.machine.pending
 
     def leg(self) -> Leg:
-        self._leg = _LegState(self._leg.recovery.transport)
+        self._leg = _LegState(self._service.recovery(self._leg.recovery.transport))
         return _Leg(self)
 
     async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:
@@ -131,12 +138,10 @@ class LiveRun:
             # The calls are made: their results will come with the whole history, and that is all it takes to go on.
             self._drop()
             return [*before, *machine.finish(StopReason.TOOL_USE)]
-        if failed.code == STALLED and (rescued := machine.rescue()):
+        if rescued := machine.rescue():
             self._drop()
             return [*before, *rescued]
-        remedy = self._leg.recovery.remedy(
-            failed, has_checkpoint=machine.checkpoint_usable, has_spoken=machine.has_spoken
-        )
+        remedy = self._leg.recovery.remedy(failed, has_checkpoint=machine.checkpoint_usable)
         if remedy is None:
             self._drop()
             return events
@@ -154,7 +159,7 @@ class LiveRun:
         if remedy.transport is not None:
             self._service.changed_to(remedy.transport)
         if remedy.wait:
-            await asyncio.sleep(remedy.wait)
+            await self._service.sleep(remedy.wait)
         if remedy.renew:
             await self._service.account.renew(self._token)
         if remedy.rotate:
@@ -232,8 +237,8 @@ class LiveRun:
 class _LegState:
     """What has to be known of the leg under way."""
 
-    def __init__(self, transport: Transport) -> None:
-        self.recovery = Recovery(transport)
+    def __init__(self, recovery: Recovery) -> None:
+        self.recovery = recovery
         self.reply: list[Part] = []
         self.notes: list[Note] = []
         self.has_started = False

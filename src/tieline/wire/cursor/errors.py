@@ -10,7 +10,7 @@ import binascii
 from base64 import b64decode
 from collections.abc import Sequence
 from typing import NamedTuple
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 from google.protobuf.message import DecodeError
@@ -27,6 +27,7 @@ from tieline.wire.cursor.meanings import (
     BY_WORDS,
     EXHAUSTED,
     INCOMPLETE,
+    MISDIRECTED,
     POISONED,
     REFUSED,
     RETRYABLE,
@@ -124,14 +125,23 @@ def trailer_lines(payload: bytes) -> Pairs:
 
 def read_status(status: int, body: bytes, headers: Pairs = ()) -> Failed:
     """A response that is no stream."""
+    fields = {name.lower(): value for name, value in headers}
+    if 300 <= status < 400:
+        return _spelled(MISDIRECTED, "", how=_misdirected(status, fields.get("location", "")))
     told = _told_by(body[:_READ])
     known = BY_STATUS.get(status)
-    wait = retry_after({name.lower(): value for name, value in headers})
+    wait = retry_after(fields)
     if told.number or _by_words(told) or (told.code in BY_CODE and known is None):
         return _failed(told, wait=wait)
     kind = kind_of(status)
     meaning = known or Meaning(kind, REFUSED, f"Cursor answered with status {status}.")
     return _spelled(meaning, told.text, status=status if kind == meaning.kind else None, wait=wait)
+
+
+def _misdirected(status: int, location: str) -> str:
+    """Name a redirect without its path and query: they may hold a token."""
+    place = urlsplit(location).netloc if location else ""
+    return f"status {status}, a redirect to {place}" if place else f"status {status}"
 
 
 def read_strays(data: bytes) -> Failed:

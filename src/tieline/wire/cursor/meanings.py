@@ -128,6 +128,12 @@ CONTENT_TYPE = Meaning(
     True,
 )
 INCOMPLETE = Meaning("upstream", "cursor_incomplete", "Cursor's answer ended before the turn did: {how}.", True)
+MISDIRECTED = Meaning(
+    "upstream",
+    "cursor_misdirected",
+    "Cursor answered with {how}, which is neither an answer nor an error. Check the host of the Cursor backend, and "
+    "whether a proxy stands between.",
+)
 UNREADABLE = Meaning(
     "upstream",
     "cursor_unreadable",
@@ -299,7 +305,7 @@ _ALL = (
     *BY_CODE.values(),
     *BY_STATUS.values(),
     *(meaning for _, _, meaning in BY_WORDS),
-    *(INCOMPLETE, EXHAUSTED, UNREADABLE),
+    *(INCOMPLETE, EXHAUSTED, MISDIRECTED, UNREADABLE),
 )
 RETRYABLE = frozenset((TRY_AGAIN, *(meaning.code for meaning in _ALL if meaning.is_retryable)))
 """The codes of ours that are worth another try."""

@@ -37,7 +37,7 @@ from tieline.wire.cursor.execs import Execs
 from tieline.wire.cursor.packed import Packed
 from tieline.wire.cursor.queries import Queries, Reply, reply_to
 from tieline.wire.cursor.request import Opening
-from tieline.wire.cursor.stored import Stored, StoredText
+from tieline.wire.cursor.stored import Stored
 from tieline.wire.cursor.tools import Offer
 from tieline.wire.cursor.updates import Updates
 from tieline.wire.framing.connect import END, TRAILERS, Frame, FrameReader, FramingError
@@ -82,7 +82,7 @@ class CursorRun:
         self.checkpoint: bytes | None = None
         """The state of the conversation that came last."""
         self.checkpoint_usable = False
-        """Whether no call was pending when it was taken."""
+        """Whether it holds everything that the client has answered, so that a new attempt may begin with it."""
         self.progressed = 0
         """How many messages came that are more than a sign of life."""
         self.questions: dict[int, Ask] = {}
@@ -117,6 +117,8 @@ class CursorRun:
         self._held = 0
         self._has_calls = False
         """Whether a call was made since the last ending of a leg."""
+        self._has_answered = False
+        """Whether the client has answered a call that the last checkpoint may not know of."""
         self._is_over = False
         """Whether the turn has ended and nothing was asked for since."""
         self._heartbeats = 0
@@ -189,16 +191,17 @@ class CursorRun:
 
     def rescue(self) -> list[Event]:
         """The end of the leg out of what was stored and never streamed; nothing if there is no such text."""
-        found = self.stored_text()
+        return self.finish(StopReason.END_TURN) if self._restore() else []
+
+    def _restore(self) -> bool:
+        """Say what the assistant said according to the blobs, beyond what was streamed; whether there was any."""
+        self._updates.flush()
+        found = self._stored.unseen(self._updates.open_text)
         if found is None:
-            return []
+            return False
         self._updates.restore(found)
         self._updates.note("rescued", "the answer was stored but never streamed: it was taken from there")
-        return self.finish(StopReason.END_TURN)
-
-    def stored_text(self) -> StoredText | None:
-        """What the assistant said according to the blobs, beyond what was streamed."""
-        return self._stored.unseen(self._updates.open_text)
+        return True
 
     # ── What the caller knows of the run ─────────────────────────────────────────────────────────
 
@@ -211,11 +214,6 @@ class CursorRun:
     def calls(self) -> int:
         """How many calls this leg has made."""
         return self._updates.parts.calls
-
-    @property
-    def has_spoken(self) -> bool:
-        """Whether this leg has given any part."""
-        return self._updates.has_spoken
 
     @property
     def turn_ended(self) -> bool:
@@ -260,6 +258,7 @@ class CursorRun:
         for call_id, result in awaited.items():
             self._send(self._execs.answer(result))
             self._kinds.pop(call_id, None)
+        self._has_answered |= bool(awaited)
         for result in results:
             if (query := self._called_queries.pop(result.call_id, None)) is not None:
                 self._reply(reply_with_result(query, result) or reply_to(query, self._queries))
@@ -396,8 +395,9 @@ class CursorRun:
         self._call(made)
 
     def _call(self, made: ToolCall) -> None:
-        """A call for the client."""
+        """A call for the client; a checkpoint from before it would have the call made again."""
         self._is_over = False
+        self.checkpoint_usable = False
         (self._unanswered if self._in_leg else self._late).add(made.id)
         self._has_calls = True
         self._updates.call(made)
@@ -455,8 +455,9 @@ class CursorRun:
 
     def _keep_checkpoint(self, state: ConversationStateStructure) -> None:
         self.checkpoint = state.SerializeToString()
-        is_waiting = self._execs.pending or self._called_queries or state.pending_tool_calls
-        self.checkpoint_usable = not is_waiting
+        if not state.pending_tool_calls:
+            self._has_answered = False
+        self.checkpoint_usable = not (self._execs.pending or self._called_queries or self._has_answered)
         self._updates.kept = len(self._updates.said)
         tally = self._updates.tally
         tally.context = state.token_details.used_tokens or tally.context
@@ -475,6 +476,10 @@ class CursorRun:
 
     def _end(self, failed: Failed | None, how: str) -> None:
         """The stream is over: well only if the turn is, and nobody waits for a call."""
+        if failed is not None and self._is_over and not self._execs.pending:
+            # Seen in transcripts/cursor/error_after_turn_ended.dialogue
+            self._updates.note("inferred_ending", f"the service failed after the turn was over: {failed.message}")
+            failed = None
         if failed is None and not self.turn_ended:
             failed = incomplete(how)
         elif failed is None and self._execs.pending:  # seen: transcripts/cursor/end_with_a_call_open.dialogue
@@ -487,6 +492,7 @@ class CursorRun:
         if not self._in_leg:
             self._ending = ending
         elif isinstance(ending, Finished):
+            self._restore()
             self._updates.finish()
             self._end_leg(ending.reason)
         else:

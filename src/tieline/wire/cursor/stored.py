@@ -78,27 +78,38 @@ class Stored:
         self._said_before = list(before._said_before)
 
     def next_step(self) -> None:
-        """A call was made or answered: what is said from now on is another step."""
+        """A call was made or answered: what is said from now on is another step, and copies of earlier ones are old."""
         self._said_before += self._said
         self._said = []
+        self._copies.clear()
 
     def has_said(self, text: str, being_said: str = "") -> bool:
         """Whether this was streamed, blank space aside."""
         return _squeezed(text) in _squeezed("".join((*self._said_before, *self._said, being_said)))
 
     def unseen(self, being_said: str = "") -> StoredText | None:
-        """What the newest copy holds that was never streamed; `being_said` is the text of the open part."""
-        history = {_squeezed(found.text) for found in self._history()}
+        """Return what the newest copy holds that was never streamed; `being_said` is the text of the open part."""
+        if not self._copies:
+            return None
         step = (self.step + being_said).lstrip()
         for data in reversed(self._copies):
             found = _assistant_text(data)
-            if found is None or self.has_said(found.text, being_said) or _squeezed(found.text) in history:
+            if found is None:
+                continue
+            if found.text == step.rstrip():
+                return None  # nearly always: the copy of what has just been streamed
+            if self.has_said(found.text, being_said) or self._is_history(found.text):
                 continue
             if not step:
                 return found
             if found.text.startswith(step):
                 return StoredText("", found.text[len(step) :])
         return None
+
+    def _is_history(self, text: str) -> bool:
+        """Whether the run began with this: the service may store earlier answers again."""
+        wanted = _squeezed(text)
+        return any(_squeezed(found.text) == wanted for found in self._history())
 
     def _history(self) -> Iterator[StoredText]:
         for blob_id, data in self._blobs.items():

@@ -1,0 +1,145 @@
+"""Failures of tool calling over a Cursor account, found after the catalogue was numbered, on both transports."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.e2e.cursor_support import (
+    DIALECTS,
+    STREAMED_OR_WHOLE,
+    TRANSPORTS,
+    Dialect,
+    Transport,
+    calls,
+    eager,
+    scripted,
+    serving,
+)
+from tests.wire.coding_clients import WEATHER
+from tieline.sim.cursor import Settings
+
+__all__ = ["eager"]
+
+pytestmark = [TRANSPORTS, pytest.mark.usefixtures("eager")]
+
+HELLO = "say hello there my friend"
+ANSWER = "hello there my friend"
+CALLS: Sequence[Any] = ["open", {"text": "Let me look."}, calls("Oslo")]
+ONE_CALL = scripted('text: Let me look.\ncall: get_weather {"city": "Oslo"}', "text: It is {{result}} in Oslo.")
+SWIFT = Settings(heartbeat=0.02)
+PATIENCE = 1.0
+
+
+def stored(text: str) -> Any:
+    """A copy of the assistant's message, as the service has its client keep it."""
+    return {"set_blob": json.dumps({"role": "assistant", "content": [{"type": "text", "text": text}]})}
+
+
+# ── 192: an error that may pass ends an answer ───────────────────────────────────────────────────
+
+PASSING = pytest.mark.parametrize("error", ["unavailable", "internal", "provider", "exhausted", "deadline_exceeded"])
+
+
+@PASSING
+@STREAMED_OR_WHOLE
+async def test_192_an_error_in_the_middle_of_an_answer_is_retried_and_no_word_is_lost_or_doubled(
+    transport: Transport, error: str, stream: bool
+) -> None:
+    async with serving(transport) as stand:
+        stand.plays(["open", {"text": "hello the"}, {"error": error}])
+        answer = await stand.talk("openai", stream=stream).say(HELLO)
+        assert (answer.text, answer.is_over, stand.sim.runs) == (ANSWER, True, 2)
+
+
+@DIALECTS
+async def test_192_an_error_after_a_checkpoint_is_retried_from_the_checkpoint(
+    transport: Transport, dialect: Dialect
+) -> None:
+    async with serving(transport) as stand:
+        stand.plays(["open", "checkpoint", {"text": "hello the"}, {"error": "unavailable"}])
+        answer = await stand.talk(dialect).say(HELLO)
+        assert (answer.text, stand.sim.runs) == (ANSWER, 2)
+        assert stand.record.received[0].run_request.action.HasField("resume_action")
+
+
+async def test_192_an_error_after_a_tool_result_is_retried_without_calling_the_tool_again(
+    transport: Transport,
+) -> None:
+    async with serving(transport) as stand:
+        stand.plays([*CALLS, {"wait": "exec"}, {"text": "It is "}, {"error": "unavailable"}])
+        talk = stand.talk("openai", WEATHER)
+        await talk.say(ONE_CALL)
+        answer = await talk.give("sunny")
+        assert (answer.text, answer.calls, stand.sim.runs) == ("It is sunny in Oslo.", (), 2)
+
+
+async def test_192_an_error_after_the_turn_has_ended_does_not_cost_the_answer(transport: Transport) -> None:
+    async with serving(transport) as stand:
+        stand.plays(["open", "mind", {"turn_ended": {}}, {"error": "unavailable"}])
+        answer = await stand.talk("openai", stream=False).say(HELLO)
+        assert (answer.text, answer.is_over, stand.sim.runs) == (ANSWER, True, 1)
+
+
+# ── 193: an answer that exists only in a stored copy ─────────────────────────────────────────────
+
+ENDINGS: dict[str, Sequence[Any]] = {
+    "a clean end": [{"turn_ended": {}}, "end"],
+    "heartbeats": ["hold"],
+    "silence": [{"hold": "silent"}],
+    "a cut": [{"leave": "cut"}],
+    "an early end": [{"leave": "eof"}],
+    "an error that may pass": [{"error": "unavailable"}],
+    "an error that stays": [{"error": "quota"}],
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS.keys())
+@pytest.mark.parametrize("streamed", ["", "It is "], ids=["nothing", "half"])
+async def test_193_an_answer_that_was_only_stored_is_delivered_once_however_the_run_ends(
+    transport: Transport, ending: Sequence[Any], streamed: str
+) -> None:
+    async with serving(
+        transport, SWIFT, stall_timeout=PATIENCE, first_byte_timeout=PATIENCE, idle_timeout=PATIENCE
+    ) as stand:
+        said = [{"text": streamed}] if streamed else []
+        stand.plays(["open", *said, stored("It is sunny."), *ending])
+        answer = await stand.talk("openai").say("How is the weather?")
+        assert (answer.text, answer.is_over, stand.sim.runs) == ("It is sunny.", True, 1)
+
+
+async def test_193_an_answer_that_was_streamed_and_stored_is_delivered_once(transport: Transport) -> None:
+    async with serving(transport) as stand:
+        stand.plays(["open", {"text": "It is sunny."}, stored("It is sunny."), {"turn_ended": {}}, "end"])
+        assert (await stand.talk("openai").say("How is the weather?")).text == "It is sunny."
+
+
+async def test_193_an_answer_to_a_tool_result_that_was_only_stored_is_delivered(transport: Transport) -> None:
+    async with serving(transport) as stand:
+        stand.plays([*CALLS, {"wait": "exec"}, stored("It is sunny."), {"turn_ended": {}}, "end"])
+        talk = stand.talk("openai", WEATHER)
+        await talk.say("How is the weather?")
+        answer = await talk.give("sunny")
+        assert (answer.text, answer.is_over, stand.sim.runs) == ("It is sunny.", True, 1)
+
+
+async def test_193_copies_of_earlier_answers_are_not_taken_for_a_new_one(transport: Transport) -> None:
+    async with serving(transport) as stand:
+        talk = stand.talk("openai", WEATHER)
+        stand.plays(["open", {"text": "Yes."}, {"turn_ended": {}}, "end"])
+        await talk.say("Is it so?")
+        stand.plays(
+            [
+                "open",
+                stored("Yes."),
+                {"text": "Let me look:"},
+                calls("Oslo"),
+                {"wait": "exec"},
+                {"turn_ended": {}},
+                "end",
+            ]
+        )
+        await talk.say("And the weather?")
+        answer = await talk.give("sunny")
+        assert (answer.text, answer.is_over) == ("", True)
