@@ -74,19 +74,19 @@ def workspace(tmp_path: Path) -> Workspace:
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 async def test_the_strictest_rule_decides_and_doubt_is_for_a_person(workspace: Workspace, case: Case) -> None:
-    rules = AgentRules(Policy(workspace.locate, rules=case.rules), lambda _, __: None)
+    rules = AgentRules(Policy(workspace.locate, rules=case.rules), lambda _, __: None, workspace.root)
     assert (await rules.judge(case.deed)).decision == case.decision
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 async def test_where_everything_is_allowed_nothing_is_asked(workspace: Workspace, case: Case) -> None:
-    rules = AgentRules(Policy(workspace.locate, rules=case.rules, yolo=True), lambda _, __: None)
+    rules = AgentRules(Policy(workspace.locate, rules=case.rules, yolo=True), lambda _, __: None, workspace.root)
     assert (await rules.judge(case.deed)).decision == "allow"
 
 
 async def test_what_was_allowed_for_good_counts_for_agents_too(workspace: Workspace) -> None:
     policy = Policy(workspace.locate, remembered=(GIT,))
-    rules = AgentRules(policy, lambda _, __: None)
+    rules = AgentRules(policy, lambda _, __: None, workspace.root)
     assert (await rules.judge(Deed("execute", command="git status"))).decision == "allow"
     policy.revoke(GIT.id)
     assert (await rules.judge(Deed("execute", command="git status"))).decision == "ask"
@@ -94,7 +94,7 @@ async def test_what_was_allowed_for_good_counts_for_agents_too(workspace: Worksp
 
 async def test_what_a_rule_decides_is_noted_and_what_goes_without_saying_is_not(workspace: Workspace) -> None:
     noted: list[tuple[Subject, Verdict]] = []
-    rules = AgentRules(Policy(workspace.locate, rules=(GIT, SECRET)), lambda *one: noted.append(one))
+    rules = AgentRules(Policy(workspace.locate, rules=(GIT, SECRET)), lambda *one: noted.append(one), workspace.root)
     for deed in (
         Deed("read", ("src/a.py",)),
         Deed("execute", command="make"),
@@ -118,3 +118,25 @@ def test_a_deed_is_everything_that_a_call_tells() -> None:
     )
     assert deed_of(call) == Deed("edit", ("a", "b", "c"), "sh -c 'ls; rm x'", "src", is_change=True)
     assert deed_of(facts.Call(id="2", input="[1]")) == Deed("other")
+
+
+@pytest.mark.parametrize(
+    ("deed", "risk", "is_protected"),
+    [
+        (Deed("edit", ("src/a.py",)), "", False),
+        (Deed("read", (".git/config",)), "", False),
+        (
+            Deed("edit", ("src/a.py", ".git/hooks/pre-push")),
+            "`.git/hooks/pre-push` is protected: it controls what version control does.",
+            True,
+        ),
+        (Deed("edit", ("/home/me/.bashrc",)), "`/home/me/.bashrc` is protected: it controls what a shell does.", True),
+        (Deed("execute", command="rm -rf src"), "It deletes whole folders for good (rm -r).", False),
+        (Deed("execute", command="git status"), "", False),
+    ],
+)
+async def test_what_is_risky_about_an_agents_wish_is_said(
+    workspace: Workspace, deed: Deed, risk: str, is_protected: bool
+) -> None:
+    ruled = await AgentRules(Policy(workspace.locate), lambda _, __: None, workspace.root).judge(deed)
+    assert (ruled.risk, ruled.is_protected) == (risk, is_protected)

@@ -1,13 +1,16 @@
 """The inbox in a terminal: what is shown, what a few typed words mean, and which question a key answers."""
 
+import argparse
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tieline.core.inbox import Item
 from tieline.inbox_cli import answers, words
+from tieline.inbox_cli.arguments import add_arguments
 from tieline.inbox_cli.remote import Kept, Rules
 from tieline.inbox_cli.watch import REACTION, Watch, follow
 from tieline.model.asks import (
@@ -98,6 +101,30 @@ def test_a_change_is_shown_as_its_diff_and_every_way_to_allow_it_is_named() -> N
         "  tieline inbox answer aaaa1111 option=always-2  allow edit_file in **",
         "  tieline inbox deny aaaa1111           Deny",
     ]
+
+
+def test_what_is_risky_stands_before_the_command() -> None:
+    assert shown(replace(RUN, risk="It deletes whole folders for good (rm -r)."))[1:4] == [
+        "    for demo/scripted, asked by curl/8.5: “run the tests”; 90 s left",
+        "    ! It deletes whole folders for good (rm -r).",
+        "    $ make test",
+    ]
+
+
+def test_the_options_of_a_question_are_shown_whole() -> None:
+    label = f"{'Red ' * 40}wine"
+    question = Form(message="?", fields=(replace(CHOICE, options=(Option(id="r", label=label),)),))
+    assert label in words.described(item(question), NOW)
+
+
+@pytest.mark.parametrize("command", ["deny", "decline", "answer"])
+def test_the_words_after_an_id_may_be_left_out(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    assert parser.parse_args([command, "aaaa"]).words == []
+    with pytest.raises(SystemExit):
+        parser.parse_args([command])
+    assert capsys.readouterr().err.rstrip().endswith("the following arguments are required: ID")
 
 
 def test_a_plan_is_shown_whole() -> None:

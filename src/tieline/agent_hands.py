@@ -153,9 +153,9 @@ class _Terminal:
 
 
 async def _check(keeper: Keeper, call: ToolCall, host: Host) -> None:
-    why = await keeper.refusal(call, host)
-    if why is not None:
-        raise _refused(why)
+    refusal = await keeper.refusal(call, host)
+    if refusal is not None:
+        raise _refused(refusal.told)
 
 
 def _call(name: str, /, **arguments: str) -> ToolCall:

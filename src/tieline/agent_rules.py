@@ -9,9 +9,13 @@ import asyncio
 from collections.abc import Iterator
 
 from tieline.backends.acp.rules import Deed, Ruled
+from tieline.tools.box import READING
 from tieline.tools.failure import ToolFailed
 from tieline.tools.keeper import Note
 from tieline.tools.policy import DEFAULTS, Policy, Subject, Verdict
+from tieline.tools.protected import warning
+from tieline.tools.risk import command_risk
+from tieline.tools.unseen import visible
 
 MOST_PATHS = 100
 """Of a deed about more files than this nobody looks up where they lead: a person is asked."""
@@ -30,22 +34,29 @@ _STRICTNESS = ("allow", "ask", "deny")
 
 
 class AgentRules:
-    """What a policy says of agents; `note` hears of what was decided without a person."""
+    """What a policy says of agents in the workspace `root`; `note` hears of what was decided without a person."""
 
-    def __init__(self, policy: Policy, note: Note) -> None:
+    def __init__(self, policy: Policy, note: Note, root: str) -> None:
         self._policy = policy
+        self._root = root
         self._note = note
 
     async def judge(self, deed: Deed) -> Ruled:
         """What the rules say; where they lead is looked up on the disk."""
-        subject, verdict = await asyncio.to_thread(self._strictest, deed)
+        subject, verdict, warning = await asyncio.to_thread(self._strictest, deed)
         if verdict.decision != "ask" and verdict.rule not in DEFAULTS:
             self._note(subject, verdict)
-        return Ruled(verdict.decision, verdict.reason)
+        risk = warning or command_risk(deed.command, root=self._root, folder=deed.folder or ".")
+        return Ruled(verdict.decision, verdict.reason, visible(risk), bool(warning))
 
-    def _strictest(self, deed: Deed) -> tuple[Subject, Verdict]:
-        judged = [(subject, self._judged(subject, is_known)) for subject, is_known in self._subjects(deed)]
-        return max(judged, key=lambda one: _STRICTNESS.index(one[1].decision))
+    def _strictest(self, deed: Deed) -> tuple[Subject, Verdict, str]:
+        """The subject that decides and its verdict; and what is said of a protected file among all of them."""
+        subjects = list(self._subjects(deed))
+        judged = [(subject, self._judged(subject, is_known)) for subject, is_known in subjects]
+        is_writing = any(subject.tool not in READING for subject, _ in subjects)
+        paths = (*(subject.path or "" for subject, _ in subjects), *deed.paths) if is_writing else ()
+        decisive = max(judged, key=lambda one: _STRICTNESS.index(one[1].decision))
+        return (*decisive, next(filter(None, map(warning, paths)), ""))
 
     def _judged(self, subject: Subject, is_known: bool) -> Verdict:
         verdict = self._policy.judge(subject)

@@ -71,9 +71,11 @@ def _keeping(env: Mapping[str, str]) -> Keeping | None:
 def _rules(config: Config, env: Mapping[str, str], folder: str, audit: Audit, keeper: Keeper | None) -> AgentRules:
     """The rules of our own tools; what was allowed for good counts only where it can be listed and taken back."""
     if keeper is not None:
-        return AgentRules(keeper.policy, audit.ruled)
+        return AgentRules(keeper.policy, audit.ruled, keeper.workspace)
     rules = (*own_rules(folder, env), *config.tools.rules)
-    return AgentRules(Policy(Workspace(folder).locate, rules=rules, yolo=config.tools.yolo), audit.ruled)
+    workspace = Workspace(folder)
+    policy = Policy(workspace.locate, rules=rules, yolo=config.tools.yolo)
+    return AgentRules(policy, audit.ruled, workspace.root)
 
 
 def _terminals(config: Config, env: Mapping[str, str], keeper: Keeper, tasks: Tasks | None) -> AgentTerminals:

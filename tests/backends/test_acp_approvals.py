@@ -5,6 +5,7 @@ from typing import Any
 
 from tests.backends.acp_support import Person, Talk, plain, serving
 from tieline.backends.acp.approvals import ITEM_LIMIT, Draft, permission_of, review_of
+from tieline.backends.acp.rules import Ruled
 from tieline.model.asks import Permission
 from tieline.model.content import Text
 from tieline.wire.acp import facts
@@ -129,3 +130,12 @@ async def test_a_command_is_whole_when_the_request_for_permission_has_only_a_sum
     assert item.command == command
     assert json.loads(item.input) == {"command": command, "timeout": 60}
     assert reply.activities[-1].output == "", "neither the arguments nor the summary came of the call"
+
+
+def test_what_is_risky_is_shown_and_a_protected_file_is_never_allowed_for_good() -> None:
+    ask = asked(None, diffs=edited("a", "b"), kind="edit")
+    risky = permission_of(ask, Ruled("ask", risk="It is protected.", is_protected=True))
+    assert risky.risk == "It is protected."
+    offered = {option.kind for option in permission_of(ask).options}
+    assert "allow_always" in offered
+    assert {option.kind for option in risky.options} == offered - {"allow_always"}

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.tools.calling import call, done
 from tieline.model.content import ToolCall
 from tieline.tools import diffs
-from tieline.tools.asks import visible
 from tieline.tools.box import Toolbox
 from tieline.tools.diffs import unified
+from tieline.tools.unseen import visible
 
 
 async def test_a_command_is_shown_as_it_will_run(box: Toolbox, root: Path) -> None:

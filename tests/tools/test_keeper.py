@@ -137,6 +137,23 @@ async def test_what_cannot_work_is_not_asked_about(root: Path) -> None:
     assert person.asked == []
 
 
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (ToolCall(id="1", name="read_file", arguments='{"path": '), "The arguments of read_file are not valid JSON"),
+        (call("read_file", path="../x"), "`../x` is outside the workspace"),
+    ],
+)
+async def test_a_call_that_makes_no_sense_is_not_called_forbidden_and_ends_with_one_full_stop(
+    root: Path, made: ToolCall, told: str
+) -> None:
+    result = await keeping(root).open("agent").execute(made, Host(NOBODY))
+    assert result.is_error
+    assert text_of(result).startswith(told)
+    assert text_of(result).endswith(".")
+    assert ".." not in text_of(result).replace("../x", "")
+
+
 async def test_a_rule_decides_without_asking(root: Path) -> None:
     rules = [Rule(decision="allow", tool="write_file", path="docs/"), Rule(decision="deny", path="*.pem")]
     (root / "key.pem").write_text("secret")

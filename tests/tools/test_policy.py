@@ -180,7 +180,7 @@ def test_what_is_not_a_call_of_ours_can_be_judged(furnished: Workspace) -> None:
 
 def test_always_is_remembered_listed_and_revoked(furnished: Workspace) -> None:
     policy = Policy(furnished.locate)
-    narrow, *_ = policy.suggest(run("git status"))
+    narrow, *_ = policy.suggest(policy.subject(run("git status")))
     policy.remember(narrow)
     policy.remember(narrow)
     assert policy.remembered == (narrow,)
@@ -205,7 +205,7 @@ def test_always_for_a_folder_does_not_reach_what_git_runs(furnished: Workspace, 
     policy = Policy(furnished.locate, remembered=[Rule(decision="allow", path="**"), Rule(decision="allow")])
     assert policy.decide(write(path)).decision == "ask"
     assert policy.decide(write("src/a")).decision == "allow"
-    policy.remember(policy.suggest(write(path))[0])
+    policy.remember(policy.suggest(policy.subject(write(path)))[0])
     assert policy.decide(write(path)).decision == "allow"
 
 
@@ -230,14 +230,13 @@ SUGGESTED = [
     (write("a*b"), [r"in /a\*b", "in **"]),
     (write("innocent/x"), ["in /secrets/x", "in /secrets/", "in **"]),
     (call("tool_of_someone_else"), ["allow tool_of_someone_else"]),
-    (write("../x"), []),
 ]
 
 
 @pytest.mark.parametrize(("made", "said"), SUGGESTED)
 def test_always_can_mean_this_or_a_little_more(furnished: Workspace, made: ToolCall, said: list[str]) -> None:
     policy = Policy(furnished.locate)
-    suggested = policy.suggest(made)
+    suggested = policy.suggest(policy.subject(made))
     assert [str(rule) for rule in suggested if not str(rule).endswith(said[suggested.index(rule)])] == []
     assert len(suggested) == len(said)
     for rule in suggested:

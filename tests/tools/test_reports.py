@@ -8,7 +8,7 @@ import pytest
 
 from tests.tools.calling import call, text_of
 from tests.tools.test_keeper import ALLOW, DENY, NOBODY, PLAN, Person, keeping
-from tieline.model.asks import Reviewed
+from tieline.model.asks import Permitted, Reviewed
 from tieline.model.events import Diff, Plan, PlanEntry
 from tieline.model.ports import Host, Progress
 from tieline.tools import files
@@ -154,9 +154,49 @@ async def test_a_call_is_reported_as_running_when_it_is_allowed_and_not_before(r
     assert told == [Progress(), Progress(diffs=(Diff(path="a", old=None, new="1\n"),))]
 
 
-async def test_a_call_that_is_not_allowed_reports_nothing(root: Path) -> None:
-    assert await heard(keeping(root).open("agent"), Person(DENY), "write_file", path="a", content="1") == []
-    assert await heard(keeping(root).open("plan"), NOBODY, "write_file", path="a", content="1") == []
+@pytest.mark.parametrize(
+    ("answer", "shown"),
+    [
+        (DENY, "Denied: Too big."),
+        (Permitted(option="deny"), "Denied."),
+        (Permitted(option="deny", reason="no"), "Denied: no."),
+        (Permitted(reason="Nobody answered within 120 seconds."), "Not allowed. Nobody answered within 120 seconds."),
+    ],
+)
+async def test_an_edit_that_was_not_allowed_still_shows_its_diff_in_words_for_a_person(
+    root: Path, answer: Permitted, shown: str
+) -> None:
+    (root / "a").write_text("old\n")
+    tools = keeping(root).open("agent")
+    diff = Diff(path="a", old="old\n", new="new\n")
+    expected = [Progress(output=shown, diffs=(diff,))]
+    assert await heard(tools, Person(answer), "write_file", path="a", content="new\n") == expected
+    assert await heard(tools, Person(answer), "edit_file", path="a", old_text="old", new_text="new") == expected
+    assert (root / "a").read_text() == "old\n"
+
+
+async def test_what_a_mode_does_not_have_is_shown_without_the_advice_for_the_model(root: Path) -> None:
+    shown = await heard(keeping(root).open("plan"), NOBODY, "write_file", path="a", content="1")
+    assert shown == [Progress(output="write_file is not available in the mode `plan`.")]
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "is_failed"), [("true", 0, False), ("exit 3", 3, True), ("kill -KILL $$", None, True)]
+)
+async def test_a_command_reports_its_exit_code_and_whether_it_failed(
+    box: Toolbox, command: str, code: int | None, is_failed: bool
+) -> None:
+    *_, last = await reported(box, "run_terminal", command=command)
+    assert isinstance(last, Progress)
+    assert (last.exit_code, last.is_failed) == (code, is_failed)
+
+
+async def test_a_command_that_runs_out_of_time_has_no_exit_code(box: Toolbox) -> None:
+    told: list[Progress | Plan] = []
+    result = await box.execute(call("run_terminal", command="trap 'exit 0' TERM; sleep 60", timeout=1), told.append)
+    assert result.is_error
+    assert isinstance(told[-1], Progress)
+    assert (told[-1].exit_code, told[-1].is_failed) == (None, True)
 
 
 # ── Plans ────────────────────────────────────────────────────────────────────────────────────────
@@ -204,7 +244,8 @@ async def test_the_steps_of_an_approved_plan_become_the_list(root: Path) -> None
 
 async def test_a_plan_that_is_rejected_or_has_no_steps_is_not_told(root: Path) -> None:
     tools = keeping(root).open("plan")
-    assert await heard(tools, Person(Reviewed(approved=False)), "create_plan", **PLAN) == []
+    rejected = await heard(tools, Person(Reviewed(approved=False)), "create_plan", **PLAN)
+    assert rejected == [Progress(output="The plan was not approved.")]
     assert "empty" in text_of(await tools.execute(call("todo_read"), Host(NOBODY)))
     assert await heard(tools, Person(Reviewed(approved=True)), "create_plan", title="x", plan="y") == []
 

@@ -27,7 +27,7 @@ async def test_output_of_a_command_is_seen_before_the_command_is_over(window: Wi
     assert not (server.root / "go").exists()
     (server.root / "go").touch()
     await expect(output(window)).to_have_text("first\nsecond\n(exit code: 3)")
-    await expect(window.answer.locator("tl-tool")).to_have_attribute("data-status", "completed")
+    await expect(window.answer.locator("tl-tool")).to_have_attribute("data-status", "failed")
     await expect(window.answer).to_contain_text("It said: exit code: 3")
 
 

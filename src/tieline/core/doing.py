@@ -57,12 +57,19 @@ class Doing:
         self._news.set()
 
     def _shown(self) -> Activity:
-        output, diffs = self._progress.output, self._progress.diffs
+        progress = self._progress
+        output = progress.output
         status: Status = "in_progress"
         if self.result is not None:
-            status = "failed" if self.result.is_error else "completed"
+            status = "failed" if self.result.is_error or progress.is_failed else "completed"
             output = _text(self.result)[:MOST_OUTPUT] if output is None else output
-        return replace(self._activity, status=status, output=output or "", diffs=diffs)
+        return replace(
+            self._activity,
+            status=status,
+            output=output or "",
+            diffs=progress.diffs,
+            exit_code=progress.exit_code,
+        )
 
 
 def _text(result: ToolResult) -> str:

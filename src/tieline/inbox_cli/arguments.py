@@ -26,10 +26,14 @@ def add_arguments(parser: Parser) -> None:
     ):
         command = _add(commands, name, text)
         command.add_argument("id", metavar="ID")
-        command.add_argument("words", nargs="+" if name == "reject" else "*", metavar=word)
+        if name == "reject":
+            command.add_argument("words", nargs="+", metavar=word)
+        else:
+            # Without a default, argparse lists even a "*" argument among those that are required.
+            command.add_argument("words", nargs="*", default=[], metavar=word)
     command = _add(commands, "answer", "answer a question")
     command.add_argument("id", metavar="ID")
-    command.add_argument("words", nargs="*", metavar="NAME=VALUE")
+    command.add_argument("words", nargs="*", default=[], metavar="NAME=VALUE")
     _add(commands, "rules", "list what is always allowed")
     _add(commands, "revoke", "allow something no longer").add_argument("id", metavar="RULE")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from tieline.core.inbox import Item
 from tieline.inbox_cli.remote import Rules
 from tieline.model.asks import Ask, Field, Form, Option, Permission, PlanReview
-from tieline.tools.asks import visible
+from tieline.tools.unseen import visible
 
 LONGEST_LINE = 100
 MOST_LINES = 20
@@ -41,7 +41,9 @@ def described(item: Item, now: float, *, most: int | None = None) -> str:
     if most is not None and len(lines) > most:
         rest = f"    … {len(lines) - most} more lines: tieline inbox list {item.id}"
         lines = [*lines[:most], rest]
-    return "\n".join([headline(item), f"    {_wanted_by(item)}; {left(item, now)}", *lines, *_ways(item)])
+    risk = [f"    ! {_unbroken(item.ask.risk)}"] if isinstance(item.ask, Permission) and item.ask.risk else []
+    about = f"    {_wanted_by(item)}; {left(item, now)}"
+    return "\n".join([headline(item), about, *risk, *lines, *_ways(item)])
 
 
 def headline(item: Item) -> str:
@@ -154,8 +156,8 @@ def _field(field: Field) -> Iterator[str]:
 
 
 def _option(option: Option) -> str:
-    label = f" – {line(option.label)}" if option.label and option.label != option.id else ""
-    return f"{line(option.id)}{label}" + (f": {line(option.description)}" if option.description else "")
+    label = f" – {_unbroken(option.label)}" if option.label and option.label != option.id else ""
+    return f"{line(option.id)}{label}" + (f": {_unbroken(option.description)}" if option.description else "")
 
 
 def _ways(item: Item) -> list[str]:

@@ -44,6 +44,8 @@ class Permission(Value, tag="permission"):
     """The arguments of the call as they came, usually JSON text. No description by an agent replaces them."""
     hidden: int = 0
     """How many characters were left out of the fields above because they exceed the limit; each gap is marked."""
+    risk: str = ""
+    """What is risky about it, in one sentence; empty if nothing was recognised as risky."""
     options: tuple[Option, ...] = USUAL
 
 

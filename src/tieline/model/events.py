@@ -137,7 +137,10 @@ class Activity(Value, tag="activity"):
     status: Status = "pending"
     output: str = ""
     diffs: tuple[Diff, ...] = ()
+    """Changes made; of an activity that failed, changes that were proposed and refused."""
     paths: tuple[str, ...] = ()
+    exit_code: int | None = None
+    """The exit code of a command that has ended by itself."""
 
 
 class PlanEntry(Value):

@@ -82,6 +82,10 @@ class Progress(Value):
     output: str | None = None
     """What it has put out so far; None if its result says all there is to say."""
     diffs: tuple[Diff, ...] = ()
+    exit_code: int | None = None
+    """The exit code of a command that has ended by itself."""
+    is_failed: bool = False
+    """Whether it failed, even though the model gets an ordinary result (a command with a non-zero exit code)."""
 
 
 Report = Callable[[Progress | Plan], None]

@@ -1,29 +1,28 @@
 """What a person is shown before a call is allowed: exactly what will run or change.
 
-What cannot be seen cannot be judged: characters that move the cursor, turn the writing direction or have no width are
-written out, so that a command line looks like what it is.
+What cannot be seen cannot be judged: characters that do not show are spelled out (see `unseen`), so that a command line
+looks like what it is.
 """
 
-import re
 from typing import Literal
 
 from tieline.model.content import ToolCall, Value
+from tieline.model.events import Diff
 from tieline.tools import files
-from tieline.tools.diffs import unified
+from tieline.tools.diffs import changed, unified
 from tieline.tools.failure import ToolFailed
 from tieline.tools.files import EDIT_FILE, LIST_DIRECTORY, READ_FILE, WRITE_FILE, EditFile, WriteFile
+from tieline.tools.protected import warning
+from tieline.tools.risk import command_risk
 from tieline.tools.search import SEARCH_CONTENT, SEARCH_FILES
 from tieline.tools.shell import RUN_TERMINAL
+from tieline.tools.unseen import visible
 from tieline.tools.workspace import Workspace, whole
 
 Kind = Literal["read", "search", "edit", "execute", "other"]
 
 MAX_TITLE = 120
 MAX_ARGUMENTS = 4000
-
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f]"
-)
 
 
 class Ask(Value):
@@ -39,13 +38,12 @@ class Ask(Value):
     path: str | None = None
     command: str | None = None
     diff: str = ""
+    change: Diff | None = None
+    """The same as `diff`, for the activity that stays behind when the call was not allowed."""
     detail: str = ""
+    risk: str = ""
+    """What is risky about it, in one sentence."""
     problem: str | None = None
-
-
-def visible(text: str) -> str:
-    """The text with everything written out that would not show."""
-    return _UNSEEN.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", text)
 
 
 def describe(workspace: Workspace, call: ToolCall) -> Ask:
@@ -81,7 +79,8 @@ def _run(workspace: Workspace, call: ToolCall) -> Ask:
     run = RUN_TERMINAL.read(call)
     place = workspace.locate(run.cwd or ".")
     detail = f"in {workspace.root if place == '.' else place}, for {run.timeout} seconds at most"
-    return _ask(call, "execute", f"Run {run.command}", path=place, command=run.command, detail=detail)
+    risk = command_risk(run.command, root=workspace.root, folder=place)
+    return _ask(call, "execute", f"Run {run.command}", path=place, command=run.command, detail=detail, risk=risk)
 
 
 def _look(workspace: Workspace, call: ToolCall, kind: Kind, verb: str, path: str) -> Ask:
@@ -92,13 +91,15 @@ def _look(workspace: Workspace, call: ToolCall, kind: Kind, verb: str, path: str
 def _write(workspace: Workspace, call: ToolCall, arguments: WriteFile) -> Ask:
     place = workspace.locate(arguments.path)
     old = _content(workspace, arguments.path)
+    change = changed(old, arguments.content.encode("utf-8", "replace"), place)
     if old is None:
         diff = unified("", arguments.content, place, is_new=True)
-        return _ask(call, "edit", f"Create {place}", path=place, diff=diff)
+        return _ask(call, "edit", f"Create {place}", path=place, diff=diff, change=change)
     if b"\0" in old:
         return _ask(call, "edit", f"Replace {place}", path=place, detail=f"a binary file of {len(old)} bytes")
     diff = unified(old.decode("utf-8", "replace"), arguments.content, place)
-    return _ask(call, "edit", f"Replace {place}", path=place, diff=diff, detail="" if diff else "nothing would change")
+    detail = "" if diff else "nothing would change"
+    return _ask(call, "edit", f"Replace {place}", path=place, diff=diff, change=change, detail=detail)
 
 
 def _edit(workspace: Workspace, call: ToolCall, arguments: EditFile) -> Ask:
@@ -107,7 +108,7 @@ def _edit(workspace: Workspace, call: ToolCall, arguments: EditFile) -> Ask:
         place = opened.path
     new, _ = files.edited(old, arguments)
     diff = unified(old.decode("utf-8", "replace"), new.decode("utf-8", "replace"), place)
-    return _ask(call, "edit", f"Edit {place}", path=place, diff=diff)
+    return _ask(call, "edit", f"Edit {place}", path=place, diff=diff, change=changed(old, new, place))
 
 
 def _content(workspace: Workspace, path: str) -> bytes | None:
@@ -129,10 +130,14 @@ def _ask(
     path: str | None = None,
     command: str | None = None,
     diff: str = "",
+    change: Diff | None = None,
     detail: str = "",
+    risk: str = "",
     problem: str | None = None,
 ) -> Ask:
     line = " ".join(title.split())
+    if kind == "edit" and path is not None:
+        risk = warning(path)
     return Ask(
         call_id=call.id,
         tool=call.name,
@@ -141,6 +146,8 @@ def _ask(
         path=None if path is None else visible(path),
         command=None if command is None else visible(command),
         diff=visible(diff),
+        change=change,
         detail=visible(detail),
+        risk=visible(risk),
         problem=problem,
     )

@@ -9,9 +9,23 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from tieline.model.asks import ALLOW, ALWAYS, DENY, Field, Filled, Form, Option, Permission, PlanReview, mode_switch
+from tieline.model.asks import (
+    ALLOW,
+    ALWAYS,
+    DENY,
+    Field,
+    Filled,
+    Form,
+    Option,
+    Permission,
+    Permitted,
+    PlanReview,
+    Reviewed,
+    mode_switch,
+)
 from tieline.model.content import Text, ToolCall, ToolResult
 from tieline.model.errors import BadRequest, GatewayError
+from tieline.model.events import Diff
 from tieline.model.ports import Host, Progress, Report, unheard
 from tieline.model.request import ToolSpec
 from tieline.tools import planning
@@ -79,26 +93,25 @@ class Keeper:
             raise BadRequest(f"there is no mode `{mode[:40]}`: the modes are {', '.join(MODES)}", "model")
         return TurnTools(self, self._box, mode)
 
-    async def refusal(self, call: ToolCall, host: Host) -> str | None:
-        """Why a call may not be done, or None if it may; where the rules say so, the person is asked."""
+    async def refusal(self, call: ToolCall, host: Host) -> "Refusal | None":
+        """Return why a call may not be done, or None if it may; where the rules say so, the person is asked."""
         judged = await self.judge(call)
         if judged.verdict.decision == "ask":
             return await self.asked(call, judged, host)
         self.decided(judged)
-        return f"Not allowed: {judged.verdict.reason}." if judged.verdict.decision == "deny" else None
+        return judged.refusal
 
-    async def asked(self, call: ToolCall, judged: "Judged", host: Host) -> str | None:
-        """Ask the person; why it may not be done, or None if it may."""
+    async def asked(self, call: ToolCall, judged: "Judged", host: Host) -> "Refusal | None":
+        """Ask the person; return why it may not be done, or None if it may."""
         ask = await self._box.describe(call)
         if ask.problem is not None:
-            return ask.problem
+            return Refusal(ask.problem)
         always = {f"{ALWAYS.id}-{n}" if n > 1 else ALWAYS.id: rule for n, rule in enumerate(judged.suggested, 1)}
         permitted = await host.human.permit(_permission(ask, always))
         if permitted.option in always:
             await self.remember(always[permitted.option])
         elif permitted.option != ALLOW.id:
-            reason = f" {_sentence(permitted.reason)}" if permitted.reason else ""
-            return f"The user did not allow this.{reason} Do not try it again in another way; ask what to do."
+            return _denied(permitted, ask.change)
         return await self._changed(call, judged)
 
     async def judge(self, call: ToolCall) -> "Judged":
@@ -133,20 +146,33 @@ class Keeper:
         async with self._saving:
             await asyncio.to_thread(self._save, self.policy.remembered)
 
-    async def _changed(self, call: ToolCall, judged: "Judged") -> str | None:
-        """A person takes time to answer: what was allowed must still be what would be done."""
+    async def _changed(self, call: ToolCall, judged: "Judged") -> "Refusal | None":
+        """Refuse if what would be done now is not what the person allowed: answering takes time."""
         now = await self.judge(call)
         if now.verdict.decision == "deny" or now.subject != judged.subject:
-            return f"{call.name} leads somewhere else now than when the user was asked. Look again."
+            return Refusal(
+                f"{call.name} leads somewhere else now than when the user was asked. Look again.",
+                "Not done: the path leads somewhere else now than when you were asked.",
+            )
         return None
 
     def _judged(self, call: ToolCall) -> "Judged":
-        verdict = self.policy.decide(call)
         try:
             subject = self.policy.subject(call)
-        except ToolFailed:
-            return Judged(Subject(tool=call.name), verdict)
-        return Judged(subject, verdict, self.policy.suggest(call) if verdict.decision == "ask" else ())
+        except ToolFailed as error:
+            return Judged(Subject(tool=call.name), Verdict(decision="deny", reason=str(error)), problem=str(error))
+        verdict = self.policy.judge(subject)
+        return Judged(subject, verdict, self.policy.suggest(subject) if verdict.decision == "ask" else ())
+
+
+class Refusal(NamedTuple):
+    """Why a call was not done: in words for the model, and in words for the person who looks on."""
+
+    told: str
+    shown: str = ""
+    """Empty: the same as the model is told."""
+    change: Diff | None = None
+    """What would have been changed."""
 
 
 class Judged(NamedTuple):
@@ -155,6 +181,15 @@ class Judged(NamedTuple):
     subject: Subject
     verdict: Verdict
     suggested: tuple[Rule, ...] = ()
+    problem: str = ""
+    """Why the call cannot be judged: its arguments cannot be read, or its path leads outside."""
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """Why it may not be done, if the rules already say so."""
+        if self.verdict.decision != "deny":
+            return None
+        return Refusal(self.problem or _sentence(f"Not allowed: {self.verdict.reason}"))
 
     @property
     def is_free(self) -> bool:
@@ -189,16 +224,17 @@ class TurnTools:
 
     async def execute(self, call: ToolCall, host: Host, report: Report = unheard) -> ToolResult:
         if not any(spec.name == call.name for spec in self.specs):
-            return _no(call, f"{call.name} is not available in the mode `{self.mode}`. {self._way_out()}")
+            missing = f"{call.name} is not available in the mode `{self.mode}`."
+            return _refused(call, Refusal(f"{missing} {self._way_out()}", missing), report)
         judged = await self._keeper.judge(call)
         if judged.verdict.decision != "ask":
             self._keeper.decided(judged)
-        if judged.verdict.decision == "deny":
-            return _no(call, f"Not allowed: {judged.verdict.reason}.")
+        if (refusal := judged.refusal) is not None:
+            return _refused(call, refusal, report)
         if planning.owns(call.name):
             return await self._planned(call, host, report, is_free=judged.is_free)
-        if judged.verdict.decision == "ask" and (why := await self._keeper.asked(call, judged, host)) is not None:
-            return _no(call, why)
+        if judged.verdict.decision == "ask" and (refusal := await self._keeper.asked(call, judged, host)) is not None:
+            return _refused(call, refusal, report)
         if call.name in (TODO_READ.name, TODO_WRITE.name):
             return self._listed(call, report)
         report(Progress())
@@ -231,14 +267,14 @@ class TurnTools:
                 # Whoever chose to plan first wants to see the plan, whatever else is allowed.
                 return await self._review(call, said, host, report, is_free=is_free and self.mode == "agent")
             case AskQuestion():
-                return await self._question(call, said, host)
+                return await self._question(call, said, host, report)
             case SwitchMode():
-                return await self._switch(call, said, host)
+                return await self._switch(call, said, host, report)
 
-    async def _question(self, call: ToolCall, said: AskQuestion, host: Host) -> ToolResult:
+    async def _question(self, call: ToolCall, said: AskQuestion, host: Host, report: Report) -> ToolResult:
         if not host.human.is_present:
-            return _no(call, NOBODY)
-        return _answered(call, await host.human.fill(_form(said)))
+            return _refused(call, Refusal(NOBODY, "Not asked: nobody was there to answer."), report)
+        return _answered(call, await host.human.fill(_form(said)), report)
 
     async def _review(
         self, call: ToolCall, plan: CreatePlan, host: Host, report: Report, *, is_free: bool
@@ -247,8 +283,7 @@ class TurnTools:
         if not is_free:
             reviewed = await host.human.review(PlanReview(title=plan.title, plan=plan.plan, steps=steps.entries))
             if not reviewed.approved:
-                feedback = reviewed.feedback or "The user gave no reason."
-                return _no(call, f"The plan was not approved. {feedback}")
+                return _refused(call, _rejected(reviewed), report)
         self.mode = "agent"
         approved = "The plan is approved. Carry it out now; every tool is available."
         if not plan.todos:
@@ -258,13 +293,14 @@ class TurnTools:
         report(steps)
         return _yes(call, f"{approved} Its steps are your list of things to do: keep their status with todo_write.")
 
-    async def _switch(self, call: ToolCall, said: SwitchMode, host: Host) -> ToolResult:
+    async def _switch(self, call: ToolCall, said: SwitchMode, host: Host, report: Report) -> ToolResult:
         if said.mode == self.mode:
             return _yes(call, f"The mode is `{self.mode}` already.")
         if MODES.index(said.mode) > MODES.index(self.mode):
             permitted = await host.human.permit(mode_switch(said.mode, said.reason, call.name))
             if permitted.option != ALLOW.id:
-                return _no(call, f"The user wants to stay in the mode `{self.mode}`. {permitted.reason}".strip())
+                told = f"The user wants to stay in the mode `{self.mode}`. {permitted.reason}".strip()
+                return _refused(call, Refusal(told, _shown_denial(permitted)), report)
         self.mode = said.mode
         return _yes(call, f"The mode is `{self.mode}` now.")
 
@@ -281,6 +317,7 @@ def _permission(ask: Ask, always: Mapping[str, Rule]) -> Permission:
         command=ask.command,
         diff=ask.diff,
         detail=ask.detail,
+        risk=ask.risk,
         options=(ALLOW, *remembered, DENY),
     )
 
@@ -302,7 +339,7 @@ def _form(question: AskQuestion) -> Form:
     return Form(message=question.question, fields=(field,))
 
 
-def _answered(call: ToolCall, filled: Filled) -> ToolResult:
+def _answered(call: ToolCall, filled: Filled, report: Report) -> ToolResult:
     if filled.action == "accept":
         answer = filled.values.get("answer")
         words = ", ".join(map(str, answer)) if isinstance(answer, list | tuple) else _words(answer)
@@ -310,12 +347,40 @@ def _answered(call: ToolCall, filled: Filled) -> ToolResult:
     reason = filled.reason or (
         "The user does not want to answer." if filled.action == "decline" else "There is no answer."
     )
-    return _no(call, f"{reason} Go on without, or end the turn with the question in plain text.")
+    told = f"{_sentence(reason)} Go on without, or end the turn with the question in plain text."
+    return _refused(call, Refusal(told, filled.reason or "Not answered."), report)
+
+
+def _denied(permitted: Permitted, change: Diff | None) -> Refusal:
+    reason = f" {_sentence(permitted.reason)}" if permitted.reason else ""
+    told = f"The user did not allow this.{reason} Do not try it again in another way; ask what to do."
+    return Refusal(told, _shown_denial(permitted), change)
+
+
+def _shown_denial(permitted: Permitted) -> str:
+    """A no in words for the person: who said it, or why nobody did."""
+    if permitted.option is None:
+        return f"Not allowed. {_sentence(permitted.reason)}" if permitted.reason else "Not allowed."
+    return f"Denied: {_sentence(permitted.reason)}" if permitted.reason else "Denied."
+
+
+def _rejected(reviewed: Reviewed) -> Refusal:
+    told = f"The plan was not approved. {reviewed.feedback or 'The user gave no reason.'}"
+    if reviewed.is_nobodys or not reviewed.feedback:
+        return Refusal(told, f"The plan was not approved. {reviewed.feedback}".strip())
+    return Refusal(told, f"Changes requested: {reviewed.feedback}")
 
 
 def _sentence(words: str) -> str:
-    """What a person said, with an end: more follows on it."""
-    return words if words.rstrip().endswith((".", "!", "?")) else f"{words.rstrip()}."
+    """The words with a full stop, unless they end with a mark already."""
+    trimmed = words.rstrip()
+    return trimmed if trimmed.endswith((".", "!", "?", "…")) else f"{trimmed}."
+
+
+def _refused(call: ToolCall, refusal: Refusal, report: Report) -> ToolResult:
+    changes = (refusal.change,) if refusal.change is not None else ()
+    report(Progress(output=refusal.shown or refusal.told, diffs=changes))
+    return _no(call, refusal.told)
 
 
 def _words(answer: Any) -> str:

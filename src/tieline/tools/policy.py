@@ -166,12 +166,8 @@ class Policy:
         """Whether some paths are not simply allowed: who looks at a whole folder may come upon them."""
         return any(rule.path is not None and rule.decision != "allow" for rule in self._rules)
 
-    def suggest(self, call: ToolCall) -> tuple[Rule, ...]:
-        """What "always" could mean for this call, the narrowest first."""
-        try:
-            subject = self.subject(call)
-        except ToolFailed:
-            return ()
+    def suggest(self, subject: Subject) -> tuple[Rule, ...]:
+        """Return what "always" could mean for this, the narrowest first."""
         if subject.command is not None:
             return _for_command(subject)
         if subject.path is None:

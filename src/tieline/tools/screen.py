@@ -49,13 +49,14 @@ class Screen:
             due = self._told + self._pause() - self._loop.time()
             self._timer = self._loop.call_later(max(due, 0.0), self._tell)
 
-    def end(self, ending: str) -> None:
-        """The command is over; `ending` says how."""
+    def end(self, ending: str, *, exit_code: int | None = None, is_failed: bool = False) -> None:
+        """Report the end of the command; `ending` says how it ended."""
         self._stop()
         for decoder in self._decoders.values():
             self._add(decoder.decode(b"", final=True))
         written = self._written.text().rstrip()
-        self._report(Progress(output=f"{written}\n({ending})".lstrip("\n")))
+        output = f"{written}\n({ending})".lstrip("\n")
+        self._report(Progress(output=output, exit_code=exit_code, is_failed=is_failed))
 
     def _add(self, text: str) -> None:
         self._written.feed(text.encode())

@@ -251,7 +251,8 @@ async def run(
             )
         outcome = await command.wait(arguments.timeout)
         why = _cut_short(outcome, arguments, keep)
-        screen.end(why or _ending(outcome))
+        code = None if why else outcome.exit_code
+        screen.end(why or _ending(outcome), exit_code=code, is_failed=code != 0)
     if why:
         raise ToolFailed(f"{why}\n{told(outcome)}")
     return told(outcome)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tieline.backends.acp.activity import command_of, full_title, given_input, title_of
-from tieline.backends.acp.rules import PATH_FIELDS
+from tieline.backends.acp.rules import PATH_FIELDS, UNRULED, Ruled
 from tieline.model.asks import Option, OptionKind, Permission, PlanReview
 from tieline.model.content import Text
 from tieline.model.events import PlanEntry
@@ -49,8 +49,11 @@ class Draft(NamedTuple):
     steps: tuple[PlanEntry, ...]
 
 
-def permission_of(asked: facts.PermissionAsked) -> Permission:
-    """What an agent wants to do, as the user should see it: exactly what would run or change."""
+def permission_of(asked: facts.PermissionAsked, ruled: Ruled = UNRULED) -> Permission:
+    """What an agent wants to do, as the user should see it: exactly what would run or change.
+
+    Nothing lasting is offered for a protected file: the agent would remember it and not ask again.
+    """
     call = asked.call
     given = given_input(call)
     path = _path(call, given.fields)
@@ -69,7 +72,8 @@ def permission_of(asked: facts.PermissionAsked) -> Permission:
         detail=detail,
         input=text,
         hidden=hidden,
-        options=_options(asked.options, is_whole=not hidden),
+        risk=ruled.risk,
+        options=_options(asked.options, may_last=not hidden and not ruled.is_protected),
     )
 
 
@@ -93,7 +97,7 @@ def review_of(asked: facts.PermissionAsked, draft: Draft) -> PlanReview:
         detail=detail,
         input=text,
         hidden=hidden,
-        options=_options(asked.options, is_whole=not hidden),
+        options=_options(asked.options, may_last=not hidden),
     )
 
 
@@ -114,10 +118,10 @@ def _cut(text: str, most: int) -> str:
     return f"{text[:head]}\n… {len(text) - most:,} characters are hidden here …\n{text[len(text) - most // 2 :]}"
 
 
-def _options(offered: Sequence[facts.PermissionOption], *, is_whole: bool) -> tuple[Option, ...]:
-    """The agent's options; what is not shown whole cannot be allowed for good."""
+def _options(offered: Sequence[facts.PermissionOption], *, may_last: bool) -> tuple[Option, ...]:
+    """The agent's options, without those that allow for good unless that may be."""
     options = (Option(id=option.id, label=option.name, kind=_KINDS.get(option.kind, "other")) for option in offered)
-    return tuple(option for option in options if is_whole or option.kind != "allow_always")
+    return tuple(option for option in options if may_last or option.kind != "allow_always")
 
 
 def _path(call: facts.Call, given: dict[str, Any]) -> str | None:

@@ -12,7 +12,7 @@ from tieline.backends.acp.activity import plan_of, title_of
 from tieline.backends.acp.agent import Agent
 from tieline.backends.acp.approvals import ALLOW, REJECT, Draft, permission_of, review_of
 from tieline.backends.acp.forms import Question
-from tieline.backends.acp.rules import Rules, deed_of
+from tieline.backends.acp.rules import UNRULED, Ruled, Rules, deed_of
 from tieline.backends.asked import Asked
 from tieline.model.asks import Filled, Reviewed, plan_review
 from tieline.model.ports import Human
@@ -78,10 +78,11 @@ class Asking:
         self._agent.push()
 
     async def _permit(self, asked: facts.PermissionAsked, human: Human) -> None:
-        if await self._is_ruled(asked):
+        ruled = UNRULED if self._rules is None else await self._rules.judge(deed_of(asked.call))
+        if self._is_settled(asked, ruled):
             return
         # In a thread: comparing the texts of a large change takes a while.
-        answer = await human.permit(await asyncio.to_thread(permission_of, asked))
+        answer = await human.permit(await asyncio.to_thread(permission_of, asked, ruled))
         if answer.option is None:
             self._note("denied", f"{title_of(asked.call)}: {answer.reason or 'nobody allowed it'}")
             self._choose(asked.ask, chosen(asked.options, REJECT))
@@ -92,11 +93,8 @@ class Asking:
             self._feedback(answer.reason, False)
         self._choose(asked.ask, answer.option if answer.option in kinds else chosen(asked.options, REJECT))
 
-    async def _is_ruled(self, asked: facts.PermissionAsked) -> bool:
-        """Whether a rule has decided it; what an agent gives no way to say is for the person to see."""
-        if self._rules is None:
-            return False
-        ruled = await self._rules.judge(deed_of(asked.call))
+    def _is_settled(self, asked: facts.PermissionAsked, ruled: Ruled) -> bool:
+        """Answer as the rules say; return False if the person has to decide, or no option says what the rules do."""
         if ruled.decision == "ask":
             return False
         option = chosen(asked.options, ALLOW if ruled.decision == "allow" else REJECT)

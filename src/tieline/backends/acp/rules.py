@@ -29,6 +29,14 @@ class Ruled(NamedTuple):
 
     decision: Literal["allow", "ask", "deny"]
     reason: str = ""
+    risk: str = ""
+    """What is risky about it, in one sentence for the person who is asked."""
+    is_protected: bool = False
+    """Whether it concerns a file that no lasting permission may cover."""
+
+
+UNRULED = Ruled("ask")
+"""No rule says anything about it."""
 
 
 class Rules(Protocol):
