@@ -33,20 +33,23 @@ def _assert_blocks(frames: list[dict[str, Any]]) -> None:
     assert kinds.count("message_delta") == kinds.count("message_stop")
     assert kinds[-1] in ("message_stop", "error")
     assert (kinds.count("message_stop"), kinds.count("error")) in ((1, 0), (0, 1))
-    is_open, following = None, 0
+    is_open, following, is_call = None, 0, False
     for frame in frames:
         match frame["type"]:
             case "content_block_start":
                 assert is_open is None, "a block begins inside another"
                 assert frame["index"] == following
                 is_open, following = following, following + 1
+                is_call = frame["content_block"]["type"] == "tool_use"
             case "content_block_delta":
                 assert frame["index"] == is_open, "a delta outside its block"
             case "content_block_stop":
                 assert frame["index"] == is_open
                 is_open = None
-            case "message_delta" | "error":
+            case "message_delta":
                 assert is_open is None, "a block is left open"
+            case "error":
+                assert is_open is None or is_call, "a block is left open"
             case _:
                 pass
 

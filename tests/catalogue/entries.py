@@ -43,7 +43,7 @@ GROUPS = (
             "No reason for ending at all",
             "A second beginning in the middle of a stream",
             "An ending without a message, or two of them",
-            "Blocks are left open at an error or the end",
+            "Blocks are left open at the end, or an unfinished call is closed at an error",
             "Block indices are reused or skipped",
             "No stop reason, so the client never runs the tool",
             "Text and calls come in different choices",
@@ -205,6 +205,8 @@ ADDED: dict[int, str] = {
     # HTTP providers
     149: "An empty `custom` beside a function hides the call",
     # HTTP clients
+    170: "The upstream breaks inside a call that the client has not seen, and the client has to ask again",
+    171: "The upstream breaks inside a call, and the client takes the call or the answer for complete",
     # Coding agents
     # Cursor
     192: "An error that may pass ends an answer in its middle",

@@ -57,6 +57,8 @@ class Heard:
     raw: bytes
     frames: list[Any] = field(default_factory=list)
     done: bool = False
+    is_broken: bool = False
+    """Whether the connection was closed before the response was complete."""
 
     @property
     def is_stream(self) -> bool:
@@ -95,13 +97,14 @@ class Heard:
         else:
             assert set(error) == {"message", "type", "param", "code"}
         assert error["message"]
+        assert self.is_broken == self.is_stream, "a stream that failed must not end like a complete one"
         assert "Traceback" not in self.raw.decode()
         return error
 
 
-def heard(client: Protocol, status: int, headers: Mapping[str, str], raw: bytes) -> Heard:
+def heard(client: Protocol, status: int, headers: Mapping[str, str], raw: bytes, is_broken: bool = False) -> Heard:
     """Read a whole response; a stream must consist of whole events."""
-    response = Heard(client, status, headers, raw)
+    response = Heard(client, status, headers, raw, is_broken=is_broken)
     if not response.is_stream:
         response.frames.append(json.loads(raw))
         return response
@@ -173,8 +176,9 @@ class Stand:
 
     async def ask(self, client: Protocol, backend: Backend, *, stream: bool, **more: Any) -> Heard:
         """Ask, and hear the whole response."""
-        response = await self.http.post(PATH[client], json=question(backend, stream=stream, **more))
-        return heard(client, response.status_code, response.headers, response.content)
+        body = question(backend, stream=stream, **more)
+        async with self.http.stream("POST", PATH[client], json=body) as response:
+            return await Ear(client, response).rest()
 
     @asynccontextmanager
     async def listen(self, client: Protocol, backend: Backend, **more: Any) -> AsyncIterator["Ear"]:
@@ -230,10 +234,14 @@ class Ear:
 
     async def rest(self) -> Heard:
         """Listen to the end."""
-        async with asyncio.timeout(PATIENCE):
-            async for piece in self._pieces:
-                self.raw += piece
-        return heard(self.client, self.status, self.headers, self.raw)
+        is_broken = False
+        try:
+            async with asyncio.timeout(PATIENCE):
+                async for piece in self._pieces:
+                    self.raw += piece
+        except httpx2.RemoteProtocolError:
+            is_broken = True
+        return heard(self.client, self.status, self.headers, self.raw, is_broken)
 
 
 def question(backend: Backend, *, stream: bool, **more: Any) -> dict[str, Any]:
@@ -244,9 +252,12 @@ def question(backend: Backend, *, stream: bool, **more: Any) -> dict[str, Any]:
 
 @asynccontextmanager
 async def serving(
-    server: Mapping[str, Any] | None = None, env: Mapping[str, str] | None = None, **upstream: Any
+    server: Mapping[str, Any] | None = None,
+    env: Mapping[str, str] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **upstream: Any,
 ) -> AsyncIterator[Stand]:
-    """A stand; `server` are settings of the gateway, `env` is more of its environment, the rest is for upstreams."""
+    """A stand with `server` and other `settings`, more of an environment, and settings of both upstreams."""
     async with AsyncExitStack() as stack:
         upstreams: dict[Backend, ModelServer] = {
             "ant": await stack.enter_async_context(ModelServer()),
@@ -256,6 +267,7 @@ async def serving(
             Config(
                 server=Server(**server or {}),
                 upstreams={name: _settings(name, upstreams[name].url, upstream) for name in upstreams},
+                **settings or {},
             ),
             {"TIELINE_KEY": KEY, **{f"{name}_key": secret for name, secret in SECRETS.items()}, **(env or {})},
         )

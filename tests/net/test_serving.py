@@ -9,6 +9,7 @@ from uvicorn.server import ServerState
 
 from tests.net.served import Response, Wire, config, echo, respond, served, whole_body
 from tests.net.upstream import until
+from tieline.net.cycle import Cycle
 from tieline.net.serving import HttpServing
 
 GET = b"GET /a%20b?c=%20d HTTP/1.1\r\nHost: here\r\nX-Odd: one\r\nx-odd: two\r\n\r\n"
@@ -361,6 +362,29 @@ async def test_a_response_that_breaks_in_the_middle_does_not_look_whole(
         client = await server.connect(GET)
         with pytest.raises(asyncio.IncompleteReadError):
             await client.response()
+
+
+class Cutting:
+    """An application that writes some of a stream and then cuts it."""
+
+    async def serve(self, peer: Cycle) -> None:
+        await peer.begin(200, [(b"content-type", b"text/event-stream")])
+        await peer.write(b"data: error\n\n", False)
+        peer.cut()
+
+
+async def test_a_stream_that_is_cut_is_delivered_without_its_last_chunk() -> None:
+    async with served(Cutting()) as server:
+        client = await server.connect(2 * b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+        _, headers = await client.head()
+        assert headers["transfer-encoding"] == "chunked"
+        assert await client.rest() == b"d\r\ndata: error\n\n\r\n", "no last chunk, no answer to the next request"
+
+
+async def test_a_stream_of_old_that_is_cut_still_delivers_what_was_written() -> None:
+    async with served(Cutting()) as server:
+        client = await server.connect(b"GET / HTTP/1.0\r\n\r\n")
+        assert (await client.response()).body == b"data: error\n\n"
 
 
 async def test_a_broken_stream_for_a_client_of_old_is_not_ended_in_order() -> None:

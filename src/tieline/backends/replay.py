@@ -1,13 +1,15 @@
 """Runs for stateless HTTP APIs: every leg posts the whole history.
 
 A leg may be tried again only while the client has seen nothing of it. So the first events are held until one of them
-says something (a bare "started" does not), and an error up to that point can still become another try or a status code.
+shows something, and a failure up to that point can still become another attempt or a status code. A whole answer shows
+nothing before its end. A stream shows text and thinking as they come, and calls too if the client takes arguments in
+increments; otherwise a call shows nothing before something else follows or the leg ends.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice
 from typing import Protocol, Self
 
 import msgspec
@@ -15,7 +17,21 @@ from msgspec.structs import replace
 
 from tieline.model.content import Message, Part, Text, ToolCall, ToolResult
 from tieline.model.errors import GatewayError, LegFailed
-from tieline.model.events import Batch, ErrorKind, Event, Failed, Headers, Note, PartEnd, Started, Usage, of_kind
+from tieline.model.events import (
+    Batch,
+    ErrorKind,
+    Event,
+    Failed,
+    Finished,
+    Headers,
+    Note,
+    PartDelta,
+    PartEnd,
+    PartStart,
+    Started,
+    Usage,
+    of_kind,
+)
 from tieline.model.ports import Host, Leg, ModelInfo, Run
 from tieline.model.request import Request
 from tieline.net.http import HttpClient, HttpResponse, Origin, PipeError, Timeouts
@@ -26,8 +42,10 @@ ERROR_LIMIT = 256 * 1024
 FIRST_BACK_OFF = 0.5
 UNREACHABLE = "upstream_unreachable"
 _NONE: frozenset[str] = frozenset()
-_UNSAID = frozenset((Started, Usage, Note))
-"""Events with which an attempt has not yet said anything."""
+_UNSEEN = frozenset((Started, Usage, Note))
+"""Events that show a client nothing of the answer."""
+_SHOWING = frozenset((PartDelta, PartEnd))
+_ENDINGS = frozenset((Finished, Failed))
 RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 
 PASSED_ON = ("retry-after", "retry-after-ms", "x-should-retry", "openai-processing-ms", "request-id")
@@ -171,10 +189,10 @@ class ReplayBackend:
 class _Leg:
     """One POST and the events of its answer; what goes wrong is the last event.
 
-    While nothing has been said, a failure of the kind that passes is followed by another attempt.
+    While the client has seen nothing, a transient failure is followed by another attempt.
     """
 
-    __slots__ = ("_outgoing", "_reader", "_reply", "_request", "_response", "_upstream")
+    __slots__ = ("_hides_calls", "_in_call", "_outgoing", "_reader", "_reply", "_request", "_response", "_upstream")
 
     def __init__(self, upstream: Upstream, request: Request, reply: list[Part]) -> None:
         self._upstream = upstream
@@ -183,6 +201,9 @@ class _Leg:
         self._outgoing: Outgoing | None = None
         self._response: HttpResponse | None = None
         self._reader: Reader | None = None
+        self._hides_calls = not request.incremental_calls
+        self._in_call = False
+        """Whether the part under way is a call that the client does not see yet."""
 
     def __aiter__(self) -> Self:
         return self
@@ -213,10 +234,11 @@ class _Leg:
             self._response.close()
 
     async def _attempt(self, outgoing: Outgoing) -> list[Event]:
-        """The events up to the first that says something."""
+        """Post the request, and return the events up to the first that shows the client something."""
         upstream, request = self._upstream, self._request
         codec = upstream.codec
         self._response = self._reader = None
+        self._in_call = False
         try:
             self._response = response = await upstream.client.send(
                 upstream.origin, "POST", upstream.path, codec.headers(request), outgoing.body, upstream.timeouts
@@ -234,11 +256,26 @@ class _Leg:
                 events = await self._more()
         except PipeError as error:
             return [pipe_failed(upstream.name, error)]
-        while events and type(events[-1]) in _UNSAID and (more := await self._more()):
+        seen = 0
+        while self._is_unseen(events, seen) and (more := await self._more()):
+            seen = len(events)
             events += more
         if headers and events and type(started := events[0]) is Started:
             events[0] = replace(started, headers=headers)
         return events
+
+    def _is_unseen(self, events: list[Event], start: int) -> bool:
+        """Whether the client sees nothing of these events from `start` on, and more are to come."""
+        if not events or type(events[-1]) in _ENDINGS:
+            return False
+        if not self._request.stream:
+            return True
+        for event in islice(events, start, None):
+            if type(event) is PartStart:
+                self._in_call = self._hides_calls and type(event.part) is ToolCall
+            elif type(event) not in _UNSEEN and not (self._in_call and type(event) in _SHOWING):
+                return False
+        return True
 
     async def _more(self) -> list[Event]:
         """What the next reads of the upstream give; nothing once the leg has ended."""
@@ -258,7 +295,7 @@ class _Leg:
         return reader.close()
 
     async def _try_again(self, outgoing: Outgoing, first: list[Event]) -> tuple[list[Event], tuple[Note, ...]]:
-        """Attempts until one says something, or the failure is not of the kind that passes; and what was noted."""
+        """Attempt again until the client sees something or the failure is final; also return the notes to show."""
         notes = outgoing.notes
         for tries in count(1):
             failed = first[-1]
@@ -266,7 +303,9 @@ class _Leg:
                 break
             wait = _back_off(failed, tries, self._upstream.patience)
             if wait is None:
-                first[-1] = _final(failed)
+                # What was held is dropped: a call that never became whole must not be seen at all.
+                first = [event for event in first if type(event) in _UNSEEN]
+                first.append(_final(failed))
                 break
             self._close()
             notes += (Note(kind="retry", message=f"try {tries} failed, the next is in {wait:.1f} s"),)

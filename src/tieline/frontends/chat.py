@@ -2,6 +2,8 @@
 
 from collections.abc import Awaitable, Callable
 
+from msgspec.structs import replace
+
 from tieline.frontends.http import Exchange
 from tieline.frontends.profiles import Profiles
 from tieline.frontends.relay import Face, Relay
@@ -43,6 +45,8 @@ class ChatFrontend:
             arguments=profile.arguments or "buffered",
             reasoning=profile.reasoning or "reasoning_content",
         )
+        if options.arguments == "incremental":
+            request = replace(request, incremental_calls=True)
         if "n" in request.extra and (number := choices(request)) > 1:
             return self._relay.carry_several(
                 exchange, [one_choice(request)] * number, FACE, lambda replies: render_choices(replies, options)

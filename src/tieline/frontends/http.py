@@ -79,6 +79,9 @@ class Peer(Protocol):
     def write(self, body: bytes, last: bool) -> Awaitable[None]:
         """More of a stream."""
 
+    def cut(self) -> None:
+        """Close the connection before the stream is complete; what was written is delivered first."""
+
 
 class AsgiHead:
     """The head of a request that came by ASGI."""
@@ -130,6 +133,9 @@ class AsgiPeer:
     def write(self, body: bytes, last: bool) -> Awaitable[None]:
         """More of its body."""
         return self._send({"type": "http.response.body", "body": body, "more_body": not last})
+
+    def cut(self) -> None:
+        """Nothing to do: ASGI servers close the connection of an application that leaves its response incomplete."""
 
 
 class Exchange(msgspec.Struct, eq=False):
@@ -222,6 +228,10 @@ class Exchange(msgspec.Struct, eq=False):
     def write(self, data: bytes, last: bool = False) -> Awaitable[None]:
         """More of a stream; the last write ends it."""
         return self._peer.write(data, last)
+
+    def cut(self) -> None:
+        """Close the connection without completing the stream, so that the client sees a broken transfer."""
+        self._peer.cut()
 
 
 def _by_name(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:

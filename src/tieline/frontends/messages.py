@@ -43,10 +43,11 @@ class MessagesFrontend:
     def _create(self, exchange: Exchange, body: bytes) -> Awaitable[None]:
         request = wire.parse_request(body)
         headers = tuple((name.decode(), exchange.header(name)) for name in PASSED_ON if name in exchange.headers)
-        if headers:
-            request = replace(request, headers=headers)
         profile = self._profiles.of(exchange)
         options = wire.Options(arguments=profile.arguments or "incremental")
+        is_incremental = options.arguments == "incremental" and bool(request.tools)
+        if headers or is_incremental:
+            request = replace(request, headers=headers, incremental_calls=is_incremental)
         return self._relay.carry(exchange, request, FACE, options, profile.activity or "reasoning")
 
     async def count_tokens(self, exchange: Exchange) -> None:

@@ -13,7 +13,7 @@ from tieline.core.showing import Style
 from tieline.frontends.http import Exchange, RenderError, encoded, fail
 from tieline.model.assemble import fold
 from tieline.model.content import Value
-from tieline.model.errors import LegFailed
+from tieline.model.errors import LegFailed, is_transient
 from tieline.model.events import Batch, Event, Failed, Finished, Headers, Reply, Started
 from tieline.model.request import Request
 from tieline.tasks import Tasks
@@ -23,8 +23,6 @@ GRACE = 0.05
 sooner than this never pays for it."""
 
 STOPPING = Failed(kind="overloaded", status=503, message="The gateway is being stopped; ask again in a moment.")
-
-_ENDINGS = frozenset((Finished, Failed))
 
 STALLED = 300.0
 """A client that takes nothing for this long is given up."""
@@ -132,7 +130,8 @@ def _passed_on(delivery: "_Delivery", batch: Batch, writer: Writer, face: Face) 
         if type(last) is Failed:
             return fail(delivery.exchange, _error(last, face), face.render_error)
         delivery.headers = _headers(batch, face)
-    return delivery.write(writer.write_all(batch), type(last) in _ENDINGS)
+    data = writer.write_all(batch)
+    return delivery.break_off(data, last) if type(last) is Failed else delivery.write(data, type(last) is Finished)
 
 
 def _whole(exchange: Exchange, leg: WatchedLeg, face: Face, options: Value) -> Awaitable[None]:
@@ -193,6 +192,17 @@ class _Delivery:
         self._is_writing = False
         self._wrote = self._loop.time()
 
+    async def break_off(self, data: bytes, failed: Failed) -> None:
+        """Write the error that ends a stream. If a retry may help, cut the connection behind it.
+
+        Many clients retry after a broken transfer, but take an error in a stream that ends in order for final.
+        """
+        is_cut = bool(data) and not self._is_closed and is_transient(failed)
+        await self.write(data, last=not is_cut)
+        if is_cut:
+            self._is_closed = True
+            self.exchange.cut()
+
     def close(self) -> None:
         """Nothing more is written, not even a sign of life that is on its way."""
         self._is_closed = True
@@ -223,7 +233,7 @@ class _Delivery:
         if self.writer is None or not self.begun:
             await fail(self.exchange, LegFailed(STOPPING), face.render_error)
         else:
-            await self.write(self.writer.write(STOPPING), True)
+            await self.break_off(self.writer.write(STOPPING), STOPPING)
 
     async def _listen(self) -> None:
         while (await self.exchange.receive())["type"] != "http.disconnect":

@@ -23,6 +23,16 @@ STATUS: dict[ErrorKind, int] = {
 }
 
 
+NOT_RETRYABLE = ("x-should-retry", "false")
+"""The header by which both SDKs know that asking again is useless."""
+_TRANSIENT: frozenset[ErrorKind] = frozenset(("rate_limited", "overloaded", "timeout", "upstream"))
+
+
+def is_transient(failed: Failed) -> bool:
+    """Whether the same request may succeed later."""
+    return failed.kind in _TRANSIENT and NOT_RETRYABLE not in failed.headers
+
+
 class GatewayError(Exception):
     """Anything a client is told; no other exception may reach one."""
 

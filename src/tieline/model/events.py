@@ -6,7 +6,7 @@
 
 The deltas of a part, joined, are its text: the words of a Text, the thoughts of a Thinking, the arguments of a
 ToolCall. Other parts have no deltas and come whole in PartEnd. A part that is open when a leg fails is never ended:
-whoever writes must close what it opened.
+a writer closes what it opened, except for a call, which must not look complete.
 
 Events travel in batches: what one read of the upstream gave is translated together and written once. A leg ends with
 Finished or Failed; whether the run behind it still lives is nobody's business but the core's.

@@ -76,6 +76,9 @@ class Request(Value):
     reasoning: Reasoning = Reasoning()
     output: OutputFormat | None = None
     stream: bool = False
+    incremental_calls: bool = False
+    """Whether a streaming client is shown the arguments of a call before they are complete. If not, a call that breaks
+    off has not been seen, and the answer can be tried again."""
     usage_in_stream: bool = True
     """Whether a streaming client asked for usage; upstream is always asked."""
     user: str | None = None

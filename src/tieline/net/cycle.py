@@ -69,6 +69,9 @@ class Connection(Protocol):
     def broke(self, cycle: "Cycle") -> None:
         """The response will never be complete."""
 
+    def cut(self, cycle: "Cycle") -> None:
+        """The response ends here although it is not complete."""
+
 
 def last_words(status: int, text: str, headers: Headers) -> bytes:
     """A whole response in plain text, after which the connection ends."""
@@ -281,6 +284,17 @@ class Cycle:
         if last:
             self._over()
         return connection.sent
+
+    def cut(self) -> None:
+        """End the response without its end: what was written is delivered, then the connection is closed.
+
+        A client of HTTP/1.1 misses the last chunk and knows that the transfer broke.
+        """
+        if self.is_gone or self.is_answered:
+            return
+        self.is_answered = True
+        self.wake()
+        self._connection.cut(self)
 
     # ── what the connection calls ──
 

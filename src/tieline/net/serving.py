@@ -317,6 +317,11 @@ class HttpServing(Line):
             self.close()
         self._current = None
 
+    def cut(self, cycle: Cycle) -> None:
+        """A response ends before it is complete; the connection is closed once the client has what was written."""
+        cycle.keep_alive = False
+        self.answered(cycle)
+
     # ── what uvicorn calls ──
 
     def shutdown(self) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw
 
-from tieline.model.errors import GatewayError
+from tieline.model.errors import GatewayError, is_transient
 from tieline.model.events import ErrorKind, Failed
 from tieline.wire.anthropic.schema import ErrorIn, MessageIn, given
 from tieline.wire.json import Malformed, encode, read
@@ -50,8 +50,12 @@ def render_error(error: GatewayError, request_id: str = "") -> bytes:
 
 
 def error_event(failed: Failed) -> bytes:
-    """The JSON of an error inside a stream."""
-    return encode({"type": "error", "error": _error(failed.kind, failed.message, failed.param, failed.code)})
+    """The JSON of an error inside a stream.
+
+    There is no status, so clients decide by the type whether to retry; many retry only `overloaded_error`.
+    """
+    kind: ErrorKind = "overloaded" if failed.kind == "upstream" and is_transient(failed) else failed.kind
+    return encode({"type": "error", "error": _error(kind, failed.message, failed.param, failed.code)})
 
 
 def _error(kind: ErrorKind, message: str, param: str | None, code: str | None) -> dict[str, object]:

@@ -69,6 +69,8 @@ class ResponseWriter:
         self._usage = Usage()
         self._index = -1
         self._is_open = False
+        self._is_call = False
+        """Whether the open block is a tool call."""
         self._prefix: bytes | None = None
         """What stands before the text of a delta; None while text is held until the part is complete."""
         self._probed: str | None = None
@@ -108,7 +110,9 @@ class ResponseWriter:
             case Finished():
                 return self._begin() + self._finish(event)
             case Failed():
-                return self._close() + _event(b"error", error_event(event))
+                # An unfinished call stays open: some clients run a call as soon as its block is closed.
+                closing = b"" if self._is_call else self._close()
+                return closing + _event(b"error", error_event(event))
             case Note() | Activity() | Plan() | PartDelta():
                 return b""
             case _:
@@ -132,6 +136,7 @@ class ResponseWriter:
             case Thinking():
                 return self._open(RedactedBlock(part.signature or ""))
             case ToolCall():
+                self._is_call = True
                 held = self._buffered or part.freeform
                 self._probed = None if held else ""
                 return self._open(_call_block(part, b"{}"), None if held else _INPUT)
@@ -177,7 +182,7 @@ class ResponseWriter:
     def _close(self) -> bytes:
         if not self._is_open:
             return b""
-        self._is_open = False
+        self._is_open = self._is_call = False
         return b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n' % self._index
 
     def _finish(self, finished: Finished) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tieline.model.errors import STATUS, GatewayError
+from tieline.model.errors import STATUS, GatewayError, is_transient
 from tieline.model.events import ErrorKind, Failed, Headers
 from tieline.wire.json import encode
 from tieline.wire.refusals import excerpt, kind_of, retry_after
@@ -74,7 +74,12 @@ def render_error(error: GatewayError, request_id: str = "") -> bytes:
 
 
 def render_failed(failed: Failed) -> bytes:
-    """The same as the last event of a stream."""
+    """The same as the last event of a stream.
+
+    There is no status line, so the message names the status: some clients look for it there to decide on a retry.
+    """
+    if is_transient(failed):
+        failed = msgspec.structs.replace(failed, message=f"{failed.message} (status {failed.status}, try again)")
     return encode(_spelled(failed))
 
 
