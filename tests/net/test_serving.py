@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from uvicorn.server import ServerState
@@ -374,7 +374,7 @@ class Cutting:
 
 
 async def test_a_stream_that_is_cut_is_delivered_without_its_last_chunk() -> None:
-    async with served(Cutting()) as server:
+    async with served(cast("Any", Cutting())) as server:
         client = await server.connect(2 * b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
         _, headers = await client.head()
         assert headers["transfer-encoding"] == "chunked"
@@ -382,7 +382,7 @@ async def test_a_stream_that_is_cut_is_delivered_without_its_last_chunk() -> Non
 
 
 async def test_a_stream_of_old_that_is_cut_still_delivers_what_was_written() -> None:
-    async with served(Cutting()) as server:
+    async with served(cast("Any", Cutting())) as server:
         client = await server.connect(b"GET / HTTP/1.0\r\n\r\n")
         assert (await client.response()).body == b"data: error\n\n"
 

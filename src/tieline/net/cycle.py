@@ -294,7 +294,7 @@ class Cycle:
             return
         self.is_answered = True
         self.wake()
-        self._connection.cut(self)
+        self.connection.cut(self)
 
     # ── what the connection calls ──
 
