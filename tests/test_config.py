@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tieline.config import ConfigError, find, load
+from tieline.config import ConfigError, Source, load, read
 
 GOOD = """\
 default_model = "local/qwen"
@@ -28,10 +28,8 @@ arguments = "buffered"
 """
 
 
-def written(tmp_path: Path, text: str) -> Path:
-    path = tmp_path / "tieline.toml"
-    path.write_text(text, "utf-8")
-    return path
+def written(tmp_path: Path, text: str) -> Source:
+    return Source(tmp_path / "tieline.toml", text.encode())
 
 
 def complaint(tmp_path: Path, text: str) -> str:
@@ -82,6 +80,26 @@ MISTAKES = {
     "a rule nobody understands": ('[[tools.rules]]\ndecision = "allow"\ncommand = "a; b"\n', 1, "plain words"),
     "the key among what commands see": ('[tools]\nenvironment = ["PATH", "TIELINE_KEY"]\n', 2, "TIELINE_KEY"),
     "an inbox without time": ("[inbox]\ntimeout = 0\n", 2, "inbox.timeout"),
+    "a body of less than nothing": ("[server]\nmax_body_mib = -1\n", 2, "`server.max_body_mib`: expected `int` >= 1"),
+    "a wait that is no number": ("[server]\nkeep_alive = nan\n", 2, "`server.keep_alive`: expected `float` > 0.0"),
+    "a wait without end": ("[parking]\ndeadline = inf\n", 2, "`parking.deadline`: expected `float` <="),
+    "no time to connect": (
+        '[upstreams.a]\nkind = "openai"\nconnect_timeout = 0\n',
+        3,
+        "`upstreams.a.connect_timeout`: expected `float` > 0.0",
+    ),
+    "retries below nothing": ('[upstreams.a]\nkind = "openai"\nretries = -1\n', 3, "`upstreams.a.retries`"),
+    "a header name with a space": (
+        '[upstreams.a]\nkind = "openai"\n[upstreams.a.headers]\n"a b" = "c"\n',
+        3,
+        "`upstreams.a.headers.a b`: not a header name",
+    ),
+    "a header that is ours": (
+        '[upstreams.a]\nkind = "openai"\nheaders = { Host = "evil" }\n',
+        3,
+        "`upstreams.a.headers.Host`: the header 'Host' is written by the HTTP client itself",
+    ),
+    "a key of many parts": ("a" + ".a" * 20_000 + " = 1\n", 1, "dots"),
     "an upstream named demo": ('[upstreams.demo]\nkind = "openai"\n', 1, "demo"),
 }
 
@@ -96,14 +114,21 @@ def test_a_mistake_is_told_with_its_line(mistake: str, tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.toml: cannot be read"):
-        load(tmp_path / "none.toml", {})
+        read(tmp_path / "none.toml")
 
 
-def test_the_file_in_the_working_directory_goes_before_the_users_own(tmp_path: Path) -> None:
-    own = tmp_path / "config" / "tieline"
-    own.mkdir(parents=True)
-    (own / "tieline.toml").touch()
-    assert find(None, here=tmp_path, user_dir=tmp_path / "config") == own / "tieline.toml"
-    (tmp_path / "tieline.toml").touch()
-    assert find(None, here=tmp_path, user_dir=tmp_path / "config") == tmp_path / "tieline.toml"
-    assert find(Path("x.toml"), here=tmp_path, user_dir=tmp_path) == Path("x.toml")
+def test_tables_nested_beyond_measure_are_refused(tmp_path: Path) -> None:
+    assert "nested too deeply" in complaint(tmp_path, "a = " + "[" * 100_000)
+
+
+def test_a_file_beyond_measure_is_refused_before_it_is_read_whole() -> None:
+    with pytest.raises(ConfigError, match="larger than 256 KiB"):
+        read(Path("/dev/zero"))
+
+
+def test_a_relative_key_file_lies_beside_the_configuration(tmp_path: Path) -> None:
+    text = '[server]\nkey_file = "a"\n[cursor]\nkey_file = "~/b"\n[upstreams.x]\nkind = "openai"\nkey_file = "/c"\n'
+    config = load(written(tmp_path, text), {})
+    assert config.server.key_file == str(tmp_path / "a")
+    assert config.cursor.key_file == "~/b"
+    assert config.upstreams["x"].key_file == "/c"

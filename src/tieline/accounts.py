@@ -43,7 +43,8 @@ def _cursor_state(settings: CursorSettings, env: Mapping[str, str], *, is_given:
     if is_given:
         return State("cursor", True, settings.api_url)
     if has_key:
-        return State("cursor", True, f"{settings.api_url} (key from {settings.key_file or settings.key_env})")
+        text = f"{settings.api_url} (key from {settings.key_file or settings.key_env})"
+        return State("cursor", True, text, standing_if_ready="configured")
     is_ready = Store(user_folder(env)).path.exists()
     text = f"{settings.api_url} (your login)" if is_ready else "run: tieline login cursor"
-    return State("cursor", is_ready, text, lack="no login")
+    return State("cursor", is_ready, text, lack="no login", standing_if_ready="logged in")

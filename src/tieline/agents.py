@@ -165,5 +165,5 @@ def _state(agents: Mapping[str, AgentSpec], which: Which, *, yolo: bool) -> Stat
     if not ready:
         return State("acp", False, "`tieline agents` tells how to get coding agents as models", lack="no agent")
     more = f" and {len(ready) - MOST_SHOWN} more" if len(ready) > MOST_SHOWN else ""
-    warned = "; EVERYTHING is allowed without asking (--yolo)" if yolo else ""
+    warned = "; EVERYTHING is allowed without asking (yolo)" if yolo else ""
     return State("acp", True, f"{', '.join(ready[:MOST_SHOWN])}{more} (tieline agents){warned}")

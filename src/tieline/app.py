@@ -9,12 +9,13 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tieline import __version__
 from tieline.accounts import cursor_backend
 from tieline.agents import acp_backend, agents_keeper
-from tieline.assembly import State, address, audit_log, client_keys, key_of, upstream_backend
+from tieline.assembly import State, audit_log, client_keys, key_of, upstream_backend
 from tieline.config import Config
 from tieline.core.bus import Bus
 from tieline.core.gateway import Gateway
@@ -23,18 +24,20 @@ from tieline.core.repair import DEFAULT
 from tieline.core.routing import Router
 from tieline.core.secrets import Secrets
 from tieline.demo import MODELS
-from tieline.frontends.http import Guard, HttpApp, is_loopback
+from tieline.frontends.http import Guard, HttpApp
 from tieline.frontends.inbox import InboxFrontend
 from tieline.frontends.keyless import Keyless
 from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.relay import Relay
 from tieline.frontends.routes import http_app
+from tieline.frontends.status import Hello
 from tieline.frontends.token import PageToken
 from tieline.later import LateBackend, Later
 from tieline.lazily import Lazily
 from tieline.model.ports import Backend
 from tieline.net import socket_owner
 from tieline.net.http import HttpClient, Proxies
+from tieline.startup_text import NEEDS_KEY, StartupText
 from tieline.surroundings import Surroundings
 from tieline.tasks import Tasks
 from tieline.web.routes import page_routes
@@ -68,6 +71,7 @@ class App:
     backends: Mapping[str, Backend]
     client: HttpClient
     tasks: Tasks
+    startup: StartupText
     keeper: "Keeper | None" = None
     """The gateway's own tools, if they are on."""
     late_page: "Later[Page] | None" = None
@@ -90,8 +94,10 @@ class App:
         await self.client.aclose()
 
 
-def build(config: Config, env: Mapping[str, str], cursor_token: str | None = None) -> App:
-    """The program that a configuration describes; raises ConfigError if it cannot be."""
+def build(
+    config: Config, env: Mapping[str, str], cursor_token: str | None = None, *, source: Path | None = None
+) -> App:
+    """The program that a configuration describes, read from `source`; raises ConfigError if it cannot be."""
     proxies = Proxies.from_env(env)
     client = HttpClient(proxies=proxies)
     mint = _minter()
@@ -116,7 +122,8 @@ def build(config: Config, env: Mapping[str, str], cursor_token: str | None = Non
     if acp := acp_backend(config, env, mint, audit=audit, keeper=hands_keeper, tasks=tasks):
         backends["acp"] = acp[0]
         states.append(acp[1])
-    router = Router(backends, aliases=_aliases(config, backends), default=_default(config, backends))
+    aliases = _aliases(config, backends)
+    router = Router(backends, aliases=aliases, default=_default(config, backends))
     if config.demo:
         router.know(["demo/scripted"])
     router.know(f"{name}/{model}" for name, settings in config.upstreams.items() for model in settings.models)
@@ -150,7 +157,7 @@ def build(config: Config, env: Mapping[str, str], cursor_token: str | None = Non
         ),
     )
     token = PageToken(secrets.token_urlsafe(24))
-    words = welcome(config, tuple(states))
+    startup = StartupText(config, states, aliases, guard.has_keys, source)
     around = Surroundings(
         config,
         env,
@@ -165,7 +172,7 @@ def build(config: Config, env: Mapping[str, str], cursor_token: str | None = Non
         workspace=keeper.workspace if keeper is not None else None,
         is_simulated=cursor_token is not None,
     )
-    page = Later(build_page, around, words) if config.web.enabled else None
+    page = Later(build_page, around) if config.web.enabled else None
     asgi = http_app(
         gateway,
         Relay(gateway, tasks, keep_alive=config.server.keep_alive),
@@ -176,41 +183,10 @@ def build(config: Config, env: Mapping[str, str], cursor_token: str | None = Non
         guard=guard,
         clock=time.time,
         limit=config.server.max_body_mib * MIB,
-        welcome=words,
-        page=page_routes(page.get, words) if page is not None else None,
+        hello=Hello(guard, startup.text, NEEDS_KEY),
+        page=partial(page_routes, page.get) if page is not None else None,
     )
-    return App(asgi, gateway, tuple(states), backends, client, tasks, keeper, page, guard.warnings())
-
-
-def welcome(config: Config, states: tuple[State, ...], port: int | None = None) -> str:
-    """What the gateway says of itself when it starts, and to a browser: where it is, what works, what to try first."""
-    url = address(config, port)
-    width = max((len(state.name) for state in states), default=0)
-    lines = [
-        f"  {state.name:<{width}}  {'ready' if state.is_ready else state.lack:<8}  {state.text}" for state in states
-    ]
-    model = config.default_model or ("demo/scripted" if config.demo else "<backend>/<model>")
-    ask = f'{{"model": "{model}", "messages": [{{"role": "user", "content": "What can you do?"}}]}}'
-    return "\n".join(
-        [
-            f"Tieline {__version__} is listening on {url}",
-            "",
-            *lines,
-            "",
-            "Try it:",
-            *([f"  open {url} in a browser"] if config.web.enabled else []),
-            f"  curl {url}/v1/chat/completions -H 'content-type: application/json' -d '{ask}'",
-            "",
-            "Point a client here (any key will do):" if not _needs_key(config) else "Point a client here:",
-            f"  Claude Code   ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY=local ANTHROPIC_MODEL={model} claude",
-            f"  OpenAI SDKs   OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY=local, and the model {model}",
-            "",
-        ]
-    )
-
-
-def _needs_key(config: Config) -> bool:
-    return config.server.key_file is not None or not is_loopback(config.server.host)
+    return App(asgi, gateway, tuple(states), backends, client, tasks, startup, keeper, page, guard.warnings())
 
 
 def _profiles(config: Config, env: Mapping[str, str]) -> Profiles:

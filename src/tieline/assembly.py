@@ -1,5 +1,7 @@
 """From settings to what they mean: upstreams and their keys, whether they are ready, addresses and folders."""
 
+import os
+import pwd
 import secrets
 import string
 import time
@@ -18,11 +20,14 @@ from tieline.config import DEFAULT_URLS, Config, ConfigError, CursorSettings, Up
 from tieline.frontends.http import is_loopback
 from tieline.model.ports import Backend
 from tieline.net.http import HttpClient, Origin, Timeouts
+from tieline.private_files import read_file
 from tieline.records import Audit
 from tieline.wire import anthropic, openai_chat
 
 _ALPHABET = string.ascii_letters + string.digits
 _CALL_LENGTH = 22
+KEY_LIMIT = 64 << 10
+"""Bytes of a file with a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,12 @@ class State:
     text: str
     lack: str = "no key"
     """What it is not ready for want of."""
+    standing_if_ready: str = "ready"
+
+    @property
+    def standing(self) -> str:
+        """How it stands, in a word or two. An upstream that was not reached is at best "configured"."""
+        return self.standing_if_ready if self.is_ready else self.lack
 
 
 def upstream_backend(
@@ -71,13 +82,17 @@ def key_of(name: str, settings: UpstreamSettings, env: Mapping[str, str]) -> tup
     """The key of an upstream, and how it stands."""
     url = settings.base_url or DEFAULT_URLS[settings.kind]
     if settings.key_file is not None:
-        return key_file(settings.key_file), State(name, True, f"{url} (key from {settings.key_file})")
+        return key_file(settings.key_file), _configured(name, f"{url} (key from {settings.key_file})")
     if settings.key_env is None:
-        return None, State(name, True, f"{url} (no key)")
+        return None, _configured(name, f"{url} (no key)")
     key = key_in(env, settings.key_env)
     if key is None:
         return None, State(name, False, f"{url}: set {settings.key_env} to its key")
-    return key, State(name, True, f"{url} (key from {settings.key_env})")
+    return key, _configured(name, f"{url} (key from {settings.key_env})")
+
+
+def _configured(name: str, text: str) -> State:
+    return State(name, True, text, standing_if_ready="configured")
 
 
 def key_in(env: Mapping[str, str], name: str) -> str | None:
@@ -94,8 +109,8 @@ def cursor_key(settings: CursorSettings, env: Mapping[str, str]) -> str | None:
 def key_file(file: str) -> str:
     """The key that a file holds."""
     try:
-        key = Path(file).expanduser().read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
+        key = read_file(Path(file).expanduser(), KEY_LIMIT).decode("utf-8").strip()
+    except (OSError, ValueError, RuntimeError) as error:  # a home that is not known is a RuntimeError
         raise ConfigError(f"the key file {file} cannot be read: {error}") from error
     if not key:
         raise ConfigError(f"the key file {file} is empty")
@@ -136,17 +151,24 @@ def client_keys(config: Config, env: Mapping[str, str]) -> list[str]:
 
 
 def user_folder(env: Mapping[str, str]) -> Path:
-    """Where this user's settings and logins are."""
-    base = env.get("XDG_CONFIG_HOME")
-    return (Path(base) if base else Path(env.get("HOME") or Path.home()) / ".config") / "tieline"
+    """Where this user's settings, logins and trust are: never relative to the working directory."""
+    base, home = _absolute(env.get("XDG_CONFIG_HOME")), _absolute(env.get("HOME"))
+    if base is not None:
+        return base / "tieline"
+    return (home or Path(pwd.getpwuid(os.getuid()).pw_dir)) / ".config" / "tieline"
 
 
 def state_folder(env: Mapping[str, str]) -> Path | None:
     """Where what the gateway writes down for its user is, if the environment tells."""
-    base, home = env.get("XDG_STATE_HOME"), env.get("HOME")
-    if base:
-        return Path(base) / "tieline"
-    return Path(home) / ".local" / "state" / "tieline" if home else None
+    base, home = _absolute(env.get("XDG_STATE_HOME")), _absolute(env.get("HOME"))
+    if base is not None:
+        return base / "tieline"
+    return home / ".local" / "state" / "tieline" if home is not None else None
+
+
+def _absolute(folder: str | None) -> Path | None:
+    """A folder of the environment; one that is not absolute does not count, as the XDG specification demands."""
+    return Path(folder) if folder and Path(folder).is_absolute() else None
 
 
 def audit_log(env: Mapping[str, str]) -> Audit:

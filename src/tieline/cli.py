@@ -1,4 +1,4 @@
-"""The command `tieline`: serve, list models, answer what waits, check the configuration, log in, simulate.
+"""The command `tieline`: its subcommands and their options.
 
 What can be typed is here, and costs nothing to know; what is done then is in `commands`, loaded when there is one.
 """
@@ -31,7 +31,8 @@ that arrive whole in between."""
 EPILOG = """\
 Without a configuration there is the demo model, and an upstream for each of
 ANTHROPIC_API_KEY and OPENAI_API_KEY that is set. The first of these files is used:
---config FILE, ./tieline.toml, tieline/tieline.toml in your configuration directory."""
+--config FILE, ./tieline.toml if you have trusted it (`tieline trust`), and
+tieline/tieline.toml in your configuration directory."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -83,12 +84,26 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--port", type=int, default=18742, help="the port (default 18742; 0 takes a free one)")
     command.add_argument("--certificate", type=Path, metavar="FILE", help="speak TLS with this certificate (PEM)")
     command.add_argument("--key", type=Path, metavar="FILE", help="the key of the certificate (PEM)")
-    _command(commands, "check-config", "say which line of the configuration is wrong, if any")
+    command = _command(commands, "check-config", "say which line of the configuration is wrong, if any")
+    command.add_argument("file", nargs="?", type=Path, metavar="FILE", help="check this file and do nothing else")
+
+    command = _plain_command(commands, "trust", "show what ./tieline.toml sets, and use it from now on")
+    command.add_argument(
+        "path", nargs="?", type=Path, metavar="PATH", help="the file, or its folder (default: this one)"
+    )
+    what = command.add_mutually_exclusive_group()
+    what.add_argument("--list", action="store_true", help="list the files that are trusted")
+    what.add_argument("--remove", action="store_true", help="trust the file no longer")
     return parser
 
 
 def _command(commands: Commands, name: str, text: str) -> Parser:
-    command = commands.add_parser(name, help=text, description=text[:1].upper() + text[1:] + ".")
+    command = _plain_command(commands, name, text)
     command.add_argument("--config", type=Path, metavar="FILE", help="the configuration file")
+    return command
+
+
+def _plain_command(commands: Commands, name: str, text: str) -> Parser:
+    command = commands.add_parser(name, help=text, description=text[:1].upper() + text[1:] + ".")
     command.set_defaults(command=name)
     return command

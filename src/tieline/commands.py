@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tieline.assembly import address, user_folder
-from tieline.config import Config, ConfigError, CursorSettings, find, load
+from tieline.config import Config, ConfigError, CursorSettings, Source, load, read
 from tieline.lazily import Lazily
 from tieline.model.errors import GatewayError
 from tieline.model.ports import ModelInfo
+from tieline.tools.unseen import visible
+from tieline.trust import Finder
 
 if TYPE_CHECKING:
     from tieline.agents import install, listing
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from tieline.sim.cursor import CursorSim
     from tieline.sim.cursor import serve as simulate
     from tieline.sim.cursor.server import Tls
+    from tieline.trust_cli import agree, shown_path
+    from tieline.trust_cli import run as trust
 else:
     install = Lazily("tieline.agents", "install")
     listing = Lazily("tieline.agents", "listing")
@@ -39,6 +43,9 @@ else:
     serve = Lazily("tieline.serving", "serve")
     simulate = Lazily("tieline.sim.cursor", "serve")
     Tls = Lazily("tieline.sim.cursor.server", "Tls")
+    agree = Lazily("tieline.trust_cli", "agree")
+    shown_path = Lazily("tieline.trust_cli", "shown_path")
+    trust = Lazily("tieline.trust_cli", "run")
 
 SIMULATED = """\
 A simulator of Cursor's service is listening on {url}, with the demo model behind it.
@@ -56,24 +63,44 @@ def perform(options: argparse.Namespace) -> int:
     try:
         return _COMMANDS[options.command](options)
     except ConfigError as error:
-        print(f"tieline: {error}", file=sys.stderr)
+        _warn(str(error).replace("\n", "\\n"))
         return 2
     except GatewayError as error:
-        print(f"tieline: {error.message}", file=sys.stderr)
+        _warn(error.message)
         return 1
 
 
-def _config_path(options: argparse.Namespace) -> Path | None:
-    return find(options.config, here=Path.cwd(), user_dir=user_folder(os.environ).parent)
+def _warn(text: str) -> None:
+    """One line for the user; what a file or a service put into it cannot control the terminal."""
+    print(f"tieline: {visible(text)}", file=sys.stderr, flush=True)
+
+
+def _source(options: argparse.Namespace) -> Source | None:
+    """The configuration file that counts, with its content."""
+    finder = Finder(user_folder(os.environ), agree=agree, warn=_warn)
+    return finder.find(options.config, _here())
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError as error:
+        raise ConfigError("the working directory no longer exists") from error
+
+
+def _loaded(options: argparse.Namespace) -> Config:
+    return load(_source(options), os.environ)
 
 
 def _serve(options: argparse.Namespace) -> int:
-    config = load(_config_path(options), os.environ)
+    source = _source(options)
+    config = load(source, os.environ)
     given = {name: value for name in ("host", "port") if (value := getattr(options, name)) is not None}
     config = replace(config, server=replace(config.server, **given), log=options.log or config.log)
     config = _with_tools(config, options)
     logging.basicConfig(level=config.log.upper(), format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    serve(config, os.environ, _say, simulate_cursor=options.demo)
+    path = None if source is None else source.path
+    serve(config, os.environ, _say, source=path, simulate_cursor=options.demo)
     return 0
 
 
@@ -88,13 +115,13 @@ def _with_tools(config: Config, options: argparse.Namespace) -> Config:
 
 
 def _inbox(options: argparse.Namespace) -> int:
-    config = load(_config_path(options), os.environ)
+    config = _loaded(options)
     asyncio.run(inbox(options, config, os.environ, _say, time.time))
     return 0
 
 
 def _models(options: argparse.Namespace) -> int:
-    config = load(_config_path(options), os.environ)
+    config = _loaded(options)
     logging.basicConfig(level="WARNING", format="%(message)s", stream=sys.stderr)
     app = build(config, os.environ)
     for name, info in sorted(asyncio.run(_listed(app)).items()):
@@ -127,7 +154,7 @@ def _say(text: str) -> None:
 
 def _asked(options: argparse.Namespace, do: Callable[[CursorSettings, Mapping[str, str]], Awaitable[str]]) -> int:
     """Do something with an account and print what came of it."""
-    settings = load(_config_path(options), os.environ).cursor
+    settings = _loaded(options).cursor
     logging.basicConfig(level="WARNING", format="%(message)s", stream=sys.stderr)
 
     async def run() -> str:
@@ -138,7 +165,7 @@ def _asked(options: argparse.Namespace, do: Callable[[CursorSettings, Mapping[st
 
 
 def _agents(options: argparse.Namespace) -> int:
-    settings = load(_config_path(options), os.environ).acp
+    settings = _loaded(options).acp
     if options.action == "list":
         _say(listing(settings, os.environ))
         return 0
@@ -163,13 +190,19 @@ def _say_where(sim: "CursorSim") -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
-    path = _config_path(options)
-    config = load(path, os.environ)
+    """Check the file that would be used, or only the one that was named: of that nothing is used but its text."""
+    source = read(options.file) if options.file is not None else _source(options)
+    config = load(source, os.environ)
     app = build(config, os.environ)
-    print(f"{path or 'No file: the defaults'}: good. The gateway would listen on {address(config)}.")
+    path = "No file: the defaults" if source is None else shown_path(source.path)
+    print(f"{path}: good. The gateway would listen on {address(config)}.")
     for state in app.states:
-        print(f"  {state.name}: {'ready' if state.is_ready else state.lack}, {state.text}")
+        print(f"  {visible(f'{state.name}: {state.standing}, {state.text}')}")
     return 0
+
+
+def _trust(options: argparse.Namespace) -> int:
+    return trust(options, user_folder(os.environ), _here(), _say)
 
 
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
@@ -182,4 +215,5 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "agents": _agents,
     "simulate": _simulate,
     "check-config": _check,
+    "trust": _trust,
 }

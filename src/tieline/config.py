@@ -1,7 +1,7 @@
 """The configuration: one TOML file and the keys in the environment, checked before anything starts.
 
 Everything here has a default. Without a file there is the demo model, and an upstream for each of ANTHROPIC_API_KEY and
-OPENAI_API_KEY that is set.
+OPENAI_API_KEY that is set. Which file is used is decided in `trust`.
 """
 
 import re
@@ -9,13 +9,15 @@ import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from tieline.core.repair import RepairName
 from tieline.model.content import Value
-from tieline.net.http import Origin
+from tieline.net.http import Origin, check_header
+from tieline.private_files import TooLargeError, read_stream
 from tieline.tools.policy import Rule, check
 from tieline.wire import anthropic, openai_chat
 
@@ -24,8 +26,18 @@ DEFAULT_PORT = 18741
 RESERVED = frozenset({"demo", "cursor", "acp"})
 """Names of backends that are not upstreams of the configuration."""
 
+LIMIT = 256 << 10
+"""Bytes of a configuration file."""
+MOST_DOTS = 500
+"""Dots in one line. The TOML parser takes cubic time for a key with many parts."""
+
 Arguments = Literal["buffered", "incremental"]
+Seconds = Annotated[float, Meta(gt=0, le=1e9)]
+"""The upper bound rejects infinity; NaN fails every comparison."""
+Count = Annotated[int, Meta(ge=0, le=1_000_000)]
+Number = Annotated[int, Meta(ge=1, le=1_000_000)]
 T = TypeVar("T")
+Keyed = TypeVar("Keyed", "Server", "UpstreamSettings", "CursorSettings")
 
 
 class ConfigError(Exception):
@@ -36,17 +48,24 @@ class ConfigError(Exception):
         super().__init__(place + message)
 
 
+class Source(NamedTuple):
+    """A configuration file and its bytes, read once: the bytes that were checked are the bytes that are used."""
+
+    path: Path
+    data: bytes
+
+
 class Server(Value, forbid_unknown_fields=True):
     """Where the gateway listens and whom it lets in."""
 
     host: str = "127.0.0.1"
-    port: int = DEFAULT_PORT
+    port: Annotated[int, Meta(ge=0, le=65535)] = DEFAULT_PORT
     key_env: str = "TIELINE_KEY"
     key_file: str | None = None
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
-    max_body_mib: int = 48
-    keep_alive: float = 15.0
+    max_body_mib: Number = 48
+    keep_alive: Seconds = 15.0
 
 
 class UpstreamSettings(Value, forbid_unknown_fields=True):
@@ -58,10 +77,10 @@ class UpstreamSettings(Value, forbid_unknown_fields=True):
     key_file: str | None = None
     headers: Mapping[str, str] = {}
     models: tuple[str, ...] = ()
-    connect_timeout: float = 10.0
-    first_byte_timeout: float = 300.0
-    idle_timeout: float = 120.0
-    retries: int = 2
+    connect_timeout: Seconds = 10.0
+    first_byte_timeout: Seconds = 300.0
+    idle_timeout: Seconds = 120.0
+    retries: Count = 2
     betas: bool | None = None
     repairs: tuple[RepairName, ...] = ()
     dialect: Mapping[str, Any] = {}
@@ -88,23 +107,23 @@ class CursorSettings(Value, forbid_unknown_fields=True):
     web: bool = True
     workspace: str | None = None
     models: tuple[str, ...] = ()
-    connect_timeout: float = 10.0
-    first_byte_timeout: float = 30.0
-    idle_timeout: float = 30.0
-    stall_timeout: float = 120.0
+    connect_timeout: Seconds = 10.0
+    first_byte_timeout: Seconds = 30.0
+    idle_timeout: Seconds = 30.0
+    stall_timeout: Seconds = 120.0
 
 
 class Parking(Value, forbid_unknown_fields=True):
     """How long a run waits for a tool result, and how many may."""
 
-    deadline: float = 900.0
-    limit: int = 1024
+    deadline: Seconds = 900.0
+    limit: Number = 1024
 
 
 class InboxSettings(Value, forbid_unknown_fields=True):
     """How long something waits for a person."""
 
-    timeout: float = 120.0
+    timeout: Seconds = 120.0
 
 
 class ToolSettings(Value, forbid_unknown_fields=True):
@@ -157,10 +176,10 @@ class AcpSettings(Value, forbid_unknown_fields=True):
     """Whether agents run commands through the gateway, under the rules of `tools`."""
     keep_sessions: bool = True
     """Whether conversations are known again after a restart of the gateway."""
-    processes: int = 8
-    start_timeout: float = 60.0
-    stall_timeout: float = 600.0
-    idle_timeout: float = 900.0
+    processes: Number = 8
+    start_timeout: Seconds = 60.0
+    stall_timeout: Seconds = 600.0
+    idle_timeout: Seconds = 900.0
     agents: Mapping[str, AgentSettings] = {}
 
 
@@ -168,7 +187,7 @@ class WebSettings(Value, forbid_unknown_fields=True):
     """The web page."""
 
     enabled: bool = True
-    traffic: int = 500
+    traffic: Count = 500
     """How many requests are kept for somebody to look into."""
 
 
@@ -202,16 +221,19 @@ class Config(Value, forbid_unknown_fields=True):
     clients: Mapping[str, ClientSettings] = {}
 
 
-def find(explicit: Path | None, *, here: Path, user_dir: Path) -> Path | None:
-    """The file that counts: the one that was named, the one in this directory, or the user's own."""
-    if explicit is not None:
-        return explicit
-    return next((path for path in (here / FILE_NAME, user_dir / "tieline" / FILE_NAME) if path.is_file()), None)
+def read(path: Path) -> Source:
+    """Read a file that the user named. It may also be a device or a pipe, such as /dev/null."""
+    try:
+        return Source(path, read_stream(path, LIMIT))
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", path=path) from error
+    except TooLargeError as error:
+        raise ConfigError(f"cannot be used: {error}", path=path) from error
 
 
-def load(path: Path | None, env: Mapping[str, str]) -> Config:
+def load(source: Source | None, env: Mapping[str, str]) -> Config:
     """The configuration of a file, with the upstreams that the environment alone gives."""
-    config = Config() if path is None else _read(path)
+    config = Config() if source is None else _parsed(source)
     upstreams = {**_upstreams_of(env, config), **config.upstreams}
     return msgspec.structs.replace(config, upstreams=upstreams)
 
@@ -229,24 +251,51 @@ def _upstreams_of(env: Mapping[str, str], config: Config) -> dict[str, UpstreamS
     }
 
 
-def _read(path: Path) -> Config:
+def table_of(source: Source) -> dict[str, Any]:
+    """The TOML table of a file; raise ConfigError for what is not TOML."""
+    path = source.path
     try:
-        text = path.read_text("utf-8")
-        table = tomllib.loads(text)
-    except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}", path=path) from error
+        text = source.data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError("is not UTF-8", path=path) from error
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.count(".") > MOST_DOTS:
+            raise ConfigError(f"a line has more than {MOST_DOTS} dots", path=path, line=number)
+    try:
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        message, line = _syntax(str(error))
-        raise ConfigError(message, path=path, line=line) from error
+        message, place = _syntax(str(error))
+        raise ConfigError(message, path=path, line=place) from error
+    except RecursionError as error:
+        raise ConfigError("not valid TOML: it is nested too deeply", path=path) from error
+
+
+def _parsed(source: Source) -> Config:
+    table, path = table_of(source), source.path
+    text = source.data.decode("utf-8")
     try:
         config = _converted(table)
     except _Misfit as error:
         raise ConfigError(error.message, path=path, line=line_of(text, error.place)) from error
     for place, message in _mistakes(config):
         raise ConfigError(message, path=path, line=line_of(text, place))
-    return config
+    return _anchored(config, path.parent)
+
+
+def _anchored(config: Config, folder: Path) -> Config:
+    """Resolve key files against the folder of the configuration: never against the folder we happen to be in."""
+
+    def anchored(settings: Keyed) -> Keyed:
+        if settings.key_file is None or settings.key_file.startswith("~"):
+            return settings
+        return msgspec.structs.replace(settings, key_file=str(folder / settings.key_file))
+
+    return msgspec.structs.replace(
+        config,
+        server=anchored(config.server),
+        cursor=anchored(config.cursor),
+        upstreams={name: anchored(upstream) for name, upstream in config.upstreams.items()},
+    )
 
 
 class _Misfit(Exception):
@@ -279,8 +328,6 @@ def _fit(table: Any, kind: type[T], within: str) -> T:
 def _mistakes(config: Config) -> list[tuple[str, str]]:
     """What types cannot say: the place and the complaint of everything that is wrong."""
     wrong: list[tuple[str, str]] = []
-    if not 0 <= config.server.port <= 65535:
-        wrong.append(("server.port", f"`server.port` is {config.server.port}: a port is a number up to 65535"))
     for name, upstream in config.upstreams.items():
         place = f"upstreams.{name}"
         if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name) or name in RESERVED:
@@ -290,16 +337,8 @@ def _mistakes(config: Config) -> list[tuple[str, str]]:
         except ValueError as error:
             wrong.append((f"{place}.base_url", f"`{place}.base_url`: {error}"))
         wrong += _dialect_mistakes(place, upstream)
-        wrong += [
-            (f"{place}.headers.{field}", f"`{place}.headers.{field}` has characters that no HTTP header can carry")
-            for field, value in upstream.headers.items()
-            if not (field.isascii() and value.isprintable() and max(value, default="") <= "\xff")
-        ]
+        wrong += _header_mistakes(place, upstream)
     wrong += _cursor_mistakes(config.cursor)
-    if config.parking.deadline <= 0 or config.parking.limit < 1:
-        wrong.append(("parking", "`parking`: the deadline and the limit must be more than nothing"))
-    if config.inbox.timeout <= 0:
-        wrong.append(("inbox.timeout", "`inbox.timeout`: it must be more than nothing"))
     wrong += _tool_mistakes(config)
     names = {*config.upstreams, *KEY_NAMES, *RESERVED}
     targets = [(f"aliases.{alias}", target) for alias, target in config.aliases.items()]
@@ -309,6 +348,18 @@ def _mistakes(config: Config) -> list[tuple[str, str]]:
         backend, slash, _ = target.partition("/")
         if not slash or backend not in names:
             wrong.append((place, f"`{place}` is `{target}`: it must be `<upstream>/<model>`, and exist"))
+    return wrong
+
+
+def _header_mistakes(place: str, upstream: UpstreamSettings) -> list[tuple[str, str]]:
+    """Headers that cannot be sent. Values are not repeated: they may be secrets."""
+    wrong: list[tuple[str, str]] = []
+    for field, value in upstream.headers.items():
+        where = f"{place}.headers.{field}"
+        try:
+            check_header(field, value)
+        except ValueError as error:
+            wrong.append((where, f"`{where}`: {error}"))
     return wrong
 
 

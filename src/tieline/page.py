@@ -72,7 +72,7 @@ class Page:
             await self.login.aclose()
 
 
-def build_page(around: Surroundings, welcome: str) -> Page:
+def build_page(around: Surroundings) -> Page:
     """The page of a gateway."""
     gateway, tasks, guard = around.gateway, around.tasks, around.guard
     folder = state_folder(around.env)
@@ -82,16 +82,15 @@ def build_page(around: Surroundings, welcome: str) -> Page:
     keep_alive = around.config.server.keep_alive
     stream = Stream(gateway.bus, gateway.inbox, tasks, renderings, clock=time.time, keep_alive=keep_alive)
     login = CursorLogin(around) if around.config.cursor.enabled is not False else None
-    facts = _facts(around, welcome, login)
+    facts = _facts(around, login)
     api = Api(gateway, sessions, stream, renderings, guard, tasks, facts, token=around.token)
     return Page(api, static_files(), sessions, stream, store, login)
 
 
-def _facts(around: Surroundings, welcome: str, login: "CursorLogin | None") -> Facts:
+def _facts(around: Surroundings, login: "CursorLogin | None") -> Facts:
     config = around.config
     return Facts(
         version=__version__,
-        welcome=welcome,
         backends=lambda: [_shown(state) for state in around.states if state.name != TOOLS],
         agents=lambda: _agents(config.acp, around.env),
         is_agent=lambda name: name in around.backends and around.backends[name].is_agent,

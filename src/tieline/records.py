@@ -8,8 +8,6 @@ import hashlib
 import logging
 import os
 import re
-import stat
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ import msgspec
 
 from tieline.config import ConfigError
 from tieline.core.inbox import Entry
+from tieline.private_files import read_private, write_private
 from tieline.tools.policy import Rule, Subject, Verdict, dump_rules, load_rules
 
 log = logging.getLogger("tieline")
@@ -29,7 +28,6 @@ LONGEST_TEXT = 16 << 10
 """More of a text is left out of the audit."""
 RULES_LIMIT = 4 << 20
 
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -56,28 +54,10 @@ class Remembered:
 
     def save(self, rules: Sequence[Rule]) -> None:
         """Keep these rules instead of those before; raises OSError."""
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=self.path.parent, prefix=".allowed.")  # readable by its owner only
-        unfinished = Path(name)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(dump_rules(rules))
-                file.flush()
-                os.fsync(file.fileno())
-            unfinished.replace(self.path)
-        except OSError:
-            unfinished.unlink(missing_ok=True)
-            raise
+        write_private(self.path, dump_rules(rules).encode())
 
     def _read(self) -> str:
-        """The contents. The file is looked at after it was opened, so nobody can put another in its place."""
-        with os.fdopen(os.open(self.path, _READ), "rb") as file:
-            state = os.fstat(file.fileno())
-            if not stat.S_ISREG(state.st_mode):
-                raise ValueError("it is not a file")
-            if state.st_uid != os.getuid() or state.st_mode & 0o022:
-                raise ValueError("others may have written it; if you trust what it says, make it yours alone")
-            return file.read(RULES_LIMIT).decode("utf-8")
+        return read_private(self.path, RULES_LIMIT).decode("utf-8")
 
 
 # ── The audit ────────────────────────────────────────────────────────────────────────────────────

@@ -9,13 +9,15 @@ import resource
 import signal
 import socket
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
 import uvicorn
 from msgspec.structs import replace
 
-from tieline.app import App, build, welcome
+from tieline.app import App, build
+from tieline.assembly import address
 from tieline.config import Config, ConfigError
 from tieline.lazily import Lazily
 from tieline.net.serving import HttpServing
@@ -36,11 +38,17 @@ CLOSING = 0.8
 
 
 def serve(
-    config: Config, env: Mapping[str, str], announce: Callable[[str], None], *, simulate_cursor: bool = False
+    config: Config,
+    env: Mapping[str, str],
+    announce: Callable[[str], None],
+    *,
+    source: Path | None = None,
+    simulate_cursor: bool = False,
 ) -> None:
     """Run until interrupted; open requests get a second to end.
 
-    With `simulate_cursor` the Cursor backend talks to a simulator of the service instead of the service.
+    `source` is the file that the configuration was read from. With `simulate_cursor` the Cursor backend talks to a
+    simulator of the service instead of the service.
     """
     listener = _listen(config)
 
@@ -56,9 +64,9 @@ def serve(
                     default_model=config.default_model or "cursor/demo",
                 )
                 token = "demo"  # noqa: S105 - the simulator takes any
-            app = build(settings, env, token)
+            app = build(settings, env, token, source=source)
             stack.push_async_callback(_close, app)
-            announce(welcome(settings, app.states, listener.getsockname()[1]))
+            announce(app.startup.text(address(settings, listener.getsockname()[1])))
             for warning in app.warnings:
                 announce(f"{warning}\n")
             # What exists now lives as long as the process, and requests leave hardly any cycles: look seldom.

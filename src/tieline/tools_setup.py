@@ -64,7 +64,7 @@ def _shell(shell: str, env: Mapping[str, str]) -> str:
 
 def _tool_state(settings: ToolSettings, policy: Policy, root: str) -> State:
     if settings.yolo:
-        return State("tools", True, f"{root}: EVERYTHING is allowed without asking (--yolo)")
+        return State("tools", True, f"{root}: EVERYTHING is allowed without asking (yolo)")
     rules = f"; {len(settings.rules)} rules of yours" if settings.rules else ""
     always = f"; {len(policy.remembered)} things always allowed (tieline inbox rules)" if policy.remembered else ""
     return State("tools", True, f"{root}: reading is allowed, the rest asks (tieline inbox watch){rules}{always}")

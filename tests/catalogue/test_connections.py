@@ -29,7 +29,7 @@ from tests.catalogue.serving import (
     words,
 )
 from tieline.app import build
-from tieline.config import Config, ConfigError, UpstreamSettings, load
+from tieline.config import Config, ConfigError, Source, UpstreamSettings, load
 from tieline.model.events import Failed
 from tieline.sim.answers import PATHS, failed, streamed
 from tieline.sim.model import Answer, Chunk, Cut, Hang, Received
@@ -282,10 +282,9 @@ async def test_082_an_upstreams_header_beyond_ascii_does_no_harm(
 
 @pytest.mark.parametrize("value", ["Łódź", "日本", "a\\nb", "\\u0000"])
 def test_082_a_header_that_cannot_be_sent_is_refused_with_its_place(tmp_path: Path, value: str) -> None:
-    file = tmp_path / "tieline.toml"
-    file.write_text(f'[upstreams.x]\nkind = "openai"\nheaders = {{ x-team = "{value}" }}\n', "utf-8")
+    text = f'[upstreams.x]\nkind = "openai"\nheaders = {{ x-team = "{value}" }}\n'
     with pytest.raises(ConfigError, match=r"tieline.toml:3: `upstreams.x.headers.x-team`"):
-        load(file, {})
+        load(Source(tmp_path / "tieline.toml", text.encode()), {})
 
 
 @pytest.mark.parametrize("key", ["“sk-quoted-by-a-word-processor”", "sk-two\nlines"])

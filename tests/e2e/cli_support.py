@@ -33,6 +33,14 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     return {**kept, "HOME": str(home), **more}
 
 
+def configured(home: Path, text: str) -> Path:
+    """Write the user's own configuration file; the folder it is in."""
+    folder = home / ".config" / "tieline"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "tieline.toml").write_text(text, "utf-8")
+    return folder
+
+
 def ran(
     home: Path, *arguments: str, tells_loaded: bool = False, typed: str | None = None, **more: str
 ) -> subprocess.CompletedProcess[str]:

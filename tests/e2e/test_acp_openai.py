@@ -9,7 +9,7 @@ import pytest
 from openai.types.chat import ChatCompletionMessageParam
 
 from tests.e2e.acp_support import MODEL, Stand, plain, scripted, serving
-from tests.e2e.cli_support import ran
+from tests.e2e.cli_support import configured, ran
 from tests.e2e.tools_support import PATIENCE
 from tieline.config import Parking
 from tieline.model.asks import Permission
@@ -91,7 +91,7 @@ def test_agents_lists_the_ready_ones_and_what_installs_the_others(tmp_path: Path
     program = tmp_path / "bin" / "my-agent"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    (tmp_path / "tieline.toml").write_text(CONFIG.format(program="my-agent"))
+    configured(tmp_path, CONFIG.format(program="my-agent"))
     done = ran(tmp_path, "agents", PATH=str(tmp_path / "bin"))
     assert (done.returncode, done.stderr) == (0, "")
     ready, _, missing = done.stdout.partition("Not installed")

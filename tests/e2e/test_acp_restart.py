@@ -13,7 +13,7 @@ import pytest
 
 from tests.backends.acp_support import AGENTS
 from tests.e2e.acp_support import LOOK, Dialect, plain, scripted, serving
-from tests.e2e.cli_support import said
+from tests.e2e.cli_support import configured, said
 from tests.e2e.cli_support import serving as running
 from tests.e2e.tools_support import DIALECTS, PATIENCE
 from tieline.backends.acp.memory import SHELF
@@ -98,7 +98,7 @@ async def test_a_gateway_that_was_ended_has_forgotten_nothing(
     tmp_path: Path, dialect: Dialect, number: signal.Signals
 ) -> None:
     command = [sys.executable, "-I", "-S", str(AGENTS / "faulty.py"), "remembers", str(tmp_path / "memory")]
-    (tmp_path / "tieline.toml").write_text(f"[acp.agents.keen]\ncommand = {json.dumps(command)}\n")
+    configured(tmp_path, f"[acp.agents.keen]\ncommand = {json.dumps(command)}\n")
     history: list[Any] = [{"role": "user", "content": "one"}]
     with running(tmp_path) as (process, port):
         answer = await asyncio.to_thread(asked, dialect, port, history)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cli_support import WAIT, serving
+from tests.e2e.cli_support import WAIT, configured, serving
 from tests.net.programs import LIVE, STUBBORN, Presence, gone, python
 
 AGENT = (
@@ -47,7 +47,7 @@ QUESTION = json.dumps({"model": "acp/test", "messages": [{"role": "user", "conte
 async def test_nothing_of_an_agent_outlives_the_gateway(tmp_path: Path, number: signal.Signals, agent: str) -> None:
     with Presence() as presence:
         argv = python(agent, presence.port, *python(STUBBORN)[-1:])
-        (tmp_path / "tieline.toml").write_text(f"[acp.agents.test]\ncommand = {json.dumps(argv)}\n")
+        configured(tmp_path, f"[acp.agents.test]\ncommand = {json.dumps(argv)}\n")
         async with asyncio.timeout(WAIT):
             with serving(tmp_path) as (process, port):
                 _, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cli_support import WAIT, ran, said, serving
+from tests.e2e.cli_support import WAIT, configured, ran, said, serving
 
 SLOW = json.dumps(
     {
@@ -31,6 +31,30 @@ def test_the_start_says_where_it_is_and_what_to_try(tmp_path: Path) -> None:
         assert words in output
         assert words in text
     assert "sk-very-secret" not in output + text
+
+
+UNKEYED = ("/", "/healthz", "/api/hello", "/api/state", "/connect", "/traffic", "/v1/models", "/metrics", "/nowhere")
+
+
+def test_without_the_key_nobody_learns_what_is_behind_the_gateway(tmp_path: Path) -> None:
+    upstream = '[upstreams.up]\nkind = "openai"\nbase_url = "http://127.0.0.1:9/v1"\nkey_env = "UP_KEY"\n'
+    folder = configured(tmp_path, upstream)
+    told: dict[str, str] = {}
+    with (
+        serving(tmp_path, "--tools", TIELINE_KEY="gate", UP_KEY="sk-up") as (_, port),
+        closing(HTTPConnection("127.0.0.1", port, timeout=WAIT)) as connection,
+    ):
+        for path in UNKEYED:
+            connection.request("GET", path)
+            told[path] = connection.getresponse().read().decode()
+        connection.request("GET", "/", headers={"authorization": "Bearer gate"})
+        whole = connection.getresponse().read().decode()
+    for words in ("127.0.0.1:9", "UP_KEY", "TIELINE_KEY", str(tmp_path), str(folder), "sk-up", "gate\n"):
+        assert [path for path, text in told.items() if words in text] == []
+    assert "Authorization: Bearer <key>" in told["/"]
+    assert f"http://127.0.0.1:{port}" in whole
+    for words in ("127.0.0.1:9", "UP_KEY", "$TIELINE_KEY", str(tmp_path)):
+        assert words in whole
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
@@ -65,13 +89,13 @@ def test_beyond_this_machine_a_key_is_needed(tmp_path: Path) -> None:
 
 
 def test_models_are_listed(tmp_path: Path) -> None:
-    (tmp_path / "tieline.toml").write_text('[upstreams.local]\nkind = "openai"\nmodels = ["qwen", "glm"]\n')
+    configured(tmp_path, '[upstreams.local]\nkind = "openai"\nmodels = ["qwen", "glm"]\n')
     done = ran(tmp_path, "models")
     assert done.stdout.split() == ["demo/scripted", "local/glm", "local/qwen"]
 
 
 def test_a_good_configuration_is_called_good(tmp_path: Path) -> None:
-    (tmp_path / "tieline.toml").write_text('[upstreams.local]\nkind = "openai"\nkey_env = "LOCAL_KEY"\n')
+    configured(tmp_path, '[upstreams.local]\nkind = "openai"\nkey_env = "LOCAL_KEY"\n')
     done = ran(tmp_path, "check-config")
     assert done.returncode == 0
     assert "good" in done.stdout
@@ -80,7 +104,7 @@ def test_a_good_configuration_is_called_good(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arguments", [("check-config",), ("models",), ("serve",)])
 def test_a_wrong_line_is_named_before_anything_starts(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    (tmp_path / "tieline.toml").write_text("[server]\nport = 1\nprot = 2\n")
+    configured(tmp_path, "[server]\nport = 1\nprot = 2\n")
     done = ran(tmp_path, *arguments)
     assert done.returncode == 2
     assert "tieline.toml:3: `server.prot` is not a setting: do you mean `port`?" in done.stderr
@@ -88,14 +112,14 @@ def test_a_wrong_line_is_named_before_anything_starts(arguments: tuple[str, ...]
 
 @pytest.mark.parametrize(
     ("content", "complaint"),
-    [("\n", "the key file key is empty"), ("one\ntwo\n", "the key file key holds no key"), (None, "cannot be read")],
+    [("\n", "tieline/key is empty"), ("one\ntwo\n", "tieline/key holds no key"), (None, "cannot be read")],
     ids=["empty", "several lines", "missing"],
 )
 @pytest.mark.parametrize("table", ['[upstreams.local]\nkind = "openai"', "[cursor]", "[server]"])
 def test_a_file_without_a_key_is_told_at_once(table: str, content: str | None, complaint: str, tmp_path: Path) -> None:
-    (tmp_path / "tieline.toml").write_text(f'{table}\nkey_file = "key"\n')
+    folder = configured(tmp_path, f'{table}\nkey_file = "key"\n')
     if content is not None:
-        (tmp_path / "key").write_text(content)
+        (folder / "key").write_text(content)
     done = ran(tmp_path, "check-config")
     assert done.returncode == 2
     assert complaint in done.stderr

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cli_support import environment, ran, said, serving
+from tests.e2e.cli_support import configured, environment, ran, said, serving
 from tests.e2e.tools_support import KEY, PATIENCE, TELL, Stand, call, script, whole
 from tests.e2e.tools_support import serving as standing
 from tieline.cli import main
@@ -132,8 +132,8 @@ def test_where_no_gateway_is_that_is_told(capsys: pytest.CaptureFixture[str], tm
         assert main(["inbox", "--url", "http://127.0.0.1:1", command]) == 1
         assert "is `tieline serve` running?" in capsys.readouterr().err
     assert main(["inbox", "--url", "nonsense", "list"]) == 2
-    (tmp_path / "tieline.toml").write_text("[server]\nport = 0\n")
-    assert main(["inbox"]) == 2
+    file = configured(tmp_path, "[server]\nport = 0\n") / "tieline.toml"
+    assert main(["inbox", "--config", str(file)]) == 2
     assert "say --url" in capsys.readouterr().err
 
 
@@ -199,7 +199,7 @@ def test_the_start_says_where_tools_act_and_what_is_allowed(tmp_path: Path) -> N
 
 
 def test_the_workspace_is_where_the_gateway_was_started_unless_said_otherwise(tmp_path: Path) -> None:
-    (tmp_path / "tieline.toml").write_text("[tools]\nenabled = true\n")
+    configured(tmp_path, "[tools]\nenabled = true\n")
     done = ran(tmp_path, "check-config")
     assert f"tools: ready, {tmp_path}: reading is allowed" in done.stdout
 

@@ -351,6 +351,11 @@ def _pass(key: bytes) -> str:
     return hmac.new(key, b"tieline page", "sha256").hexdigest()
 
 
+def address(exchange: Exchange) -> str:
+    """Return the gateway's address as the client wrote it."""
+    return f"{exchange.scope.get('scheme', 'http')}://{exchange.header(b'host')}"
+
+
 def host_name(host: str) -> str:
     """A Host header without its port."""
     return (urlsplit(f"//{host}").hostname or "").lower() if host else ""

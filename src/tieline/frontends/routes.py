@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 from tieline.core.gateway import Gateway
 from tieline.frontends.chat import ChatFrontend
-from tieline.frontends.http import Guard, HttpApp, Route, Routes
+from tieline.frontends.http import Endpoint, Guard, HttpApp, Route, Routes
 from tieline.frontends.inbox import InboxFrontend
 from tieline.frontends.inbox import render_error as plain
 from tieline.frontends.messages import MessagesFrontend
 from tieline.frontends.models import ModelsFrontend, is_anthropic
 from tieline.frontends.profiles import Profiles
 from tieline.frontends.relay import Relay
-from tieline.frontends.status import StatusFrontend
+from tieline.frontends.status import Hello, StatusFrontend
 from tieline.wire import anthropic, openai_chat
 
 
@@ -24,16 +24,19 @@ def http_app(
     guard: Guard,
     clock: Callable[[], float],
     limit: int,
-    welcome: str,
-    page: Routes | None = None,
+    hello: Hello,
+    page: Callable[[Endpoint], Routes] | None = None,
 ) -> HttpApp:
-    """The application behind the port; `page` are the paths of the web page, in place of ours where both have one."""
+    """The application behind the port.
+
+    `page` gives the paths of the web page, which replace ours where both have one; it gets what is served at `/`.
+    """
     chat = ChatFrontend(relay, profiles, clock=clock)
     messages = MessagesFrontend(relay, profiles, gateway)
     models = ModelsFrontend(gateway)
-    status = StatusFrontend(gateway, welcome)
+    status = StatusFrontend(gateway)
     openai, anthropic_ = openai_chat.render_error, anthropic.render_error
-    hello = Route(status.welcome, openai, keyed=False)
+    front = Route(hello.serve, openai, keyed=False)
     health = Route(status.health, openai, keyed=False)
     alive = Route(status.health, openai, keyed=False, public=True)
     routes = {
@@ -43,7 +46,7 @@ def http_app(
         "/v1/messages/count_tokens": {"POST": Route(messages.count_tokens, anthropic_)},
         "/v1/models": {"GET": Route(models.list, openai)},
         "/v1/models/*": {"GET": Route(models.one, openai)},
-        "/": {"GET": hello, "HEAD": hello},
+        "/": {"GET": front, "HEAD": front},
         "/api/hello": {"GET": health, "HEAD": health},
         "/healthz": {"GET": alive, "HEAD": alive},
         "/metrics": {"GET": Route(status.metrics, openai)},
@@ -54,7 +57,7 @@ def http_app(
         "/api/rules/*": {"DELETE": Route(inbox.revoke, plain)},
     }
     return HttpApp(
-        {**routes, **(page or {})},
+        {**routes, **(page(hello.serve) if page is not None else {})},
         guard=guard,
         limit=limit,
         fallback=lambda exchange: anthropic_ if is_anthropic(exchange) else openai,

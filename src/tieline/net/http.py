@@ -14,7 +14,7 @@ from tieline.net.body import HttpResponse, PipeError, Timeouts
 from tieline.net.pool import Pool
 from tieline.net.proxy import Origin, Proxies, Proxy, Route
 
-__all__ = ["HttpClient", "HttpResponse", "Origin", "PipeError", "Proxies", "Proxy", "Timeouts"]
+__all__ = ["HttpClient", "HttpResponse", "Origin", "PipeError", "Proxies", "Proxy", "Timeouts", "check_header"]
 
 DEFAULT_TIMEOUTS = Timeouts()
 NO_PROXIES = Proxies()
@@ -146,6 +146,12 @@ def _checked_name(name: str) -> str:
     if key in _OWN_FIELDS:
         raise ValueError(f"the header {name!r} is written by the HTTP client itself")
     return key
+
+
+def check_header(name: str, value: str) -> None:
+    """Raise ValueError for a header that cannot be sent; the value is not repeated."""
+    _checked_name(name)
+    _check_value(name, value)
 
 
 def _check_value(name: str, value: str) -> None:

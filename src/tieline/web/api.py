@@ -16,7 +16,7 @@ from msgspec import UNSET, UnsetType
 
 from tieline.core.gateway import Gateway
 from tieline.core.sessions import Sent, Sessions
-from tieline.frontends.http import JSON, PASS, Exchange, Guard
+from tieline.frontends.http import JSON, PASS, Exchange, Guard, address
 from tieline.frontends.token import PageToken
 from tieline.model.content import Image, Part, Text, Value
 from tieline.model.errors import BadRequest, GatewayError
@@ -318,11 +318,6 @@ class Api:
 
 
 _HEADERS = (*HEADERS, (b"cache-control", b"no-store"))
-
-
-def address(exchange: Exchange) -> str:
-    """Where the gateway is, as whoever asks sees it."""
-    return f"{exchange.scope.get('scheme', 'http')}://{exchange.header(b'host')}"
 
 
 async def _respond(exchange: Exchange, value: Any, *headers: tuple[bytes, bytes], status: int = 200) -> None:

@@ -59,8 +59,6 @@ class Facts:
     """The program around the page."""
 
     version: str
-    welcome: str
-    """What somebody is told who asks for the page without being a browser."""
     backends: Callable[[], Sequence[BackendState]] = tuple
     agents: Callable[[], Sequence[AgentState]] = tuple
     is_agent: Callable[[str], bool] = lambda _: False

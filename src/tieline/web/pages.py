@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from tieline.frontends.http import TEXT, Endpoint, Exchange
+from tieline.frontends.http import Endpoint, Exchange
 
 POLICY = "; ".join(
     (
@@ -84,15 +84,12 @@ def static_names() -> list[str]:
     return [name for name, _ in _found(FOLDER) if name not in PAGES.values()]
 
 
-def front(page: Endpoint, welcome: str) -> Endpoint:
-    """The page for browsers, and a few plain words for everybody else."""
-    words = welcome.encode()
+def front(page: Endpoint, hello: Endpoint) -> Endpoint:
+    """The page for browsers, and plain text for everybody else."""
 
     async def serve(exchange: Exchange) -> None:
-        if b"text/html" in exchange.headers.get(b"accept", b""):
-            await page(exchange)
-        else:
-            await exchange.respond(200, words, TEXT, ((b"vary", b"accept"),))
+        is_browser = b"text/html" in exchange.headers.get(b"accept", b"")
+        await (page if is_browser else hello)(exchange)
 
     return serve
 

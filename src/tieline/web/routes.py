@@ -27,10 +27,11 @@ class Opened(Protocol):
     def files(self) -> Mapping[str, File]: ...
 
 
-def page_routes(opened: Callable[[], Awaitable[Opened]], welcome: str) -> Routes:
+def page_routes(opened: Callable[[], Awaitable[Opened]], hello: Endpoint) -> Routes:
     """Everything that the page needs, which is opened when somebody first asks for any of it.
 
-    Its files are for everybody; what they show needs the key if there is one.
+    Its files are for everybody; what they show needs the key if there is one. `hello` answers at `/` for clients that
+    are not browsers.
     """
 
     def late(find: Callable[[Opened], Endpoint]) -> Endpoint:
@@ -48,7 +49,7 @@ def page_routes(opened: Callable[[], Awaitable[Opened]], welcome: str) -> Routes
     files = {
         **{path: file(name) for path, name in PAGES.items()},
         **{f"/static/{name}": file(name) for name in static_names()},
-        "/": front(file(PAGES["/"]), welcome),
+        "/": front(file(PAGES["/"]), hello),
     }
     reading = {path: Route(endpoint, render_error, keyed=False) for path, endpoint in files.items()}
     return {

@@ -1,0 +1,80 @@
+"""Small files: read within a bound, and kept so that only their owner can read or change them."""
+
+import os
+import stat
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+Check = Callable[[os.stat_result], None]
+
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class NotAFileError(ValueError):
+    """The path names a directory, a pipe or a device."""
+
+
+class TooLargeError(ValueError):
+    """The file holds more bytes than the caller accepts."""
+
+
+def read_file(path: Path, limit: int, *, check: Check | None = None, flags: int = 0) -> bytes:
+    """Read a regular file of at most `limit` bytes; raise OSError, NotAFileError or TooLargeError.
+
+    The file is examined after it was opened, and opened without blocking: neither a pipe nor a file that is swapped
+    meanwhile can do harm. `check` may raise for a file whose owner or mode is not acceptable.
+    """
+    descriptor = os.open(path, _READ | flags)
+    try:
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode):
+            raise NotAFileError("it is not a regular file")
+        if check is not None:
+            check(state)
+        return _read(descriptor, limit)
+    finally:
+        os.close(descriptor)
+
+
+def read_stream(path: Path, limit: int) -> bytes:
+    """Read at most `limit` bytes of a file of any kind, waiting for a pipe; raise OSError or TooLargeError."""
+    with path.open("rb", buffering=0) as file:
+        return _read(file.fileno(), limit)
+
+
+def read_private(path: Path, limit: int) -> bytes:
+    """Read a file that only this user can have written; raise OSError or ValueError otherwise."""
+    return read_file(path, limit, check=_require_private, flags=os.O_NOFOLLOW)
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Replace a file in one step, readable and writable by its owner only; raise OSError."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")  # has mode 0600
+    unfinished = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    except OSError:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+def _require_private(state: os.stat_result) -> None:
+    if state.st_uid != os.getuid() or state.st_mode & 0o022:
+        raise ValueError("others may have written it; if you trust what it says, make it yours alone")
+
+
+def _read(descriptor: int, limit: int) -> bytes:
+    pieces: list[bytes] = []
+    left = limit + 1
+    while left and (piece := os.read(descriptor, left)):
+        pieces.append(piece)
+        left -= len(piece)
+    if not left:
+        raise TooLargeError(f"it is larger than {limit >> 10} KiB")
+    return b"".join(pieces)
