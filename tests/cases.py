@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from tieline.model.assemble import PartsWriter
-from tieline.model.content import File, Image, Message, Part, Role, Text, Thinking, ToolCall, ToolResult
+from tieline.model.content import STATE, File, Image, Message, Part, Role, Text, Thinking, ToolCall, ToolResult
 from tieline.model.errors import STATUS
 from tieline.model.events import Event, Failed, Finished, PartDelta, PartStart, Started, StopReason, Usage
 from tieline.model.request import OutputFormat, Reasoning, Request, Sampling, ToolChoice, ToolSpec
@@ -50,6 +51,7 @@ def _result(call_id: str = "call_1", *content: Text | Image | File, is_error: bo
 
 
 _ONE_CALL = (_read(),)
+_STATE = {STATE: {"extra_content": '{"google":{"thought_signature":"c2ln"}}'}}
 
 COMMON_CASES: Mapping[str, Request] = {
     # ── messages ──
@@ -73,6 +75,14 @@ COMMON_CASES: Mapping[str, Request] = {
         "go",
         says("assistant", Thinking(text="hm", signature="c2ln"), "Let me look.", _read()),
         says("user", _result()),
+        tools=(READ,),
+    ),
+    "provider state": asks(
+        "go",
+        Message(role="assistant", parts=(replace(_read(), meta=_STATE),), meta={STATE: {"reasoning_details": "[1]"}}),
+        says("user", _result()),
+        Message(role="assistant", parts=(Text(text="Done."),), meta=_STATE),
+        "And now?",
         tools=(READ,),
     ),
     # ── images and files ──
@@ -164,6 +174,7 @@ COMMON_CASES: Mapping[str, Request] = {
 
 # ── Legs ─────────────────────────────────────────────────────────────────────────────────────────
 
+EXTRA = {"extra_content": '{"google":{"thought_signature":"c2ln"}}'}
 USAGE = Usage(input=11, output=7)
 STARTED = Started(id="msg_1", model="test-model")
 
@@ -207,6 +218,11 @@ COMMON_LEGS: Mapping[str, list[Event]] = {
     "usage with reasoning": leg(_HELLO, usage=Usage(input=11, output=7, reasoning=5)),
     "stop sequence": [*leg(_HELLO)[:-1], Finished(reason=StopReason.STOP_SEQUENCE, sequence="END")],
     "refusal in words": leg((Text(refusal=True), ["I can", "not."]), reason=StopReason.REFUSAL),
+    "refusal with an ordinary ending": leg((Text(refusal=True), ["I can", "not."])),
+    "provider state": [
+        *leg((ToolCall(id="call_1", name="read", meta={STATE: EXTRA}), ['{"path":"a.py"}']))[:-1],
+        Finished(reason=StopReason.TOOL_USE, meta={STATE: {"reasoning_details": '[{"data":"x"}]', **EXTRA}}),
+    ],
     **{f"ends with {reason.value}": leg(_HELLO, reason=reason) for reason in _REASONS},
 }
 

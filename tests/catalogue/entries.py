@@ -204,6 +204,9 @@ GROUPS = (
 ADDED: dict[int, str] = {
     # HTTP providers
     149: "An empty `custom` beside a function hides the call",
+    150: "State that a provider wants back with its calls is dropped, and the next request refused",
+    151: "One odd side value, such as a token count as text, throws the whole answer away",
+    152: "A call that is cut off before its arguments is given out with empty ones",
     # HTTP clients
     170: "The upstream breaks inside a call that the client has not seen, and the client has to ask again",
     171: "The upstream breaks inside a call, and the client takes the call or the answer for complete",

@@ -1,7 +1,7 @@
 """Tests of the memory of thinking."""
 
 from tieline.core.thoughts import MAX_ENTRIES, MAX_MADE, Thoughts, _Made
-from tieline.model.content import Message, Part, Text, Thinking, ToolCall
+from tieline.model.content import NO_META, STATE, Message, Part, Text, Thinking, ToolCall
 
 SIGNED = Thinking(text="Let me look.", signature="sig-1")
 CALL = ToolCall(id="call_1", name="read", arguments="{}")
@@ -93,11 +93,58 @@ def test_what_is_made_of_a_message_follows_what_is_remembered() -> None:
 def test_what_was_made_of_messages_is_bounded() -> None:
     made = _Made()
     for number in range(MAX_ENTRIES + 5):
-        made.message(Message(role="assistant", parts=(CALL,)), (Thinking(text=f"{number}"), CALL))
+        made.message(Message(role="assistant", parts=(CALL,)), (Thinking(text=f"{number}"), CALL), NO_META)
     assert len(made._made) == MAX_ENTRIES
     large = Text(text="x" * (MAX_MADE // 40))
     for number in range(50):
-        made.message(Message(role="assistant", parts=(large,)), (Thinking(text=f"{number}"), large))
+        made.message(Message(role="assistant", parts=(large,)), (Thinking(text=f"{number}"), large), NO_META)
     assert made._size == sum(size for _, _, size in made._made.values()) <= MAX_MADE
     huge = Message(role="assistant", parts=(Text(text="x" * MAX_MADE),))
-    assert made.message(huge, (SIGNED, *huge.parts)) is not made.message(huge, (SIGNED, *huge.parts))
+    parts = (SIGNED, *huge.parts)
+    assert made.message(huge, parts, NO_META) is not made.message(huge, parts, NO_META)
+
+
+# ── Provider state ───────────────────────────────────────────────────────────────────────────────
+
+STATEFUL = ToolCall(id="call_1", name="read", arguments="{}", meta={STATE: {"extra": '{"signature":"abc"}'}})
+KEPT = {"details": '[{"data":"x"}]'}
+
+
+def test_state_a_client_dropped_is_put_back_for_the_backend_that_issued_it() -> None:
+    thoughts = Thoughts()
+    thoughts.remember("here", (), (STATEFUL,), KEPT)
+    for backend, parts, meta in (("here", (STATEFUL,), {STATE: KEPT}), ("there", (CALL,), NO_META)):
+        restored = thoughts.restore(backend, assistant(CALL))[1]
+        assert (restored.parts, restored.meta) == (parts, meta)
+
+
+def test_state_that_a_client_kept_goes_to_no_other_backend() -> None:
+    thoughts = Thoughts()
+    thoughts.remember("here", (), (STATEFUL,), KEPT)
+    told = (assistant()[0], Message(role="assistant", parts=(STATEFUL,), meta={STATE: KEPT, "x": 1}))
+    assert thoughts.restore("here", told) == told
+    moved = thoughts.restore("there", told)[1]
+    assert (moved.parts, moved.meta) == ((CALL,), {"x": 1})
+
+
+def test_state_of_unknown_origin_stays_as_the_client_sent_it() -> None:
+    thoughts = Thoughts()
+    thoughts.remember("there", (), (SIGNED, ToolCall(id="another", name="read")))
+    told = (assistant()[0], Message(role="assistant", parts=(STATEFUL,), meta={STATE: KEPT}))
+    assert thoughts.restore("here", told) == told
+
+
+def test_state_of_an_answer_in_words_is_found_by_the_words() -> None:
+    thoughts = Thoughts()
+    words = Text(text="It is four.")
+    thoughts.remember("here", assistant()[:1], (words,), KEPT)
+    assert thoughts.restore("here", assistant(words))[1].meta == {STATE: KEPT}
+
+
+def test_state_counts_for_the_bound_of_the_memory() -> None:
+    thoughts = Thoughts(max_characters=100)
+    for number in range(10):
+        call = ToolCall(id=f"call_{number}", name="read", meta={STATE: {"extra": f'"{"x" * 60}"'}})
+        thoughts.remember("here", (), (call,))
+    assert thoughts.restore("here", assistant(CALL))[1].parts == (CALL,)
+    assert len(thoughts._by_key) == 1

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from tieline.model.content import Message, Part, Text, Thinking, ToolCall, ToolResult
+from tieline.model.content import NO_META, Message, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.model.events import Event, PartDelta, PartEnd, PartStart, StopReason
 from tieline.model.request import Reasoning, Request
 
@@ -166,10 +166,34 @@ def _invalid(events: list[Event]) -> list[Event]:
     ]
 
 
+def _stateless(request: Request) -> Request:
+    messages = [
+        replace(message, parts=tuple(_stateless_part(part) for part in message.parts), meta=NO_META)
+        for message in request.messages
+    ]
+    return replace(request, messages=tuple(messages))
+
+
+def _stateless_part(part: Part) -> Part:
+    return replace(part, meta=NO_META) if isinstance(part, ToolCall) else part
+
+
+def _leg_stateless(events: list[Event]) -> list[Event]:
+    return [
+        replace(event, part=_stateless_part(event.part)) if isinstance(event, PartStart | PartEnd) else event
+        for event in _ending(meta=NO_META)(events)
+    ]
+
+
+def _worded_refusal(events: list[Event]) -> list[Event]:
+    return _ending(reason=StopReason.REFUSAL)(_plain_refusal(events))
+
+
 REQUEST_LOSSES: Mapping[tuple[str, str], Loss[Request]] = {
     ("anthropic", "no max_tokens"): Loss("the field is required, so a default is sent", _sampled(max_tokens=32000)),
     ("anthropic", "several systems"): Loss("there is one system prompt, with a block for each", _one_system),
     ("anthropic", "thinking unsigned"): Loss("the API refuses thinking that it did not sign", _without_thinking),
+    ("anthropic", "provider state"): Loss("it belongs to upstreams of another protocol", _stateless),
     ("anthropic", "a freeform call"): Loss("there are no freeform tools", _as_functions),
     ("anthropic", "a freeform tool"): Loss("there are no freeform tools", _as_functions),
     ("anthropic", "choice of several"): Loss(
@@ -216,6 +240,8 @@ LEG_LOSSES: Mapping[tuple[str, str], Loss[list[Event]]] = {
     ("anthropic", "ends with cancelled"): _NOT_CANCELLED,
     ("anthropic", "ends with refusal"): _DETAILED,
     ("anthropic", "refusal in words"): _PLAIN,
+    ("anthropic", "refusal with an ordinary ending"): Loss("a refusal is an ending of its own", _worded_refusal),
+    ("anthropic", "provider state"): Loss("the gateway remembers it instead", _leg_stateless),
     ("openai_chat", "thinking signed"): Loss("there is no place for a signature", _leg_unsigned),
     ("openai_chat", "thinking redacted"): Loss("there is no place for a signature", _without_first_part),
     ("openai_chat", "ends with context_full"): Loss("it is one of two lengths", _ending(reason=StopReason.MAX_TOKENS)),

@@ -15,7 +15,7 @@ from typing import Protocol, Self
 import msgspec
 from msgspec.structs import replace
 
-from tieline.model.content import Message, Part, Text, ToolCall, ToolResult
+from tieline.model.content import NO_META, STATE, Message, Meta, Part, Text, ToolCall, ToolResult
 from tieline.model.errors import GatewayError, LegFailed
 from tieline.model.events import (
     Batch,
@@ -116,11 +116,12 @@ class ReplayRun:
     ran its own, the client has to run the rest), what was answered is known only here.
     """
 
-    __slots__ = ("_reply", "_request", "_results", "_upstream", "pending")
+    __slots__ = ("_leg", "_reply", "_request", "_results", "_upstream", "pending")
 
     def __init__(self, upstream: Upstream, request: Request) -> None:
         self._upstream = upstream
         self._request = request
+        self._leg: _Leg | None = None
         self._reply: list[Part] = []
         self._results: dict[str, ToolResult] = {}
         self.pending: frozenset[str] = _NONE
@@ -128,7 +129,8 @@ class ReplayRun:
     def leg(self) -> Leg:
         """Post the history."""
         self._reply = []
-        return _Leg(self._upstream, self._request, self._reply)
+        self._leg = leg = _Leg(self._upstream, self._request, self._reply)
+        return leg
 
     async def answer(
         self,
@@ -150,7 +152,8 @@ class ReplayRun:
         answers: list[Part] = [self._results[call_id] for call_id in calls]
         if words:
             answers.append(Text(text=words))
-        said = Message(role="assistant", parts=tuple(self._reply))
+        meta = NO_META if self._leg is None else self._leg.meta
+        said = Message(role="assistant", parts=tuple(self._reply), meta=meta)
         messages = (*self._request.messages, said, Message(role="user", parts=tuple(answers)))
         self._request = replace(self._request, messages=messages)
         self._results = {}
@@ -192,12 +195,24 @@ class _Leg:
     While the client has seen nothing, a transient failure is followed by another attempt.
     """
 
-    __slots__ = ("_hides_calls", "_in_call", "_outgoing", "_reader", "_reply", "_request", "_response", "_upstream")
+    __slots__ = (
+        "_hides_calls",
+        "_in_call",
+        "_outgoing",
+        "_reader",
+        "_reply",
+        "_request",
+        "_response",
+        "_upstream",
+        "meta",
+    )
 
     def __init__(self, upstream: Upstream, request: Request, reply: list[Part]) -> None:
         self._upstream = upstream
         self._request = request
         self._reply = reply
+        self.meta: Meta = NO_META
+        """What the upstream wants back with its reply, beside what is in its parts."""
         self._outgoing: Outgoing | None = None
         self._response: HttpResponse | None = None
         self._reader: Reader | None = None
@@ -223,6 +238,8 @@ class _Leg:
             raise StopAsyncIteration
         if self._request.tools:  # only then is there something to answer, and the reply to be told with it
             self._reply += [event.part for event in of_kind(batch, PartEnd)]
+            if type(last := batch[-1]) is Finished and STATE in last.meta:
+                self.meta = {STATE: last.meta[STATE]}
         return batch
 
     async def aclose(self) -> None:

@@ -1,7 +1,7 @@
 """One leg as the gateway sees it: events pass through, and what matters beyond the leg is noted on the way."""
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import compress
 from typing import Self, get_args
 
@@ -18,7 +18,7 @@ from tieline.core.showing import Showing, Style
 from tieline.core.thoughts import Thoughts
 from tieline.model.asks import Origin
 from tieline.model.assemble import fold
-from tieline.model.content import Message, Part, Thinking, ToolCall
+from tieline.model.content import NO_META, Message, Part, Thinking, ToolCall, state_of
 from tieline.model.errors import GatewayError
 from tieline.model.events import (
     Batch,
@@ -291,8 +291,9 @@ class WatchedLeg:
             metrics.tokens_in += usage.prompt
             metrics.tokens_out += usage.output
             record.usage = usage
-        if not _COUNTED.isdisjoint(map(type, parts)):
-            self._count()
+        state = state_of(ending.meta) if type(ending) is Finished and ending.meta else NO_META
+        if state or not _COUNTED.isdisjoint(map(type, parts)):
+            self._count(state)
         if not isinstance(ending, Finished):
             metrics.errors[asker.frontend, "cancelled" if ending is None else ending.kind] += 1
         elif ending.reason is _PAUSED:
@@ -300,16 +301,16 @@ class WatchedLeg:
         record.ending = ending
         ledger.bus.end(record, elapsed, asker.size, parts)
 
-    def _count(self) -> None:
-        """Count calls, and remember what was thought."""
-        kinds = [*map(type, self._parts)]
-        self._ledger.metrics.calls += kinds.count(ToolCall)
-        if Thinking in kinds:
-            self._remember()
+    def _count(self, state: Mapping[str, str]) -> None:
+        """Count calls, and remember what was thought and what the provider wants back."""
+        calls = [part for part in self._parts if type(part) is ToolCall]
+        self._ledger.metrics.calls += len(calls)
+        if state or len(calls) < len(self._parts) or any(call.meta for call in calls):
+            self._remember(state)
 
-    def _remember(self) -> None:
+    def _remember(self, state: Mapping[str, str]) -> None:
         """Keep what the model thought: what was done without the client may be shown as thinking, and is not."""
         parts, showing = self._parts, self.showing
         if showing is not None:
             parts = [part for part in parts if type(part) is not Thinking or not showing.is_own(part)]
-        self._ledger.thoughts.remember(self.backend, self._request.messages, parts)
+        self._ledger.thoughts.remember(self.backend, self._request.messages, parts, state)

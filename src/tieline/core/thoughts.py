@@ -1,4 +1,4 @@
-"""What models thought, for clients that forget it and upstreams that must not see it.
+"""What models thought, and what providers want back with it, for clients that drop it.
 
 Some upstreams demand their thinking back on the next request, with its signature, while many clients drop it: it is
 remembered by the ids of the calls it led to, or else by the words that followed it and those it answered, and put back
@@ -9,19 +9,34 @@ A signature is only good for the backend that made it, and for the very text it 
 another backend it is taken off, and the codec there leaves unsigned thinking out; text that a client altered becomes
 what it was.
 
+The same holds for the provider state of a reply and of its calls (`meta[STATE]`): it is put back for the backend that
+issued it, and what is known to come from another backend is taken off. State of unknown origin, which a client kept
+since before the gateway was started, stays.
+
 A conversation is told again with every request, as the same objects: what is made of one of its messages is the same
 object again too, so that whoever remembers messages by identity knows it.
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from tieline.core.weigh import weight
-from tieline.model.content import Message, Part, Text, Thinking, ToolCall
+from tieline.model.content import (
+    NO_META,
+    STATE,
+    Message,
+    Meta,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    state_of,
+    with_state,
+)
 
 MAX_ENTRIES = 4096
 MAX_CHARACTERS = 32 * 1024 * 1024
@@ -36,6 +51,10 @@ class _Memory(NamedTuple):
     parts: tuple[Thinking, ...]
     calls: frozenset[Hashable]
     size: int
+    state: Mapping[str, str]
+    """The provider state of the whole reply."""
+    states: Mapping[str, Mapping[str, str]]
+    """That of its calls, by their ids."""
 
     @property
     def text(self) -> str:
@@ -50,13 +69,13 @@ class _Made:
         """By the identity of the message it was made of, which is held, so that no other can have it meanwhile."""
         self._size = 0
 
-    def message(self, origin: Message, parts: tuple[Part, ...]) -> Message:
-        """The message with these parts instead of its own."""
+    def message(self, origin: Message, parts: tuple[Part, ...], meta: Meta) -> Message:
+        """The message with these parts and this `meta` instead of its own."""
         known = self._made.get(id(origin))
         # Parts that are the same objects are not compared any further.
-        if known is not None and known[1].parts == parts:
+        if known is not None and known[1].parts == parts and known[1].meta == meta:
             return known[1]
-        made = replace(origin, parts=parts)
+        made = replace(origin, parts=parts, meta=meta)
         self._keep(origin, made)
         return made
 
@@ -77,7 +96,7 @@ class _Made:
 
 
 class Thoughts:
-    """A bounded memory of thinking; the oldest is forgotten first."""
+    """A bounded memory of thinking and provider state; the oldest is forgotten first."""
 
     def __init__(self, max_entries: int = MAX_ENTRIES, max_characters: int = MAX_CHARACTERS) -> None:
         self._by_key: OrderedDict[Hashable, tuple[_Memory, ...]] = OrderedDict()
@@ -86,14 +105,19 @@ class Thoughts:
         self._max_entries = max_entries
         self._max_characters = max_characters
 
-    def remember(self, backend: str, asked: Sequence[Message], parts: Sequence[Part]) -> None:
-        """Keep the thinking of a reply to these messages."""
+    def remember(
+        self, backend: str, asked: Sequence[Message], parts: Sequence[Part], state: Mapping[str, str] = NO_META
+    ) -> None:
+        """Keep the thinking and the provider state of a reply to these messages."""
         thinking = tuple(part for part in parts if isinstance(part, Thinking))
-        if not thinking:
+        made = [part for part in parts if isinstance(part, ToolCall)]
+        states = {call.id: state_of(call.meta) for call in made if STATE in call.meta}
+        if not (thinking or state or states):
             return
         size = sum(len(part.text) + len(part.signature or "") for part in thinking)
-        calls = frozenset(_fingerprint(part) for part in parts if isinstance(part, ToolCall))
-        memory = _Memory(backend, thinking, calls, size)
+        size += sum(len(text) for some in (state, *states.values()) for text in some.values())
+        calls = frozenset(map(_fingerprint, made))
+        memory = _Memory(backend, thinking, calls, size, state, states)
         for key in (
             *_keys(parts, _last_words(asked)),
             *(("signature", hash(part.signature)) for part in thinking if part.signature),
@@ -120,27 +144,36 @@ class Thoughts:
         return tuple(restored)
 
     def _restored(self, backend: str, message: Message, asked: int) -> Message:
-        thoughts = [part for part in message.parts if isinstance(part, Thinking)]
-        if any(part.signature for part in thoughts):
-            parts = tuple(self._checked(backend, part) for part in message.parts)
-            return message if parts == message.parts else self._made.message(message, parts)
-        memory = self._recall(backend, message.parts, asked)
-        if memory is None or (thoughts and "".join(part.text for part in thoughts) != memory.text):
+        known = self._made_of(message.parts, asked)
+        own = next((memory for memory in reversed(known) if memory.backend == backend), None)
+        parts = self._thinking_again(backend, message.parts, own)
+        meta = message.meta
+        if known:
+            parts, meta = _with_states(parts, own), _with_state(meta, own)
+        if parts == message.parts and meta == message.meta:
             return message
-        rest = (part for part in message.parts if not isinstance(part, Thinking))
-        return self._made.message(message, (*memory.parts, *rest))
+        return self._made.message(message, parts, meta)
 
-    def _recall(self, backend: str, parts: Sequence[Part], asked: int) -> _Memory | None:
-        """The thinking that led to these calls or words."""
+    def _thinking_again(self, backend: str, parts: tuple[Part, ...], own: _Memory | None) -> tuple[Part, ...]:
+        """The parts with the thinking that their backend wants back."""
+        thoughts = [part for part in parts if isinstance(part, Thinking)]
+        if any(part.signature for part in thoughts):
+            return tuple(self._checked(backend, part) for part in parts)
+        if own is None or not own.parts or (thoughts and "".join(part.text for part in thoughts) != own.text):
+            return parts
+        return (*own.parts, *(part for part in parts if not isinstance(part, Thinking)))
+
+    def _made_of(self, parts: Sequence[Part], asked: int) -> Sequence[_Memory]:
+        """What is remembered of the reply with these calls or words, whichever backend gave it."""
         for key in _keys(parts, asked):
-            alike = [memory for memory in self._by_key.get(key, ()) if memory.backend == backend]
-            if len(alike) > 1:
+            known = self._by_key.get(key, ())
+            if len(known) > 1:
                 calls = {_fingerprint(part) for part in parts if isinstance(part, ToolCall)}
-                alike = [memory for memory in alike if not calls.isdisjoint(memory.calls)]
-            if alike:
+                known = tuple(memory for memory in known if not calls.isdisjoint(memory.calls))
+            if known:
                 self._by_key.move_to_end(key)
-                return alike[-1]
-        return None
+                return known
+        return ()
 
     def _checked(self, backend: str, part: Part) -> Part:
         """Thinking with a signature as its maker will take it back; without one if that is another backend."""
@@ -155,6 +188,21 @@ class Thoughts:
 
     def _forget(self, key: Hashable) -> None:
         self._size -= sum(memory.size for memory in self._by_key.pop(key, ()))
+
+
+def _with_states(parts: tuple[Part, ...], own: _Memory | None) -> tuple[Part, ...]:
+    """The parts with the state of their calls: as it is remembered, or none if another backend made them."""
+    return tuple(_with_its_state(part, own) if type(part) is ToolCall else part for part in parts)
+
+
+def _with_its_state(call: ToolCall, own: _Memory | None) -> ToolCall:
+    state = NO_META if own is None else own.states.get(call.id, NO_META)
+    return call if state_of(call.meta) == state else replace(call, meta=with_state(call.meta, state))
+
+
+def _with_state(meta: Meta, own: _Memory | None) -> Meta:
+    state = NO_META if own is None else own.state
+    return meta if state_of(meta) == state else with_state(meta, state)
 
 
 def _last_words(messages: Sequence[Message]) -> int:

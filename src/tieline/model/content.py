@@ -6,6 +6,8 @@ Everything here is an immutable value; change is `msgspec.structs.replace`. Two 
   otherwise arrives byte for byte as it was sent.
 - `meta` holds what one protocol needs to get back and nobody else reads (cache marks, citations), keyed by the name
   of that protocol.
+- `meta[STATE]` holds what one *upstream* needs to get back: thought signatures, encrypted reasoning. It maps names of
+  fields to JSON text, is never read or changed, and goes to no other upstream.
 """
 
 from collections.abc import Mapping
@@ -17,6 +19,8 @@ Meta = Mapping[str, Any]
 Role = Literal["system", "user", "assistant"]
 
 NO_META: Meta = {}
+STATE = "state"
+"""The key of opaque provider state in the `meta` of a call, a message, or the ending of an answer."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
@@ -97,3 +101,15 @@ class Message(Value):
     role: Role
     parts: tuple[Part, ...]
     meta: Meta = NO_META
+
+
+def state_of(meta: Meta) -> Mapping[str, str]:
+    """The provider state in some `meta`."""
+    state: Mapping[str, str] = meta.get(STATE, NO_META)
+    return state
+
+
+def with_state(meta: Meta, state: Mapping[str, str]) -> Meta:
+    """The same `meta` with this provider state, or without any if it is empty."""
+    rest = {name: value for name, value in meta.items() if name != STATE}
+    return {**rest, STATE: state} if state else rest or NO_META

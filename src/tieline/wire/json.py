@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec.inspect import CollectionType, DictType, RawType, StructType, Type, UnionType, type_info
 
 from tieline.model.errors import BadRequest
+from tieline.wire.lenient import Fitting, Misfit, whole
 
 T = TypeVar("T")
 
@@ -31,6 +31,13 @@ _FRAGMENTS = frozenset(
     ]
 )
 """The fields, in any protocol, whose text comes in pieces."""
+_VITAL = frozenset(
+    [
+        *("choices", "delta", "message", "content", "tool_calls", "function", "custom", "function_call", "arguments"),
+        *("content_block", "text", "partial_json", "input", "refusal"),
+    ]
+)
+"""The fields, in any protocol, that hold what a model says: an answer without them would be another answer."""
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _BROKEN = "_invalid_json"
 
@@ -39,60 +46,36 @@ class Malformed(ValueError):
     """Upstream bytes that are not the JSON they should be."""
 
 
-def read(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
+def read(decoder: msgspec.json.Decoder[T], data: bytes, odd: list[str] | None = None) -> T:
     """Decode what an upstream sent.
 
     A lone half of a UTF-16 pair is legal JSON text and does occur, when an emoji is cut over two fragments: the slow
     path lets it through where text comes in fragments, and PartsWriter joins the halves. Elsewhere it is replaced.
+
+    With a list for `odd`, a side value of the wrong type (a token count as text, say) does not make the whole
+    unreadable: it is converted or left out, and its path is added to the list.
     """
     try:
         return decoder.decode(data)
     except msgspec.ValidationError as error:
-        raise Malformed(str(error)) from error
+        if odd is None:
+            raise Malformed(str(error)) from error
+        return _read_slowly(decoder, data, error, odd)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return _read_slowly(decoder, data, error)
+        return _read_slowly(decoder, data, error, odd)
 
 
-def _read_slowly(decoder: msgspec.json.Decoder[T], data: bytes, first: Exception) -> T:
+def _read_slowly(decoder: msgspec.json.Decoder[T], data: bytes, first: Exception, odd: list[str] | None) -> T:
+    fitting = Fitting(vital=_VITAL, fragments=_FRAGMENTS)
     try:
-        unread = _keep_raw(_without_halves(json.loads(data)), type_info(decoder.type))
-        value: T = msgspec.convert(unread, decoder.type)
-    except (ValueError, RecursionError, TypeError) as error:
+        value: T = fitting.fit(json.loads(data), decoder.type)
+    except (ValueError, RecursionError, TypeError, Misfit) as error:
         raise Malformed(str(first)) from error
-    else:
-        return value
-
-
-def _without_halves(value: Any, in_fragments: bool = False) -> Any:
-    match value:
-        case str():
-            return value if in_fragments else _clean(value)
-        case dict():
-            return {_clean(name): _without_halves(item, name in _FRAGMENTS) for name, item in value.items()}
-        case list():
-            return [_without_halves(item, in_fragments) for item in value]
-        case _:
-            return value
-
-
-def _keep_raw(value: Any, info: Type) -> Any:
-    """The value with JSON text wherever the type says Raw: `convert` does not make it of anything else."""
-    match info:
-        case RawType():
-            return msgspec.Raw(json.dumps(value).encode())
-        case StructType() if isinstance(value, dict):
-            types = {field.encode_name: field.type for field in info.fields}
-            return {name: _keep_raw(item, types[name]) if name in types else item for name, item in value.items()}
-        case DictType() if isinstance(value, dict):
-            return {name: _keep_raw(item, info.value_type) for name, item in value.items()}
-        case CollectionType() if isinstance(value, list):
-            return [_keep_raw(item, info.item_type) for item in value]
-        case UnionType():
-            for member in info.types:
-                value = _keep_raw(value, member)
-            return value
-        case _:
-            return value
+    if fitting.odd and odd is None:
+        raise Malformed(str(first))
+    if odd is not None:
+        odd += fitting.odd
+    return value
 
 
 def parse_object(body: bytes) -> dict[str, msgspec.Raw]:
@@ -150,6 +133,13 @@ def _where(message: str) -> tuple[str, str]:
     return complaint, path.removesuffix("`").removeprefix("$").removeprefix(".")
 
 
+def one_line(text: bytes) -> bytes:
+    """The same JSON without line breaks, which end a field of a server-sent event; inside strings there are none."""
+    if b"\n" not in text and b"\r" not in text:
+        return text
+    return text.replace(b"\r\n", b" ").replace(b"\n", b" ").replace(b"\r", b" ")
+
+
 def is_object(text: str | bytes) -> bool:
     """Whether this is the JSON text of an object."""
     try:
@@ -173,7 +163,7 @@ def object_text(text: str) -> str:
     try:
         value: Any = decode_any(stripped)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return encode({_BROKEN: _clean(text)}).decode()
+        return encode({_BROKEN: whole(text)}).decode()
     if isinstance(value, str) and is_object(value):
         return value
     return encode({"value": msgspec.Raw(stripped.encode())}).decode()
@@ -182,7 +172,3 @@ def object_text(text: str) -> str:
 def is_broken(text: str, made: str) -> bool:
     """Whether `object_text` found that the text it made an object of is not JSON."""
     return made is not text and made.startswith(f'{{"{_BROKEN}":')
-
-
-def _clean(text: str) -> str:
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

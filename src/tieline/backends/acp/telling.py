@@ -12,7 +12,7 @@ from collections import deque
 from tieline.model.assemble import PartsWriter
 from tieline.model.content import Text, Thinking, ToolCall
 from tieline.model.events import Activity, Event, Failed, Finished, Note, Plan, Usage
-from tieline.wire.acp.lenient import whole
+from tieline.wire.lenient import whole
 
 MOST_WAITING = 64 * 1024 * 1024
 """So many characters may wait to be taken."""

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from msgspec import Raw
 
 from tieline.wire.acp import schema, updates
-from tieline.wire.acp.lenient import read
 from tieline.wire.framing.jsonrpc import (
     INVALID_PARAMS,
     LIMIT,
@@ -22,6 +21,7 @@ from tieline.wire.framing.jsonrpc import (
     RpcError,
     Skipped,
 )
+from tieline.wire.lenient import read
 
 ASKED: dict[str, type[schema.Shape]] = {
     "initialize": schema.InitializeParams,

@@ -8,7 +8,6 @@ from tieline.model.content import Value
 from tieline.wire.acp import extensions, facts, schema, updates
 from tieline.wire.acp.answers import Kind, OpenAsk
 from tieline.wire.acp.facts import Fact
-from tieline.wire.acp.lenient import read
 from tieline.wire.acp.questions import (
     choice_fields,
     choice_result,
@@ -20,6 +19,7 @@ from tieline.wire.acp.questions import (
 from tieline.wire.acp.session import todo_entries
 from tieline.wire.acp.sessions import Sessions
 from tieline.wire.framing.jsonrpc import Request
+from tieline.wire.lenient import read
 
 Use = Literal["output", "wait", "kill", "release"]
 

@@ -27,7 +27,6 @@ from tieline.wire.acp import extensions, facts, results, schema
 from tieline.wire.acp.answers import HUMAN, Answers
 from tieline.wire.acp.asks import Offer, readers
 from tieline.wire.acp.facts import Fact
-from tieline.wire.acp.lenient import read
 from tieline.wire.acp.session import options_of
 from tieline.wire.acp.sessions import Sessions
 from tieline.wire.framing.jsonrpc import (
@@ -43,6 +42,7 @@ from tieline.wire.framing.jsonrpc import (
     RpcError,
     Skipped,
 )
+from tieline.wire.lenient import read
 
 __all__ = ["ClientSide", "Offer"]
 

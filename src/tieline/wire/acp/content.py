@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from tieline.model.content import File, Image, Part, Text
 from tieline.model.events import Note
-from tieline.wire.acp.lenient import whole
 from tieline.wire.acp.schema import (
     PROTOCOL,
     AudioBlock,
@@ -23,6 +22,7 @@ from tieline.wire.acp.schema import (
     ResourceBlock,
     TextBlock,
 )
+from tieline.wire.lenient import whole
 
 _PLAIN = ("text/", "application/json", "application/xml", "application/yaml", "application/toml")
 

@@ -10,8 +10,8 @@ from msgspec import Raw
 
 from tieline.wire.acp import facts, updates
 from tieline.wire.acp.facts import Fact
-from tieline.wire.acp.lenient import read
 from tieline.wire.acp.session import Session
+from tieline.wire.lenient import read
 
 HELD_UPDATES = 4096
 HELD_BYTES = 16 * 1024 * 1024

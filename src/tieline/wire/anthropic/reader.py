@@ -8,6 +8,7 @@ nothing.
 from collections.abc import Hashable
 from contextlib import suppress
 from functools import lru_cache, partial
+from typing import TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -61,6 +62,10 @@ _REPEATED = {
 }
 """Events that are the same in nearly every answer, as the API writes them."""
 
+T = TypeVar("T")
+
+MAX_ODD = 20
+"""How many odd values of one answer are noted."""
 NAMELESS = "unknown_tool"
 NO_TEXT = Text()
 
@@ -125,6 +130,8 @@ class ResponseReader:
         self._message_id: str | None = None
         self._usage = self._usage_given = NO_USAGE
         self._stop = DeltaIn()
+        self._odd: dict[str, None] = {}
+        """The paths of side values that had the wrong type."""
 
     def feed(self, data: bytes) -> list[Event]:
         """The events that are whole now."""
@@ -153,7 +160,7 @@ class ResponseReader:
     def read_whole(self, body: bytes) -> list[Event]:
         """An answer that did not stream."""
         try:
-            message = read(_MESSAGE, body)
+            message = self._read(_MESSAGE, body)
             if given(message.error):
                 self._fail(failed_by(message.error))
             elif message.content is None:
@@ -204,7 +211,14 @@ class ResponseReader:
             except (ValueError, RecursionError):
                 pass  # `read` is patient
         named = self._sse.event(block)
-        return None if named is None else read(_EVENT, named[1])
+        return None if named is None else self._read(_EVENT, named[1])
+
+    def _read(self, decoder: msgspec.json.Decoder[T], data: bytes) -> T:
+        """Decode what the upstream sent; side values of the wrong type are noted when the answer ends."""
+        odd: list[str] = []
+        value = read(decoder, data, odd)
+        self._odd.update(dict.fromkeys(odd[:MAX_ODD]))
+        return value
 
     def _read_message(self, message: MessageIn, content: list[Raw]) -> None:
         self._start(message)
@@ -255,7 +269,7 @@ class ResponseReader:
     def _open(self, index: int, raw: Raw) -> None:
         if self._message_id is None:
             self._infer_start()
-        block = read(_BLOCK, bytes(raw)) if raw is not ABSENT else BlockIn()
+        block = self._read(_BLOCK, bytes(raw)) if raw is not ABSENT else BlockIn()
         if index in self._blocks:
             if self._has_just_begun(index, block):
                 return
@@ -434,6 +448,8 @@ class ResponseReader:
             self._shut(index)
         self._parts.end_all()
         self._give_usage()
+        for path in [*self._odd][:MAX_ODD]:
+            self._note("odd_value", f"the upstream's `{path}` has a type it should not have")
         reason = reason_for(self._parts.calls, self._reason())
         self._parts.events.append(finished_by(reason, self._stop))
         self.ended = True

@@ -30,7 +30,7 @@ from tieline.wire.anthropic.dialect import Options
 from tieline.wire.anthropic.errors import error_event
 from tieline.wire.anthropic.parts import text_block, thinking_block
 from tieline.wire.anthropic.schema import PROTOCOL, RedactedBlock, TextBlock, ThinkingBlock, ToolUseBlock
-from tieline.wire.json import encode, object_text
+from tieline.wire.json import encode, object_text, one_line
 from tieline.wire.spelling import plain_id
 from tieline.wire.template import frames, in_frames, write_runs
 
@@ -75,6 +75,8 @@ class ResponseWriter:
         """What stands before the text of a delta; None while text is held until the part is complete."""
         self._probed: str | None = None
         """The beginning of a call's arguments, until it is clear whether they are an object."""
+        self._refused = False
+        """Whether the model refused in words."""
 
     def write_all(self, batch: Sequence[Event]) -> bytes:
         """What a batch says to the client."""
@@ -130,6 +132,7 @@ class ResponseWriter:
         self._prefix = self._probed = None
         match part:
             case Text():
+                self._refused = self._refused or part.refusal
                 return self._open(TextBlock(""), _TEXT)
             case Thinking(redacted=False):
                 return self._open(ThinkingBlock("", ""), _THINKING)
@@ -177,7 +180,7 @@ class ResponseWriter:
                 return self._close()
 
     def _delta(self, kind: bytes, value: bytes) -> bytes:
-        return _DELTA % (self._index, kind) + value + _END
+        return _DELTA % (self._index, kind) + one_line(value) + _END
 
     def _close(self) -> bytes:
         if not self._is_open:
@@ -186,18 +189,19 @@ class ResponseWriter:
         return b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n' % self._index
 
     def _finish(self, finished: Finished) -> bytes:
-        delta = {"type": "message_delta", "delta": _stop_fields(finished), "usage": _usage(self._usage)}
+        delta = {"type": "message_delta", "delta": _stop_fields(finished, self._refused), "usage": _usage(self._usage)}
         return _event(b"message_delta", encode(delta)) + _event(b"message_stop", b'{"type":"message_stop"}')
 
 
 def render(reply: Reply, options: Options = _USUAL_OPTIONS) -> bytes:  # noqa: ARG001 - all codecs take options
     """A whole answer as the body of a response."""
     content = [block for part in reply.parts if (block := _whole_block(part)) is not None]
-    return encode(_message(reply.id, reply.model, content, _stop_fields(reply.finished), reply.usage))
+    refused = any(type(part) is Text and part.refusal for part in reply.parts)
+    return encode(_message(reply.id, reply.model, content, _stop_fields(reply.finished, refused), reply.usage))
 
 
 def _event(name: bytes, data: bytes) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (name, data)
+    return b"event: %b\ndata: %b\n\n" % (name, one_line(data))
 
 
 def _message(
@@ -207,11 +211,13 @@ def _message(
     return {**head, **stop, "usage": _usage(usage)}
 
 
-def _stop_fields(finished: Finished) -> dict[str, Any]:
+def _stop_fields(finished: Finished, refused: bool) -> dict[str, Any]:
+    """How the answer ended. A refusal in words is an ending of its own here, and an ordinary one elsewhere."""
     own = finished.meta.get(PROTOCOL, {})
-    fields: dict[str, Any] = {"stop_reason": _REASONS[finished.reason], "stop_sequence": finished.sequence}
+    reason = StopReason.REFUSAL if refused and finished.reason is StopReason.END_TURN else finished.reason
+    fields: dict[str, Any] = {"stop_reason": _REASONS[reason], "stop_sequence": finished.sequence}
     fields |= {name: Raw(own[name].encode()) for name in ("stop_details", "container") if name in own}
-    if finished.reason is StopReason.REFUSAL and "stop_details" not in fields:
+    if reason is StopReason.REFUSAL and "stop_details" not in fields:
         fields["stop_details"] = {"type": "refusal", "category": None, "explanation": finished.detail}
     return fields
 

@@ -6,12 +6,24 @@ from typing import Any
 from msgspec import Raw
 from msgspec.structs import replace
 
-from tieline.model.content import File, Foreign, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
+from tieline.model.content import (
+    File,
+    Foreign,
+    Image,
+    Message,
+    Meta,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    state_of,
+)
 from tieline.model.events import Note
 from tieline.model.request import Request
 from tieline.wire.json import encode, is_broken, object_text
 from tieline.wire.openai_chat.dialect import Dialect
-from tieline.wire.openai_chat.schema import PROTOCOL
+from tieline.wire.openai_chat.schema import PROTOCOL, STATE_FIELDS
 from tieline.wire.spelling import Names, short_id
 
 Json = dict[str, Any]
@@ -126,8 +138,16 @@ class MessagesBuilder:
             out[self._dialect.reasoning_field] = thoughts
         if calls:
             out["tool_calls"] = calls
+        if message.meta:
+            _add_state(out, message.meta)
 
     def _call(self, call: ToolCall) -> Json:
+        out = self._bare_call(call)
+        if call.meta:
+            _add_state(out, call.meta)
+        return out
+
+    def _bare_call(self, call: ToolCall) -> Json:
         call_id = short_id(call.id, self._dialect.id_limit)
         name = self._names.spell(call.name)
         if call.freeform and self._dialect.freeform_tools:
@@ -194,6 +214,13 @@ class MessagesBuilder:
         if mark is not None:
             out["cache_control"] = mark
         return out
+
+
+def _add_state(out: Json, meta: Meta) -> None:
+    """Give the provider back what it sent with a message or a call."""
+    for name, text in state_of(meta).items():
+        if name in STATE_FIELDS:
+            out[name] = Raw(text.encode())
 
 
 def _image(part: Image) -> Json:

@@ -2,19 +2,22 @@
 
 The spec gives every piece the index of its call and the id and name once, in the first. Upstreams leave out the index,
 the id or both, use one index for all calls, repeat the name in every piece, or send the arguments before it. Here is
-decided which call a piece belongs to; a call begins when its name is known.
+decided which call a piece belongs to. A call begins when its name is known and its arguments have begun, or when
+something else follows it: one that is cut off before that is never given out.
 """
 
 from collections.abc import Callable
 from hashlib import sha256
+from itertools import takewhile
 
 from msgspec import Raw
 
 from tieline.model.assemble import PartsWriter
-from tieline.model.content import ToolCall
+from tieline.model.content import NO_META, STATE, ToolCall
 from tieline.model.events import Note
 from tieline.wire.json import decode_any, encode, is_object
 from tieline.wire.openai_chat.schema import CallDelta, FunctionShape
+from tieline.wire.openai_chat.state import state_in
 from tieline.wire.spelling import Spelled
 
 UNNAMED = "unknown_tool"
@@ -23,7 +26,7 @@ UNNAMED = "unknown_tool"
 class _Call:
     """One call under way; itself the key of its part."""
 
-    __slots__ = ("ended", "freeform", "held", "id", "name", "started", "text", "wrapped")
+    __slots__ = ("ended", "freeform", "held", "id", "name", "started", "state", "text", "wrapped")
 
     def __init__(self) -> None:
         self.id = ""
@@ -37,6 +40,8 @@ class _Call:
         """Arguments that may not be given out yet; None once they flow."""
         self.text = ""
         """The arguments of a call that has ended."""
+        self.state: dict[str, str] = {}
+        """What the provider wants back with the call."""
 
 
 class Calls:
@@ -76,10 +81,18 @@ class Calls:
             self._keyed[piece.id] = call
         self._learn(call, piece, name)
         if text:
+            if call.name and not call.started:
+                self._start(call, self._spelled.names.restore(call.name))
             self._add_text(call, text)
 
-    def close_complete(self) -> None:
-        """End the calls whose arguments are whole, so that what comes next need not wait for them."""
+    def close_complete(self, starting: _Call | None = None) -> None:
+        """End the calls whose arguments are whole, so that what comes next need not wait for them.
+
+        A call that waits for its arguments begins before what comes next, which may be the call that is `starting`.
+        """
+        waiting = takewhile(lambda call: call is not starting, self._all)
+        for call in [call for call in waiting if call.name and not call.started]:
+            self._begin(call, self._spelled.names.restore(call.name))
         for call in self._all:
             if call.started and not call.ended and not call.freeform and is_object(self._sent(call)):
                 self._end(call)
@@ -87,18 +100,31 @@ class Calls:
     def close(self, cut: bool) -> None:
         """No more pieces will come; `cut` says that the last call may lack some of its arguments."""
         for call in self._all:
-            if not call.started and call.held:
+            if call.started or not (call.name or call.held):
+                pass
+            elif not call.name:
                 self._note("unnamed_call", f"a tool call came without a name and was called {UNNAMED}")
                 self._start(call, UNNAMED)
+            elif cut:
+                self._note("cut_call", f"{call.name} was cut off before its arguments and is left out")
+            else:
+                self._start(call, self._spelled.names.restore(call.name))
             if call.started and not call.ended:
                 self._end(call, cut)
 
     @property
     def incomplete(self) -> bool:
         """Whether a call has begun its arguments and not finished them."""
-        open_calls = [call for call in self._all if not call.ended and not call.freeform]
-        texts = [self._sent(call).strip() for call in open_calls]
-        return any(text.startswith("{") and not is_object(text) for text in texts)
+        return any(text.startswith("{") and not is_object(text) for text in self._open_texts())
+
+    @property
+    def bare(self) -> bool:
+        """Whether a call waits for the first of its arguments."""
+        return not all(self._open_texts())
+
+    def _open_texts(self) -> list[str]:
+        begun = [call for call in self._all if call.name or call.held]
+        return [self._sent(call).strip() for call in begun if not call.ended and not call.freeform]
 
     # ── Which call ───────────────────────────────────────────────────────────────────────────────
 
@@ -126,24 +152,38 @@ class Calls:
             call.id = piece.id
         if _is_custom(piece):
             call.freeform = True
+        state = state_in(piece) if piece.extra_content else None
+        if state:
+            call.state = state
+            if call.started and not call.ended:
+                self._parts.revise(call, self._part(call, self._spelled.names.restore(call.name)))
         if name and not call.name:
             call.name = name
-            self._start(call, self._spelled.names.restore(name))
+            self._before()
+            if call.held:
+                self._start(call, self._spelled.names.restore(name))
 
     # ── Beginning, middle, end ───────────────────────────────────────────────────────────────────
 
     def _start(self, call: _Call, name: str) -> None:
         self._before()
-        self.close_complete()
+        self.close_complete(starting=call)
+        self._begin(call, name)
+
+    def _begin(self, call: _Call, name: str) -> None:
         self._choose_id(call)
         if name in self._spelled.freeform and not call.freeform:
             call.freeform = call.wrapped = True
         call.started = True
-        self._parts.start(call, ToolCall(id=call.id, name=name, freeform=call.freeform))
+        self._parts.start(call, self._part(call, name))
         if call.held:
             text = "".join(call.held)
             call.held = []
             self._add_text(call, text)
+
+    def _part(self, call: _Call, name: str) -> ToolCall:
+        meta = {STATE: call.state} if call.state else NO_META
+        return ToolCall(id=call.id, name=name, freeform=call.freeform, meta=meta)
 
     def _choose_id(self, call: _Call) -> None:
         if call.id in self._ids:

@@ -6,11 +6,24 @@ not say which call it answers is matched by name or by order, where that leaves 
 
 from collections.abc import Sequence
 
+import msgspec
 from msgspec.structs import replace
 
-from tieline.model.content import NO_META, Message, Meta, Part, Role, Text, Thinking, ToolCall, ToolResult
+from tieline.model.content import (
+    NO_META,
+    STATE,
+    Message,
+    Meta,
+    Part,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    with_state,
+)
 from tieline.model.errors import BadRequest
-from tieline.wire.json import encode
+from tieline.wire.json import encode, parse
 from tieline.wire.openai_chat.parts import bad, content_parts, result_parts
 from tieline.wire.openai_chat.schema import (
     PROTOCOL,
@@ -20,6 +33,9 @@ from tieline.wire.openai_chat.schema import (
     ThinkingBlock,
     WordsShape,
 )
+from tieline.wire.openai_chat.state import state_in
+
+_BLOCKS = msgspec.json.Decoder(list[ThinkingBlock] | None)
 
 _ROLES: dict[str | None, Role] = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 RESULT_ROLES = ("tool", "function")
@@ -80,6 +96,8 @@ class Reader:
             parts = words or content_parts(content)
         in_place = role == "system" and self._begun
         meta = _meta(shape.name, in_place) if shape.name or in_place else NO_META
+        if shape.reasoning_details or shape.thinking_blocks or shape.extra_content:
+            meta = with_state(meta, state_in(shape))
         self._new.append(Message(role=role, parts=tuple(parts), meta=meta))
         self._begun = self._begun or role != "system"
 
@@ -138,7 +156,7 @@ def _assistant_parts(shape: MessageShape, position: int, words: Sequence[Part] |
     """What the model said; `words` are its content, if that is only text."""
     parts: list[Part] = []
     if shape.thinking_blocks:
-        parts += map(_thinking, shape.thinking_blocks)
+        parts += map(_thinking, parse(_BLOCKS, shape.thinking_blocks, "thinking_blocks") or ())
     elif shape.reasoning_content:
         parts.append(Thinking(text=shape.reasoning_content))
     elif shape.reasoning and isinstance(shape.reasoning, str):
@@ -164,7 +182,12 @@ def _thinking(block: ThinkingBlock) -> Thinking:
 
 
 def _call(call: CallShape, position: int, number: int) -> ToolCall:
-    call_id = call.id or f"call_{position}_{number}"
+    made = _bare_call(call, call.id or f"call_{position}_{number}")
+    state = state_in(call) if call.extra_content else None
+    return replace(made, meta={STATE: state}) if state else made
+
+
+def _bare_call(call: CallShape, call_id: str) -> ToolCall:
     function, custom = call.function, call.custom
     if function is not None and (function.name or custom is None or not custom.name):
         if function.name and function.arguments and isinstance(function.arguments, str):

@@ -15,13 +15,14 @@ import msgspec
 from msgspec import Raw
 
 from tieline.model.assemble import PartsWriter, reason_for
-from tieline.model.content import Part, Text, Thinking
+from tieline.model.content import NO_META, STATE, Part, Text, Thinking
 from tieline.model.events import Event, Failed, Finished, Note, Started, StopReason, Usage
 from tieline.wire.framing.sse import SseOverflow, SseReader
-from tieline.wire.json import Malformed, decode_any, read
+from tieline.wire.json import Malformed, decode_any, encode, read
 from tieline.wire.openai_chat.calls import Calls
 from tieline.wire.openai_chat.errors import failure
-from tieline.wire.openai_chat.schema import CallDelta, Choice, Chunk, ContentItem, Delta, ReasoningDetail, UsageShape
+from tieline.wire.openai_chat.schema import CallDelta, Choice, Chunk, ContentItem, Delta, UsageShape
+from tieline.wire.openai_chat.state import StateReader, thoughts_in
 from tieline.wire.spelling import Spelled
 from tieline.wire.template import TRIAL, Template
 
@@ -32,6 +33,8 @@ _PROSE: dict[str, Part] = {"text": Text(), "thinking": Thinking(), "refusal": Te
 _TEXT_FIELDS = {"text": ("content",), "thinking": ("reasoning_content", "reasoning")}
 _UNSPELLED = Spelled()
 _LEGACY_INDEX = -1
+MAX_ODD = 20
+"""How many odd values of one answer are noted."""
 
 _REASONS = {
     "stop": StopReason.END_TURN,
@@ -71,7 +74,9 @@ class ResponseReader:
         self._key = 0
         self._blank = ""
         self._blank_kind = ""
-        self._refused = False
+        self._has_choice = False
+        self._state: StateReader | None = None
+        self._odd: set[str] = set()
         self._reason: StopReason | None = None
         self._sequence: str | None = None
         self._usage: UsageShape | None = None
@@ -102,8 +107,10 @@ class ResponseReader:
         """The whole of an answer that does not stream."""
         try:
             self._chunk(body)
+            if not self.ended and not self._has_choice:
+                self._fail(_no_choices(body))
             if not self.ended:
-                self._finish(told=True)
+                self._finish(told=True, is_whole=True)
         except Malformed as error:
             self._fail_unreadable(error)
         return self._parts.take()
@@ -144,13 +151,16 @@ class ResponseReader:
         try:
             chunk = _decode(data)
         except (ValueError, RecursionError):
-            chunk = read(_CHUNK, data)
+            odd: list[str] = []
+            chunk = read(_CHUNK, data, odd)
+            self._note_odd(odd)
         if chunk.error or chunk.object == "error":
             self._fail(failure(_loaded(data)))
             return chunk
         if not self._started and (chunk.choices or chunk.id):
             self._start(chunk)
         for choice in chunk.choices or ():
+            self._has_choice = True
             delta = choice.delta or choice.message
             if delta is not None:
                 self._delta(delta, choice.index or 0)
@@ -185,9 +195,11 @@ class ResponseReader:
     # ── What a chunk says ────────────────────────────────────────────────────────────────────────
 
     def _delta(self, delta: Delta, choice: int) -> None:
-        thought = delta.reasoning_content or delta.reasoning or delta.reasoning_details or delta.thinking_blocks
+        thought = delta.reasoning_content or delta.reasoning
+        if delta.reasoning_details or delta.thinking_blocks or delta.extra_content:
+            thought = self._keep_state(delta, thought)
         if thought:
-            self._say("thinking", thought if isinstance(thought, str) else _thought(delta))
+            self._say("thinking", thought if isinstance(thought, str) else self._listed(thought))
         content = delta.content
         if content:
             if not isinstance(content, str):
@@ -197,7 +209,6 @@ class ResponseReader:
             else:
                 self._say("text", content)
         if delta.refusal:
-            self._refused = True
             self._say("refusal", delta.refusal)
         if delta.tool_calls:
             for position, piece in enumerate(delta.tool_calls):
@@ -205,14 +216,27 @@ class ResponseReader:
         if delta.function_call is not None:
             self._calls.add(CallDelta(index=_LEGACY_INDEX, function=delta.function_call), (choice, 0))
 
+    def _keep_state(self, delta: Delta, thought: str | list[Raw] | dict[str, Raw] | None) -> str:
+        """Keep what the provider wants back; gives what was thought, which `reasoning` as an object only repeats."""
+        self._state = self._state or StateReader()
+        self._state.add(delta)
+        if isinstance(thought, str) and thought:
+            return thought
+        return thoughts_in(delta.reasoning_details) or thoughts_in(delta.thinking_blocks) or self._listed(thought)
+
+    def _listed(self, thought: list[Raw] | dict[str, Raw] | str | None) -> str:
+        return thoughts_in(Raw(encode(thought))) if isinstance(thought, list) else ""
+
     def _items(self, items: Sequence[Raw]) -> None:
         """Content as a list, which may hold thinking too."""
         for raw in items:
-            item = read(_ITEM, bytes(raw))
+            odd: list[str] = []
+            item = read(_ITEM, bytes(raw), odd)
+            self._note_odd([f"content.{path}" for path in odd])
             if isinstance(item, str):
                 self._say("text", item)
             elif item.thinking:
-                self._say("thinking", item.thinking if isinstance(item.thinking, str) else _texts(item.thinking))
+                self._say("thinking", item.thinking if isinstance(item.thinking, str) else self._listed(item.thinking))
             elif item.text:
                 self._say("text", item.text)
 
@@ -244,24 +268,23 @@ class ResponseReader:
 
     # ── Endings ──────────────────────────────────────────────────────────────────────────────────
 
-    def _finish(self, told: bool) -> None:
-        """The stream is complete: it said so itself (`told`), or it is over."""
+    def _finish(self, told: bool, is_whole: bool = False) -> None:
+        """The answer is complete: it said so itself (`told`), or it is over."""
         reason = self._reason
         if reason is None:
             self._look_outside()
             if self.ended:
                 return
-            reason = self._reason or self._inferred(told)
+            reason = self._reason or self._inferred(told, is_whole)
         if reason is None:
-            self._fail(Failed(kind="upstream", message="the upstream's answer stopped before its end", status=502))
+            self._fail(Failed(kind="upstream", message=self._lacking(told), status=502))
             return
         self._finish_parts(cut=reason in (StopReason.MAX_TOKENS, StopReason.REFUSAL))
-        if self._refused and reason is StopReason.END_TURN:
-            reason = StopReason.REFUSAL
         reason = reason_for(self._parts.calls, reason)
         self._tell_rest()
         sequence = self._sequence if reason is StopReason.STOP_SEQUENCE else None
-        self._parts.events.append(Finished(reason=reason, sequence=sequence))
+        meta = NO_META if self._state is None else {STATE: self._state.take()}
+        self._parts.events.append(Finished(reason=reason, sequence=sequence, meta=meta))
         self.ended = True
 
     def _finish_parts(self, cut: bool) -> None:
@@ -270,11 +293,20 @@ class ResponseReader:
         self._end_prose()
         self._calls.close(cut)
 
-    def _inferred(self, told: bool) -> StopReason | None:
-        if not told or not self._started:
+    def _inferred(self, told: bool, is_whole: bool) -> StopReason | None:
+        """The reason of an answer that gave none; None if it cannot be complete."""
+        if not told or not self._has_choice or (self._calls.bare and not is_whole):
             return None
         self._note("inferred_ending", "the upstream gave no finish reason: it was inferred")
         return StopReason.MAX_TOKENS if self._calls.incomplete else StopReason.END_TURN
+
+    def _lacking(self, told: bool) -> str:
+        """What is missing in an answer that has no ending."""
+        if not told:
+            return "the upstream's answer stopped before its end"
+        if self._has_choice:
+            return "the upstream ended its answer in the middle of a tool call"
+        return "the upstream's answer has no `choices`: is its address that of a Chat Completions API?"
 
     def _look_outside(self) -> None:
         """An error, or a whole reply, that was written without any framing."""
@@ -290,6 +322,12 @@ class ResponseReader:
         events += self._calls.notes
         if self._usage is not None:
             events.append(_usage(self._usage))
+
+    def _note_odd(self, paths: list[str]) -> None:
+        for path in paths:
+            if path not in self._odd and len(self._odd) < MAX_ODD:
+                self._odd.add(path)
+                self._note("odd_value", f"the upstream's `{path}` has a type it should not have")
 
     def _note(self, kind: str, message: str) -> None:
         self._calls.notes.append(Note(kind=kind, message=message))
@@ -309,15 +347,14 @@ def read_reply(body: bytes, spelled: Spelled = _UNSPELLED, *, fallback_id: str =
     return ResponseReader(spelled, fallback_id=fallback_id, model=model).reply(body)
 
 
-def _thought(delta: Delta) -> str:
-    """Thinking in a list; `reasoning` may also be an object that repeats it."""
-    if delta.reasoning_details:
-        return _texts(delta.reasoning_details)
-    return "".join(block.thinking or "" for block in delta.thinking_blocks or ())
-
-
-def _texts(details: Sequence[ReasoningDetail]) -> str:
-    return "".join(detail.text or detail.summary or "" for detail in details)
+def _no_choices(body: bytes) -> Failed:
+    """The failure of a reply in which nothing is said: it names what came instead."""
+    said = _loaded(body)
+    kind = said.get("object") if isinstance(said, dict) else None
+    found = f"an object of the kind {kind[:60]!r}" if isinstance(kind, str) else "a reply"
+    has = f" with the fields {', '.join([*said][:12])}" if isinstance(said, dict) else ""
+    message = f"the upstream sent {found} without any `choices`{has}: is its address that of a Chat Completions API?"
+    return Failed(kind="upstream", message=message, status=502)
 
 
 def _loaded(data: bytes) -> object:

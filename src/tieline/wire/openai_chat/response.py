@@ -8,7 +8,9 @@ all of its arguments, because some clients act on the first prefix that parses.
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from tieline.model.content import Part, Text, Thinking, ToolCall, Value
+from msgspec import Raw
+
+from tieline.model.content import NO_META, Meta, Part, Text, Thinking, ToolCall, Value, state_of
 from tieline.model.events import (
     Event,
     Failed,
@@ -21,7 +23,7 @@ from tieline.model.events import (
     StopReason,
     Usage,
 )
-from tieline.wire.json import encode
+from tieline.wire.json import encode, one_line
 from tieline.wire.openai_chat.errors import render_failed
 from tieline.wire.template import frames, in_frames, write_runs
 
@@ -38,9 +40,9 @@ _FINISH: dict[StopReason, bytes] = {
     StopReason.CONTEXT_FULL: b'"length"',
     StopReason.REFUSAL: b'"content_filter"',
 }
-_FUNCTION_START = b'"tool_calls":[{"index":%d,"id":%b,"type":"function","function":{"name":%b,"arguments":""}}]'
+_FUNCTION_START = b'"tool_calls":[{"index":%d,"id":%b,"type":"function","function":{"name":%b,"arguments":""}%b}]'
 _FUNCTION_ARGUMENTS = b'"tool_calls":[{"index":%d,"function":{"arguments":'
-_CUSTOM_START = b'"tool_calls":[{"index":%d,"id":%b,"type":"custom","custom":{"name":%b,"input":""}}]'
+_CUSTOM_START = b'"tool_calls":[{"index":%d,"id":%b,"type":"custom","custom":{"name":%b,"input":""}%b}]'
 _CUSTOM_INPUT = b'"tool_calls":[{"index":%d,"custom":{"input":'
 _USAGE = (
     b'{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d,"prompt_tokens_details":{"cached_tokens":%d%b},'
@@ -82,6 +84,8 @@ class ResponseWriter:
         self._calls = 0
         self._unsaid = False
         """Whether the open call still lacks its arguments."""
+        self._state = NO_META
+        """What the open call began with."""
         self._refused = False
         self._usage = _NO_USAGE
         self._ended = False
@@ -139,7 +143,9 @@ class ResponseWriter:
         self._unsaid = True
         self._around = self._arguments(call) if self._options.arguments == "incremental" else _NOTHING
         spelled = _CUSTOM_START if call.freeform else _FUNCTION_START
-        return self._delta + spelled % (self._calls, encode(call.id), encode(call.name)) + self._tail
+        self._state = call.meta
+        state = _state(call.meta) if call.meta else b""
+        return self._delta + spelled % (self._calls, encode(call.id), encode(call.name), state) + self._tail
 
     def _arguments(self, call: ToolCall) -> tuple[bytes, bytes]:
         spelled = _CUSTOM_INPUT if call.freeform else _FUNCTION_ARGUMENTS
@@ -152,6 +158,10 @@ class ResponseWriter:
             if self._unsaid and arguments:
                 before, after = self._arguments(part)
                 written = before + encode(arguments) + after
+            if part.meta and part.meta != self._state:  # it came after the call had begun
+                written += (
+                    self._delta + b'"tool_calls":[{"index":%d%b}]' % (self._calls, _state(part.meta)) + self._tail
+                )
             self._calls += 1
         self._around = _NOTHING
         return written
@@ -170,6 +180,8 @@ class ResponseWriter:
         written = b""
         if ending.reason is _REFUSAL and ending.detail and not self._refused:
             written = self._delta + b'"refusal":' + encode(ending.detail) + self._tail
+        if ending.meta and (state := _state(ending.meta)):
+            written += self._delta + state[1:] + self._tail
         fired = b"" if ending.sequence is None else b',"stop_reason":' + encode(ending.sequence)
         written += self._delta + b'},"logprobs":null,"finish_reason":' + _FINISH[ending.reason] + fired + b"}]"
         if self._options.usage:
@@ -224,13 +236,21 @@ def _message(parts: Sequence[Part], finished: Finished, options: Options) -> byt
         more = b',"%b":%b' % (options.reasoning.encode(), encode(thoughts))
     if calls:
         more += b',"tool_calls":' + encode(calls)
+    if finished.meta:
+        more += _state(finished.meta)
     return b'{"role":"assistant","content":%b,"refusal":%b%b}' % (encode(content), encode(refusal or detail), more)
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
+    state = {name: Raw(text.encode()) for name, text in state_of(call.meta).items()} if call.meta else {}
     if call.freeform:
-        return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}}
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _final(call)}}
+        return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}, **state}
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _final(call)}, **state}
+
+
+def _state(meta: Meta) -> bytes:
+    """What the provider wants back with a message or a call, as more members of its object."""
+    return b"".join(b',"%b":%b' % (name.encode(), one_line(text.encode())) for name, text in state_of(meta).items())
 
 
 def _final(call: ToolCall) -> str:

@@ -12,6 +12,9 @@ from msgspec import Meta, Raw
 
 PROTOCOL = "openai_chat"
 
+STATE_FIELDS = ("reasoning_details", "thinking_blocks", "extra_content")
+"""Fields of a message in which providers keep state that must come back to them unchanged."""
+
 ABSENT = Raw()
 
 
@@ -88,6 +91,7 @@ class CallShape(Shape):
     type: str | None = None
     function: FunctionShape | None = None
     custom: CustomShape | None = None
+    extra_content: Raw = ABSENT
 
 
 class ThinkingBlock(Shape):
@@ -104,7 +108,9 @@ class MessageShape(Shape):
     refusal: str | None = None
     reasoning_content: str | None = None
     reasoning: str | dict[str, Raw] | None = None
-    thinking_blocks: list[ThinkingBlock] | None = None
+    thinking_blocks: Raw = ABSENT
+    reasoning_details: Raw = ABSENT
+    extra_content: Raw = ABSENT
     tool_calls: list[CallShape] | None = None
     function_call: FunctionShape | None = None
     tool_call_id: str | None = None
@@ -273,11 +279,7 @@ class CallDelta(Shape):
     type: str | None = None
     function: FunctionShape | None = None
     custom: CustomShape | None = None
-
-
-class ReasoningDetail(Shape):
-    text: str | None = None
-    summary: str | None = None
+    extra_content: Raw = ABSENT
 
 
 class Delta(Shape):
@@ -285,10 +287,11 @@ class Delta(Shape):
 
     content: str | list[Raw] | None = None
     tool_calls: list[CallDelta] | None = None
-    reasoning_content: str | None = None
+    reasoning_content: str | list[Raw] | None = None
     reasoning: str | dict[str, Raw] | None = None
-    reasoning_details: list[ReasoningDetail] | None = None
-    thinking_blocks: list[ThinkingBlock] | None = None
+    reasoning_details: Raw = ABSENT
+    thinking_blocks: Raw = ABSENT
+    extra_content: Raw = ABSENT
     refusal: str | None = None
     function_call: FunctionShape | None = None
 
@@ -335,4 +338,4 @@ class ContentItem(Shape):
 
     type: str | None = None
     text: str | None = None
-    thinking: str | list[ReasoningDetail] | None = None
+    thinking: str | list[Raw] | None = None

@@ -1,0 +1,223 @@
+"""Read what another program sent, as far as it makes sense.
+
+Data that has the expected shape is decoded in one pass. Anything else is fitted to the shape value by value: a field of
+the wrong type counts as absent, a list loses items of the wrong type, numbers and text are converted into each other,
+and a required value that is missing is empty. Fields named *vital* are the exception: what a model says is taken as it
+is or not at all.
+"""
+
+import json
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import inspect
+
+T = TypeVar("T")
+
+_decoders: dict[type, msgspec.json.Decoder[Any]] = {}
+"""One per shape, made when it is first needed."""
+
+_NONE: frozenset[str] = frozenset()
+_TEXT = frozenset(["text"])
+_type_info = lru_cache(maxsize=256)(inspect.type_info)
+
+
+class Misfit(Exception):
+    """A value cannot be made to fit; the text is the path of its field."""
+
+
+class Fitting:
+    """Fits decoded JSON to a shape, and lists in `odd` the paths of the fields that had to be converted or left out."""
+
+    def __init__(self, *, vital: frozenset[str] = _NONE, fragments: frozenset[str] = _TEXT) -> None:
+        self.odd: list[str] = []
+        self._vital = vital
+        self._fragments = fragments
+        """Fields whose text comes in pieces: half of a UTF-16 pair may meet its other half in the next piece."""
+
+    def fit(self, value: object, shape: Any) -> Any:
+        """The value in this shape; raises Misfit."""
+        return self._fit(value, _type_info(shape), "", "")
+
+    def _fit(self, value: Any, info: inspect.Type, at: str, name: str) -> Any:
+        match info:
+            case inspect.StructType():
+                return self._struct(value, info, at)
+            case inspect.UnionType():
+                return self._union(value, info, at, name)
+            case inspect.ListType():
+                return self._list(value, info, at, name)
+            case inspect.DictType():
+                return self._dict(value, info, at)
+            case inspect.StrType():
+                return self._text(value, at, name)
+            case inspect.RawType():
+                return msgspec.Raw(json.dumps(self._any(value, name)).encode())
+            case inspect.AnyType():
+                return self._any(value, name)
+            case _:
+                return self._scalar(value, type(info), at, name)
+
+    def _struct(self, value: Any, info: inspect.StructType, at: str) -> Any:
+        if not isinstance(value, dict):
+            raise Misfit(at)
+        fields: dict[str, Any] = {}
+        for field in info.fields:
+            name = field.encode_name
+            path = f"{at}.{name}" if at else name
+            if name in value:
+                try:
+                    fields[field.name] = self._fit(value[name], field.type, path, name)
+                    continue
+                except Misfit:
+                    if name in self._vital:
+                        raise
+                    self.odd.append(path)
+            if field.required:
+                fields[field.name] = _nothing(field.type, path)
+        return info.cls(**fields)
+
+    def _union(self, value: Any, info: inspect.UnionType, at: str, name: str) -> Any:
+        for member in sorted(info.types, key=lambda member: not _is_natural(value, member)):
+            if isinstance(member, inspect.NoneType):
+                if value is None:
+                    return None
+                continue
+            if isinstance(member, inspect.StructType) and member.tag is not None and not _has_tag(value, member):
+                continue
+            try:
+                return self._fit(value, member, at, name)
+            except Misfit as error:
+                if str(error) != at:  # the right kind of value, with something vital wrong inside
+                    raise
+        raise Misfit(at)
+
+    def _list(self, value: Any, info: inspect.ListType, at: str, name: str) -> list[Any]:
+        if not isinstance(value, list):
+            raise Misfit(at)
+        fitted = []
+        for place, item in enumerate(value):
+            try:
+                fitted.append(self._fit(item, info.item_type, f"{at}[{place}]", name))
+            except Misfit:
+                if name in self._vital:
+                    raise
+                self.odd.append(f"{at}[{place}]")
+        return fitted
+
+    def _dict(self, value: Any, info: inspect.DictType, at: str) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise Misfit(at)
+        fitted = {}
+        for name, item in value.items():
+            try:
+                fitted[whole(name)] = self._fit(item, info.value_type, f"{at}.{name}", name)
+            except Misfit:
+                self.odd.append(f"{at}.{name}")
+        return fitted
+
+    def _any(self, value: Any, name: str) -> Any:
+        """Any JSON value, with whole characters."""
+        match value:
+            case str():
+                return value if name in self._fragments else whole(value)
+            case dict():
+                return {whole(key): self._any(item, key) for key, item in value.items()}
+            case list():
+                return [self._any(item, name) for item in value]
+            case _:
+                return value
+
+    def _text(self, value: Any, at: str, name: str) -> str:
+        if isinstance(value, str):
+            return value if name in self._fragments else whole(value)
+        if isinstance(value, int | float) and not isinstance(value, bool) and name not in self._vital:
+            self.odd.append(at)
+            return str(value)
+        raise Misfit(at)
+
+    def _scalar(self, value: Any, kind: type, at: str, name: str) -> Any:
+        wanted = _SCALARS.get(kind)
+        if wanted is None or (isinstance(value, bool) is not (wanted is bool)):
+            raise Misfit(at)
+        if type(value) is not wanted and not (wanted is float and type(value) is int):
+            if name in self._vital:
+                raise Misfit(at)
+            self.odd.append(at)
+        try:
+            return wanted(value)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise Misfit(at) from error
+
+
+def read(shape: type[T], data: bytes | msgspec.Raw) -> T | None:
+    """The object of this shape, or None if there is no object."""
+    decoder = _decoders.get(shape)
+    if decoder is None:
+        decoder = _decoders[shape] = msgspec.json.Decoder(shape)
+    try:
+        fitting: T = decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        try:
+            return fit(shape, json.loads(bytes(data)))
+        except (ValueError, RecursionError):
+            return None
+    return fitting
+
+
+def fit(shape: type[T], value: object) -> T | None:
+    """The same from what was decoded already."""
+    try:
+        fitted: T = Fitting().fit(value, shape)
+    except (Misfit, RecursionError):
+        return None
+    return fitted
+
+
+def whole(text: str) -> str:
+    """The text, without halves of UTF-16 pairs."""
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _nothing(info: inspect.Type, at: str) -> Any:
+    """What stands where something required is missing."""
+    empty = _EMPTY.get(type(info))
+    if empty is None:
+        raise Misfit(at)
+    return empty()
+
+
+def _has_tag(value: Any, info: inspect.StructType) -> bool:
+    return isinstance(value, dict) and value.get(info.tag_field) == info.tag
+
+
+def _is_natural(value: Any, info: inspect.Type) -> bool:
+    """Whether a value has this type as it is: such a member of a union is tried before any conversion."""
+    return isinstance(value, _NATURAL.get(type(info), ()))
+
+
+_SCALARS: dict[type, Callable[[Any], Any]] = {
+    inspect.IntType: int,
+    inspect.FloatType: float,
+    inspect.BoolType: bool,
+}
+_EMPTY: dict[type, Callable[[], Any]] = {
+    inspect.StrType: str,
+    inspect.ListType: list,
+    inspect.IntType: int,
+    inspect.FloatType: float,
+    inspect.BoolType: bool,
+}
+_NATURAL: dict[type, type | tuple[type, ...]] = {
+    inspect.StrType: str,
+    inspect.IntType: int,
+    inspect.FloatType: float,
+    inspect.BoolType: bool,
+    inspect.ListType: list,
+    inspect.DictType: dict,
+    inspect.StructType: dict,
+    inspect.AnyType: object,
+    inspect.RawType: object,
+}

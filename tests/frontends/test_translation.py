@@ -1,0 +1,128 @@
+"""What must arrive on the other side of the gateway, seen with the official clients and plain HTTP."""
+
+import json
+from typing import Any
+
+import pytest
+from anthropic import AsyncAnthropic
+from openai import AsyncOpenAI
+from pydantic import BaseModel
+
+from tests.catalogue.checks import chat_reply, message_reply
+from tests.catalogue.crossing import Protocol, chat_stream, message_stream
+from tests.catalogue.serving import CLIENTS, KEY, MODEL, STREAMED_OR_WHOLE, Stand, serving
+from tieline.sim.model import Answer
+
+
+class City(BaseModel):
+    name: str
+
+
+def openai_client(stand: Stand) -> AsyncOpenAI:
+    return AsyncOpenAI(base_url=f"{stand.url}/v1", api_key=KEY, max_retries=0)
+
+
+def anthropic_client(stand: Stand) -> AsyncAnthropic:
+    return AsyncAnthropic(base_url=stand.url, api_key=KEY, max_retries=0)
+
+
+def streamed(data: bytes) -> Answer:
+    return Answer(chunks=(data,))
+
+
+# ── Refusals ─────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_refusal_is_one_for_the_parse_helper_of_the_official_client() -> None:
+    asked: Any = {"model": f"oai/{MODEL}", "messages": [{"role": "user", "content": "Hi"}], "response_format": City}
+    async with serving() as stand, openai_client(stand) as client:
+        stand.script("oai", Answer(body=chat_reply({"refusal": "I will not."})))
+        message = (await client.chat.completions.parse(**asked)).choices[0].message
+        assert (message.refusal, message.parsed) == ("I will not.", None)
+        stand.script("oai", streamed(chat_stream({"refusal": "I will "}, {"refusal": "not."})))
+        async with client.chat.completions.stream(**asked) as stream:
+            final = (await stream.get_final_completion()).choices[0]
+        assert (final.message.refusal, final.finish_reason) == ("I will not.", "stop")
+
+
+@STREAMED_OR_WHOLE
+async def test_a_refusal_in_words_has_its_own_ending_in_messages(stream: bool) -> None:
+    async with serving() as stand, anthropic_client(stand) as client:
+        refusal = streamed(chat_stream({"refusal": "I will not."}))
+        stand.script("oai", refusal if stream else Answer(body=chat_reply({"refusal": "I will not."})))
+        asked: Any = {
+            "model": f"oai/{MODEL}",
+            "max_tokens": 10,
+            "messages": [{"role": "user", "content": "Hi"}],
+        }
+        if stream:
+            async with client.messages.stream(**asked) as streaming:
+                message = await streaming.get_final_message()
+        else:
+            message = await client.messages.create(**asked)
+        assert (message.stop_reason, message.content[0].type) == ("refusal", "text")
+
+
+# ── Replies that are none ────────────────────────────────────────────────────────────────────────
+
+
+@CLIENTS
+@pytest.mark.parametrize(
+    "body",
+    [{"id": "resp_1", "object": "response", "output": []}, {"id": "x", "object": "chat.completion", "choices": []}],
+)
+async def test_a_reply_without_choices_is_an_error_that_names_what_came(client: Protocol, body: dict[str, Any]) -> None:
+    async with serving() as stand:
+        stand.script("oai", Answer(body=json.dumps(body).encode()))
+        error = (await stand.ask(client, "oai", stream=False)).check_failed(502)
+        assert body["object"] in error["message"]
+        assert "choices" in error["message"]
+
+
+@CLIENTS
+async def test_a_stream_without_choices_is_an_error(client: Protocol) -> None:
+    async with serving() as stand:
+        stand.script("oai", streamed(b'data: {"id":"resp_1","object":"response"}\n\ndata: [DONE]\n\n'))
+        error = (await stand.ask(client, "oai", stream=True)).check_failed(502)
+        assert "choices" in error["message"]
+
+
+# ── JSON over several lines ──────────────────────────────────────────────────────────────────────
+
+SEARCHED = {
+    "type": "web_search_tool_result",
+    "tool_use_id": "srvtoolu_1",
+    "content": [{"type": "web_search_result", "title": "A", "url": "https://a.example", "encrypted_content": "eA=="}],
+}
+
+
+async def test_a_pretty_printed_reply_is_a_valid_stream_for_the_official_client() -> None:
+    reply = json.dumps(json.loads(message_reply(SEARCHED, {"type": "text", "text": "Found."})), indent=2).encode()
+    assert b"\n" in reply
+    async with serving() as stand, anthropic_client(stand) as client:
+        stand.script("ant", Answer(body=reply))
+        asked: Any = {"model": f"ant/{MODEL}", "max_tokens": 10, "messages": [{"role": "user", "content": "Hi"}]}
+        async with client.messages.stream(**asked) as stream:
+            message = await stream.get_final_message()
+        assert [block.type for block in message.content] == ["web_search_tool_result", "text"]
+
+
+async def test_data_over_several_lines_is_passed_on_in_one() -> None:
+    block = json.dumps({"type": "content_block_start", "index": 0, "content_block": SEARCHED}, indent=1)
+    lines = "".join(f"data: {line}\n" for line in block.split("\n"))
+    stop = 'event: content_block_stop\ndata: {"type":"content_block_stop","index":0}\n\n'
+    inner = f"event: content_block_start\n{lines}\n{stop}".encode()
+    head, end = message_stream().split(b"event: message_delta")
+    async with serving() as stand:
+        stand.script("ant", streamed(head + inner + b"event: message_delta" + end))
+        answer = await stand.ask("anthropic", "ant", stream=True)
+        assert answer.frames[1]["content_block"] == SEARCHED
+
+
+async def test_state_over_several_lines_does_not_break_a_chat_stream() -> None:
+    state = {"extra_content": {"google": {"thought_signature": "c2ln"}}}
+    reply = json.dumps(json.loads(chat_reply({"content": "Hi", **state})), indent=2).encode()
+    async with serving() as stand:
+        stand.script("oai", Answer(body=reply))
+        answer = await stand.ask("openai_chat", "oai", stream=True)
+        assert [f for f in answer.frames if "c2ln" in json.dumps(f)]
