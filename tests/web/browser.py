@@ -110,7 +110,13 @@ class Window:
 
     async def choose(self, option: str) -> None:
         """Press a button of the permission that waits."""
-        await self.ask.locator(f'[data-test="option-{option}"]').click()
+        await self.press(self.ask.locator(f'[data-test="option-{option}"]'))
+
+    async def press(self, button: Locator) -> None:
+        """Press a button that answers, where it is: Playwright's own click would scroll, and so move its card."""
+        await expect(button).to_be_in_viewport(ratio=1)
+        await expect(button).to_be_enabled()
+        await self.page.mouse.click(*await centre(button))
 
     async def width_beyond(self) -> int:
         """By how much the page is wider than the window."""
@@ -120,6 +126,13 @@ class Window:
     def _hear(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning") and not message.text.startswith(UNREACHABLE):
             self.problems.append(message.text)
+
+
+async def centre(target: Locator) -> tuple[float, float]:
+    """The middle of an element in the window."""
+    box = await target.bounding_box()
+    assert box is not None
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
 class Windows:

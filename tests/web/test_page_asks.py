@@ -8,7 +8,7 @@ import openai
 from playwright.async_api import Locator, expect
 
 from tests.e2e.tools_support import TELL, call, script
-from tests.web.browser import DEMO, IN_CHROMIUM, Server, Window, Windows
+from tests.web.browser import DEMO, IN_CHROMIUM, Server, Window, Windows, centre
 
 pytestmark = IN_CHROMIUM
 
@@ -60,6 +60,7 @@ async def test_a_focused_permission_is_answered_with_one_key(window: Window) -> 
     await window.page.keyboard.press("Alt+i")
     for place, (key, status) in enumerate((("n", "failed"), ("y", "completed"), ("a", "completed"))):
         await expect(window.answer.locator("tl-tool")).to_have_count(place + 1)
+        await expect(window.ask.locator('[data-test="option-allow"]')).to_be_enabled()
         await window.ask.focus()
         await window.page.keyboard.press(key)
         await expect(window.answer.locator("tl-tool").nth(place)).to_have_attribute("data-status", status)
@@ -82,7 +83,7 @@ async def test_what_waits_is_counted_and_what_is_decided_in_one_tab_is_gone_in_a
         await expect(window.part("inbox-button")).to_have_accessible_name("Inbox: 1 waiting")
         assert (await window.page.title()).startswith("(1) ")
     await second.part("inbox-button").click()
-    await second.part("inbox-list").locator('[data-test="option-allow"]').click()
+    await second.press(second.part("inbox-list").locator('[data-test="option-allow"]'))
     for window in (first, second):
         await expect(window.page.locator("tl-ask")).to_have_count(0)
         await expect(window.part("inbox-button")).to_have_accessible_name("Inbox: nothing waiting")
@@ -108,12 +109,12 @@ async def test_a_plan_is_rejected_with_feedback_and_then_approved(window: Window
     await expect(window.ask.get_by_role("heading")).to_have_text("A greeting")
     await expect(window.ask.locator("strong")).to_contain_text(["hello"])
     await expect(window.ask.locator('[data-test="step"]')).to_have_count(2)
-    await window.ask.locator('[data-test="reject"]').click()
+    await window.press(window.ask.locator('[data-test="reject"]'))
     await window.ask.locator('[data-test="feedback"]').fill("Make it shorter.")
-    await window.ask.locator('[data-test="reject-send"]').click()
+    await window.press(window.ask.locator('[data-test="reject-send"]'))
     await expect(window.ask.get_by_role("heading")).to_have_text("A shorter greeting")
     await expect(window.answer).to_contain_text("Make it shorter.")
-    await window.ask.locator('[data-test="approve"]').click()
+    await window.press(window.ask.locator('[data-test="approve"]'))
     await expect(window.ask).to_contain_text("a.txt")
     await window.choose("allow")
     await expect(window.answer).to_contain_text("It said: Created a.txt")
@@ -146,7 +147,9 @@ async def _words(form: Locator) -> None:
 async def _number(form: Locator) -> None:
     field = form.get_by_role("spinbutton")
     await field.fill("9")
-    await form.locator('[data-test="answer"]').click()
+    answer = form.locator('[data-test="answer"]')
+    await expect(answer).to_be_enabled()
+    await form.page.mouse.click(*await centre(answer))
     await expect(form.get_by_role("alert")).to_have_text("At most 5.")
     await field.fill("4")
 
@@ -176,16 +179,16 @@ async def test_every_kind_of_question_is_a_form_field(window: Window) -> None:
         await expect(window.ask).to_contain_text(f"Question {number}?")
         await expect(window.ask.locator('[data-test="field-answer"]')).to_have_attribute("data-kind", question["kind"])
         await fill(window.ask)
-        await window.ask.locator('[data-test="answer"]').click()
+        await window.press(window.ask.locator('[data-test="answer"]'))
         await expect(window.answer).to_contain_text(f"The user answered: {said}")
     await expect(window.ask).to_have_count(0)
 
 
 async def test_a_question_needs_an_answer_and_can_be_declined(window: Window) -> None:
     await window.say(script(call("ask_question", question="Why?"), TELL))
-    await window.ask.locator('[data-test="answer"]').click()
+    await window.press(window.ask.locator('[data-test="answer"]'))
     await expect(window.ask.get_by_role("alert")).to_have_text("An answer is needed.")
-    await window.ask.locator('[data-test="decline"]').click()
+    await window.press(window.ask.locator('[data-test="decline"]'))
     await expect(window.answer).to_contain_text("does not want to answer")
 
 
@@ -207,7 +210,7 @@ async def test_a_request_of_another_client_shows_in_traffic_and_its_permission_i
         await window.part("inbox-button").click()
         card = window.part("inbox-list").locator("tl-ask")
         await expect(card).to_contain_text("OpenAI")
-        await card.locator('[data-test="option-allow"]').click()
+        await window.press(card.locator('[data-test="option-allow"]'))
         async with asyncio.timeout(PATIENCE):
             reply = await asking
     assert "Created" in (reply.choices[0].message.content or "")

@@ -125,7 +125,7 @@ async def test_an_approved_plan_stays_in_sight_with_its_steps(window: Window) ->
         script(call("create_plan", **plan), call("todo_write", todos=done, merge=True), "text: Now you know.")
     )
     await expect(window.answer.locator('[data-test="plan"]')).to_have_count(0)
-    await window.ask.locator('[data-test="approve"]').click()
+    await window.press(window.ask.locator('[data-test="approve"]'))
     await expect(window.answer.locator('[data-test="step"]')).to_have_text(["Write it (done)"])
     await expect(window.answer).to_contain_text("Now you know.")
 

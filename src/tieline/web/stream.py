@@ -284,11 +284,11 @@ def inbox_json(inbox: Inbox) -> dict[str, Any]:
 
 def _item(item: Item) -> dict[str, Any]:
     shown: dict[str, Any] = msgspec.to_builtins(item)
-    if isinstance(item.ask, Permission):
+    if isinstance(item.ask, Permission | PlanReview):
         shown["ask"]["options"] = [
             {"id": option.id, "label": option.label, "kind": option.kind, "description": option.description}
             for option in item.ask.options
         ]
-    elif isinstance(item.ask, PlanReview) and len(item.ask.plan) <= MOST_PLAN:
+    if isinstance(item.ask, PlanReview) and len(item.ask.plan) <= MOST_PLAN:
         shown["html"] = render(item.ask.plan)
     return shown

@@ -3,6 +3,7 @@
 import { headline, whoAsks } from "./asks.js";
 import { h, say } from "./dom.js";
 import { icon } from "./icons.js";
+import { InputGuard } from "./input-guard.js";
 import { permissionBody } from "./permission.js";
 import { questionBody } from "./question.js";
 import { reviewBody } from "./review.js";
@@ -19,6 +20,7 @@ class AskCard extends HTMLElement {
   #item = null;
   #left = h("span", { class: "ask-left" });
   #untick = null;
+  #guard = new InputGuard(this);
 
   set item(item) {
     this.#item = item;
@@ -47,11 +49,13 @@ class AskCard extends HTMLElement {
   }
 
   connectedCallback() {
+    this.#guard.connect();
     this.#tick();
     this.#untick = everySecond(() => this.#tick());
   }
 
   disconnectedCallback() {
+    this.#guard.disconnect();
     this.#untick?.();
   }
 

@@ -1,23 +1,32 @@
 // The body of a permission: exactly what would run or change, and the ways to answer.
+//
+// What is allowed for good stands above the row of buttons: the place where another card had its main button only ever
+// holds an answer for this one time.
 
 import { answer, optionsOf } from "./asks.js";
 import { unifiedDiff } from "./diff-view.js";
 import { h, isTyping } from "./dom.js";
 import { icon } from "./icons.js";
+import { longText } from "./long-text.js";
 import { visible } from "./visible.js";
+import { plural } from "./words.js";
 
 const KEYS = { allow_once: "y", allow_always: "a", reject_once: "n" };
-const TONES = { allow_once: "primary", allow_always: "", reject_once: "danger-quiet", reject_always: "danger-quiet" };
+const ORDER = ["allow_once", "reject_once", "other", "reject_always"];
+const DANGERS = { reject_once: "danger-quiet", reject_always: "danger-quiet" };
 
 export function permissionBody(item, card) {
   const { ask } = item;
-  const options = optionsOf(ask);
-  const [plain, more] = sorted(options);
-  const act = (option) => () => choose(option);
-  const buttons = [
-    ...plain.map((option) => button(option, act(option))),
-    ...more.map((option) => wider(option, act(option))),
-  ];
+  const { once, always } = sorted(ask);
+  const keyed = new Map();
+  const made = (option, make) => {
+    const key = keyed.has(KEYS[option.kind]) ? undefined : KEYS[option.kind];
+    if (key) keyed.set(key, option);
+    return make(option, key, () => choose(option));
+  };
+  const plain = once.map((option) => made(option, (...facts) => button(ask, ...facts)));
+  const lasting = always.map((option) => made(option, grant));
+  const buttons = [...plain, ...lasting];
   let isSent = false;
 
   async function choose(option) {
@@ -30,77 +39,110 @@ export function permissionBody(item, card) {
 
   card.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || isTyping(event)) return;
-    const option = options.find(({ kind }) => KEYS[kind] === event.key.toLowerCase());
+    const option = keyed.get(event.key.toLowerCase());
     if (!option) return;
     event.preventDefault();
     choose(option);
   });
-  const rules = buttons.slice(plain.length);
   return [
-    h("div", { class: "ask-what" }, ...what(ask)),
-    h("div", { class: "actions ask-actions" }, buttons.slice(0, plain.length)),
-    always(options),
-    rules.length ? h("div", { class: "ask-more" }, rules) : "",
+    h("div", { class: "ask-what" }, risk(ask), ...what(ask)),
+    lasting.length
+      ? h("div", { class: "ask-always", role: "group", "aria-label": "Allow from now on, without asking" }, lasting)
+      : "",
+    h("div", { class: "actions ask-actions" }, plain),
   ];
 }
 
-/** The usual answers, and the other ways to say "always": there may be several rules to choose from. */
-function sorted(options) {
-  const rules = options.filter(({ kind }) => kind === "allow_always").slice(1);
-  return [options.filter((option) => !rules.includes(option)), rules];
+/** Answers for this one time, the plain yes first; and those for good. What is risky is never allowed for good. */
+function sorted(ask) {
+  const options = optionsOf(ask);
+  const rank = ({ kind }) => ORDER.indexOf(kind);
+  return {
+    once: options.filter(({ kind }) => kind !== "allow_always").sort((one, other) => rank(one) - rank(other)),
+    always: ask.risk ? [] : options.filter(({ kind }) => kind === "allow_always"),
+  };
 }
 
-function wider(option, choose) {
+function risk({ risk: words }) {
+  if (!words) return "";
   return h(
-    "button",
-    { type: "button", class: "small", data: { test: `option-${option.id}` }, onclick: choose },
-    `${option.label || option.id}: `,
-    h("code", {}, visible(option.description || option.id)),
+    "p",
+    { class: "ask-risk", role: "note", data: { test: "risk" } },
+    icon("warn"),
+    h("span", {}, h("strong", {}, "Risky: "), visible(words)),
   );
 }
 
-function what({ title, kind = "other", path, command, diff, detail }) {
+function what({ title, kind = "other", path, command, diff, detail, input, hidden }) {
   const parts = [];
   if (!command) parts.push(h("p", { class: "ask-title" }, icon(kind), h("span", {}, visible(title))));
-  if (command)
-    parts.push(
-      h("pre", { class: "command", tabIndex: 0, "aria-label": "Command", data: { test: "command" } }, visible(command)),
-    );
+  if (command) parts.push(longText(command, { class: "command", label: "Command", data: { test: "command" } }));
   if (diff) parts.push(unifiedDiff(visible(path ?? ""), visible(diff)));
   else if (path && path !== "." && !command && !title.includes(path))
     parts.push(h("p", { class: "path" }, visible(path)));
   if (detail)
     parts.push(
       isJson(detail)
-        ? h("pre", { class: "output-text" }, visible(pretty(detail)))
-        : h("p", { class: "muted ask-detail" }, visible(detail)),
+        ? longText(pretty(detail), { class: "output-text", label: "Details" })
+        : longText(detail, { class: "ask-detail", label: "Details" }),
     );
+  if (hidden) parts.push(h("p", { class: "ask-hidden", data: { test: "hidden" } }, hiddenWords(hidden)));
+  if (input) parts.push(rawInput(input));
   return parts;
 }
 
-function button(option, choose) {
-  const key = KEYS[option.kind];
-  const words = option.label || option.id;
+const hiddenWords = (count) => `${plural(count, "character")} of this request are too long to show.`;
+
+/** The arguments of the call as they came, for those who want to see them. */
+export function rawInput(text) {
+  return h(
+    "details",
+    { class: "raw-input", data: { test: "raw-input" } },
+    h("summary", {}, "Raw input"),
+    longText(isJson(text) ? pretty(text) : text, { class: "output-text", label: "Raw input" }),
+  );
+}
+
+function button(ask, option, key, choose) {
+  const isMain = option.kind === "allow_once" && !ask.risk;
   return h(
     "button",
     {
       type: "button",
-      class: TONES[option.kind] ?? "",
+      class: isMain ? "primary" : (DANGERS[option.kind] ?? ""),
       title: option.description ?? "",
       "aria-keyshortcuts": key ?? null,
       data: { test: `option-${option.id}` },
       onclick: choose,
     },
-    words,
-    key ? h("kbd", { "aria-hidden": "true" }, key) : null,
+    visible(option.label || option.id),
+    shortcut(key),
   );
 }
 
-/** What "always" would mean from now on. */
-function always(options) {
-  const rule = options.find(({ kind }) => kind === "allow_always")?.description;
-  return rule ? h("p", { class: "ask-rule muted" }, "Always allow means: ", h("code", {}, visible(rule))) : "";
+/** A way to allow something for good. */
+function grant(option, key, choose) {
+  const label = option.label || option.id;
+  return h(
+    "button",
+    {
+      type: "button",
+      class: "small",
+      "aria-keyshortcuts": key ?? null,
+      data: { test: `option-${option.id}` },
+      onclick: choose,
+    },
+    h(
+      "span",
+      {},
+      visible(label),
+      option.description ? [": ", h("code", {}, visible(option.description))] : null,
+    ),
+    shortcut(key),
+  );
 }
+
+const shortcut = (key) => (key ? h("kbd", { "aria-hidden": "true" }, key) : null);
 
 function isJson(text) {
   return text.startsWith("{") || text.startsWith("[");

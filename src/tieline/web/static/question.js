@@ -32,6 +32,7 @@ export function questionBody(item) {
   );
 
   async function send(body) {
+    if (accept.disabled) return;
     accept.disabled = decline.disabled = true;
     const isTaken = await answer(item.id, body);
     accept.disabled = decline.disabled = isTaken;

@@ -3,29 +3,41 @@
 import { answer } from "./asks.js";
 import { h } from "./dom.js";
 import { nodesOf } from "./html.js";
+import { longText } from "./long-text.js";
+import { rawInput } from "./permission.js";
 import { Steps } from "./plan-view.js";
+import { visible } from "./visible.js";
+import { plural } from "./words.js";
+
+const APPROVE = { id: null, label: "Approve", kind: "allow_once" };
 
 export function reviewBody(item) {
-  const { choice, feedback } = new Verdict(item.id);
+  const { ask } = item;
+  const { lasting, choice, feedback } = new Verdict(item.id, ask.options ?? []);
   const what = h(
     "div",
     { class: "ask-what" },
-    h("h3", { class: "ask-title" }, item.ask.title),
+    h("h3", { class: "ask-title" }, ask.title),
     plan(item),
     steps(item),
+    ask.detail ? longText(ask.detail, { class: "ask-detail", label: "Details" }) : "",
+    ask.hidden ? h("p", { class: "ask-hidden" }, `${plural(ask.hidden, "character")} are too long to show.`) : "",
+    ask.input ? rawInput(ask.input) : "",
   );
-  return [what, choice, feedback];
+  return [what, lasting, choice, feedback];
 }
 
-/** Approve, or reject with feedback. */
+/** Approve, in one of the ways an agent may offer; or reject with feedback. */
 class Verdict {
   #id;
   #area = h("textarea", { rows: 2, placeholder: "What should be different? (optional)", "aria-label": "Feedback" });
-  #approve = button("Approve", "primary", "approve", () => this.#send({ approved: true, feedback: "" }));
   #refuse = button("Reject…", "danger-quiet", "reject", () => this.#open(true));
   #back = button("Back", "quiet", "back", () => this.#open(false));
   #reject = button("Reject with this", "danger-quiet", "reject-send", () => this.#sendFeedback());
-  choice = h("div", { class: "actions ask-actions" }, this.#approve, this.#refuse);
+  #buttons = [this.#refuse, this.#reject];
+  #isSent = false;
+  lasting;
+  choice;
   feedback = h(
     "div",
     { class: "feedback", hidden: true },
@@ -33,10 +45,40 @@ class Verdict {
     h("div", { class: "actions" }, this.#back, this.#reject),
   );
 
-  constructor(id) {
+  constructor(id, options) {
     this.#id = id;
     this.#area.dataset.test = "feedback";
     this.#area.addEventListener("keydown", (event) => this.#key(event));
+    const once = options.filter(({ kind }) => kind === "allow_once");
+    const always = options.filter(({ kind }) => kind === "allow_always");
+    const others = options.filter(({ kind }) => !kind.startsWith("allow")).slice(1);
+    const [main, ...more] = once.length || always.length ? once : [APPROVE];
+    const approve = main ? this.#option(main, "primary", "approve") : null;
+    this.choice = h(
+      "div",
+      { class: "actions ask-actions" },
+      approve,
+      this.#refuse,
+      more.map((option) => this.#option(option, "")),
+      others.map((option) => this.#option(option, "danger-quiet")),
+    );
+    // As with permissions: what reaches further never stands where another card has its main button.
+    this.lasting = always.length
+      ? h(
+          "div",
+          { class: "ask-always" },
+          always.map((option) => this.#option(option, "small")),
+        )
+      : "";
+  }
+
+  /** A button for one way to decide; the first reject of an agent is what "Reject…" means. */
+  #option({ id, label, kind = "", description }, tone, test = `option-${id}`) {
+    const body = { approved: kind.startsWith("allow"), feedback: "", ...(id !== null && { option: id }) };
+    const made = button(visible(label || id), tone, test, () => this.#send(body));
+    made.title = description ?? "";
+    this.#buttons.push(made);
+    return made;
   }
 
   #open(isOpen) {
@@ -58,13 +100,14 @@ class Verdict {
   }
 
   async #send(body) {
-    if (this.#approve.disabled) return;
-    this.#setDisabled(true);
-    this.#setDisabled(await answer(this.#id, body));
+    if (this.#isSent) return;
+    this.#setSent(true);
+    this.#setSent(await answer(this.#id, body));
   }
 
-  #setDisabled(isDisabled) {
-    for (const one of [this.#approve, this.#refuse, this.#reject]) one.disabled = isDisabled;
+  #setSent(isSent) {
+    this.#isSent = isSent;
+    for (const one of this.#buttons) one.disabled = isSent;
   }
 }
 
@@ -75,7 +118,7 @@ function button(words, tone, test, act) {
 /** The plan as the server rendered it, or as it was written. */
 function plan({ ask, html = ask.html }) {
   if (html !== undefined) return h("div", { class: "prose plan-text" }, ...nodesOf(html));
-  return ask.plan ? h("div", { class: "plan-text plan-plain" }, ask.plan) : "";
+  return ask.plan ? longText(ask.plan, { class: "plan-text plan-plain", label: "Plan" }) : "";
 }
 
 function steps({ ask }) {
