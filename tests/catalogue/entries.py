@@ -211,6 +211,7 @@ ADDED: dict[int, str] = {
     170: "The upstream breaks inside a call that the client has not seen, and the client has to ask again",
     171: "The upstream breaks inside a call, and the client takes the call or the answer for complete",
     # Coding agents
+    182: "Client tools leak between conversations of one agent process",
     # Cursor
     192: "An error that may pass ends an answer in its middle",
     193: "An answer that exists only in a stored copy is lost",

@@ -11,7 +11,18 @@ from pathlib import Path
 import pytest
 
 from tests.backends.acp_support import tool, until
-from tests.e2e.acp_support import COUNT, LOOK, SHARED, Dialect, Stand, leave_in_the_middle, plain, serving, stand
+from tests.e2e.acp_support import (
+    COUNT,
+    LOOK,
+    SHARED,
+    Dialect,
+    Stand,
+    leave_in_the_middle,
+    plain,
+    scripted,
+    serving,
+    stand,
+)
 from tests.e2e.tools_support import DIALECTS, PATIENCE, STREAMED_OR_WHOLE
 from tieline.model.asks import Permission, PlanReview
 
@@ -137,3 +148,43 @@ async def test_147_a_call_that_waits_keeps_no_other_conversation_waiting(stand: 
     await second.say("call count {}\nsay second")
     assert (await second.give("2")).text.split() == ["2", "second"]
     assert (await first.give("1")).text.split() == ["1", "first"]
+
+
+# ── 182: client tools leak between conversations of one agent process ────────────────────────────
+
+
+@pytest.mark.parametrize("servers", ["last", "first"])
+async def test_182_a_conversation_calls_its_own_tools_however_many_others_were_opened(
+    tmp_path: Path, dialect: Dialect, servers: str
+) -> None:
+    """Agents that know MCP servers by name alone take the newest (OpenCode) or the oldest (Hermes) for all sessions."""
+    async with serving(tmp_path, {"scripted": scripted("--can", "http", "--servers", servers)}) as stand:
+        first, second = stand.talk(dialect, (COUNT,)), stand.talk(dialect, (COUNT,))
+        await first.say("say one")
+        await second.say("say two")
+        assert [name for name, _ in (await first.say("call count {}")).called] == ["count"], "called of its own client"
+        assert [name for name, _ in (await second.say("call count {}")).called] == ["count"]
+        assert (await first.give("1")).text.strip() == "1"
+        assert (await second.give("2")).text.strip() == "2"
+
+
+async def test_182_a_conversation_that_streams_receives_no_call_of_another(tmp_path: Path, dialect: Dialect) -> None:
+    async with serving(tmp_path, {"scripted": scripted("--can", "http", "--servers", "last")}) as stand:
+        first, second = stand.talk(dialect, (COUNT,)), stand.talk(dialect, (COUNT,), stream=True)
+        await first.say("say one")
+        await second.say("say two")
+        streaming = asyncio.create_task(second.say("permit something\nsay mine"))
+        item = await stand.next_item()
+        assert [name for name, _ in (await first.say("call count {}")).called] == ["count"]
+        await stand.answer(item, option="yes")
+        answer = await streaming
+        assert (answer.called, answer.text) == ([], "chosen yesmine ")
+        assert (await first.give("1")).text.strip() == "1"
+
+
+async def test_182_a_call_that_waits_survives_that_another_conversation_opens(tmp_path: Path, dialect: Dialect) -> None:
+    async with serving(tmp_path, {"scripted": scripted("--can", "http", "--servers", "last")}) as stand:
+        first, second = stand.talk(dialect, (COUNT,)), stand.talk(dialect, (COUNT,))
+        await first.say("call count {}\nsay first")
+        await second.say("say two")
+        assert (await first.give("1")).text.split() == ["1", "first"]

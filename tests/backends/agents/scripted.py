@@ -1,9 +1,10 @@
 """A scripted agent on the Agent Client Protocol's own Python package: a peer that nothing of ours had a hand in.
 
-    python scripted.py [--can load,resume,close,http] [--memory FILE] [--login]
+    python scripted.py [--can load,resume,close,http] [--memory FILE] [--login] [--servers session|last|first]
 
 A prompt is a program: each line of its last text is a verb and its words. What it says back tells what it saw, so that
-tests can ask. With a memory, sessions outlive the process.
+tests can ask. With a memory, sessions outlive the process. With `--servers last` (as in OpenCode) or `first` (as in
+Hermes) all sessions of the process use one MCP server of a name: the one named last, or first.
 """
 
 import argparse
@@ -32,8 +33,11 @@ class Session:
 class Scripted:
     """The agent."""
 
-    def __init__(self, can: set[str], memory: Path | None, login: bool) -> None:
+    def __init__(self, can: set[str], memory: Path | None, login: bool, servers: str) -> None:
         self.can = can
+        self.whose_servers = servers
+        self.servers: dict[str, Any] = {}
+        self.replaced = asyncio.Event()
         self.memory = memory
         self.needs_login = login
         self.sessions: dict[str, Session] = {}
@@ -73,7 +77,7 @@ class Scripted:
         self.opened += 1
         name = f"s{os.getpid()}-{self.opened}"
         session = self.sessions[name] = Session([])
-        session.servers = list(mcp_servers or [])
+        self._connect(session, mcp_servers)
         return schema.NewSessionResponse.model_validate({"sessionId": name, **self._offers(session)})
 
     async def load_session(self, session_id: str, cwd: str, mcp_servers: Any = None, **_: Any) -> Any:
@@ -108,8 +112,18 @@ class Scripted:
         if name not in stored:
             raise acp.RequestError.invalid_params({"reason": "no such session"})
         session = self.sessions[name] = Session(stored[name])
-        session.servers = list(servers or [])
+        self._connect(session, servers)
         return session
+
+    def _connect(self, session: Session, servers: Any) -> None:
+        session.servers = list(servers or [])
+        for server in session.servers:
+            if self.whose_servers == "last":
+                self.servers[server.name] = server
+                self.replaced.set()
+                self.replaced = asyncio.Event()
+            elif self.whose_servers == "first":
+                self.servers.setdefault(server.name, server)
 
     def _remember(self) -> None:
         if self.memory is not None:
@@ -320,9 +334,17 @@ class Doing:
             for name, _, _ in calls:
                 title = f"mcp__tieline__{name}"
                 await self.update(acp.start_tool_call(name, title, kind="other", status="pending"))
-            results = await asyncio.gather(
+            made: asyncio.Future[Any] = asyncio.gather(
                 *(mcp.call_tool(name, json.loads(arguments or "{}")) for name, _, arguments in calls)
             )
+            replaced: asyncio.Future[Any] = asyncio.ensure_future(self.agent.replaced.wait())
+            await asyncio.wait([made, replaced], return_when=asyncio.FIRST_COMPLETED)
+            if not made.done():
+                made.cancel()
+                await self.say("MCP error -32000: Connection closed")
+                return
+            replaced.cancel()
+            results = await made
         for result in results:
             shown = [getattr(part, "text", None) or part.type for part in result.content]
             await self.say(f"{'failed ' if result.is_error else ''}{' '.join(shown)}\n")
@@ -330,7 +352,8 @@ class Doing:
     def _mcp(self) -> Any:
         from tests.backends.agents.mcp_client import connected  # noqa: PLC0415 - costs half a second
 
-        return connected(self.session.servers[0])
+        server = self.session.servers[0]
+        return connected(self.agent.servers.get(server.name, server))
 
 
 def main() -> None:
@@ -338,8 +361,9 @@ def main() -> None:
     parser.add_argument("--can", default="")
     parser.add_argument("--memory", type=Path)
     parser.add_argument("--login", action="store_true")
+    parser.add_argument("--servers", default="session")
     options = parser.parse_args()
-    agent: Any = Scripted(set(options.can.split(",")), options.memory, options.login)
+    agent: Any = Scripted(set(options.can.split(",")), options.memory, options.login, options.servers)
     asyncio.run(acp.run_agent(agent, use_unstable_protocol=True))
 
 

@@ -118,7 +118,7 @@ class Opener:
             known = ", ".join(sorted(self._catalogue))
             message = f"There is no agent `{name[:100]}`. Known are: {known}."
             raise GatewayError("not_found", message, param="model", code="model_not_found")
-        if name in self._commands and self.fleet.is_there(name):
+        if name in self._commands and self.fleet.is_running(name):
             # Looking for a program on the PATH is slow, and this one is found.
             return spec, self._commands[name]
         found = find(spec, self._which)
@@ -150,8 +150,10 @@ class Opener:
 
     async def _began(self, session: Session, asked: _Asked) -> Turn:
         """A turn in a session that is held."""
+        if asked.tools and self._bridge is not None:
+            session.separate()
         try:
-            agent = await self.fleet.take(asked.spec, asked.command)
+            agent = await self.fleet.take(asked.spec, asked.command, session.lane)
         except BaseException:
             session.release()
             raise
@@ -179,10 +181,10 @@ class Opener:
 
     def _abandon(self, session: Session, agent: Agent) -> None:
         """A turn did not come about; a session that has seen nothing is of no use."""
-        if not session.pasts:
-            self._left(session)
         session.release()
         self.fleet.give_back(agent)
+        if not session.pasts:
+            self._left(session)
 
     # ── opening a session ──
 
@@ -209,8 +211,7 @@ class Opener:
     async def _reopened(self, session: Session, agent: Agent, servers: Sequence[McpServer]) -> bool:
         """Whether a session of before could be taken up again."""
         abilities, name, cwd = agent.about.abilities, session.name, self._cwd(agent)
-        if session.agent is agent and abilities.close:
-            await agent.ask(lambda machine: machine.close_session(name), self._terms.open_within)
+        await self._closed_before(session)
         ways: list[Ask] = []
         if abilities.resume:
             ways.append(lambda machine: machine.resume_session(name, cwd, servers))
@@ -223,6 +224,14 @@ class Opener:
                 session.opened(answer, agent)
                 return True
         return False
+
+    async def _closed_before(self, session: Session) -> None:
+        """Close a session where it is open, since it is to be opened again, perhaps in another process."""
+        agent, name = session.agent, session.name
+        if agent is not None and not agent.is_over:
+            if agent.about.abilities.close:
+                await self._closed(agent, name)
+            agent.forget(name)
 
     async def _new(self, session: Session, agent: Agent, servers: Sequence[McpServer]) -> None:
         def send(machine: ClientSide) -> int:
@@ -292,6 +301,7 @@ class Opener:
         if agent is not None and not agent.is_over and agent.about.abilities.close:
             self._kit.tasks.start(self._closed(agent, session.name), "closing a session")
         session.leave()
+        self.fleet.end_lane(session.lane)
 
     async def _closed(self, agent: Agent, name: str) -> None:
         # That it is closed is all that matters, and an agent that cannot be asked has closed it.

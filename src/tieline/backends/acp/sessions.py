@@ -6,6 +6,7 @@ is possible. A turn holds its session; whoever comes meanwhile waits.
 
 import asyncio
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -14,11 +15,15 @@ from tieline.backends.acp.agent import Agent
 from tieline.backends.acp.bridge import Seat
 from tieline.backends.acp.choice import State, Wish
 from tieline.backends.acp.fingerprint import Kind, Past, Place, Reading, known, place_of, places_in
+from tieline.backends.acp.fleet import Lane
 from tieline.model.errors import GatewayError
 from tieline.wire.acp import facts
 from tieline.wire.acp.facts import Fact
 
 Receiver = Callable[[Fact], None]
+
+_NUMBERS = count(1)
+"""Of conversations that have a process of their own."""
 
 
 class UnderWay(Protocol):
@@ -46,6 +51,8 @@ class Session:
     def __init__(self, spec_id: str, kind: Kind) -> None:
         self.spec_id = spec_id
         self.kind = kind
+        self.lane = Lane(spec_id)
+        """Which process it is open in: one that it shares, or one of its own once its client has brought tools."""
         self.name = ""
         """The agent's name for it; none before it is open for the first time."""
         self.agent: Agent | None = None
@@ -114,6 +121,11 @@ class Session:
         self.agent = agent
         self.first = self.state = State(modes=fact.modes, models=fact.models, options=fact.options)
         self.wish = Wish(agent=self.spec_id)
+
+    def separate(self) -> None:
+        """From now on it needs a process of its own."""
+        if not self.lane.conversation:
+            self.lane = self.lane._replace(conversation=next(_NUMBERS))
 
     def receive(self, fact: Fact) -> None:
         """Something is told of it."""
