@@ -125,13 +125,16 @@ def _models(options: argparse.Namespace) -> int:
     logging.basicConfig(level="WARNING", format="%(message)s", stream=sys.stderr)
     app = build(config, os.environ)
     for name, info in sorted(asyncio.run(_listed(app)).items()):
-        print(f"{name}  ({info.context // 1000}k tokens)" if info.context else name)
+        full = f"{info.owner}/{info.id}"
+        facts = [f"{info.context // 1000}k tokens"] if info.context else []
+        facts += [f"alias of {full}"] if name != full else []
+        print(visible(f"{name}  ({', '.join(facts)})" if facts else name))
     return 0
 
 
 async def _listed(app: "App") -> Mapping[str, ModelInfo]:
     try:
-        return await app.gateway.models()
+        return await app.gateway.names()
     finally:
         await app.aclose()
 

@@ -84,6 +84,34 @@ def test_an_unknown_backend_does_not_get_the_default() -> None:
     assert (caught.value.kind, caught.value.status, caught.value.code) == ("not_found", 404, "model_not_found")
 
 
+def test_a_default_that_passes_names_on_takes_names_with_a_slash_too() -> None:
+    routes = router(default="here/*")
+    assert found(routes, "meta-llama/llama-3") == ("here", "meta-llama/llama-3")
+    assert found(routes, "there/m") == ("there", "m")
+
+
+def test_a_request_without_a_name_gets_the_default_if_that_is_one_model() -> None:
+    assert router(default="here/m").unnamed() == "here/m"
+    for default, words in ((None, "is not set"), ("here/*", "`here/*`, which needs a name")):
+        with pytest.raises(GatewayError) as caught:
+            router(default=default).unnamed()
+        assert (caught.value.status, caught.value.param) == (400, "model")
+        assert words in caught.value.message
+
+
+def test_a_pattern_with_one_target_gives_a_name_that_leads_there() -> None:
+    routes = router(aliases={"claude-*": "here/qwen", "gpt-*": "there/*", "fast": "here/small", "q*": "here/qwen"})
+    assert routes.samples() == ["claude-qwen", "qwen"]
+    assert [found(routes, name) for name in routes.samples()] == [("here", "qwen")] * 2
+
+
+def test_backends_that_could_not_list_their_models_are_named() -> None:
+    routes = router()
+    routes.know(["here/m"], unlisted=["there"])
+    with pytest.raises(GatewayError, match=r"here/m \(those of there could not be listed\)"):
+        routes.find("x")
+
+
 def test_an_unknown_name_is_told_the_three_closest() -> None:
     routes = router()
     routes.know(["here/sonnet-large", "here/sonnet-small", "here/sonnet-tiny", "there/zzz"])

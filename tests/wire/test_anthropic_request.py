@@ -66,7 +66,7 @@ WRITE = ToolSpec(name="write")
         (body(max_tokens=None), "max_tokens"),
         (body(max_tokens=-1), "max_tokens"),
         (body(max_tokens="many"), "max_tokens"),
-        (body(model=None), "model"),
+        (body(model=7), "model"),
         (b'{"model":"m","max_tokens":1}', "messages"),
         (b'{"model":"m","max_tokens":1,"messages":[]}', "messages"),
         (body(HELLO, {"role": "tool", "content": "x"}), "messages[1].role"),

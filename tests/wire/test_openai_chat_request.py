@@ -448,7 +448,7 @@ def test_the_choice_of_a_function_is_a_choice(said: Any, expected: ToolChoice) -
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"model": None}, "model"),
+        ({"model": 7}, "model"),
         ({"messages": None}, "messages"),
         ({"messages": []}, "messages"),
         ({"messages": "Hi"}, "messages"),

@@ -1,8 +1,9 @@
 """The one object frontends call."""
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple
 from urllib.parse import parse_qs
 
@@ -73,9 +74,12 @@ class Gateway:
         self._ledger = Ledger(self.metrics, self._thoughts, self._secrets, self._lot, clock, self.bus)
         self._listing: dict[str, ModelInfo] = {}
         self._listed_at: float | None = None
+        self._listing_lock = asyncio.Lock()
 
     def leg(self, request: Request, asker: Asker) -> WatchedLeg:
         """The batches of one leg; whoever takes them must close it."""
+        if not request.model:
+            request = replace(request, model=self._router.unnamed())
         ledger = self._ledger
         ledger.metrics.open_legs += 1
         began = ledger.clock()
@@ -84,17 +88,53 @@ class Gateway:
 
     async def models(self) -> Mapping[str, ModelInfo]:
         """All models by full name; a backend that cannot be asked is left out and logged."""
-        if self._listed_at is None or self._clock() - self._listed_at > LISTING_KEPT:
-            backends = list(self._router.backends.values())
-            lists = await asyncio.gather(*(self._listed(backend) for backend in backends))
-            self._listing = {
-                f"{backend.name}/{info.id}": info
-                for backend, infos in zip(backends, lists, strict=True)
-                for info in infos
-            }
-            self._router.know(self._listing)
-            self._listed_at = self._clock()
+        if not self._is_listed:
+            async with self._listing_lock:
+                if not self._is_listed:
+                    await self._list()
         return self._listing
+
+    async def names(self) -> Mapping[str, ModelInfo]:
+        """All models by full name, and again by each alias that is an exact name."""
+        models = await self.models()
+        return {**models, **self._infos(self._router.aliases)}
+
+    async def samples(self) -> Mapping[str, ModelInfo]:
+        """A name for each alias that is a pattern and leads to one model."""
+        await self.models()
+        return self._infos(self._router.samples())
+
+    async def model(self, name: str) -> ModelInfo:
+        """What is known of a model by any name a request could use; raises GatewayError if there is none."""
+        await self.models()
+        return self._info(name)
+
+    def _infos(self, names: Iterable[str]) -> dict[str, ModelInfo]:
+        """What is known by these names; an alias may lead to a backend that is not there at present."""
+        found: dict[str, ModelInfo] = {}
+        for name in names:
+            with contextlib.suppress(GatewayError):
+                found[name] = self._info(name)
+        return found
+
+    def _info(self, name: str) -> ModelInfo:
+        route = self._router.find(name)
+        full = f"{route.backend.name}/{route.model}"
+        return self._listing.get(full) or ModelInfo(id=route.model, owner=route.backend.name)
+
+    @property
+    def _is_listed(self) -> bool:
+        return self._listed_at is not None and self._clock() - self._listed_at <= LISTING_KEPT
+
+    async def _list(self) -> None:
+        backends = list(self._router.backends.values())
+        lists = await asyncio.gather(*(self._listed(backend) for backend in backends))
+        found = [(backend.name, infos) for backend, infos in zip(backends, lists, strict=True)]
+        self._listing = {
+            f"{name}/{info.id}": replace(info, owner=name) for name, infos in found for info in infos or ()
+        }
+        self._router.know(self._listing, [name for name, infos in found if infos is None])
+        self._listed_at = self._clock()
 
     def known(self, name: str) -> ModelInfo | None:
         """What is known of a model by its full name, without asking anybody."""
@@ -112,6 +152,8 @@ class Gateway:
 
     async def count(self, request: Request) -> Count:
         """The tokens of a prompt: asked of the upstream where it can tell, else estimated."""
+        if not request.model:
+            request = replace(request, model=self._router.unnamed())
         route, _ = self._routed(request)
         messages, _ = tidy(request.messages)
         try:
@@ -126,7 +168,21 @@ class Gateway:
         await self._lot.aclose()
 
     def _start(self, request: Request, leg: WatchedLeg) -> Awaitable[Run]:
+        try:
+            route, mode = self._routed(request)
+        except GatewayError:
+            if self._listed_at is not None:
+                raise
+            return self._start_listed(request, leg)
+        return self._start_at(route, mode, request, leg)
+
+    async def _start_listed(self, request: Request, leg: WatchedLeg) -> Run:
+        """Start a request whose model is unknown as long as no backend was asked for its models."""
+        await self.models()
         route, mode = self._routed(request)
+        return await self._start_at(route, mode, request, leg)
+
+    def _start_at(self, route: Route, mode: str | None, request: Request, leg: WatchedLeg) -> Awaitable[Run]:
         backend, leg.model = route
         leg.backend = leg.record.backend = backend.name
         if self.bus.watchers:
@@ -202,7 +258,7 @@ class Gateway:
             model = f"{model}?mode={mode}"
         return replace(request, model=model, messages=messages, mode=mode)
 
-    async def _listed(self, backend: Backend) -> list[ModelInfo]:
+    async def _listed(self, backend: Backend) -> list[ModelInfo] | None:
         try:
             async with asyncio.timeout(LISTING_TIMEOUT):
                 return list(await backend.models())
@@ -210,7 +266,7 @@ class Gateway:
             log.warning("the models of %s cannot be listed: %s", backend.name, self._secrets.hide(error.message))
         except TimeoutError:
             log.warning("the models of %s cannot be listed: no answer in %.0f s", backend.name, LISTING_TIMEOUT)
-        return []
+        return None
 
 
 def _tools_mode(request: Request, backend: Backend) -> str:

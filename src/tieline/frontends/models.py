@@ -5,10 +5,12 @@ from urllib.parse import unquote
 from tieline.core.gateway import Gateway
 from tieline.frontends.http import Exchange
 from tieline.model.errors import GatewayError
-from tieline.model.ports import ModelInfo
 from tieline.wire import anthropic, openai_chat
 from tieline.wire.anthropic import models as anthropic_models
 from tieline.wire.openai_chat import models as openai_models
+
+DISCOVERED = ("claude", "anthropic")
+"""Claude Code takes only names that begin like this from a list; a pattern such as `claude-*` gives it one."""
 
 
 class ModelsFrontend:
@@ -18,17 +20,21 @@ class ModelsFrontend:
         self._gateway = gateway
 
     async def list(self, exchange: Exchange) -> None:
-        """All models."""
-        spelling = anthropic_models if is_anthropic(exchange) else openai_models
-        await exchange.respond(200, spelling.render_models(await self._gateway.models()))
+        """All models, by full name and by alias."""
+        names = await self._gateway.names()
+        if not is_anthropic(exchange):
+            await exchange.respond(200, openai_models.render_models(names))
+            return
+        samples = await self._gateway.samples()
+        shown = {name: info for name, info in samples.items() if name.startswith(DISCOVERED) and name not in names}
+        await exchange.respond(200, anthropic_models.render_models({**names, **shown}))
 
     async def one(self, exchange: Exchange) -> None:
         """One model by any name that a request could use for it."""
         spelling = anthropic_models if is_anthropic(exchange) else openai_models
         name = unquote(exchange.scope["path"].partition("/v1/models/")[2])
-        models = await self._gateway.models()
         try:
-            info = models.get(self._gateway.resolve(name), ModelInfo(id=name))
+            info = await self._gateway.model(name)
         except GatewayError as error:
             body = anthropic.render_error(error) if is_anthropic(exchange) else openai_chat.render_error(error)
             await exchange.respond(error.status, body)

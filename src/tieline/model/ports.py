@@ -22,6 +22,8 @@ class ModelInfo(Value):
     created: int = 0
     context: int | None = None
     """How many tokens its context holds, where that is known."""
+    owner: str = ""
+    """The name of its backend, once it is listed."""
 
 
 class Leg(Protocol):

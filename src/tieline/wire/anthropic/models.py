@@ -37,6 +37,7 @@ def _item(name: str, info: ModelInfo) -> dict[str, object]:
         "id": name,
         "display_name": info.title or name,
         "created_at": created,
+        "lifecycle": "active",
     }
     if info.context is not None:
         item["max_input_tokens"] = info.context

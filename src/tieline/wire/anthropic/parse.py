@@ -107,7 +107,7 @@ def _request(
     _check(fields, messages, counting)
     metadata = parse(_METADATA, fields.metadata, "metadata") if given(fields.metadata) else Metadata()
     return Request(
-        model=fields.model,
+        model=fields.model or "",
         messages=(*_system(fields.system), *messages),
         tools=_tools(fields.tools or (), body),
         tool_choice=_tool_choice(fields),

@@ -192,7 +192,7 @@ class OutputConfig(Struct):
 class RequestFields(Struct, kw_only=True):
     """What is translated; `messages` is added by the two ways to read a request."""
 
-    model: str
+    model: str | None = None
     max_tokens: int | None = None
     system: str | list[TextBlock] | None = None
     tools: list[Tool] | None = None

@@ -21,7 +21,7 @@ def _item(name: str, info: ModelInfo) -> dict[str, object]:
         "id": name,
         "object": "model",
         "created": info.created,
-        "owned_by": name.partition("/")[0],
+        "owned_by": info.owner or name.partition("/")[0],
     }
     if info.context is not None:
         # Not OpenAI's, but what servers like it call it.

@@ -76,15 +76,13 @@ def _read_plain(body: bytes) -> Request | None:
 
 def _read(body: bytes, reader: Reader) -> Request:
     shape, unknown = _decode(body)
-    if not shape.model:
-        raise bad("model", "the name of a model")
     if not shape.messages:
         raise bad("messages", "an array of at least one message")
     untranslated = astuple(shape)[THE_UNTRANSLATED]
     system = _system(unknown.pop("system", None)) if "system" in unknown else ()
     plain = untranslated == _NOTHING_SAID and shape.reasoning_effort is None and shape.n is None and not unknown
     return Request(
-        model=shape.model,
+        model=shape.model or "",
         messages=system + reader.read(shape.messages),
         tools=parse_tools(shape) if shape.tools or shape.functions else (),
         tool_choice=parse_choice(shape),
