@@ -4,6 +4,7 @@ import pytest
 
 from tests.net.served import Client, served
 from tieline.frontends.http import Exchange, Guard, HttpApp, Route
+from tieline.frontends.page_pass import LIFETIME, Passes
 from tieline.model.errors import GatewayError
 from tieline.wire.openai_chat import render_error
 
@@ -61,6 +62,22 @@ async def test_the_key_of_one_client_does_not_open_for_another() -> None:
         one, other = await server.connect(), await server.connect()
         assert [await status(one, post()) for _ in range(2)] == [200, 200]
         assert [await status(other, post(key=b"s3creT")) for _ in range(2)] == [401, 401]
+
+
+async def test_a_pass_that_was_good_is_looked_at_again() -> None:
+    now = 1000.0
+    passes = Passes([b"s3cret"], lambda: now)
+    guard = Guard(keys=["s3cret"], clock=lambda: now)
+    app = HttpApp(
+        {"/api/x": {"POST": Route(tell, render_error)}}, guard=guard, limit=10, fallback=lambda _: render_error
+    )
+    head = "POST /api/x HTTP/1.1\r\nHost: localhost\r\nX-Tieline-Pass: {}\r\nContent-Length: 0\r\n\r\n"
+    request = head.format(passes.issue("s3cret", "localhost")).encode()
+    async with served(app) as server:
+        client = await server.connect()
+        assert [await status(client, request) for _ in range(3)] == [200, 200, 200]
+        now += LIFETIME
+        assert await status(client, request) == 401
 
 
 async def test_a_body_is_read_whole_or_in_pieces() -> None:

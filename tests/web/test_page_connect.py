@@ -1,5 +1,6 @@
 """The page Connect in a browser, and the door where the gateway has a key."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -127,11 +128,30 @@ async def test_a_gateway_with_a_key_asks_for_it_once(browser: Browser, locked_se
         await window.part("key").fill(KEY)
         await window.part("unlock").click()
         await expect(window.page.locator("body")).not_to_contain_class("is-loading")
-        assert await window.page.evaluate("document.cookie") == ""
         await window.open()
         await window.say("say hello")
         await expect(window.answer).to_contain_text("hello")
-        [cookie] = await windows.context.cookies(f"{windows.url}/api/state")
-        assert (cookie.get("httpOnly"), cookie.get("sameSite")) == (True, "Strict")
-        assert KEY not in str(cookie)
+        stored = await window.page.evaluate("JSON.stringify({...localStorage, ...sessionStorage})")
+        assert KEY not in stored
+        await _is_unknown_at_another_port(window)
+        assert await windows.context.cookies() == []
     await locked_server.stop()
+
+
+async def _is_unknown_at_another_port(window: Window) -> None:
+    """A server at another port of the same host gets nothing that opens the gateway."""
+    heard: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as other:
+        port = other.sockets[0].getsockname()[1]
+        await window.page.goto(f"http://127.0.0.1:{port}/api/state")
+        assert heard
+        assert b"cookie" not in heard[0].lower()
+        assert b"x-tieline-pass" not in heard[0].lower()
+        assert await window.page.evaluate("localStorage.length") == 0

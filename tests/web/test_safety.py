@@ -1,5 +1,6 @@
 """Who may use the page, and what a browser may do with it."""
 
+import hmac
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from tests.web.serving import KEY, PageStand, serving
 from tieline.config import Config, Server, WebSettings
-from tieline.frontends.http import PASS
+from tieline.frontends.page_pass import LIFETIME, Passes
 from tieline.frontends.token import TOKEN
 
 STATIC = Path(__file__).parents[2] / "src" / "tieline" / "web" / "static"
@@ -58,8 +59,8 @@ async def test_nothing_is_changed_without_the_token(
 FROM_A_BROWSER: list[dict[str, str]] = [
     {"sec-fetch-site": "same-origin"},
     {"sec-fetch-site": "none"},
-    {"cookie": f"{PASS}=anything"},
-    {"cookie": f"a=b; {PASS}=anything", "x-tieline-token": "wrong"},
+    {"x-tieline-pass": "anything"},
+    {"x-tieline-pass": "anything", "x-tieline-token": "wrong"},
 ]
 
 
@@ -155,7 +156,7 @@ async def test_with_a_key_nothing_is_told_without_it(locked: PageStand, path: st
 
 @pytest.mark.parametrize(("method", "path"), [*CHANGES, *ANSWERS])
 async def test_with_a_key_nothing_is_changed_without_it(locked: PageStand, method: str, path: str) -> None:
-    token = (await locked.state())["token"]
+    token = (await locked.http.get("/api/state", headers={"x-api-key": KEY})).json()["token"]
     response = await locked.http.request(method, path, json={}, headers={TOKEN.decode(): token})
     assert response.status_code == 401
 
@@ -166,6 +167,7 @@ async def test_the_state_says_that_a_key_is_needed_and_nothing_else(locked: Page
     assert (response.status_code, state["needs_key"]) == (401, True)
     assert state["models"] == state["backends"] == state["sessions"] == state["inbox"]["items"] == []
     assert state["tools"] == {"enabled": False, "workspace": None}
+    assert "token" not in state
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -174,16 +176,15 @@ async def test_the_page_itself_can_be_loaded_to_ask_for_the_key(locked: PageStan
     assert response.status_code == 200
 
 
-async def test_the_key_is_exchanged_for_a_cookie_that_no_script_can_read(locked: PageStand) -> None:
+async def test_the_key_is_exchanged_for_a_pass_and_no_cookie_is_set(locked: PageStand) -> None:
     response = await locked.http.post("/api/login", json={"key": f" {KEY} "})
     assert response.status_code == 200
-    cookie = response.headers["set-cookie"]
-    assert {"HttpOnly", "SameSite=Strict", "Path=/api"} <= set(cookie.split("; "))
-    assert KEY not in cookie
+    assert KEY not in response.json()["pass"]
+    assert "set-cookie" not in response.headers
 
 
-async def test_the_cookie_is_as_good_as_the_key_on_the_pages_paths_only(locked: PageStand) -> None:
-    await locked.http.post("/api/login", json={"key": KEY})
+async def test_the_pass_is_as_good_as_the_key_on_the_pages_paths_only(locked: PageStand) -> None:
+    await locked.unlock()
     state = await locked.state()
     assert not state["needs_key"]
     session = await locked.begin()
@@ -191,38 +192,72 @@ async def test_the_cookie_is_as_good_as_the_key_on_the_pages_paths_only(locked: 
     async with locked.stream():
         pass
     assert (await locked.http.get("/api/inbox")).status_code == 200
-    given = "; ".join(f"{name}={value}" for name, value in locked.http.cookies.items())
     for path in ("/v1/models", "/metrics"):
-        assert (await locked.http.get(path, headers={"cookie": given})).status_code == 401
+        assert (await locked.http.get(path)).status_code == 401
 
 
-async def test_the_cookie_outlives_the_gateway_but_not_the_key(tmp_path: Path) -> None:
+async def test_the_pass_outlives_the_gateway_but_not_the_key(tmp_path: Path) -> None:
+    host = {"host": "localhost:18741"}
     async with serving(tmp_path, env={"TIELINE_KEY": KEY}) as stand:
-        response = await stand.http.post("/api/login", json={"key": KEY})
-        cookie = response.headers["set-cookie"].partition(";")[0]
+        given = (await stand.http.post("/api/login", json={"key": KEY}, headers=host)).json()["pass"]
+    shown = {"x-tieline-pass": given, **host}
     async with serving(tmp_path, env={"TIELINE_KEY": KEY}) as stand:
-        assert (await stand.http.get("/api/traffic", headers={"cookie": cookie})).status_code == 200
+        assert (await stand.http.get("/api/traffic", headers=shown)).status_code == 200
     async with serving(tmp_path, env={"TIELINE_KEY": "another-key"}) as stand:
-        assert (await stand.http.get("/api/traffic", headers={"cookie": cookie})).status_code == 401
+        assert (await stand.http.get("/api/traffic", headers=shown)).status_code == 401
+
+
+@pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1", "localhost"])
+async def test_a_pass_of_another_address_opens_nothing_and_gets_no_token(locked: PageStand, host: str) -> None:
+    await locked.unlock()
+    assert (await locked.http.get("/api/state")).status_code == 200
+    elsewhere = {"host": host}
+    response = await locked.http.get("/api/state", headers=elsewhere)
+    assert (response.status_code, "token" in response.json()) == (401, False)
+    assert (await locked.http.get("/api/inbox", headers=elsewhere)).status_code == 401
+
+
+def test_a_pass_comes_to_its_end() -> None:
+    now = 1000.0
+    passes = Passes([KEY.encode()], lambda: now)
+    given = passes.issue(KEY, "localhost:1")
+    assert given is not None
+    now += LIFETIME - 1
+    assert passes.admits(given, "localhost:1")
+    now += 1
+    assert not passes.admits(given, "localhost:1")
+    until, _, signature = given.partition(".")
+    assert not passes.admits(f"{int(until) + 100}.{signature}", "localhost:1")
 
 
 @pytest.mark.parametrize("key", ["", "wrong", KEY[:-1], KEY + "x", "\x00"])
 async def test_a_wrong_key_is_refused(locked: PageStand, key: str) -> None:
     response = await locked.http.post("/api/login", json={"key": key})
     assert response.status_code == 401
-    assert "set-cookie" not in response.headers
+    assert "pass" not in response.json()
 
 
-@pytest.mark.parametrize("cookie", ["tieline=", "tieline=wrong", "tieline", "x=tieline=1", "\xff=1", ";;;="])
-async def test_a_wrong_cookie_is_refused(locked: PageStand, cookie: str) -> None:
-    response = await locked.http.get("/api/traffic", headers={b"cookie": cookie.encode("latin-1")})
+@pytest.mark.parametrize(
+    "given", ["", "wrong", "9999999999.", "9999999999.00", ".", "\xb2.x", "-1.x", "9" * 5000 + ".x"]
+)
+async def test_a_wrong_pass_is_refused(locked: PageStand, given: str) -> None:
+    headers = {b"x-tieline-pass": given.encode("latin-1")}
+    assert (await locked.http.get("/api/traffic", headers=headers)).status_code == 401
+
+
+async def test_a_cookie_of_an_earlier_version_counts_for_nothing_and_is_removed(locked: PageStand) -> None:
+    old = {"cookie": f"tieline={hmac.new(KEY.encode(), b'tieline page', 'sha256').hexdigest()}"}
+    assert (await locked.http.get("/api/traffic", headers=old)).status_code == 401
+    response = await locked.http.get("/api/state", headers=old)
     assert response.status_code == 401
+    assert response.headers["set-cookie"].startswith("tieline=; Path=/api;")
+    assert "Max-Age=0" in response.headers["set-cookie"]
 
 
 async def test_without_a_key_there_is_nothing_to_log_in_to(stand: PageStand) -> None:
     response = await stand.http.post("/api/login", json={"key": "anything"})
     assert response.status_code == 200
-    assert "set-cookie" not in response.headers
+    assert "pass" not in response.json()
 
 
 async def test_the_key_itself_does_too(locked: PageStand) -> None:

@@ -6,6 +6,7 @@ that is not used. Our server hands over its requests as they are (`HttpApp.serve
 
 import hmac
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from ipaddress import ip_address
 from typing import Any, NamedTuple, Protocol, Self
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tieline.frontends.keyless import Connection, Keyless
+from tieline.frontends.page_pass import PASS, Passes
 from tieline.model.errors import GatewayError
 from tieline.model.events import Headers
 
@@ -22,9 +24,6 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 log = logging.getLogger("tieline")
-
-PASS = "tieline"  # noqa: S105 - the name of a cookie
-"""The cookie with which our page shows that it was given the key."""
 
 JSON = b"application/json"
 TEXT = b"text/plain; charset=utf-8"
@@ -178,11 +177,6 @@ class Exchange(msgspec.Struct, eq=False):
         scheme, _, token = self.header(b"authorization").partition(" ")
         return token.strip() if scheme.lower() == "bearer" else self.header(b"x-api-key")
 
-    def cookie(self, name: str) -> str:
-        """A cookie by its name, or nothing."""
-        pairs = (pair.strip().partition("=") for pair in self.header(b"cookie").split(";"))
-        return next((value for given, _, value in pairs if given == name), "")
-
     def body_at_once(self) -> bytes | None:
         """The whole body if it has come already and is not too large; otherwise `body` waits for it, or refuses it."""
         body = self._peer.take_whole(self._limit)
@@ -258,11 +252,12 @@ class Guard:
         origins: Iterable[str] = (),
         keys: Iterable[str] = (),
         keyless: Keyless | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._hosts = {host.lower() for host in hosts}
         self._origins = {origin.lower().rstrip("/") for origin in origins}
         self._keys = [key.encode() for key in keys]
-        self._passes = [_pass(key) for key in self._keys]
+        self._passes = Passes(self._keys, clock)
         self._known_hosts: dict[bytes, bool] = {}
         self._keyless = None if self._keys else keyless or Keyless()
 
@@ -302,10 +297,9 @@ class Guard:
         """What the person who starts the gateway has to know."""
         return () if self._keyless is None else self._keyless.warnings()
 
-    def pass_for(self, key: str) -> str | None:
-        """What a page may bring instead of this key, if it is one: it stays good as long as the key does."""
-        given = key.encode()
-        return next((_pass(known) for known in self._keys if hmac.compare_digest(given, known)), None)
+    def pass_for(self, key: str, exchange: Exchange) -> str | None:
+        """What the page at this address may bring instead of the key; None if this is not the key."""
+        return self._passes.issue(key, exchange.header(b"host"))
 
     def admits(self, exchange: Exchange) -> bool:
         """Whether a request has the key, or is one of our page that has its pass."""
@@ -314,8 +308,7 @@ class Guard:
             return True
         if not exchange.path.startswith("/api/"):
             return False
-        shown = exchange.cookie(PASS).encode()
-        return any(hmac.compare_digest(shown, known.encode()) for known in self._passes)
+        return self._passes.admits(exchange.header(PASS), exchange.header(b"host"))
 
     def _is_our_host(self, host: bytes) -> bool:
         known = self._known_hosts.get(host)
@@ -345,10 +338,6 @@ class Guard:
                 "This gateway needs its key, as `Authorization: Bearer <key>` or `x-api-key: <key>`.",
                 code="invalid_api_key",
             )
-
-
-def _pass(key: bytes) -> str:
-    return hmac.new(key, b"tieline page", "sha256").hexdigest()
 
 
 def address(exchange: Exchange) -> str:
@@ -433,7 +422,8 @@ class HttpApp:
         try:
             if admitted is None:
                 self._guard.check(exchange, keyed=route.keyed, public=route.public)
-                if route.is_lasting:
+                # A pass comes to its end while we run, so it is looked at each time.
+                if route.is_lasting and PASS not in exchange.headers:
                     head.kept = _Admitted(route, exchange.headers)
             # Heads are shared by all connections, so whose connection it is does not follow from the head.
             if peer.connection.kept != "" and not route.public:

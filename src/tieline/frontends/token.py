@@ -1,17 +1,18 @@
 """The token of our page: what a browser must show before it changes anything.
 
-A page of another site can make a browser send a request here, with our cookie where there is one, but it cannot read
-what we answer; so it cannot know the token, which `/api/state` tells.
+A page of another site can make a browser send a request here, but it cannot read what we answer; so it cannot know the
+token, which `/api/state` tells to those who may use the gateway.
 """
 
 import hmac
 
-from tieline.frontends.http import PASS, Exchange
+from tieline.frontends.http import Exchange
+from tieline.frontends.page_pass import PASS
 from tieline.model.errors import GatewayError
 
 TOKEN = b"x-tieline-token"
-_BROWSERS = frozenset((b"origin", b"sec-fetch-site"))
-"""Headers that browsers add by themselves, and that no page can leave out or forge."""
+_BROWSERS = frozenset((b"origin", b"sec-fetch-site", PASS))
+"""Headers that browsers add by themselves, and that no page can leave out or forge; and what only our page is given."""
 
 
 class PageToken:
@@ -34,4 +35,4 @@ class PageToken:
 
 def is_browser(exchange: Exchange) -> bool:
     """Whether a request comes from a web page, or with what only our page was given."""
-    return not _BROWSERS.isdisjoint(exchange.headers) or bool(exchange.cookie(PASS))
+    return not _BROWSERS.isdisjoint(exchange.headers)

@@ -1,7 +1,7 @@
 """What the page asks for and does: small JSON requests at `/api`, as the contract of the page has them.
 
-Whatever changes something needs the token that `/api/state` tells: a page of another site cannot read it, so it cannot
-act here even where a browser would send our cookie along.
+Whatever changes something needs the token that `/api/state` tells to those who may use the gateway: a page of another
+site cannot read it, so it cannot act here.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from msgspec import UNSET, UnsetType
 
 from tieline.core.gateway import Gateway
 from tieline.core.sessions import Sent, Sessions
-from tieline.frontends.http import JSON, PASS, Exchange, Guard, address
+from tieline.frontends.http import JSON, Exchange, Guard, address
 from tieline.frontends.token import PageToken
 from tieline.model.content import Image, Part, Text, Value
 from tieline.model.errors import BadRequest, GatewayError
@@ -35,7 +35,6 @@ MOST_FILES = 20
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 PATIENCE = 1.5
 """Seconds that the state waits for backends to say which models they have; later they come by themselves."""
-A_YEAR = 365 * 24 * 3600
 WRONG_KEY = 0.5
 """Seconds that a wrong key has to wait for its answer."""
 CLOSED = {
@@ -121,10 +120,10 @@ class Api:
         """Everything the page needs to begin; to whoever has not shown the key, that it is needed."""
         facts = self._facts
         tools = {"enabled": facts.has_tools, "workspace": facts.workspace}
-        opening = {"version": facts.version, "token": self._token.value, "address": address(exchange)}
+        opening = {"version": facts.version, "address": address(exchange)}
         if not self._guard.admits(exchange):
             error = {"kind": "unauthorized", "message": "This gateway needs its key.", "code": "invalid_api_key"}
-            await _respond(exchange, {**opening, **CLOSED, "error": error}, status=401)
+            await _respond(exchange, {**opening, **CLOSED, "error": error}, *_uncookied(exchange), status=401)
             return
         self._stream.attend()
         models = await self._models()
@@ -133,6 +132,7 @@ class Api:
             exchange,
             {
                 **opening,
+                "token": self._token.value,
                 "needs_key": False,
                 "models": models,
                 "backends": facts.backends(),
@@ -141,21 +141,20 @@ class Api:
                 "sessions": sessions,
                 "seq": self._stream.seq,
             },
+            *_uncookied(exchange),
         )
 
     async def login(self, exchange: Exchange) -> None:
-        """The key, for a cookie that is as good on the paths of the page."""
+        """Exchange the key for a pass that is as good on the paths of the page at this address."""
         body = await _read(exchange, _Key)
         if not self._guard.has_keys:
             await _respond(exchange, {})
             return
-        given = self._guard.pass_for(body.key.strip())
+        given = self._guard.pass_for(body.key.strip(), exchange)
         if given is None:
             await asyncio.sleep(WRONG_KEY)
             raise GatewayError("unauthorized", "That is not the key of this gateway.", code="invalid_api_key")
-        safe = "; Secure" if exchange.scope.get("scheme") == "https" else ""
-        cookie = f"{PASS}={given}; Path=/api; HttpOnly; SameSite=Strict; Max-Age={A_YEAR}{safe}"
-        await _respond(exchange, {}, (b"set-cookie", cookie.encode()))
+        await _respond(exchange, {"pass": given}, *_uncookied(exchange))
 
     async def connect(self, exchange: Exchange) -> None:
         """How everything stands, and what to tell the clients."""
@@ -322,6 +321,13 @@ _HEADERS = (*HEADERS, (b"cache-control", b"no-store"))
 
 async def _respond(exchange: Exchange, value: Any, *headers: tuple[bytes, bytes], status: int = 200) -> None:
     await exchange.respond(status, msgspec.json.encode(value), JSON, (*_HEADERS, *headers))
+
+
+def _uncookied(exchange: Exchange) -> tuple[tuple[bytes, bytes], ...]:
+    """Remove the cookie that earlier versions set: browsers send it to every port of this host."""
+    if b"tieline=" not in exchange.headers.get(b"cookie", b""):
+        return ()
+    return ((b"set-cookie", b"tieline=; Path=/api; HttpOnly; SameSite=Strict; Max-Age=0"),)
 
 
 async def _read(exchange: Exchange, kind: type[T]) -> T:

@@ -1,4 +1,9 @@
 // Calls to the gateway: JSON in, JSON out, the page's token on everything that changes something.
+//
+// Where the gateway has a key, it gives the page a pass for it. That is kept in the storage of this origin, which no
+// other port of the host can read, and goes along in a header; a cookie would go to all of them.
+
+const PASS = "tieline-pass";
 
 let token = "";
 let unlock = null;
@@ -28,10 +33,18 @@ export async function getState() {
   return state;
 }
 
-/** Try a key; the gateway answers with a cookie that this script cannot read. */
+/** Try a key; the gateway answers with a pass that stands in for it. */
 export async function login(key) {
   const response = await send("POST", "/api/login", { key });
   if (!response.ok) throw new ApiError(response.status, await complaint(response));
+  const { pass = "" } = await response.json();
+  localStorage.setItem(PASS, pass);
+}
+
+/** Headers that show this page may use the gateway. */
+export function passHeaders() {
+  const pass = localStorage.getItem(PASS);
+  return pass ? { "x-tieline-pass": pass } : {};
 }
 
 /** The gateway asked for its key somewhere else (on the stream). */
@@ -57,7 +70,7 @@ async function call(method, path, body) {
 }
 
 async function send(method, path, body) {
-  const headers = { accept: "application/json" };
+  const headers = { accept: "application/json", ...passHeaders() };
   if (body !== undefined) headers["content-type"] = "application/json";
   if (method !== "GET") headers["x-tieline-token"] = token;
   try {

@@ -1,7 +1,9 @@
 // Reads the gateway's stream of server-sent events, beginning anywhere in it.
 //
-// Not an EventSource: that cannot be told where to begin, and what happens between fetching the state and opening the
-// stream would be lost.
+// Not an EventSource: that cannot be told where to begin, so what happens between fetching the state and opening the
+// stream would be lost; and it sends no headers, so it could not show the page's pass.
+
+import { passHeaders } from "./api.js";
 
 const SILENCE = 60_000; // The gateway says something more often than that, if only a comment.
 
@@ -9,7 +11,7 @@ const SILENCE = 60_000; // The gateway says something more often than that, if o
 export async function readStream({ from, signal, opened, received }) {
   const cut = new AbortController();
   const whole = AbortSignal.any ? AbortSignal.any([signal, cut.signal]) : signal;
-  const headers = { accept: "text/event-stream", "last-event-id": String(from) };
+  const headers = { accept: "text/event-stream", "last-event-id": String(from), ...passHeaders() };
   const response = await fetch("/api/stream", { headers, signal: whole, cache: "no-store" });
   if (!response.ok) throw Object.assign(new Error("no stream"), { status: response.status });
   opened();
