@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tieline.app import App, build
     from tieline.cursor_setup import login_cursor, logout_cursor, whoami
     from tieline.inbox_cli.commands import run as inbox
+    from tieline.reachability import unreachable
     from tieline.serving import serve
     from tieline.sim.cursor import CursorSim
     from tieline.sim.cursor import serve as simulate
@@ -41,6 +42,7 @@ else:
     whoami = Lazily("tieline.cursor_setup", "whoami")
     inbox = Lazily("tieline.inbox_cli.commands", "run")
     serve = Lazily("tieline.serving", "serve")
+    unreachable = Lazily("tieline.reachability", "unreachable")
     simulate = Lazily("tieline.sim.cursor", "serve")
     Tls = Lazily("tieline.sim.cursor.server", "Tls")
     agree = Lazily("tieline.trust_cli", "agree")
@@ -193,15 +195,24 @@ def _say_where(sim: "CursorSim") -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
-    """Check the file that would be used, or only the one that was named: of that nothing is used but its text."""
+    """Check the file that would be used and whether its upstreams answer; a named file is only read."""
     source = read(options.file) if options.file is not None else _source(options)
     config = load(source, os.environ)
     app = build(config, os.environ)
+    reasons = asyncio.run(_unreachable(config, app)) if options.file is None else {}
     path = "No file: the defaults" if source is None else shown_path(source.path)
     print(f"{path}: good. The gateway would listen on {address(config)}.")
     for state in app.states:
-        print(f"  {visible(f'{state.name}: {state.standing}, {state.text}')}")
+        answers = f"; it does not answer: {reasons[state.name]}" if state.name in reasons else ""
+        print(f"  {visible(f'{state.name}: {state.standing}, {state.text}{answers}')}")
     return 0
+
+
+async def _unreachable(config: Config, app: "App") -> Mapping[str, str]:
+    try:
+        return await unreachable(config.upstreams, app.client)
+    finally:
+        await app.aclose()
 
 
 def _trust(options: argparse.Namespace) -> int:

@@ -21,11 +21,14 @@ from tieline.assembly import address
 from tieline.config import Config, ConfigError
 from tieline.lazily import Lazily
 from tieline.net.serving import HttpServing
+from tieline.reachability import unreachable
 
 if TYPE_CHECKING:
     from tieline.sim.cursor import CursorSim
 else:
     CursorSim = Lazily("tieline.sim.cursor", "CursorSim")
+
+log = logging.getLogger("tieline")
 
 KEEP_IDLE = 75
 BACKLOG = 4096
@@ -69,6 +72,7 @@ def serve(
             announce(app.startup.text(address(settings, listener.getsockname()[1])))
             for warning in app.warnings:
                 announce(f"{warning}\n")
+            app.tasks.start(_warn_of_unreachable(settings, app), "reachability")
             # What exists now lives as long as the process, and requests leave hardly any cycles: look seldom.
             gc.collect()
             gc.freeze()
@@ -84,6 +88,11 @@ def serve(
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(run())
+
+
+async def _warn_of_unreachable(config: Config, app: App) -> None:
+    for name, reason in (await unreachable(config.upstreams, app.client)).items():
+        log.warning("upstream %s does not answer: %s", name, reason)
 
 
 def server_config(app: App) -> uvicorn.Config:

@@ -4,7 +4,7 @@ import json
 import re
 import signal
 from contextlib import closing
-from http.client import HTTPConnection
+from http.client import HTTPConnection, IncompleteRead
 from pathlib import Path
 
 import pytest
@@ -65,7 +65,10 @@ def test_a_signal_ends_open_streams_with_an_error_and_leaves_quietly(number: sig
             with connection.getresponse() as response:
                 seen = response.readline()
                 process.send_signal(number)
-                rest = response.read()
+                # Behind the error the connection is cut, so that clients which retry broken transfers do.
+                with pytest.raises(IncompleteRead) as cut:
+                    response.read()
+                rest = cut.value.partial
         output = said(process)
     assert b"assistant" in seen
     assert b"being stopped" in rest
@@ -100,6 +103,28 @@ def test_a_good_configuration_is_called_good(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "good" in done.stdout
     assert "set LOCAL_KEY" in done.stdout
+
+
+DEAD = '[upstreams.dead]\nkind = "openai"\nbase_url = "http://127.0.0.1:1/v1"\nmodels = ["m"]\n'
+
+
+def test_an_upstream_that_does_not_answer_is_named_by_check_config_and_after_the_start(tmp_path: Path) -> None:
+    configured(tmp_path, DEAD)
+    done = ran(tmp_path, "check-config")
+    assert done.returncode == 0
+    assert "dead: configured, http://127.0.0.1:1/v1 (no key); it does not answer: " in done.stdout
+    with serving(tmp_path) as (process, _):
+        assert process.stdout is not None
+        line = next(line for line in process.stdout if "does not answer" in line)
+    assert "upstream dead does not answer: 127.0.0.1:1 refused the connection" in line
+
+
+def test_an_upstream_that_answers_in_any_way_is_no_reason_to_warn(tmp_path: Path) -> None:
+    with serving(tmp_path, TIELINE_KEY="its-own") as (_, port):
+        configured(tmp_path, DEAD.replace(":1/", f":{port}/"))
+        done = ran(tmp_path, "check-config")
+    assert "dead: configured" in done.stdout
+    assert "does not answer" not in done.stdout
 
 
 @pytest.mark.parametrize("arguments", [("check-config",), ("models",), ("serve",)])
