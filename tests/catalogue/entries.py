@@ -212,6 +212,7 @@ ADDED: dict[int, str] = {
     171: "The upstream breaks inside a call, and the client takes the call or the answer for complete",
     # Coding agents
     182: "Client tools leak between conversations of one agent process",
+    183: "A call of the client's own tool is taken for a tool of the agent",
     # Cursor
     192: "An error that may pass ends an answer in its middle",
     193: "An answer that exists only in a stored copy is lost",

@@ -188,3 +188,19 @@ async def test_182_a_call_that_waits_survives_that_another_conversation_opens(tm
         await first.say("call count {}\nsay first")
         await second.say("say two")
         assert (await first.give("1")).text.split() == ["1", "first"]
+
+
+# ── 183: a call of the client's own tool is taken for a tool of the agent ────────────────────────
+
+
+@SHARED
+@pytest.mark.parametrize("style", ["claude", "codex", "copilot", "gemini", "goose", "qwen"])
+async def test_183_a_client_tool_is_called_once_and_without_asking_however_the_agent_tells_of_it(
+    stand: Stand, dialect: Dialect, style: str
+) -> None:
+    talk = stand.talk(dialect, (LOOK,))
+    answer = await talk.say(f"called {style}")
+    assert answer.called == [("look_up", {"word": "fjord"})]
+    assert answer.thinking == "", "it is not shown a second time"
+    assert stand.inbox.items == ()
+    assert (await talk.give("deep")).text.strip() == "yes: deep"

@@ -19,6 +19,29 @@ import acp
 from acp import schema
 
 MODES = ("default", "plan")
+STYLES: dict[str, dict[str, Any]] = {
+    "claude": {"title": "mcp__tieline__look_up", "kind": "other", "rawInput": {"word": "fjord"}},
+    "codex": {
+        "title": "mcp.tieline.look_up",
+        "kind": "execute",
+        "rawInput": {"server": "tieline", "tool": "look_up", "arguments": {"word": "fjord"}},
+        "_meta": {"is_mcp_tool_call": True},
+    },
+    "copilot": {"title": "tieline-look_up", "kind": "read", "rawInput": {"word": "fjord"}},
+    "gemini": {
+        "title": "look_up (tieline MCP Server)",
+        "kind": "other",
+        "content": [{"type": "content", "content": {"type": "text", "text": '{"word":"fjord"}'}}],
+    },
+    "goose": {"title": "tieline: look up", "kind": "other", "rawInput": {"word": "fjord"}},
+    "qwen": {
+        "title": '{"word":"fjord"}',
+        "kind": "other",
+        "rawInput": {"word": "fjord"},
+        "_meta": {"toolName": "mcp__tieline__look_up", "provenance": "mcp"},
+    },
+}
+"""How agents tell of a call of the client's tool `look_up`."""
 
 
 class Session:
@@ -348,6 +371,16 @@ class Doing:
         for result in results:
             shown = [getattr(part, "text", None) or part.type for part in result.content]
             await self.say(f"{'failed ' if result.is_error else ''}{' '.join(shown)}\n")
+
+    async def do_called(self, words: str) -> None:
+        """Call `look_up` of the client, told and asked for as the agent of this name does."""
+        told = {"toolCallId": "own", "status": "pending", **STYLES[words]}
+        await self.update(schema.ToolCallStart.model_validate({"sessionUpdate": "tool_call", **told}))
+        chosen = await self._permission(told, "yes:allow_once", "no:reject_once")
+        async with self._mcp() as mcp:
+            result = await mcp.call_tool("look_up", {"word": "fjord"})
+        await self.update(acp.update_tool_call("own", status="completed"))
+        await self.say(f"{chosen}: {result.content[0].text}")
 
     def _mcp(self) -> Any:
         from tests.backends.agents.mcp_client import connected  # noqa: PLC0415 - costs half a second

@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 import uvicorn
 
-from tieline.backends.acp.terms import NAME
+from tieline.backends.acp.terms import INPUT, NAME
 from tieline.model.content import File, Image, Text, ToolResult
 from tieline.model.request import ToolSpec
 from tieline.tasks import Tasks
@@ -44,7 +44,6 @@ LONGEST_NAME = 48
 """Agents put the server's name in front, and the whole must not exceed 64 characters upstream."""
 STOP_WITHIN = 3.0
 
-INPUT = "input"
 _FREEFORM = {"type": "object", "properties": {INPUT: {"type": "string"}}, "required": [INPUT]}
 
 Call = Callable[[ToolSpec, str], Awaitable[ToolResult]]
@@ -86,13 +85,6 @@ class Seat:
         shim = self._shim
         env = [NameValue(name="TIELINE_MCP_URL", value=self._url)]
         return McpStdio(name=NAME, command=shim.python, args=["-I", shim.script], env=env)
-
-    def is_call(self, call: facts.Call) -> bool:
-        """Whether a tool call that an agent tells of is one of these tools: those the client sees as its own."""
-        if call.kind not in ("other", "", "think", "fetch"):
-            return False
-        said = f"{call.name} {call.title}".lower()
-        return NAME in said and any(name.lower() in said for name in self.tools)
 
     def leave(self) -> None:
         """Nobody will call any more."""

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from tieline.backends.acp.agent import Agent
 from tieline.backends.acp.bridge import Seat
 from tieline.backends.acp.choice import State, Wish
+from tieline.backends.acp.client_tools import is_shown_as_call, may_be_allowed
 from tieline.backends.acp.fingerprint import Kind, Past, Place, Reading, known, place_of, places_in
 from tieline.backends.acp.fleet import Lane
 from tieline.model.errors import GatewayError
@@ -98,7 +99,11 @@ class Session:
 
     def is_clients(self, call: facts.Call) -> bool:
         """Whether the agent tells of a call that the client sees as its own."""
-        return self.seat is not None and self.seat.is_call(call)
+        return self.seat is not None and is_shown_as_call(call, self.seat.tools)
+
+    def is_for_client(self, call: facts.Call) -> bool:
+        """Whether a call is certainly one of the client's tools, so that the client decides about it."""
+        return self.seat is not None and may_be_allowed(call, self.seat.tools)
 
     async def hold(self, within: float) -> None:
         """Wait for the turn under way to end and begin one; raises GatewayError if that takes too long."""

@@ -11,6 +11,8 @@ from tieline.wire.acp.client_side import Offer
 
 NAME = "tieline"
 """What we are called: by agents we introduce ourselves to, and as the server of the client's tools."""
+INPUT = "input"
+"""The one argument of a tool that takes raw text."""
 PATIENCE = Patience(eof=2, term=2, kill=3)
 
 

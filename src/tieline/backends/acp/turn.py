@@ -178,8 +178,8 @@ class Turn:
             asked(self, fact)
 
     def _permission(self, fact: facts.PermissionAsked) -> None:
-        if self._session.is_clients(fact.call):
-            # The client is asked by being called: it has its own ways to ask its user.
+        if self._session.is_for_client(fact.call):
+            # The client decides when it is called: it has its own ways to ask its user.
             self._asking.allow(fact)
             return
         self._hearing.call(fact.call)

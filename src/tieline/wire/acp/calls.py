@@ -63,7 +63,15 @@ class Calls:
         """A turn is over: of the last calls the names are kept, and nothing of the others."""
         last = list(self._calls.values())[-KEPT:]
         self._calls = {
-            call.id: Call(id=call.id, title=call.title, name=call.name, kind=call.kind, status=call.status)
+            call.id: Call(
+                id=call.id,
+                title=call.title,
+                name=call.name,
+                kind=call.kind,
+                status=call.status,
+                tool=call.tool,
+                is_mcp=call.is_mcp,
+            )
             for call in last
         }
 
@@ -91,7 +99,7 @@ def _patched(call: Call, told: CallFields) -> Call:
     if told.content is not None:
         call = _with_content(call, told.content)
     if told.meta is not None:
-        call = _with_terminal(call, told.meta)
+        call = _with_meta(call, told.meta)
     if told.locations is not None:
         places = (Location(path=place.path, line=place.line) for place in told.locations if place.path)
         call = replace(call, locations=tuple(places))
@@ -120,7 +128,8 @@ def _with_content(call: Call, items: list[CallContent]) -> Call:
     )
 
 
-def _with_terminal(call: Call, meta: CallMeta) -> Call:
+def _with_meta(call: Call, meta: CallMeta) -> Call:
+    call = replace(call, tool=meta.tool or call.tool, is_mcp=call.is_mcp or meta.is_mcp is True)
     info = meta.terminal_info
     if info is None or not info.terminal_id or info.terminal_id in call.terminals:
         return call

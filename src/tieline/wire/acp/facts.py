@@ -215,6 +215,10 @@ class Call(Value):
     locations: tuple[Location, ...] = ()
     input: str = ""
     output: str = ""
+    tool: str = ""
+    """The name by which the agent's model called the tool, where the agent tells it beside the title."""
+    is_mcp: bool = False
+    """Whether the agent says that it is a call of a tool of an MCP server."""
 
     @property
     def has_ended(self) -> bool:

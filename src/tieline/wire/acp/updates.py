@@ -71,7 +71,8 @@ class TerminalExit(Struct):
 
 
 class CallMeta(Struct):
-    """Terminals of the agent's own, which the protocol has no words for, and questions put as a permission request."""
+    """What the protocol has no words for: terminals of the agent's own, questions put as a permission request, and the
+    name by which the agent's model called the tool."""
 
     terminal_info: TerminalInfo | None = None
     terminal_output: TerminalData | None = None
@@ -79,6 +80,15 @@ class CallMeta(Struct):
     terminal_exit: TerminalExit | None = None
     interaction: str | None = field(default=None, name="qwenInteractionKind")
     questions: Any = field(default=None, name="qwenQuestions")
+    claude: Any = field(default=None, name="claudeCode")
+    tool_name: Any = field(default=None, name="toolName")
+    is_mcp: Any = field(default=None, name="is_mcp_tool_call")
+
+    @property
+    def tool(self) -> str:
+        """The name of the tool, if the agent tells it here (Claude, Qwen)."""
+        found = self.tool_name or (self.claude.get("toolName") if isinstance(self.claude, dict) else None)
+        return found if isinstance(found, str) else ""
 
 
 class CallFields(Shape):
