@@ -7,6 +7,7 @@ import pytest
 
 from tieline.agent_rules import AgentRules
 from tieline.backends.acp.rules import Deed, deed_of
+from tieline.model.content import Text
 from tieline.tools.policy import Policy, Rule, Subject, Verdict
 from tieline.tools.workspace import Workspace
 from tieline.wire.acp import facts
@@ -118,6 +119,40 @@ def test_a_deed_is_everything_that_a_call_tells() -> None:
     )
     assert deed_of(call) == Deed("edit", ("a", "b", "c"), "sh -c 'ls; rm x'", "src", is_change=True)
     assert deed_of(facts.Call(id="2", input="[1]")) == Deed("other")
+
+
+def told(title: str, words: str = "", given: str = "", kind: str = "execute") -> facts.Call:
+    return facts.Call(id="1", title=title, kind=kind, content=(Text(text=words),) if words else (), input=given)
+
+
+TOLD = {
+    "in the title": told("rm -rf build [in /src] (Tidy up)"),
+    "behind words in the title": told("Running: cd src; rm -rf …"),
+    "as JSON in the content": told("Bash", '{"command": "cd src; rm -rf build"}'),
+    "as JSON in the content, of no kind": told("Bash", '{"command": "rm -rf build"}', kind="other"),
+    "as words in the content": told("Bash", "Requesting approval to run rm -rf build"),
+    "in input of another form": told("Shell", given='{"program": "/bin/rm", "argv": ["-rf", "build"]}'),
+}
+
+
+@pytest.mark.parametrize("call", TOLD.values(), ids=TOLD.keys())
+async def test_a_command_is_denied_wherever_the_agent_tells_it_and_allowed_only_by_structured_input(
+    workspace: Workspace, call: facts.Call
+) -> None:
+    async def decision(*rules: Rule) -> str:
+        judge = AgentRules(Policy(workspace.locate, rules=rules), lambda _, __: None, workspace.root)
+        return (await judge.judge(deed_of(call))).decision
+
+    assert await decision(NO_RM, ALLOW_ALL) == "deny"
+    allowing = [Rule(decision="allow", tool="run_terminal", command=words) for words in ("rm", "Running:", "Bash")]
+    assert await decision(*allowing) == "ask"
+
+
+async def test_a_file_that_is_named_only_in_the_content_can_be_denied_and_not_allowed(workspace: Workspace) -> None:
+    call = told("Read", '{"path": ".env"}', kind="read")
+    for rules, decision in (((SECRET,), "deny"), ((ALLOW_ALL,), "ask")):
+        judge = AgentRules(Policy(workspace.locate, rules=rules), lambda _, __: None, workspace.root)
+        assert (await judge.judge(deed_of(call))).decision == decision
 
 
 @pytest.mark.parametrize(

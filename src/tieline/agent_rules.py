@@ -1,8 +1,9 @@
 """The rules of the gateway's own tools, applied to what coding agents ask for.
 
 An agent names kinds of doing, not our tools; each kind counts as the tools that do the same, and where several count
-the strictest rule decides. Nothing is allowed by a rule that nobody can check: a file that is not named, or one outside
-the workspace, is for a person to judge.
+the strictest rule decides. Nothing is allowed by a rule that cannot be checked: a file that is not named, or one
+outside the workspace, is for the user to judge. A command or file that an agent names only in words can be denied, but
+not allowed.
 """
 
 import asyncio
@@ -46,15 +47,22 @@ class AgentRules:
         subject, verdict, warning = await asyncio.to_thread(self._strictest, deed)
         if verdict.decision != "ask" and verdict.rule not in DEFAULTS:
             self._note(subject, verdict)
-        risk = warning or command_risk(deed.command, root=self._root, folder=deed.folder or ".")
+        risks = (
+            command_risk(command, root=self._root, folder=deed.folder or ".")
+            for command in (deed.command, *deed.hinted_commands)
+        )
+        risk = warning or next(filter(None, risks), "")
         return Ruled(verdict.decision, verdict.reason, visible(risk), bool(warning))
 
     def _strictest(self, deed: Deed) -> tuple[Subject, Verdict, str]:
         """The subject that decides and its verdict; and what is said of a protected file among all of them."""
         subjects = list(self._subjects(deed))
         judged = [(subject, self._judged(subject, is_known)) for subject, is_known in subjects]
+        hinted = ((subject, self._policy.judge(subject)) for subject in self._hinted(deed))
+        judged += [(subject, verdict) for subject, verdict in hinted if verdict.decision == "deny"]
         is_writing = any(subject.tool not in READING for subject, _ in subjects)
-        paths = (*(subject.path or "" for subject, _ in subjects), *deed.paths) if is_writing else ()
+        named = (*deed.paths, *deed.hinted_paths)
+        paths = (*(subject.path or "" for subject, _ in subjects), *named) if is_writing else ()
         decisive = max(judged, key=lambda one: _STRICTNESS.index(one[1].decision))
         return (*decisive, next(filter(None, map(warning, paths)), ""))
 
@@ -81,6 +89,14 @@ class AgentRules:
             for path in deed.paths if 0 < len(deed.paths) <= MOST_PATHS else ("",):
                 found = self._located(path) if path else None
                 yield Subject(tool=tool, path=found), found is not None or deed.kind not in _TOOLS
+
+    def _hinted(self, deed: Deed) -> Iterator[Subject]:
+        """What a deed may count as too, by what is told outside of its structured input: enough to deny it."""
+        for command in deed.hinted_commands:
+            yield Subject(tool="run_terminal", path=self._located(deed.folder or "."), command=command)
+        for path in deed.hinted_paths[:MOST_PATHS]:
+            for tool in _TOOLS.get(deed.kind, (deed.kind,)):
+                yield Subject(tool=tool, path=self._located(path))
 
     def _located(self, path: str) -> str | None:
         try:

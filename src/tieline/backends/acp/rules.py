@@ -1,12 +1,16 @@
 """What may be decided about an agent's wishes before a person is asked: a seam for the rules of whoever runs us.
 
 What an agent wants to do is what it says of it: it runs with rights of its own and asks of its own accord. So the rules
-see the same that a person would see, and where they cannot tell, the person is asked.
+see the same that the user would see, and where they cannot tell, the user is asked. Some agents tell a command only in
+the title (Gemini) or in the content (Kimi) of a call. That is enough to deny it, and never enough to allow it: only
+structured input allows.
 """
 
-from typing import Literal, NamedTuple, Protocol
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple, Protocol
 
-from tieline.backends.acp.activity import command_in, input_of
+from tieline.backends.acp.activity import command_in, command_of, given_input, input_of
+from tieline.model.content import Text
 from tieline.wire.acp import facts
 
 PATH_FIELDS = ("file_path", "filePath", "path", "abs_path", "file")
@@ -22,6 +26,10 @@ class Deed(NamedTuple):
     folder: str = ""
     is_change: bool = False
     """Whether it tells of a change of these files."""
+    hinted_commands: tuple[str, ...] = ()
+    """Texts that hold the command if `command` is not known: they can only deny."""
+    hinted_paths: tuple[str, ...] = ()
+    """Files that are named somewhere else than in `paths`: they can only deny."""
 
 
 class Ruled(NamedTuple):
@@ -49,12 +57,43 @@ def deed_of(call: facts.Call) -> Deed:
     """What a call would do, as far as it is told."""
     given = input_of(call)
     told = [place.path for place in call.locations] + [diff.path for diff in call.diffs]
-    named = [given.get(name) for name in PATH_FIELDS]
     folders = [given.get(name) for name in _FOLDER_FIELDS]
+    command = command_in(given)
+    paths = tuple(dict.fromkeys([*told, *_named_paths(given)]))
     return Deed(
         kind=call.kind or "other",
-        paths=tuple(dict.fromkeys([*told, *(one for one in named if isinstance(one, str) and one)])),
-        command=command_in(given),
+        paths=paths,
+        command=command,
         folder=next((one for one in folders if isinstance(one, str)), ""),
         is_change=bool(call.diffs),
+        hinted_commands=() if command else tuple(dict.fromkeys(_hints(call))),
+        hinted_paths=tuple(path for path in _named_paths(given_input(call).fields) if path not in paths),
     )
+
+
+def _named_paths(given: Mapping[str, Any]) -> list[str]:
+    return [one for name in PATH_FIELDS if isinstance(one := given.get(name), str) and one]
+
+
+def _hints(call: facts.Call) -> Iterator[str]:
+    """Where a command may stand that the structured input does not tell."""
+    if command := command_of(call):
+        yield command
+    if call.kind == "execute":
+        yield call.title
+        yield from (part.text for part in call.content if isinstance(part, Text))
+        yield " ".join(_strings(input_of(call)))
+
+
+def _strings(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list():
+            for one in value:
+                yield from _strings(one)
+        case dict():
+            for one in value.values():
+                yield from _strings(one)
+        case _:
+            pass
