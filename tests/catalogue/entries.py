@@ -216,5 +216,7 @@ ADDED: dict[int, str] = {
     # Cursor
     192: "An error that may pass ends an answer in its middle",
     193: "An answer that exists only in a stored copy is lost",
+    194: "A search of contents is made with a tool that searches names, or the other way round",
+    195: "Notes of a client about a command never reach the model",
 }
 """Failures found after the groups were numbered, by number; the table lists them last."""

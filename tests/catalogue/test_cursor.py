@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +15,12 @@ from tests.e2e.cursor_support import (
     Transport,
     calls,
     eager,
+    natively,
     scripted,
     serving,
 )
-from tests.wire.coding_clients import WEATHER
+from tests.wire.coding_clients import OPENCODE, WEATHER
+from tieline.config import ToolSettings
 from tieline.sim.cursor import Settings
 
 __all__ = ["eager"]
@@ -143,3 +146,36 @@ async def test_193_copies_of_earlier_answers_are_not_taken_for_a_new_one(transpo
         await talk.say("And the weather?")
         answer = await talk.give("sunny")
         assert (answer.text, answer.is_over) == ("", True)
+
+
+# ── 194: searches with the gateway's own tools ───────────────────────────────────────────────────
+
+
+async def test_194_cursor_s_own_searches_find_what_is_there_with_the_gateway_s_tools(
+    transport: Transport, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("well\nhello there\n")
+    (tmp_path / "b.py").write_text("print('hello')\n")
+    async with serving(transport, tools=ToolSettings(enabled=True, workspace=str(tmp_path))) as stand:
+        stand.plays(natively(("grep", {"pattern": "hello"}), ("glob", {"pattern": "**/*.py"})))
+        answer = await stand.talk("openai").say("Look for it.")
+        found, named = answer.text.split("<glob gave: ")
+        assert "hello there" in found
+        assert "print('hello')" in found
+        assert "b.py" in named
+        assert "a.txt" not in named
+
+
+# ── 195: notes of a client about a command ───────────────────────────────────────────────────────
+
+
+async def test_195_what_a_client_notes_about_a_command_reaches_the_model(transport: Transport) -> None:
+    note = "bash tool truncated output as it exceeded 30000 char limit"
+    async with serving(transport) as stand:
+        stand.plays(natively(("shell", {"command": "cat big"})))
+        talk = stand.talk("openai", OPENCODE)
+        await talk.say("Show it.")
+        answer = await talk.give(f"some of it\n\n<bash_metadata>\n{note}\nexit code: 3\n</bash_metadata>")
+        assert note in answer.text
+        exits = [one.exec_client_message.shell_stream.exit for one in stand.record.received]
+        assert [end.code for end in exits if end.code] == [3]

@@ -22,6 +22,7 @@ from tests.wire.coding_clients import (
 from tests.wire.exec_running import HERE, asked, at_once, call, called, execs_for, only, result, shown
 from tieline.model.content import ToolCall
 from tieline.model.request import ToolSpec
+from tieline.tools.search import SEARCH_CONTENT, SEARCH_FILES
 from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage, AgentServerMessage
 from tieline.wire.cursor._pb.exec_pb2 import ExecServerMessage
 from tieline.wire.cursor.execs import MOST_PENDING, Execs
@@ -29,6 +30,12 @@ from tieline.wire.cursor.tools import Offer
 from tieline.wire.cursor.values import to_value
 
 Tools = tuple[ToolSpec, ...]
+
+OWN = (SEARCH_FILES.spec, SEARCH_CONTENT.spec)
+MCP_FILES = (
+    tool("search_files", {"path": STRING, "pattern": STRING}),
+    tool("read_text_file", {"path": STRING}),
+)
 
 A = f"{HERE}/a.txt"
 COMMAND = {"command": "make", "working_directory": HERE, "timeout": 30_000}
@@ -155,6 +162,21 @@ CALLS: list[tuple[Tools, dict[str, Any], tuple[str, dict[str, Any]]]] = [
         {"grep_args": {"pattern": "", "glob": "*.py", "output_mode": "files_with_matches"}},
         ("grep", {"pattern": ".*", "include": "*.py"}),
     ),
+    (OPENCODE, {"grep_args": {"pattern": "", "glob": "**/*.ts"}}, ("glob", {"pattern": "**/*.ts"})),
+    (OPENCODE, {"grep_args": {"pattern": "x", "glob": "*.ts"}}, ("grep", {"pattern": "x", "include": "*.ts"})),
+    (OWN, {"grep_args": {"pattern": "x", "output_mode": "content"}}, ("search_content", {"pattern": "x"})),
+    (
+        OWN,
+        {"grep_args": {"pattern": "x", "glob": "*.py", "case_insensitive": True, "output_mode": "files_with_matches"}},
+        ("search_content", {"pattern": "x", "files": "*.py", "ignore_case": True, "files_only": True}),
+    ),
+    (
+        OWN,
+        {"grep_args": {"pattern": ".", "glob": "**/*.py", "output_mode": "files_with_matches"}},
+        ("search_files", {"pattern": "**/*.py"}),
+    ),
+    (OWN, {"grep_args": {"pattern": "", "glob": "**/*.py"}}, ("search_files", {"pattern": "**/*.py"})),
+    (MCP_FILES, {"grep_args": {"pattern": "", "glob": "*.py"}}, ("search_files", {"path": ".", "pattern": "*.py"})),
     # The rest.
     (OPENCODE, {"fetch_args": {"url": "http://x/"}}, ("webfetch", {"url": "http://x/", "format": "markdown"})),
     (

@@ -14,6 +14,7 @@ ASKED = {"command": "make", "workingDirectory": HERE}
 NO_TIME = {"localExecutionTimeMs": 0}
 POLICY = {"sandboxPolicy": {"type": "TYPE_INSECURE_NONE"}}
 
+CUT = "bash tool truncated output as it exceeded 30000 char limit"
 SAID: list[tuple[str, Ran]] = [
     # Nothing but the output.
     ("hi\n", Ran("hi\n")),
@@ -76,6 +77,15 @@ SAID: list[tuple[str, Ran]] = [
         Ran("begin", ending="timeout"),
     ),
     ("x\n\n<bash_metadata>\nUser aborted the command\n</bash_metadata>", Ran("x", ending="aborted")),
+    # Notes in tags: the exit code is read, what has no field of its own is left for the model.
+    ("x\n\n<bash_metadata>\nexit code: 3\n</bash_metadata>", Ran("x", code=3)),
+    ("x\n\n<bash_metadata>\nCommand exited with code 2\n</bash_metadata>", Ran("x", code=2)),
+    ("x\n\n<bash_metadata>\nexit_code: 0\n</bash_metadata>", Ran("x", code=0)),
+    (f"x\n\n<bash_metadata>\n{CUT}\n</bash_metadata>", Ran(f"x\n\n<bash_metadata>\n{CUT}\n</bash_metadata>")),
+    (
+        f"x\n\n<bash_metadata>\n{CUT}\nUser aborted the command\nexit code: 1\n</bash_metadata>",
+        Ran(f"x\n\n<bash_metadata>\n{CUT}\n</bash_metadata>", code=1, ending="aborted"),
+    ),
     ("Command timed out after 2m 0.0s\nbegin", Ran("Command timed out after 2m 0.0s\nbegin", ending="timeout")),
     ("a\n\nCommand timed out after 5 seconds", Ran("a\n\nCommand timed out after 5 seconds", ending="timeout")),
     ("[Request interrupted by user for tool use]", Ran("[Request interrupted by user for tool use]", ending="aborted")),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tieline.model.content import Value
 from tieline.model.request import ToolSpec
-from tieline.wire.capabilities.names import CAUTIOUS, COMMANDS, NAMES, PROPERTIES, VAGUE, Capability, Role
+from tieline.wire.capabilities.names import AMBIGUOUS, CAUTIOUS, COMMANDS, NAMES, PROPERTIES, VAGUE, Capability, Role
 from tieline.wire.capabilities.schema import (
     Schema,
     branches,
@@ -69,13 +69,24 @@ def capable(capability: Capability, tools: Sequence[Tool]) -> Iterator[Tool]:
     served: dict[str, Tool] = {}
     for tool in reversed([tool for tool in tools if not tool.freeform]):
         *server, name = re.split(r"__|[.:/]", tool.name)
-        (served if server else alone)[plain(name)] = tool
+        if plain(name) not in AMBIGUOUS or _searches_contents(tool) == (capability == "grep"):
+            (served if server else alone)[plain(name)] = tool
     yield from (alone[name] for name in known if name in alone)
     yield from (served[name] for name in known if name in served and name not in VAGUE)
     telling = [name for name in known if len(name) >= 8 and name not in VAGUE]
     for name, tool in [*alone.items(), *served.items()]:
         if name not in known and any(part in name for part in telling):
             yield tool
+
+
+def _searches_contents(tool: Tool) -> bool:
+    """Tell a tool that searches what is in files from one that searches their names."""
+    has_expression = any(plain(name) in _EXPRESSIONS for name in properties_of(tool.schema))
+    return has_expression or _CONTENTS.search(tool.description) is not None
+
+
+_EXPRESSIONS = frozenset(["regex", "regexp", "query", "filepattern", "includepattern"])
+_CONTENTS = re.compile(r"\b(?:contents?|lines?|text|regex|regular expressions?)\b", re.IGNORECASE)
 
 
 def fit(capability: Capability, tools: Sequence[Tool], wanted: Wanted, *, fill: Fill | None = None) -> Fitted | None:

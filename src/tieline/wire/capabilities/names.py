@@ -11,7 +11,7 @@ Role = (
     Literal["path", "command", "content", "pattern", "old", "new", "url", "prompt", "format", "workdir", "timeout"]
     | Literal["background", "description", "start", "end", "count", "range", "whole", "lines", "glob", "mode"]
     | Literal["before", "after", "context", "insensitive", "sensitive", "type", "multiline", "numbers", "most"]
-    | Literal["regexp", "ignore", "server", "uri", "session", "chars"]
+    | Literal["regexp", "ignore", "server", "uri", "session", "chars", "names"]
 )
 
 # Names are compared without case and without anything but letters and digits; the first that is offered wins.
@@ -40,12 +40,12 @@ NAMES: Mapping[Capability, tuple[str, ...]] = {
         *("listdirectorycontents", "directorytree"),
     ),
     "grep": (
-        *("grep", "grepsearch", "searchfilecontent", "searchfiles", "ripgrep", "rg", "searchtext", "findinfiles"),
-        *("grepfiles", "search"),
+        *("grep", "grepsearch", "searchcontent", "searchfilecontent", "searchfiles", "ripgrep", "rg", "searchtext"),
+        *("findinfiles", "grepfiles", "search"),
     ),
     "glob": (
         *("glob", "globsearch", "findfiles", "filesearch", "globfilesearch", "globfiles", "find"),
-        *("searchfilesbyname",),
+        *("searchfilesbyname", "searchfiles"),
     ),
     "fetch": (
         *("webfetch", "fetch", "fetchurl", "fetchwebpage", "urlfetch", "httpget", "readurl", "readurlcontent"),
@@ -61,6 +61,8 @@ NAMES: Mapping[Capability, tuple[str, ...]] = {
     "resources": ("listmcpresources", "listmcpresourcestool", "listresources"),
     "resource": ("readmcpresource", "readmcpresourcetool", "fetchmcpresource", "accessmcpresource", "readresource"),
 }
+# Names for two purposes: some clients search what is in files with it, others the names of files.
+AMBIGUOUS = frozenset(["searchfiles"])
 # Names that mean files only when they stand alone: `mcp__chat__search` searches a chat.
 VAGUE = frozenset(
     [
@@ -110,9 +112,10 @@ PROPERTIES: Mapping[Role, tuple[str, ...]] = {
     "lines": ("linecount",),
     "glob": (
         *("glob", "include", "includepattern", "filepattern", "fileglob", "includes", "includeglob", "globpattern"),
-        *("fileglobpattern",),
+        *("fileglobpattern", "files"),
     ),
     "mode": ("outputmode", "mode"),
+    "names": ("filesonly", "fileswithmatches", "namesonly"),
     "before": ("b", "contextbefore", "beforecontext", "before"),
     "after": ("a", "contextafter", "aftercontext", "after"),
     "context": ("c", "context", "contextlines"),

@@ -239,14 +239,22 @@ def _place(path: str, desk: Desk) -> tuple[dict[Role, Any], dict[Role, Any]]:
 
 def _grep(args: kinds.GrepArgs, desk: Desk) -> Plan | Refused:
     mode = mode_of(args.output_mode)
-    if mode == "files_with_matches" and args.pattern in EVERYTHING:
+    # Without a pattern there is nothing to show of a file but its name.
+    wants_names = mode == "files_with_matches" or not (args.pattern or args.output_mode)
+    if wants_names and args.pattern in EVERYTHING and (args.glob or args.output_mode):
         found = _glob(args, desk)
         if found is not None:
             return found
     must, spare = _place(args.path, desk)
     wanted = Wanted(
         must={"pattern": args.pattern or ".*", **must},
-        may={"mode": mode, "numbers": True if mode == "content" else None, "regexp": True, **_options(args)},
+        may={
+            "mode": mode,
+            "names": True if mode == "files_with_matches" else None,
+            "numbers": True if mode == "content" else None,
+            "regexp": True,
+            **_options(args),
+        },
         spare=spare,
         phrase=f"Search for {_shortened(args.pattern)}",
         directory=desk.workspace,

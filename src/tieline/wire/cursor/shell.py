@@ -65,6 +65,11 @@ _LAST = re.compile(
     r"(?:code|status):? ?(?P<code>-?\d{1,10})\.?[\])]?\s*\Z",
     re.IGNORECASE,
 )
+_NOTED_CODE = re.compile(
+    r"^\W{0,4}(?:(?:the )?(?:command|process) )?exit(?:ed)?(?: with)?[ _]?(?:code|status)\W{1,4}"
+    r"(?P<code>-?\d{1,10})\b",
+    re.IGNORECASE | re.MULTILINE,
+)
 _TAGS = ("stdout", "stderr", "output", "exit_code", "returncode")
 _TIMEOUT = re.compile(
     r"(?:command|process|tool)\b[^\n]{0,80}\b(?:timed out|exceed(?:ed|ing)(?: the)? timeout)", re.IGNORECASE
@@ -156,18 +161,32 @@ def _from_tags(text: str) -> Ran | None:
 def _from_lines(text: str) -> Ran:
     """A line before or after the output, notes in tags behind it, or nothing at all."""
     text, notes = _without(text, "bash_metadata")
+    ran = _between_lines(text)
+    edges = (text.split("\n", 1)[0], text.rstrip().rsplit("\n", 1)[-1])
+    ran = _with_ending(ran, "\n".join([notes, *filter(_ABOUT.match, edges)]))
+    return _with_notes(ran, notes) if notes else ran
+
+
+def _between_lines(text: str) -> Ran:
+    """The output without the line that tells its exit code."""
     text, stderr = _without(text, "stderr")
-    edge = max(0, len(text) - 300)
-    first, last = _FIRST.match(text), _LAST.search(text, edge)
-    ran = Ran(text, stderr)
-    if first:
-        ran = Ran(text[first.end() :], stderr, int(first["code"]))
-    elif last:
-        ran = Ran(text[: last.start()], stderr, int(last["code"]))
-    elif executed := _EXECUTED.match(text):
-        ran = Ran(text[executed.end() :], stderr)
-    lines = [line for line in (text.split("\n", 1)[0], text.rstrip().rsplit("\n", 1)[-1]) if _ABOUT.match(line)]
-    return _with_ending(ran, "\n".join([notes, *lines]))
+    if first := _FIRST.match(text):
+        return Ran(text[first.end() :], stderr, int(first["code"]))
+    if last := _LAST.search(text, max(0, len(text) - 300)):
+        return Ran(text[: last.start()], stderr, int(last["code"]))
+    executed = _EXECUTED.match(text)
+    return Ran(text[executed.end() :] if executed else text, stderr)
+
+
+def _with_notes(ran: Ran, notes: str) -> Ran:
+    """Read the exit code out of a client's notes; what has no field of its own stays with the output, for the model."""
+    if code := _NOTED_CODE.search(notes):
+        ran = ran._replace(code=int(code["code"]))
+    known = (_NOTED_CODE, _TIMEOUT, _ABORTED, _RUNNING)
+    kept = [line for line in notes.splitlines() if line.strip() and not any(form.search(line) for form in known)]
+    if not kept:
+        return ran
+    return ran._replace(stdout="\n".join([ran.stdout, "", "<bash_metadata>", *kept, "</bash_metadata>"]))
 
 
 def _with_ending(ran: Ran, words: str) -> Ran:
