@@ -26,6 +26,8 @@ def cursor_backend(
     proxies: Proxies,
     mint_leg: Callable[[], str],
     token: str | None = None,
+    *,
+    park_for: float = 900.0,
 ) -> tuple[LateBackend, State] | None:
     """The Cursor backend, unless it is switched off, or left open and there is no login; a `token` is used as it is."""
     if settings.enabled is False:
@@ -35,7 +37,7 @@ def cursor_backend(
     if settings.enabled is None and not state.is_ready:
         return None
     models = [ModelInfo(id=model) for model in settings.models]
-    runs: Later[Backend] = Later(cursor_runs, settings, env, proxies, mint_leg, token=token, key=key)
+    runs: Later[Backend] = Later(cursor_runs, settings, env, proxies, mint_leg, park_for=park_for, token=token, key=key)
     return LateBackend("cursor", runs, reads_options=True, models=(lambda: models) if models else None), state
 
 

@@ -112,7 +112,7 @@ def build(
         backends[name] = upstream_backend(name, settings, key, client, mint)
         states.append(state)
         keys += [key] if key else []
-    if cursor := cursor_backend(config.cursor, env, proxies, mint, cursor_token):
+    if cursor := cursor_backend(config.cursor, env, proxies, mint, cursor_token, park_for=config.parking.deadline):
         backends["cursor"] = cursor[0]
         states.append(cursor[1])
     audit, tasks = audit_log(env), Tasks()

@@ -105,6 +105,7 @@ class CursorSettings(Value, forbid_unknown_fields=True):
     """With one, the checksum header is sent."""
     history: Literal["blobs", "text"] = "blobs"
     web: bool = True
+    images: bool = True
     workspace: str | None = None
     models: tuple[str, ...] = ()
     connect_timeout: Seconds = 10.0

@@ -50,13 +50,14 @@ def cursor_runs(
     proxies: Proxies,
     mint_leg: Callable[[], str],
     *,
+    park_for: float,
     token: str | None = None,
     key: str | None = None,
 ) -> CursorBackend:
-    """The Cursor backend."""
+    """The Cursor backend; a plan waits for the user's reply for `park_for` seconds."""
     http = HttpClient(proxies=proxies, per_origin=CONNECTIONS)
     return CursorBackend(
-        _terms(settings, env),
+        _terms(settings, env, park_for),
         cursor_account(settings, env, http, token=token, key=key),
         http,
         Http2Client(proxies=proxies),
@@ -111,7 +112,7 @@ async def whoami(settings: CursorSettings, env: Mapping[str, str]) -> str:
         await client.aclose()
 
 
-def _terms(settings: CursorSettings, env: Mapping[str, str]) -> Terms:
+def _terms(settings: CursorSettings, env: Mapping[str, str], park_for: float) -> Terms:
     checksum = Checksum(machine_id=settings.machine_id) if settings.machine_id else None
     identity = Identity(
         client_type=settings.client_type or CLI.client_type,
@@ -135,7 +136,8 @@ def _terms(settings: CursorSettings, env: Mapping[str, str]) -> Terms:
             time_zone=env.get("TZ", "") or "UTC",
             workspace=settings.workspace or "",
         ),
-        queries=Queries(allow_web=settings.web),
+        queries=Queries(allow_web=settings.web, allow_images=settings.images),
         models=settings.models,
         stall_after=settings.stall_timeout,
+        park_for=park_for,
     )

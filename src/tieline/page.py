@@ -299,7 +299,13 @@ class CursorLogin:
     def _use(self) -> None:
         """The new login counts from now on, in place of an earlier one too."""
         around = self._around
-        made = cursor_backend(around.config.cursor, around.env, around.proxies, around.mint)
+        made = cursor_backend(
+            around.config.cursor,
+            around.env,
+            around.proxies,
+            around.mint,
+            park_for=around.config.parking.deadline,
+        )
         if made is None:
             return
         backend, state = made

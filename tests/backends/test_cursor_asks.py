@@ -72,15 +72,19 @@ async def test_a_person_who_is_there_decides_all_three_kinds(tasks: Tasks) -> No
 
 async def test_where_nobody_looks_nobody_is_asked(tasks: Tasks) -> None:
     person = Person(is_present=False)
-    wire = Wire(QUESTION, PLAN, MODE, *THE_END)
+    wire = Wire(QUESTION, MODE, PLAN)
     run = Bench(tasks, wire).run(host=Host(person))
     events = await leg_of(run)
     assert person.asked == []
-    assert words(events) == "# Plan"
+    assert "# Plan" in words(events)
+    await wire.until(lambda: len(replies(wire)) == 2)
+    question, mode = replies(wire)
+    assert question.ask_question_interaction_response.result.HasField("rejected")
+    assert mode.switch_mode_request_response.HasField("rejected")
     await run.aclose()
 
 
-async def test_what_nobody_decides_in_time_is_answered_as_usual(tasks: Tasks) -> None:
+async def test_what_nobody_decides_in_time_is_rejected(tasks: Tasks) -> None:
     nobody = Reviewed(approved=False, feedback="Nobody answered within 2 seconds.", is_nobodys=True)
     wire = Wire(PLAN)
     run = Bench(tasks, wire).run(host=Host(Person(nobody, is_present=True)))
@@ -88,9 +92,9 @@ async def test_what_nobody_decides_in_time_is_answered_as_usual(tasks: Tasks) ->
     await wire.until(lambda: bool(replies(wire)))
     wire.comes(*THE_END)
     events = await leg
-    assert replies(wire)[0].create_plan_request_response.result.HasField("success")
-    assert words(events) == "# Plan"
-    assert ["within 2 seconds" in event.message for event in events if isinstance(event, Note)] == [True]
+    assert "within 2 seconds" in replies(wire)[0].create_plan_request_response.result.error.error
+    assert words(events) == ""
+    assert ["within 2 seconds" in event.message for event in events if isinstance(event, Note)] == [True, True]
     await run.aclose()
 
 

@@ -21,7 +21,6 @@ from tests.backends.cursor_wire import (
     turns,
     words,
 )
-from tests.cases import asks
 from tests.grammar import check
 from tests.wire.dialogues import received
 from tieline.backends.cursor.auth import Account
@@ -29,7 +28,7 @@ from tieline.backends.cursor.conversations import Conversations
 from tieline.backends.cursor.login import Api
 from tieline.backends.cursor.pipes import Ids, Pipe, Refused, Transport
 from tieline.backends.cursor.run import LOST, LiveRun, Service
-from tieline.model.content import Message, Text, ToolCall, ToolResult
+from tieline.model.content import Text, ToolCall, ToolResult
 from tieline.model.events import Event, Failed, Finished, Note, PartDelta, PartEnd, Started, StopReason
 from tieline.model.ports import Host
 from tieline.model.request import Request
@@ -244,49 +243,3 @@ async def test_a_run_can_be_closed_while_it_waits_for_its_next_try(
     await asyncio.wait([asking])
     await run.aclose()
     assert (wire.is_closed, len(bench.opened)) == (True, 1)
-
-
-# ── Conversations ────────────────────────────────────────────────────────────────────────────────
-
-
-def conversations() -> Conversations:
-    numbers = count(1)
-    return Conversations(lambda: f"minted_{next(numbers)}")
-
-
-def test_a_conversation_keeps_its_id_as_it_grows() -> None:
-    known = conversations()
-    first = known.open(asks("How is the weather?"))
-    known.close(first)
-    assert known.open(asks("How is the weather?", says_back("Sunny."), "And tomorrow?")) == first
-
-
-def says_back(text: str) -> Message:
-    return Message(role="assistant", parts=(Text(text=text),))
-
-
-def test_conversations_that_begin_alike_have_ids_of_their_own_while_they_run() -> None:
-    known = conversations()
-    one, other = known.open(REQUEST), known.open(REQUEST)
-    assert one != other
-    known.close(one)
-    known.close(other)
-    assert known.open(REQUEST) == one
-
-
-def test_a_conversation_that_was_renamed_keeps_its_new_id() -> None:
-    known = conversations()
-    newest = known.rename(known.rename(known.open(REQUEST)))
-    known.close(newest)
-    assert known.open(REQUEST) == newest
-    assert known.open(REQUEST) != newest
-
-
-def test_only_so_many_new_names_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tieline.backends.cursor.conversations.REMEMBERED", 2)
-    known = conversations()
-    first = known.open(REQUEST)
-    known.close(known.rename(first))
-    for word in ("one", "two"):
-        known.close(known.rename(known.open(asks(word))))
-    assert known.open(REQUEST) == first

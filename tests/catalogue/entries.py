@@ -218,5 +218,7 @@ ADDED: dict[int, str] = {
     193: "An answer that exists only in a stored copy is lost",
     194: "A search of contents is made with a tool that searches names, or the other way round",
     195: "Notes of a client about a command never reach the model",
+    196: "A plan is carried out, or a mode changed, because nobody answered",
+    197: "Conversations that begin with the same words share an id upstream",
 }
 """Failures found after the groups were numbered, by number; the table lists them last."""

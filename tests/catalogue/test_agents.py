@@ -130,10 +130,13 @@ async def test_136_every_run_has_a_conversation_state(transport: Transport, dial
         talk = stand.talk(dialect, stream=stream)
         await talk.say("say one")
         await talk.say("say two")
-        first, second = requests(stand)
+        talk.history = [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hello!"}]
+        await talk.say("say three")
+        first, second, third = requests(stand)
         assert first.HasField("conversation_state")
         assert not first.conversation_state.root_prompt_messages_json
-        assert len(second.conversation_state.root_prompt_messages_json) == 2
+        assert second.conversation_state.HasField("token_details"), "the checkpoint of the turn before"
+        assert len(third.conversation_state.root_prompt_messages_json) == 2
 
 
 # ── 137: whole numbers become fractions, text becomes numbers ────────────────────────────────────

@@ -179,3 +179,43 @@ async def test_195_what_a_client_notes_about_a_command_reaches_the_model(transpo
         assert note in answer.text
         exits = [one.exec_client_message.shell_stream.exit for one in stand.record.received]
         assert [end.code for end in exits if end.code] == [3]
+
+
+# ── 196: no answer is taken for a yes ────────────────────────────────────────────────────────────
+
+
+@DIALECTS
+async def test_196_a_plan_that_nobody_reviews_is_shown_and_not_approved_before_the_user_does(
+    transport: Transport, dialect: Dialect
+) -> None:
+    async with serving(transport) as stand:
+        talk = stand.talk(dialect)
+        shown = await talk.say("make a plan for a garden")
+        assert "Shall this plan be carried out?" in shown.text
+        assert not stand.record.run.replies
+        assert (await talk.say("Yes.")).text.strip() == "The plan is approved."
+
+
+async def test_196_a_change_of_mode_that_nobody_allows_is_refused_with_the_reason(transport: Transport) -> None:
+    async with serving(transport) as stand:
+        answer = await stand.talk("openai").say("switch to plan mode")
+        assert "needs the consent of the user" in answer.text
+
+
+# ── 197: conversations that begin alike ──────────────────────────────────────────────────────────
+
+
+@DIALECTS
+async def test_197_conversations_that_begin_alike_have_ids_of_their_own_and_keep_them(
+    transport: Transport, dialect: Dialect
+) -> None:
+    async with serving(transport) as stand:
+        talks = [stand.talk(dialect) for _ in range(2)]
+        for number, talk in enumerate(talks):
+            stand.plays(["open", {"text": f"Hello {number}."}, "checkpoint", {"turn_ended": {}}, "end"])
+            await talk.say("Hello!")
+        for talk in talks:
+            await talk.say("say on")
+        first, second, third, fourth = (record.received[0].run_request.conversation_id for record in stand.sim.journal)
+        assert first != second
+        assert (third, fourth) == (first, second)

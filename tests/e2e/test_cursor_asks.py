@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.acp_support import ASK
 from tests.e2e.cursor_support import DEMO, DIALECTS, KEY, PATIENCE, TRANSPORTS, Dialect, Stand, Transport, serving
-from tieline.config import InboxSettings, Server, ToolSettings
+from tieline.config import InboxSettings, Parking, Server, ToolSettings
 from tieline.core.inbox import Item
 from tieline.model.asks import Answer, Filled, Form, Permission, Permitted, PlanReview, Reviewed
 
@@ -83,30 +83,69 @@ async def test_a_plan_is_changed_as_the_person_says_and_what_is_approved_is_in_t
     assert said.text.endswith("The plan is approved.")
 
 
-NOBODYS = [(PLAN, "The plan is approved."), (QUESTION, "Ask the user in plain text"), (MODE, "The mode is plan now.")]
-
-
-@pytest.mark.parametrize(("words", "told"), NOBODYS)
-async def test_where_nobody_looks_the_answer_is_the_usual_one_at_once(words: str, told: str) -> None:
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [(QUESTION, "Nobody can answer a question in this form"), (MODE, "Another mode needs the consent of the user")],
+)
+async def test_where_nobody_looks_the_answer_is_no_at_once(words: str, told: str) -> None:
     async with serving("http2") as stand:
         before = stand.app.gateway.inbox.version
         said = await stand.talk("openai").say(words)
-        assert told in said.text
+        assert f"I was told: {told}" in said.text
         assert said.is_over
         assert stand.app.gateway.inbox.version == before
 
 
-@pytest.mark.parametrize(("words", "told"), NOBODYS)
-async def test_who_looks_and_does_not_answer_in_time_is_nobody(words: str, told: str) -> None:
+@DIALECTS
+@TRANSPORTS
+async def test_where_nobody_looks_a_plan_is_shown_and_the_next_message_approves_it(
+    transport: Transport, dialect: Dialect
+) -> None:
+    async with serving(transport) as stand:
+        talk = stand.talk(dialect)
+        shown = await talk.say(PLAN)
+        assert "How to come to a garden, in **three** steps" in shown.text
+        assert "Shall this plan be carried out?" in shown.text
+        assert "approved" not in shown.text
+        assert shown.is_over
+        done = await talk.say("Yes, go ahead.")
+        assert done.text.strip() == "The plan is approved."
+        await stand.ended()
+        assert stand.counted == (1, 1), "it was one run"
+
+
+@DIALECTS
+async def test_a_message_with_changes_rejects_the_plan_and_the_better_one_is_shown(dialect: Dialect) -> None:
+    async with serving("http2") as stand:
+        talk = stand.talk(dialect, stream=False)
+        await talk.say(PLAN)
+        second = await talk.say("Without trees, please.")
+        assert "Without trees, please." in second.text
+        assert second.text.rstrip().endswith("(yes or no)")
+        assert (await talk.say("yes")).text.strip() == "The plan is approved."
+        assert stand.sim.runs == 1
+
+
+async def test_a_plan_whose_run_is_gone_is_answered_from_the_history() -> None:
+    async with serving("http2", parking=Parking(deadline=0.01)) as stand:
+        talk = stand.talk("openai")
+        await talk.say(PLAN)
+        await stand.until(lambda: bool(stand.record.ending))
+        assert (await talk.say("say fine")).text == "fine"
+        assert stand.sim.runs == 2
+
+
+@pytest.mark.parametrize(("words", "told"), [(PLAN, "did not approve the plan"), (MODE, "Another mode needs")])
+async def test_who_looks_and_does_not_answer_in_time_has_not_said_yes(words: str, told: str) -> None:
     async with (
         serving("http2", inbox=InboxSettings(timeout=0.05)) as stand,
         stand.app.gateway.inbox.watched(),
     ):
-        before = stand.app.gateway.inbox.version
         said = await stand.talk("openai").say(words)
         assert told in said.text
+        assert "Nobody answered within 0.05 seconds." in said.text
+        assert "is approved" not in said.text
         assert said.is_over
-        assert stand.app.gateway.inbox.version > before
 
 
 @TRANSPORTS

@@ -6,6 +6,7 @@ many requests the client makes of it.
 
 import asyncio
 import random
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from tests.e2e.cursor_support import (
     Talk,
     Transport,
     calls,
+    eager,
     natively,
     scripted,
     serving,
@@ -31,10 +33,12 @@ from tests.wire.coding_clients import CLAUDE_CODE, WEATHER
 from tieline.config import Parking
 from tieline.model.request import ToolSpec
 from tieline.sim.cursor import Program, Settings, Step, Turn, Wait
-from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage
+from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage, AgentRunRequest
 from tieline.wire.cursor._pb.exec_kinds_pb2 import McpResult
 
-pytestmark = TRANSPORTS
+__all__ = ["eager"]
+
+pytestmark = [TRANSPORTS, pytest.mark.usefixtures("eager")]
 
 ONE_CALL = scripted('text: Let me look.\ncall: get_weather {"city": "Oslo"}', "text: It is {{result}} in Oslo.")
 THREE_CALLS = "call get_weather with Oslo and call get_weather with Rome and call get_weather with Kyiv"
@@ -215,10 +219,12 @@ async def test_questions_to_a_person_do_not_hold_the_turn_up_and_a_plan_is_shown
 ) -> None:
     async with serving(transport) as stand:
         stand.plays(["open", *QUERIES, {"wait": "query"}, {"text": "Done."}, "close"])
-        answer = await stand.talk(dialect).say("plan it")
+        talk = stand.talk(dialect)
+        answer = await talk.say("plan it")
         assert answer.is_over
         assert "1. Look outside." in answer.text
-        assert answer.text.endswith("Done.")
+        await stand.until(lambda: len(stand.record.run.replies) == len(QUERIES) - 1)
+        assert (await talk.say("Yes.")).text == "Done."
         assert len(stand.record.run.replies) == len(QUERIES)
 
 
@@ -514,3 +520,65 @@ async def test_a_client_that_leaves_in_a_later_leg_closes_the_run_too(transport:
 
 def is_result(message: AgentClientMessage) -> bool:
     return message.exec_client_control_message.HasField("stream_close")
+
+
+# ── Conversations ────────────────────────────────────────────────────────────────────────────────
+
+
+def opened(stand: Stand) -> list[AgentRunRequest]:
+    """What each run began with."""
+    return [record.received[0].run_request for record in stand.sim.journal]
+
+
+def blob_keys(stand: Stand) -> list[str]:
+    return [record.head.header("x-blob-encryption-key") or "" for record in stand.sim.journal]
+
+
+@DIALECTS
+async def test_a_turn_continues_from_the_checkpoint_of_the_one_before(transport: Transport, dialect: Dialect) -> None:
+    async with serving(transport) as stand:
+        talk = stand.talk(dialect, WEATHER)
+        await talk.say(scripted('text: Let me look.\ncall: get_weather {"city": "Oslo"}', "text: It is {{result}}."))
+        await talk.give("sunny")
+        assert (await talk.say("say two")).text == "two"
+        assert (await talk.say("say three")).text == "three"
+        first, second, third = opened(stand)
+        used = [request.conversation_state.token_details.used_tokens for request in (first, second, third)]
+        assert 0 == used[0] < used[1] < used[2], "only a checkpoint tells what the conversation takes"
+        assert first.conversation_id == second.conversation_id == third.conversation_id
+        assert stand.record.ending == "ended"
+        assert len(set(blob_keys(stand))) == 1
+        assert re.fullmatch("[0-9a-f]{64}", blob_keys(stand)[0])
+
+
+@DIALECTS
+async def test_two_conversations_with_the_same_words_have_ids_and_keys_of_their_own(
+    transport: Transport, dialect: Dialect
+) -> None:
+    async with serving(transport) as stand:
+        for _ in range(2):
+            await stand.talk(dialect).say("say hello")
+        one, other = opened(stand)
+        assert one.conversation_id != other.conversation_id
+        assert len(set(blob_keys(stand))) == 2
+
+
+@DIALECTS
+@pytest.mark.parametrize("change", ["edited", "another model", "failed before", "lost by the service"])
+async def test_a_turn_that_may_not_continue_from_a_checkpoint_is_told_from_the_history(
+    transport: Transport, dialect: Dialect, change: str
+) -> None:
+    async with serving(transport) as stand:
+        talk = stand.talk(dialect)
+        if change == "failed before":
+            stand.plays(["open", {"text": "on"}, {"error": "unavailable"}])
+        await talk.say("say one")
+        if change == "edited":
+            talk.history[0] = {"role": "user", "content": "say 1"}
+        elif change == "another model":
+            talk.model = "cursor/demo-large"
+        elif change == "lost by the service":
+            stand.plays([{"error": "blob"}])
+        assert (await talk.say("say two")).text == "two"
+        assert len(opened(stand)[-1].conversation_state.root_prompt_messages_json) == 2
+        assert not opened(stand)[-1].conversation_state.HasField("token_details")

@@ -189,6 +189,8 @@ class Player:
                 self._begin()
             case "answer":
                 self.run.answer([_result(*item) for item in values[0].items()], *values[1:])
+            case "hear":
+                self.run.hear(values[0])
             case "offer":
                 self.run.offered(Offer.of([_TOOLS[name] for name in values[0]]))
             case "finish":

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.grammar import check
 from tests.wire.dialogues import received
 from tieline.model.asks import (
     ALLOW,
@@ -24,11 +25,12 @@ from tieline.model.events import Finished, Note, PartDelta, PartEnd, PlanEntry, 
 from tieline.model.request import Request, ToolSpec
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import queries_pb2 as queries
-from tieline.wire.cursor.asks import NOT_APPROVED, STAY, ask_of, reply_with
+from tieline.wire.cursor.asks import STAY, ask_of, reply_with
 from tieline.wire.cursor.blobs import Blobs
-from tieline.wire.cursor.queries import Queries
+from tieline.wire.cursor.pending_queries import MOST
+from tieline.wire.cursor.queries import NO_APPROVAL, NO_SWITCH, Queries
 from tieline.wire.cursor.request import Settings, Surroundings, open_run
-from tieline.wire.cursor.run import HOLDS_OPEN, MOST_QUESTIONS, CursorRun
+from tieline.wire.cursor.run import HOLDS_OPEN, CursorRun
 from tieline.wire.cursor.tools import Offer
 
 CALL = '< exec_server {"id": 1, "mcpArgs": {"name": "weather", "providerIdentifier": "tieline", "toolName": "weather"}}'
@@ -155,7 +157,7 @@ def test_a_no_is_told_with_the_words_of_the_person() -> None:
     question = told(asked(QUESTION), Filled(action="decline", reason="Later."))
     assert question.ask_question_interaction_response.result.rejected.reason == "Later."
     plan = told(asked(PLAN), Reviewed(approved=False, feedback="Shorter."))
-    assert plan.create_plan_request_response.result.error.error == f"{NOT_APPROVED} Shorter."
+    assert plan.create_plan_request_response.result.error.error == f"{NO_APPROVAL} Shorter."
     mode = told(asked(MODE), Permitted(option="deny", reason="Not yet."))
     assert mode.switch_mode_request_response.rejected.reason == f"{STAY} Not yet."
     assert [response.id for response in (question, plan, mode)] == [2, 4, 3]
@@ -237,16 +239,79 @@ def test_a_plan_that_is_rejected_is_not_shown_but_noted() -> None:
     ]
 
 
-@pytest.mark.parametrize("answer", [None, Reviewed(approved=False, feedback="Nobody answered.", is_nobodys=True)])
-def test_what_nobody_decides_is_answered_as_if_nobody_had_been_asked(answer: Reviewed | None) -> None:
-    asked, unasked = made(hold=lambda _: True), made()
-    asked.receive(plan(4))
-    events = asked.answer_query(4, answer)
-    usual = unasked.receive(plan(4))
-    assert [event for event in events if not isinstance(event, Note)] == usual
-    assert asked.outbox() == unasked.outbox()
-    notes = [event.message for event in events if isinstance(event, Note)]
-    assert notes == ([] if answer is None else ["nobody decided what Cursor asked: Nobody answered."])
+@pytest.mark.parametrize("why", ["", "Nobody answered within 2 seconds."])
+def test_a_plan_that_nobody_decides_is_rejected_with_the_reason(why: str) -> None:
+    run = made(hold=lambda _: True)
+    run.receive(plan(4))
+    events = run.answer_query(4, Reviewed(approved=False, feedback=why, is_nobodys=True) if why else None)
+    assert not any(isinstance(event, PartDelta) for event in events)
+    assert any(isinstance(event, Note) and why in event.message for event in events)
+    (message,) = run.outbox()
+    result = agent.AgentClientMessage.FromString(message).interaction_response.create_plan_request_response.result
+    assert result.error.error == f"{NO_APPROVAL} {why}".strip()
+
+
+def test_another_mode_that_nobody_decides_is_refused_with_the_reason() -> None:
+    run = made(hold=lambda _: True)
+    run.receive(received('< interaction_query {"id": 4, "switchModeRequestQuery": {"args": {"targetModeId": "plan"}}}'))
+    run.answer_query(4, Permitted(reason="Nobody answered within 2 seconds."))
+    (message,) = run.outbox()
+    verdict = agent.AgentClientMessage.FromString(message).interaction_response.switch_mode_request_response
+    assert verdict.rejected.reason == f"Nobody answered within 2 seconds. {NO_SWITCH}"
+
+
+# ── Plans that the next message decides ──────────────────────────────────────────────────────────
+
+
+def decided_by(words: str) -> tuple[bool, str]:
+    """Whether a plan is approved by a message, and what the service is told otherwise."""
+    run = made()
+    assert run.receive(plan(4))[-1] == Finished(reason=StopReason.END_TURN)
+    assert run.waits
+    assert run.outbox() == []
+    run.hear(words)
+    assert not run.waits
+    (message,) = run.outbox()
+    result = agent.AgentClientMessage.FromString(message).interaction_response.create_plan_request_response.result
+    return result.HasField("success"), result.error.error
+
+
+@pytest.mark.parametrize(
+    "words", ["yes", "Yes!", "ok, go ahead", "Looks good, thanks", "Approved.", "do it", "yes please", "LGTM", "Ja"]
+)
+def test_plain_consent_approves_a_plan(words: str) -> None:
+    assert decided_by(words) == (True, "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["no", "yes, but without trees", "is it good?", "do not do it", "Make it shorter.", "", "hm", "ok?", "go away"],
+)
+def test_anything_else_rejects_it_with_the_words(words: str) -> None:
+    assert decided_by(words) == (False, f"{NO_APPROVAL} {words}".strip())
+
+
+def test_a_plan_made_while_the_client_runs_a_tool_is_shown_in_the_next_leg() -> None:
+    run = made()
+    run.offered(Offer.of([ToolSpec(name="weather")]))
+    run.receive(received(CALL))
+    assert run.wake()[-1] == Finished(reason=StopReason.TOOL_USE)
+    assert run.receive(plan(4)) == []
+    run.answer([ToolResult(call_id="call_1", content=(Text(text="sunny"),))])
+    run.begin("leg_2", "demo")
+    events = run.pull()
+    check(events)
+    assert "# Plan" in "".join(event.text for event in events if isinstance(event, PartDelta))
+    assert run.waits
+
+
+def test_a_second_plan_beside_one_that_waits_is_rejected() -> None:
+    run = made()
+    run.receive(plan(4))
+    run.receive(plan(5))
+    (message,) = run.outbox()
+    response = agent.AgentClientMessage.FromString(message).interaction_response
+    assert (response.id, response.create_plan_request_response.result.HasField("error")) == (5, True)
 
 
 def test_whoever_asks_after_the_turn_has_not_ended_it() -> None:
@@ -284,9 +349,9 @@ def test_a_run_that_is_over_is_told_nothing_more() -> None:
 
 def test_more_queries_than_a_person_could_answer_are_not_held() -> None:
     run = made(hold=lambda _: True)
-    for query_id in range(MOST_QUESTIONS + 1):
+    for query_id in range(MOST + 1):
         run.receive(question(query_id))
-    assert len(run.questions) == MOST_QUESTIONS
+    assert len(run.questions) == MOST
     assert len(run.outbox()) == 1
 
 
@@ -365,5 +430,7 @@ def test_a_checkpoint_from_before_the_answer_is_none_to_go_on_from() -> None:
 def test_plans_and_modes_are_no_questions_for_a_tool() -> None:
     run = asking()
     run.receive(plan(4) + received('< interaction_query {"id": 5, "switchModeRequestQuery": {"args": {}}}'))
-    assert len(run.outbox()) == 2
+    assert len(run.outbox()) == 1
+    assert run.calls == 0
+    assert run.waits
     assert run.pending == frozenset()

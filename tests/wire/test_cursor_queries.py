@@ -25,15 +25,12 @@ def answered(query: queries.InteractionQuery, settings: Queries = ALL) -> Reply:
     ("query", "expected"),
     [
         ("3a19080112150a130a07776561746865721208746f6f6c755f3230", "3206080112020a00"),
-        ("3a1b080322170a150a04706c616e12037768791a08746f6f6c755f3232", "3206080322020a00"),
-        ("3a3408043a300a240a0c2320506c616e0a312e20780a1a016f22076d7920706c616e12080a0131120178180112"
-         "08746f6f6c755f3233", "320808043a040a020a00"),
         ("3a2608054a220a200a1468747470733a2f2f6578616d706c652e636f6d2f1208746f6f6c755f3234", "320608054a020a00"),
         ("3a0408064200", "3206080642020a00"),
         ("3a0408096200", "3206080962020a00"),
         ("3a04082a1200", "3206082a12020a00"),
     ],
-    ids=["web search", "switch mode", "create plan", "web fetch", "set up vm", "generate image", "published"],
+    ids=["web search", "web fetch", "set up vm", "generate image", "published"],
 )  # fmt: skip
 def test_what_is_allowed_is_answered_byte_for_byte_as_by_cursors_own_client(query: str, expected: str) -> None:
     reply = answered(asked(query))
@@ -66,6 +63,17 @@ def test_what_is_not_allowed_is_refused_with_a_reason(kind: str, field: str, ref
     reason = getattr(verdict, refusal).reason
     assert reason
     assert reason in reply.note
+
+
+def test_what_only_a_person_may_allow_is_refused_whatever_the_settings_say() -> None:
+    plan, mode = queries.InteractionQuery(id=1), queries.InteractionQuery(id=2)
+    plan.create_plan_request_query.args.plan = "# Plan"
+    mode.switch_mode_request_query.args.target_mode_id = "agent"
+    responses = [
+        agent.AgentClientMessage.FromString(answered(query).message).interaction_response for query in (plan, mode)
+    ]
+    assert "did not approve" in responses[0].create_plan_request_response.result.error.error
+    assert "consent" in responses[1].switch_mode_request_response.rejected.reason
 
 
 def test_a_refusal_has_the_published_shape() -> None:

@@ -46,7 +46,7 @@ class Attempt:
         self._pipe = pipe
         self._tasks = tasks
         self._stall_after = stall_after
-        self._human = human
+        self.human = human
         self._asked = Asked(tasks)
         self._loop = asyncio.get_running_loop()
         self._events: list[Event] = []
@@ -153,8 +153,8 @@ class Attempt:
     def _ask(self) -> None:
         """Put to the person what is new of what the machine holds."""
         for query, ask in self.machine.questions.items():
-            if self._human is not None and query not in self._asked:
-                work = self._put(query, ask, self._human)
+            if self.human is not None and query not in self._asked:
+                work = self._put(query, ask, self.human)
                 self._asked.begin(query, work, f"a question of {self._name}", partial(self._tell, query, None))
 
     async def _put(self, query: int, ask: Ask, human: Human) -> None:

@@ -11,6 +11,7 @@ from tieline.backends.cursor.auth import Account
 from tieline.backends.cursor.conversations import Conversations
 from tieline.backends.cursor.pipes import Http1Pipe, Http2Pipe, Ids, Pipe, Transport
 from tieline.backends.cursor.run import LiveRun, Service
+from tieline.backends.cursor.tokens import owner_of
 from tieline.backends.cursor.unary import Caller, Told
 from tieline.model.errors import GatewayError
 from tieline.model.ports import Host, ModelInfo, Run
@@ -46,6 +47,8 @@ class Terms:
     queries: Queries
     models: tuple[str, ...] = ()
     stall_after: float = 120.0
+    park_for: float = 900.0
+    """How long a run waits for the user's reply to a plan, in seconds."""
 
 
 class CursorBackend:
@@ -82,6 +85,7 @@ class CursorBackend:
         self._asking: asyncio.Task[GatewayError | None] | None = None
         self._known: dict[str, CursorModel] = {}
         self._known_at: float | None = None
+        self._conversations = Conversations(mint_id, wait_for=terms.park_for)
         self._service = Service(
             name=name,
             account=account,
@@ -91,7 +95,7 @@ class CursorBackend:
             mint_call=mint_call,
             mint_id=mint_id,
             mint_leg=mint_leg,
-            conversations=Conversations(mint_id),
+            conversations=self._conversations,
             clock=clock,
             tasks=self._tasks,
             settings=terms.settings,
@@ -118,12 +122,21 @@ class CursorBackend:
     async def start(self, request: Request, host: Host | None = None) -> Run:
         split_model(request.model)
         await self._ask()
+        if self._conversations.has_waiting and (run := await self._waiting_for(request, host)) is not None:
+            return run
         return LiveRun(self._service, request, host)
+
+    async def _waiting_for(self, request: Request, host: Host | None) -> LiveRun | None:
+        """Return the run that waits for this message, with the message given to it."""
+        owner = owner_of(await self._account.token())
+        run = self._conversations.waiting_for(request.messages, owner)
+        return run if isinstance(run, LiveRun) and run.model == request.model and run.hear(request, host) else None
 
     async def count(self, request: Request) -> int | None:  # noqa: ARG002 - the service has no way to ask
         return None
 
     async def aclose(self) -> None:
+        self._conversations.aclose()
         await self._tasks.aclose()
         await self._account.aclose()
         await self._duplex.aclose()

@@ -40,6 +40,8 @@ class Ids(NamedTuple):
 
     request: str
     original: str
+    blob_key: str = ""
+    """The key of the conversation, the same for all its attempts and turns."""
 
 
 class Pipe(Protocol):
@@ -72,7 +74,7 @@ class Http2Pipe:
     ) -> None:
         self._client = client
         self._origin = origin
-        self._headers = run_headers(identity, token, ids.request, ids.original, "http2")
+        self._headers = run_headers(identity, token, ids.request, ids.original, "http2", blob_key=ids.blob_key)
         self._timeouts = timeouts
         self._stream: Duplex | None = None
 
@@ -119,8 +121,8 @@ class Http1Pipe:
     ) -> None:
         self._client = client
         self._origin = origin
-        self._run_headers = run_headers(identity, token, ids.request, ids.original, "http1")
-        self._append_headers = append_headers(identity, token, ids.request, ids.original)
+        self._run_headers = run_headers(identity, token, ids.request, ids.original, "http1", blob_key=ids.blob_key)
+        self._append_headers = append_headers(identity, token, ids.request, ids.original, blob_key=ids.blob_key)
         self._id = aiserver.BidiRequestId(request_id=ids.request)
         self._timeouts = timeouts
         self._tasks = Tasks()

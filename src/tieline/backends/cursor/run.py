@@ -3,6 +3,8 @@
 Behind one leg there may be several attempts: when the stream breaks, the token has expired or the service stalls, a
 new attempt takes over where the old one was, and what the client has seen is neither lost nor said again. Between legs
 the attempt lives on by itself; if it dies there, the next leg begins with a fresh one made from the whole history.
+
+A run that ends a turn with a plan for the user to approve waits for the next message of the conversation.
 """
 
 import asyncio
@@ -14,9 +16,10 @@ from msgspec.structs import replace
 
 from tieline.backends.cursor.attempt import Attempt
 from tieline.backends.cursor.auth import Account
-from tieline.backends.cursor.conversations import Conversations
+from tieline.backends.cursor.conversations import Conversation, Conversations, State
 from tieline.backends.cursor.pipes import Ids, Pipe, Transport
-from tieline.backends.cursor.recovery import Kind, Recovery, Remedy
+from tieline.backends.cursor.recovery import BROKEN, SILENT, Kind, Recovery, Remedy
+from tieline.backends.cursor.tokens import owner_of
 from tieline.model.content import Message, Part, Text, ToolResult
 from tieline.model.errors import GatewayError
 from tieline.model.events import Batch, Event, Failed, Finished, Note, PartEnd, Started, StopReason
@@ -26,7 +29,7 @@ from tieline.tasks import Tasks
 from tieline.wire.cursor.blobs import Blobs
 from tieline.wire.cursor.models import CursorModel
 from tieline.wire.cursor.queries import Queries
-from tieline.wire.cursor.request import Opening, Settings, Surroundings, open_run, resume_run
+from tieline.wire.cursor.request import Opening, Settings, Surroundings, continues, last_words, open_run, resume_run
 from tieline.wire.cursor.run import CursorRun
 from tieline.wire.cursor.tools import Offer
 
@@ -71,11 +74,19 @@ class LiveRun:
         self._service = service
         self._request = request
         self._human = host.human if host is not None else None
-        self._conversation_id = service.conversations.open(request)
+        self._conversation: Conversation | None = None
+        self._state: State | None = None
+        """What the last turn of the conversation left, if this one continues from it."""
+        self._client_messages = request.messages
+        """The history as the client has it, without what was said since."""
+        self._shown: list[Part] = []
+        """What the client was shown since then, in legs that the gateway's own tools continued."""
         self._run_id = service.mint_id()
         self._attempt: Attempt | None = None
         self._token = ""
         self._has_tried = False
+        self._is_disturbed = False
+        """Whether an attempt failed: the service and the client may know different words then."""
         self._leg = _LegState(service.recovery(service.transport()))
 
     @property
@@ -83,12 +94,21 @@ class LiveRun:
         attempt = self._attempt
         return frozenset() if attempt is None or attempt.is_broken else attempt.machine.pending
 
+    @property
+    def model(self) -> str:
+        """The model of the newest request."""
+        return self._request.model
+
     def leg(self) -> Leg:
         self._leg = _LegState(self._service.recovery(self._leg.recovery.transport))
         return _Leg(self)
 
     async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:
         """Hand results to the attempt that waits for them; if it is gone, the next leg replays the history."""
+        if request is None:
+            self._shown += [part for part in self._leg.reply if type(part) is Text]
+        else:
+            self._shown, self._client_messages = [], request.messages
         self._request = request or self._with_results(results, words)
         attempt = self._attempt
         if attempt is None or attempt.is_broken:
@@ -99,9 +119,49 @@ class LiveRun:
         attempt.machine.answer(results, words)
         attempt.push()
 
-    async def aclose(self) -> None:
+    def hear(self, request: Request, host: Host | None) -> bool:
+        """Give the run the message it waits for; whether it could still take it."""
+        attempt, conversation = self._attempt, self._conversation
+        words = last_words(request)
+        if attempt is None or attempt.is_broken or conversation is None or not words:
+            self._drop()
+            return False
+        conversation.is_live = True
+        self._request, self._client_messages, self._shown = request, request.messages, []
+        self._human = attempt.human = host.human if host is not None else None
+        attempt.machine.offered(Offer.of_request(request))
+        attempt.machine.hear(words)
+        attempt.push()
+        return True
+
+    def give_up(self) -> None:
+        """The message that the run waits for did not come."""
         self._drop()
-        self._service.conversations.close(self._conversation_id)
+
+    async def aclose(self) -> None:
+        conversation, attempt = self._conversation, self._attempt
+        if conversation is None:
+            self._drop()
+            return
+        waits = self._leg.is_finished and attempt is not None and not attempt.is_broken and attempt.machine.waits
+        conversations, owner = self._service.conversations, owner_of(self._token)
+        if self._leg.is_finished:
+            reply = Message(role="assistant", parts=(*self._shown, *self._leg.reply))
+            conversations.close(conversation, (*self._client_messages, reply), owner, self._left_state())
+        else:
+            conversations.close(conversation)
+        if waits:
+            conversations.wait(conversation, self)
+        else:
+            self._drop()
+
+    def _left_state(self) -> State | None:
+        """What the next turn can continue from: only what one undisturbed attempt left that ended the turn."""
+        machine = self._attempt.machine if self._attempt is not None else None
+        checkpoint = machine.continuation if machine is not None and not self._is_disturbed else None
+        if machine is None or checkpoint is None or self._service.settings.history != "blobs":
+            return None
+        return State(self._request.model, checkpoint, machine.blobs)
 
     async def begin(self) -> None:
         """A leg begins: with the attempt that lives, or with a new one."""
@@ -124,9 +184,12 @@ class LiveRun:
                 return []
             last = events[-1]
             if type(last) is Failed:
+                self._is_disturbed = True
                 events = await self._recovered(attempt, events, last)
             elif type(last) is Finished:
                 attempt.unwatch()
+            if events and type(events[-1]) is Finished:
+                self._leg.is_finished = True
             if events and (events := self._leg.told(events)):
                 return events
         return []
@@ -145,6 +208,8 @@ class LiveRun:
         if remedy is None:
             self._drop()
             return events
+        if failed.code not in _NOT_OF_THE_STATE:
+            self._state = None
         self._leg.see(before)
         self._leg.notes.append(Note(kind="retry", message=remedy.why))
         try:
@@ -162,17 +227,19 @@ class LiveRun:
             await self._service.sleep(remedy.wait)
         if remedy.renew:
             await self._service.account.renew(self._token)
-        if remedy.rotate:
-            self._conversation_id = self._service.conversations.rename(self._conversation_id)
+        if remedy.rotate and self._conversation is not None:
+            self._service.conversations.rename(self._conversation)
         await self._open(remedy, broken.machine)
 
     async def _open(self, remedy: Remedy, before: CursorRun | None) -> None:
         """Begin an attempt, from the history or from the checkpoint of the one before."""
         service = self._service
         self._token = await service.account.token()
-        machine = self._machine(before, resumed=remedy.kind is Kind.RESUME)
+        conversation = self._conversation or self._begin_conversation()
+        machine = self._machine(before, conversation, resumed=remedy.kind is Kind.RESUME)
         # The service takes nothing more for an id whose run is over.
-        ids = Ids(service.mint_id() if self._has_tried else self._run_id, self._run_id)
+        request_id = service.mint_id() if self._has_tried else self._run_id
+        ids = Ids(request_id, self._run_id, conversation.blob_key)
         self._has_tried = True
         pipe = service.open_pipe(self._leg.recovery.transport, self._token, ids)
         self._attempt = attempt = Attempt(
@@ -180,10 +247,18 @@ class LiveRun:
         )
         await attempt.begin()
 
-    def _machine(self, before: CursorRun | None, *, resumed: bool) -> CursorRun:
+    def _begin_conversation(self) -> Conversation:
+        """Find the conversation of the request, and what its last turn left if this one just continues it."""
+        conversations, request = self._service.conversations, self._request
+        found = self._conversation = conversations.open(request.messages, owner_of(self._token))
+        state = conversations.take_state(found, request.model)
+        self._state = state if state is not None and continues(request) else None
+        return found
+
+    def _machine(self, before: CursorRun | None, conversation: Conversation, *, resumed: bool) -> CursorRun:
         """What speaks in the next attempt; it goes on in the leg that the one before has begun."""
-        service, opening = self._service, self._opened()
-        blobs = Blobs(opening.blobs)
+        service, opening = self._service, self._opened(conversation)
+        blobs = self._state.blobs if self._state is not None else Blobs(opening.blobs)
         checkpoint = before.checkpoint if resumed and before is not None else None
         if before is not None and checkpoint:
             opening = opening._replace(message=resume_run(opening, checkpoint))
@@ -206,15 +281,16 @@ class LiveRun:
             machine.begin(service.mint_leg(), self._request.model)
         return machine
 
-    def _opened(self) -> Opening:
+    def _opened(self, conversation: Conversation) -> Opening:
         service = self._service
         opening = open_run(
             self._request,
             settings=service.settings,
             surroundings=service.surroundings,
-            conversation_id=self._conversation_id,
+            conversation_id=conversation.id,
             run_id=self._run_id,
             message_id=service.mint_id(),
+            checkpoint=self._state.checkpoint if self._state is not None else None,
             model=service.model(self._request.model),
         )
         if not self._leg.has_started:
@@ -242,6 +318,8 @@ class _LegState:
         self.reply: list[Part] = []
         self.notes: list[Note] = []
         self.has_started = False
+        self.is_finished = False
+        """Whether the client has got its end."""
         self._held: list[Event] | None = []
         """What came before the first part: until then a failure can still be all that the client hears of."""
 
@@ -267,6 +345,8 @@ class _LegState:
         return events
 
 
+_NOT_OF_THE_STATE = (BROKEN, SILENT, "cursor_incomplete", "cursor_unauthenticated")
+"""Failures that say nothing against the state a turn continues from; after any other it is told from the history."""
 _AHEAD = (Started, Note)
 """What may come long before the service has decided whether it answers at all."""
 

@@ -70,6 +70,11 @@ def bare(token: str) -> str:
     return token
 
 
+def owner_of(token: str) -> str:
+    """Return what tells the account of a token from others."""
+    return read_claims(token).subject or token
+
+
 @lru_cache(maxsize=4)
 def read_claims(token: str) -> Claims:
     """The claims of a token; none if it is not a JWT. Every run asks for those of the same."""

@@ -2,7 +2,9 @@
 
 Three kinds are for a person: questions with options, plans, and changes of the mode. A no is told with its reason in
 the words of the person, where there are any: a rejected question, a plan that failed, a mode that stays. An answer that
-is nobody's is none; what is said then is up to `queries`.
+is nobody's is none; what is said then is up to `queries`, and never a yes.
+
+A plan can also be put to the user as text, for the next message to approve or reject.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,11 +28,11 @@ from tieline.model.content import ToolResult
 from tieline.model.events import PlanEntry, Status
 from tieline.wire.cursor._pb import queries_pb2 as queries
 from tieline.wire.cursor._pb.shared_pb2 import TodoItem, TodoStatus
-from tieline.wire.cursor.queries import Queries, Reply, accept_plan, responding
+from tieline.wire.cursor.queries import Queries, Reply, accept_plan, reject_plan, responding
+from tieline.wire.questions.forms import as_text, is_approval
 from tieline.wire.questions.tools import read_result
 
 NO_ANSWER = "The user does not want to answer. Go on without."
-NOT_APPROVED = "The user did not approve the plan."
 STAY = "The user wants to stay in this mode."
 
 _Question = queries.AskQuestionArgs.Question
@@ -62,7 +64,7 @@ def reply_with(query: queries.InteractionQuery, answer: Answer | None) -> Reply 
         case Filled(action="decline"):
             return _declined(query, answer.reason)
         case Reviewed(is_nobodys=False):
-            return accept_plan(query) if answer.approved else _rejected(query, answer.feedback)
+            return accept_plan(query) if answer.approved else reject_plan(query, answer.feedback)
         case Permitted(option=str()):
             return _switched(query, answer)
         case _:
@@ -73,6 +75,28 @@ def reply_with_result(query: queries.InteractionQuery, result: ToolResult) -> Re
     """What the service is told of the client's result of a call that asked the question."""
     form = _form(query.ask_question_interaction_query.args)
     return reply_with(query, read_result(result, form)) if form is not None else None
+
+
+def plan_as_text(query: queries.InteractionQuery) -> tuple[str, str]:
+    """Return a plan to be read in a chat, and the question about it."""
+    args = query.create_plan_request_query.args
+    review = _review(args)
+    steps = "\n".join(f"{number}. {step.content}" for number, step in enumerate(review.steps, 1))
+    return review.plan or args.overview or steps or review.title, as_text(Form(message=""), [_APPROVAL])
+
+
+def reply_with_words(query: queries.InteractionQuery, words: str) -> Reply:
+    """Return what the service is told of a user's message after a plan: only plain consent approves it."""
+    return accept_plan(query) if is_approval(words) else reject_plan(query, words)
+
+
+_APPROVAL = Field(
+    name="approve",
+    kind="yes_no",
+    title="Shall this plan be carried out?",
+    description="If not, say what to change.",
+    required=True,
+)
 
 
 def reason_of(answer: Answer | None) -> str:
@@ -153,12 +177,6 @@ def _declined(query: queries.InteractionQuery, reason: str) -> Reply:
     response = queries.InteractionResponse(id=query.id)
     response.ask_question_interaction_response.result.rejected.reason = reason or NO_ANSWER
     return Reply(responding(response), reason or NO_ANSWER, "question_declined")
-
-
-def _rejected(query: queries.InteractionQuery, feedback: str) -> Reply:
-    response = queries.InteractionResponse(id=query.id)
-    response.create_plan_request_response.result.error.error = f"{NOT_APPROVED} {feedback}".strip()
-    return Reply(responding(response), feedback or NOT_APPROVED, "plan_rejected")
 
 
 def _switched(query: queries.InteractionQuery, permitted: Permitted) -> Reply:

@@ -1,8 +1,8 @@
-"""Questions the service asks the person, and the answers of a client nobody sits in front of.
+"""Questions the service asks the person, and the answers where no person decides.
 
-Every question is answered, or the run waits for ever; the answers are those of Cursor's own client when it runs without
-a person. Nearly all of them share one shape, under the number of the question: field 1 is a yes, field 2 a no with its
-reason. A question of a kind that is not known here is turned down in that shape too.
+Every question is answered, or the run waits for ever. What only a person may allow, a plan or another mode, is refused;
+for the rest the settings decide. Nearly all answers share one shape, under the number of the question: field 1 is a
+yes, field 2 a no with its reason. A question of a kind that is not known here is turned down in that shape too.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,8 @@ from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import queries_pb2 as queries
 
 NO_WEB = "The user does not allow Cursor's own web access. Use a tool of the client, or go on without."
-NO_SWITCH = "The mode is chosen by the user and stays as it is. Go on in this mode."
+NO_SWITCH = "Another mode needs the consent of the user, and there is none. Go on in this mode."
+NO_APPROVAL = "The user did not approve the plan. Do not carry it out."
 NO_IMAGES = "The user does not allow images to be made. Go on without."
 NO_CLOUD = "This is only available in cloud agents. Go on without."
 NO_LOGIN = "Nobody can log in to an MCP server from here. Go on without it."
@@ -34,7 +35,7 @@ class Queries(Value):
     allow_web: bool = True
     """Whether Cursor may search the web and read pages by itself."""
     allow_mode_switch: bool = True
-    """Whether the model may change to another mode."""
+    """Whether a person may be asked to let the model change to another mode."""
     allow_images: bool = True
     """Whether the model may have images made."""
 
@@ -50,17 +51,17 @@ class Reply(NamedTuple):
     """What the user is to read."""
 
 
-def reply_to(query: queries.InteractionQuery, settings: Queries) -> Reply | None:
-    """The answer to a question; None if it asks nothing."""
+def reply_to(query: queries.InteractionQuery, settings: Queries, why: str = "") -> Reply | None:
+    """Return the answer where no person decides, `why` none did; None if nothing is asked."""
     kind = query.WhichOneof("query")
     if kind == "ask_question_interaction_query":
         return _refuse_question(query.id)
     if kind == "create_plan_request_query":
-        return accept_plan(query)
+        return reject_plan(query, why)
     if kind is not None:
         number = query.DESCRIPTOR.fields_by_name[kind].number
         what, reason = _verdict(number, settings)
-        return _reply(query.id, number, what, reason)
+        return _reply(query.id, number, what, f"{why} {reason}".strip() if reason else "")
     number = _unknown_kind(query)
     return _reply(query.id, number, f"something of the unknown kind {number}", UNKNOWN) if number else None
 
@@ -71,11 +72,18 @@ def responding(response: queries.InteractionResponse) -> bytes:
 
 
 def accept_plan(query: queries.InteractionQuery) -> Reply:
-    """A plan is what the user asked for: it is good, and shown."""
+    """Approve a plan, and show it."""
     response = queries.InteractionResponse(id=query.id)
     response.create_plan_request_response.result.success.SetInParent()
     plan = query.create_plan_request_query.args
     return Reply(responding(response), shown=plan.plan or plan.overview)
+
+
+def reject_plan(query: queries.InteractionQuery, feedback: str) -> Reply:
+    """Reject a plan with what there is to say about it."""
+    response = queries.InteractionResponse(id=query.id)
+    response.create_plan_request_response.result.error.error = f"{NO_APPROVAL} {feedback}".strip()
+    return Reply(responding(response), feedback or NO_APPROVAL, "plan_rejected")
 
 
 def _verdict(number: int, settings: Queries) -> tuple[str, str]:
@@ -84,7 +92,7 @@ def _verdict(number: int, settings: Queries) -> tuple[str, str]:
         case 2:
             return "a web search", "" if settings.allow_web else NO_WEB
         case 4:
-            return "another mode", "" if settings.allow_mode_switch else NO_SWITCH
+            return "another mode", NO_SWITCH
         case 9:
             return "reading a web page", "" if settings.allow_web else NO_WEB
         case 12:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 
+from tieline.model.content import Text, ToolResult
 from tieline.model.errors import GatewayError
 from tieline.model.events import Note
 from tieline.model.request import Reasoning, Request
@@ -23,14 +24,14 @@ from tieline.wire.cursor._pb.conversation_pb2 import (
 )
 from tieline.wire.cursor._pb.shared_pb2 import McpTools, SelectedContext, SelectedImage
 from tieline.wire.cursor.blobs import blob_id
-from tieline.wire.cursor.choice import MODES, ModelChoice, choose, split_model
+from tieline.wire.cursor.choice import MODES, ModelChoice, choose
 from tieline.wire.cursor.context import Settings, Surroundings, request_context, rules, system_prompt
 from tieline.wire.cursor.history import History, Talk, cut
 from tieline.wire.cursor.models import CursorModel
 from tieline.wire.cursor.tools import Offer
 from tieline.wire.cursor.words import Words
 
-__all__ = ["ModelChoice", "Opening", "Settings", "Surroundings", "open_run", "resume_run", "split_model"]
+__all__ = ["ModelChoice", "Opening", "Settings", "Surroundings", "continues", "last_words", "open_run", "resume_run"]
 
 CONTINUE = "Continue."
 """What is said for a user who said nothing: the model had the last word, or there is a system prompt only."""
@@ -95,6 +96,22 @@ def open_run(
         run.pre_fetched_blobs.extend(PreFetchedBlob(id=key, value=data) for key, data in told.blobs.items())
     noted = tuple(dict.fromkeys([*offer.notes, *notes]))
     return Opening(_serialized(run), told.blobs, context, offer, noted, run_id)
+
+
+def last_words(request: Request) -> str:
+    """Return what the user says, if the request ends with nothing but words of the user; else nothing."""
+    parts = [part for message in cut(request.messages).last for part in message.parts]
+    if not continues(request) or not all(isinstance(part, Text) for part in parts):
+        return ""
+    return "\n\n".join(part.text for part in parts if isinstance(part, Text) and part.text.strip())
+
+
+def continues(request: Request) -> bool:
+    """Tell whether the request just adds something the user says to what the service knows of the conversation."""
+    last = cut(request.messages).last
+    parts = [part for message in last for part in message.parts]
+    is_said = bool(parts) and all(message.role == "user" for message in last)
+    return is_said and not any(isinstance(part, ToolResult) for part in parts)
 
 
 def resume_run(opening: Opening, checkpoint: bytes) -> bytes:

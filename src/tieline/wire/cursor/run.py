@@ -13,12 +13,12 @@ The rules of the protocol, in the order in which breaking them hurts:
 `outbox` gives what is to be sent; time passes only when the caller says so.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from google.protobuf.message import DecodeError
 from msgspec.structs import replace
 
-from tieline.model.asks import Answer, Ask, Form
+from tieline.model.asks import Answer, Ask
 from tieline.model.assemble import reason_for
 from tieline.model.content import Text, ToolCall, ToolResult
 from tieline.model.events import Event, Failed, Finished, Started, StopReason, Usage
@@ -30,22 +30,20 @@ from tieline.wire.cursor._pb import queries_pb2 as queries_pb
 from tieline.wire.cursor._pb import updates_pb2 as updates_pb
 from tieline.wire.cursor._pb.context_pb2 import RequestContext
 from tieline.wire.cursor._pb.conversation_pb2 import ConversationStateStructure
-from tieline.wire.cursor.asks import ask_of, reason_of, reply_with, reply_with_result
 from tieline.wire.cursor.blobs import Blobs
 from tieline.wire.cursor.errors import Pairs, incomplete, read_end, read_strays, read_trailers, trailer_lines
 from tieline.wire.cursor.execs import Execs
 from tieline.wire.cursor.packed import Packed
-from tieline.wire.cursor.queries import Queries, Reply, reply_to
+from tieline.wire.cursor.pending_queries import PendingQueries
+from tieline.wire.cursor.queries import Queries, Reply
 from tieline.wire.cursor.request import Opening
 from tieline.wire.cursor.stored import Stored
 from tieline.wire.cursor.tools import Offer
 from tieline.wire.cursor.updates import Updates
 from tieline.wire.framing.connect import END, TRAILERS, Frame, FrameReader, FramingError
-from tieline.wire.questions.tools import call_for
 
 MOST_HELD = 16 * 1024 * 1024
 """So many bytes of updates may wait for the next leg: more than that no service says to nobody."""
-MOST_QUESTIONS = 64
 MOST_STRAYS = 4096
 HOLDS_OPEN = 2
 """A service that sends so many heartbeats after the turn, and nothing else, has nothing more to say."""
@@ -85,8 +83,6 @@ class CursorRun:
         """Whether it holds everything that the client has answered, so that a new attempt may begin with it."""
         self.progressed = 0
         """How many messages came that are more than a sign of life."""
-        self.questions: dict[int, Ask] = {}
-        """What is to be asked of a person, by the ids of the queries that are held for it."""
         self._tools: Offer | None = None
         """The tools of the newest leg, if it is not the first."""
         self._specs = opening.offer.specs
@@ -96,11 +92,7 @@ class CursorRun:
         self._mint = mint
         self._batch_wait = batch_wait
         self._end_wait = end_wait
-        self._queries = queries
-        self._hold = hold
-        self._held_queries: dict[int, queries_pb.InteractionQuery] = {}
-        self._called_queries: dict[str, queries_pb.InteractionQuery] = {}
-        """The queries that were put to the client as calls of its own tool for asking, by call id."""
+        self._queries = PendingQueries(queries, mint=mint, hold=hold)
         self._reader = FrameReader()
         self._stored = Stored(blobs)
         self._updates = Updates(self._stored)
@@ -140,6 +132,8 @@ class CursorRun:
             self._close(self._ending or incomplete("the run was over before this leg began"))
         elif self._has_calls:
             self._end_leg(StopReason.TOOL_USE)
+        else:
+            self._put_plan()
 
     def take_over(self, before: "CursorRun", *, resumed: bool) -> None:
         """Go on in the leg of a run that failed: no second Started, and what it has said is not said again.
@@ -216,6 +210,22 @@ class CursorRun:
         return self._updates.parts.calls
 
     @property
+    def questions(self) -> Mapping[int, Ask]:
+        """What is to be asked of a person, by the ids of the queries that are held for it."""
+        return self._queries.asks
+
+    @property
+    def waits(self) -> bool:
+        """Whether the user was shown a plan: the run waits for the next message."""
+        return self._queries.plan_waits and not self.ended
+
+    @property
+    def continuation(self) -> bytes | None:
+        """The checkpoint that the next turn can begin with: one that holds the whole of a turn that ended well."""
+        is_whole = self.turn_ended and self._is_over and self._updates.kept == len(self._updates.said)
+        return self.checkpoint if is_whole and self.checkpoint_usable else None
+
+    @property
     def turn_ended(self) -> bool:
         """Whether the service said that the turn is over."""
         return self._updates.turn_ended
@@ -259,9 +269,8 @@ class CursorRun:
             self._send(self._execs.answer(result))
             self._kinds.pop(call_id, None)
         self._has_answered |= bool(awaited)
-        for result in results:
-            if (query := self._called_queries.pop(result.call_id, None)) is not None:
-                self._reply(reply_with_result(query, result) or reply_to(query, self._queries))
+        for reply in self._queries.answered(results):
+            self._reply(reply)
         if words and not takers:  # seen: transcripts/cursor/words_with_a_file.dialogue
             ids = {"run_id": self._run_id, "injection_id": self._mint(), "message_id": self._mint()}
             self._send((replies.injection(words, **ids),))
@@ -269,15 +278,18 @@ class CursorRun:
         self._stored.next_step()
         self._updates.kept = 0
 
+    def hear(self, words: str) -> None:
+        """Take the user's message after a plan was shown as text."""
+        self._stored.next_step()
+        self._reply(self._queries.hear(words))
+
     def answer_query(self, query_id: int, answer: Answer | None) -> list[Event]:
-        """What a person said to a query that was held; nobody's answer leaves it to the usual one."""
-        query = self._held_queries.pop(query_id, None)
-        self.questions.pop(query_id, None)
-        if query is not None and not self.ended:
-            reply = reply_with(query, answer)
-            if reply is None and (reason := reason_of(answer)):
-                self._updates.note("cursor_query", f"nobody decided what Cursor asked: {reason}")
-            self._reply(reply or reply_to(query, self._queries))
+        """Take what a person said to a query that was held; without a decision the answer is a no with the reason."""
+        reply, nobody = self._queries.decided(query_id, answer)
+        if not self.ended:
+            if nobody:
+                self._updates.note("cursor_query", f"nobody decided what Cursor asked: {nobody}")
+            self._reply(reply)
         return self.pull()
 
     def _send(self, messages: Iterable[replies.Message]) -> None:
@@ -429,20 +441,22 @@ class CursorRun:
             self._send((replies.stored(message.id, problem),))
 
     def _answer_query(self, query: queries_pb.InteractionQuery) -> None:
-        """A person answers, if one looks; else the client, if it has a tool for asking; else we do, as is usual."""
-        ask = ask_of(query, self._queries)
-        if ask is None or len(self.questions) + len(self._called_queries) >= MOST_QUESTIONS:
-            self._reply(reply_to(query, self._queries))
-        elif self._hold(ask):
-            self._is_over = False  # whoever asks has not ended
-            self.questions[query.id] = ask
-            self._held_queries[query.id] = query
-        elif isinstance(ask, Form) and (call := call_for(ask, tuple(self._specs.values()))) is not None:
-            made = ToolCall(id=self._mint(), name=call.name, arguments=call.arguments)
-            self._called_queries[made.id] = query
-            self._call(made)
-        else:
-            self._reply(reply_to(query, self._queries))
+        outcome = self._queries.receive(query, tuple(self._specs.values()))
+        if isinstance(outcome, ToolCall):
+            self._call(outcome)
+        elif outcome is not None:
+            self._reply(outcome)
+        elif self.questions or self._queries.plan_is_due:
+            self._is_over = False  # who asks has not ended
+            self._put_plan()
+
+    def _put_plan(self) -> None:
+        """Show the plan that waits and end the leg; calls of the same leg come first."""
+        if self._queries.plan_is_due and self._in_leg and not self._has_calls:
+            plan, question = self._queries.show_plan()
+            self._updates.show(plan)
+            self._updates.show(question, again=True)
+            self._end_leg(StopReason.END_TURN)
 
     def _reply(self, reply: Reply | None) -> None:
         if reply is None:
@@ -457,7 +471,7 @@ class CursorRun:
         self.checkpoint = state.SerializeToString()
         if not state.pending_tool_calls:
             self._has_answered = False
-        self.checkpoint_usable = not (self._execs.pending or self._called_queries or self._has_answered)
+        self.checkpoint_usable = not (self._execs.pending or self._queries.has_calls or self._has_answered)
         self._updates.kept = len(self._updates.said)
         tally = self._updates.tally
         tally.context = state.token_details.used_tokens or tally.context

@@ -137,11 +137,11 @@ class Updates:
             self._give(is_thinking, piece)
         self._is_plain = self._open is Text and self._tags.is_plain and self._echo.is_over
 
-    def show(self, text: str) -> None:
-        """Text that came otherwise, as a part of its own, unless it has been said."""
+    def show(self, text: str, *, again: bool = False) -> None:
+        """Say text that came otherwise, as a paragraph and part of its own; `again` even if it has been said."""
         self.pause()
-        if text.strip() and not self._stored.has_said(text):
-            self._add(Text, text)
+        if text.strip() and (again or not self._stored.has_said(text)):
+            self._add(Text, f"\n\n{text}" if self._stored.step else text)
             self.pause()
 
     def restore(self, found: StoredText) -> None:

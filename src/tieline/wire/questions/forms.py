@@ -18,6 +18,13 @@ _YES = frozenset(
     ["yes", "y", "true", "ok", "okay", "sure", "yep", "yeah", "done", "accept", "agree", "ja", "oui", "si"]
 )
 _NO = frozenset(["no", "n", "false", "nope", "not", "never"])
+_APPROVING = _YES | {"approve", "approved", "lgtm", "good", "great", "perfect", "fine", "go", "proceed"}
+_POLITE = frozenset(
+    [
+        *("please", "thanks", "thank", "you", "ahead", "do", "it", "that", "this", "that's", "looks", "sounds", "is"),
+        *("i", "the", "plan", "carry", "out", "with", "now", "all", "very", "much"),
+    ]
+)
 _SKIP = frozenset(["skip", "decline", "cancel", "none", "pass", "never mind", "nevermind"])
 _NUMBERED = re.compile(r"^\s*(?:\(?(\d{1,2})[.):]\s+|[-*•]\s+)")
 _DIGITS = re.compile(r"^\(?#?(\d{1,3})[.)]?$")
@@ -144,6 +151,14 @@ def is_consent(words: str) -> bool:
     """Whether these words say that something was done, or may be."""
     first = re.split(r"[\s,.!]+", words.strip().lower(), maxsplit=1)[0]
     return first in _YES or "done" in words.lower().split()
+
+
+def is_approval(words: str) -> bool:
+    """Tell whether these words approve of something and say nothing else: neither "yes, but" nor a question does."""
+    said = re.findall(r"[^\W_]+(?:'[^\W_]+)?", words.lower())
+    if "?" in words or not _APPROVING.union(_POLITE).issuperset(said):
+        return False
+    return said[:2] == ["do", "it"] or not _APPROVING.isdisjoint(said)
 
 
 def is_refusal(words: str) -> bool:
