@@ -56,6 +56,7 @@ def upstream_backend(
         connect=settings.connect_timeout, first_byte=settings.first_byte_timeout, idle=settings.idle_timeout
     )
     patience = Patience(retries=settings.retries)
+    key_source = (settings.key_file or settings.key_env or "") if key else ""
     headers = tuple((field.lower(), value) for field, value in settings.headers.items())
     path = path.rstrip("/")
     if settings.kind == "anthropic":
@@ -64,10 +65,10 @@ def upstream_backend(
             anthropic_headers(key, headers), msgspec.convert(settings.dialect, anthropic.Dialect), betas
         )
         path = path.removesuffix("/v1") + "/v1"
-        upstream = Upstream(name, client, origin, path + "/messages", codec, mint, timeouts, patience)
+        upstream = Upstream(name, client, origin, path + "/messages", codec, mint, timeouts, patience, key_source)
         return AnthropicBackend(upstream, codec=codec, listing=path + "/models?limit=1000", models=settings.models)
     chat = ChatCodec(openai_headers(key, headers), _chat_dialect(settings, origin))
-    upstream = Upstream(name, client, origin, path + "/chat/completions", chat, mint, timeouts, patience)
+    upstream = Upstream(name, client, origin, path + "/chat/completions", chat, mint, timeouts, patience, key_source)
     return ReplayBackend(upstream, listing=path + "/models", models=settings.models)
 
 

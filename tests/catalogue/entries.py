@@ -210,6 +210,9 @@ ADDED: dict[int, str] = {
     # HTTP clients
     170: "The upstream breaks inside a call that the client has not seen, and the client has to ask again",
     171: "The upstream breaks inside a call, and the client takes the call or the answer for complete",
+    172: "A refused key of an upstream looks like the client's own, and is asked for again and again",
+    173: "An exhausted quota looks like a rate limit, and is retried",
+    174: "A redirect of an upstream reaches the client, or takes the key to another host",
     # Coding agents
     182: "Client tools leak between conversations of one agent process",
     183: "A call of the client's own tool is taken for a tool of the agent",

@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
 from typing import Protocol, Self
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec.structs import replace
 
 from tieline.model.content import NO_META, STATE, Message, Meta, Part, Text, ToolCall, ToolResult
-from tieline.model.errors import GatewayError, LegFailed
+from tieline.model.errors import NOT_RETRYABLE, STATUS, GatewayError, LegFailed
 from tieline.model.events import (
     Batch,
     ErrorKind,
@@ -34,7 +35,8 @@ from tieline.model.events import (
 )
 from tieline.model.ports import Host, Leg, ModelInfo, Run
 from tieline.model.request import Request
-from tieline.net.http import HttpClient, HttpResponse, Origin, PipeError, Timeouts
+from tieline.net.http import HttpClient, HttpResponse, Origin, PipeError, Timeouts, redirected
+from tieline.wire.refusals import excerpt
 from tieline.wire.spelling import Outgoing, Spelled
 
 REPLY_LIMIT = 64 * 1024 * 1024
@@ -47,6 +49,13 @@ _UNSEEN = frozenset((Started, Usage, Note))
 _SHOWING = frozenset((PartDelta, PartEnd))
 _ENDINGS = frozenset((Finished, Failed))
 RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_FOLLOWED = REDIRECTS - {303}
+"""With 303 the answer is elsewhere, and not for the same request."""
+MOST_REDIRECTS = 3
+_RETRIED_REQUESTS = frozenset({408, 409})
+"""Statuses in the range of the client's faults that may pass nevertheless."""
+_FINAL = frozenset[ErrorKind](("bad_request", "unauthorized", "billing", "forbidden", "not_found", "too_large"))
 
 PASSED_ON = ("retry-after", "retry-after-ms", "x-should-retry", "openai-processing-ms", "request-id")
 PASSED_ON_PREFIXES = (b"anthropic-ratelimit-", b"x-ratelimit-")
@@ -107,6 +116,8 @@ class Upstream:
     mint: Callable[[], str]
     timeouts: Timeouts
     patience: Patience
+    key_source: str = ""
+    """Where its key comes from (a variable or a file), for messages about it; empty if it has none."""
 
 
 class ReplayRun:
@@ -260,10 +271,13 @@ class _Leg:
             self._response = response = await upstream.client.send(
                 upstream.origin, "POST", upstream.path, codec.headers(request), outgoing.body, upstream.timeouts
             )
+            if response.status in REDIRECTS:
+                self._response = response = await follow(
+                    upstream, response, "POST", upstream.path, codec.headers(request), outgoing.body
+                )
             headers = passed_on(response)
             if not 200 <= response.status < 300:
-                body = await response.read(ERROR_LIMIT)
-                return [replace(codec.read_error(response.status, body, tuple(response.headers)), headers=headers)]
+                return [refused(upstream, response, await response.read(ERROR_LIMIT))]
             # By what the answer is, not by what was asked for: some upstreams cannot stream, some do nothing else.
             if response.field(b"content-type").startswith(b"application/json"):
                 body = await response.read(REPLY_LIMIT)
@@ -331,21 +345,75 @@ class _Leg:
         return first, notes
 
 
+async def follow(
+    upstream: Upstream, response: HttpResponse, method: str, path: str, headers: Headers, body: bytes
+) -> HttpResponse:
+    """Send the request again where a redirect leads, with its method and body; never to another host.
+
+    Raises GatewayError for a redirect that is not followed, and PipeError.
+    """
+    origin, location = upstream.origin, ""
+    for _ in range(MOST_REDIRECTS):
+        location = response.field(b"location").decode("latin-1")
+        response.close()
+        target = redirected(origin, path, location) if location else None
+        if target is None or response.status not in _FOLLOWED:
+            break
+        origin, path = target
+        response = await upstream.client.send(origin, method, path, headers, body, upstream.timeouts)
+        if response.status not in REDIRECTS:
+            return response
+    message = (
+        f"Upstream `{upstream.name}` redirects to {_host_in(location) or origin.authority}, "
+        "which the gateway does not follow. "
+        "If that is the right address, set `base_url` of this upstream to it."
+    )
+    raise GatewayError("upstream", message, code="upstream_redirect", headers=(NOT_RETRYABLE,))
+
+
+def _host_in(location: str) -> str:
+    try:
+        return excerpt(urlsplit(location).hostname or "")
+    except ValueError:
+        return "a malformed address"
+
+
+def refused(upstream: Upstream, response: HttpResponse, body: bytes) -> Failed:
+    """The error response of an upstream as a client gets it: it names the upstream and says if a retry is useless.
+
+    The message must not read as if it were about the client's own key: the client has none of the upstream's.
+    """
+    failed = upstream.codec.read_error(response.status, body, tuple(response.headers))
+    headers, status, said = passed_on(response), failed.status, failed.message
+    if response.status < 400 or (failed.kind in _FINAL and status not in _RETRIED_REQUESTS):
+        headers = (*(header for header in headers if header[0] != NOT_RETRYABLE[0]), NOT_RETRYABLE)
+    if failed.kind == "unauthorized":
+        whose = f" (from {upstream.key_source})" if upstream.key_source else ""
+        said = f"The key of upstream `{upstream.name}`{whose} was refused: {said}"
+        if not upstream.key_source:
+            said = f"Upstream `{upstream.name}` wants a key, and the gateway has none for it: {failed.message}"
+    else:
+        said = f"{said} (upstream `{upstream.name}`)"
+    if failed.kind == "billing" or response.status < 400:
+        status = STATUS[failed.kind]  # some say 429 for what a retry cannot help, which every client retries
+    return replace(failed, message=said, status=status, headers=headers)
+
+
 def _final(failed: Failed) -> Failed:
     """The failure of a leg that is not tried again.
 
-    A client that retries for minutes on its own would not find an upstream that is not there: it is told not to.
+    A client that retries for minutes on its own would not find an upstream that is not there, so it is asked not to.
     """
     if failed.code != UNREACHABLE:
         return failed
-    return replace(failed, headers=(*failed.headers, ("x-should-retry", "false")))
+    return replace(failed, headers=(*failed.headers, NOT_RETRYABLE))
 
 
 def _back_off(failed: Failed, tries: int, patience: Patience) -> float | None:
     """How long to wait for the next try, or None if there should be none."""
     if failed.status not in RETRIED or failed.code == "upstream_timeout":
         return None
-    if tries > patience.retries or ("x-should-retry", "false") in failed.headers:
+    if tries > patience.retries or NOT_RETRYABLE in failed.headers:
         return None
     wait: float = FIRST_BACK_OFF * 2 ** (tries - 1) if failed.retry_after is None else failed.retry_after
     return wait if wait <= patience.longest_wait else None
@@ -396,6 +464,8 @@ async def fetch(upstream: Upstream, method: str, path: str, request: Request, bo
         response = await upstream.client.send(
             upstream.origin, method, path, upstream.codec.headers(request), body, upstream.timeouts
         )
+        if response.status in REDIRECTS:
+            response = await follow(upstream, response, method, path, upstream.codec.headers(request), body)
         try:
             answer = await response.read(REPLY_LIMIT)
         finally:
@@ -403,6 +473,5 @@ async def fetch(upstream: Upstream, method: str, path: str, request: Request, bo
     except PipeError as error:
         raise LegFailed(pipe_failed(upstream.name, error)) from error
     if not 200 <= response.status < 300:
-        failed = upstream.codec.read_error(response.status, answer, tuple(response.headers))
-        raise LegFailed(replace(failed, headers=passed_on(response)))
+        raise LegFailed(refused(upstream, response, answer))
     return answer

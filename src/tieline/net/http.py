@@ -9,12 +9,23 @@ import re
 import ssl
 from collections.abc import Sequence
 from functools import lru_cache
+from urllib.parse import urljoin, urlsplit
 
 from tieline.net.body import HttpResponse, PipeError, Timeouts
 from tieline.net.pool import Pool
 from tieline.net.proxy import Origin, Proxies, Proxy, Route
 
-__all__ = ["HttpClient", "HttpResponse", "Origin", "PipeError", "Proxies", "Proxy", "Timeouts", "check_header"]
+__all__ = [
+    "HttpClient",
+    "HttpResponse",
+    "Origin",
+    "PipeError",
+    "Proxies",
+    "Proxy",
+    "Timeouts",
+    "check_header",
+    "redirected",
+]
 
 DEFAULT_TIMEOUTS = Timeouts()
 NO_PROXIES = Proxies()
@@ -105,6 +116,22 @@ class HttpClient:
             self._tls = ssl.create_default_context()
             self._tls.set_alpn_protocols(["http/1.1"])
         return self._tls
+
+
+def redirected(origin: Origin, path: str, location: str) -> tuple[Origin, str] | None:
+    """Where a redirect leads, if credentials meant for `origin` may go there; None if they may not.
+
+    That is the same origin, or the same host over TLS where there was none.
+    """
+    try:
+        parts = urlsplit(urljoin(f"{origin.scheme}://{origin.host_field}{path}", location))
+        target, _ = Origin.parse(f"{parts.scheme}://{parts.netloc}")
+    except ValueError:
+        return None
+    is_upgrade = origin.scheme == "http" and target.scheme == "https" and target.port in (443, origin.port)
+    if target != origin and not (is_upgrade and target.host == origin.host):
+        return None
+    return target, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
 @lru_cache(maxsize=64)
