@@ -95,6 +95,7 @@ def _facts(around: Surroundings, login: "CursorLogin | None") -> Facts:
         agents=lambda: _agents(config.acp, around.env),
         is_agent=lambda name: name in around.backends and around.backends[name].is_agent,
         modes=lambda model: _modes(model, around),
+        ideas=lambda model: ideas(model, around),
         default_model=config.default_model,
         has_tools=around.workspace is not None,
         workspace=around.workspace,
@@ -118,6 +119,37 @@ def _modes(model: str, around: Surroundings) -> tuple[str, ...]:
     if around.workspace is None:
         return own or ()
     return tuple(mode for mode in MODES if own is None or mode in own)
+
+
+CODING = (
+    "Explain what this project does",
+    "Find out why a test fails, and fix it",
+    "Make a plan before you change anything",
+)
+TALKING = (
+    "Explain how HTTP caching works",
+    "Write a regular expression that finds dates",
+    "Compare SQLite and PostgreSQL for a small web app",
+)
+DEMO_WITH_TOOLS = (
+    "Explain what this project does",
+    "List the files, then read README.md",
+    "Write hello to hello.txt, then run: cat hello.txt",
+)
+DEMO = ("What can you do?", "How do I connect a real model?", "How do I let models read and change files here?")
+SIMULATED = ("Make a plan for a garden", "Ask me about the garden", "What can you do?")
+
+
+def ideas(model: str, around: Surroundings) -> tuple[str, ...]:
+    """What a model could be asked first: something that it can do with what is configured."""
+    name = model.partition("/")[0]
+    has_tools = around.workspace is not None
+    if name == "demo":
+        return DEMO_WITH_TOOLS if has_tools else DEMO
+    if name == "cursor" and around.is_simulated:
+        return SIMULATED
+    backend = around.backends.get(name)
+    return CODING if has_tools or (backend is not None and backend.is_agent) else TALKING
 
 
 @runtime_checkable

@@ -18,7 +18,7 @@ from tests.web.serving import KEY, PageStand, serving
 from tieline.config import AcpSettings, Config, ToolSettings, UpstreamSettings, WebSettings
 from tieline.model.content import Image, Text, ToolCall
 from tieline.model.events import Event, Failed, Note, PartDelta, PartEnd, PartStart, Started, Usage
-from tieline.page import best
+from tieline.page import CODING, DEMO, DEMO_WITH_TOOLS, best
 from tieline.web.connect import chosen, snippets
 
 ROOT = Path(__file__).parents[2]
@@ -73,6 +73,15 @@ async def test_the_state_has_everything_the_page_begins_with(stand: PageStand) -
     assert [one["id"] for one in state["sessions"]] == [session]
     assert {"name": "demo", "ready": True, "lack": ""}.items() <= state["backends"][0].items()
     assert state["inbox"] == {"version": 0, "items": []}
+
+
+async def test_suggestions_fit_what_a_model_can_do(stand: PageStand, tooled: PageStand) -> None:
+    plain, with_tools = [
+        {model["id"]: model["ideas"] for model in (await one.state())["models"]} for one in (stand, tooled)
+    ]
+    assert plain["demo/scripted"] == list(DEMO)
+    assert with_tools["demo/scripted"] == list(DEMO_WITH_TOOLS)
+    assert plain["test/m"] == with_tools["test/m"] == list(CODING)
 
 
 async def test_with_tools_models_have_modes(tooled: PageStand, tmp_path: Path) -> None:

@@ -143,3 +143,12 @@ async def test_traffic_tells_once_that_a_command_runs_however_much_it_writes(win
     entries = window.part("leg-detail").locator('[data-test="entry"]').filter(has_text="run_terminal")
     states = ("waiting", "in progress", "completed")
     await expect(entries).to_have_count(len(states))
+
+
+async def test_the_first_suggestion_for_the_demo_model_reads_the_project(window: Window, server: Server) -> None:
+    (server.root / "README.md").write_text("# Shop\n\nA small shop for tea.\n")
+    idea = window.page.locator(".idea").first
+    await expect(idea).to_have_text("Explain what this project does")
+    await idea.click()
+    await window.composer.press("Enter")
+    await expect(window.answer).to_contain_text("A small shop for tea.")

@@ -1,11 +1,12 @@
 """Decides what the demo model does in a leg: follow a script, call tools, answer in JSON, or say something helpful."""
 
 import re
+from collections.abc import Sequence
 
 import msgspec
 from msgspec.structs import replace
 
-from tieline.demo import script
+from tieline.demo import guidance, project, script
 from tieline.demo.answer import Answer, Call, Say, Step, Think
 from tieline.demo.conversation import Conversation, listen
 from tieline.demo.fitting import Fitted, fit, phrase_of
@@ -98,7 +99,7 @@ class _Mind:
     def _fitted_plan(self) -> list[list[Fitted]]:
         """The calls of each step that the user's words ask for; what no tool can do is put aside."""
         steps = []
-        for wishes in plan(self._talk.words, [tool.name for tool in self._tools]):
+        for wishes in self._wished():
             step = []
             for wish in wishes:
                 fitted = fit(self._with_result(wish), self._tools, self._talk.directory)
@@ -106,6 +107,15 @@ class _Mind:
                 self._missing += [] if fitted else [wish]
             steps.append(step)
         return steps
+
+    def _wished(self) -> Sequence[Sequence[Wish]]:
+        if self._is_about_project:
+            return project.steps(self._talk.outcomes) if self._tools else ()
+        return plan(self._talk.words, [tool.name for tool in self._tools])
+
+    @property
+    def _is_about_project(self) -> bool:
+        return project.is_asked(self._talk.words[:200])
 
     def _with_result(self, wish: Wish) -> Wish:
         """`read a.txt, then write it to b.txt`."""
@@ -166,11 +176,17 @@ class _Mind:
         return msgspec.json.encode(Filler(schema, hints).value(schema)).decode()
 
     def _words(self) -> str:
-        parts = [report(outcome) for outcome in self._talk.outcomes]
+        outcomes = self._talk.outcomes
+        if self._is_about_project and (outcomes or not self._tools):
+            return self._seen() + (project.explanation(outcomes) if outcomes else guidance.about_project())
+        parts = [report(outcome) for outcome in outcomes]
         parts += [self._listings() or self._lack()] if self._missing else []
         if not parts and (echo := _ECHO.fullmatch(self._talk.words)):
             return self._seen() + unquoted(echo["what"])
-        return self._seen() + ("\n\n".join(parts) or self._introduction())
+        return self._seen() + ("\n\n".join(parts) or self._guidance() or self._introduction())
+
+    def _guidance(self) -> str | None:
+        return guidance.find(self._talk.words[:200], has_shell=bool(fit(Wish(kind="shell", command="ls"), self._tools)))
 
     def _words_of_results(self) -> str:
         return "\n".join(outcome.text for outcome in self._talk.outcomes)

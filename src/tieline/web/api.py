@@ -310,6 +310,7 @@ class Api:
                 "backend": (backend := name.partition("/")[0]),
                 "modes": facts.modes(name),
                 "is_agent": facts.is_agent(backend),
+                "ideas": facts.ideas(name),
                 "context": info.context,
             }
             for name, info in listing.result().items()

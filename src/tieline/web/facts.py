@@ -65,6 +65,8 @@ class Facts:
     """Whether the models of a backend use tools of their own."""
     modes: Callable[[str], tuple[str, ...]] = lambda _: ()
     """How a model can work, by its full name."""
+    ideas: Callable[[str], tuple[str, ...]] = lambda _: ()
+    """What a model could be asked first, by its full name."""
     default_model: str | None = None
     has_tools: bool = False
     workspace: str | None = None

@@ -6,7 +6,7 @@ import "./chat.js";
 import { rememberChoice, rememberedChoice } from "./choices.js";
 import { listenForCodeCopies } from "./clipboard.js";
 import "./composer.js";
-import { say } from "./dom.js";
+import { h, say } from "./dom.js";
 import "./inbox.js";
 import { live } from "./live.js";
 import "./login.js";
@@ -60,6 +60,24 @@ function describe() {
   composer.isRunning = Boolean(summary?.running);
   composer.choice = summary ?? rememberedChoice(live.state);
   welcome.hidden = current !== null;
+  suggest();
+}
+
+/** Suggestions that the selected model can follow. */
+function suggest() {
+  const { model } = rememberedChoice(live.state);
+  const ideas = live.state.models.find(({ id }) => id === model)?.ideas ?? [];
+  const shown = document.querySelector(".ideas");
+  const isShown = ideas.length === shown.children.length && ideas.every((text, at) => shown.children[at].textContent === text);
+  if (!isShown) shown.replaceChildren(...ideas.map(idea));
+}
+
+function idea(text) {
+  const write = () => {
+    composer.text = text;
+    composer.focus();
+  };
+  return h("button", { type: "button", class: "idea", onclick: write }, text);
 }
 
 async function send({ text, images, files, putBack }) {
@@ -87,6 +105,7 @@ async function begin() {
 
 async function choose(change) {
   rememberChoice({ ...(live.sessions.get(current) ?? rememberedChoice(live.state)), ...change });
+  suggest();
   if (current === null) return;
   const summary = await attempt(() => patch(`/api/sessions/${current}`, change));
   if (summary) live.learn(summary);
@@ -116,12 +135,6 @@ function listen() {
   top.addEventListener("menu", () => document.body.classList.toggle("shows-menu"));
   document.querySelector(".shade").addEventListener("click", closeMenu);
   document.querySelector(".to-end").addEventListener("click", () => chat.toEnd());
-  for (const idea of document.querySelectorAll(".idea")) {
-    idea.addEventListener("click", () => {
-      composer.text = idea.textContent;
-      composer.focus();
-    });
-  }
   addEventListener("hashchange", route);
   addEventListener("popstate", route);
   listenForCodeCopies(document.body);
