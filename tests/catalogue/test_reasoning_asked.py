@@ -27,7 +27,7 @@ def test_053_a_forced_tool_switches_a_thinking_budget_off(client: Protocol, choi
     sent = ask(body, client, "anthropic")
     assert sent.body["thinking"] == {"type": "disabled"}
     assert sent.body["tool_choice"]["type"] in ("any", "tool")
-    assert "thinking" in sent.kinds
+    assert [note.what for note in sent.notes] == ["thinking"]
 
 
 @pytest.mark.parametrize(("client", "choice"), FORCED)

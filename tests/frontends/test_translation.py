@@ -10,8 +10,8 @@ from pydantic import BaseModel
 
 from tests.catalogue.checks import chat_reply, message_reply
 from tests.catalogue.crossing import Protocol, chat_stream, message_stream
-from tests.catalogue.serving import CLIENTS, KEY, MODEL, STREAMED_OR_WHOLE, Stand, serving
-from tieline.sim.model import Answer
+from tests.catalogue.serving import CLIENTS, KEY, MODEL, STREAMED_OR_WHOLE, Stand, says, serving
+from tieline.sim.model import Answer, Pause
 
 
 class City(BaseModel):
@@ -126,3 +126,44 @@ async def test_state_over_several_lines_does_not_break_a_chat_stream() -> None:
         stand.script("oai", Answer(body=reply))
         answer = await stand.ask("openai_chat", "oai", stream=True)
         assert [f for f in answer.frames if "c2ln" in json.dumps(f)]
+
+
+# ── What is dropped is reported ──────────────────────────────────────────────────────────────────
+
+
+@STREAMED_OR_WHOLE
+async def test_what_the_request_loses_is_named_in_a_header_a_record_and_once_in_the_log(
+    stream: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    more = {"top_k": 5, "context_management": {"edits": []}}
+    async with serving() as stand:
+        stand.script("oai", says("oai", "Hello"), says("oai", "Hello"))
+        stand.script("ant", says("ant", "Hello"))
+        for _ in range(2):
+            answer = await stand.ask("anthropic", "oai", stream=stream, **more)
+            assert answer.headers["x-tieline-dropped"] == "top_k, context_management"
+        (_, summary) = stand.app.gateway.bus.legs()
+        detail = stand.app.gateway.bus.detail(summary.id)
+        assert [note.what for note in detail.notes] == ["top_k", "context_management"]
+        assert "x-tieline-dropped" not in (await stand.ask("anthropic", "ant", stream=stream, **more)).headers
+    warned = [record for record in caplog.records if record.levelname == "WARNING" and "left_out" in record.message]
+    assert len(warned) == 2
+
+
+async def test_a_stream_that_begins_with_a_sign_of_life_has_the_header_too() -> None:
+    pause = Pause()
+    async with serving(server={"keep_alive": 0.05}) as stand:
+        stand.script("oai", Answer(chunks=(pause, chat_stream({"content": "Hello"}))))
+        async with stand.listen("anthropic", "oai", top_k=5) as ear:
+            await ear.until(b"ping")
+            assert ear.headers["x-tieline-dropped"] == "top_k"
+            pause.set()
+            assert (await ear.rest()).text == "Hello"
+
+
+@pytest.mark.parametrize("n", [None, 2])
+async def test_what_the_answer_loses_is_named_for_a_client_that_does_not_stream(n: int | None) -> None:
+    async with serving() as stand:
+        stand.script("ant", *[Answer(body=message_reply(SEARCHED, {"type": "text", "text": "Found."}))] * 2)
+        answer = await stand.ask("openai_chat", "ant", stream=False, **({"n": n} if n else {}))
+        assert answer.headers["x-tieline-dropped"] == "web_search_tool_result"

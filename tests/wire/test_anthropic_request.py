@@ -454,7 +454,7 @@ def test_effort_of_another_protocol_asks_for_thinking(effort: Any, adaptive: boo
 def test_an_upstream_set_not_to_think_is_not_asked_to() -> None:
     outgoing = build_request(asks(reasoning=ON, sampling=ROOM), Dialect(thinking="off"))
     assert "thinking" not in json.loads(outgoing.body)
-    assert "thinking" in noted(outgoing)
+    assert "thinking" in [note.what for note in outgoing.notes]
 
 
 @pytest.mark.parametrize(

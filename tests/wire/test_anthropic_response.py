@@ -178,13 +178,13 @@ def test_text_for_a_block_never_opened_or_of_another_kind_is_not_lost() -> None:
         ends(),
     )
     assert parts(events) == [Text(text="no start"), Text(text="right"), Thinking(text="misplaced")]
-    assert notes(events) == ["left_out"]
+    assert notes(events) == ["ignored"]
 
 
 def test_a_block_without_a_type_is_left_out() -> None:
     events = read(start(), opens(text="?"), stops(), event("content_block_start", index=1), stops(1), ends())
     assert parts(events) == []
-    assert notes(events) == ["left_out", "left_out"]
+    assert notes(events) == ["ignored", "ignored"]
 
 
 def test_a_block_opened_twice_ends_the_first() -> None:

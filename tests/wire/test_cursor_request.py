@@ -346,7 +346,7 @@ def test_a_choice_of_tools_that_are_not_there_is_a_bad_request() -> None:
 
 def test_sampling_that_cannot_be_told_is_noted() -> None:
     opening = opened(asks("Go", sampling=Sampling(max_tokens=5, temperature=0.0, stop=("END",))))
-    assert [note.message for note in opening.notes] == ["the upstream does not take temperature, stop"]
+    assert [note.what for note in opening.notes] == ["temperature", "stop"]
 
 
 # ── Checkpoints ──────────────────────────────────────────────────────────────────────────────────

@@ -231,6 +231,11 @@ class _Leg:
         self._in_call = False
         """Whether the part under way is a call that the client does not see yet."""
 
+    @property
+    def notes(self) -> Sequence[Note]:
+        """What was changed or left out in the request, as soon as it is built."""
+        return () if self._outgoing is None else self._outgoing.notes
+
     def __aiter__(self) -> Self:
         return self
 

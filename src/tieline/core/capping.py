@@ -97,7 +97,7 @@ class Budget:
             case Activity():
                 return self._activity(event)
             case Note():
-                return Note(kind=event.kind, message=self.text(event.message))
+                return Note(kind=event.kind, message=self.text(event.message), what=event.what)
             case Started() | Usage() | Plan() | Finished() | Failed():
                 self.left -= EACH
                 return event

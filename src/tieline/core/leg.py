@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tieline.core.bus import Bus
+from tieline.core.losses import Losses, in_answer
 from tieline.core.metrics import Metrics
 from tieline.core.parking import Lot, Parked
 from tieline.core.record import Record, title_of
@@ -18,9 +19,10 @@ from tieline.core.showing import Showing, Style
 from tieline.core.thoughts import Thoughts
 from tieline.model.asks import Origin
 from tieline.model.assemble import fold
-from tieline.model.content import NO_META, Message, Part, Thinking, ToolCall, state_of
+from tieline.model.content import NO_META, Foreign, Message, Part, Thinking, ToolCall, state_of
 from tieline.model.errors import GatewayError
 from tieline.model.events import (
+    LEFT_OUT,
     Batch,
     Event,
     Failed,
@@ -34,7 +36,7 @@ from tieline.model.events import (
     StopReason,
     Usage,
 )
-from tieline.model.ports import Leg, Run
+from tieline.model.ports import Leg, Run, notes_of
 from tieline.model.request import Request
 from tieline.tasks import step_aside
 
@@ -76,6 +78,7 @@ class Ledger(msgspec.Struct, frozen=True):
     lot: Lot
     clock: Callable[[], float]
     bus: Bus
+    losses: Losses = msgspec.field(default_factory=Losses)
 
 
 class WatchedLeg:
@@ -87,6 +90,7 @@ class WatchedLeg:
 
     __slots__ = (
         "_began",
+        "_dropped",
         "_ending",
         "_is_closed",
         "_ledger",
@@ -132,6 +136,7 @@ class WatchedLeg:
         self._parts: list[Part] = []
         self._usage: Usage | None = None
         self._ending: Finished | Failed | None = None
+        self._dropped: dict[str, None] = {}
 
     def __aiter__(self) -> Self:
         return self
@@ -188,7 +193,19 @@ class WatchedLeg:
         if note.kind == "repair":
             self._ledger.metrics.repairs += 1
         self.record.noted(note)
-        log.info("%s: %s: %s", self._request.model, note.kind, note.message)
+        level = logging.INFO
+        if note.kind == LEFT_OUT:
+            what = note.what or note.message
+            self._dropped[what] = None
+            if self._ledger.losses.is_new(self.asker.frontend, self.backend, what):
+                level = logging.WARNING
+        log.log(level, "%s: %s: %s", self._request.model, note.kind, note.message)
+
+    @property
+    def dropped(self) -> list[str]:
+        """What could not be carried over so far: of the request, and of the answer as far as it has come."""
+        early = [note.what or note.message for note in notes_of(self._leg) if note.kind == LEFT_OUT]
+        return [*self._dropped, *early] if early else [*self._dropped]
 
     def reply(self) -> Reply:
         """All that came, for a client that wants it at once; a leg that did not end well raises LegFailed."""
@@ -235,7 +252,7 @@ class WatchedLeg:
         for event in compress(batch, map(_is_noted, map(type, batch))):
             kind = type(event)
             if kind is PartEnd:
-                self._parts.append(event.part)  # type: ignore[union-attr] # mypy does not narrow by `kind`
+                self._add(event.part)  # type: ignore[union-attr] # mypy does not narrow by `kind`
             elif kind is Usage:
                 self._usage = event  # type: ignore[assignment] # mypy does not narrow by `kind`
             else:
@@ -245,6 +262,13 @@ class WatchedLeg:
         if batch is not said or record.given is not None:
             record.gave(said, batch)
         return batch
+
+    def _add(self, part: Part) -> None:
+        """A part is complete; note what the client does not get of it because its protocol cannot express it."""
+        self._parts.append(part)
+        if (part.meta or type(part) is Foreign) and self._request.protocol:
+            for note in in_answer(part, self._request.protocol):
+                self.note(note)
 
     def _first(self, batch: Batch, elapsed: float) -> Batch:
         """The upstream's first word, with the model's name as the client spelled it."""

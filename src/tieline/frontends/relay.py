@@ -6,7 +6,9 @@ from contextlib import aclosing
 from typing import Any, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
+from tieline.core import losses
 from tieline.core.gateway import Gateway
 from tieline.core.leg import Asker, WatchedLeg
 from tieline.core.showing import Style
@@ -64,6 +66,7 @@ class Relay:
         writer = face.writer(options) if request.stream else None
         leg = self._gateway.leg(request, Asker(face.name, exchange.header(b"user-agent"), activity, exchange.size))
         delivery = self._begin(exchange, b"" if writer is None else face.keep_alive, writer)
+        delivery.leg = leg
         try:
             while not leg.is_over:
                 batch = await leg.batch()
@@ -102,7 +105,8 @@ class Relay:
 
     async def _reply(self, request: Request, face: Face) -> Reply:
         async with aclosing(self._gateway.leg(request, Asker(face.name))) as leg:
-            return fold([event async for batch in leg for event in batch])
+            reply = fold([event async for batch in leg for event in batch])
+            return replace(reply, headers=(*reply.headers, *losses.header(leg.dropped)))
 
     def _begin(self, exchange: Exchange, sign: bytes, writer: Writer | None) -> "_Delivery":
         loop = asyncio.get_running_loop()
@@ -129,7 +133,7 @@ def _passed_on(delivery: "_Delivery", batch: Batch, writer: Writer, face: Face) 
     if not delivery.begun:
         if type(last) is Failed:
             return fail(delivery.exchange, _error(last, face), face.render_error)
-        delivery.headers = _headers(batch, face)
+        delivery.headers = [*_headers(batch, face), *_dropped(delivery.leg)]
     data = writer.write_all(batch)
     return delivery.break_off(data, last) if type(last) is Failed else delivery.write(data, type(last) is Finished)
 
@@ -140,7 +144,8 @@ def _whole(exchange: Exchange, leg: WatchedLeg, face: Face, options: Value) -> A
         reply = leg.reply()
     except LegFailed as error:
         return fail(exchange, _error(error.failed(), face), face.render_error)
-    return exchange.respond(200, face.render(reply, options), headers=_shown(reply.headers, face))
+    headers = [*_shown(reply.headers, face), *_dropped(leg)]
+    return exchange.respond(200, face.render(reply, options), headers=headers)
 
 
 class _Delivery:
@@ -162,6 +167,7 @@ class _Delivery:
         "exchange",
         "gone",
         "headers",
+        "leg",
         "writer",
     )
 
@@ -170,7 +176,8 @@ class _Delivery:
         self.writer = writer
         self.begun = False
         self.gone = False
-        self.headers: Sequence[tuple[bytes, bytes]] = ()
+        self.headers: Sequence[tuple[bytes, bytes]] | None = None
+        self.leg: WatchedLeg | None = None
         self._sign = sign
         self._loop = loop
         self._task = asyncio.current_task(loop)
@@ -187,7 +194,7 @@ class _Delivery:
         self._is_writing = True
         if not self.begun:
             self.begun = True
-            await self.exchange.begin_stream(self.headers)
+            await self.exchange.begin_stream(_dropped(self.leg) if self.headers is None else self.headers)
         await self.exchange.write(data, last)
         self._is_writing = False
         self._wrote = self._loop.time()
@@ -252,6 +259,12 @@ def _error(failed: Failed, face: Face) -> LegFailed:
 def _headers(batch: Batch, face: Face) -> list[tuple[bytes, bytes]]:
     started = batch[0] if batch else None
     return _shown(started.headers, face) if type(started) is Started else []
+
+
+def _dropped(leg: WatchedLeg | None) -> list[tuple[bytes, bytes]]:
+    """The header that says what could not be carried over to the other side."""
+    dropped = leg.dropped if leg is not None else ()
+    return encoded(losses.header(dropped)) if dropped else []
 
 
 def _shown(headers: Headers, face: Face) -> list[tuple[bytes, bytes]]:

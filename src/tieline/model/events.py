@@ -105,10 +105,23 @@ class Usage(Value, tag="usage"):
 
 
 class Note(Value, tag="note"):
-    """Something a person looking into this leg should see: a repair, an inferred ending, a thing left out."""
+    """Something a person looking into this leg should see: a repair, an inferred ending, a thing left out.
+
+    The kind `left_out` means that the other side does not get what was said; `what` names that in a word or two.
+    """
 
     kind: str
     message: str
+    what: str = ""
+
+
+LEFT_OUT = "left_out"
+"""The kind of notes about what could not be carried over to the other side."""
+
+
+def left_out(what: str, why: str) -> Note:
+    """The note that something is not carried over."""
+    return Note(kind=LEFT_OUT, message=f"{what}: {why}", what=what)
 
 
 Status = Literal["pending", "in_progress", "completed", "failed"]

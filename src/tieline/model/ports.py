@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from tieline.model.asks import Filled, Form, Permission, Permitted, PlanReview, Reviewed
 from tieline.model.content import File, Image, ToolCall, ToolResult, Value
-from tieline.model.events import Batch, Diff, Plan
+from tieline.model.events import Batch, Diff, Note, Plan
 from tieline.model.request import Request, ToolSpec
 
 
@@ -35,6 +35,12 @@ class Leg(Protocol):
 
     def aclose(self) -> Awaitable[None]:
         """Give up what has not come yet."""
+
+
+def notes_of(leg: Leg | None) -> Sequence[Note]:
+    """What a leg notes about its request before the upstream has answered; many legs have no such `notes`."""
+    notes: Sequence[Note] = getattr(leg, "notes", ())
+    return notes
 
 
 class Run(Protocol):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tieline.model.content import File, Image, Part, Text
-from tieline.model.events import Note
+from tieline.model.events import Note, left_out
 from tieline.wire.acp.schema import (
     PROTOCOL,
     AudioBlock,
@@ -45,7 +45,7 @@ def prompt_of(parts: Sequence[Part], takes: PromptCapabilities) -> Prompt:
         elif isinstance(part, Image | File):
             kind = part.media_type or "picture"
             blocks.append(TextBlock(text=f"[a {kind} was here, which this agent cannot take]"))
-            notes.append(Note(kind="left_out", message=f"the agent takes no {kind}: it was left out of the prompt"))
+            notes.append(left_out(kind, "the agent takes none, it is not in the prompt"))
     return Prompt(blocks, tuple(notes))
 
 

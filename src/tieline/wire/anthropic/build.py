@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from tieline.model.content import Message, ToolCall
 from tieline.model.errors import GatewayError
-from tieline.model.events import Note
+from tieline.model.events import Note, left_out
 from tieline.model.request import Request
 from tieline.wire.anthropic import marks, structured, thinking, tools
 from tieline.wire.anthropic.dialect import DEFAULT, Dialect
@@ -24,6 +24,8 @@ from tieline.wire.json import Malformed, encode, read
 from tieline.wire.spelling import UNCHANGED, Outgoing
 
 _COUNT = msgspec.json.Decoder(Count)
+_UNDERSTOOD = frozenset(["thinking", "reasoning"])
+"""Fields of another protocol that were read as a wish for thinking, whether it can be granted or not."""
 _COUNTED = ("model", "thinking", "tool_choice")
 _NO_SYSTEM = Piece((), b"")
 _MARK = b"," + marks.MARK
@@ -256,7 +258,9 @@ def _extra(request: Request, notes: list[Note]) -> dict[str, Any]:
     else:
         extra = {}
         if request.extra:
-            notes.append(Note(kind="left_out", message=f"fields of another protocol: {', '.join(request.extra)}"))
+            notes += [
+                left_out(name, "a field of another protocol") for name in request.extra if name not in _UNDERSTOOD
+            ]
     if request.user is not None and "metadata" not in extra:
         extra["metadata"] = {"user_id": request.user}
     return extra
@@ -265,9 +269,9 @@ def _extra(request: Request, notes: list[Note]) -> dict[str, Any]:
 def _stop(stop: tuple[str, ...], dialect: Dialect, notes: list[Note]) -> list[str]:
     kept = [sequence for sequence in stop if sequence.strip()]
     if len(kept) < len(stop):
-        notes.append(Note(kind="left_out", message="stop sequences of nothing but white space"))
+        notes.append(left_out("stop", "sequences of nothing but white space are not taken"))
     if len(kept) > dialect.stop_limit:
-        notes.append(Note(kind="left_out", message=f"all but the first {dialect.stop_limit} stop sequences"))
+        notes.append(left_out("stop", f"the upstream takes {dialect.stop_limit} stop sequences"))
     return kept[: dialect.stop_limit]
 
 

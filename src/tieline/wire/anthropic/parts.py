@@ -18,7 +18,7 @@ from tieline.model.content import (
     ToolCall,
     ToolResult,
 )
-from tieline.model.events import Note
+from tieline.model.events import Note, left_out
 from tieline.wire.anthropic.schema import (
     ABSENT,
     PROTOCOL,
@@ -185,7 +185,7 @@ class BlockWriter(Struct):
 
     def _left_out(self, part: Image | File, what: str) -> TextBlock:
         kind = "image" if isinstance(part, Image) else "file"
-        self.notes.append(Note(kind="left_out", message=f"{kind} {what!r}: the upstream does not take it"))
+        self.notes.append(left_out(f"{kind} {what}", "the upstream does not take it"))
         return self._marked(TextBlock(f"[{kind} left out: {what}]", cache_control=part.meta.get("cache_control")))
 
     def _marked(self, block: M) -> M:
@@ -208,7 +208,7 @@ class BlockWriter(Struct):
         if isinstance(part, Foreign) and part.protocol == PROTOCOL:
             return (_raw(part.json),)
         what = part.kind if isinstance(part, Foreign) else type(part).__name__
-        self.notes.append(Note(kind="left_out", message=f"{what}: the upstream has no such part here"))
+        self.notes.append(left_out(what, "the upstream has no such part here"))
         return ()
 
 

@@ -275,7 +275,7 @@ class ResponseReader:
                 return
             self._shut(index)
         if not block.type:
-            self._note("left_out", "a block came without its type")
+            self._note("ignored", "a block came without its type")
             return
         part = self._part(block, index)
         if type(part) is ToolCall and (part.id in self._made or not (block.id or block.name)):
@@ -316,7 +316,7 @@ class ResponseReader:
         text = _whole_input(block, call)
         before = self._made.get(call.id)
         if before == (call.name, text) or (call.name == NAMELESS and text == "{}" and not before):
-            self._note("left_out", "a call came twice" if before else "a call came without anything in it")
+            self._note("ignored", "a call came twice" if before else "a call came without anything in it")
             return
         if call.id in self._made:
             self._note("repair", f"two calls came with the id {call.id}: the second got another")
@@ -380,7 +380,7 @@ class ResponseReader:
     def _add_input(self, index: int, block: _Block | None, text: str) -> None:
         if block is None or block.fits != "input":
             self._infer_start()
-            self._note("left_out", "arguments came for a block that is no call")
+            self._note("ignored", "arguments came for a block that is no call")
             return
         block.has_input = True
         if block.held is None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from msgspec import Raw, Struct
 
 from tieline.model.content import Message, Text, Thinking, ToolCall, ToolResult
-from tieline.model.events import Note
+from tieline.model.events import Note, left_out
 from tieline.model.request import Reasoning, Request, Sampling
 from tieline.wire.anthropic.dialect import Dialect
 from tieline.wire.anthropic.parts import is_blank
@@ -100,7 +100,7 @@ def plan(request: Request, dialect: Dialect, max_tokens: int, past: Past, notes:
     reasoning = request.reasoning
     if dialect.thinking == "off":
         if reasoning.mode in ("budget", "adaptive"):
-            notes.append(Note(kind="thinking", message="left out: this upstream is set not to think"))
+            notes.append(left_out("thinking", "this upstream is set not to think"))
         return NO_PLAN
     mode = _mode(request, dialect)
     effort = _effort(reasoning, dialect, mode, notes)
@@ -110,7 +110,7 @@ def plan(request: Request, dialect: Dialect, max_tokens: int, past: Past, notes:
             reason = _against_budget(request, budget, past)
             if reason is None:
                 return Plan(True, _config(reasoning, mode, budget), effort)
-            notes.append(Note(kind="thinking", message=f"switched off: {reason}"))
+            notes.append(left_out("thinking", reason))
             return Plan(False, {"type": "disabled"}, effort)
         case "adaptive":
             return Plan(True, _config(reasoning, mode), effort)
@@ -134,7 +134,7 @@ def _effort(reasoning: Reasoning, dialect: Dialect, mode: str | None, notes: lis
         return None
     if not dialect.adaptive:
         if mode != "budget":
-            notes.append(Note(kind="thinking", message="effort left out: the upstream does not know it"))
+            notes.append(left_out("effort", "the upstream does not know it"))
         return None
     return "low" if effort == "minimal" else effort
 
@@ -204,6 +204,6 @@ def sampling(wanted: Sampling, thinking: bool, notes: list[Note]) -> dict[str, f
         dropped.append("top_p")
         top_p = None
     if dropped:
-        notes.append(Note(kind="left_out", message=f"{', '.join(dropped)}: not allowed together with the rest"))
+        notes += [left_out(name, "not allowed together with the rest") for name in dropped]
     said = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
     return {name: value for name, value in said.items() if value is not None}

@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import Raw
 
 from tieline.model.errors import BadRequest
-from tieline.model.events import Note
+from tieline.model.events import Note, left_out
 from tieline.model.request import EMPTY_SCHEMA, Request, ToolChoice, ToolSpec
 from tieline.wire.anthropic import marks
 from tieline.wire.anthropic.dialect import Dialect
@@ -48,7 +48,7 @@ def write(request: Request, dialect: Dialect, unmarked: int = 0) -> ToolList:
         if left is not None and spec.name not in left:
             continue
         if spec.name in tools:
-            notes.append(Note(kind="left_out", message=f"tools[{at}]: a second tool of the name {spec.name!r}"))
+            notes.append(left_out(f"tools[{at}]", f"a second tool of the name {spec.name!r}"))
         elif not spec.hosted:
             tools[spec.name] = _tool(spec, dialect, spelled.names, notes)
         elif (hosted := _hosted(spec, at, request, notes)) is not None:
@@ -87,7 +87,7 @@ def _hosted(spec: ToolSpec, at: int, request: Request, notes: list[Note]) -> Raw
     problem = f"{spec.hosted!r} is run by another upstream, this one does not have it"
     if spec.name in request.tool_choice.names or all(tool.hosted for tool in request.tools):
         raise BadRequest(f"`{place}`: {problem}", place)
-    notes.append(Note(kind="left_out", message=f"{place}: {problem}"))
+    notes.append(left_out(place, problem))
     return None
 
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from tieline.model.content import Value
 from tieline.model.errors import BadRequest
-from tieline.model.events import Note
+from tieline.model.events import Note, left_out
 from tieline.model.request import Reasoning
 from tieline.wire.cursor._pb.shared_pb2 import AgentMode, ModelDetails, RequestedModel
 from tieline.wire.cursor.models import AUTO, DEFAULT, CursorModel
@@ -148,7 +148,7 @@ def _fitted(asked: Mapping[str, str], known: Mapping[str, tuple[str, ...]], note
     for name, value in asked.items():
         own = "reasoning" if name == "effort" and name not in known else name
         if own not in known:
-            notes.append(Note(kind="left_out", message=f"{name}: the model has no such parameter"))
+            notes.append(left_out(name, "the model has no such parameter"))
         elif value in known[own] or value not in EFFORTS:
             fitted[own] = value
         else:

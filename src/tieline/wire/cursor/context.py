@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from tieline.model.content import Message, Text, Value
-from tieline.model.events import Note
+from tieline.model.events import Note, left_out
 from tieline.model.request import OutputFormat, Request, ToolChoice
 from tieline.wire.cursor._pb.context_pb2 import RequestContext, RequestContextEnv
 from tieline.wire.cursor._pb.shared_pb2 import McpInstructions
@@ -106,7 +106,7 @@ def rules(request: Request, offer: Offer, notes: list[Note]) -> str:
     said = [*_of_choice(request.tool_choice, offer, notes), *_of_output(request.output, notes)]
     left = [name for name in _SAMPLING if getattr(request.sampling, name) not in (None, ())]
     if left:
-        notes.append(Note(kind="left_out", message=f"the upstream does not take {', '.join(left)}"))
+        notes += [left_out(name, "the upstream does not take it") for name in left]
     return "\n\n".join(said)
 
 

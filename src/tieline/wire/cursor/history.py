@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from msgspec import Raw
 
 from tieline.model.content import File, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
-from tieline.model.events import Note
+from tieline.model.events import Note, left_out
 from tieline.wire.cursor.tools import Offer
 from tieline.wire.cursor.words import as_text, from_result, leave_out, reminder
 from tieline.wire.json import encode, is_broken, object_text
@@ -66,7 +66,7 @@ class History:
         made = [made for message in messages for made in self._message(message)]
         made += [{"role": "tool", "content": [self._result(result)]} for result in results]
         if any(part["type"] == "image" for message in made for part in message["content"]):
-            self._notes.append(Note(kind="left_out", message="pictures of the history: it is told as text"))
+            self._notes.append(left_out("pictures of the history", "it is told as text"))
         return "\n".join(map(_told, made))
 
     def _message(self, message: Message) -> Iterator[Json]:
@@ -95,7 +95,7 @@ class History:
                 if part.text and part.signature is None:
                     yield {"type": "reasoning", "text": part.text}
                 else:
-                    self._notes.append(Note(kind="left_out", message="signed thoughts: the upstream has no such part"))
+                    self._notes.append(left_out("signed thoughts", "the upstream has no such part"))
             elif isinstance(part, Image | File):
                 yield _text(as_text(part, self._notes))
             else:

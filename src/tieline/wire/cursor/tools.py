@@ -12,7 +12,7 @@ from hashlib import sha256
 from google.protobuf.struct_pb2 import Value
 
 from tieline.model.errors import BadRequest
-from tieline.model.events import Note
+from tieline.model.events import Note, left_out
 from tieline.model.request import Request, ToolChoice, ToolSpec
 from tieline.wire.cursor._pb.exec_kinds_pb2 import McpArgs
 from tieline.wire.cursor._pb.shared_pb2 import McpToolDefinition
@@ -53,14 +53,14 @@ class Offer:
         specs: dict[str, ToolSpec] = {}
         for spec in tools:
             if spec.name in specs:
-                notes.append(Note(kind="left_out", message=f"tools: a second tool of the name {spec.name!r}"))
+                notes.append(left_out(f"tool {spec.name}", "there is another tool of the same name"))
             elif not spec.hosted:
                 specs[spec.name] = spec
             else:
                 problem = f"{spec.hosted!r} is run by another upstream, this one does not have it"
                 if all(tool.hosted for tool in tools):
                     raise BadRequest(f"`tools`: {problem}", "tools")
-                notes.append(Note(kind="left_out", message=f"tools: {problem}"))
+                notes.append(left_out(f"tool {spec.name}", problem))
         return cls(specs, notes)
 
     @classmethod

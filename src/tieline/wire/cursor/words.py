@@ -6,7 +6,7 @@ from hashlib import sha256
 from uuid import UUID
 
 from tieline.model.content import File, Foreign, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
-from tieline.model.events import Note
+from tieline.model.events import Note, left_out
 from tieline.wire.cursor._pb.shared_pb2 import SelectedImage
 
 _NO_TEXT = ("image/", "audio/", "video/", "application/pdf")
@@ -85,11 +85,11 @@ def as_text(part: Image | File, notes: list[Note]) -> str:
     kind = "image" if isinstance(part, Image) else "file"
     name = part.name if isinstance(part, File) and part.name else part.media_type or kind
     if part.url is not None:
-        notes.append(Note(kind="left_out", message=f"{kind} by address: the upstream cannot fetch {part.url[:200]!r}"))
+        notes.append(left_out(f"{kind} by address", f"the upstream cannot fetch {part.url[:200]!r}"))
         return f"[{kind}: {part.url}]"
     text = _text_of(part) if isinstance(part, File) else None
     if text is None:
-        notes.append(Note(kind="left_out", message=f"{kind} {name!r}: the upstream does not take it"))
+        notes.append(left_out(f"{kind} {name}", "the upstream does not take it"))
         return f"[{kind} left out: {name}]"
     return f'<file name="{name}">\n{text}\n</file>'
 
@@ -111,7 +111,7 @@ def from_result(result: ToolResult) -> str:
 def leave_out(part: Part, notes: list[Note]) -> None:
     """Note a part that has no place here."""
     what = part.kind if isinstance(part, Foreign) else type(part).__name__
-    notes.append(Note(kind="left_out", message=f"{what}: the upstream has no such part here"))
+    notes.append(left_out(what, "the upstream has no such part here"))
 
 
 def _text_of(part: File) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Raw
 
 from tieline.model.errors import BadRequest
-from tieline.model.events import Note
+from tieline.model.events import Note, left_out
 from tieline.model.request import Effort, OutputFormat, Request, ToolChoice, ToolSpec
 from tieline.wire.json import encode
 from tieline.wire.openai_chat.build_messages import Json, MessagesBuilder
@@ -66,7 +66,7 @@ def _add_sampling(out: Json, request: Request, dialect: Dialect, notes: list[Not
         if request.protocol == PROTOCOL:
             out["top_k"] = sampling.top_k
         else:
-            notes.append(_left_out("top_k is not a word of this protocol"))
+            notes.append(left_out("top_k", "there is no such field in this protocol"))
     if sampling.stop:
         _add_stop(out, sampling.stop, dialect, notes)
 
@@ -76,7 +76,7 @@ def _add_stop(out: Json, given: Sequence[str], dialect: Dialect, notes: list[Not
     if stop:
         out["stop"] = stop[: dialect.max_stop]
     if len(stop) > dialect.max_stop:
-        notes.append(_left_out(f"this upstream takes {dialect.max_stop} stop strings, {len(stop)} were given"))
+        notes.append(left_out("stop", f"this upstream takes {dialect.max_stop} stop strings, {len(stop)} were given"))
 
 
 def _add_wishes(out: Json, request: Request, dialect: Dialect, notes: list[Note]) -> None:
@@ -87,8 +87,11 @@ def _add_wishes(out: Json, request: Request, dialect: Dialect, notes: list[Note]
         out["response_format"] = _format(request.output, dialect, notes)
     if request.user is not None and request.protocol == PROTOCOL:
         out["user"] = request.user
-    if dialect.cache_key and request.cache_key is not None:
-        out["prompt_cache_key"] = request.cache_key
+    if request.cache_key is not None:
+        if dialect.cache_key:
+            out["prompt_cache_key"] = request.cache_key
+        else:
+            notes.append(left_out("prompt_cache_key", "not sent unless the upstream's dialect has `cache_key`"))
 
 
 def _effort(request: Request) -> Effort | None:
@@ -110,7 +113,7 @@ def _format(output: OutputFormat, dialect: Dialect, notes: list[Note]) -> Json:
     if output.schema is None:
         return {"type": "json_object"}
     if not dialect.json_schema:
-        notes.append(_left_out("this upstream takes no output schema: only JSON of any shape is asked for"))
+        notes.append(left_out("output schema", "this upstream takes none, only JSON of any shape is asked for"))
         return {"type": "json_object"}
     wanted: Json = {"name": output.name, "schema": Raw(output.schema)}
     if output.strict is not None:
@@ -122,11 +125,7 @@ def _add_extra(out: Json, request: Request, notes: list[Note]) -> None:
     if request.protocol == PROTOCOL:
         out.update(request.extra)
     else:
-        notes.append(_left_out(f"fields of another protocol: {', '.join(request.extra)}"))
-
-
-def _left_out(message: str) -> Note:
-    return Note(kind="left_out", message=message)
+        notes += [left_out(name, "a field of another protocol") for name in request.extra]
 
 
 # ── Tools ────────────────────────────────────────────────────────────────────────────────────────
@@ -136,7 +135,7 @@ def _tools(request: Request, names: Names, dialect: Dialect, notes: list[Note]) 
     tools: dict[str, Any] = {}
     for position, spec in enumerate(request.tools):
         if spec.name in tools:
-            notes.append(_left_out(f"tools[{position}]: a second tool of the name {spec.name!r}"))
+            notes.append(left_out(f"tools[{position}]", f"a second tool of the name {spec.name!r}"))
         elif spec.hosted is None:
             tools[spec.name] = _tool(spec, names, dialect, notes)
         elif (hosted := _hosted(spec, position, request, notes)) is not None:
@@ -175,7 +174,7 @@ def _hosted(tool: ToolSpec, position: int, request: Request, notes: list[Note]) 
         problem = f"this upstream cannot run the hosted tool '{tool.hosted}'"
         if tool.name in request.tool_choice.names or all(other.hosted for other in request.tools):
             raise BadRequest(f"`{at}`: {problem}", at)
-        notes.append(_left_out(f"{at}: {problem}"))
+        notes.append(left_out(at, problem))
     return whole
 
 

@@ -19,7 +19,7 @@ from tieline.model.content import (
     ToolResult,
     state_of,
 )
-from tieline.model.events import Note
+from tieline.model.events import Note, left_out
 from tieline.model.request import Request
 from tieline.wire.json import encode, is_broken, object_text
 from tieline.wire.openai_chat.dialect import Dialect
@@ -201,10 +201,10 @@ class MessagesBuilder:
             case Foreign() if part.protocol == PROTOCOL:
                 return Raw(part.json.encode())
             case File():
-                self.notes.append(Note(kind="left_out", message="this upstream takes no file by its address"))
+                self.notes.append(left_out("file", "this upstream takes no file by its address, it is only named"))
                 return {"type": "text", "text": f"[file: {part.url}]"}
             case Foreign():
-                self.notes.append(Note(kind="left_out", message=f"this upstream has no place for a {part.kind} part"))
+                self.notes.append(left_out(part.kind, "this upstream has no such part"))
                 return None
             case Thinking() | ToolCall() | ToolResult():
                 return None

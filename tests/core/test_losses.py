@@ -1,0 +1,34 @@
+"""Tests of what is told about losses."""
+
+from tieline.core.losses import HEADER, MAX_ITEM, MAX_ITEMS, MAX_KINDS, Losses, header, in_answer
+from tieline.model.content import STATE, Foreign, Text, ToolCall
+
+
+def test_the_header_names_each_loss_once_in_printable_ascii() -> None:
+    assert header(()) == ()
+    assert header(["top_k", "top_k", "tool a,b\r\nx", "é"]) == ((HEADER, "top_k, tool a b x"),)
+
+
+def test_the_header_is_bounded() -> None:
+    ((_, value),) = header([f"{number}" + "x" * 1000 for number in range(100)])
+    assert len(value) <= (MAX_ITEMS + 1) * (MAX_ITEM + 2)
+    assert value.endswith(f", {100 - MAX_ITEMS} more")
+
+
+def test_a_kind_of_loss_is_new_once_and_kinds_are_bounded() -> None:
+    losses = Losses()
+    assert losses.is_new("chat", "up", "top_k")
+    assert not losses.is_new("chat", "up", "top_k")
+    assert losses.is_new("chat", "other", "top_k")
+    for number in range(MAX_KINDS + 10):
+        losses.is_new("chat", "up", str(number))
+    assert len(losses._known) == MAX_KINDS
+
+
+def test_parts_and_details_of_another_protocol_are_losses_of_the_answer() -> None:
+    search = Foreign(protocol="a", kind="web_search_tool_result", json="{}")
+    cited = Text(text="x", meta={"a": {"citations": "[]"}, "cache_control": {}})
+    assert [note.what for note in in_answer(search, "b")] == ["web_search_tool_result"]
+    assert [note.what for note in in_answer(cited, "b")] == ["citations"]
+    assert in_answer(search, "a") == in_answer(cited, "a") == []
+    assert in_answer(ToolCall(id="c", name="n", meta={STATE: {"x": "1"}}), "b") == []
