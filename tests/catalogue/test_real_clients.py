@@ -416,7 +416,9 @@ def test_claude_code_on_another_upstream() -> None:
     assert sent.said[-1] == ("user", "CRITICAL: Respond with TEXT ONLY.")
     assert b"cache_control" not in sent.raw
     assert b"defer_loading" not in sent.raw
-    assert sorted(sent.kinds) == ["history", "left_out"]
+    assert set(sent.kinds) == {"history", "left_out"}
+    dropped = {note.what for note in sent.notes if note.what}
+    assert dropped == {"cache_control", "context_management", "metadata.user_id", "metadata", "tools.defer_loading"}
 
 
 def test_claude_code_on_its_own_upstream_is_what_it_said() -> None:
@@ -472,7 +474,8 @@ def test_fields_nobody_knows_are_never_refused(client: Protocol, upstream: Proto
     )
     sent = ask(said, client, upstream)
     assert ("x_client" in sent.body) is (client == upstream)
-    assert sent.kinds == ([] if client == upstream else ["left_out"])
+    lost = {note.what for note in sent.notes}
+    assert lost == (set() if client == upstream else {"x_client", "verbosity"})
 
 
 @every_upstream

@@ -413,7 +413,7 @@ def test_a_budget_needs_the_thoughts_before_the_last_calls(thoughts: tuple[Think
     request = asks(says("user", "a"), *loop, says("user", result("c2")), tools=(READ,), reasoning=ON, sampling=ROOM)
     outgoing = build_request(request)
     assert json.loads(outgoing.body)["thinking"]["type"] == ("enabled" if on else "disabled")
-    assert ("switched off" in noted(outgoing)) is not on
+    assert ("left_out: thinking" in noted(outgoing)) is not on
     assert sent(replace(request, reasoning=Reasoning(mode="adaptive")))["thinking"] == {"type": "adaptive"}
 
 

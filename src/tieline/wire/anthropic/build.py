@@ -122,6 +122,7 @@ def _asks_little(request: Request) -> bool:
         or request.output is not None
         or request.extra
         or request.user is not None
+        or request.cache_key is not None
         or thinking.is_asked_for(request.reasoning)
     )
 
@@ -246,6 +247,8 @@ def _settings(request: Request, dialect: Dialect, prompt: _Prompt) -> dict[str, 
         fields |= structured.output_config(request, dialect, plan.effort, notes)
     if request.extra or request.user is not None:
         fields |= _extra(request, notes)
+    if request.cache_key is not None:
+        notes.append(left_out("prompt_cache_key", "there is no such field in this protocol"))
     if prompt.tool_choice is not None:
         fields["tool_choice"] = prompt.tool_choice
     return fields

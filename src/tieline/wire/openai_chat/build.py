@@ -19,6 +19,7 @@ from tieline.wire.openai_chat.schema import PROTOCOL
 from tieline.wire.schemas import FREEFORM_SCHEMA, description, for_upstream
 from tieline.wire.spelling import UNCHANGED, Names, Outgoing, Spelled, spelled_as
 
+_NO_MARKS = left_out("cache_control", "not sent unless the upstream's dialect has `cache_marks`")
 _OWN_EFFORT = ("reasoning_effort", "reasoning", "thinking")
 
 
@@ -42,8 +43,10 @@ def build_request(request: Request, dialect: Dialect = DEFAULT) -> Outgoing:
     messages = MessagesBuilder(request, dialect, names)
     for message in request.messages:
         messages.add(message)
+    if messages.lost_marks:
+        notes.append(_NO_MARKS)
     out["messages"] = messages.out
-    return Outgoing(encode(out), spelled, (*notes, *messages.notes))
+    return Outgoing(encode(out), spelled, tuple(dict.fromkeys((*notes, *messages.notes))))
 
 
 def _spelled(tools: Sequence[ToolSpec], dialect: Dialect) -> Spelled:
@@ -87,6 +90,8 @@ def _add_wishes(out: Json, request: Request, dialect: Dialect, notes: list[Note]
         out["response_format"] = _format(request.output, dialect, notes)
     if request.user is not None and request.protocol == PROTOCOL:
         out["user"] = request.user
+    elif request.user is not None:
+        notes.append(left_out("metadata.user_id", "the ids of users mean something else to this upstream"))
     if request.cache_key is not None:
         if dialect.cache_key:
             out["prompt_cache_key"] = request.cache_key
@@ -161,9 +166,21 @@ def _tool(tool: ToolSpec, names: Names, dialect: Dialect, notes: list[Note]) -> 
     if tool.strict is not None and dialect.strict_tools:
         function["strict"] = tool.strict
     spelled: Json = {"type": "function", "function": function}
-    if dialect.cache_marks and "cache_control" in tool.meta:
-        spelled["cache_control"] = tool.meta["cache_control"]
+    if tool.meta:
+        _add_extensions(spelled, tool, dialect, notes)
     return spelled
+
+
+def _add_extensions(out: Json, tool: ToolSpec, dialect: Dialect, notes: list[Note]) -> None:
+    """What a client says of a tool beside its schema."""
+    for name, value in tool.meta.items():
+        if name == "cache_control":
+            if dialect.cache_marks:
+                out[name] = value
+            else:
+                notes.append(_NO_MARKS)
+        elif name != PROTOCOL and isinstance(value, dict):
+            notes += [left_out(f"tools.{extension}", "an extension of another protocol") for extension in value]
 
 
 def _hosted(tool: ToolSpec, position: int, request: Request, notes: list[Note]) -> Any:

@@ -39,6 +39,8 @@ class MessagesBuilder:
     def __init__(self, request: Request, dialect: Dialect, names: Names) -> None:
         self.out: list[Json] = []
         self.notes: list[Note] = []
+        self.lost_marks = False
+        """Whether the client set cache marks that this upstream is not sent."""
         self._dialect = dialect
         self._names = names
         self._own = request.protocol == PROTOCOL
@@ -179,6 +181,8 @@ class MessagesBuilder:
                 return self._several(parts)
 
     def _several(self, parts: Sequence[Part]) -> str | list[Any]:
+        if not self._dialect.cache_marks and any("cache_control" in part.meta for part in parts):
+            self.lost_marks = True
         texts = [part for part in parts if isinstance(part, Text)]
         if len(texts) == len(parts) and not self._needs_list(texts):
             return _joined(texts)
