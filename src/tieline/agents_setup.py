@@ -14,7 +14,7 @@ from tieline.backends.acp.bridge import Shim, ToolBridge
 from tieline.backends.acp.catalogue import AgentSpec, Which
 from tieline.backends.acp.memory import Keeping
 from tieline.backends.acp.terms import Terms
-from tieline.config import AcpSettings, Config
+from tieline.config import AcpSettings, Config, key_variables
 from tieline.records import Audit
 from tieline.store import DiskStore
 from tieline.tasks import Tasks
@@ -42,7 +42,7 @@ def agent_runs(
         agents,
         Terms(
             cwd=folder,
-            env=_environment(settings, env, config.server.key_env),
+            env=_environment(settings, env, key_variables(config)),
             version=__version__,
             start_within=settings.start_timeout,
             stall_after=settings.stall_timeout,
@@ -87,8 +87,8 @@ def _bridge() -> ToolBridge:
     return ToolBridge(mint_token=lambda: secrets.token_urlsafe(24), shim=Shim(sys.executable))
 
 
-def _environment(settings: AcpSettings, env: Mapping[str, str], hidden: str) -> dict[str, str]:
-    """What agents get to see: what was named, or all but our own key. They bring keys and settings of their own."""
+def _environment(settings: AcpSettings, env: Mapping[str, str], hidden: frozenset[str]) -> dict[str, str]:
+    """Return what agents get to see: what was named, or all but the keys of the gateway."""
     if settings.environment:
         return {name: env[name] for name in settings.environment if name in env}
-    return {name: value for name, value in env.items() if name != hidden}
+    return {name: value for name, value in env.items() if name not in hidden}

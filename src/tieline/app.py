@@ -7,7 +7,7 @@ import itertools
 import os
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tieline.accounts import cursor_backend
 from tieline.agents import acp_backend, agents_keeper
-from tieline.assembly import State, audit_log, client_keys, key_of, upstream_backend
+from tieline.assembly import State, audit_log, client_keys, key_of, named_keys, upstream_backend
 from tieline.config import Config
 from tieline.core.bus import Bus
 from tieline.core.gateway import Gateway
@@ -27,6 +27,7 @@ from tieline.demo import MODELS
 from tieline.frontends.http import Guard, HttpApp
 from tieline.frontends.inbox import InboxFrontend
 from tieline.frontends.keyless import Keyless
+from tieline.frontends.keys import NamedKey
 from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.relay import Relay
 from tieline.frontends.routes import http_app
@@ -129,8 +130,9 @@ def build(
     router.know(f"{name}/{model}" for name, settings in config.upstreams.items() for model in settings.models)
     repairs = {name: DEFAULT | frozenset(settings.repairs) for name, settings in config.upstreams.items()}
     states += [tools[1]] if tools else []
-    keys += client_keys(config, env)
-    known = Secrets(keys)
+    own_keys = client_keys(config, env)
+    named = named_keys(config, env, own_keys)
+    known = Secrets([*keys, *own_keys, *(key.value for key in named)])
     gateway = Gateway(
         router,
         tasks=tasks,
@@ -148,7 +150,8 @@ def build(
     guard = Guard(
         hosts=(config.server.host, *config.server.hosts),
         origins=config.server.origins,
-        keys=client_keys(config, env),
+        keys=own_keys,
+        named=named,
         keyless=Keyless(
             key_name=config.server.key_env,
             is_published=bool(config.server.hosts),
@@ -176,7 +179,7 @@ def build(
     asgi = http_app(
         gateway,
         Relay(gateway, tasks, keep_alive=config.server.keep_alive),
-        _profiles(config, env),
+        _profiles(config, env, named),
         InboxFrontend(
             gateway.inbox, tasks, token, rulebook=keeper or hands_keeper, keep_alive=config.server.keep_alive
         ),
@@ -189,7 +192,9 @@ def build(
     return App(asgi, gateway, tuple(states), backends, client, tasks, startup, keeper, page, guard.warnings())
 
 
-def _profiles(config: Config, env: Mapping[str, str]) -> Profiles:
+def _profiles(config: Config, env: Mapping[str, str], named: Sequence[NamedKey]) -> Profiles:
+    # A profile whose key is not set fits nobody: without the key it would fit everybody.
+    known = [client for client in config.clients.values() if client.key_env is None or env.get(client.key_env)]
     return Profiles(
         [
             Profile(
@@ -198,10 +203,12 @@ def _profiles(config: Config, env: Mapping[str, str]) -> Profiles:
                 arguments=client.arguments,
                 reasoning=client.reasoning,
                 activity=client.activity,
+                tools=client.tools,
             )
-            for client in config.clients.values()
+            for client in known
         ],
         Profile(arguments=config.arguments, activity=config.activity),
+        named,
     )
 
 

@@ -5,7 +5,7 @@ import pwd
 import secrets
 import string
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from tieline.backends.openai import headers_for as openai_headers
 from tieline.backends.replay import Patience, ReplayBackend, Upstream
 from tieline.config import DEFAULT_URLS, Config, ConfigError, CursorSettings, UpstreamSettings
 from tieline.frontends.http import is_loopback
+from tieline.frontends.keys import NamedKey
 from tieline.model.ports import Backend
 from tieline.net.http import HttpClient, Origin, Timeouts
 from tieline.private_files import read_file
@@ -146,6 +147,24 @@ def client_keys(config: Config, env: Mapping[str, str]) -> list[str]:
             f"Set {server.key_env} (or `server.key_file`) to a long random text and give it to your clients."
         )
     return keys
+
+
+def named_keys(config: Config, env: Mapping[str, str], own: Sequence[str]) -> tuple[NamedKey, ...]:
+    """Read the keys of single clients; raises ConfigError for one that is missing or stands for two clients."""
+    if config.keys and not own:
+        raise ConfigError(
+            f"`keys` needs the gateway's own key too, for the page and the inbox: set {config.server.key_env} "
+            "(or `server.key_file`) to a long random text."
+        )
+    found: list[NamedKey] = []
+    for name, settings in config.keys.items():
+        value = key_file(settings.key_file) if settings.key_file else key_in(env, settings.key_env or "")
+        if value is None:
+            raise ConfigError(f"`keys.{name}.key_env` is {settings.key_env}, which is not set")
+        if value in own or any(value == other.value for other in found):
+            raise ConfigError(f"`keys.{name}` is the same key as another one: each client needs its own")
+        found.append(NamedKey(name, value, settings.tools))
+    return tuple(found)
 
 
 # ── What is the user's ───────────────────────────────────────────────────────────────────────────

@@ -58,7 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--host", help="where to listen (default 127.0.0.1; others need a key)")
     command.add_argument("--port", type=int, help="the port (default 18741; 0 takes a free one)")
     command.add_argument("--demo", action="store_true", help="offer cursor/demo too, through a simulator of Cursor")
-    command.add_argument("--tools", action="store_true", help="offer tools of our own to clients that bring none")
+    command.add_argument(
+        "--tools", action="store_true", help="offer tools of our own in the page and to clients with `tools = true`"
+    )
     command.add_argument("--workspace", metavar="DIR", help="the folder they act in (default: this one)")
     command.add_argument("--yolo", action="store_true", help="let them and coding agents do everything without asking")
     command.add_argument("--log", choices=["debug", "info", "warning", "error"], help="how much to say")

@@ -37,7 +37,7 @@ Seconds = Annotated[float, Meta(gt=0, le=1e9)]
 Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 Number = Annotated[int, Meta(ge=1, le=1_000_000)]
 T = TypeVar("T")
-Keyed = TypeVar("Keyed", "Server", "UpstreamSettings", "CursorSettings")
+Keyed = TypeVar("Keyed", "Server", "UpstreamSettings", "CursorSettings", "KeySettings")
 
 
 class ConfigError(Exception):
@@ -200,6 +200,16 @@ class ClientSettings(Value, forbid_unknown_fields=True):
     arguments: Arguments | None = None
     reasoning: Literal["reasoning_content", "reasoning", "none"] | None = None
     activity: Literal["reasoning", "text", "hidden"] | None = None
+    tools: bool | None = None
+    """Whether its requests receive the gateway's own tools; None: what its named key says, otherwise no."""
+
+
+class KeySettings(Value, forbid_unknown_fields=True):
+    """A key for one client, and what the client may do with it."""
+
+    key_env: str | None = None
+    key_file: str | None = None
+    tools: bool = False
 
 
 class Config(Value, forbid_unknown_fields=True):
@@ -220,6 +230,7 @@ class Config(Value, forbid_unknown_fields=True):
     web: WebSettings = WebSettings()
     upstreams: Mapping[str, UpstreamSettings] = {}
     clients: Mapping[str, ClientSettings] = {}
+    keys: Mapping[str, KeySettings] = {}
 
 
 def read(path: Path) -> Source:
@@ -296,6 +307,7 @@ def _anchored(config: Config, folder: Path) -> Config:
         server=anchored(config.server),
         cursor=anchored(config.cursor),
         upstreams={name: anchored(upstream) for name, upstream in config.upstreams.items()},
+        keys={name: anchored(key) for name, key in config.keys.items()},
     )
 
 
@@ -308,7 +320,8 @@ class _Misfit(Exception):
 
 def _converted(table: dict[str, Any]) -> Config:
     """The settings of a table; named tables are converted one by one, since a complaint does not say the name."""
-    named = {name: table.pop(name) for name in ("upstreams", "clients") if isinstance(table.get(name), dict)}
+    tables = ("upstreams", "clients", "keys")
+    named = {name: table.pop(name) for name in tables if isinstance(table.get(name), dict)}
     config = _fit(table, Config, "")
     return msgspec.structs.replace(
         config,
@@ -316,6 +329,7 @@ def _converted(table: dict[str, Any]) -> Config:
             name: _fit(t, UpstreamSettings, f"upstreams.{name}") for name, t in named.get("upstreams", {}).items()
         },
         clients={name: _fit(t, ClientSettings, f"clients.{name}") for name, t in named.get("clients", {}).items()},
+        keys={name: _fit(t, KeySettings, f"keys.{name}") for name, t in named.get("keys", {}).items()},
     )
 
 
@@ -341,6 +355,7 @@ def _mistakes(config: Config) -> list[tuple[str, str]]:
         wrong += _header_mistakes(place, upstream)
     wrong += _cursor_mistakes(config.cursor)
     wrong += _tool_mistakes(config)
+    wrong += _key_mistakes(config)
     names = {*config.upstreams, *KEY_NAMES, *RESERVED}
     targets = [(f"aliases.{alias}", target) for alias, target in config.aliases.items()]
     if config.default_model is not None:
@@ -381,10 +396,24 @@ def _tool_mistakes(config: Config) -> list[tuple[str, str]]:
         check(config.tools.rules)
     except ValueError as error:
         wrong.append(("tools.rules", f"`tools.rules`: {error}"))
-    if config.server.key_env in config.tools.environment:
-        message = f"`tools.environment` holds {config.server.key_env}: a command that has the key can allow itself all"
+    for name in sorted(key_variables(config) & set(config.tools.environment)):
+        message = f"`tools.environment` holds {name}: a command that has the key can allow itself all"
         wrong.append(("tools.environment", message))
     return wrong
+
+
+def key_variables(config: Config) -> frozenset[str]:
+    """The environment variables that hold keys of the gateway; no command or agent gets to see them."""
+    named = (key.key_env for key in config.keys.values())
+    return frozenset((config.server.key_env, *(name for name in named if name is not None)))
+
+
+def _key_mistakes(config: Config) -> list[tuple[str, str]]:
+    return [
+        (f"keys.{name}", f"`keys.{name}` needs `key_env` or `key_file`, and only one of them")
+        for name, key in config.keys.items()
+        if (key.key_env is None) == (key.key_file is None)
+    ]
 
 
 def _dialect_mistakes(place: str, upstream: UpstreamSettings) -> list[tuple[str, str]]:
@@ -432,6 +461,7 @@ def _settings(place: str) -> tuple[str, ...]:
         "acp": AcpSettings,
         "upstreams": UpstreamSettings,
         "clients": ClientSettings,
+        "keys": KeySettings,
     }
     return (tables[top] if "." in place and top in tables else Config).__struct_fields__
 

@@ -15,6 +15,8 @@ from tieline.tools.policy import Policy, Rule
 from tieline.tools.search import find_ripgrep
 from tieline.tools.workspace import Workspace
 
+_WHO = "; for the page and clients with `tools = true`"
+
 
 def tool_keeper(settings: ToolSettings, env: Mapping[str, str], audit: Audit) -> tuple[Keeper, State] | None:
     """The gateway's own tools and what they may do, if they are switched on."""
@@ -64,7 +66,8 @@ def _shell(shell: str, env: Mapping[str, str]) -> str:
 
 def _tool_state(settings: ToolSettings, policy: Policy, root: str) -> State:
     if settings.yolo:
-        return State("tools", True, f"{root}: EVERYTHING is allowed without asking (yolo)")
+        return State("tools", True, f"{root}: EVERYTHING is allowed without asking (yolo){_WHO}")
     rules = f"; {len(settings.rules)} rules of yours" if settings.rules else ""
     always = f"; {len(policy.remembered)} things always allowed (tieline inbox rules)" if policy.remembered else ""
-    return State("tools", True, f"{root}: reading is allowed, the rest asks (tieline inbox watch){rules}{always}")
+    asks = "reading is allowed, the rest asks (tieline inbox watch)"
+    return State("tools", True, f"{root}: {asks}{rules}{always}{_WHO}")

@@ -34,6 +34,8 @@ GROUPS: Mapping[str, str] = {
     "cursor": "Where conversations and keys go",
     "acp": "Programs that are started",
     "tools": "What models may do on this machine",
+    "clients": "What models may do on this machine",
+    "keys": "Who may use the gateway",
 }
 OTHER = "Other settings"
 ORDER = (

@@ -223,5 +223,7 @@ ADDED: dict[int, str] = {
     195: "Notes of a client about a command never reach the model",
     196: "A plan is carried out, or a mode changed, because nobody answered",
     197: "Conversations that begin with the same words share an id upstream",
+    # Tools of the gateway
+    200: "A client's request for a title runs tools",
 }
 """Failures found after the groups were numbered, by number; the table lists them last."""

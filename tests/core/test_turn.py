@@ -344,6 +344,9 @@ class Model:
         """Nothing to free."""
 
 
+WITH_TOOLS = Asker("test", tools=True)
+
+
 class Chest:
     """A toolbox that knows two modes."""
 
@@ -364,12 +367,12 @@ class _Any(Box):
         return await super().execute(call, HOST, report)
 
 
-async def answer(model: Model, request: Request, chest: Chest | None) -> list[Event]:
+async def answer(model: Model, request: Request, chest: Chest | None, asker: Asker = WITH_TOOLS) -> list[Event]:
     tasks = Tasks()
     gateway = Gateway(
         Router({"m": model}, aliases={"fast": "m/x"}), tasks=tasks, inbox=INBOX, toolbox=chest, clock=lambda: 0.0
     )
-    turn = gateway.leg(request, Asker("test"))
+    turn = gateway.leg(request, asker)
     try:
         events = [event async for batch in turn for event in batch]
     finally:
@@ -395,6 +398,20 @@ async def test_a_client_with_tools_is_offered_none_of_ours() -> None:
     model = Model(leg(says("Done.")))
     await answer(model, to("m/x", READ), Chest())
     assert model.requests[0].tools == (READ,)
+
+
+async def test_a_client_that_is_not_to_have_tools_is_offered_none() -> None:
+    model = Model(leg(says("Done.")))
+    await answer(model, to("m/x"), Chest(), Asker("test"))
+    assert model.requests[0].tools == ()
+
+
+async def test_a_request_for_a_title_is_offered_none_unless_it_comes_from_the_page() -> None:
+    title = Request(model="m/x", messages=asks("Generate a title for this conversation:").messages)
+    for asker, tools in ((WITH_TOOLS, ()), (Asker("web", tools=True, has_background=False), (LOOK,))):
+        model = Model(leg(says("Done.")))
+        await answer(model, title, Chest(), asker)
+        assert model.requests[0].tools == tools
 
 
 async def test_without_tools_of_ours_nothing_is_offered() -> None:
@@ -442,7 +459,7 @@ async def test_what_was_shown_is_not_remembered_as_what_the_model_thought() -> N
     gateway = Gateway(Router({"m": model}), tasks=tasks, inbox=INBOX, toolbox=Chest(), clock=lambda: 0.0)
     messages = asks("go").messages
     for history in (messages, (*messages, Message(role="assistant", parts=(Text(text="Done."),)), *messages)):
-        turn = gateway.leg(Request(model="m/x", messages=history), Asker("test"))
+        turn = gateway.leg(Request(model="m/x", messages=history), WITH_TOOLS)
         async for _ in turn:
             pass
         await turn.aclose()

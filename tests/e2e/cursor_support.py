@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from tests.catalogue.serving import listening
 from tieline.app import App, build
-from tieline.config import Config, CursorSettings, InboxSettings, Parking, Server, ToolSettings
+from tieline.config import ClientSettings, Config, CursorSettings, InboxSettings, Parking, Server, ToolSettings
 from tieline.model.content import Text, ToolCall
 from tieline.model.request import ToolSpec
 from tieline.sim.cursor import CursorSim, Program, Record, Settings, Step, Turn, native
@@ -112,6 +112,7 @@ async def serving(
     inbox: InboxSettings | None = None,
     server: Server | None = None,
     tools: ToolSettings | None = None,
+    clients: Mapping[str, ClientSettings] | None = None,
     **cursor: Any,
 ) -> AsyncIterator[Stand]:
     """A stand; `cursor` are settings of the backend.
@@ -127,7 +128,11 @@ async def serving(
         settings = {"api_url": url, "transport": transport, "ghost_mode": True, "enabled": True, **cursor}
         config = Config(cursor=CursorSettings(**settings), parking=parking or Parking())
         config = replace(
-            config, inbox=inbox or config.inbox, server=server or config.server, tools=tools or config.tools
+            config,
+            inbox=inbox or config.inbox,
+            server=server or config.server,
+            tools=tools or config.tools,
+            clients=clients or config.clients,
         )
         env = {"TIELINE_KEY": KEY, **({"CURSOR_API_KEY": key} if key else {})}
         app = build(config, env, None if key else "demo")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.acp_support import ASK
 from tests.e2e.cursor_support import DEMO, DIALECTS, KEY, PATIENCE, TRANSPORTS, Dialect, Stand, Transport, serving
-from tieline.config import InboxSettings, Parking, Server, ToolSettings
+from tieline.config import ClientSettings, InboxSettings, Parking, Server, ToolSettings
 from tieline.core.inbox import Item
 from tieline.model.asks import Answer, Filled, Form, Permission, Permitted, PlanReview, Reviewed
 
@@ -188,7 +188,7 @@ async def test_a_client_with_a_tool_for_questions_is_called_where_nobody_looks(
 
 
 async def test_the_gateways_own_tool_for_questions_says_at_once_that_nobody_looks() -> None:
-    async with serving("http2", tools=ToolSettings(enabled=True)) as stand:
+    async with serving("http2", tools=ToolSettings(enabled=True), clients={"all": ClientSettings(tools=True)}) as stand:
         said = await stand.talk("openai").say(QUESTION)
         assert "in plain text" in said.text
         assert said.is_over

@@ -28,6 +28,13 @@ async def told(dialect: Dialect, port: int, words: str, model: str = MODEL) -> t
     return "".join(block.text for block in reply.content if block.type == "text"), str(reply.stop_reason)
 
 
+def give_tools(home: Path) -> None:
+    """Let every client have the gateway's tools."""
+    settings = home / ".config" / "tieline" / "tieline.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("[clients.all]\ntools = true\n")
+
+
 async def waiting(home: Path, port: int) -> str:
     """The id of what waits, as soon as something does."""
     async with asyncio.timeout(PATIENCE):
@@ -40,6 +47,7 @@ async def waiting(home: Path, port: int) -> str:
 @DIALECTS
 async def test_cursor_s_model_reads_and_writes_through_the_gateway(tmp_path: Path, dialect: Dialect) -> None:
     (tmp_path / "a.txt").write_text("what is in the file\n")
+    give_tools(tmp_path)
     with serving(tmp_path, "--demo", "--tools") as (_, port):
         text, ending = await told(dialect, port, "read a.txt")
         assert "what is in the file" in text
@@ -56,6 +64,7 @@ async def test_cursor_s_model_reads_and_writes_through_the_gateway(tmp_path: Pat
 @DIALECTS
 async def test_a_mode_of_cursor_s_decides_which_tools_it_is_offered(tmp_path: Path, dialect: Dialect) -> None:
     (tmp_path / "a.txt").write_text("what is in the file\n")
+    give_tools(tmp_path)
     with serving(tmp_path, "--demo", "--tools") as (_, port):
         for mode, is_read in (("plan", True), ("ask", False), ("chat", False)):
             text, _ = await told(dialect, port, "read a.txt", f"cursor/demo?mode={mode}")

@@ -41,8 +41,9 @@ async def test_output_is_seen_while_the_command_runs_and_the_client_gets_it_once
         answer = await whole(telling)
         last = told(stand)[-1]
     assert isinstance(last, Activity)
-    assert (last.status, last.output) == ("completed", "first\nsecond\n(exit code: 3)")
-    assert answer.thinking == f"▸ run_terminal {command}\n  first\n  second\n  (exit code: 3)\n"
+    assert (last.status, last.output) == ("failed", "first\nsecond\n(exit code: 3)")
+    assert last.exit_code == 3
+    assert answer.thinking == f"▸ run_terminal {command}\n✗ failed\n  first\n  second\n  (exit code: 3)\n"
     assert "exit code: 3\nstdout:\nfirst\nstderr:\nsecond" in answer.text, "the model knows which stream is which"
 
 
@@ -101,10 +102,12 @@ async def test_a_change_that_is_not_allowed_is_not_shown_as_made(tmp_path: Path)
     async with serving(tmp_path) as stand:
         telling = stand.begin("openai", script(call("write_file", path="b.txt", content="new\n"), TELL))
         await stand.decide(option="deny")
-        await whole(telling)
+        answer = await whole(telling)
         last = told(stand)[-1]
     assert isinstance(last, Activity)
-    assert (last.status, last.diffs) == ("failed", ())
+    assert (last.status, last.output) == ("failed", "Denied.")
+    assert last.diffs == (Diff(path="b.txt", old=None, new="new\n"),)
+    assert answer.thinking == "▸ write_file b.txt\n✗ failed\n  Denied.\n"
 
 
 # ── Plans ────────────────────────────────────────────────────────────────────────────────────────

@@ -20,7 +20,7 @@ import pytest
 
 from tests.catalogue.serving import listening
 from tieline.app import App, build
-from tieline.config import Config, InboxSettings, ToolSettings, UpstreamSettings
+from tieline.config import ClientSettings, Config, InboxSettings, KeySettings, ToolSettings, UpstreamSettings
 from tieline.core.inbox import Item
 
 Dialect = Literal["openai", "anthropic"]
@@ -29,6 +29,8 @@ KEY = "gateway-key"
 DEMO = "demo/scripted"
 PATIENCE = 60.0
 """No test waits longer than this, in seconds, for anything."""
+
+EVERY_CLIENT = {"all": ClientSettings(tools=True)}
 
 DIALECTS = pytest.mark.parametrize("dialect", ["openai", "anthropic"])
 STREAMED_OR_WHOLE = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
@@ -146,9 +148,15 @@ async def serving(
     waits: float = 60.0,
     activity: Literal["reasoning", "text", "hidden"] | None = None,
     upstreams: Mapping[str, UpstreamSettings] | None = None,
+    clients: Mapping[str, ClientSettings] = EVERY_CLIENT,
+    keys: Mapping[str, KeySettings] = {},
+    env: Mapping[str, str] = {},
     **tools: Any,
 ) -> AsyncIterator[Stand]:
-    """A stand whose user lives in `home`; `waits` is for how long an ask does; `tools` are settings of the tools."""
+    """A stand whose user lives in `home`; `waits` is for how long an ask does; `tools` are settings of the tools.
+
+    Every client receives the tools unless `clients` says otherwise.
+    """
     root = home / "workspace"
     root.mkdir(exist_ok=True)
     config = Config(
@@ -156,8 +164,10 @@ async def serving(
         activity=activity,
         tools=ToolSettings(enabled=True, workspace=str(root), **tools),
         upstreams=upstreams or {},
+        clients=clients,
+        keys=keys,
     )
-    env = {"TIELINE_KEY": KEY, "HOME": str(home), "PATH": os.environ["PATH"], "GREETING": "hello"}
+    env = {"TIELINE_KEY": KEY, "HOME": str(home), "PATH": os.environ["PATH"], "GREETING": "hello", **env}
     async with AsyncExitStack() as stack:
         app = build(config, env)
         stack.push_async_callback(app.aclose)

@@ -66,7 +66,7 @@ async def test_the_key_of_one_client_does_not_open_for_another() -> None:
 
 async def test_a_pass_that_was_good_is_looked_at_again() -> None:
     now = 1000.0
-    passes = Passes([b"s3cret"], lambda: now)
+    passes = Passes(["s3cret"], lambda: now)
     guard = Guard(keys=["s3cret"], clock=lambda: now)
     app = HttpApp(
         {"/api/x": {"POST": Route(tell, render_error)}}, guard=guard, limit=10, fallback=lambda _: render_error

@@ -19,7 +19,7 @@ from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Locato
 from tests.catalogue.serving import listening
 from tests.core.scripted import Script
 from tieline.app import App, build
-from tieline.config import Config, ToolSettings
+from tieline.config import ClientSettings, Config, ToolSettings
 from tieline.model.asks import Answer, Ask, Origin
 from tieline.model.ports import Backend
 
@@ -53,7 +53,8 @@ class Server:
 
     async def start(self) -> None:
         tools = ToolSettings(enabled=True, workspace=str(self.root))
-        app = self.app = build(Config(tools=tools, default_model=DEMO, **self.settings), self.env)
+        clients = {"all": ClientSettings(tools=True)}
+        app = self.app = build(Config(tools=tools, clients=clients, default_model=DEMO, **self.settings), self.env)
         self._stack.push_async_callback(app.aclose)
         cast(MutableMapping[str, Backend], app.backends)[self.backend.name] = self.backend
         port = int(self.url.rpartition(":")[2] or 0)

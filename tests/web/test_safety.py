@@ -219,7 +219,7 @@ async def test_a_pass_of_another_address_opens_nothing_and_gets_no_token(locked:
 
 def test_a_pass_comes_to_its_end() -> None:
     now = 1000.0
-    passes = Passes([KEY.encode()], lambda: now)
+    passes = Passes([KEY], lambda: now)
     given = passes.issue(KEY, "localhost:1")
     assert given is not None
     now += LIFETIME - 1

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs
 
 from msgspec.structs import replace
 
+from tieline.core.background import is_background
 from tieline.core.bus import Bus
 from tieline.core.history import tidy
 from tieline.core.inbox import Inbox
@@ -24,6 +25,7 @@ from tieline.core.thoughts import Thoughts
 from tieline.core.turn import TooledRun, offering
 from tieline.core.weigh import estimate
 from tieline.model.errors import GatewayError
+from tieline.model.events import Note
 from tieline.model.ports import Backend, Host, ModelInfo, Run, Toolbox
 from tieline.model.request import Request
 from tieline.tasks import Tasks
@@ -198,11 +200,11 @@ class Gateway:
         return run if run is not None else await self._begun(backend, request, prepared, leg)
 
     def _begun(self, backend: Backend, request: Request, prepared: Request, leg: WatchedLeg) -> Awaitable[Run]:
-        """A new run; with the gateway's tools if there are any and the client brings none."""
+        """Start a run; with the gateway's tools if the client is to have them and brings none of its own."""
         host = Host(self.inbox.human(leg.origin))
         if backend.is_agent:
             leg.showing = Showing(leg.asker.activity)
-        elif self._toolbox is not None and not request.tools:
+        elif self._toolbox is not None and leg.asker.tools and not request.tools and not _withheld(request, leg):
             return self._tooled(self._toolbox, backend, prepared, host, leg)
         return backend.start(prepared, host)
 
@@ -267,6 +269,14 @@ class Gateway:
         except TimeoutError:
             log.warning("the models of %s cannot be listed: no answer in %.0f s", backend.name, LISTING_TIMEOUT)
         return None
+
+
+def _withheld(request: Request, leg: WatchedLeg) -> bool:
+    """Whether a request must do without the gateway's tools although its client may have them."""
+    if not leg.asker.has_background or not is_background(request):
+        return False
+    leg.note(Note(kind="tools", message="no tools of the gateway: the client seems to ask this for itself"))
+    return True
 
 
 def _tools_mode(request: Request, backend: Backend) -> str:

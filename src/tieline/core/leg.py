@@ -67,6 +67,10 @@ class Asker(msgspec.Struct, frozen=True):
     activity: Style = "reasoning"
     size: int = 0
     """About how many characters its request has, if that is known."""
+    tools: bool = False
+    """Whether it receives the gateway's own tools when it brings none."""
+    has_background: bool = True
+    """Whether it may also ask for itself, for titles or summaries; see `background`."""
 
 
 class Ledger(msgspec.Struct, frozen=True):

@@ -259,7 +259,7 @@ class Sessions:
 
     async def _carry(self, session: _Session, draft: Draft, request: Request, user: Turn | None) -> None:
         """Take a leg to its end."""
-        leg = self._gateway.leg(request, Asker(FRONTEND, CLIENT, "events"))
+        leg = self._gateway.leg(request, Asker(FRONTEND, CLIENT, "events", tools=True, has_background=False))
         try:
             if user is not None:
                 await self._keep(session, user)

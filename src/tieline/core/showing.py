@@ -192,7 +192,8 @@ class Showing:
 
 def _outcome(activity: Activity) -> str:
     output = activity.output.strip()
-    changed = "".join(f"  changed {diff.path}\n" for diff in activity.diffs if diff.path not in output)
+    made = activity.diffs if activity.status == "completed" else ()
+    changed = "".join(f"  changed {diff.path}\n" for diff in made if diff.path not in output)
     return changed + "".join(f"  {line}\n" for line in _shortened(output, activity.kind).splitlines())
 
 

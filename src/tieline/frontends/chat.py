@@ -51,4 +51,4 @@ class ChatFrontend:
             return self._relay.carry_several(
                 exchange, [one_choice(request)] * number, FACE, lambda replies: render_choices(replies, options)
             )
-        return self._relay.carry(exchange, request, FACE, options, profile.activity or "reasoning")
+        return self._relay.carry(exchange, request, FACE, options, profile)

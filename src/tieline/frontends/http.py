@@ -4,7 +4,6 @@ No framework on purpose: the way from a request's bytes to the core is short eno
 that is not used. Our server hands over its requests as they are (`HttpApp.serve`); any other speaks ASGI.
 """
 
-import hmac
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tieline.frontends.keyless import Connection, Keyless
+from tieline.frontends.keys import Keys, NamedKey
 from tieline.frontends.page_pass import PASS, Passes
 from tieline.model.errors import GatewayError
 from tieline.model.events import Headers
@@ -251,15 +251,16 @@ class Guard:
         hosts: Iterable[str] = (),
         origins: Iterable[str] = (),
         keys: Iterable[str] = (),
+        named: Iterable[NamedKey] = (),
         keyless: Keyless | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._hosts = {host.lower() for host in hosts}
         self._origins = {origin.lower().rstrip("/") for origin in origins}
-        self._keys = [key.encode() for key in keys]
-        self._passes = Passes(self._keys, clock)
+        self._keys = Keys(keys, named)
+        self._passes = Passes(self._keys.own, clock)
         self._known_hosts: dict[bytes, bool] = {}
-        self._keyless = None if self._keys else keyless or Keyless()
+        self._keyless = None if self._keys.own else keyless or Keyless()
 
     def check(self, exchange: Exchange, *, keyed: bool, public: bool = False) -> None:
         """Raise GatewayError for a head that must not be served.
@@ -291,7 +292,7 @@ class Guard:
     @property
     def has_keys(self) -> bool:
         """Whether a key is needed at all."""
-        return bool(self._keys)
+        return bool(self._keys.own)
 
     def warnings(self) -> tuple[str, ...]:
         """What the person who starts the gateway has to know."""
@@ -302,9 +303,8 @@ class Guard:
         return self._passes.issue(key, exchange.header(b"host"))
 
     def admits(self, exchange: Exchange) -> bool:
-        """Whether a request has the key, or is one of our page that has its pass."""
-        given = exchange.key.encode()
-        if not self._keys or any(hmac.compare_digest(given, key) for key in self._keys):
+        """Whether a request has a key that is good for its path, or is one of our page that has its pass."""
+        if not self.has_keys or self._keys.opens(exchange.key, exchange.path):
             return True
         if not exchange.path.startswith("/api/"):
             return False

@@ -48,7 +48,7 @@ class MessagesFrontend:
         is_incremental = options.arguments == "incremental" and bool(request.tools)
         if headers or is_incremental:
             request = replace(request, headers=headers, incremental_calls=is_incremental)
-        return self._relay.carry(exchange, request, FACE, options, profile.activity or "reasoning")
+        return self._relay.carry(exchange, request, FACE, options, profile)
 
     async def count_tokens(self, exchange: Exchange) -> None:
         """How large a prompt is; a header says so if that is only an estimate."""

@@ -9,6 +9,8 @@ import hmac
 import time
 from collections.abc import Callable, Iterable
 
+from tieline.frontends.keys import same_key
+
 PASS = b"x-tieline-pass"
 LIFETIME = 30 * 24 * 3600
 """Seconds until the key has to be entered again."""
@@ -17,27 +19,24 @@ LIFETIME = 30 * 24 * 3600
 class Passes:
     """Issues and checks passes; `clock` is seconds since 1970."""
 
-    def __init__(self, keys: Iterable[bytes], clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, keys: Iterable[str], clock: Callable[[], float] = time.time) -> None:
         self._keys = tuple(keys)
         self._clock = clock
 
     def issue(self, key: str, host: str) -> str | None:
         """A pass for the page at this host; None if this is not a key of the gateway."""
-        given = key.encode()
-        known = next((one for one in self._keys if hmac.compare_digest(given, one)), None)
-        if known is None:
+        if not any(same_key(key, known) for known in self._keys):
             return None
         until = int(self._clock()) + LIFETIME
-        return f"{until}.{_signature(known, until, host)}"
+        return f"{until}.{_signature(key, until, host)}"
 
     def admits(self, given: str, host: str) -> bool:
         """Whether this is a pass for that host, and not past its end."""
         until, _, signature = given.partition(".")
         if not until.isascii() or not until.isdecimal() or len(until) > 12 or int(until) <= self._clock():
             return False
-        shown = signature.encode()
-        return any(hmac.compare_digest(shown, _signature(key, int(until), host).encode()) for key in self._keys)
+        return any(same_key(signature, _signature(key, int(until), host)) for key in self._keys)
 
 
-def _signature(key: bytes, until: int, host: str) -> str:
-    return hmac.new(key, f"tieline page {until} {host.lower()}".encode(), "sha256").hexdigest()
+def _signature(key: str, until: int, host: str) -> str:
+    return hmac.new(key.encode(), f"tieline page {until} {host.lower()}".encode(), "sha256").hexdigest()

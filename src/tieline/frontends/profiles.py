@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 from tieline.core.showing import Style
 from tieline.frontends.http import Exchange
+from tieline.frontends.keys import Keys, NamedKey, same_key
 
 Arguments = Literal["buffered", "incremental"]
 ReasoningField = Literal["reasoning_content", "reasoning", "none"]
@@ -19,32 +20,37 @@ class Profile(NamedTuple):
     arguments: Arguments | None = None
     reasoning: ReasoningField | None = None
     activity: Style | None = None
+    tools: bool | None = None
+    """Whether its requests receive the gateway's own tools; None: what its named key says, otherwise no."""
 
     def fits(self, user_agent: str, key: str) -> bool:
         """Whether this is that client: everything the profile names must match."""
         if self.user_agent is not None and not fnmatchcase(user_agent.lower(), self.user_agent.lower()):
             return False
-        return self.key is None or self.key == key
+        return self.key is None or same_key(key, self.key)
 
 
 class Profiles:
-    """The first profile that fits decides; the last one fits everybody."""
+    """Finds the profile of a client: the first that fits, completed by what holds for all clients and by its key."""
 
-    def __init__(self, profiles: Iterable[Profile] = (), everybody: Profile | None = None) -> None:
+    def __init__(
+        self, profiles: Iterable[Profile] = (), everybody: Profile | None = None, named: Iterable[NamedKey] = ()
+    ) -> None:
         self._profiles = tuple(profiles)
         self._everybody = everybody or Profile()
+        self._keys = Keys(named=named)
 
     def of(self, exchange: Exchange) -> Profile:
-        """The profile of a client; what it leaves open is what holds for everybody."""
-        everybody = self._everybody
-        if not self._profiles:
-            return everybody
+        """Return the profile of the client that sent a request."""
+        if not self._profiles and not self._keys.has_named:
+            return self._everybody
         user_agent, key = exchange.header(b"user-agent"), exchange.key
-        for profile in self._profiles:
-            if profile.fits(user_agent, key):
-                return profile._replace(
-                    arguments=profile.arguments or everybody.arguments,
-                    reasoning=profile.reasoning or everybody.reasoning,
-                    activity=profile.activity or everybody.activity,
-                )
-        return everybody
+        found = next((profile for profile in self._profiles if profile.fits(user_agent, key)), Profile())
+        named = self._keys.named(key)
+        everybody = self._everybody
+        return found._replace(
+            arguments=found.arguments or everybody.arguments,
+            reasoning=found.reasoning or everybody.reasoning,
+            activity=found.activity or everybody.activity,
+            tools=found.tools if found.tools is not None else named is not None and named.tools,
+        )

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from tieline.core import losses
 from tieline.core.gateway import Gateway
 from tieline.core.leg import Asker, WatchedLeg
-from tieline.core.showing import Style
 from tieline.frontends.http import Exchange, RenderError, encoded, fail
+from tieline.frontends.profiles import Profile
 from tieline.model.assemble import fold
 from tieline.model.content import Value
 from tieline.model.errors import LegFailed, is_transient
@@ -59,12 +59,12 @@ class Relay:
         self._open: set[_Delivery] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    async def carry(
-        self, exchange: Exchange, request: Request, face: Face, options: Value, activity: Style = "reasoning"
-    ) -> None:
+    async def carry(self, exchange: Exchange, request: Request, face: Face, options: Value, profile: Profile) -> None:
         """Answer one request; a client that leaves ends the leg at once, wherever it is."""
         writer = face.writer(options) if request.stream else None
-        leg = self._gateway.leg(request, Asker(face.name, exchange.header(b"user-agent"), activity, exchange.size))
+        activity = profile.activity or "reasoning"
+        client = exchange.header(b"user-agent")
+        leg = self._gateway.leg(request, Asker(face.name, client, activity, exchange.size, bool(profile.tools)))
         delivery = self._begin(exchange, b"" if writer is None else face.keep_alive, writer)
         delivery.leg = leg
         try:

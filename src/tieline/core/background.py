@@ -1,0 +1,66 @@
+"""Background requests: what clients ask of a model for themselves, beside the conversation.
+
+Many clients have the model invent a title, find the topic, write a summary, suggest follow-up questions or check a
+quota, each in a request of its own without tools. Such a request must never receive the gateway's tools: nobody waits
+for what it does, and nobody could explain the permissions it would ask for.
+
+There is no mark for them in any protocol, so they are recognised by what real clients send: OpenCode, Kilo, Crush and
+Goose ("You are a title generator", "generate a short title", "session title"), Claude Code (topic detection, titles,
+summaries, the one-token quota check), Gemini CLI and Qwen Code (the check who speaks next, history compression),
+Open WebUI ("### Task: Generate a concise title …", tags, follow-ups, search queries), LibreChat, Zed, Copilot.
+When in doubt a request is taken for one of them: the model then answers without tools.
+"""
+
+import re
+from collections.abc import Iterator
+
+from tieline.model.content import Text
+from tieline.model.request import Request
+
+FEW_TOKENS = 64
+"""An answer that may not be longer than this is no work with tools."""
+OPENING = 600
+"""Characters at the beginning of a text that say what it is about."""
+
+_THREAD = r"(?:conversation|chat|thread|session|discussion|dialogue|messages?|history|transcript|exchange)"
+_MAKE = r"(?:generat|creat|writ|craft|provid|giv|extract|suggest|summari[sz]|produc|nam)\w*"
+_LABEL = r"(?:titles?|names?|topics?|headline|summar(?:y|ies)|tags|labels?|follow[- ]?ups?|search quer(?:y|ies)|emoji)"
+_INSTRUCTIONS = re.compile(
+    rf"title generator|\b{_MAKE}\b[^.\n]{{0,80}}\btitles?\b|\bpithy titles\b|new {_THREAD} topic"
+    rf"|\bsummari[sz]\w*\b[^.\n]{{0,60}}\b{_THREAD}\b|\bnext speaker\b|\bcommit messages?\b",
+    re.IGNORECASE,
+)
+"""In the system prompt of a background request, which is about nothing else."""
+_REQUEST = re.compile(
+    rf"\A\W*task:?\s+{_MAKE}\b[^\n]{{0,80}}\b(?:{_LABEL}|questions)\b"
+    rf"|\b{_MAKE}\b[^.\n]{{0,80}}\b{_LABEL} (?:for|of|summari[sz]ing|about) (?:this|the|our|that) {_THREAD}"
+    r"(?: history| so far| above| below)?(?:\W*\Z|[.,:;!?\n])"
+    rf"|\b(?:this|the|our) {_THREAD}\b[^.\n]{{0,60}}\b{_MAKE}\b[^.\n]{{0,40}}\btitle\b"
+    rf"|\bgenerat\w*[^.\n]{{0,30}}\b{_THREAD} (?:title|name|summary)\b"
+    r"|\bimmediately preceding response\b",
+    re.IGNORECASE,
+)
+"""In the last words of the user: they must be about the conversation itself."""
+
+
+def is_background(request: Request) -> bool:
+    """Whether a request without tools looks like one that a client makes for itself."""
+    limit = request.sampling.max_tokens
+    if (limit is not None and limit <= FEW_TOKENS) or request.output is not None:
+        return True
+    if request.tool_choice.mode == "none":
+        return True
+    if any(_INSTRUCTIONS.search(text[:OPENING]) for text in _texts(request, "system")):
+        return True
+    asked = list(_texts(request, "user", is_last=True))
+    return any(_REQUEST.search(text[:OPENING]) or _REQUEST.search(text[-OPENING:]) for text in asked)
+
+
+def _texts(request: Request, role: str, *, is_last: bool = False) -> Iterator[str]:
+    """The texts of all messages of a role, or of the last one only."""
+    for message in reversed(request.messages):
+        if message.role != role:
+            continue
+        yield from (part.text for part in message.parts if isinstance(part, Text))
+        if is_last:
+            return
