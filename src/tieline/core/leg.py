@@ -45,6 +45,8 @@ log = logging.getLogger("tieline")
 CROWD = 8
 """With more legs than these under way, a leg begins step by step and lets the others take the same step: code that runs
 many times in a row is still in the processor's caches, which saves up to a tenth. With fewer it is only a detour."""
+LARGE = 256 * 1024
+"""A request of more bytes also begins step by step: each step may take long enough for others to notice."""
 
 _NOT_STARTED = Started(id="", model="")
 _NO_USAGE = Usage()
@@ -157,7 +159,7 @@ class WatchedLeg:
         try:
             if self._leg is not None:
                 return self._seen(await self._leg.__anext__())
-            is_crowded = self._ledger.metrics.open_legs > CROWD
+            is_crowded = self._ledger.metrics.open_legs > CROWD or self.asker.size > LARGE
             if is_crowded:
                 await step_aside()
             self._run = await self._start(self._request, self)

@@ -13,11 +13,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from tieline.frontends.bodies import UNCOUNTED, HeldBodies, check_values
 from tieline.frontends.keyless import Connection, Keyless
 from tieline.frontends.keys import Keys, NamedKey
 from tieline.frontends.page_pass import PASS, Passes
 from tieline.model.errors import GatewayError
 from tieline.model.events import Headers
+from tieline.tasks import step_aside
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -144,14 +146,17 @@ class Exchange(msgspec.Struct, eq=False):
     _limit: int
     headers: Mapping[bytes, bytes]
     """Those of the request; not how long its body is, which is for the server to know."""
+    _bodies: HeldBodies
     begun: bool = False
     size: int = 0
     """How large the body was, once it is read."""
+    held: int = 0
+    """Bytes of the body that count among those in memory."""
 
     @classmethod
-    def of(cls, peer: Peer, limit: int) -> Self:
+    def of(cls, peer: Peer, limit: int, bodies: HeldBodies | None = None) -> Self:
         """An exchange with a peer whose head is new to us."""
-        return cls(peer, limit, _by_name(peer.head.headers))
+        return cls(peer, limit, _by_name(peer.head.headers), bodies or HeldBodies())
 
     @property
     def path(self) -> str:
@@ -179,33 +184,52 @@ class Exchange(msgspec.Struct, eq=False):
 
     def body_at_once(self) -> bytes | None:
         """The whole body if it has come already and is not too large; otherwise `body` waits for it, or refuses it."""
-        body = self._peer.take_whole(self._limit)
+        body = self._peer.take_whole(min(self._limit, UNCOUNTED))
         if body is not None:
             self.size = len(body)
+            self._hold(self.size)
         return body
 
     async def body(self) -> bytes:
         """The whole body. One that is too large is read on for a while, so that the client hears why it is refused."""
-        message = await self._peer.receive()
-        body = message.get("body", b"")
-        self.size = size = len(body)
-        if not message.get("more_body") and size <= self._limit:
-            return bytes(body)
-        chunks = [body]
-        while message.get("more_body") and size <= 4 * self._limit:
+        chunks: list[bytes] = []
+        try:
+            await self._receive(chunks)
+            if self.size > UNCOUNTED:
+                await check_values(chunks)
+            body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        finally:
+            chunks.clear()  # an error that is kept somewhere must not keep the body, too
+        if self.size > UNCOUNTED:
+            await step_aside()  # joining took a while, and reading will
+        return body
+
+    async def _receive(self, chunks: list[bytes]) -> None:
+        more = True
+        while more and self.size <= 4 * self._limit:
             message = await self._peer.receive()
             if message["type"] == "http.disconnect":
                 raise GatewayError("cancelled", "The client left before its request was complete.")
-            size += len(message.get("body", b""))
-            if size <= self._limit:
-                chunks.append(message.get("body", b""))
+            chunk, more = message.get("body", b""), message.get("more_body", False)
+            self.size += len(chunk)
+            if self.size <= self._limit:
+                chunks.append(bytes(chunk))
+                self._hold(len(chunk))
             else:
                 chunks.clear()
-        if size > self._limit:
+        if self.size > self._limit:
             limit = self._limit // (1024 * 1024)
             raise GatewayError("too_large", f"The request is larger than the {limit} MiB this gateway takes.")
-        self.size = size
-        return b"".join(chunks)
+
+    def _hold(self, size: int) -> None:
+        self.held += size
+        self._bodies.held += size
+        self._bodies.check()
+
+    def release(self) -> None:
+        """Count the body no longer among those in memory."""
+        self._bodies.held -= self.held
+        self.held = 0
 
     def respond(
         self, status: int, body: bytes, content_type: bytes = JSON, headers: Sequence[tuple[bytes, bytes]] = ()
@@ -398,12 +422,19 @@ class HttpApp:
     """The application: finds the route, guards it, and spells what goes wrong in the route's own dialect."""
 
     def __init__(
-        self, routes: Routes, *, guard: Guard, limit: int, fallback: Callable[[Exchange], RenderError]
+        self,
+        routes: Routes,
+        *,
+        guard: Guard,
+        limit: int,
+        fallback: Callable[[Exchange], RenderError],
+        bodies: HeldBodies | None = None,
     ) -> None:
         self._routes = routes
         self._guard = guard
         self._limit = limit
         self._fallback = fallback
+        self._bodies = bodies or HeldBodies()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -415,9 +446,9 @@ class HttpApp:
         head = peer.head
         admitted: _Admitted | None = head.kept
         if admitted is not None:
-            exchange, route = Exchange(peer, self._limit, admitted.headers), admitted.route
+            exchange, route = Exchange(peer, self._limit, admitted.headers, self._bodies), admitted.route
         else:
-            exchange = Exchange.of(peer, self._limit)
+            exchange = Exchange.of(peer, self._limit, self._bodies)
             route = self._route(exchange, head)
         try:
             if admitted is None:
@@ -436,6 +467,8 @@ class HttpApp:
             log.exception("%s %s broke", head.method, head.path)
             bug = GatewayError("internal", "Something went wrong inside the gateway; its log says what.")
             await fail(exchange, bug, route.render_error)
+        finally:
+            exchange.release()
 
     def _route(self, exchange: Exchange, head: Head) -> Route:
         method, path = head.method, head.path

@@ -15,7 +15,10 @@ T = TypeVar("T")
 encode = msgspec.json.Encoder().encode
 decode_any = msgspec.json.Decoder().decode
 
-_ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL)
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+_PAIR = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..", re.DOTALL)
+MAX_MENDED = 100_000
+"""Escapes of surrogates that are looked at: a body with more of them is not mended."""
 _FRAGMENTS = frozenset(
     [
         "text",
@@ -106,8 +109,26 @@ def parse_mended(parse: Callable[[bytes], T], body: bytes) -> T:
 
 
 def mend(body: bytes) -> bytes:
-    """The JSON text with U+FFFD for every escaped half of a UTF-16 pair that stands alone."""
-    return _ESCAPE.sub(lambda escape: b"\\ufffd" if escape["half"] else escape[0], body)
+    """The JSON text with U+FFFD for every escaped half of a UTF-16 pair that stands alone.
+
+    It is linear in the length of the text. A body with more than MAX_MENDED such escapes is given back as it is.
+    """
+    mended: list[bytes] = []
+    done = seen = looked = 0
+    lower = body.lower()
+    while (at := lower.find(b"\\ud", seen)) >= 0 and looked < MAX_MENDED:
+        looked += 1
+        before = body[seen:at]
+        is_escaped = (len(before) - len(before.rstrip(b"\\"))) % 2
+        seen = at + 2
+        if is_escaped:
+            continue
+        if _PAIR.match(body, at):
+            seen = at + 12
+        elif _SURROGATE.match(body, at):
+            mended += (body[done:at], b"\\ufffd")
+            done = seen = at + 6
+    return body if at >= 0 or not mended else b"".join((*mended, body[done:]))
 
 
 def parse(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw, at: str = "") -> T:

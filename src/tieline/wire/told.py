@@ -29,6 +29,8 @@ MAX_EACH = MAX_BYTES // 4
 
 _WEIGHT = 3
 """A body weighs its bytes, the text that was read of them, and about as much in objects when messages are short."""
+LARGEST = MAX_EACH // _WEIGHT
+"""Bytes of a body that can be remembered at all."""
 _TIP = 64
 _BEGINNING = 256
 _BLANKS = b" \t\n\r"

@@ -5,8 +5,6 @@ no such parts: there they become text that any model can read, and the block its
 """
 
 import re
-from binascii import Error as NotBase64
-from binascii import a2b_base64
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -48,6 +46,7 @@ from tieline.wire.anthropic.schema import (
     given,
     text_of,
 )
+from tieline.wire.base64 import check_base64
 from tieline.wire.spelling import restore_id
 
 T = TypeVar("T")
@@ -273,11 +272,19 @@ def _has_known_source(kind: str, raw: Raw, path: Path) -> bool:
 
 def _checked(data: str, path: Path) -> str:
     """Base64 that is base64; line breaks inside are left out."""
-    for text in (data, "".join(data.split())):
-        try:
-            if text and a2b_base64(text, strict_mode=True):
-                return text
-        except (NotBase64, ValueError):
-            continue
-    param = f"{_spelled(path)}.source.data"
-    raise BadRequest(f"`{param}`: expected base64", param)
+    try:
+        return _as_base64(data)
+    except ValueError as error:
+        param = f"{_spelled(path)}.source.data"
+        raise BadRequest(f"`{param}`: expected base64", param) from error
+
+
+def _as_base64(data: str) -> str:
+    try:
+        check_base64(data)
+    except ValueError:
+        data = "".join(data.split())
+        check_base64(data)
+    if not data:
+        raise ValueError("there is no data")
+    return data

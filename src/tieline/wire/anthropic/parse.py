@@ -97,7 +97,8 @@ class _Messages(list[Message]):
     """The messages so far; one of the system that comes after others stays where it is."""
 
     def add(self, role: Role, parts: tuple[Part, ...]) -> None:
-        late = role == "system" and any(message.role != "system" for message in self)
+        # All messages before a system message are of the system if the last of them is, unless that one is late itself.
+        late = role == "system" and bool(self) and (self[-1].role != "system" or self[-1].meta is not NO_META)
         self.append(Message(role=role, parts=parts, meta={PROTOCOL: {"in_place": True}} if late else NO_META))
 
 

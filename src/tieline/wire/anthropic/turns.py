@@ -65,7 +65,7 @@ class _Groups(Struct):
     roles: list[str]
     messages: list[tuple[Message, ...]]
     starts: list[int]
-    keys: list[Hashable] = []
+    keys: list[Hashable]
 
     def regular(self) -> int:
         """How many turns at the beginning are a message each of user and model, but for the last of them."""
@@ -215,8 +215,7 @@ def _says_no_more(turn: Turn) -> bool:
 
 def _groups(messages: Sequence[Message], system_in_messages: bool) -> _Groups:
     """A run of messages of one role is one turn."""
-    groups = _Groups(["user"], [()], [0])
-    roles, turns = groups.roles, groups.messages
+    roles, turns, starts = ["user"], [list[Message]()], [0]
     for at, message in enumerate(messages):
         role: str = message.role
         if role == "system":
@@ -226,13 +225,13 @@ def _groups(messages: Sequence[Message], system_in_messages: bool) -> _Groups:
                     continue
                 role = "system"
         if role == roles[-1]:
-            turns[-1] += (message,)
+            turns[-1].append(message)
         else:
             roles.append(role)
-            turns.append((message,))
-            groups.starts.append(at)
-    groups.keys = [id(turn[0]) if len(turn) == 1 else tuple(map(id, turn)) for turn in turns]
-    return groups
+            turns.append([message])
+            starts.append(at)
+    keys: list[Hashable] = [id(turn[0]) if len(turn) == 1 else tuple(map(id, turn)) for turn in turns]
+    return _Groups(roles, [*map(tuple, turns)], starts, keys)
 
 
 # ── What a turn says ─────────────────────────────────────────────────────────────────────────────

@@ -3,7 +3,6 @@
 Beside the parts of the spec, blocks in Anthropic's shape are understood: some editors send them on this route.
 """
 
-import binascii
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ from msgspec import Raw
 
 from tieline.model.content import NO_META, File, Foreign, Image, Meta, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.model.errors import BadRequest
+from tieline.wire.base64 import check_base64
 from tieline.wire.json import encode, parse
 from tieline.wire.openai_chat.schema import PROTOCOL, Content, PartShape
 
@@ -63,9 +63,10 @@ def json_text(raw: Raw) -> str:
 
 def checked_base64(data: str | None, at: str) -> str:
     """Base64 text that every upstream will be able to decode."""
+    if not data:
+        raise bad(at, "base64 data, got none")
     try:
-        if not data or not binascii.a2b_base64(data, strict_mode=True):
-            raise bad(at, "base64 data, got none")
+        check_base64(data)
     except ValueError as error:
         raise bad(at, f"valid base64 data: {error}") from error
     return data

@@ -29,7 +29,7 @@ from tieline.wire.openai_chat.schema import (
     RequestShape,
 )
 from tieline.wire.openai_chat.tools import UNCHOSEN, parse_choice, parse_tools
-from tieline.wire.told import WORTHWHILE, Memory, Told, as_array, end_of_last
+from tieline.wire.told import LARGEST, WORTHWHILE, Memory, Told, as_array, end_of_last
 
 _decode_plain = msgspec.json.Decoder(PlainRequestShape).decode
 _decode_known = msgspec.json.Decoder(RequestShape).decode
@@ -49,6 +49,8 @@ def parse_request(body: bytes) -> Request:
 def _parse(body: bytes) -> Request:
     if len(body) < WORTHWHILE:
         return _read_plain(body) or _read(body, Reader())
+    if len(body) > LARGEST:
+        return _read(body, Reader())
     told = _TOLD.find(body)
     return (told and _going_on(told, body)) or _read_and_keep(body)
 

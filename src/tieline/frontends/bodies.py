@@ -1,0 +1,105 @@
+"""Limits on the bodies of requests: how much is held at once, and how many JSON values one may have.
+
+Reading JSON blocks the event loop, and a thread would not help: the decoder holds the interpreter's lock. What it costs
+depends on the number of values far more than on bytes, so values are counted while a body arrives, at a fraction of
+the cost of reading them.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+from tieline.model.errors import GatewayError
+
+MIB = 1024 * 1024
+MAX_HELD = 256 * MIB
+"""Bytes of all requests that are being received or answered."""
+RETRY_AFTER = 5.0
+MAX_VALUES = 100_000
+"""JSON values of one body. The longest conversations of coding agents have some ten thousand."""
+UNCOUNTED = 128 * 1024
+"""A body of so many bytes cannot have too many values."""
+PIECE = 256 * 1024
+"""Bytes that are counted before other requests have their turn."""
+
+_NO_STRUCTURE = bytes(sorted(set(range(256)) - set(b"{[,")))
+
+
+class HeldBodies:
+    """The bytes of all bodies in memory."""
+
+    __slots__ = ("_limit", "held")
+
+    def __init__(self, limit: int = MAX_HELD) -> None:
+        self._limit = limit
+        self.held = 0
+
+    def check(self) -> None:
+        """Raise GatewayError if there is more than fits."""
+        if self.held > self._limit:
+            raise GatewayError(
+                "overloaded",
+                f"The requests under way hold more than {self._limit // MIB} MiB together; ask again in a moment.",
+                retry_after=RETRY_AFTER,
+            )
+
+
+async def check_values(body: Sequence[bytes]) -> None:
+    """Raise GatewayError if a JSON body, in chunks, has more than MAX_VALUES values.
+
+    An upper bound is enough for most bodies. The exact count takes several times as long.
+    """
+    for count in (values_at_most, StructureScan().feed):
+        values = 0
+        for piece in _pieces(body):
+            values += count(piece)
+            if values > MAX_VALUES:
+                break
+            await asyncio.sleep(0)
+        else:
+            return
+    raise GatewayError(
+        "too_large",
+        f"The request has more than the {MAX_VALUES:,} JSON values this gateway takes.",
+        code="too_many_values",
+    )
+
+
+def _pieces(chunks: Sequence[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces of a similar size."""
+    waiting: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        for start in range(0, len(chunk), PIECE):
+            waiting.append(chunk[start : start + PIECE])
+            size += len(waiting[-1])
+            if size >= PIECE:
+                yield b"".join(waiting)
+                waiting, size = [], 0
+    yield b"".join(waiting)
+
+
+def values_at_most(piece: bytes) -> int:
+    """An upper bound of the values that begin in a piece of JSON text: what strings contain is counted, too."""
+    return len(piece.translate(None, _NO_STRUCTURE))
+
+
+class StructureScan:
+    """Counts the values of JSON text that comes in pieces: each but the first follows a comma or an opening bracket."""
+
+    __slots__ = ("_is_in_string", "_rest")
+
+    def __init__(self) -> None:
+        self._is_in_string = False
+        self._rest = b""
+
+    def feed(self, piece: bytes) -> int:
+        """Count the values that begin in a piece."""
+        piece = self._rest + piece if self._rest else piece
+        self._rest = b""
+        if piece.endswith(b"\\") and (len(piece) - len(piece.rstrip(b"\\"))) % 2:
+            piece, self._rest = piece[:-1], b"\\"  # it belongs to the next character
+        plain = piece.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in piece else piece
+        segments = plain.split(b'"')
+        outside = segments[self._is_in_string :: 2]
+        self._is_in_string ^= len(segments) % 2 == 0
+        return values_at_most(b"".join(outside))
