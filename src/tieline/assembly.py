@@ -13,9 +13,9 @@ import msgspec
 
 from tieline.backends.anthropic import AnthropicBackend, AnthropicCodec
 from tieline.backends.anthropic import headers_for as anthropic_headers
-from tieline.backends.openai import ChatCodec
+from tieline.backends.openai import ChatCodec, OpenAIBackend
 from tieline.backends.openai import headers_for as openai_headers
-from tieline.backends.replay import Patience, ReplayBackend, Upstream
+from tieline.backends.replay import Patience, Upstream
 from tieline.config import DEFAULT_URLS, Config, ConfigError, CursorSettings, UpstreamSettings
 from tieline.frontends.http import is_loopback
 from tieline.frontends.keys import NamedKey
@@ -70,7 +70,7 @@ def upstream_backend(
         return AnthropicBackend(upstream, codec=codec, listing=path + "/models?limit=1000", models=settings.models)
     chat = ChatCodec(openai_headers(key, headers), _chat_dialect(settings, origin))
     upstream = Upstream(name, client, origin, path + "/chat/completions", chat, mint, timeouts, patience, key_source)
-    return ReplayBackend(upstream, listing=path + "/models", models=settings.models)
+    return OpenAIBackend(upstream, base=path, models=settings.models)
 
 
 def _chat_dialect(settings: UpstreamSettings, origin: Origin) -> openai_chat.Dialect:

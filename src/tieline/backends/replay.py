@@ -480,3 +480,49 @@ async def fetch(upstream: Upstream, method: str, path: str, request: Request, bo
     if not 200 <= response.status < 300:
         raise LegFailed(refused(upstream, response, answer))
     return answer
+
+
+class Passing:
+    """An answer that is passed through as it comes."""
+
+    __slots__ = ("_name", "_response", "content_type", "headers")
+
+    def __init__(self, name: str, response: HttpResponse) -> None:
+        self._name = name
+        self._response = response
+        self.content_type = response.field(b"content-type").decode("latin-1")
+        self.headers = passed_on(response)
+
+    async def chunk(self) -> bytes:
+        """More of the body; nothing at its end."""
+        try:
+            return self._response.take() or await self._response.chunk()
+        except PipeError as error:
+            raise LegFailed(pipe_failed(self._name, error)) from error
+
+    def close(self) -> None:
+        """Give up what was not read."""
+        self._response.close()
+
+
+async def forward(upstream: Upstream, path: str, headers: Headers, body: bytes) -> Passing:
+    """Post a request as it is, and return its answer; raises GatewayError. Transient failures are tried again."""
+    tries = 0
+    while True:
+        tries += 1
+        try:
+            response = await upstream.client.send(upstream.origin, "POST", path, headers, body, upstream.timeouts)
+            if response.status in REDIRECTS:
+                response = await follow(upstream, response, "POST", path, headers, body)
+            if 200 <= response.status < 300:
+                return Passing(upstream.name, response)
+            try:
+                failed = refused(upstream, response, await response.read(ERROR_LIMIT))
+            finally:
+                response.close()
+        except PipeError as error:
+            failed = pipe_failed(upstream.name, error)
+        wait = _back_off(failed, tries, upstream.patience)
+        if wait is None:
+            raise LegFailed(_final(failed))
+        await asyncio.sleep(wait)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from tieline.core.background import is_background
 from tieline.core.bus import Bus
+from tieline.core.forwarding import Forwarding, Passage
 from tieline.core.history import tidy
 from tieline.core.inbox import Inbox
 from tieline.core.leg import Asker, Ledger, WatchedLeg
@@ -87,6 +88,21 @@ class Gateway:
         began = ledger.clock()
         record = ledger.bus.begin(request, asker.frontend, asker.client)
         return WatchedLeg(request, asker, ledger, self._start, began, record)
+
+    def forward(self, passage: Passage) -> Forwarding:
+        """Pass a request through to its upstream; the caller must close it."""
+        return Forwarding(passage, self._ledger, self._find)
+
+    async def _find(self, name: str) -> Route:
+        """The route for a name, also if it is known only once the backends have listed their models."""
+        name = name or self._router.unnamed()
+        try:
+            return self._router.find(name)
+        except GatewayError:
+            if self._listed_at is not None:
+                raise
+        await self.models()
+        return self._router.find(name)
 
     async def models(self) -> Mapping[str, ModelInfo]:
         """All models by full name; a backend that cannot be asked is left out and logged."""

@@ -17,6 +17,7 @@ from tieline.frontends.bodies import UNCOUNTED, HeldBodies, check_values
 from tieline.frontends.keyless import Connection, Keyless
 from tieline.frontends.keys import Keys, NamedKey
 from tieline.frontends.page_pass import PASS, Passes
+from tieline.frontends.paths import Paths
 from tieline.model.errors import GatewayError
 from tieline.model.events import Headers
 from tieline.tasks import step_aside
@@ -238,10 +239,12 @@ class Exchange(msgspec.Struct, eq=False):
         self.begun = True
         return self._peer.answer(status, content_type, headers, body)
 
-    def begin_stream(self, headers: Iterable[tuple[bytes, bytes]] = ()) -> Awaitable[None]:
-        """The head of a response of server-sent events."""
+    def begin_stream(
+        self, headers: Iterable[tuple[bytes, bytes]] = (), head: Iterable[tuple[bytes, bytes]] = STREAM_HEAD
+    ) -> Awaitable[None]:
+        """The head of a response that is streamed, by default of server-sent events."""
         self.begun = True
-        return self._peer.begin(200, [*STREAM_HEAD, *headers])
+        return self._peer.begin(200, [*head, *headers])
 
     def write(self, data: bytes, last: bool = False) -> Awaitable[None]:
         """More of a stream; the last write ends it."""
@@ -430,7 +433,7 @@ class HttpApp:
         fallback: Callable[[Exchange], RenderError],
         bodies: HeldBodies | None = None,
     ) -> None:
-        self._routes = routes
+        self._paths = Paths(routes)
         self._guard = guard
         self._limit = limit
         self._fallback = fallback
@@ -472,9 +475,9 @@ class HttpApp:
 
     def _route(self, exchange: Exchange, head: Head) -> Route:
         method, path = head.method, head.path
-        methods = self._methods(path)
+        methods = self._paths.methods(path)
         if methods is None:
-            return _refusal(GatewayError("not_found", _nothing_at(path)), self._fallback(exchange))
+            return _refusal(self._paths.missing(method, path), self._fallback(exchange))
         route = methods.get(method)
         if route is not None:
             return route
@@ -482,28 +485,6 @@ class HttpApp:
         message = f"{path} takes {allowed}, not {method}."
         error = GatewayError("bad_request", message, status=405, headers=(("allow", allowed),))
         return _refusal(error, next(iter(methods.values())).render_error)
-
-    def _methods(self, path: str) -> Mapping[str, Route] | None:
-        exact = self._routes.get(path)
-        if exact is not None:
-            return exact
-        path = path.rstrip("/").replace("//", "/")
-        return self._routes.get(path) or self._routes.get(_parent(path))
-
-
-def _nothing_at(path: str) -> str:
-    hint = ""
-    if path.startswith("/v1/v1/"):
-        hint = " There is one /v1 too many: give the client the address without it."
-    elif path.startswith("/v1/responses"):
-        hint = " The Responses API is not served yet: use Chat Completions or Messages."
-    return f"There is nothing at {path}.{hint}"
-
-
-def _parent(path: str) -> str:
-    """`/v1/models/a/b` → `/v1/models/*`: model names hold slashes, so everything below belongs to one route."""
-    pieces = path.split("/", 3)
-    return "/".join((*pieces[:3], "*"))
 
 
 def _refusal(error: GatewayError, render_error: RenderError) -> Route:

@@ -32,7 +32,7 @@ class ModelsFrontend:
     async def one(self, exchange: Exchange) -> None:
         """One model by any name that a request could use for it."""
         spelling = anthropic_models if is_anthropic(exchange) else openai_models
-        name = unquote(exchange.scope["path"].partition("/v1/models/")[2])
+        name = unquote(exchange.scope["path"].partition("/models/")[2])
         try:
             info = await self._gateway.model(name)
         except GatewayError as error:

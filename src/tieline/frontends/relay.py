@@ -9,13 +9,14 @@ import msgspec
 from msgspec.structs import replace
 
 from tieline.core import losses
+from tieline.core.forwarding import Passage
 from tieline.core.gateway import Gateway
 from tieline.core.leg import Asker, WatchedLeg
-from tieline.frontends.http import Exchange, RenderError, encoded, fail
+from tieline.frontends.http import STREAM_HEAD, Exchange, RenderError, encoded, fail
 from tieline.frontends.profiles import Profile
 from tieline.model.assemble import fold
 from tieline.model.content import Value
-from tieline.model.errors import LegFailed, is_transient
+from tieline.model.errors import GatewayError, LegFailed, is_transient
 from tieline.model.events import Batch, Event, Failed, Finished, Headers, Reply, Started
 from tieline.model.request import Request
 from tieline.tasks import Tasks
@@ -103,6 +104,29 @@ class Relay:
             self._open.discard(delivery)
             delivery.close()
 
+    async def forward(self, exchange: Exchange, passage: Passage, face: Face) -> None:
+        """Pass a request through to its upstream, and the answer back as it comes."""
+        delivery = self._begin(exchange, b"", None)
+        forwarding = self._gateway.forward(passage)
+        try:
+            answer = await forwarding.open()
+            delivery.headers = _shown(answer.headers, face)
+            delivery.head = encoded((("content-type", answer.content_type or "application/octet-stream"),))
+            while data := await forwarding.chunk():
+                await delivery.write(data)
+            await delivery.write(b"", True)
+        except GatewayError as error:
+            error.headers = _renamed(error.headers, face)
+            await fail(exchange, error, face.render_error)
+            if delivery.begun:
+                exchange.cut()
+        except asyncio.CancelledError:
+            await delivery.part(face)
+        finally:
+            self._open.discard(delivery)
+            delivery.close()
+            forwarding.close()
+
     async def _reply(self, request: Request, face: Face) -> Reply:
         async with aclosing(self._gateway.leg(request, Asker(face.name))) as leg:
             reply = fold([event async for batch in leg for event in batch])
@@ -166,6 +190,7 @@ class _Delivery:
         "begun",
         "exchange",
         "gone",
+        "head",
         "headers",
         "leg",
         "writer",
@@ -177,6 +202,7 @@ class _Delivery:
         self.begun = False
         self.gone = False
         self.headers: Sequence[tuple[bytes, bytes]] | None = None
+        self.head: Sequence[tuple[bytes, bytes]] = STREAM_HEAD
         self.leg: WatchedLeg | None = None
         self._sign = sign
         self._loop = loop
@@ -194,7 +220,7 @@ class _Delivery:
         self._is_writing = True
         if not self.begun:
             self.begun = True
-            await self.exchange.begin_stream(_dropped(self.leg) if self.headers is None else self.headers)
+            await self.exchange.begin_stream(_dropped(self.leg) if self.headers is None else self.headers, self.head)
         await self.exchange.write(data, last)
         self._is_writing = False
         self._wrote = self._loop.time()

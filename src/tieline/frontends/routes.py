@@ -9,6 +9,7 @@ from tieline.frontends.inbox import InboxFrontend
 from tieline.frontends.inbox import render_error as plain
 from tieline.frontends.messages import MessagesFrontend
 from tieline.frontends.models import ModelsFrontend, is_anthropic
+from tieline.frontends.passages import ENDPOINTS, passes
 from tieline.frontends.profiles import Profiles
 from tieline.frontends.relay import Relay
 from tieline.frontends.status import Hello, StatusFrontend
@@ -41,9 +42,9 @@ def http_app(
     alive = Route(status.health, openai, keyed=False, public=True)
     routes = {
         "/v1/chat/completions": {"POST": Route(chat.complete, openai)},
-        "/chat/completions": {"POST": Route(chat.complete, openai)},
         "/v1/messages": {"POST": Route(messages.create, anthropic_)},
         "/v1/messages/count_tokens": {"POST": Route(messages.count_tokens, anthropic_)},
+        **{f"/v1/{name}": {"POST": Route(passes(relay, name), openai)} for name in ENDPOINTS},
         "/v1/models": {"GET": Route(models.list, openai)},
         "/v1/models/*": {"GET": Route(models.one, openai)},
         "/": {"GET": front, "HEAD": front},

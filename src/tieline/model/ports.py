@@ -6,11 +6,11 @@ tool and a stateless HTTP API all fit, so nothing above this line knows which it
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from tieline.model.asks import Filled, Form, Permission, Permitted, PlanReview, Reviewed
 from tieline.model.content import File, Image, ToolCall, ToolResult, Value
-from tieline.model.events import Batch, Diff, Note, Plan
+from tieline.model.events import Batch, Diff, Headers, Note, Plan
 from tieline.model.request import Request, ToolSpec
 
 
@@ -152,6 +152,31 @@ class Backend(Protocol):
 
     async def aclose(self) -> None:
         """Free connections and processes."""
+
+
+class Forwarded(Protocol):
+    """The answer to a request that was passed through, as it came."""
+
+    @property
+    def content_type(self) -> str: ...
+
+    @property
+    def headers(self) -> Headers:
+        """Those of the upstream's headers that a client may want."""
+
+    async def chunk(self) -> bytes:
+        """More of the body; nothing at its end. Raises GatewayError if the upstream breaks off."""
+
+    def close(self) -> None:
+        """Give up what was not read."""
+
+
+@runtime_checkable
+class Forwards(Protocol):
+    """A backend that passes requests of other endpoints through, such as embeddings."""
+
+    async def forward(self, endpoint: str, content_type: str, body: bytes) -> Forwarded:
+        """Send a request to an endpoint by its path below the base address; raises GatewayError."""
 
 
 class Store(Protocol):

@@ -1,0 +1,41 @@
+"""OpenAI's other endpoints, such as embeddings: passed through to an OpenAI-like upstream by the model's name."""
+
+from collections.abc import Awaitable, Callable
+
+from tieline.core.forwarding import Passage
+from tieline.frontends.chat import FACE
+from tieline.frontends.http import Exchange
+from tieline.frontends.relay import Relay
+from tieline.wire.openai_chat.passages import read_named
+
+ENDPOINTS = (
+    "embeddings",
+    "completions",
+    "moderations",
+    "audio/speech",
+    "audio/transcriptions",
+    "audio/translations",
+    "images/generations",
+    "images/edits",
+    "images/variations",
+)
+
+
+def passes(relay: Relay, endpoint: str) -> Callable[[Exchange], Awaitable[None]]:
+    """What serves an endpoint."""
+
+    async def serve(exchange: Exchange) -> None:
+        body = await exchange.body()
+        content_type = exchange.header(b"content-type") or "application/json"
+        named = read_named(body, content_type)
+        passage = Passage(
+            endpoint=endpoint,
+            model=named.model,
+            content_type=content_type,
+            build=named.build,
+            size=exchange.size,
+            client=exchange.header(b"user-agent"),
+        )
+        await relay.forward(exchange, passage, FACE)
+
+    return serve
