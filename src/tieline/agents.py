@@ -27,6 +27,7 @@ else:
     tool_keeper = Lazily("tieline.tools_setup", "tool_keeper")
 
 MOST_SHOWN = 6
+FOUND = "Found on the PATH (whether they are logged in, only a request can tell):"
 
 
 def acp_backend(
@@ -81,13 +82,13 @@ def catalogue(settings: AcpSettings) -> dict[str, AgentSpec]:
 
 
 def listing(settings: AcpSettings, env: Mapping[str, str]) -> str:
-    """Every agent, for a person: the ready ones with what starts them, the others with what installs them."""
+    """Every agent, for the user: those found with what starts them, the others with what installs them."""
     which = _which(env)
     found = {name: find(spec, which) for name, spec in catalogue(settings).items()}
     width = max(len(name) for name in found)
     ready = [f"  acp/{name:<{width}}  {one.line}" for name, one in found.items() if one.command is not None]
     missing = [f"  {name:<{width + 4}}  {one.line}" for name, one in found.items() if one.command is None]
-    lines = ["Ready to use as models:", *ready, ""] if ready else ["No agent was found on the PATH.", ""]
+    lines = [FOUND, *ready, ""] if ready else ["No agent was found on the PATH.", ""]
     return "\n".join([*lines, "Not installed; `tieline agents install <id>` shows the command and asks:", *missing])
 
 

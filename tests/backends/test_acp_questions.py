@@ -236,3 +236,18 @@ async def test_a_turn_that_is_closed_while_its_question_waits_is_cancelled() -> 
         talk.messages.append(Message(role="assistant", parts=tuple(reply.parts)))
         async with asyncio.timeout(60):
             assert (await talk.ask("say on we go")).text == "on we go "
+
+
+async def test_a_note_that_may_be_left_out_is_not_asked_for_in_a_turn_of_its_own() -> None:
+    form = {
+        "properties": {
+            "colour": {"type": "string", "title": "Which colour?", "enum": ["red", "blue"]},
+            "note": {"type": "string", "title": "Anything else?"},
+        },
+        "required": ["colour"],
+    }
+    async with serving(scripted()) as backend:
+        talk = Talk(backend)
+        question = await talk.ask(f"ask {json.dumps(form)}")
+        assert "the first is enough" in question.text
+        assert (await talk.ask("blue")).text == 'accept {"colour": "blue"}'

@@ -8,7 +8,7 @@ import pytest
 from tests.backends.acp_support import tool, user
 from tests.grammar import check
 from tieline.backends.acp.activity import Activities, title_of
-from tieline.backends.acp.agent import environment
+from tieline.backends.acp.agent import environment, login_command
 from tieline.backends.acp.catalogue import CATALOGUE, AgentSpec, find, install_line
 from tieline.backends.acp.choice import Setting, State, back_to, read_wish, settings
 from tieline.backends.acp.content import MOST_HISTORY, continued, seeded
@@ -49,6 +49,31 @@ def test_an_agent_is_ready_when_one_of_its_commands_is_found() -> None:
     assert find(spec, lambda name: f"/bin/{name}" if name == "a" else None) == (("a", "acp"), "a acp")
     assert find(spec, lambda name: None) == (None, "npm install a  (Node)")
     assert find(AgentSpec(id="b", title="B", command=("b",)), shutil.which).line == "put `b` on your PATH"
+
+
+@pytest.mark.parametrize(
+    ("command", "login", "line"),
+    [
+        (
+            ("qodercli", "--acp"),
+            {"arguments": ("login",), "command": ("/opt/bin/node", "login")},
+            ("qodercli", "login"),
+        ),
+        (("node", "agent.js"), {"arguments": ("login",), "command": ("/opt/bin/node", "login")}, ()),
+        (
+            ("claude-agent-acp",),
+            {"command": ("/opt/node", "/opt/cli.js", "/login")},
+            ("/opt/node", "/opt/cli.js", "/login"),
+        ),
+        (("node", "agent.js"), {"arguments": ("--setup",), "command": ("setup-agent",)}, ("setup-agent",)),
+        (("vibe-acp",), {"arguments": ("--setup",)}, ("vibe-acp", "--setup")),
+        (("agent",), {}, ()),
+    ],
+)
+def test_a_login_is_a_command_that_can_be_run(
+    command: tuple[str, ...], login: dict[str, Any], line: tuple[str, ...]
+) -> None:
+    assert login_command(command, facts.Login(id="login", **login)) == line
 
 
 def test_no_proxy_stands_between_an_agent_and_the_clients_tools() -> None:
@@ -213,6 +238,45 @@ def test_a_mode_is_found_by_id_name_end_or_another_word(
     state: State, model: str, mode: str | None, expected: list[Setting]
 ) -> None:
     assert settings(read_wish(model, mode, None), state, "A") == expected
+
+
+def option(name: str, current: str, *values: str, category: str = "") -> facts.ConfigOption:
+    choices = tuple(facts.Choice(id=value) for value in values)
+    return facts.ConfigOption(id=name, name=name, category=category, current=current, choices=choices)
+
+
+ACCESS = option("mode", "agent", "read-only", "workspace-write", "agent", category="mode")
+CODEX = State(options=(ACCESS, option("collaboration_mode", "default", "default", "plan")))
+
+
+def test_plan_mode_is_found_under_whatever_option_the_agent_has_it() -> None:
+    for model, mode in (("codex?mode=plan", None), ("codex", "plan")):
+        found = settings(read_wish(model, mode, None), CODEX, "Codex")
+        assert found == [Setting("option", "collaboration_mode", "plan")]
+    assert settings(read_wish("codex?mode=read-only", None, None), CODEX, "Codex") == [
+        Setting("option", "mode", "read-only")
+    ]
+    older = State(modes=facts.Choices(current="ask", choices=(facts.Choice(id="ask"), facts.Choice(id="plan"))))
+    both = State(modes=older.modes, options=(ACCESS,))
+    assert settings(read_wish("a?mode=plan", None, None), both, "A") == [Setting("mode", "", "plan")]
+
+
+def test_a_mode_that_is_not_offered_is_an_error_that_names_every_option() -> None:
+    with pytest.raises(BadRequest) as error:
+        settings(read_wish("codex?mode=dream", None, None), CODEX, "Codex")
+    assert error.value.message == (
+        "Codex has no mode `dream`. It offers: mode: read-only, workspace-write, agent; "
+        "collaboration_mode: default, plan."
+    )
+
+
+def test_an_option_for_planning_goes_back_when_another_mode_is_wished() -> None:
+    planning = State(options=(ACCESS, option("collaboration_mode", "plan", "default", "plan")))
+    past = read_wish("codex?mode=plan", None, None)
+    reset = [Setting("option", "collaboration_mode", "default")]
+    for model in ("codex", "codex?mode=read-only"):
+        assert back_to(CODEX, planning, read_wish(model, None, None), past) == reset
+    assert back_to(CODEX, planning, past, past) == []
 
 
 def test_what_is_not_wished_any_more_goes_back_to_what_it_was() -> None:

@@ -7,6 +7,7 @@ silent for too long is given up.
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,8 @@ STDERR_SHOWN = 12
 LINE_SHOWN = 300
 LINGER = 1.0
 """Seconds that an agent whose output has ended has to end itself."""
+
+_INTERPRETER = re.compile(r"(node|nodejs|npx|bun|bunx|deno|python[\d.]*|uv|uvx|sh|bash|env)(\.exe)?")
 
 Listener = Callable[[Fact], None]
 OnEnd = Callable[["Agent"], None]
@@ -183,7 +186,7 @@ class Agent:
 
     def _login_line(self) -> str:
         for login in self.about.logins:
-            words = login.command or (login.arguments is not None and (*self.spec.command, *login.arguments)) or ()
+            words = login_command(self.spec.command, login)
             if words:
                 return " ".join([*(f"{name}={value}" for name, value in login.env), *words])
         return self.spec.login
@@ -314,6 +317,23 @@ class Agent:
                     self._hear(listener, fact)
             case _:
                 log.debug("%s: %s", self.spec.id, type(fact).__name__)
+
+
+def login_command(command: Sequence[str], login: facts.Login) -> tuple[str, ...]:
+    """What to run to log in this way; nothing if the agent does not tell, or tells something that cannot work.
+
+    The arguments of a login are for the agent's program, in place of those that make it speak this protocol. Older
+    agents tell a whole command; Qoder's is its interpreter without a script.
+    """
+    if login.arguments is not None and not _is_interpreter(command[0]):
+        return (command[0], *login.arguments)
+    words = login.command or ()
+    is_broken = len(words) > 1 and _is_interpreter(words[0]) and not re.search(r"[./\\]", words[1])
+    return () if is_broken else words
+
+
+def _is_interpreter(program: str) -> bool:
+    return _INTERPRETER.fullmatch(program.replace("\\", "/").rpartition("/")[2]) is not None
 
 
 def environment(terms: Terms, spec: AgentSpec) -> dict[str, str]:

@@ -130,6 +130,7 @@ _KNOWN = (
         title="Kimi Code",
         command=("kimi", "acp"),
         install=_npm("@moonshot-ai/kimi-code"),
+        needs="needs Node.js 22.19 or later",
         login="kimi login",
     ),
     AgentSpec(
@@ -151,7 +152,8 @@ _KNOWN = (
         id="hermes",
         title="Hermes Agent",
         command=("hermes-acp",),
-        install=_uv("hermes-agent[acp]"),
+        install=_uv("hermes-agent[acp,mcp]"),
+        needs="without `mcp` it cannot use the tools of clients",
         login="hermes setup",
     ),
     AgentSpec(

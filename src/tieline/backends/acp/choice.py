@@ -58,6 +58,15 @@ class Setting(NamedTuple):
     value: str | bool
 
 
+class _Place(NamedTuple):
+    """Somewhere a value can be set: how, under which id, what it is now, and what there is to choose."""
+
+    how: How
+    id: str
+    current: str | bool
+    choices: Sequence[facts.Choice]
+
+
 def wish_of(request: Request) -> Wish:
     """What a request wants. Raises BadRequest."""
     return read_wish(request.model, request.mode or _mode_field(request), request.reasoning.effort)
@@ -109,13 +118,14 @@ def settings(wish: Wish, state: State, title: str) -> list[Setting]:
 def back_to(before: State, now: State, wish: Wish, past: Wish) -> list[Setting]:
     """What an earlier request had set and this one does not wish any more, as it was at first."""
     found: list[Setting] = []
-    wished = {name for name, _ in wish.values}
+    wished = dict(wish.values)
     for name, _ in past.values:
-        if name in wished:
-            continue
-        first, current = _where(name, before), _where(name, now)
-        if first is not None and current is not None and first[2] != current[2]:
-            found.append(Setting(first[0], first[1], first[2]))
+        first = {(place.how, place.id): place.current for place in _places(name, before)}
+        chosen = _chosen_place(wished[name], _places(name, now)) if name in wished else None
+        for place in _places(name, now):
+            was = first.get((place.how, place.id), place.current)
+            if was != place.current and place != chosen:
+                found.append(Setting(place.how, place.id, was))
     return found
 
 
@@ -124,19 +134,18 @@ def _setting(name: str, value: str, state: State, title: str) -> Setting | None:
     option = _option(name, state.options)
     if option is not None and option.kind == "boolean":
         return _flag(option, value)
-    where = _where(name, state)
-    choices = _choices(name, state)
-    if where is None or not choices:
+    places = [place for place in _places(name, state) if place.choices]
+    if not places:
         raise BadRequest(_unknown_option(name, state, title), "model", code="unknown_option")
-    how, key, current = where
-    chosen = _chosen(value, choices)
-    if chosen is None and name == "mode" and plain(value) == "agent":
+    place = _chosen_place(value, places)
+    if place is None and name == "mode" and plain(value) == "agent":
         # Whatever it is called, working by itself is what an agent does at first.
         return None
-    if chosen is None:
-        offered = _listed(choice.id for choice in choices)
-        raise BadRequest(f"{title} has no {name} `{value}`. It offers: {offered}.", "model", code="unknown_option")
-    return None if chosen == current else Setting(how, key, chosen)
+    if place is None:
+        message = f"{title} has no {name} `{value}`. It offers: {_offered(name, places)}."
+        raise BadRequest(message, "model", code="unknown_option")
+    chosen = _chosen(value, place.choices)
+    return None if chosen is None or chosen == place.current else Setting(place.how, place.id, chosen)
 
 
 def _flag(option: facts.ConfigOption, value: str) -> Setting | None:
@@ -146,24 +155,47 @@ def _flag(option: facts.ConfigOption, value: str) -> Setting | None:
     return None if option.current is wanted else Setting("option", option.id, wanted)
 
 
-def _where(name: str, state: State) -> tuple[How, str, str | bool] | None:
-    """How something is set, under which name, and what it is now."""
+def _places(name: str, state: State) -> list[_Place]:
+    """Where something of this name can be set, the usual place first.
+
+    Some agents have several options for modes of working: Codex has `mode` for what it may do without asking and
+    `collaboration_mode` for planning.
+    """
     option = _option(name, state.options)
-    if option is not None:
-        return "option", option.id, option.current
-    if name == "mode" and state.modes is not None:
-        return "mode", "", state.modes.current
-    if name == "model" and state.models is not None:
-        return "model", "", state.models.current
-    return None
+    options = [option] if option is not None else []
+    if name == "mode":
+        options += [one for one in state.options if one is not option and _is_mode(one)]
+    places = [_Place("option", one.id, one.current, one.choices) for one in options]
+    known = {choice.id for place in places for choice in place.choices}
+    if name == "mode" and state.modes is not None and not known.issuperset(one.id for one in state.modes.choices):
+        places.append(_Place("mode", "", state.modes.current, state.modes.choices))
+    if name == "model" and state.models is not None and not places:
+        places.append(_Place("model", "", state.models.current, state.models.choices))
+    return places
+
+
+def _is_mode(option: facts.ConfigOption) -> bool:
+    is_named_so = any(plain(name).endswith("mode") for name in (option.id, option.name))
+    return option.kind == "select" and (option.category == "mode" or is_named_so)
+
+
+def _chosen_place(value: str, places: Sequence[_Place]) -> _Place | None:
+    """The first place where this value can be chosen."""
+    return next((place for place in places if _chosen(value, place.choices) is not None), None)
+
+
+def _offered(name: str, places: Sequence[_Place]) -> str:
+    """Everything there is to choose, under the option that it belongs to if there are several."""
+    lists = {place.id or name: _listed(choice.id for choice in place.choices) for place in reversed(places)}
+    if len(set(lists.values())) == 1:
+        return next(iter(lists.values()))
+    return "; ".join(f"{option}: {values}" for option, values in reversed(lists.items()))
 
 
 def _choices(name: str, state: State) -> Sequence[facts.Choice]:
-    option = _option(name, state.options)
-    if option is not None:
-        return option.choices
-    older = {"mode": state.modes, "model": state.models}.get(name)
-    return older.choices if older is not None else ()
+    """What can be chosen in all places, each once."""
+    found = {choice.id: choice for place in reversed(_places(name, state)) for choice in reversed(place.choices)}
+    return tuple(reversed(found.values()))
 
 
 def _option(name: str, options: Iterable[facts.ConfigOption]) -> facts.ConfigOption | None:

@@ -18,6 +18,7 @@ from tieline.wire.questions.forms import (
     expanded,
     is_consent,
     is_refusal,
+    may_be_skipped,
 )
 
 TRIES = 2
@@ -78,7 +79,7 @@ class Interview:
             return self._again(str(problem), words)
         self._values |= given.values
         del self._fields[: given.taken]
-        if self._fields:
+        if not all(map(may_be_skipped, self._fields)):
             return None
         return self._settle(Filled(values=expanded(self._values, question.form)))
 

@@ -94,8 +94,15 @@ def as_text(form: Form, fields: Sequence[Field]) -> str:
     for number, field in enumerate(fields, 1):
         lines.append(_asked(field, f"{number}. " if several else "", form.message))
     if several:
-        lines.append("Answer all of them, one line each, or just the first.")
+        is_enough = all(may_be_skipped(field) for field in fields[1:])
+        rest = "the first is enough" if is_enough else "what is missing is asked again"
+        lines.append(f"Answer one line each; {rest}.")
     return "\n\n".join(line for line in lines if line)
+
+
+def may_be_skipped(field: Field) -> bool:
+    """Whether a question that was not answered is not asked again: a note that is not required."""
+    return field.kind == "text" and not field.required
 
 
 class Answered(NamedTuple):
