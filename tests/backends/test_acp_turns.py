@@ -54,7 +54,7 @@ async def test_output_of_terminals_that_are_the_agents_own_is_shown() -> None:
 async def test_another_message_is_another_part() -> None:
     async with serving(scripted()) as backend:
         reply = await Talk(backend).ask("message a One\nmessage a , two.\nmessage b Three.")
-    assert [part.text for part in reply.parts if isinstance(part, Text)] == ["One, two.", "Three."]
+    assert [part.text for part in reply.parts if isinstance(part, Text)] == ["One, two.", "\n\nThree."]
 
 
 async def test_every_stop_reason_is_told_and_the_fill_of_the_context_is_usage_where_nothing_better_is() -> None:
@@ -115,7 +115,7 @@ async def test_a_permission_is_answered_by_the_id_of_the_agents_own_option(optio
     assert (asked.title, asked.kind, asked.command) == ("Run rm -rf build", "execute", "rm -rf build")
     kinds = {one.id: one.kind for one in asked.options}
     assert kinds == {"yes": "allow_once", "forever": "allow_always", "no": "reject_once"}
-    assert reply.activities[0].title == "Run rm -rf build", "what waits for somebody is visible"
+    assert reply.activities[0].title == "rm -rf build", "what waits for somebody is visible"
 
 
 async def test_where_nobody_answers_the_option_that_rejects_is_chosen_and_a_note_says_why() -> None:
@@ -131,12 +131,18 @@ async def test_the_reason_of_a_no_reaches_the_agent_as_its_next_prompt_in_the_sa
     async with serving(scripted()) as backend:
         talk = Talk(backend)
         reply = await talk.ask("permit rm -rf build", person)
-        assert reply.text == "chosen noUse make. "
+        assert reply.text == "chosen no\n\nUse make. "
         assert reply.notes["denied"] == "Run rm -rf build: say Use make."
         assert (await talk.ask("permit make", person)).text == "chosen yes", "a yes needs no words"
 
 
 # ── plans ────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_two_messages_of_one_turn_are_a_paragraph_each() -> None:
+    """Chat clients write all texts of an answer one behind the other."""
+    async with serving(plain("two_messages")) as backend:
+        assert (await Talk(backend, "plain").ask("go")).text == "First message.\n\nSecond message."
 
 
 async def test_a_plan_that_is_approved_lets_the_agent_begin() -> None:

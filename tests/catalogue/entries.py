@@ -216,6 +216,8 @@ ADDED: dict[int, str] = {
     # Coding agents
     182: "Client tools leak between conversations of one agent process",
     183: "A call of the client's own tool is taken for a tool of the agent",
+    184: "What an agent ran, or its output, is not shown",
+    185: "A turn that ends over a denial is an empty answer",
     # Cursor
     192: "An error that may pass ends an answer in its middle",
     193: "An answer that exists only in a stored copy is lost",

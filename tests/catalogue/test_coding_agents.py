@@ -204,3 +204,48 @@ async def test_183_a_client_tool_is_called_once_and_without_asking_however_the_a
     assert answer.thinking == "", "it is not shown a second time"
     assert stand.inbox.items == ()
     assert (await talk.give("deep")).text.strip() == "yes: deep"
+
+
+# ── 184: what an agent ran, or its output, is not shown ──────────────────────────────────────────
+
+
+@STREAMED_OR_WHOLE
+async def test_184_the_command_is_shown_and_not_the_name_under_which_the_call_was_announced(
+    tmp_path: Path, dialect: Dialect, stream: bool
+) -> None:
+    async with serving(tmp_path, {"plain": plain("prepares")}) as stand:
+        answer = await stand.talk(dialect, model=PLAIN, stream=stream).say("make test")
+        assert answer.thinking.splitlines() == ["▸ make test", "  3 failed, 5 passed"]
+
+
+@STREAMED_OR_WHOLE
+async def test_184_output_that_comes_with_the_end_of_a_call_is_shown(
+    tmp_path: Path, dialect: Dialect, stream: bool
+) -> None:
+    async with serving(tmp_path, {"plain": plain("prints_at_the_end")}, waits=0.1) as stand:
+        answer = await stand.talk(dialect, model=PLAIN, stream=stream).say("test")
+        assert "make test" in answer.thinking.splitlines()[0]
+        assert answer.thinking.splitlines()[1] == "  3 failed, 5 passed"
+
+
+# ── 185: a turn that ends over a denial is an empty answer ───────────────────────────────────────
+
+
+@STREAMED_OR_WHOLE
+@pytest.mark.parametrize("words", ["go", "cancel", "say something first"])
+async def test_185_a_turn_that_ends_without_a_word_over_a_denial_says_what_was_denied_and_why(
+    tmp_path: Path, dialect: Dialect, stream: bool, words: str
+) -> None:
+    async with serving(tmp_path, {"plain": plain("ends_silently")}, waits=0.1) as stand:
+        answer = await stand.talk(dialect, model=PLAIN, stream=stream).say(words)
+        assert answer.is_over
+        said = "The agent stopped here. “make clean” was not allowed: Nobody answered within 0.1 seconds."
+        assert answer.text.replace("Let me run that.", "").strip() == said
+
+
+async def test_185_a_denial_by_the_user_is_said_too(tmp_path: Path, dialect: Dialect) -> None:
+    async with serving(tmp_path, {"plain": plain("ends_silently")}) as stand:
+        asking = asyncio.create_task(stand.talk(dialect, model=PLAIN).say("go"))
+        await stand.decide(option="no")
+        async with asyncio.timeout(PATIENCE):
+            assert (await asking).text == "The agent stopped here. “make clean” was not allowed."

@@ -145,6 +145,18 @@ def test_an_activity_is_told_when_it_begins_and_when_it_ends_and_not_in_between(
     assert parts(shown("reasoning", leg)) == [Thinking(text="▸ read a\n  out\n")]
 
 
+def test_a_title_that_changes_is_shown_again_but_not_for_ever() -> None:
+    titles = ["Terminal", "make", "make test", "make test all", "make test all of it"]
+    leg: list[Event] = [
+        STARTED,
+        *(Activity(id="a", kind="execute", title=title, status="in_progress") for title in titles),
+        Activity(id="a", kind="execute", title="make install", status="completed", output="done"),
+        DONE,
+    ]
+    lines = ["▸ Terminal", "▸ make", "▸ make test", "✓ make install", "  done"]
+    assert parts(shown("reasoning", leg)) == [Thinking(text="".join(f"{line}\n" for line in lines))]
+
+
 def test_activities_side_by_side_say_which_of_them_has_ended() -> None:
     leg: list[Event] = [
         STARTED,

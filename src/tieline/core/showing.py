@@ -30,6 +30,8 @@ Style = Literal["reasoning", "text", "hidden", "events"]
 
 MOST_OUTPUT = 400
 """So much of what came of an activity is shown."""
+MOST_TITLES = 3
+"""How often an activity that is still under way is told under another title; the one at its end always is."""
 MARKS: dict[Status, str] = {"pending": "○", "in_progress": "▸", "completed": "✓", "failed": "✗"}
 
 
@@ -45,6 +47,8 @@ class Showing:
         """Whether a part of the model is open; what happens meanwhile waits."""
         self._waiting: list[str] = []
         self._has_ended: dict[str, bool] = {}
+        self._titles: dict[str, list[str]] = {}
+        """What each activity was called so far."""
         self._latest = ""
         """The activity that the last line was about."""
         self._plan = ""
@@ -165,16 +169,20 @@ class Showing:
     # ── Words ────────────────────────────────────────────────────────────────────────────────────
 
     def _activity(self, activity: Activity) -> str:
-        """A line when it begins, and what came of it when it ends; what comes in between says nothing new."""
+        """A line when it begins, another when it turns out to be something else, and what came of it at the end."""
         self._has_done = True
-        is_over = activity.status in ("completed", "failed")
-        known = self._has_ended.get(activity.id)
-        if known or (known is False and not is_over):
+        if self._has_ended.get(activity.id):
             return ""
-        is_told = known is False and self._latest == activity.id
+        is_over = activity.status in ("completed", "failed")
+        title = " ".join(activity.title.split())
+        titles = self._titles.setdefault(activity.id, [])
+        is_new = title not in titles[-1:]
+        if not is_over and (not is_new or len(titles) >= MOST_TITLES):
+            return ""
+        is_told = not is_new and self._latest == activity.id
         self._has_ended[activity.id] = is_over
         self._latest = activity.id
-        title = " ".join(activity.title.split())
+        titles.append(title)
         if not is_over:
             return f"{MARKS['in_progress']} {title}\n"
         if not is_told:

@@ -401,6 +401,58 @@ class Notices(Agent):
         tell(message, sessionUpdate="usage_update", used=5, size=10)
 
 
+class Prepares(Agent):
+    """Announces a call before it knows the arguments, as Claude, OpenCode and Qwen do."""
+
+    def on_session_prompt(self, message: Any) -> None:
+        tell(message, sessionUpdate="tool_call", toolCallId="c1", title="bash", kind="execute", rawInput={})
+        given = {"command": words_of(message), "description": "Does something"}
+        tell(message, sessionUpdate="tool_call_update", toolCallId="c1", status="in_progress", rawInput=given)
+        text = {"type": "content", "content": {"type": "text", "text": "3 failed, 5 passed"}}
+        title = "Does something"
+        tell(
+            message, sessionUpdate="tool_call_update", toolCallId="c1", status="completed", title=title, content=[text]
+        )
+        end(message)
+
+
+class PrintsAtTheEnd(Agent):
+    """Asks first, and tells the output of its terminal together with the end of the call, as Codex does."""
+
+    def on_session_prompt(self, message: Any) -> None:
+        given = {"command": ["sh", "-c", "make test"]}
+        call = {"toolCallId": "c1", "title": "make test", "kind": "execute", "rawInput": given}
+        ask(message, 7, "session/request_permission", toolCall=call, options=OPTIONS)
+        reply_to(7)
+        meta = {"terminal_output": {"terminal_id": "t9", "data": "3 failed, 5 passed"}}
+        tell(message, sessionUpdate="tool_call_update", toolCallId="c1", status="completed", _meta=meta)
+        end(message)
+
+
+class EndsSilently(Agent):
+    """Ends its turn without a word when it is not allowed something, as OpenCode and Codex do."""
+
+    def on_session_prompt(self, message: Any) -> None:
+        words = words_of(message)
+        if "first" in words:
+            say(message, "Let me run that.")
+        given = {"command": "make clean"}
+        call = {"toolCallId": "c1", "title": "bash", "kind": "execute", "rawInput": given}
+        ask(message, 7, "session/request_permission", toolCall=call, options=OPTIONS)
+        reply_to(7)
+        end(message, "cancelled" if "cancel" in words else "end_turn")
+
+
+class TwoMessages(Agent):
+    """Says two things one after the other."""
+
+    def on_session_prompt(self, message: Any) -> None:
+        for number, text in enumerate(("First message.", "Second message.")):
+            block = {"type": "text", "text": text}
+            tell(message, sessionUpdate="agent_message_chunk", messageId=f"m{number}", content=block)
+        end(message)
+
+
 class Summarises(Agent):
     """Tells the arguments as text in the call, and asks permission with a summary of them, as Kimi does."""
 
@@ -435,6 +487,10 @@ SCENARIOS: dict[str, Callable[[str], Agent]] = {
     "floods_stderr": FloodsStderr,
     "half_line": HalfLine,
     "summarises": Summarises,
+    "prepares": Prepares,
+    "prints_at_the_end": PrintsAtTheEnd,
+    "ends_silently": EndsSilently,
+    "two_messages": TwoMessages,
     "silent": Silent,
     "reuses_ids": ReusesIds,
     "answers_twice": AnswersTwice,

@@ -37,7 +37,10 @@ class Activities:
         self._terminals: dict[str, str] = {}
 
     def call(self, call: facts.Call) -> Activity:
-        """A call began or changed."""
+        """A call began or changed. Terminals that only their output told of stay with it."""
+        known = self._calls.get(call.id)
+        if known is not None and not call.content:
+            call = replace(call, terminals=tuple(dict.fromkeys([*call.terminals, *known.terminals])))
         self._calls[call.id] = call
         while len(self._calls) > MOST_TERMINALS:
             del self._calls[next(iter(self._calls))]
@@ -80,7 +83,7 @@ class Activities:
         return Activity(
             id=call.id,
             kind=call.kind or "other",
-            title=title_of(call),
+            title=shown_title(call),
             status=_STATUSES.get(call.status, "in_progress"),
             output=self._output(call),
             diffs=tuple(Diff(path=diff.path, old=diff.old, new=diff.new) for diff in call.diffs),
@@ -122,6 +125,22 @@ def title_of(call: facts.Call) -> str:
     if not title:
         title = command_of(call) or (call.locations[0].path if call.locations else "") or call.kind or "a tool call"
     return title if len(title) <= MOST_TITLE else f"{title[:MOST_TITLE]}…"
+
+
+def shown_title(call: facts.Call) -> str:
+    """What a call does: the command, or the title with the file, since titles may tell neither ("bash", "Read")."""
+    command = " ".join(command_of(call).split()) if call.kind == "execute" else ""
+    if command:
+        return command if len(command) <= MOST_TITLE else f"{command[:MOST_TITLE]}…"
+    title = title_of(call)
+    path = call.locations[0].path if call.locations else next((diff.path for diff in call.diffs), "")
+    return f"{title} {path}" if path and path.rstrip("/").rpartition("/")[2] not in title else title
+
+
+def is_bare(call: facts.Call) -> bool:
+    """Whether nothing is known of a call but its name: the agent's model is still writing the arguments."""
+    has_more = call.content or call.diffs or call.terminals or call.locations
+    return call.status == "pending" and not has_more and call.input.strip() in ("", "{}", "null")
 
 
 def full_title(call: facts.Call) -> str:

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from tieline.backends.acp.activity import plan_of, title_of
+from tieline.backends.acp.activity import plan_of, shown_title, title_of
 from tieline.backends.acp.agent import Agent
 from tieline.backends.acp.approvals import ALLOW, REJECT, Draft, permission_of, review_of
 from tieline.backends.acp.forms import Question
@@ -37,6 +37,8 @@ class Asking:
         self._note = note
         self._feedback = feedback
         self._asked = Asked(tasks)
+        self.refusal = ""
+        """What was refused last, and why: to be said if the agent ends its turn over it without a word."""
 
     @property
     def is_waiting(self) -> bool:
@@ -84,12 +86,12 @@ class Asking:
         # In a thread: comparing the texts of a large change takes a while.
         answer = await human.permit(await asyncio.to_thread(permission_of, asked, ruled))
         if answer.option is None:
-            self._note("denied", f"{title_of(asked.call)}: {answer.reason or 'nobody allowed it'}")
+            self._denied(asked, answer.reason or "nobody allowed it")
             self._choose(asked.ask, chosen(asked.options, REJECT))
             return
         kinds = {option.id: option.kind for option in asked.options}
-        if answer.reason and kinds.get(answer.option) not in ALLOW:
-            self._note("denied", f"{title_of(asked.call)}: {answer.reason}")
+        if kinds.get(answer.option) not in ALLOW:
+            self._denied(asked, answer.reason)
             self._feedback(answer.reason, False)
         self._choose(asked.ask, answer.option if answer.option in kinds else chosen(asked.options, REJECT))
 
@@ -101,9 +103,18 @@ class Asking:
         if ruled.decision == "allow" and option is None:
             return False
         if ruled.decision == "deny":
-            self._note("denied", f"{title_of(asked.call)}: {ruled.reason}")
+            self._denied(asked, ruled.reason)
         self._choose(asked.ask, option)
         return True
+
+    def _denied(self, asked: facts.PermissionAsked, reason: str) -> None:
+        if reason:
+            self._note("denied", f"{title_of(asked.call)}: {reason}")
+        self._refused(f"“{shown_title(asked.call)}” was not allowed", reason)
+
+    def _refused(self, what: str, reason: str) -> None:
+        why = " ".join(reason.split()).rstrip(".")
+        self.refusal = f"{what}: {why}." if why else f"{what}."
 
     async def _exit_plan(self, asked: facts.PermissionAsked, human: Human, draft: Draft) -> None:
         review = await human.review(review_of(asked, draft))
@@ -123,6 +134,7 @@ class Asking:
     def _reviewed(self, review: Reviewed, *, is_told: bool) -> None:
         if not review.approved:
             self._note("plan_rejected", review.feedback)
+            self._refused("The plan was not approved", review.feedback)
             self._feedback(review.feedback, is_told)
 
     async def _fill(self, question: Question, human: Human) -> None:
@@ -132,6 +144,7 @@ class Asking:
         """Give the agent what was answered."""
         if filled.action != "accept":
             self._note("question_declined", filled.reason or filled.action)
+            self._refused("The question was not answered", filled.reason)
         self._agent.machine.answer_question(question.ask, filled.action, filled.values)
         self._agent.push()
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from tieline.backends.acp.activity import Activities, plan_of
+from tieline.backends.acp.activity import Activities, is_bare, plan_of
 from tieline.backends.acp.telling import Telling
 from tieline.model.content import File, Image, Text
 from tieline.model.events import PlanEntry, Usage
@@ -68,7 +68,8 @@ class Hearing:
             self._telling.thought(_described(fact.part), fact.message)
 
     def _call_update(self, fact: facts.CallUpdate) -> None:
-        self.call(fact.call)
+        if not is_bare(fact.call):
+            self.call(fact.call)
 
     def _terminal_output(self, fact: facts.TerminalOutput) -> None:
         self._telling.activity(self._activities.output(fact))

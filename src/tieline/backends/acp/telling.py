@@ -32,6 +32,8 @@ class Telling:
         self._open: tuple[type, str | None] | None = None
         """The kind and the message of the part that is open."""
         self._chunks: list[str] = []
+        self._gap = ""
+        """What has to stand before the next message: Chat clients write all texts one behind the other."""
         self._progress: dict[str, Activity] = {}
         self._statuses: dict[str, str] = {}
         self._size = 0
@@ -118,12 +120,15 @@ class Telling:
             self._statuses[activity.id] = activity.status
             self._close()
             self._flush()
+            self._gap = ""
         self._told(0)
 
     def between(self, event: Plan | Usage) -> None:
         """Something that stands between parts."""
         self._close()
         self._flush()
+        if isinstance(event, Plan):
+            self._gap = ""
         self._parts.events.append(event)
         self._told(0)
 
@@ -136,10 +141,15 @@ class Telling:
         """The leg that is open is over, or the next one if none is."""
         self._close()
         self._flush()
+        self._gap = ""
         self._finished.append([*self._parts.take(), ending])
         self._parts = PartsWriter()
         self._ended += 1
         self._wake()
+
+    def pause(self) -> None:
+        """What is said next is another message, also if the agent does not say so."""
+        self._close()
 
     def take_said(self) -> list[str]:
         """The texts said since the last time."""
@@ -154,6 +164,8 @@ class Telling:
             self._flush()
             self._parts.start(_PART, kind())
             self._open = (kind, message)
+            if kind is Text and self._gap:
+                self._parts.add(_PART, self._gap)
         self._parts.add(_PART, text)
         self._chunks.append(text)
         self._told(len(text))
@@ -165,6 +177,7 @@ class Telling:
         self._parts.end(_PART)
         if self._open[0] is Text:
             self.said.append(whole("".join(self._chunks)))
+            self._gap = "" if self._chunks[-1].endswith("\n") else "\n\n"
         self._open = None
         self._chunks.clear()
 

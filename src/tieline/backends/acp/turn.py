@@ -172,6 +172,7 @@ class Turn:
         elif self._hearing.hear(fact):
             if isinstance(fact, facts.TextChunk):
                 self._followups.spoken()
+                self._asking.refusal = ""
             if self.telling.is_flooded:
                 self._fail(GatewayError("upstream", "The client has not taken what the agent said; it was too much."))
         elif (asked := _ASKS.get(type(fact))) is not None:
@@ -288,9 +289,13 @@ class Turn:
         self._hearing.used(fact.usage)
         words = self._followups.next()
         if words:
+            self.telling.pause()
             self._say([TextBlock(text=words)])
             return
         self._ended.set()
+        if self._asking.refusal:
+            # Some agents end their turn over a no without a word.
+            self.telling.text(f"The agent stopped here. {self._asking.refusal}", message="refusal")
         self._hearing.tell_usage()
         if fact.said not in KNOWN_ENDINGS:
             self.telling.note("stop_reason", f"the agent ended the turn with {fact.said!r}")

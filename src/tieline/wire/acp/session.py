@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from tieline.model.content import Text
 from tieline.wire.acp import extensions, facts, schema, updates
 from tieline.wire.acp.calls import Calls, terminal_facts
@@ -96,7 +98,7 @@ def _user(session: Session, update: updates.UserChunk) -> list[Fact]:
 
 def _call(session: Session, update: updates.CallStarted) -> list[Fact]:
     call = session.calls.start(update)
-    return [facts.CallUpdate(session=session.name, call=call), *terminal_facts(session.name, call, update.meta)]
+    return _told(session, call, terminal_facts(session.name, call, update.meta))
 
 
 def _patch(session: Session, update: updates.CallPatched) -> list[Fact]:
@@ -104,7 +106,16 @@ def _patch(session: Session, update: updates.CallPatched) -> list[Fact]:
     more = terminal_facts(session.name, call, update.meta)
     if update.is_about_terminals and more:
         return more
-    return [facts.CallUpdate(session=session.name, call=call), *more]
+    return _told(session, call, more)
+
+
+def _told(session: Session, call: facts.Call, terminal: list[Fact]) -> list[Fact]:
+    """An update of a call, and what it tells of its terminal: output that comes with the end comes before it."""
+    update = facts.CallUpdate(session=session.name, call=call)
+    if not call.has_ended or not terminal:
+        return [update, *terminal]
+    begun = facts.CallUpdate(session=session.name, call=replace(call, status="in_progress"))
+    return [begun, *terminal, update]
 
 
 def _plan(session: Session, update: updates.Plan) -> list[Fact]:
