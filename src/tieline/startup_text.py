@@ -8,6 +8,7 @@ from pathlib import Path
 from tieline import __version__
 from tieline.assembly import State
 from tieline.config import Config
+from tieline.web.connect import CLAUDE_SIZES
 
 NEEDS_KEY = f"""\
 Tieline {__version__}
@@ -88,7 +89,7 @@ class StartupText:
         if self._serves_claude():
             claude = f"{claude} claude"
         else:
-            sizes = " ".join(f"ANTHROPIC_DEFAULT_{size}_MODEL={model}" for size in ("OPUS", "SONNET", "HAIKU"))
+            sizes = " ".join(f"ANTHROPIC_DEFAULT_{size}_MODEL={model}" for size in CLAUDE_SIZES)
             claude = f"{claude} \\\n                {sizes} claude"
         return [
             head,

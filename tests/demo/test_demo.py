@@ -226,7 +226,6 @@ def test_plain_words_call_whichever_tool_fits(case: Case) -> None:
     [
         "hello",
         "what is love?",
-        "explain this project",
         "write a poem about the sea",
         "list the planets",
         "run the tests",

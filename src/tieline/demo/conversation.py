@@ -14,6 +14,8 @@ _NOTE = re.compile(
     r"|command-name|local-command-stdout|local-command-caveat)\b[^>]{0,200}>",
     re.IGNORECASE,
 )
+_RULES = re.compile(r"\n\s*# (?:\*SEARCH/REPLACE block\* Rules|File editing rules):\n.*", re.DOTALL)
+"""What aider puts below the user's words."""
 _WRAPPER = re.compile(r"</?(?:task|user_input|user_message|user_query|feedback)(?:\s[^>]{0,200})?>")
 _DIRECTORY = re.compile(
     r"(?:\bworking directory|\bworking in the directory|\bcwd|<directory|\bworkspace root|\bproject root)"
@@ -77,7 +79,7 @@ def clean(text: str) -> str:
         kept.append(text[at : note.start()])
         at = end + len(close)
     kept.append(text[at:])
-    words = _WRAPPER.sub("", "".join(kept)).strip()
+    words = _RULES.sub("", _WRAPPER.sub("", "".join(kept))).strip()
     argument = _ARGUMENT.fullmatch(words)
     return argument[1].replace('\\"', '"').strip() if argument else words
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from tieline.demo import guidance, project, script
+from tieline.demo import edit_formats, guidance, project, script
 from tieline.demo.answer import Answer, Call, Say, Step, Think
 from tieline.demo.conversation import Conversation, listen
 from tieline.demo.fitting import Fitted, fit, phrase_of
@@ -15,10 +15,11 @@ from tieline.demo.phrases import brief, commit_message, counted, listed, report,
 from tieline.demo.plans import plan
 from tieline.demo.schema import Filler, Hints
 from tieline.demo.wishes import Kind, Wish
+from tieline.model.content import Text
 from tieline.model.request import Request
 from tieline.wire.capabilities import Tool
 from tieline.wire.capabilities.schema import load
-from tieline.wire.shown import bare, listing
+from tieline.wire.shown import bare
 
 _TITLE = re.compile(
     r"title generator|\b(?:generate|create|write|provide|come up with)\b[^.\n]{0,80}\b(?:title|session name)\b"
@@ -38,7 +39,6 @@ _GREETING = re.compile(r"(?:hi|hello|hey|good (?:morning|evening|day))\b", re.IG
 _IT = re.compile(
     r"(?:it|that|this|(?:the|its|that) (?:results?|outputs?|contents?|text)|what you (?:read|found|got))", re.IGNORECASE
 )
-_LISTING = "*file listing*"
 _NO_TOOLS = "There are no tools in this request; a client that has some can say `read README.md` or `run: ls`."
 _FINAL = re.compile(r"final_?(?:answer|result|output)", re.IGNORECASE)
 _NEEDS: dict[Kind, str] = {
@@ -180,7 +180,7 @@ class _Mind:
         if self._is_about_project and (outcomes or not self._tools):
             return self._seen() + (project.explanation(outcomes) if outcomes else guidance.about_project())
         parts = [report(outcome) for outcome in outcomes]
-        parts += [self._listings() or self._lack()] if self._missing else []
+        parts += [self._changes() or self._lack()] if self._missing else []
         if not parts and (echo := _ECHO.fullmatch(self._talk.words)):
             return self._seen() + unquoted(echo["what"])
         return self._seen() + ("\n\n".join(parts) or self._guidance() or self._introduction())
@@ -197,13 +197,18 @@ class _Mind:
         seen = [counted(number, noun) for number, noun in ((talk.images, "image"), (talk.files, "file")) if number]
         return f"I see {' and '.join(seen)}. " if seen and not talk.rounds else ""
 
-    def _listings(self) -> str:
-        """The files to write, for a client that has no tools and saves what it finds in the text."""
-        wants = _LISTING in f"{self._talk.system}\n{self._talk.words}".lower()
-        is_all = all(wish.kind == "write" and wish.path for wish in self._missing)
-        if self._request.tools or not wants or not is_all:
+    def _changes(self) -> str:
+        """The changes of files, for a client that has no tools and applies what it finds in the text."""
+        form = edit_formats.find_format(f"{self._talk.system}\n{self._talk.words}")
+        is_all = all(wish.kind in ("write", "edit") and wish.path for wish in self._missing)
+        if self._request.tools or form is None or not is_all:
             return ""
-        return "\n\n".join(listing(wish.path, wish.content) for wish in self._missing)
+        texts = [
+            part.text for message in reversed(self._request.messages) for part in message.parts if type(part) is Text
+        ]
+        return "\n\n".join(
+            edit_formats.change(form, wish, edit_formats.find_file(wish.path, texts)) for wish in self._missing
+        )
 
     def _lack(self) -> str:
         """What could not be done, and why."""

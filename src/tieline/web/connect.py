@@ -11,6 +11,8 @@ ANY_KEY = "local"
 OWN_KEY = "<the key of this gateway>"
 DEMO = "demo/scripted"
 NO_MODEL = "<backend>/<model>"
+CLAUDE_SIZES = ("OPUS", "SONNET", "HAIKU")
+"""Claude Code asks for these by name too: for /model, subagents and background requests."""
 CONTEXT = 128_000
 OUTPUT = 8192
 
@@ -65,7 +67,7 @@ def snippets(address: str, model: str, key: str) -> list[Snippet]:
                     f"export ANTHROPIC_BASE_URL={address}",
                     f"export ANTHROPIC_API_KEY={_quoted(key)}",
                     f"export ANTHROPIC_MODEL={_quoted(model)}",
-                    f"export ANTHROPIC_SMALL_FAST_MODEL={_quoted(model)}",
+                    *(f"export ANTHROPIC_DEFAULT_{size}_MODEL={_quoted(model)}" for size in CLAUDE_SIZES),
                     "claude",
                 )
             ),
