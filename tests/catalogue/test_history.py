@@ -20,8 +20,8 @@ from tests.catalogue.crossing import (
     tool_block,
 )
 from tieline.core.history import INTERRUPTED
+from tieline.model.errors import BadRequest
 from tieline.wire import openai_chat
-from tieline.wire.anthropic.turns import PLACEHOLDER
 
 every_pair = pytest.mark.parametrize(("client", "upstream"), PAIRS)
 every_crossing = pytest.mark.parametrize("crossing", CROSSINGS)
@@ -475,14 +475,14 @@ def test_096_content_that_is_not_there_at_all(client: Protocol, upstream: Protoc
 
 
 @pytest.mark.parametrize("upstream", PROTOCOLS)
-def test_096_a_message_of_parts_nobody_else_knows_is_not_empty(upstream: Protocol) -> None:
+def test_096_a_message_of_parts_nobody_else_knows_is_refused_and_not_emptied(upstream: Protocol) -> None:
     upload = [{"type": "container_upload", "file_id": "file_1"}]
     audio = [{"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}]
     client: Protocol = "openai_chat" if upstream == "anthropic" else "anthropic"
     content = audio if client == "openai_chat" else upload
-    sent = ask(asking(client, [{"role": "user", "content": content}]), client, upstream)
-    assert sent.said == ([("user", PLACEHOLDER)] if upstream == "anthropic" else [])
-    assert sent.kinds == ["left_out"]
+    with pytest.raises(BadRequest) as refused:
+        ask(asking(client, user("hi"), assistant("yes?"), [{"role": "user", "content": content}]), client, upstream)
+    assert refused.value.param == "messages[2].content[0]"
 
 
 # ── All of it at once ────────────────────────────────────────────────────────────────────────────

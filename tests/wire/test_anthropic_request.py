@@ -355,23 +355,40 @@ def test_pictures_of_a_failed_call_stand_after_the_results() -> None:
     [
         (Image(media_type="image/png", data=PIXEL), "image"),
         (Image(url="https://example.org/a.png"), "image"),
-        (Image(media_type="image/tiff", data=PIXEL), "text"),
+        (Image(media_type="image/tiff", data=PIXEL), None),
         (File(media_type="application/pdf", data="JVBERi0=", name="a.pdf"), "document"),
         (File(media_type="text/markdown", data="SGk=", name="a.md"), "document"),
-        (File(media_type="text/plain", data="/w==", name="a.txt"), "text"),
-        (File(media_type="application/zip", data="SGk=", name="a.zip"), "text"),
+        (File(media_type="text/plain", data="/w==", name="a.txt"), None),
+        (File(media_type="application/zip", data="SGk=", name="a.zip"), None),
+        (Foreign(protocol="other", kind="hologram", json="{}"), None),
     ],
 )
-def test_files_go_out_as_the_api_takes_them_or_are_named(part: Part, kind: str) -> None:
-    outgoing = build_request(asks(says("user", part)))
-    block = json.loads(outgoing.body)["messages"][0]["content"][0]
-    assert block["type"] == kind
-    assert bool(outgoing.notes) is (kind == "text")
+def test_what_a_user_gives_goes_out_as_the_api_takes_it_or_is_refused(part: Part, kind: str | None) -> None:
+    if kind is None:
+        with pytest.raises(BadRequest, match="does not take"):
+            build_request(asks(says("user", "a", part)))
+    else:
+        outgoing = build_request(asks(says("user", part)))
+        assert json.loads(outgoing.body)["messages"][0]["content"][0]["type"] == kind
+        assert not outgoing.notes
 
 
-def test_parts_of_another_protocol_are_left_out_with_a_note() -> None:
-    outgoing = build_request(asks(says("user", "a", Foreign(protocol="other", kind="hologram", json="{}"))))
-    assert len(json.loads(outgoing.body)["messages"][0]["content"]) == 1
+@pytest.mark.parametrize(
+    "part", [Image(media_type="image/tiff", data=PIXEL), File(media_type="application/zip", data="SGk=", name="a.zip")]
+)
+def test_in_a_result_of_a_tool_a_line_stands_for_what_the_api_does_not_take(part: Image | File) -> None:
+    shown = ToolResult(call_id="c1", content=(Text(text="see"), part))
+    history = says("user", "a"), says("assistant", call("c1")), says("user", shown)
+    outgoing = build_request(asks(*history, tools=(READ,)))
+    (block,) = json.loads(outgoing.body)["messages"][2]["content"]
+    assert "left out" in block["content"][1]["text"]
+    assert [note.kind for note in outgoing.notes] == ["left_out"]
+
+
+def test_blocks_of_another_protocol_in_an_answer_are_left_out_with_a_note() -> None:
+    foreign = Foreign(protocol="other", kind="hologram", json="{}")
+    outgoing = build_request(asks(says("user", "a"), says("assistant", "b", foreign), says("user", "c")))
+    assert len(json.loads(outgoing.body)["messages"][1]["content"]) == 1
     assert "hologram" in noted(outgoing)
 
 

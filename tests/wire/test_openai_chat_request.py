@@ -186,7 +186,12 @@ def test_pictures_and_files_are_data_or_addresses() -> None:
         Image(media_type="image/png", data=PIXEL, meta={"openai_chat": {"detail": "low"}}),
         Image(url="https://example.com/a.png"),
         File(media_type="application/pdf", data="JVBERi0=", name="a.pdf"),
-        Foreign(protocol="openai_chat", kind="file", json='{"type": "file", "file": {"file_id": "file-1"}}'),
+        Foreign(
+            protocol="openai_chat",
+            kind="file",
+            json='{"type": "file", "file": {"file_id": "file-1"}}',
+            meta={"at": "messages[0].content[3]"},
+        ),
     )
 
 

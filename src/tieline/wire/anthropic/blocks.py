@@ -35,6 +35,7 @@ from tieline.wire.anthropic.schema import (
     RedactedBlock,
     SourceHead,
     TextBlock,
+    TextsBlock,
     TextSource,
     ThinkingBlock,
     ToolReferenceBlock,
@@ -48,6 +49,7 @@ from tieline.wire.anthropic.schema import (
 )
 from tieline.wire.base64 import check_base64
 from tieline.wire.spelling import restore_id
+from tieline.wire.unsupported import placed
 
 T = TypeVar("T")
 Path = tuple[int, ...]
@@ -56,6 +58,8 @@ Path = tuple[int, ...]
 _HEAD = msgspec.json.Decoder(BlockHead)
 _SOURCE = msgspec.json.Decoder(SourceHead)
 _BLOCK: msgspec.json.Decoder[KnownBlock] = msgspec.json.Decoder(KnownBlock)
+
+_TEXTS = msgspec.json.Decoder(TextsBlock)
 
 _KNOWN = frozenset({"text", "image", "document", "thinking", "redacted_thinking", "tool_use", "tool_result"})
 _KNOWN_INSIDE = frozenset({"text", "image", "document", "tool_reference"})
@@ -141,9 +145,9 @@ def _patient_part(raw: Raw, path: Path) -> Part:
         case ToolResultShell() as block:
             return _patient_result(block, path)
         case str() as kind:
-            return Foreign(protocol=PROTOCOL, kind=kind, json=text_of(raw))
+            return _worded(raw, kind) or _foreign(raw, kind, path)
         case ToolReferenceBlock():
-            return Foreign(protocol=PROTOCOL, kind="tool_reference", json=text_of(raw))
+            return _foreign(raw, "tool_reference", path)
         case block:
             return _part(block, path)
 
@@ -182,11 +186,39 @@ def _image(block: ImageBlock, path: Path) -> Image:
 def _document(block: DocumentBlock, raw: Raw, path: Path) -> Text | File:
     match block.source:
         case TextSource(data=data):
-            return Text(text=data, meta=meta_of(block.cache_control, {"block": text_of(raw)}))
+            text = _under(data, block.title, block.context)
+            return Text(text=text, meta=meta_of(block.cache_control, {"block": text_of(raw)}))
         case Base64Source(media_type=media_type, data=data):
             return File(media_type=media_type, data=_checked(data, path), name=block.title, meta=_document_meta(block))
         case UrlSource(url=url):
             return File(media_type="application/pdf", url=url, name=block.title, meta=_document_meta(block))
+
+
+def _foreign(raw: Raw, kind: str, path: Path) -> Part:
+    return placed(Foreign(protocol=PROTOCOL, kind=kind, json=text_of(raw)), _spelled(path))
+
+
+def _worded(raw: Raw, kind: str) -> Text | None:
+    """A block that is only text, with the block itself for upstreams of this protocol; None if it holds more."""
+    if kind not in ("search_result", "document"):
+        return None
+    try:
+        block = _TEXTS.decode(raw)
+    except msgspec.ValidationError:
+        return None
+    source = block.source
+    content = block.content if isinstance(source, str) else source.content
+    texts = content if isinstance(content, str) else "\n\n".join(inner.text for inner in content)
+    if not texts:
+        return None
+    about = source if isinstance(source, str) else block.context
+    return Text(text=_under(texts, block.title, about), meta=meta_of(block.cache_control, {"block": text_of(raw)}))
+
+
+def _under(text: str, *headings: str | None) -> str:
+    """A text with what it is about above it."""
+    about = "\n".join(heading for heading in headings if heading)
+    return f"{about}\n\n{text}" if about else text
 
 
 def _document_meta(block: DocumentBlock) -> Meta:
@@ -241,8 +273,9 @@ def _inner(raw: Raw, path: Path) -> Text | Image | File:
             return _document(block, raw, path)
         case ToolReferenceBlock(tool_name=name):
             return Text(text=f"Tool {name} is now available.", meta={PROTOCOL: {"block": text_of(raw)}})
-        case _:
-            return Text(text=text_of(raw), meta={PROTOCOL: {"block": text_of(raw)}})
+        case kind:
+            text = _worded(raw, kind) if isinstance(kind, str) else None
+            return text or Text(text=text_of(raw), meta={PROTOCOL: {"block": text_of(raw)}})
 
 
 # ── What can be wrong ────────────────────────────────────────────────────────────────────────────

@@ -37,6 +37,7 @@ from tieline.wire.anthropic.schema import (
 )
 from tieline.wire.json import encode, is_broken, is_object, object_text
 from tieline.wire.spelling import Names, plain_id
+from tieline.wire.unsupported import refused
 
 Block = TextBlock | ImageBlock | DocumentBlock | ThinkingBlock | RedactedBlock | ToolUseBlock | ToolResultOut | Raw
 M = TypeVar("M", TextBlock, ImageBlock, DocumentBlock, ToolUseBlock, ToolResultOut)
@@ -44,6 +45,7 @@ Shown = TextBlock | ImageBlock | DocumentBlock | Raw
 
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _PDF = "application/pdf"
+_TAKEN = "text, images (jpeg, png, gif, webp), and documents (PDF or text)"
 _HEAD = msgspec.json.Decoder(BlockHead)
 _BEFORE, _AFTER = encode([TextBlock("words")]).split(encode("words"))
 
@@ -72,11 +74,23 @@ class BlockWriter(Struct):
             elif type(part) is Text and not part.meta:
                 if part.text and not part.text.isspace():
                     others.append(TextBlock(part.text))
-            elif isinstance(part, Text | Image | File):
+            elif isinstance(part, Text):
                 others.extend(self._shown(part))
             else:
-                others.extend(self._odd(part))
+                others.append(self._given(part))
         return results + others if results else others
+
+    def _given(self, part: Part) -> Block:
+        """What a user gave beside words; raises BadRequest if the API does not take it."""
+        match part:
+            case Image() if (image := self._image(part)) is not None:
+                return image
+            case File() if (file := self._file(part)) is not None:
+                return file
+            case Foreign() if part.protocol == PROTOCOL:
+                return _raw(part.json)
+            case _:
+                raise refused(part, _TAKEN)
 
     def assistant(self, message: Message, forget: bool) -> list[Block]:
         """The blocks of an assistant message; `forget` leaves out what was thought."""
@@ -159,26 +173,28 @@ class BlockWriter(Struct):
                         return (_raw(own["block"]),)
                 return () if is_blank(text) else (self._marked(text_block(part)),)
             case Image():
-                return (self._image(part),)
+                return (self._image(part) or self._left_out(part, part.media_type or "picture"),)
             case File():
-                return (self._file(part),)
+                return (self._file(part) or self._left_out(part, part.name or part.media_type or "file"),)
 
-    def _image(self, part: Image) -> ImageBlock | TextBlock:
+    def _image(self, part: Image) -> ImageBlock | None:
+        """The picture, or None if the API does not take it."""
         if part.data is not None:
             if part.media_type not in _IMAGES:
-                return self._left_out(part, part.media_type or "picture")
+                return None
             source: Base64Source | UrlSource = Base64Source(part.media_type, part.data)
         elif part.url is not None:
             source = UrlSource(part.url)
         else:
-            return self._left_out(part, "picture")
+            return None
         own = part.meta.get(PROTOCOL, {})
         return self._marked(ImageBlock(source, _raw(own.get("transformations")), part.meta.get("cache_control")))
 
-    def _file(self, part: File) -> DocumentBlock | TextBlock:
+    def _file(self, part: File) -> DocumentBlock | None:
+        """The document, or None if the API does not take it."""
         source = _document_source(part)
         if source is None:
-            return self._left_out(part, part.name or part.media_type or "file")
+            return None
         own = part.meta.get(PROTOCOL, {})
         citations, mark = _raw(own.get("citations")), part.meta.get("cache_control")
         return self._marked(DocumentBlock(source, part.name, own.get("context"), citations, mark))

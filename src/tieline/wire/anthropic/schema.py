@@ -62,6 +62,20 @@ class DocumentBlock(Struct, tag="document", tag_field="type", omit_defaults=True
     cache_control: Any = None
 
 
+class ContentSource(Struct):
+    content: str | list[TextBlock]
+
+
+class TextsBlock(Struct):
+    """A search result, or a document whose source is content: texts with a title."""
+
+    source: str | ContentSource
+    content: str | list[TextBlock] = ""
+    title: str | None = None
+    context: str | None = None
+    cache_control: Any = None
+
+
 class ThinkingBlock(Struct, tag="thinking", tag_field="type", omit_defaults=True):
     thinking: str
     signature: str | None = None

@@ -7,6 +7,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from tieline.model.content import (
+    NO_META,
     File,
     Foreign,
     Image,
@@ -21,10 +22,11 @@ from tieline.model.content import (
 )
 from tieline.model.events import Note, left_out
 from tieline.model.request import Request
-from tieline.wire.json import encode, is_broken, object_text
+from tieline.wire.json import decode_any, encode, is_broken, object_text
 from tieline.wire.openai_chat.dialect import Dialect
 from tieline.wire.openai_chat.schema import PROTOCOL, STATE_FIELDS
 from tieline.wire.spelling import Names, short_id
+from tieline.wire.unsupported import refused
 
 Json = dict[str, Any]
 
@@ -119,7 +121,7 @@ class MessagesBuilder:
     # ── Assistant ────────────────────────────────────────────────────────────────────────────────
 
     def _assistant(self, message: Message) -> None:
-        texts: list[Text] = []
+        texts: list[Part] = []
         refusals: list[Text] = []
         calls: list[Json] = []
         for part in message.parts:
@@ -130,8 +132,10 @@ class MessagesBuilder:
                     texts.append(part)
                 case ToolCall():
                     calls.append(self._call(part))
+                case Thinking():
+                    pass  # all of it at once, below
                 case _:
-                    pass
+                    texts += self._odd(part)
         content = self._content(texts) if texts or not calls else None
         out = self._append("assistant", content, message)
         if refusals:
@@ -142,6 +146,18 @@ class MessagesBuilder:
             out["tool_calls"] = calls
         if message.meta:
             _add_state(out, message.meta)
+
+    def _odd(self, part: Part) -> list[Part]:
+        """A part of an answer that is neither words nor a call: as far as the upstream can take it."""
+        match part:
+            case Foreign() if part.protocol == PROTOCOL:
+                return [part]
+            case Foreign(kind="compaction"):
+                return _summary(part)
+            case _:
+                kind = part.kind if isinstance(part, Foreign) else type(part).__name__.lower()
+                self.notes.append(left_out(kind, "the upstream has no such part in an answer"))
+                return []
 
     def _call(self, call: ToolCall) -> Json:
         out = self._bare_call(call)
@@ -200,6 +216,8 @@ class MessagesBuilder:
                 return self._with_mark(part, {"type": "text", "text": part.text})
             case Image():
                 return self._with_mark(part, _image(part))
+            case File(meta=meta) if (own := meta.get(PROTOCOL, NO_META).get("part")) is not None:
+                return Raw(own.encode())
             case File() if part.data is not None:
                 return self._with_mark(part, _file(part))
             case Foreign() if part.protocol == PROTOCOL:
@@ -208,8 +226,7 @@ class MessagesBuilder:
                 self.notes.append(left_out("file", "this upstream takes no file by its address, it is only named"))
                 return {"type": "text", "text": f"[file: {part.url}]"}
             case Foreign():
-                self.notes.append(left_out(part.kind, "this upstream has no such part"))
-                return None
+                raise refused(part, "text, images, and files as base64 data")
             case Thinking() | ToolCall() | ToolResult():
                 return None
 
@@ -225,6 +242,12 @@ def _add_state(out: Json, meta: Meta) -> None:
     for name, text in state_of(meta).items():
         if name in STATE_FIELDS:
             out[name] = Raw(text.encode())
+
+
+def _summary(part: Foreign) -> list[Part]:
+    """The summary of a compacted conversation: the model has to know it, wherever it goes on."""
+    content = decode_any(part.json).get("content")
+    return [Text(text=content)] if isinstance(content, str) and content else []
 
 
 def _image(part: Image) -> Json:

@@ -34,6 +34,7 @@ from tieline.wire.openai_chat.schema import (
     WordsShape,
 )
 from tieline.wire.openai_chat.state import state_in
+from tieline.wire.unsupported import within
 
 _BLOCKS = msgspec.json.Decoder(list[ThinkingBlock] | None)
 
@@ -93,7 +94,7 @@ class Reader:
             parts = self._asked = _assistant_parts(shape, position, words)
             self._given = []
         else:
-            parts = words or content_parts(content)
+            parts = words or [within(part, f"messages[{position}]") for part in content_parts(content)]
         in_place = role == "system" and self._begun
         meta = _meta(shape.name, in_place) if shape.name or in_place else NO_META
         if shape.reasoning_details or shape.thinking_blocks or shape.extra_content:

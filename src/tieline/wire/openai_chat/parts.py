@@ -14,6 +14,7 @@ from tieline.model.errors import BadRequest
 from tieline.wire.base64 import check_base64
 from tieline.wire.json import encode, parse
 from tieline.wire.openai_chat.schema import PROTOCOL, Content, PartShape
+from tieline.wire.unsupported import placed
 
 _PART = msgspec.json.Decoder(PartShape)
 _NULL = Raw(b"null")
@@ -107,7 +108,8 @@ def _image_url(shape: PartShape, _raw: Raw, at: str) -> Part:
     if url[:5].lower() != "data:":
         return Image(url=url, meta=meta)
     media_type, data = _data_url(url, at)
-    return Image(media_type=media_type, data=data, meta=meta)
+    image = Image(media_type=media_type, data=data, meta=meta)
+    return image if media_type in _COMMON_IMAGES else placed(image, at)
 
 
 def _file(shape: PartShape, raw: Raw, at: str) -> Part:
@@ -115,17 +117,32 @@ def _file(shape: PartShape, raw: Raw, at: str) -> Part:
     if file is None:
         raise bad(f"{at}.file", "an object")
     if file.file_data is None:
-        return Foreign(protocol=PROTOCOL, kind="file", json=json_text(raw))
+        return placed(Foreign(protocol=PROTOCOL, kind="file", json=json_text(raw)), at)
     at = f"{at}.file.file_data"
+    if file.file_data[:4].lower() == "http":
+        return _linked(file.file_data, file.filename, raw, at)
     if file.file_data[:5].lower() == "data:":
         media_type, data = _data_url(file.file_data, at)
     else:
         media_type, data = "application/pdf", checked_base64(file.file_data, at)
-    return File(media_type=media_type, data=data, name=file.filename, meta=_meta(shape))
+    part = File(media_type=media_type, data=data, name=file.filename, meta=_meta(shape))
+    return part if media_type == "application/pdf" or media_type.startswith("text/") else placed(part, at)
 
 
-def _foreign(shape: PartShape, raw: Raw, _at: str) -> Part:
-    return Foreign(protocol=PROTOCOL, kind=shape.type or "", json=json_text(raw))
+def _document_url(shape: PartShape, raw: Raw, at: str) -> Part:
+    if not shape.document_url:
+        raise bad(f"{at}.document_url", "the address of a document")
+    return _linked(shape.document_url, shape.document_name, raw, f"{at}.document_url")
+
+
+def _linked(url: str, name: str | None, raw: Raw, at: str) -> Part:
+    """A document by its address, as some upstreams of this protocol take it: they get it as it came."""
+    meta = {PROTOCOL: {"part": json_text(raw)}}
+    return placed(File(media_type="application/pdf", url=url, name=name, meta=meta), at)
+
+
+def _foreign(shape: PartShape, raw: Raw, at: str) -> Part:
+    return placed(Foreign(protocol=PROTOCOL, kind=shape.type or "", json=json_text(raw)), at)
 
 
 def _source(shape: PartShape, _raw: Raw, at: str) -> Part:
@@ -164,9 +181,11 @@ def _tool_result(shape: PartShape, _raw: Raw, at: str) -> Part:
     )
 
 
-def _thinking(shape: PartShape, _raw: Raw, _at: str) -> Part:
+def _thinking(shape: PartShape, raw: Raw, _at: str) -> Part:
     if shape.type == "redacted_thinking":
         return Thinking(redacted=True, signature=shape.data)
+    if isinstance(shape.thinking, list):
+        return Foreign(protocol=PROTOCOL, kind="thinking", json=json_text(raw))
     return Thinking(text=shape.thinking or "", signature=shape.signature)
 
 
@@ -174,6 +193,7 @@ _KINDS: dict[str, Callable[[PartShape, Raw, str], Part]] = {
     "text": _text,
     "image_url": _image_url,
     "file": _file,
+    "document_url": _document_url,
     "input_audio": _foreign,
     "refusal": _refusal,
     "input_text": _text,
@@ -188,6 +208,7 @@ _KINDS: dict[str, Callable[[PartShape, Raw, str], Part]] = {
     "thinking": _thinking,
     "redacted_thinking": _thinking,
 }
+_COMMON_IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _RESULT_KINDS = frozenset({"text", "input_text", "output_text", "image_url", "input_image", "image", "document"})
 
 

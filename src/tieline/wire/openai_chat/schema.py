@@ -57,6 +57,8 @@ class PartShape(Shape):
     image_url: str | ImageUrl | None = None
     detail: str | None = None
     file: FileRef | None = None
+    document_url: str | None = None
+    document_name: str | None = None
     cache_control: dict[str, Any] | None = None
 
     source: Source | None = None
@@ -67,7 +69,7 @@ class PartShape(Shape):
     tool_use_id: str | None = None
     content: Content = None
     is_error: bool | None = None
-    thinking: str | None = None
+    thinking: str | list[Raw] | None = None
     signature: str | None = None
     data: str | None = None
 

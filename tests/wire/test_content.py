@@ -1,0 +1,121 @@
+"""What becomes of a user's content in another protocol: it is carried over, or the request is refused."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.cases import PDF
+from tests.catalogue.asking import ask_anything, asking, user
+from tieline.model.errors import BadRequest
+
+SEARCH = {
+    "type": "search_result",
+    "source": "https://example.org",
+    "title": "A title",
+    "content": [{"type": "text", "text": "found"}, {"type": "text", "text": "more"}],
+}
+TEXT = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "Words."}, "title": "c.txt"}
+CONTENT = {
+    "type": "document",
+    "source": {"type": "content", "content": [{"type": "text", "text": "Chunk."}]},
+    "title": "d",
+    "context": "About d.",
+}
+
+
+def sent(client: Any, upstream: Any, *content: Any) -> Any:
+    said = asking(client, [{"role": "user", "content": [*content, {"type": "text", "text": "?"}]}])
+    return ask_anything(said, client, upstream).body["messages"][0]["content"]
+
+
+@pytest.mark.parametrize(
+    ("block", "text"),
+    [
+        (SEARCH, "A title\nhttps://example.org\n\nfound\n\nmore"),
+        (TEXT, "c.txt\n\nWords."),
+        (CONTENT, "d\nAbout d.\n\nChunk."),
+        ({**CONTENT, "source": {"type": "content", "content": "Chunk."}}, "d\nAbout d.\n\nChunk."),
+    ],
+)
+def test_texts_with_a_title_are_text_elsewhere_and_themselves_at_home(block: Any, text: str) -> None:
+    assert text in json.dumps(sent("anthropic", "openai_chat", block)).replace("\\n", "\n")
+    assert sent("anthropic", "anthropic", block)[0] == block
+
+
+def test_a_search_result_in_a_tool_result_is_text_elsewhere() -> None:
+    history: list[Any] = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "find", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": [SEARCH]}]},
+    ]
+    messages = ask_anything(asking("anthropic", history), "anthropic", "openai_chat").body["messages"]
+    assert messages[2]["content"] == "A title\nhttps://example.org\n\nfound\n\nmore"
+
+
+def test_pdfs_and_images_are_carried_both_ways() -> None:
+    pdf = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": PDF}}
+    file, _ = sent("anthropic", "openai_chat", pdf)
+    assert file["file"]["file_data"] == f"data:application/pdf;base64,{PDF}"
+    document, _ = sent("openai_chat", "anthropic", file)
+    assert document["source"] == pdf["source"]
+    image = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}
+    assert sent("openai_chat", "anthropic", sent("anthropic", "openai_chat", image)[0])[0] == image
+
+
+@pytest.mark.parametrize(
+    ("client", "upstream", "block", "at"),
+    [
+        ("anthropic", "openai_chat", {"type": "image", "source": {"type": "file", "file_id": "f"}}, ""),
+        ("anthropic", "openai_chat", {"type": "document", "source": {"type": "file", "file_id": "f"}}, ""),
+        ("anthropic", "openai_chat", {"type": "container_upload", "file_id": "f"}, ""),
+        ("openai_chat", "anthropic", {"type": "file", "file": {"file_id": "f"}}, ""),
+        ("openai_chat", "anthropic", {"type": "input_audio", "input_audio": {"data": "eA==", "format": "wav"}}, ""),
+        ("openai_chat", "anthropic", {"type": "video_url", "video_url": {"url": "https://a.example/v.mp4"}}, ""),
+        (
+            "openai_chat",
+            "anthropic",
+            {"type": "image_url", "image_url": {"url": "data:image/tiff;base64,eA=="}},
+            ".image_url.url",
+        ),
+    ],
+)
+def test_what_cannot_be_carried_is_refused_with_its_path_and_what_is_taken(
+    client: Any, upstream: Any, block: Any, at: str
+) -> None:
+    with pytest.raises(BadRequest, match="expected text, images") as refused:
+        sent(client, upstream, {"type": "text", "text": "Look:"}, block)
+    assert refused.value.param == f"messages[0].content[1]{at}"
+    assert sent(client, client, block)[0] == block
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "document_url", "document_url": "https://a.example/a.pdf"},
+        {"type": "document_url", "document_url": "https://a.example/a.pdf", "document_name": "a"},
+        {"type": "file", "file": {"filename": "a.pdf", "file_data": "https://a.example/a.pdf"}},
+    ],
+)
+def test_documents_by_their_address_pass_to_upstreams_that_take_them(part: Any) -> None:
+    assert sent("openai_chat", "openai_chat", part)[0] == part
+    document, _ = sent("openai_chat", "anthropic", part)
+    assert document["source"] == {"type": "url", "url": "https://a.example/a.pdf"}
+
+
+def test_thinking_as_a_list_in_the_content_of_an_answer_passes() -> None:
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
+    content = [thinking, {"type": "text", "text": "Hi"}]
+    history: list[Any] = [{"role": "user", "content": "?"}, {"role": "assistant", "content": content}]
+    said = asking("openai_chat", history, user("And?"))
+    assert ask_anything(said, "openai_chat", "openai_chat").body["messages"][1]["content"] == content
+    elsewhere = ask_anything(said, "openai_chat", "anthropic")
+    assert elsewhere.body["messages"][1]["content"] == [{"type": "text", "text": "Hi"}]
+    assert [note.what for note in elsewhere.notes] == ["thinking"]
+
+
+def test_the_summary_of_a_compacted_conversation_is_told_elsewhere() -> None:
+    block = {"type": "compaction", "content": "So far: nothing."}
+    said = asking("anthropic", [{"role": "user", "content": "a"}, {"role": "assistant", "content": [block]}])
+    assert ask_anything(said, "anthropic", "openai_chat").body["messages"][1]["content"] == "So far: nothing."
+    assert ask_anything(said, "anthropic", "anthropic").body["messages"][1]["content"] == [block]
