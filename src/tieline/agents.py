@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tieline.assembly import State
-from tieline.backends.acp.catalogue import CATALOGUE, AgentSpec, Which, find, installed
+from tieline.backends.acp.catalogue import CATALOGUE, NAME, AgentSpec, Which, find, installed
 from tieline.config import AcpSettings, AgentSettings, Config, ConfigError
 from tieline.later import LateBackend, Later
 from tieline.lazily import Lazily
@@ -44,6 +44,7 @@ def acp_backend(
     if not settings.enabled:
         return None
     agents, which, folder = catalogue(settings), _which(env), str(_folder(settings))
+    _check_servers(settings)
     runs: Later[Backend] = Later(
         agent_runs,
         config,
@@ -52,6 +53,7 @@ def acp_backend(
         agents=agents,
         which=which,
         folder=folder,
+        folders=_folders(settings),
         audit=audit,
         keeper=keeper,
         tasks=tasks,
@@ -159,6 +161,25 @@ def _folder(settings: AcpSettings) -> Path:
     if not folder.is_dir():
         raise ConfigError(f"`acp.workspace` is {folder}, which is no folder")
     return folder
+
+
+def _folders(settings: AcpSettings) -> dict[str, str]:
+    """The folders that a conversation can select, absolute."""
+    found: dict[str, str] = {}
+    for name, path in settings.folders.items():
+        folder = Path(path).expanduser().resolve()
+        if not folder.is_dir():
+            raise ConfigError(f"`acp.folders.{name}` is {folder}, which is no folder")
+        found[name] = str(folder)
+    return found
+
+
+def _check_servers(settings: AcpSettings) -> None:
+    for name, server in settings.mcp.items():
+        if name == NAME:
+            raise ConfigError(f"`acp.mcp.{name}`: this name is taken by the tools of clients")
+        if bool(server.command) == bool(server.url):
+            raise ConfigError(f"`acp.mcp.{name}` needs either a `command` or a `url`")
 
 
 def _state(agents: Mapping[str, AgentSpec], which: Which, *, yolo: bool) -> State:

@@ -14,7 +14,8 @@ from tieline.backends.acp.bridge import Shim, ToolBridge
 from tieline.backends.acp.catalogue import AgentSpec, Which
 from tieline.backends.acp.memory import Keeping
 from tieline.backends.acp.terms import Terms
-from tieline.config import AcpSettings, Config, key_variables
+from tieline.backends.acp.workplace import ToolServer
+from tieline.config import AcpSettings, Config, McpSettings, key_variables
 from tieline.records import Audit
 from tieline.store import DiskStore
 from tieline.tasks import Tasks
@@ -32,11 +33,15 @@ def agent_runs(
     agents: Mapping[str, AgentSpec],
     which: Which,
     folder: str,
+    folders: Mapping[str, str],
     audit: Audit,
     keeper: Keeper | None = None,
     tasks: Tasks | None = None,
 ) -> AcpBackend:
-    """The backend of these agents, which work in `folder`; `keeper` judges what they do and have done through us."""
+    """The backend of these agents, which work in `folder` or one of `folders`, by name.
+
+    `keeper` judges what they do and have done through us.
+    """
     settings = config.acp
     return AcpBackend(
         agents,
@@ -48,6 +53,8 @@ def agent_runs(
             stall_after=settings.stall_timeout,
             idle_after=settings.idle_timeout,
             processes=settings.processes,
+            folders=folders,
+            servers={name: _server(server) for name, server in settings.mcp.items()},
             offers_tools=settings.client_tools,
             park_for=config.parking.deadline,
             files=AgentFiles(keeper) if keeper is not None and settings.files else None,
@@ -60,6 +67,10 @@ def agent_runs(
         bridge=_bridge() if settings.client_tools else None,
         keeping=_keeping(env) if settings.keep_sessions else None,
     )
+
+
+def _server(server: McpSettings) -> ToolServer:
+    return ToolServer(command=server.command, env=server.env, url=server.url, headers=server.headers)
 
 
 def _keeping(env: Mapping[str, str]) -> Keeping | None:

@@ -161,6 +161,15 @@ class AgentSettings(Value, forbid_unknown_fields=True):
     login: str = ""
 
 
+class McpSettings(Value, forbid_unknown_fields=True):
+    """An MCP server that a conversation with a coding agent can select: a program, or an address."""
+
+    command: tuple[str, ...] = ()
+    env: Mapping[str, str] = {}
+    url: str = ""
+    headers: Mapping[str, str] = {}
+
+
 class AcpSettings(Value, forbid_unknown_fields=True):
     """Coding agents as models: where they work, what they see of ours, how long anybody waits for them."""
 
@@ -182,6 +191,10 @@ class AcpSettings(Value, forbid_unknown_fields=True):
     stall_timeout: Seconds = 600.0
     idle_timeout: Seconds = 900.0
     agents: Mapping[str, AgentSettings] = {}
+    folders: Mapping[str, str] = {}
+    """Other working folders that a conversation can select, by name."""
+    mcp: Mapping[str, McpSettings] = {}
+    """MCP servers that a conversation can select, by name."""
 
 
 class WebSettings(Value, forbid_unknown_fields=True):

@@ -18,9 +18,11 @@ from tieline.model.assemble import fold
 from tieline.model.content import Value
 from tieline.model.errors import GatewayError, LegFailed, is_transient
 from tieline.model.events import Batch, Event, Failed, Finished, Headers, Reply, Started
-from tieline.model.request import Request
+from tieline.model.request import Request, Selection
 from tieline.tasks import Tasks
 
+FOLDER_HEADER, SERVERS_HEADER = b"x-tieline-folder", b"x-tieline-mcp"
+"""Select a working folder and MCP servers for a coding agent, by their names in the configuration."""
 GRACE = 0.05
 """How often deliveries are looked after. Listening for a client's leaving costs a task; a request that is answered
 sooner than this never pays for it."""
@@ -65,6 +67,7 @@ class Relay:
         writer = face.writer(options) if request.stream else None
         activity = profile.activity or "reasoning"
         client = exchange.header(b"user-agent")
+        request = _selected(request, exchange)
         leg = self._gateway.leg(request, Asker(face.name, client, activity, exchange.size, bool(profile.tools)))
         delivery = self._begin(exchange, b"" if writer is None else face.keep_alive, writer)
         delivery.leg = leg
@@ -149,6 +152,16 @@ class Relay:
 
 
 # No coroutines: one around the other costs more than what they do.
+
+
+def _selected(request: Request, exchange: Exchange) -> Request:
+    """The request with what its headers select by name."""
+    folder, servers = exchange.headers.get(FOLDER_HEADER), exchange.headers.get(SERVERS_HEADER)
+    if folder is None and servers is None:
+        return request
+    named = None if folder is None else folder.decode("latin-1").strip()
+    names = (name.strip() for name in (servers or b"").decode("latin-1").split(","))
+    return replace(request, selection=Selection(folder=named, servers=tuple(name for name in names if name)))
 
 
 def _passed_on(delivery: "_Delivery", batch: Batch, writer: Writer, face: Face) -> Awaitable[None]:

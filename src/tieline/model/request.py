@@ -65,6 +65,13 @@ class OutputFormat(Value):
     strict: bool | None = None
 
 
+class Selection(Value):
+    """What a client selects by name from the configuration, for upstreams that work in a folder with tool servers."""
+
+    folder: str | None = None
+    servers: tuple[str, ...] = ()
+
+
 class Request(Value):
     """One request of a client: the whole history, the tools, and how to answer."""
 
@@ -86,6 +93,7 @@ class Request(Value):
     session: str | None = None
     mode: str | None = None
     """How the model is to work: chat, plan, agent, or what an agent offers."""
+    selection: Selection | None = None
     protocol: str = ""
     """The protocol `extra` and `headers` are spelled in: only a backend of that protocol passes them on."""
     extra: Mapping[str, msgspec.Raw] = {}

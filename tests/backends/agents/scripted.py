@@ -50,6 +50,7 @@ class Session:
         self.mode = "default"
         self.options: dict[str, str | bool] = {"model": "small", "effort": "low", "verbose": False}
         self.servers: list[Any] = []
+        self.cwd = ""
         self.cancelled = asyncio.Event()
 
 
@@ -100,6 +101,7 @@ class Scripted:
         self.opened += 1
         name = f"s{os.getpid()}-{self.opened}"
         session = self.sessions[name] = Session([])
+        session.cwd = cwd
         self._connect(session, mcp_servers)
         return schema.NewSessionResponse.model_validate({"sessionId": name, **self._offers(session)})
 
@@ -318,6 +320,11 @@ class Doing:
 
     async def do_capabilities(self, words: str) -> None:
         await self.say(self.agent.capabilities.model_dump_json(by_alias=True, exclude_none=True))
+
+    async def do_workplace(self, words: str) -> None:
+        servers = [server.model_dump(by_alias=True, exclude_none=True) for server in self.session.servers]
+        told = {"cwd": self.session.cwd, "process": str(Path.cwd()), "servers": servers, "pid": os.getpid()}
+        await self.say(json.dumps(told))
 
     async def do_pid(self, words: str) -> None:
         await self.say(str(os.getpid()))

@@ -11,13 +11,13 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tieline.backends.acp.catalogue import AgentSpec
-from tieline.backends.acp.terms import NAME, Terms
+from tieline.backends.acp.catalogue import NAME, AgentSpec
+from tieline.backends.acp.terms import Terms
 from tieline.model.errors import GatewayError
 from tieline.net.process import Process, ProcessError
 from tieline.tasks import Tasks
 from tieline.wire.acp import facts
-from tieline.wire.acp.client_side import ClientSide
+from tieline.wire.acp.client_side import ClientSide, Offer
 from tieline.wire.acp.facts import Fact
 
 log = logging.getLogger("tieline.acp")
@@ -49,9 +49,13 @@ class _Asked:
 class Agent:
     """A running agent."""
 
-    def __init__(self, spec: AgentSpec, process: Process, terms: Terms, tasks: Tasks, on_end: OnEnd) -> None:
+    def __init__(
+        self, spec: AgentSpec, process: Process, terms: Terms, tasks: Tasks, on_end: OnEnd, folder: str
+    ) -> None:
         self.spec = spec
-        self.machine = ClientSide(terms.offer)
+        # Files and terminals of ours are those of the workspace that the rules are about.
+        is_inside = f"{folder}/".startswith(f"{terms.cwd.rstrip('/')}/")
+        self.machine = ClientSide(terms.offer if is_inside else Offer())
         self.about = facts.Initialized(request=0, version=0)
         self.is_over = False
         """Nothing can be asked of it any more."""
@@ -75,14 +79,21 @@ class Agent:
 
     @classmethod
     async def start(
-        cls, spec: AgentSpec, command: Sequence[str], terms: Terms, tasks: Tasks, on_end: OnEnd = lambda _: None
+        cls,
+        spec: AgentSpec,
+        command: Sequence[str],
+        terms: Terms,
+        tasks: Tasks,
+        on_end: OnEnd = lambda _: None,
+        folder: str = "",
     ) -> "Agent":
-        """Start an agent and let it introduce itself; raises GatewayError."""
+        """Start an agent in a folder, its own if none is given, and let it introduce itself; raises GatewayError."""
+        folder = folder or spec.cwd or terms.cwd
         try:
-            process = await Process.start(command, env=environment(terms, spec), cwd=spec.cwd or terms.cwd)
+            process = await Process.start(command, env=environment(terms, spec), cwd=folder)
         except ProcessError as error:
             raise GatewayError("upstream", f"{spec.title} did not start: {error.message}.", code=ENDED) from error
-        agent = cls(spec, process, terms, tasks, on_end)
+        agent = cls(spec, process, terms, tasks, on_end, folder)
         try:
             await agent._introduce()
         except BaseException:

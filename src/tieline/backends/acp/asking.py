@@ -12,7 +12,7 @@ from tieline.backends.acp.activity import plan_of, shown_title, title_of
 from tieline.backends.acp.agent import Agent
 from tieline.backends.acp.approvals import ALLOW, REJECT, Draft, permission_of, review_of
 from tieline.backends.acp.forms import Question
-from tieline.backends.acp.rules import UNRULED, Ruled, Rules, deed_of
+from tieline.backends.acp.rules import UNRULED, Deed, Ruled, Rules, deed_in, deed_of
 from tieline.backends.asked import Asked
 from tieline.model.asks import Filled, Reviewed, plan_review
 from tieline.model.ports import Human
@@ -30,10 +30,12 @@ class Asking:
         note: Callable[[str, str], None],
         feedback: Callable[[str, bool], None],
         rules: Rules | None = None,
+        folder: str = "",
     ) -> None:
         """`feedback` takes what a person said along with a no, and whether the agent was told so with the answer."""
         self._agent = agent
         self._rules = rules
+        self._folder = folder
         self._note = note
         self._feedback = feedback
         self._asked = Asked(tasks)
@@ -80,7 +82,7 @@ class Asking:
         self._agent.push()
 
     async def _permit(self, asked: facts.PermissionAsked, human: Human) -> None:
-        ruled = UNRULED if self._rules is None else await self._rules.judge(deed_of(asked.call))
+        ruled = UNRULED if self._rules is None else await self._rules.judge(self._deed(asked.call))
         if self._is_settled(asked, ruled):
             return
         # In a thread: comparing the texts of a large change takes a while.
@@ -94,6 +96,9 @@ class Asking:
             self._denied(asked, answer.reason)
             self._feedback(answer.reason, False)
         self._choose(asked.ask, answer.option if answer.option in kinds else chosen(asked.options, REJECT))
+
+    def _deed(self, call: facts.Call) -> Deed:
+        return deed_in(self._folder, call) if self._folder else deed_of(call)
 
     def _is_settled(self, asked: facts.PermissionAsked, ruled: Ruled) -> bool:
         """Answer as the rules say; return False if the person has to decide, or no option says what the rules do."""

@@ -9,6 +9,7 @@ from tieline.backends.acp.memory import Keeping, Memory
 from tieline.backends.acp.opening import Opener
 from tieline.backends.acp.run import AcpRun
 from tieline.backends.acp.terms import Kit, Terms
+from tieline.backends.acp.workplace import Workplaces
 from tieline.model.ports import Host, ModelInfo, Run
 from tieline.model.request import Request
 from tieline.tasks import Tasks
@@ -40,9 +41,10 @@ class AcpBackend:
         self._which = which
         self._bridge = bridge
         self._kit = Kit(mint_call=mint_call, mint_leg=mint_leg, tasks=Tasks())
-        folders = {spec.id: spec.cwd or terms.cwd for spec in catalogue.values()}
-        memory = Memory(keeping, folders, self._kit.tasks, most=terms.sessions) if keeping is not None else None
-        self._opener = Opener(catalogue, which, terms, self._kit, bridge, memory)
+        usual = {spec.id: spec.cwd or terms.cwd for spec in catalogue.values()}
+        places = Workplaces(usual, terms.folders, terms.servers)
+        memory = Memory(keeping, places, self._kit.tasks, most=terms.sessions) if keeping is not None else None
+        self._opener = Opener(catalogue, which, terms, self._kit, places, bridge, memory)
 
     async def models(self) -> Sequence[ModelInfo]:
         """The agents that are installed."""

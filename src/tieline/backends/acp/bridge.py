@@ -24,7 +24,8 @@ from typing import Any
 import msgspec
 import uvicorn
 
-from tieline.backends.acp.terms import INPUT, NAME
+from tieline.backends.acp.catalogue import NAME
+from tieline.backends.acp.terms import INPUT
 from tieline.model.content import File, Image, Text, ToolResult
 from tieline.model.request import ToolSpec
 from tieline.tasks import Tasks

@@ -10,6 +10,9 @@ from typing import NamedTuple
 from tieline.model.content import Value
 from tieline.model.ports import ModelInfo
 
+NAME = "tieline"
+"""What we are called: by agents we introduce ourselves to, and as the server of the client's tools."""
+
 Which = Callable[[str], str | None]
 """Where a program is, or None."""
 

@@ -14,7 +14,8 @@ import re
 from collections.abc import Collection, Mapping
 
 from tieline.backends.acp.activity import given_input
-from tieline.backends.acp.terms import INPUT, NAME
+from tieline.backends.acp.catalogue import NAME
+from tieline.backends.acp.terms import INPUT
 from tieline.model.request import ToolSpec
 from tieline.wire.acp import facts
 from tieline.wire.capabilities.schema import load

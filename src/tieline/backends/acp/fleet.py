@@ -2,7 +2,8 @@
 
 Conversations with one agent share a process, except those that bring tools of their client: some agents know the tools
 of all sessions of a process by one name (OpenCode, Kilo, Hermes), so one conversation could call, or lose, the tools of
-another. Each of these has a process to itself.
+another. Each of these has a process to itself. For the same reason only conversations with the same folder and the same
+MCP servers share one.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from typing import NamedTuple
 from tieline.backends.acp.agent import Agent, OnEnd
 from tieline.backends.acp.catalogue import AgentSpec
 from tieline.backends.acp.terms import Terms
+from tieline.backends.acp.workplace import Workplace
 from tieline.model.errors import GatewayError
 from tieline.tasks import Tasks
 
@@ -18,9 +20,10 @@ IDLE = "was ended because it was idle"
 
 
 class Lane(NamedTuple):
-    """Who shares a process: all conversations with an agent, or only the one that has this number."""
+    """Who shares a process: all conversations with an agent at a workplace, or only the one that has this number."""
 
     agent: str
+    workplace: Workplace
     conversation: int = 0
 
 
@@ -108,7 +111,8 @@ class Fleet:
             return error
         self._launching += 1
         try:
-            agent = await Agent.start(spec, command, self._terms, self._tasks, self._on_end)
+            folder = lane.workplace.folder
+            agent = await Agent.start(spec, command, self._terms, self._tasks, self._on_end, folder)
         except GatewayError as error:
             return error
         finally:

@@ -15,6 +15,7 @@ import msgspec
 
 from tieline.backends.acp.fingerprint import Item, Kind, Past, Piece
 from tieline.backends.acp.sessions import Session
+from tieline.backends.acp.workplace import Workplace, Workplaces
 from tieline.model.content import Value
 from tieline.model.ports import Store
 from tieline.tasks import Tasks
@@ -52,6 +53,8 @@ class KeptSession(Value):
     """Digests of how the system messages begin."""
     tools: bool
     pasts: tuple[KeptPast, ...]
+    servers: tuple[str, ...] = ()
+    """The MCP servers that it was opened with, by name."""
 
 
 _read = msgspec.json.Decoder(KeptSession).decode
@@ -66,11 +69,11 @@ class Keeping(NamedTuple):
 
 
 class Memory:
-    """At most so many sessions in a store; `folders` are where agents work, by their ids."""
+    """At most so many sessions in a store; only those at workplaces that are configured are recalled."""
 
-    def __init__(self, keeping: Keeping, folders: Mapping[str, str], tasks: Tasks, *, most: int) -> None:
+    def __init__(self, keeping: Keeping, places: Workplaces, tasks: Tasks, *, most: int) -> None:
         self._store, self._clock = keeping
-        self._folders = folders
+        self._places = places
         self._tasks = tasks
         self._most = most
         self._keys: dict[Session, str] = {}
@@ -88,7 +91,7 @@ class Memory:
         gone = {key for place, key in enumerate(order) if place < len(order) - self._most or kept[key].used < oldest}
         for key in gone:
             self._put(key, None)
-        here = [key for key in order if key not in gone and self._folders.get(kept[key].agent) == kept[key].folder]
+        here = [key for key in order if key not in gone and self._places.has(_place(kept[key]), kept[key].agent)]
         return [self._recalled(key, kept[key]) for key in here]
 
     def keep(self, session: Session) -> None:
@@ -130,7 +133,7 @@ class Memory:
         return kept
 
     def _recalled(self, key: str, kept: KeptSession) -> Session:
-        session = Session(kept.agent, Kind(frozenset(kept.system), kept.tools))
+        session = Session(kept.agent, Kind(frozenset(kept.system), kept.tools), _place(kept))
         session.name = kept.session
         session.pasts = tuple(Past(tuple(map(_item, past.items)), past.torn) for past in kept.pasts)
         self._keys[session] = key
@@ -165,7 +168,8 @@ class Memory:
         return KeptSession(
             agent=session.spec_id,
             session=session.name,
-            folder=self._folders.get(session.spec_id, ""),
+            folder=session.lane.workplace.folder,
+            servers=session.lane.workplace.servers,
             used=self._clock(),
             system=tuple(sorted(session.kind.system)),
             tools=session.kind.has_tools,
@@ -174,6 +178,10 @@ class Memory:
                 for past in session.pasts[:MOST_PASTS]
             ),
         )
+
+
+def _place(kept: KeptSession) -> Workplace:
+    return Workplace(folder=kept.folder, servers=kept.servers)
 
 
 def _document(kept: KeptSession) -> bytes | None:

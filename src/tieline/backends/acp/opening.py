@@ -23,6 +23,7 @@ from tieline.backends.acp.memory import Memory
 from tieline.backends.acp.sessions import Session, Sessions, heard_of
 from tieline.backends.acp.terms import Kit, Terms
 from tieline.backends.acp.turn import Surroundings, Turn
+from tieline.backends.acp.workplace import Workplace, Workplaces
 from tieline.model.errors import GatewayError
 from tieline.model.ports import Host
 from tieline.model.request import Request, ToolSpec
@@ -44,6 +45,7 @@ class _Asked:
     spec: AgentSpec
     command: tuple[str, ...]
     tools: tuple[ToolSpec, ...]
+    workplace: Workplace
 
 
 class Opener:
@@ -55,6 +57,7 @@ class Opener:
         which: Which,
         terms: Terms,
         kit: Kit,
+        places: Workplaces,
         bridge: ToolBridge | None,
         memory: Memory | None = None,
     ) -> None:
@@ -62,6 +65,7 @@ class Opener:
         self._which = which
         self._terms = terms
         self._kit = kit
+        self._places = places
         self._bridge = bridge if terms.offers_tools else None
         self._memory = memory
         self._recalling: asyncio.Task[None] | None = None
@@ -71,16 +75,17 @@ class Opener:
         self.sessions = Sessions(terms.sessions, self._forgotten, self._seen)
 
     def wish(self, request: Request) -> Wish:
-        """What a request wants; raises GatewayError for an agent that is not known or not installed."""
+        """What a request wants; raises GatewayError for an agent or a workplace that there is not."""
         wish = wish_of(request)
         self._ready(wish.agent)
+        self._places.of(request, wish.agent)
         return wish
 
     async def begin(self, request: Request, host: Host) -> Turn:
         """A turn for a request, already under way: a new one, or one that this request answers. Raises GatewayError."""
         asked = self._asked(request, host)
         await self._recall()
-        session = self.sessions.find(asked.spec.id, asked.reading)
+        session = self.sessions.find(asked.spec.id, asked.workplace, asked.reading)
         turn = session.turn if session is not None else None
         if isinstance(turn, Turn) and turn.waits_for_words:
             turn.offered(asked.tools)
@@ -90,12 +95,12 @@ class Opener:
             # The user went on without what it waits for.
             turn.cancel()
         if session is None:
-            return await self._held(Session(asked.spec.id, asked.reading.kind), asked)
+            return await self._held(_session(asked), asked)
         await session.hold(self._terms.queue_within)
         if heard_of(session, asked.reading) is None:
             # It went on with something else meanwhile.
             session.release()
-            return await self._held(Session(asked.spec.id, asked.reading.kind), asked)
+            return await self._held(_session(asked), asked)
         return await self._began(session, asked)
 
     async def aclose(self) -> None:
@@ -110,7 +115,8 @@ class Opener:
         wish = wish_of(request)
         spec, command = self._ready(wish.agent)
         tools = request.tools if request.tool_choice.mode != "none" else ()
-        return _Asked(request, host, wish, read(request), spec, command, tools)
+        workplace = self._places.of(request, spec.id)
+        return _Asked(request, host, wish, read(request), spec, command, tools, workplace)
 
     def _ready(self, name: str) -> tuple[AgentSpec, tuple[str, ...]]:
         spec = self._catalogue.get(name)
@@ -198,7 +204,7 @@ class Opener:
             return True
         if wants_seat and session.seat is None and self._bridge is not None:
             session.seat = await self._bridge.seat()
-        servers: list[McpServer] = []
+        servers = self._places.servers(session.lane.workplace, agent.about.abilities, agent.spec.title)
         if session.seat is not None:
             session.seat.offer(tools)
             servers.append(session.seat.server(agent.about.abilities))
@@ -210,7 +216,7 @@ class Opener:
 
     async def _reopened(self, session: Session, agent: Agent, servers: Sequence[McpServer]) -> bool:
         """Whether a session of before could be taken up again."""
-        abilities, name, cwd = agent.about.abilities, session.name, self._cwd(agent)
+        abilities, name, cwd = agent.about.abilities, session.name, session.lane.workplace.folder
         await self._closed_before(session)
         ways: list[Ask] = []
         if abilities.resume:
@@ -235,7 +241,7 @@ class Opener:
 
     async def _new(self, session: Session, agent: Agent, servers: Sequence[McpServer]) -> None:
         def send(machine: ClientSide) -> int:
-            return machine.new_session(self._cwd(agent), servers)
+            return machine.new_session(session.lane.workplace.folder, servers)
 
         answer = await agent.ask(send, self._terms.open_within, session.receive)
         if isinstance(answer, facts.Refused) and answer.needs_login and await self._logged_in(agent):
@@ -252,9 +258,6 @@ class Opener:
             return False
         answer = await agent.ask(lambda machine: machine.authenticate(method), self._terms.open_within)
         return isinstance(answer, facts.Done)
-
-    def _cwd(self, agent: Agent) -> str:
-        return agent.spec.cwd or self._terms.cwd
 
     # ── modes, models, options ──
 
@@ -325,6 +328,10 @@ class Opener:
                     await terminals.release(terminal)
 
         self._kit.tasks.start(release(), "releasing terminals")
+
+
+def _session(asked: _Asked) -> Session:
+    return Session(asked.spec.id, asked.reading.kind, asked.workplace)
 
 
 def _after(setting: Setting, state: State) -> State:

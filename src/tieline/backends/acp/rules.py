@@ -6,6 +6,7 @@ the title (Gemini) or in the content (Kimi) of a call. That is enough to deny it
 structured input allows.
 """
 
+import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -51,6 +52,16 @@ class Rules(Protocol):
     """Whoever knows what may be done without asking, and what may not be done at all."""
 
     async def judge(self, deed: Deed) -> Ruled: ...
+
+
+def deed_in(folder: str, call: facts.Call) -> Deed:
+    """What a call of an agent that works in this folder would do: paths count from there."""
+    deed = deed_of(call)
+    return deed._replace(
+        paths=tuple(posixpath.join(folder, path) for path in deed.paths),
+        folder=posixpath.join(folder, deed.folder),
+        hinted_paths=tuple(posixpath.join(folder, path) for path in deed.hinted_paths),
+    )
 
 
 def deed_of(call: facts.Call) -> Deed:

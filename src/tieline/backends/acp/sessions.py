@@ -17,6 +17,7 @@ from tieline.backends.acp.choice import State, Wish
 from tieline.backends.acp.client_tools import is_shown_as_call, may_be_allowed
 from tieline.backends.acp.fingerprint import Kind, Past, Place, Reading, known, place_of, places_in
 from tieline.backends.acp.fleet import Lane
+from tieline.backends.acp.workplace import Workplace
 from tieline.model.errors import GatewayError
 from tieline.wire.acp import facts
 from tieline.wire.acp.facts import Fact
@@ -49,10 +50,10 @@ def _ignored(_: "Session") -> None:
 class Session:
     """One conversation with one agent."""
 
-    def __init__(self, spec_id: str, kind: Kind) -> None:
+    def __init__(self, spec_id: str, kind: Kind, workplace: Workplace) -> None:
         self.spec_id = spec_id
         self.kind = kind
-        self.lane = Lane(spec_id)
+        self.lane = Lane(spec_id, workplace)
         """Which process it is open in: one that it shares, or one of its own once its client has brought tools."""
         self.name = ""
         """The agent's name for it; none before it is open for the first time."""
@@ -178,13 +179,14 @@ class Sessions:
     def __iter__(self) -> Iterator[Session]:
         return iter(list(self._sessions))
 
-    def find(self, spec_id: str, reading: Reading) -> Session | None:
+    def find(self, spec_id: str, workplace: Workplace, reading: Reading) -> Session | None:
         """The session that this request goes on with: the one that has seen most of it, an idle one first."""
         near = (self._standing.get(place, ()) for place in places_in(reading))
         found = [
             session
             for session in dict.fromkeys(one for there in near for one in there)
             if session.spec_id == spec_id
+            and session.lane.workplace == workplace
             and reading.kind.goes_with(session.kind)
             and heard_of(session, reading) is not None
         ]

@@ -1,16 +1,15 @@
 """How agents are run, and how long anybody is waited for."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tieline.backends.acp.hands import Files, Terminals
 from tieline.backends.acp.rules import Rules
+from tieline.backends.acp.workplace import ToolServer
 from tieline.net.process import Patience
 from tieline.tasks import Tasks
 from tieline.wire.acp.client_side import Offer
 
-NAME = "tieline"
-"""What we are called: by agents we introduce ourselves to, and as the server of the client's tools."""
 INPUT = "input"
 """The one argument of a tool that takes raw text."""
 PATIENCE = Patience(eof=2, term=2, kill=3)
@@ -52,6 +51,10 @@ class Terms:
     terminals: Terminals | None = None
     rules: Rules | None = None
     """Who decides about permissions before a person is asked."""
+    folders: Mapping[str, str] = field(default_factory=dict)
+    """Other folders that a conversation can select, by name; absolute."""
+    servers: Mapping[str, ToolServer] = field(default_factory=dict)
+    """MCP servers that a conversation can select, by name."""
     offers_tools: bool = True
     """Whether agents may call the tools of clients."""
 

@@ -69,7 +69,15 @@ class Turn:
         # Nothing that a turn has may have the turn: it would stay, with all that came by it, until somebody cleans up.
         self._hearing = Hearing(self.telling, self._session.is_clients)
         tasks = around.kit.tasks
-        self._asking = Asking(self._agent, tasks, self.telling.note, self._followups.feedback, around.terms.rules)
+        folder = around.session.lane.workplace.folder
+        self._asking = Asking(
+            self._agent,
+            tasks,
+            self.telling.note,
+            self._followups.feedback,
+            around.terms.rules,
+            folder if folder != around.terms.cwd else "",
+        )
         self._serving = Serving(self._agent, around.terms, tasks, around.session.terminals, self._hearing.shown)
         self._calls = ClientCalls(self.telling, around.kit.mint_call)
         self._interview = Interview()

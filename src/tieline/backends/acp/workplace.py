@@ -1,0 +1,109 @@
+"""Where a conversation works: a folder and MCP servers, selected by name from what is configured.
+
+A request names what the configuration has, in the headers `x-tieline-folder` and `x-tieline-mcp` or in its metadata
+(`tieline_folder`, `tieline_mcp`). It can never name a path or a program.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from tieline.model.content import Value
+from tieline.model.errors import BadRequest
+from tieline.model.request import Request
+from tieline.wire.acp import facts
+from tieline.wire.acp.schema import McpHttp, McpServer, McpStdio, NameValue
+
+FOLDER, SERVERS = "tieline_folder", "tieline_mcp"
+LONGEST_NAME = 100
+
+
+class ToolServer(Value):
+    """A configured MCP server: a program with its arguments, or an address."""
+
+    command: tuple[str, ...] = ()
+    env: Mapping[str, str] = {}
+    url: str = ""
+    headers: Mapping[str, str] = {}
+
+
+class Workplace(Value):
+    """A folder, absolute, and the names of MCP servers."""
+
+    folder: str
+    servers: tuple[str, ...] = ()
+
+
+class Workplaces:
+    """What can be selected; `usual` is the folder of each agent, for conversations that select none."""
+
+    def __init__(self, usual: Mapping[str, str], folders: Mapping[str, str], servers: Mapping[str, ToolServer]) -> None:
+        self._usual = usual
+        self._folders = folders
+        self._servers = servers
+
+    def of(self, request: Request, agent: str) -> Workplace:
+        """Where a request wants to work; raises BadRequest for a name that is not configured."""
+        folder, servers = _selected(request)
+        for name in servers:
+            if name not in self._servers:
+                raise _unknown("MCP server", name, self._servers, SERVERS, "acp.mcp")
+        if folder is not None and folder not in self._folders:
+            raise _unknown("folder", folder, self._folders, FOLDER, "acp.folders")
+        path = self._usual[agent] if folder is None else self._folders[folder]
+        return Workplace(folder=path, servers=tuple(sorted(set(servers))))
+
+    def has(self, workplace: Workplace, agent: str) -> bool:
+        """Whether this could still be selected."""
+        folders = (self._usual.get(agent), *self._folders.values())
+        return workplace.folder in folders and all(name in self._servers for name in workplace.servers)
+
+    def servers(self, workplace: Workplace, abilities: facts.Abilities, title: str) -> list[McpServer]:
+        """The servers as the agent is told of them; raises BadRequest for one that it cannot reach."""
+        return [self._told(name, abilities, title) for name in workplace.servers]
+
+    def _told(self, name: str, abilities: facts.Abilities, title: str) -> McpServer:
+        server = self._servers[name]
+        if server.command:
+            program, *arguments = server.command
+            return McpStdio(name=name, command=program, args=arguments, env=_pairs(server.env))
+        if not abilities.mcp_http:
+            message = f"{title} takes no MCP servers over HTTP, and `{name}` is one."
+            raise BadRequest(message, SERVERS, code="unsupported_mcp_server")
+        return McpHttp(type="http", name=name, url=server.url, headers=_pairs(server.headers))
+
+
+def _selected(request: Request) -> tuple[str | None, Sequence[str]]:
+    """The names that a request selects; headers count before metadata."""
+    metadata = _metadata(request)
+    chosen = request.selection
+    folder = chosen.folder if chosen is not None and chosen.folder is not None else metadata.get(FOLDER)
+    if folder is not None and not isinstance(folder, str):
+        raise BadRequest(f"`metadata.{FOLDER}` has to be the name of a folder", f"metadata.{FOLDER}")
+    servers = chosen.servers if chosen is not None and chosen.servers else metadata.get(SERVERS, ())
+    if isinstance(servers, str):
+        servers = tuple(name.strip() for name in servers.split(",") if name.strip())
+    if not isinstance(servers, list | tuple) or not all(isinstance(name, str) for name in servers):
+        raise BadRequest(f"`metadata.{SERVERS}` has to be names of MCP servers, with commas", f"metadata.{SERVERS}")
+    return folder, servers
+
+
+def _metadata(request: Request) -> Mapping[str, object]:
+    given = request.extra.get("metadata")
+    if given is None or b"tieline_" not in bytes(given):
+        return {}
+    try:
+        metadata = msgspec.json.decode(given)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return {}
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def _unknown(what: str, name: str, known: Mapping[str, object], param: str, setting: str) -> BadRequest:
+    shown = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
+    names = f"Configured are: {', '.join(known)}." if known else f"None is configured (`[{setting}]`)."
+    return BadRequest(f"There is no {what} `{shown}`. {names}", param, code=f"unknown_{param.removeprefix('tieline_')}")
+
+
+def _pairs(values: Mapping[str, str]) -> list[NameValue]:
+    return [NameValue(name=name, value=value) for name, value in values.items()]
