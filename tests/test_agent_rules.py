@@ -86,10 +86,11 @@ async def test_where_everything_is_allowed_nothing_is_asked(workspace: Workspace
 
 
 async def test_what_was_allowed_for_good_counts_for_agents_too(workspace: Workspace) -> None:
-    policy = Policy(workspace.locate, remembered=(GIT,))
+    granted = Rule(decision="allow", tool="run_terminal", path="/.", command="git status")
+    policy = Policy(workspace.locate, remembered=(granted,))
     rules = AgentRules(policy, lambda _, __: None, workspace.root)
     assert (await rules.judge(Deed("execute", command="git status"))).decision == "allow"
-    policy.revoke(GIT.id)
+    policy.revoke(granted.id)
     assert (await rules.judge(Deed("execute", command="git status"))).decision == "ask"
 
 

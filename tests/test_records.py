@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -30,22 +31,28 @@ def mode(path: Path) -> int:
 # ── What was allowed for good ────────────────────────────────────────────────────────────────────
 
 
+def saved(kept: Remembered) -> None:
+    for rule in RULES:
+        kept.add(rule)
+
+
 def test_rules_are_kept_for_their_workspace_and_their_owner_only(tmp_path: Path) -> None:
     kept = Remembered(tmp_path / "config", "/home/me/project")
     assert kept.load() == ()
-    kept.save(RULES)
+    saved(kept)
     assert Remembered(tmp_path / "config", "/home/me/project").load() == RULES
     assert Remembered(tmp_path / "config", "/home/you/project").load() == ()
     assert mode(kept.path) == 0o600
     assert mode(kept.path.parent) == 0o700
-    assert [path.name for path in kept.path.parent.iterdir()] == [kept.path.name], "nothing unfinished is left"
+    names = {path.name for path in kept.path.parent.iterdir()}
+    assert names == {kept.path.name, kept.path.with_suffix(".lock").name}, "nothing unfinished is left"
     assert kept.path.name.startswith("project-")
 
 
 @pytest.mark.parametrize("workspace", ["/", "/home/me/odd name/😀", "/x" * 2000, "/\udcff"])
 def test_any_workspace_can_have_rules(tmp_path: Path, workspace: str) -> None:
     kept = Remembered(tmp_path, workspace)
-    kept.save(RULES)
+    saved(kept)
     assert kept.load() == RULES
 
 
@@ -53,7 +60,7 @@ def test_any_workspace_can_have_rules(tmp_path: Path, workspace: str) -> None:
 def test_a_file_that_cannot_be_understood_stops_the_start(tmp_path: Path, text: str) -> None:
     """To go on without would be to ask again what was answered; to guess would be worse."""
     kept = Remembered(tmp_path, "/w")
-    kept.save(())
+    saved(kept)
     kept.path.write_text(text)
     with pytest.raises(ConfigError, match="cannot be read") as caught:
         kept.load()
@@ -62,7 +69,7 @@ def test_a_file_that_cannot_be_understood_stops_the_start(tmp_path: Path, text: 
 
 def test_a_file_that_others_may_have_written_is_not_trusted(tmp_path: Path) -> None:
     kept = Remembered(tmp_path, "/w")
-    kept.save(RULES)
+    saved(kept)
     kept.path.chmod(0o620)
     with pytest.raises(ConfigError, match="others may have written it"):
         kept.load()
@@ -71,7 +78,7 @@ def test_a_file_that_others_may_have_written_is_not_trusted(tmp_path: Path) -> N
 @pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
 def test_what_is_no_file_is_not_read(tmp_path: Path, kind: str) -> None:
     kept = Remembered(tmp_path, "/w")
-    kept.save(RULES)
+    saved(kept)
     kept.path.unlink()
     match kind:
         case "link":
@@ -83,6 +90,58 @@ def test_what_is_no_file_is_not_read(tmp_path: Path, kind: str) -> None:
             os.mkfifo(kept.path)
     with pytest.raises(ConfigError, match="cannot be read"):
         kept.load()
+
+
+def test_two_gateways_of_one_workspace_share_what_is_granted_and_what_is_revoked(tmp_path: Path) -> None:
+    one, other = Remembered(tmp_path, "/w"), Remembered(tmp_path, "/w")
+    first, second = RULES
+    assert one.load() == other.load() == ()
+    one.add(first)
+    assert other.rules() == (first,), "it takes effect at once"
+    other.add(second)
+    assert one.rules() == other.rules() == (first, second)
+    assert one.remove(first.id)
+    assert other.rules() == (second,)
+    other.add(Rule(decision="allow", path="later"))
+    assert first not in one.rules(), "what was revoked does not come back"
+    assert not other.remove(first.id)
+    assert Remembered(tmp_path, "/w").load() == one.rules()
+
+
+def test_two_gateways_that_grant_at_once_lose_nothing(tmp_path: Path) -> None:
+    rules = [Rule(decision="allow", path=f"/{number}") for number in range(40)]
+    gateways = [Remembered(tmp_path, "/w") for _ in range(4)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda one: gateways[one[0] % 4].add(one[1]), enumerate(rules)))
+    assert {rule.id for rule in Remembered(tmp_path, "/w").load()} == {rule.id for rule in rules}
+
+
+def test_a_file_that_is_broken_meanwhile_grants_nothing_and_is_not_overwritten(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = Remembered(tmp_path, "/w")
+    saved(kept)
+    kept.path.write_text("{")
+    with caplog.at_level(logging.WARNING):
+        assert kept.rules() == kept.rules() == ()
+    assert caplog.text.count("everything asks") == 1
+    extra = Rule(decision="allow", path="x")
+    with pytest.raises(OSError, match="cannot be read"):
+        kept.add(extra)
+    assert kept.path.read_text() == "{"
+    assert kept.rules() == (extra,), "it holds until the end of the program"
+
+
+def test_a_revocation_that_cannot_be_written_holds_until_the_end(tmp_path: Path) -> None:
+    kept = Remembered(tmp_path, "/w")
+    saved(kept)
+    lock = kept.path.with_suffix(".lock")
+    lock.unlink()
+    lock.mkdir()
+    with pytest.raises(OSError, match="directory"):
+        kept.remove(RULES[0].id)
+    assert kept.rules() == RULES[1:]
+    assert kept.load() == RULES
 
 
 # ── The audit ────────────────────────────────────────────────────────────────────────────────────
@@ -196,7 +255,7 @@ def test_the_start_says_where_tools_act_and_what_they_may_do(tmp_path: Path) -> 
     assert made(tmp_path, workspace=str(tmp_path)).startswith(f"{tmp_path}: reading is allowed, the rest asks")
     assert "EVERYTHING is allowed" in made(tmp_path, workspace=str(tmp_path), yolo=True)
     assert "; 2 rules of yours" in made(tmp_path, workspace=str(tmp_path), rules=RULES)
-    Remembered(tmp_path / ".config" / "tieline", str(tmp_path)).save(RULES)
+    saved(Remembered(tmp_path / ".config" / "tieline", str(tmp_path)))
     assert "; 2 things always allowed" in made(tmp_path, workspace=str(tmp_path))
 
 

@@ -19,7 +19,7 @@ from tieline.model.errors import GatewayError
 from tieline.model.ports import Host
 from tieline.tasks import Tasks
 from tieline.tools.failure import ToolFailed
-from tieline.tools.keeper import Keeper
+from tieline.tools.keeper import Keeper, Refusal
 from tieline.tools.shell import Command as Running
 from tieline.tools.shell import Keep
 from tieline.tools.workspace import Workspace, whole
@@ -43,8 +43,8 @@ class AgentFiles:
 
     async def read(self, path: str, line: int | None, limit: int | None, host: Host) -> str:
         """The text of a file, or `limit` lines of it from `line` on."""
-        await _check(self._keeper, _call("read_file", path=path), host)
-        text = await asyncio.to_thread(self._text, path)
+        place = await _cleared(self._keeper, _call("read_file", path=path), host)
+        text = await asyncio.to_thread(self._text, path, place)
         if line is None and limit is None:
             return text
         start = max((line or 1) - 1, 0)
@@ -58,9 +58,9 @@ class AgentFiles:
         if result.is_error:
             raise _refused(" ".join(part.text for part in result.content if isinstance(part, Text)))
 
-    def _text(self, path: str) -> str:
+    def _text(self, path: str, place: str | None) -> str:
         try:
-            with self._workspace.open(path) as opened:
+            with self._workspace.pinned(place).open(path) as opened:
                 return whole(opened).decode("utf-8")
         except ToolFailed as error:
             if isinstance(error.__cause__, FileNotFoundError):
@@ -88,11 +88,11 @@ class AgentTerminals:
         """Start a command, if that is allowed."""
         line, cwd = _line(command), command.cwd or "."
         self._check_room()
-        await _check(self._keeper, _call("run_terminal", command=line, cwd=cwd), host)
+        place = await _cleared(self._keeper, _call("run_terminal", command=line, cwd=cwd), host)
         self._check_room()
         name = f"terminal-{next(self._numbers)}"
         limit = USUAL_OUTPUT if command.limit is None else min(max(command.limit, 0), MOST_OUTPUT)
-        running = await self._started(line, cwd, Keep(head=0, tail=limit))
+        running = await self._started(line, cwd, place, Keep(head=0, tail=limit))
         self._terminals[name] = _Terminal(running, self._tasks.start(_watched(running), name))
         # A task that is cancelled before its first step does nothing at all: it could not end the command.
         await asyncio.sleep(0)
@@ -118,12 +118,12 @@ class AgentTerminals:
         if len(self._terminals) >= MOST_TERMINALS:
             raise _refused(f"there are {MOST_TERMINALS} terminals already: release one first")
 
-    async def _started(self, line: str, cwd: str, keep: Keep) -> Running:
+    async def _started(self, line: str, cwd: str, place: str | None, keep: Keep) -> Running:
         # `sh -c 'exec "$@" 2>&1' sh sh -c <line>`: the line itself stays what was allowed.
         argv = [*self._interpreter, _MERGED, self._interpreter[0], *self._interpreter, line]
         try:
             with ExitStack() as held:
-                spot = await asyncio.to_thread(held.enter_context, self._workspace.directory(cwd))
+                spot = await asyncio.to_thread(held.enter_context, self._workspace.pinned(place).directory(cwd))
                 return await Running.start(argv, directory=spot.directory, environment=self._environment, keep=keep)
         except ToolFailed as error:
             raise _refused(str(error)) from error
@@ -152,10 +152,12 @@ class _Terminal:
         return _ended(self.running)
 
 
-async def _check(keeper: Keeper, call: ToolCall, host: Host) -> None:
-    refusal = await keeper.refusal(call, host)
-    if refusal is not None:
-        raise _refused(refusal.told)
+async def _cleared(keeper: Keeper, call: ToolCall, host: Host) -> str | None:
+    """Return the place that a call may act on; raises GatewayError if it may not be done."""
+    cleared = await keeper.cleared(call, host)
+    if isinstance(cleared, Refusal):
+        raise _refused(cleared.told)
+    return cleared.subject.path
 
 
 def _call(name: str, /, **arguments: str) -> ToolCall:

@@ -1,5 +1,6 @@
 """The gateway's own tools, put together: where they act, what they may do, what commands see of ours."""
 
+import logging
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,9 +12,11 @@ from tieline.tools.box import Toolbox
 from tieline.tools.failure import ToolFailed
 from tieline.tools.globs import escaped
 from tieline.tools.keeper import Keeper
-from tieline.tools.policy import Policy, Rule
+from tieline.tools.policy import Policy, Rule, retired
 from tieline.tools.search import find_ripgrep
 from tieline.tools.workspace import Workspace
+
+log = logging.getLogger("tieline.tools")
 
 _WHO = "; for the page and clients with `tools = true`"
 
@@ -27,10 +30,13 @@ def tool_keeper(settings: ToolSettings, env: Mapping[str, str], audit: Audit) ->
     except ToolFailed as error:
         raise ConfigError(f"{error}; `--workspace` (or `tools.workspace`) names the folder that tools act in") from None
     kept = Remembered(user_folder(env), workspace.root)
+    for rule in kept.load():
+        if reason := retired(rule):
+            log.warning("what was always allowed now asks again: %s (%s); `tieline inbox rules` lists it", rule, reason)
     policy = Policy(
         workspace.locate,
         rules=(*own_rules(workspace.root, env), *settings.rules),
-        remembered=kept.load(),
+        remembered=kept,
         yolo=settings.yolo,
     )
     environment, interpreter = shell_of(settings, env)
@@ -41,7 +47,7 @@ def tool_keeper(settings: ToolSettings, env: Mapping[str, str], audit: Audit) ->
         ripgrep=find_ripgrep(env.get("PATH", "")),
         hides=policy.hides,
     )
-    return Keeper(box, policy, save=kept.save, note=audit.ruled), _tool_state(settings, policy, workspace.root)
+    return Keeper(box, policy, note=audit.ruled), _tool_state(settings, policy, workspace.root)
 
 
 def shell_of(settings: ToolSettings, env: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, str]]:

@@ -60,7 +60,7 @@ async def test_what_was_allowed_for_good_for_tools_in_this_folder_counts(tmp_pat
     async with serving(tmp_path, tools=ToolSettings(enabled=True, workspace=folder)) as stand:
         keeper = stand.app.keeper
         assert keeper is not None
-        rule = Rule(decision="allow", tool="run_terminal", command="make")
+        rule = Rule(decision="allow", tool="run_terminal", path="/.", command="make test", exact=True)
         await keeper.remember(rule)
         talk = stand.talk(dialect)
         assert (await talk.say("permit make test")).text == "chosen yes"

@@ -372,9 +372,16 @@ async def test_what_was_allowed_for_good_is_listed_and_revoked(tmp_path: Path) -
         listed = (await stand.http.get("/api/rules")).json()
         assert listed == {
             "workspace": str(tmp_path / "workspace"),
-            "rules": [{"id": rule.id, "text": "allow write_file in /a.txt", "rule": msgspec.to_builtins(rule)}],
+            "rules": [
+                {
+                    "id": rule.id,
+                    "text": "allow write_file in /a.txt",
+                    "rule": msgspec.to_builtins(rule),
+                    "retired": "",
+                }
+            ],
         }
-        (file,) = folder.iterdir()
+        (file,) = folder.glob("*.json")
         assert "/a.txt" in file.read_text()
         response = await stand.http.delete(f"/api/rules/{rule.id}")
         assert (response.status_code, response.json()) == (200, {"id": rule.id, "revoked": True})
@@ -383,6 +390,10 @@ async def test_what_was_allowed_for_good_is_listed_and_revoked(tmp_path: Path) -
         response = await stand.http.delete(f"/api/rules/{rule.id}")
         assert response.status_code == 404
         assert rule.id in response.json()["error"]["message"]
+        await rulebook.remember(Rule(decision="allow", tool="run_terminal", command="npm"))
+        (old,) = (await stand.http.get("/api/rules")).json()["rules"]
+        assert old["retired"] == "its program can run or write anything with the right options"
+        assert old["text"] == f"allow run_terminal for `npm …` (asks again: {old['retired']})"
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/api/rules"), ("DELETE", "/api/rules/x")])

@@ -15,7 +15,7 @@ from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.ports import Host
 from tieline.tools.box import Toolbox
 from tieline.tools.keeper import Keeper, TurnTools
-from tieline.tools.policy import Policy, Rule, Subject, Verdict
+from tieline.tools.policy import Grants, Policy, Rule, Subject, Verdict
 from tieline.tools.workspace import Workspace
 
 ALLOW, ALWAYS, DENY = Permitted(option="allow"), Permitted(option="always"), Permitted(option="deny", reason="Too big.")
@@ -51,28 +51,36 @@ class Person:
         return self._answers.pop(0)
 
 
-class Kept:
-    """What a keeper saves and notes."""
+class Kept(Grants):
+    """What a keeper grants and notes; a broken one cannot write it down."""
 
     def __init__(self, *, is_broken: bool = False) -> None:
-        self.rules: tuple[Rule, ...] | None = None
+        super().__init__()
         self.noted: list[tuple[Subject, Verdict]] = []
         self.is_broken = is_broken
 
-    def save(self, rules: tuple[Rule, ...]) -> None:
-        if self.is_broken:
-            raise OSError(28, "No space left on device")
-        self.rules = rules
+    def add(self, rule: Rule) -> None:
+        super().add(rule)
+        self._write()
+
+    def remove(self, rule_id: str) -> bool:
+        is_found = super().remove(rule_id)
+        self._write()
+        return is_found
 
     def note(self, subject: Subject, verdict: Verdict) -> None:
         self.noted.append((subject, verdict))
 
+    def _write(self) -> None:
+        if self.is_broken:
+            raise OSError(28, "No space left on device")
+
 
 def keeping(root: Path, kept: Kept | None = None, *, rules: Sequence[Rule] = (), yolo: bool = False) -> Keeper:
     workspace = Workspace(root)
-    policy = Policy(workspace.locate, rules=rules, remembered=(kept and kept.rules) or (), yolo=yolo)
     kept = kept or Kept()
-    return Keeper(Toolbox(workspace, environment=ENVIRONMENT), policy, save=kept.save, note=kept.note)
+    policy = Policy(workspace.locate, rules=rules, remembered=kept, yolo=yolo)
+    return Keeper(Toolbox(workspace, environment=ENVIRONMENT), policy, note=kept.note)
 
 
 async def did(tools: TurnTools, person: Person, name: str, /, **arguments: Any) -> str:
@@ -204,6 +212,82 @@ async def test_what_was_allowed_must_still_be_what_would_be_done(root: Path) -> 
     assert list((root / "secrets").iterdir()) == []
 
 
+async def test_a_link_that_changes_after_a_rule_allowed_it_reaches_nothing_else(root: Path) -> None:
+    """The path that was judged is the one that is used, also where nobody is asked."""
+    rules = [Rule(decision="deny", path="secrets/"), Rule(decision="allow", path="docs/")]
+    (root / "docs").mkdir()
+    (root / "secrets").mkdir()
+    (root / "docs" / "real.txt").write_text("public\n")
+    (root / "secrets" / "key").write_text("secret\n")
+    link = root / "docs" / "x"
+
+    class Flips(Kept):
+        """Turns the link to the secret as soon as a rule has decided."""
+
+        def note(self, subject: Subject, verdict: Verdict) -> None:
+            super().note(subject, verdict)
+            link.unlink()
+            link.symlink_to("../secrets/key")
+
+    def tools() -> TurnTools:
+        link.unlink(missing_ok=True)
+        link.symlink_to("real.txt")
+        return keeping(root, Flips(), rules=rules).open("agent")
+
+    for name, arguments in (
+        ("read_file", {}),
+        ("write_file", {"content": "changed"}),
+        ("edit_file", {"old_text": "secret", "new_text": "changed"}),
+        ("search_content", {"pattern": "secret"}),
+    ):
+        told = await refused(tools(), NOBODY, name, path="docs/x", **arguments)
+        assert "leads somewhere else now" in told, name
+    assert (root / "secrets" / "key").read_text() == "secret\n"
+
+
+async def test_a_folder_that_changes_after_it_was_judged_runs_no_command_and_gets_no_new_folders(root: Path) -> None:
+    (root / "a").mkdir()
+    (root / "b").mkdir()
+
+    class Flips(Kept):
+        def note(self, subject: Subject, verdict: Verdict) -> None:
+            (root / "way").unlink()
+            (root / "way").symlink_to("b")
+
+    def tools() -> TurnTools:
+        (root / "way").unlink(missing_ok=True)
+        (root / "way").symlink_to("a")
+        return keeping(root, Flips(), rules=[Rule(decision="allow")]).open("agent")
+
+    moved = "leads somewhere else now"
+    assert moved in await refused(tools(), NOBODY, "run_terminal", command="touch made", cwd="way")
+    assert moved in await refused(tools(), NOBODY, "list_directory", path="way")
+    assert moved in await refused(tools(), NOBODY, "search_files", path="way", pattern="*")
+    assert moved in await refused(tools(), NOBODY, "write_file", path="way/new/deep/file", content="x")
+    assert list((root / "a").iterdir()) == list((root / "b").iterdir()) == []
+
+
+# ── Protected files ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "path", ["tieline.toml", ".git/hooks/pre-commit", ".VSCode/tasks.json", "sub/.claude/x", ".envrc"]
+)
+async def test_a_protected_file_asks_every_time_says_why_and_offers_nothing_lasting(root: Path, path: str) -> None:
+    person = Person(ALLOW, ALLOW)
+    kept = Kept()
+    kept.add(Rule(decision="allow", tool="write_file", path="**"))
+    kept.add(Rule(decision="allow", tool="write_file", path=f"/{path}"))
+    tools = keeping(root, kept).open("agent")
+    for _ in range(2):
+        await did(tools, person, "write_file", path=path, content="x")
+    for ask in person.asked:
+        assert isinstance(ask, Permission)
+        assert [option.id for option in ask.options] == ["allow", "deny"]
+        assert ask.risk.startswith(f"`{path}` is protected")
+    await did(tools, NOBODY, "write_file", path="ordinary.txt", content="x")
+
+
 # ── Always ───────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -215,7 +299,7 @@ async def test_always_is_asked_once_in_every_turn_and_survives_a_restart(root: P
         await did(keeper.open("agent"), person, "write_file", path="a.txt", content="x")
     await did(keeping(root, kept).open("agent"), person, "write_file", path="a.txt", content="x")
     assert len(person.asked) == 1
-    assert [str(rule) for rule in keeper.remembered] == ["allow write_file in /a.txt"]
+    assert [str(rule) for rule, _ in await keeper.listed()] == ["allow write_file in /a.txt"]
 
 
 async def test_always_is_as_narrow_as_it_says(root: Path) -> None:
@@ -243,11 +327,11 @@ async def test_what_is_revoked_is_asked_again_also_after_a_restart(root: Path) -
     keeper = keeping(root, kept)
     person = Person(ALWAYS, DENY, DENY)
     await did(keeper.open("agent"), person, "write_file", path="a.txt", content="x")
-    (rule,) = keeper.remembered
+    ((rule, _),) = await keeper.listed()
     assert not await keeper.revoke("nonsense")
     assert await keeper.revoke(rule.id)
     assert not await keeper.revoke(rule.id)
-    assert kept.rules == ()
+    assert kept.rules() == ()
     for again in (keeper, keeping(root, kept)):
         await refused(again.open("agent"), person, "write_file", path="a.txt", content="y")
     assert len(person.asked) == 3
@@ -269,8 +353,8 @@ async def test_a_revocation_that_cannot_be_saved_is_told(root: Path) -> None:
     await did(keeper.open("agent"), Person(ALWAYS), "write_file", path="a.txt", content="x")
     kept.is_broken = True
     with pytest.raises(GatewayError, match="until the gateway is started again"):
-        await keeper.revoke(keeper.remembered[0].id)
-    assert keeper.remembered == ()
+        await keeper.revoke(kept.rules()[0].id)
+    assert await keeper.listed() == []
 
 
 def test_the_workspace_is_told(root: Path) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from tests.tools.calling import call
 from tieline.model.content import ToolCall
-from tieline.tools.policy import Policy, Rule, Subject, dump_rules, load_rules
+from tieline.tools.globs import escaped
+from tieline.tools.policy import Policy, Rule, Subject, dump_rules, load_rules, retired
 from tieline.tools.workspace import Workspace
 
 LS = Rule(decision="allow", tool="run_terminal", command="ls")
@@ -200,13 +201,80 @@ def test_always_stands_in_for_asking_and_never_opens_what_is_denied(furnished: W
     assert policy.decide(write("a")).decision == "allow"
 
 
-@pytest.mark.parametrize("path", [".git/hooks/pre-commit", ".git/config", "sub/.git/config", ".GIT/config"])
-def test_always_for_a_folder_does_not_reach_what_git_runs(furnished: Workspace, path: str) -> None:
-    policy = Policy(furnished.locate, remembered=[Rule(decision="allow", path="**"), Rule(decision="allow")])
-    assert policy.decide(write(path)).decision == "ask"
-    assert policy.decide(write("src/a")).decision == "allow"
-    policy.remember(policy.suggest(policy.subject(write(path)))[0])
-    assert policy.decide(write(path)).decision == "allow"
+PROTECTED = [
+    "tieline.toml",
+    "sub/tieline.toml",
+    ".git/hooks/pre-commit",
+    ".git/config",
+    "sub/.git/config",
+    ".GIT/config",
+    ".g\u200dit/config",
+    ".git./config",
+    ".vscode/tasks.json",
+    ".idea/workspace.xml",
+    ".cursor/rules/x.mdc",
+    ".zed/tasks.json",
+    ".devcontainer/devcontainer.json",
+    "my.code-workspace",
+    ".claude/settings.json",
+    ".mcp.json",
+    ".codex/config.toml",
+    "CLAUDE.md",
+    "AGENTS.md",
+    ".bashrc",
+    ".zshrc",
+    ".profile",
+    ".ENVRC",
+    ".ssh/authorized_keys",
+]
+
+
+@pytest.mark.parametrize("path", PROTECTED)
+@pytest.mark.parametrize("tool", ["write_file", "edit_file", "delete", "move", "other"])
+def test_no_grant_covers_a_protected_file_and_none_is_offered(furnished: Workspace, tool: str, path: str) -> None:
+    exactly = Rule(decision="allow", path=escaped(path))
+    grants = [Rule(decision="allow", path="**"), Rule(decision="allow"), exactly, Rule(decision="allow", tool=tool)]
+    policy = Policy(furnished.locate, remembered=grants)
+    verdict = policy.judge(Subject(tool=tool, path=path))
+    assert (verdict.decision, verdict.reason) == ("ask", "it is protected")
+    assert policy.suggest(Subject(tool=tool, path=path)) == ()
+    assert retired(exactly) == "the file is protected"
+    assert policy.judge(Subject(tool=tool, path="src/a")).decision == "allow"
+    assert policy.judge(Subject(tool="read_file", path=path)).decision == "allow", "reading is another matter"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "decision"),
+    [
+        ("**", "ask"),
+        ("*", "ask"),
+        (".v*/", "ask"),
+        (".vscode/", "allow"),
+        ("**/.vscode/**", "allow"),
+        ("/.vscode/settings.json", "allow"),
+    ],
+)
+def test_a_rule_of_the_configuration_covers_a_protected_file_only_if_it_names_it(
+    furnished: Workspace, pattern: str, decision: str
+) -> None:
+    policy = Policy(furnished.locate, rules=[Rule(decision="allow", path=pattern)])
+    assert policy.decide(write(".vscode/settings.json")).decision == decision
+    denied = Policy(
+        furnished.locate, rules=[Rule(decision="allow", path=pattern), Rule(decision="deny", path=".vscode/")]
+    )
+    assert denied.decide(write(".vscode/settings.json")).decision == ("allow" if decision == "allow" else "deny")
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["echo x >> .bashrc", "cp a .git/hooks/pre-commit", "tee ./.vscode/tasks.json", "sed -i s/a/b/ 'tieline.toml'"],
+)
+def test_a_command_that_names_a_protected_file_is_never_granted(furnished: Workspace, command: str) -> None:
+    exactly = Rule(decision="allow", tool="run_terminal", path="/.", command=command, exact=True)
+    policy = Policy(furnished.locate, remembered=[exactly])
+    assert policy.decide(run(command)).decision == "ask"
+    assert policy.suggest(policy.subject(run(command))) == ()
+    assert retired(exactly) == "it concerns a protected file"
 
 
 def test_only_what_allows_and_makes_sense_can_be_remembered(furnished: Workspace) -> None:
@@ -217,9 +285,101 @@ def test_only_what_allows_and_makes_sense_can_be_remembered(furnished: Workspace
     assert policy.remembered == ()
 
 
+PROGRAMS = (
+    "python python3 python3.12 pypy perl ruby node nodejs deno bun php lua tclsh awk gawk mawk nawk sed ed ex vi vim "
+    "nvim emacs nano bash sh dash zsh fish ksh csh tcsh busybox env sudo doas su ssh scp sftp rsync find fd fdfind rg "
+    "ag xargs parallel make cmake ninja tar zip unzip 7z cpio stdbuf flock unshare nsenter strace ltrace gdb nice "
+    "nohup setsid chrt timeout watch script expect screen tmux tee cp mv ln install dd truncate touch mkdir rm chmod "
+    "chown curl wget git sort uniq split csplit less more man openssl socat nc telnet crontab at systemctl "
+)
+"""Programs that run other programs or write files if they are given the right arguments."""
+RUNNING_OR_WRITING = PROGRAMS.split()
+SUBCOMMANDS = [
+    *(
+        "npm exec",
+        "npm run",
+        "npm test",
+        "npm install",
+        "npx x",
+        "pnpm dlx",
+        "pnpm exec",
+        "yarn run",
+        "yarn dlx",
+        "bun run",
+    ),
+    *("bunx x", "uv run", "uvx x", "uv pip", "pip install", "pip download", "poetry run", "docker run", "docker exec"),
+    *("docker build", "go run", "go test", "go generate", "cargo run", "cargo test", "cargo install", "git config"),
+    *("git bisect", "git rebase", "git commit", "git push", "git clone", "git submodule", "git grep", "git archive"),
+    *("kubectl exec", "gh api"),
+]
+ABUSES = [
+    ("tar cf x.tar src", "tar cf x.tar '--checkpoint-action=exec=touch ../outside/x' --checkpoint=1 src"),
+    ("git log", "git log --output=../outside/x"),
+    ("git log", "git log --outp=x"),
+    ("git log", "git log *"),
+    ("git diff", "git diff --output=x"),
+    ("git diff", "git diff --ext-diff"),
+    ("git diff", "git diff --no-index /etc/passwd x"),
+    ("git diff", "git diff /etc/passwd x"),
+    ("git show", "git -c core.pager=x show"),
+    ("git log", "git log ../other"),
+    ("git status", "git status; rm -rf x"),
+    ("ls", "ls /etc"),
+    ("ls", "ls ~/.ssh"),
+    ("ls", "ls $(touch x)"),
+    ("ls", "ls {/etc,x}"),
+    ("wc -l a", "wc --files0-from=/etc/passwd"),
+]
+
+
+def test_the_lists_are_as_long_as_they_should_be() -> None:
+    assert len(set(RUNNING_OR_WRITING)) >= 94
+    assert len(set(SUBCOMMANDS)) == 37
+
+
+@pytest.mark.parametrize("command", [*(f"{program} x" for program in RUNNING_OR_WRITING), *SUBCOMMANDS])
+def test_a_program_that_can_run_or_write_is_granted_as_exactly_this_command_only(
+    furnished: Workspace, command: str
+) -> None:
+    policy = Policy(furnished.locate)
+    (only,) = policy.suggest(policy.subject(run(command)))
+    assert (only.exact, only.command, only.path) == (True, command, "/.")
+    words = command.split()
+    for prefix in (words[0], command):
+        old = Rule(decision="allow", tool="run_terminal", command=prefix)
+        bound = Rule(decision="allow", tool="run_terminal", path="/.", command=prefix)
+        stored = Policy(furnished.locate, remembered=[old, bound])
+        assert stored.decide(run(f"{command} more")).decision == "ask", "what was stored earlier no longer counts"
+        assert retired(old)
+
+
+@pytest.mark.parametrize(("granted", "abused"), ABUSES)
+def test_a_grant_for_one_command_does_not_reach_its_dangerous_options(
+    furnished: Workspace, granted: str, abused: str
+) -> None:
+    policy = Policy(furnished.locate)
+    for rule in policy.suggest(policy.subject(run(granted))):
+        policy.remember(rule)
+    for prefix in (" ".join(granted.split()[:2]), granted.split()[0]):
+        policy.remember(Rule(decision="allow", tool="run_terminal", path="/.", command=prefix))
+    assert policy.decide(run(granted)).decision == "allow"
+    assert policy.decide(run(abused)).decision == "ask"
+
+
+def test_a_command_that_only_looks_is_granted_with_other_arguments_in_its_folder(furnished: Workspace) -> None:
+    policy = Policy(furnished.locate)
+    _, prefix = policy.suggest(policy.subject(run("git log -3")))
+    policy.remember(prefix)
+    assert policy.decide(run("git log --oneline --stat -n 5 main -- src")).decision == "allow"
+    assert policy.decide(call("run_terminal", command="git log", cwd="src")).decision == "ask"
+    assert retired(prefix) == ""
+    assert retired(Rule(decision="allow", tool="run_terminal", command="git log")) == "it is not bound to a folder"
+
+
 SUGGESTED = [
-    (run("git log -3"), ["for exactly `git log -3`", "for `git log …`"]),
-    (run("ls -la"), ["for exactly `ls -la`", "for `ls …`"]),
+    (run("git log -3"), ["in /. for exactly `git log -3`", "in /. for `git log …`"]),
+    (run("ls -la"), ["in /. for exactly `ls -la`", "in /. for `ls …`"]),
+    (run("ls /etc"), ["in /. for exactly `ls /etc`"]),
     (run("git -c alias.x=!sh x"), ["for exactly `git -c alias.x=!sh x`"]),
     (run("ls | wc"), ["for exactly `ls | wc`"]),
     (run("bash run.sh"), ["for exactly `bash run.sh`"]),

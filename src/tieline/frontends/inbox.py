@@ -48,8 +48,8 @@ class Rulebook(Protocol):
     @property
     def workspace(self) -> str: ...
 
-    @property
-    def remembered(self) -> tuple[Rule, ...]: ...
+    async def listed(self) -> list[tuple[Rule, str]]:
+        """Return each grant, and why it covers nothing any more, if so."""
 
     async def revoke(self, rule_id: str) -> bool: ...
 
@@ -103,7 +103,7 @@ class InboxFrontend:
     async def rules(self, exchange: Exchange) -> None:
         """What was allowed for good."""
         book = self._book()
-        rules = [{"id": rule.id, "text": str(rule), "rule": rule} for rule in book.remembered]
+        rules = [_listed(rule, reason) for rule, reason in await book.listed()]
         await exchange.respond(200, msgspec.json.encode({"workspace": book.workspace, "rules": rules}))
 
     async def revoke(self, exchange: Exchange) -> None:
@@ -133,6 +133,11 @@ class InboxFrontend:
             message = "The gateway's own tools are off; `tieline serve --tools` switches them on."
             raise GatewayError("not_found", message)
         return self._rulebook
+
+
+def _listed(rule: Rule, retired: str) -> dict[str, Any]:
+    text = f"{rule} (asks again: {retired})" if retired else str(rule)
+    return {"id": rule.id, "text": text, "rule": rule, "retired": retired}
 
 
 class _Listener:

@@ -28,8 +28,8 @@ READING = frozenset(
 )
 """The tools that change nothing but the model's own list of things to do."""
 
-Runner = Callable[[ToolCall, Report], Awaitable[Content]]
-Tool = Callable[[T, Report], Awaitable[Content]]
+Runner = Callable[[ToolCall, Report, Workspace], Awaitable[Content]]
+Tool = Callable[[T, Report, Workspace], Awaitable[Content]]
 
 
 class Toolbox:
@@ -70,10 +70,13 @@ class Toolbox:
         """Whether this is a tool of ours."""
         return name in self._tools
 
-    async def execute(self, call: ToolCall, report: Report = unheard) -> ToolResult:
-        """Do what a call says; `report` hears how far it is. It is not asked here whether it may."""
+    async def execute(self, call: ToolCall, report: Report = unheard, place: str | None = None) -> ToolResult:
+        """Do what a call says; `report` hears how far it is. It is not asked here whether it may.
+
+        `place` is the path that was judged: if the call leads anywhere else by now, nothing is done.
+        """
         try:
-            content = await self._run(call, report)
+            content = await self._run(call, report, self.workspace.pinned(place))
         except ToolFailed as error:
             return _result(call, str(error), is_error=True)
         except Exception:
@@ -84,21 +87,21 @@ class Toolbox:
             )
         return _result(call, content)
 
-    async def describe(self, call: ToolCall) -> Ask:
-        """What a call would do, for a person who is to allow it."""
-        return await asyncio.to_thread(asks.describe, self.workspace, call)
+    async def describe(self, call: ToolCall, place: str | None = None) -> Ask:
+        """Say what a call would do at the path that was judged, for a person who is to allow it."""
+        return await asyncio.to_thread(asks.describe, self.workspace.pinned(place), call)
 
-    async def _run(self, call: ToolCall, report: Report) -> Content:
+    async def _run(self, call: ToolCall, report: Report, workspace: Workspace) -> Content:
         found = self._tools.get(call.name)
         if found is None:
             raise ToolFailed(f"There is no tool `{call.name}`. There are: {', '.join(self._tools)}.")
-        return await found[1](call, report)
+        return await found[1](call, report, workspace)
 
     def _add_tools(self) -> None:
-        self._add(READ_FILE, self._on_disk(files.read))
-        self._add(WRITE_FILE, self._changing(files.write))
-        self._add(EDIT_FILE, self._changing(files.edit))
-        self._add(LIST_DIRECTORY, self._on_disk(files.list_directory))
+        self._add(READ_FILE, _on_disk(files.read))
+        self._add(WRITE_FILE, _changing(files.write))
+        self._add(EDIT_FILE, _changing(files.edit))
+        self._add(LIST_DIRECTORY, _on_disk(files.list_directory))
         self._add(SEARCH_FILES, _quietly(self._finder.files))
         self._add(SEARCH_CONTENT, _quietly(self._finder.content))
         self._add(RUN_TERMINAL, self._terminal)
@@ -106,30 +109,15 @@ class Toolbox:
         self._add(TODO_WRITE, _at_once(self.todos.write))
 
     def _add(self, form: Form[T], tool: Tool[T]) -> None:
-        async def run(call: ToolCall, report: Report) -> Content:
-            return await tool(form.read(call), report)
+        async def run(call: ToolCall, report: Report, workspace: Workspace) -> Content:
+            return await tool(form.read(call), report, workspace)
 
         self._tools[form.name] = (form.spec, run)
 
-    def _on_disk(self, tool: Callable[[Workspace, T], Content]) -> Tool[T]:
-        async def run(arguments: T, _: Report) -> Content:
-            return await asyncio.to_thread(tool, self.workspace, arguments)
-
-        return run
-
-    def _changing(self, tool: Callable[[Workspace, T], Changed]) -> Tool[T]:
-        async def run(arguments: T, report: Report) -> Content:
-            changed = await asyncio.to_thread(tool, self.workspace, arguments)
-            if changed.diff is not None:
-                report(Progress(diffs=(changed.diff,)))
-            return changed.told
-
-        return run
-
-    async def _terminal(self, arguments: shell.RunTerminal, report: Report) -> str:
+    async def _terminal(self, arguments: shell.RunTerminal, report: Report, workspace: Workspace) -> str:
         async with self._commands:
             return await shell.run(
-                self.workspace,
+                workspace,
                 arguments,
                 interpreter=self._interpreter,
                 environment=self._environment,
@@ -138,15 +126,32 @@ class Toolbox:
             )
 
 
-def _quietly(tool: Callable[[T], Awaitable[Content]]) -> Tool[T]:
-    async def run(arguments: T, _: Report) -> Content:
-        return await tool(arguments)
+def _on_disk(tool: Callable[[Workspace, T], Content]) -> Tool[T]:
+    async def run(arguments: T, _: Report, workspace: Workspace) -> Content:
+        return await asyncio.to_thread(tool, workspace, arguments)
+
+    return run
+
+
+def _changing(tool: Callable[[Workspace, T], Changed]) -> Tool[T]:
+    async def run(arguments: T, report: Report, workspace: Workspace) -> Content:
+        changed = await asyncio.to_thread(tool, workspace, arguments)
+        if changed.diff is not None:
+            report(Progress(diffs=(changed.diff,)))
+        return changed.told
+
+    return run
+
+
+def _quietly(tool: Callable[[T, Workspace], Awaitable[Content]]) -> Tool[T]:
+    async def run(arguments: T, _: Report, workspace: Workspace) -> Content:
+        return await tool(arguments, workspace)
 
     return run
 
 
 def _at_once(tool: Callable[[T], str]) -> Tool[T]:
-    async def run(arguments: T, _: Report) -> Content:
+    async def run(arguments: T, _: Report, __: Workspace) -> Content:
         return tool(arguments)
 
     return run

@@ -34,7 +34,7 @@ from tieline.tools.asks import Ask
 from tieline.tools.box import READING, Toolbox
 from tieline.tools.failure import ToolFailed
 from tieline.tools.planning import AskQuestion, CreatePlan, SwitchMode
-from tieline.tools.policy import DEFAULTS, Policy, Rule, Subject, Verdict
+from tieline.tools.policy import DEFAULTS, Policy, Rule, Subject, Verdict, retired
 from tieline.tools.todos import TODO_READ, TODO_WRITE, Todos, plan_of
 
 log = logging.getLogger("tieline.tools")
@@ -45,7 +45,6 @@ NOBODY = (
     "answer."
 )
 
-Save = Callable[[tuple[Rule, ...]], None]
 Note = Callable[[Subject, Verdict], None]
 
 _KINDS = {
@@ -64,28 +63,18 @@ _KINDS = {
 class Keeper:
     """Hands out tools for turns.
 
-    `save` keeps what was answered with "always" and may raise OSError; `note` hears of what rules decided without a
-    person, but for what is allowed as long as no rule says otherwise.
+    `note` hears of what rules decided without a person, but for what is allowed as long as no rule says otherwise.
     """
 
-    def __init__(
-        self, box: Toolbox, policy: Policy, *, save: Save = lambda _: None, note: Note = lambda _, __: None
-    ) -> None:
+    def __init__(self, box: Toolbox, policy: Policy, *, note: Note = lambda _, __: None) -> None:
         self.policy = policy
         self._box = box
-        self._save = save
         self._note = note
-        self._saving = asyncio.Lock()
 
     @property
     def workspace(self) -> str:
         """Where the tools act."""
         return self._box.workspace.root
-
-    @property
-    def remembered(self) -> tuple[Rule, ...]:
-        """What was answered with "always"."""
-        return self.policy.remembered
 
     def open(self, mode: str) -> "TurnTools":
         """Tools for a turn in this mode."""
@@ -93,17 +82,20 @@ class Keeper:
             raise BadRequest(f"there is no mode `{mode[:40]}`: the modes are {', '.join(MODES)}", "model")
         return TurnTools(self, self._box, mode)
 
-    async def refusal(self, call: ToolCall, host: Host) -> "Refusal | None":
-        """Return why a call may not be done, or None if it may; where the rules say so, the person is asked."""
+    async def cleared(self, call: ToolCall, host: Host) -> "Judged | Refusal":
+        """Return what a call is about if it may be done, or why not; where the rules say so, the person is asked.
+
+        Whoever does it must act on `subject.path` and on nothing else: see `Workspace.pinned`.
+        """
         judged = await self.judge(call)
         if judged.verdict.decision == "ask":
-            return await self.asked(call, judged, host)
+            return await self.asked(call, judged, host) or judged
         self.decided(judged)
-        return judged.refusal
+        return judged.refusal or judged
 
     async def asked(self, call: ToolCall, judged: "Judged", host: Host) -> "Refusal | None":
         """Ask the person; return why it may not be done, or None if it may."""
-        ask = await self._box.describe(call)
+        ask = await self._box.describe(call, judged.subject.path)
         if ask.problem is not None:
             return Refusal(ask.problem)
         always = {f"{ALWAYS.id}-{n}" if n > 1 else ALWAYS.id: rule for n, rule in enumerate(judged.suggested, 1)}
@@ -125,26 +117,23 @@ class Keeper:
 
     async def remember(self, rule: Rule) -> None:
         """Allow something for good; it holds until the end of the program even if it cannot be saved."""
-        self.policy.remember(rule)
         try:
-            await self._saved()
+            await asyncio.to_thread(self.policy.remember, rule)
         except OSError as error:
             log.warning("what was allowed for good cannot be kept: %s", error)
 
     async def revoke(self, rule_id: str) -> bool:
-        """Allow something no longer; whether it was allowed. Raises GatewayError if it would come back."""
-        if not self.policy.revoke(rule_id):
-            return False
+        """Allow something no longer; return whether it was allowed. Raises GatewayError if it would come back."""
         try:
-            await self._saved()
+            return await asyncio.to_thread(self.policy.revoke, rule_id)
         except OSError as error:
             message = f"It is revoked until the gateway is started again, but that cannot be kept: {error}."
             raise GatewayError("internal", message) from error
-        return True
 
-    async def _saved(self) -> None:
-        async with self._saving:
-            await asyncio.to_thread(self._save, self.policy.remembered)
+    async def listed(self) -> list[tuple[Rule, str]]:
+        """Return what was answered with "always", and for each why it covers nothing any more, if so."""
+        rules = await asyncio.to_thread(lambda: self.policy.remembered)
+        return [(rule, retired(rule)) for rule in rules]
 
     async def _changed(self, call: ToolCall, judged: "Judged") -> "Refusal | None":
         """Refuse if what would be done now is not what the person allowed: answering takes time."""
@@ -238,7 +227,7 @@ class TurnTools:
         if call.name in (TODO_READ.name, TODO_WRITE.name):
             return self._listed(call, report)
         report(Progress())
-        return await self._box.execute(call, report)
+        return await self._box.execute(call, report, place=judged.subject.path)
 
     def _way_out(self) -> str:
         return "Put your plan before the user with create_plan." if self.mode == "plan" else "Answer without it."

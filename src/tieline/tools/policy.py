@@ -1,8 +1,11 @@
 """Rules decide what a call may do: it is allowed, it has to be asked for, or it is denied.
 
 A rule is data: which tool, which path, which command, and what then. The first rule that fits decides, the rules of the
-user before the defaults. Where the decision is to ask, what a person answered with "always" stands in for the answer;
-so it can never open what a rule denies.
+user before the defaults. Where the decision is to ask, what a person answered with "always" (a grant) stands in for the
+answer; so it can never open what a rule denies.
+
+A grant covers little: a path, or a command in one folder, either exactly this text or one that only looks (see
+`read_only`). No grant covers a protected file (see `protected`), and neither does a rule that does not name it.
 
 A path is judged by where it really leads, not by how it is spelled. A command is judged with suspicion: a rule that
 allows a prefix fits only if a shell would run exactly one program, a rule that denies or asks fits if its words occur
@@ -10,7 +13,6 @@ anywhere. (That catches mistakes, not malice: who wants to be safe from a comman
 """
 
 import hashlib
-import re
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Literal
@@ -21,12 +23,11 @@ from tieline.model.content import ToolCall, Value
 from tieline.tools.arguments import fields
 from tieline.tools.failure import ToolFailed
 from tieline.tools.globs import Glob, escaped, is_exact
+from tieline.tools.protected import protection
+from tieline.tools.read_only import only_looks, prefix_of
 from tieline.tools.words import loose_words, simple_command
 
 Decision = Literal["allow", "ask", "deny"]
-
-PROTECTED = ".git/"
-"""What is written here can make other programs run commands, so only a rule about the very file allows it for good."""
 
 _PATHS = {
     "read_file": "path",
@@ -38,18 +39,8 @@ _PATHS = {
     "run_terminal": "cwd",
 }
 _COMMANDS = {"run_terminal": "command"}
-_WORDS = re.compile(r"\S+")
-_SUBCOMMANDS = frozenset(
-    _WORDS.findall("apt brew bun cargo docker gh git go gradle kubectl mvn npm pip pip3 pnpm poetry rustup uv yarn")
-)
-_OPEN_ENDED = frozenset(
-    _WORDS.findall(
-        ". awk bash builtin bunx command dash deno doas env eval exec find fish ksh make nice node nohup npx parallel "
-        "perl php python python3 ruby sed setsid sh source ssh su sudo tclsh time timeout uvx watch xargs zsh"
-    )
-)
-"""Programs that run other programs: allowing them with any arguments would allow everything."""
-_PLAIN_WORD = re.compile(r"[\w.:@+-]+")
+READING = frozenset(("read_file", "list_directory", "search_files", "search_content"))
+"""The tools that only look at a path."""
 
 
 class Rule(Value, forbid_unknown_fields=True):
@@ -96,7 +87,7 @@ class Subject(Value):
 
 
 DEFAULTS: tuple[Rule, ...] = (
-    *(Rule(decision="allow", tool=name) for name in ("read_file", "list_directory", "search_files", "search_content")),
+    *(Rule(decision="allow", tool=name) for name in sorted(READING)),
     # These touch nothing, and those of planning put their case to a person by themselves.
     *(Rule(decision="allow", tool=name) for name in ("todo_read", "todo_write")),
     *(Rule(decision="allow", tool=name) for name in ("create_plan", "ask_question", "switch_mode")),
@@ -104,22 +95,52 @@ DEFAULTS: tuple[Rule, ...] = (
 )
 
 
+class Grants:
+    """What was answered with "always", kept in memory. A subclass may share it with other gateways."""
+
+    def __init__(self, rules: Iterable[Rule] = ()) -> None:
+        self._rules = check(rules)
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Return what is granted now."""
+        return self._rules
+
+    def add(self, rule: Rule) -> None:
+        """Grant this too. Raises OSError if that holds only until the end of the program."""
+        if rule not in self._rules:
+            self._rules = (*self._rules, rule)
+
+    def remove(self, rule_id: str) -> bool:
+        """Revoke a grant; return whether there was one. Raises OSError if it would come back."""
+        kept = tuple(rule for rule in self._rules if rule.id != rule_id)
+        is_found = len(kept) < len(self._rules)
+        self._rules = kept
+        return is_found
+
+
 class Policy:
-    """The rules of one workspace. `locate` says where a path really leads, or raises ToolFailed if that is outside."""
+    """The rules of one workspace. `locate` says where a path really leads, or raises ToolFailed if that is outside.
+
+    Everything here may read files: call it in a thread.
+    """
 
     def __init__(
         self,
         locate: Callable[[str], str],
         *,
         rules: Sequence[Rule] = (),
-        remembered: Sequence[Rule] = (),
+        remembered: Sequence[Rule] | Grants = (),
         yolo: bool = False,
     ) -> None:
         self.locate = locate
         self._rules = (*check(rules), *DEFAULTS)
         self._yolo = yolo
-        self.remembered: tuple[Rule, ...] = check(remembered)
+        self._grants = remembered if isinstance(remembered, Grants) else Grants(remembered)
+
+    @property
+    def remembered(self) -> tuple[Rule, ...]:
         """What was answered with "always"."""
+        return self._grants.rules()
 
     def decide(self, call: ToolCall) -> Verdict:
         """What to do with a call. It looks at the disk, to see where paths lead, and never raises."""
@@ -132,13 +153,18 @@ class Policy:
         """What to do about something that is not a call of ours."""
         if self._yolo:
             return Verdict(decision="allow", reason="everything is allowed (--yolo)")
-        rule = next(rule for rule in self._rules if fits(rule, subject))
+        guarded = _is_guarded(subject)
+        rule = next(
+            rule
+            for rule in self._rules
+            if fits(rule, subject) and not (guarded and rule.decision == "allow" and not _names_protected(rule))
+        )
         if rule.decision != "ask":
             return Verdict(decision=rule.decision, reason=_reason(rule), rule=rule)
-        always = next((one for one in self.remembered if _remembered_fits(one, subject)), None)
-        if always is not None:
-            return Verdict(decision="allow", reason=f"remembered: {always}", rule=always)
-        return Verdict(decision="ask", reason=_reason(rule), rule=rule)
+        granted = next((one for one in self.remembered if _covers(one, subject)), None)
+        if granted is not None:
+            return Verdict(decision="allow", reason=f"remembered: {granted}", rule=granted)
+        return Verdict(decision="ask", reason="it is protected" if guarded else _reason(rule), rule=rule)
 
     def subject(self, call: ToolCall) -> Subject:
         """What a call is about; raises ToolFailed when it cannot be told or leads outside."""
@@ -167,9 +193,11 @@ class Policy:
         return any(rule.path is not None and rule.decision != "allow" for rule in self._rules)
 
     def suggest(self, subject: Subject) -> tuple[Rule, ...]:
-        """Return what "always" could mean for this, the narrowest first."""
+        """Return what "always" could mean for this, the narrowest first; nothing if no grant would cover it."""
         if subject.command is not None:
-            return _for_command(subject)
+            return tuple(rule for rule in _for_command(subject) if _covers(rule, subject))
+        if _is_guarded(subject):
+            return ()
         if subject.path is None:
             return (Rule(decision="allow", tool=subject.tool),)
         folder = subject.path.rpartition("/")[0]
@@ -177,18 +205,28 @@ class Policy:
         return tuple(Rule(decision="allow", tool=subject.tool, path=pattern) for pattern in patterns if pattern)
 
     def remember(self, rule: Rule) -> None:
-        """Take a rule for "always"; raises ValueError for one that cannot be understood or does not allow."""
+        """Grant a rule; raises ValueError for one that cannot be understood or does not allow, OSError as `Grants`."""
         if rule.decision != "allow":
             raise ValueError("only a rule that allows can be remembered")
-        if rule not in self.remembered:
-            self.remembered = check((*self.remembered, rule))
+        check((rule,))
+        self._grants.add(rule)
 
     def revoke(self, rule_id: str) -> bool:
-        """Forget a remembered rule; whether there was one."""
-        kept = tuple(rule for rule in self.remembered if rule.id != rule_id)
-        is_found = len(kept) < len(self.remembered)
-        self.remembered = kept
-        return is_found
+        """Revoke a grant; return whether there was one. Raises OSError as `Grants`."""
+        return self._grants.remove(rule_id)
+
+
+def retired(rule: Rule) -> str:
+    """Return why a grant that was given earlier covers nothing any more; empty if it still does."""
+    words = simple_command(rule.command) if rule.command is not None else None
+    if rule.command is not None and not rule.exact:
+        if prefix_of(words or ()) is None:
+            return "its program can run or write anything with the right options"
+        return "" if _is_bound(rule) else "it is not bound to a folder"
+    folder = rule.path.removeprefix("/") if rule.path is not None and is_exact(rule.path) else ""
+    if rule.command is not None:
+        return "" if _is_bound(rule) and _may_repeat(rule.command, folder) else "it concerns a protected file"
+    return "the file is protected" if rule.tool not in READING and protection(folder) is not None else ""
 
 
 def fits(rule: Rule, subject: Subject) -> bool:
@@ -242,11 +280,43 @@ def _reason(rule: Rule) -> str:
     return f"rule: {rule}"
 
 
-def _remembered_fits(rule: Rule, subject: Subject) -> bool:
+def _is_guarded(subject: Subject) -> bool:
+    """Whether this would change a protected file."""
+    is_change = subject.command is None and subject.tool not in READING
+    return is_change and subject.path is not None and protection(subject.path) is not None
+
+
+def _names_protected(rule: Rule) -> bool:
+    """Whether a rule is expressly about protected files: `.vscode/` is, `**` is not."""
+    return rule.path is not None and protection(rule.path.strip("/").replace("\\", "")) is not None
+
+
+def _covers(rule: Rule, subject: Subject) -> bool:
+    """Whether a grant covers this."""
     if not fits(rule, subject):
         return False
-    is_protected = subject.path is not None and Glob.of(PROTECTED).matches(subject.path.casefold())
-    return subject.command is not None or not is_protected or (rule.path is not None and is_exact(rule.path))
+    if subject.command is None:
+        return not _is_guarded(subject)
+    if rule.command is None or not _is_bound(rule):
+        return False
+    if rule.exact:
+        return _may_repeat(subject.command, subject.path or ".")
+    words = simple_command(subject.command)
+    return words is not None and only_looks(words)
+
+
+def _is_bound(rule: Rule) -> bool:
+    """Whether a grant for a command holds in one folder only: elsewhere the same words may mean another program."""
+    return rule.path is not None and is_exact(rule.path)
+
+
+def _may_repeat(command: str, folder: str) -> bool:
+    """Whether a command may run again without asking: it only looks, or it concerns no protected file."""
+    words = simple_command(command)
+    if words is not None and only_looks(words):
+        return True
+    named = (word.removeprefix("./") for word in loose_words(command))
+    return protection(folder) is None and not any(protection(word) for word in named)
 
 
 def _path_fits(rule: Rule, path: str | None) -> bool:
@@ -281,16 +351,12 @@ def _occurs(wanted: Sequence[str], words: Sequence[str]) -> bool:
 
 
 def _for_command(subject: Subject) -> tuple[Rule, ...]:
+    """A grant for exactly this command; and if it only looks, for the same with other arguments. Both in its folder."""
     command = subject.command or ""
-    # The same words may mean another program in another folder.
     folder = escaped(subject.path or ".")
     exactly = Rule(decision="allow", tool=subject.tool, path=folder, command=command, exact=True)
-    words = simple_command(command)
-    if not words or words[0] in _OPEN_ENDED or "/" in words[0]:
+    words = simple_command(command) or ()
+    prefix = prefix_of(words)
+    if prefix is None or not only_looks(words):
         return (exactly,)
-    prefix = words[: 2 if words[0] in _SUBCOMMANDS else 1]
-    if words[0] in _SUBCOMMANDS and (len(prefix) < 2 or prefix[1].startswith("-")):
-        return (exactly,)
-    if any(not _PLAIN_WORD.fullmatch(word) for word in prefix):
-        return (exactly,)
-    return (exactly, Rule(decision="allow", tool=subject.tool, command=" ".join(prefix)))
+    return (exactly, Rule(decision="allow", tool=subject.tool, path=folder, command=" ".join(prefix)))

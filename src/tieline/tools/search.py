@@ -134,25 +134,25 @@ class Finder:
         self._hides = hides
         self._running = asyncio.Semaphore(AT_ONCE)
 
-    async def files(self, arguments: SearchFiles) -> str:
-        """What search_files answers."""
+    async def files(self, arguments: SearchFiles, workspace: Workspace) -> str:
+        """What search_files answers; `workspace` is ours, pinned to the folder to search."""
         glob = _glob(arguments.pattern)
         argv = self._files_argv(arguments)
         async with self._running:
-            found = await self._find(argv, arguments.path or ".", separator=b"\0")
+            found = await self._find(argv, workspace, arguments.path or ".", separator=b"\0")
         return await asyncio.to_thread(self._paths, found, glob, arguments.limit)
 
-    async def content(self, arguments: SearchContent) -> str:
-        """What search_content answers."""
+    async def content(self, arguments: SearchContent, workspace: Workspace) -> str:
+        """What search_content answers; `workspace` is ours, pinned to the place to search."""
         glob = _glob(arguments.files or _EVERYTHING)
         argv = self._lines_argv(arguments)
         async with self._running:
-            found = await self._find(argv, arguments.path or ".", separator=b"\n")
+            found = await self._find(argv, workspace, arguments.path or ".", separator=b"\n")
         return await asyncio.to_thread(self._lines, found, glob, arguments)
 
-    async def _find(self, argv: Sequence[str], path: str, *, separator: bytes) -> "_Found":
+    async def _find(self, argv: Sequence[str], workspace: Workspace, path: str, *, separator: bytes) -> "_Found":
         with ExitStack() as held:
-            place = await asyncio.to_thread(held.enter_context, _place(self._workspace, path))
+            place = await asyncio.to_thread(held.enter_context, _place(workspace, path))
             argv = [*argv, place.only] if place.only else argv
             keep = Keep(head=MAX_FOUND, tail=0, total=MAX_FOUND)
             command = await Command.start(argv, directory=place.directory, environment={}, keep=keep)
@@ -191,7 +191,8 @@ class Finder:
             path = found.path(inside)
             if not (glob.matches(inside) and not self._hides(path)):
                 continue
-            with suppress(ToolFailed), self._workspace.open(path) as opened:
+            # Pinned: what is hidden was decided by this path, and a link may have taken its place.
+            with suppress(ToolFailed), self._workspace.pinned(path).open(path) as opened:
                 budget -= opened.size
                 result.add(path, opened, hits)
             if result.is_full or budget < 0:

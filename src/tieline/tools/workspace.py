@@ -18,6 +18,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from copy import copy
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -93,6 +94,19 @@ class Workspace:
             raise ToolFailed(f"the workspace {given} is not a directory")
         self._spellings = [spelling.rstrip("/") for spelling in (self.root, given)]
         self._writing = threading.Lock()
+        self.pin: str | None = None
+        """The only place that can be reached, if there is one."""
+
+    def pinned(self, place: str | None) -> "Workspace":
+        """Return the same workspace where every path must lead to this place, by whatever links; None: to any.
+
+        A path is judged before it is used, and a link on its way may be changed in between.
+        """
+        if place is None:
+            return self
+        pinned = copy(self)
+        pinned.pin = place
+        return pinned
 
     def locate(self, path: str) -> str:
         """The path from the root, without links; what does not exist yet may be named. Raises ToolFailed if outside."""
@@ -110,7 +124,10 @@ class Workspace:
         """Where a path leads; with `make`, missing directories on the way are made."""
         walk = _Walk(self, path, make=make)
         with walk, walk.telling():
-            yield walk.run()
+            spot = walk.run()
+            if self.pin not in (None, spot.path):
+                raise self.moved(path)
+            yield spot
 
     @contextmanager
     def open(self, path: str) -> Iterator[Opened]:
@@ -193,6 +210,10 @@ class Workspace:
             f"`{path}` is outside the workspace {self.root}, and only what is inside can be reached. "
             "Use a path relative to the workspace."
         )
+
+    def moved(self, path: str) -> ToolFailed:
+        """What is said of a path that no longer leads to the place it was judged by."""
+        return ToolFailed(f"`{path}` leads somewhere else now than a moment ago. Nothing was done; look again.")
 
     @contextmanager
     def _reading(self, spot: Spot, path: str) -> Iterator[Opened]:
@@ -351,6 +372,9 @@ class _Walk:
             if not self.make or ".." in self.ahead:
                 self.ahead.appendleft(name)
                 raise
+            pin = self.workspace.pin
+            if pin is not None and not pin.startswith("/".join([*self.names, name, ""])):
+                raise self.workspace.moved(self.path) from None
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=self.opened[-1])
             opened = os.open(name, _STEP, dir_fd=self.opened[-1])
