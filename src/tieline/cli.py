@@ -86,6 +86,11 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--port", type=int, default=18742, help="the port (default 18742; 0 takes a free one)")
     command.add_argument("--certificate", type=Path, metavar="FILE", help="speak TLS with this certificate (PEM)")
     command.add_argument("--key", type=Path, metavar="FILE", help="the key of the certificate (PEM)")
+    command.add_argument(
+        "--native",
+        action="store_true",
+        help="let the model use files and shell of every client, not only of Cursor's own",
+    )
     command = _command(commands, "check-config", "say which line of the configuration is wrong, if any")
     command.add_argument("file", nargs="?", type=Path, metavar="FILE", help="check this file and do nothing else")
 

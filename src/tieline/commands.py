@@ -184,7 +184,7 @@ def _simulate(options: argparse.Namespace) -> int:
         raise ConfigError("TLS needs both --certificate and --key")
     tls = Tls(options.certificate, options.key) if options.key else None
     try:
-        asyncio.run(simulate(options.host, options.port, tls=tls, ready=_say_where))
+        asyncio.run(simulate(options.host, options.port, tls=tls, ready=_say_where, native=options.native))
     except OSError as error:
         raise ConfigError(f"cannot serve on {options.host}:{options.port}: {error.strerror or error}") from error
     return 0

@@ -19,7 +19,7 @@ from tieline.backends.cursor.store import Store
 from tieline.config import CursorSettings
 from tieline.net.duplex import Http2Client
 from tieline.net.http import HttpClient, Origin, Proxies, Timeouts
-from tieline.wire.cursor.identity import CLI, Checksum, Identity
+from tieline.wire.cursor.identity import CLI, Checksum, Identity, newest_version
 from tieline.wire.cursor.queries import Queries
 from tieline.wire.cursor.request import Settings, Surroundings
 
@@ -74,7 +74,7 @@ async def login_cursor(
     """Log in through a browser, or with the login of Cursor's own client."""
     store = Store(user_folder(env))
     if take or settings.import_login:
-        home = Path(env.get("HOME") or Path.home())
+        home = _home(env)
         config_home, app_data = env.get("XDG_CONFIG_HOME"), env.get("APPDATA")
         paths = places(
             sys.platform, home, Path(config_home) if config_home else None, Path(app_data) if app_data else None
@@ -112,11 +112,23 @@ async def whoami(settings: CursorSettings, env: Mapping[str, str]) -> str:
         await client.aclose()
 
 
+def _installed(env: Mapping[str, str]) -> list[str]:
+    """Return the versions of Cursor's own CLI that are installed for this user."""
+    try:
+        return [path.name for path in (_home(env) / ".local/share/cursor-agent/versions").iterdir()]
+    except OSError:
+        return []
+
+
+def _home(env: Mapping[str, str]) -> Path:
+    return Path(env.get("HOME") or Path.home())
+
+
 def _terms(settings: CursorSettings, env: Mapping[str, str], park_for: float) -> Terms:
     checksum = Checksum(machine_id=settings.machine_id) if settings.machine_id else None
     identity = Identity(
         client_type=settings.client_type or CLI.client_type,
-        client_version=settings.client_version or CLI.client_version,
+        client_version=settings.client_version or newest_version(_installed(env)),
         ghost_mode=settings.ghost_mode,
         checksum=checksum,
         started_ms=int(time.time() * 1000),

@@ -42,6 +42,7 @@ class Wire:
     """A pipe whose other end is the test."""
 
     trailers: Sequence[tuple[str, str]] = ()
+    lanes = 1
 
     def __init__(self, *script: bytes | Exception, refusal: Exception | None = None) -> None:
         self.sent: list[AgentClientMessage] = []

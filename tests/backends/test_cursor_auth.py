@@ -1,6 +1,7 @@
 """The account in use: good tokens for everybody, one refresh at a time, and what happens when there are none."""
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,7 +17,8 @@ from tieline.model.errors import GatewayError
 from tieline.net.http import HttpClient
 from tieline.sim.model import Answer, Cut, ModelServer, Pause
 
-REFRESH = "/auth/refresh"
+REFRESH = "/oauth/token"
+OLDER = "/auth/refresh"
 EXCHANGE = "/auth/exchange_user_api_key"
 DOWN = Answer(status=503)
 
@@ -88,7 +90,7 @@ async def test_a_token_is_renewed_before_it_ends(api: Api, service: ModelServer,
     service.script(REFRESH, given(NEXT, "R2"))
     account = holding(api, access, clock)
     assert [await account.token(), await account.token()] == [NEXT, NEXT]
-    assert [request.header("authorization") for request in service.requests] == ["Bearer R"]
+    assert [json.loads(request.body)["refresh_token"] for request in service.requests] == ["R"]
 
 
 async def test_the_margin_is_five_minutes(api: Api, service: ModelServer, clock: Clock) -> None:
@@ -118,7 +120,7 @@ async def test_the_old_refresh_token_is_used_again_where_no_new_one_comes(
     await account.token()
     clock.now += 61
     assert await account.token() == NEXT
-    assert [request.header("authorization") for request in service.requests] == ["Bearer R"] * 2
+    assert [json.loads(request.body)["refresh_token"] for request in service.requests] == ["R"] * 2
 
 
 async def test_a_new_token_is_used_for_a_minute_whatever_it_says_of_its_end(
@@ -239,7 +241,7 @@ async def test_a_failed_refresh_is_told_to_all_who_waited_and_not_repeated_by_th
     errors = await soon(asyncio.gather(*waiters, return_exceptions=True))
     assert all(isinstance(error, GatewayError) and error.kind == "unauthorized" for error in errors)
     assert len(set(map(id, errors))) == 20
-    assert paths(service) == [REFRESH, EXCHANGE]
+    assert paths(service) == [REFRESH, OLDER, EXCHANGE]
 
 
 async def test_closing_ends_the_refresh_and_tells_who_waits(api: Api, service: ModelServer, clock: Clock) -> None:
@@ -312,7 +314,7 @@ async def test_a_service_in_trouble_is_left_alone_for_a_moment(api: Api, service
     service.default(EXCHANGE, DOWN)
     account = holding(api, DYING, clock)
     assert [await account.token() for _ in range(5)] == [DYING] * 5
-    assert len(service.requests) == 2
+    assert paths(service) == [REFRESH, OLDER, EXCHANGE]
     clock.now += QUIET
     service.script(REFRESH, given(NEXT))
     assert await account.token() == NEXT
@@ -396,7 +398,7 @@ async def test_a_new_login_is_renewed_at_once_though_that_of_the_old_one_just_fa
     assert (await error_of(account)).kind == "unauthorized"
     await store.save(login(DYING, "R2", obtained=NOW - 100))
     assert await account.token() == NEXT
-    assert service.requests[-1].header("authorization") == "Bearer R2"
+    assert json.loads(service.requests[-1].body)["refresh_token"] == "R2"
 
 
 async def test_a_login_that_was_logged_out_meanwhile_is_not_brought_back(

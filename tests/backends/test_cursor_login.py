@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import itertools
+import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -13,7 +14,7 @@ import pytest
 from tests.backends.cursor_logins import DAY, NOW, Clock, given, jwt, refused
 from tieline.backends.cursor import commands
 from tieline.backends.cursor.auth import Account
-from tieline.backends.cursor.login import Api, Login, begin_login, exchange_key, poll, refresh
+from tieline.backends.cursor.login import CLIENT_ID, Api, Login, begin_login, exchange_key, poll, refresh
 from tieline.backends.cursor.store import Store, no_ring
 from tieline.backends.cursor.tokens import Tokens, bare, describe, expiry, read_claims
 from tieline.model.errors import GatewayError
@@ -22,7 +23,8 @@ from tieline.net.http import HttpClient
 from tieline.sim.model import Answer, Cut, ModelServer
 
 POLL = "/auth/poll"
-REFRESH = "/auth/refresh"
+REFRESH = "/oauth/token"
+OLDER = "/auth/refresh"
 EXCHANGE = "/auth/exchange_user_api_key"
 LOGIN = Login("https://cursor.com/loginDeepControl?…", "11111111-2222-4333-8444-555555555555", "the-verifier")
 PENDING = Answer(status=404, body=b"Not found")
@@ -229,15 +231,19 @@ async def test_a_refresh_brings_both_tokens_and_keeps_what_it_does_not_bring(
     service.script(REFRESH, given("A", "R2"), given("B"))
     assert await refresh(api, OLD, NOW) == Tokens(access="A", refresh="R2", origin="import", obtained=NOW)
     assert await refresh(api, OLD, NOW) == Tokens(access="B", refresh="R1", origin="import", obtained=NOW)
-    assert [request.header("authorization") for request in service.requests] == ["Bearer R1"] * 2
+    grant = {"grant_type": "refresh_token", "client_id": CLIENT_ID, "refresh_token": "R1"}
+    assert [json.loads(request.body) for request in service.requests] == [grant] * 2
+    assert not any(request.header("authorization") for request in service.requests)
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 500])
-async def test_where_refreshing_is_not_understood_the_token_is_exchanged_like_a_key(
-    client: HttpClient, service: ModelServer, status: int
+@pytest.mark.parametrize("way", [OLDER, EXCHANGE])
+async def test_where_a_refresh_is_not_understood_the_older_ways_are_tried(
+    client: HttpClient, service: ModelServer, status: int, way: str
 ) -> None:
-    service.script(REFRESH, Answer(status=status))
-    service.script(EXCHANGE, given("A"))
+    for path in (REFRESH, OLDER):
+        service.script(path, *([Answer(status=status)] if path != way else []))
+    service.script(way, given("A"))
     assert await refresh(Api(client, service.url), OLD, NOW) == Tokens(
         access="A", refresh="R1", origin="import", obtained=NOW
     )
@@ -245,6 +251,18 @@ async def test_where_refreshing_is_not_understood_the_token_is_exchanged_like_a_
 
 
 LOGGED_OUT = Answer(body=b'{"accessToken": "", "shouldLogout": true}')
+
+
+@pytest.mark.parametrize("body", [b'{"shouldLogout": true}', b'{"access_token": "", "shouldLogout": true}'])
+async def test_a_login_that_the_service_has_ended_is_over_at_once(
+    client: HttpClient, service: ModelServer, body: bytes
+) -> None:
+    service.script(REFRESH, Answer(body=body))
+    failed = await refresh(Api(client, service.url), OLD, NOW)
+    assert isinstance(failed, Failed)
+    assert (failed.kind, failed.status) == ("unauthorized", 401)
+    assert "tieline login cursor" in failed.message
+    assert len(service.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -261,10 +279,11 @@ LOGGED_OUT = Answer(body=b'{"accessToken": "", "shouldLogout": true}')
         (refused(404), refused(404), "upstream"),
     ],
 )
-async def test_only_a_clear_no_of_both_ways_ends_a_login(
+async def test_only_a_clear_no_of_every_way_ends_a_login(
     client: HttpClient, service: ModelServer, first: Answer, second: Answer, kind: str
 ) -> None:
-    service.script(REFRESH, first)
+    service.script(REFRESH, refused(404))
+    service.script(OLDER, first)
     service.script(EXCHANGE, second)
     failed = await refresh(Api(client, service.url), OLD, NOW)
     assert isinstance(failed, Failed)

@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.backends.cursor_wire import WAIT
-from tieline.backends.cursor.pipes import APPEND, RUN_SSE, Http1Pipe, Ids, Refused
+from tieline.backends.cursor.pipes import APPEND, APPENDS_AT_ONCE, RUN_SSE, Http1Pipe, Ids, Refused
 from tieline.net.http import HttpClient, Origin, PipeError, Timeouts
+from tieline.wire.cursor._pb.aiserver_pb2 import BidiAppendRequest
 from tieline.wire.cursor.identity import Identity
 from tieline.wire.cursor.replies import HEARTBEAT
 
@@ -90,7 +91,44 @@ async def test_a_message_that_the_service_failed_to_take_is_a_broken_stream(code
         with pytest.raises(PipeError) as caught:
             await pipe.send([HEARTBEAT, HEARTBEAT])
         assert str(code) in caught.value.message
-    assert len(service.bodies[APPEND]) == 2, "nothing is sent after what was lost"
+
+
+class Slow(Service):
+    """Answers no append after the first before it is let."""
+
+    def __init__(self) -> None:
+        super().__init__(GOOD)
+        self.waiting = asyncio.Semaphore(0)
+        self.go = asyncio.Event()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+                size = next(int(line[15:]) for line in head.splitlines() if line.startswith("content-length:"))
+                path = RUN_SSE if RUN_SSE.lower() in head else APPEND
+                self.bodies[path].append(await reader.readexactly(size))
+                if path == APPEND and len(self.bodies[APPEND]) > 1:
+                    self.waiting.release()
+                    await self.go.wait()
+                writer.write(self._answer(path))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+
+
+async def test_sixteen_messages_are_on_their_way_at_once_each_with_its_number() -> None:
+    service = Slow()
+    async with piped(service) as pipe:
+        await pipe.begin([HEARTBEAT])
+        sending = [asyncio.ensure_future(pipe.send([HEARTBEAT] * 12)) for _ in range(2)]
+        for _ in range(APPENDS_AT_ONCE):
+            await service.waiting.acquire()
+        assert len(service.bodies[APPEND]) == 1 + APPENDS_AT_ONCE
+        service.go.set()
+        await asyncio.gather(*sending)
+    numbers = [BidiAppendRequest.FromString(body).append_seqno for body in service.bodies[APPEND]]
+    assert sorted(numbers) == list(range(25))
 
 
 @pytest.mark.parametrize("code", [401, 413, 429, 464])

@@ -283,6 +283,12 @@ async def test_the_demo_model_with_its_own_tools_answers_a_client_that_has_none(
         assert stand.counted == (1, 3)
 
 
+async def test_the_demo_model_uses_the_files_of_a_client_that_says_it_is_cursor_s_own(transport: Transport) -> None:
+    async with serving(transport, client_type="sdk") as stand:
+        answer = await stand.talk("openai").say("read README.md, then run: ls")
+        assert "This client runs no tools" in answer.text, "it was asked for them"
+
+
 @DIALECTS
 async def test_the_demo_model_with_its_own_tools_works_in_the_files_of_a_coding_client(
     transport: Transport, dialect: Dialect

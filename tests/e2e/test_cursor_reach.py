@@ -36,7 +36,7 @@ def runs(stand: Stand) -> list[str]:
 
 @DIALECTS
 async def test_a_service_that_takes_no_http1_gets_http2_and_the_next_run_knows(dialect: Dialect) -> None:
-    async with serving("http1", Settings(http1=False)) as stand:
+    async with serving("auto", Settings(http1=False)) as stand:
         talk = stand.talk(dialect, WEATHER)
         stand.plays(["open", calls("Oslo"), {"wait": "exec"}, {"text": "Fine."}, "close"])
         answer = await talk.say("How is the weather?")
@@ -76,7 +76,7 @@ async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @DIALECTS
 async def test_a_way_that_carries_no_http2_gets_http1_and_the_next_run_knows(dialect: Dialect) -> None:
-    async with serving("http2", through=knows_no_http2) as stand:
+    async with serving("auto", Settings(http2_config=2), through=knows_no_http2) as stand:
         assert (await stand.talk(dialect).say("say hello")).text == "hello"
         assert (await stand.talk(dialect).say("say hello")).text == "hello"
         assert runs(stand) == [RUN_SSE, RUN_SSE]

@@ -12,6 +12,8 @@ import pytest
 
 from tests.sim.cursor_client import NO_TLS, WAIT, H2Call, Obedient, calling, h2_client, run_request
 from tieline.sim.cursor import CursorSim, Settings
+from tieline.sim.cursor.exchange import Incoming
+from tieline.sim.cursor.native import ALL, natives_of
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import aiserver_pb2 as aiserver
 from tieline.wire.framing.connect import FrameReader, frame
@@ -204,3 +206,50 @@ async def test_a_login_whose_link_was_opened_is_granted_to_whoever_knows_the_ver
 
 def _bearer(token: str) -> dict[str, str]:
     return {"authorization": f"Bearer {token}"}
+
+
+@pytest.mark.parametrize("sim", [GUARDED], indirect=True)
+@pytest.mark.parametrize(("key", "status"), [("key_good", 200), ("key_bad", 401)])
+async def test_a_key_can_ask_whose_it_is(http: httpx2.AsyncClient, key: str, status: int) -> None:
+    answer = await http.get("/v1/me", headers={"authorization": f"Bearer {key}"})
+    assert answer.status_code == status
+    assert status != 200 or {"apiKeyName", "createdAt", "userEmail"} <= answer.json().keys()
+
+
+@pytest.mark.parametrize("sim", [GUARDED], indirect=True)
+async def test_a_refresh_is_granted_as_to_the_editor(sim: CursorSim, http: httpx2.AsyncClient) -> None:
+    """No new refresh token comes, and a bad one means to log out."""
+    asked = {"grant_type": "refresh_token", "client_id": "x", "refresh_token": sim.tokens.issue()["refreshToken"]}
+    granted = (await http.post("/oauth/token", json=asked)).json()
+    assert sim.tokens.is_access(granted["access_token"])
+    assert "refresh_token" not in granted
+    refused = await http.post("/oauth/token", json={**asked, "refresh_token": "bad"})
+    assert (refused.status_code, refused.json()["shouldLogout"]) == (200, True)
+    assert (await http.post("/oauth/token", json={})).status_code == 400
+
+
+# ── Which clients run tools without offering them ────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("headers", "setting", "expected"),
+    [
+        ({"x-cursor-client-type": "sdk"}, None, ALL),
+        ({"x-cursor-client-type": "ide"}, None, ALL),
+        ({"x-cursor-client-type": "cli"}, None, set()),
+        ({}, None, set()),
+        ({}, True, ALL),
+        ({"x-cursor-client-type": "sdk"}, False, set()),
+        ({"x-cursor-client-type": "sdk", "x-cursor-agent-allowed-tools": ""}, None, set()),
+        (
+            {"x-cursor-client-type": "sdk", "x-cursor-agent-allowed-tools": "read_tool_call,edit_tool_call"},
+            None,
+            {"read", "write", "edit"},
+        ),
+        ({"x-cursor-client-type": "sdk", "x-cursor-agent-exclude-tools": "shell_tool_call"}, None, ALL - {"shell"}),
+    ],
+)
+def test_cursor_s_own_clients_have_tools_without_offering_them(
+    headers: dict[str, str], setting: bool | None, expected: set[str]
+) -> None:
+    assert natives_of(Incoming(method="POST", target="/", headers=tuple(headers.items())), setting) == expected

@@ -12,6 +12,7 @@ from tieline.wire.cursor.identity import (
     append_headers,
     checksum,
     is_ghost,
+    newest_version,
     obfuscated,
     run_headers,
     stamp,
@@ -82,13 +83,14 @@ def test_a_unary_call_of_the_sdk_carries_neither_traces_nor_the_first_request_id
     }
 
 
-def test_the_cli_profile_is_lean_and_asks_for_trailers() -> None:
+def test_the_cli_profile_is_that_of_the_sdk_under_another_name() -> None:
     assert dict(run_headers(CLI, "T", "r", "r", "http2")) == {
         "authorization": "Bearer T",
         "connect-accept-encoding": "gzip",
         "connect-protocol-version": "1",
         "content-type": "application/connect+proto",
-        "te": "trailers",
+        "backend-traceparent": NO_TRACE,
+        "traceparent": NO_TRACE,
         "user-agent": "connect-es/1.6.1",
         "x-cursor-client-type": "cli",
         "x-cursor-client-version": CLI_VERSION,
@@ -215,3 +217,17 @@ def test_the_ids_of_the_machine_are_not_shown() -> None:
 def test_what_no_header_can_carry_is_refused_when_it_is_set(field: str) -> None:
     with pytest.raises(msgspec.ValidationError, match="printable ASCII"):
         msgspec.convert({field: "x\r\ny: z"}, Identity)
+
+
+@pytest.mark.parametrize(
+    ("installed", "version"),
+    [
+        ([], CLI_VERSION),
+        (["2025.01.01-abcdef0"], CLI_VERSION),
+        (["2026.10.01-e373342", "2027.02.03-0123abc", "2026.12.31-fffffff"], "cli-2027.02.03-0123abc"),
+        (["current", ".tmp", "2099.01.01-x\ny", "9999"], CLI_VERSION),
+    ],
+    ids=["none", "an old one", "several", "other files"],
+)
+def test_the_version_is_that_of_the_newest_installed_cli(installed: list[str], version: str) -> None:
+    assert newest_version(installed) == version

@@ -1,7 +1,8 @@
 """One attempt of a run: a pipe, the machine that speaks over it, and the tasks and timers that keep it alive.
 
 The pump reads for as long as the attempt lives, leg or no leg, so the service is always answered; what the machine
-makes of it gathers until somebody takes it. Messages go out in the order the machine put them, one sender at a time.
+makes of it gathers until somebody takes it. Messages go out in the order the machine put them, by as many senders at
+once as the pipe has lanes.
 What the service asks of a person waits beside it, and ends with it.
 """
 
@@ -54,7 +55,7 @@ class Attempt:
         self._room = asyncio.Event()
         self._room.set()
         self._to_send: list[bytes] = []
-        self._sender: asyncio.Task[None] | None = None
+        self._senders: set[asyncio.Task[None]] = set()
         self._pump: asyncio.Task[None] | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._wish: tuple[float | None, int] = (None, 0)
@@ -101,8 +102,10 @@ class Attempt:
     def push(self) -> None:
         """Send what the machine has put out, and mind its wish to be woken."""
         self._to_send += self.machine.outbox()
-        if self._to_send and self._sender is None and not self.is_broken:
-            self._sender = self._tasks.start(self._send(), "sending to a run")
+        if self._to_send and len(self._senders) < self._pipe.lanes and not self.is_broken:
+            sender = self._tasks.start(self._send(), "sending to a run")
+            self._senders.add(sender)
+            sender.add_done_callback(self._senders.discard)
         self._arm()
 
     def give(self, events: Sequence[Event]) -> None:
@@ -122,7 +125,7 @@ class Attempt:
             timer.cancel()
         self._timers.clear()
         self._asked.close()
-        for task in (self._pump, self._sender):
+        for task in (self._pump, *self._senders):
             if task is not None:
                 task.cancel()
         self._pipe.close()
@@ -175,8 +178,6 @@ class Attempt:
         except (PipeError, Refused) as error:
             if not self.machine.turn_ended:
                 self._break(self._failed(error))
-        finally:
-            self._sender = None
 
     def _break(self, failed: Failed) -> None:
         if not self.is_broken:

@@ -23,6 +23,8 @@ from tieline.wire.refusals import retry_after
 
 API = "https://api2.cursor.sh"
 WEBSITE = "https://cursor.com"
+CLIENT_ID = "KbZUR41cY7W6zRSdpSUJ7I7mLYBKOCmB"
+"""The public client id of Cursor's editor, which its logins are refreshed with."""
 LOGIN_AGAIN = "Run `tieline login cursor`."
 
 TRIES = 150
@@ -171,16 +173,32 @@ async def exchange_key(api: Api, key: str, now: float) -> Tokens | Failed:
 
 
 async def refresh(api: Api, old: Tokens, now: float) -> Tokens | Failed:
-    """New tokens for a refresh token, by either of the two ways the service is known to have."""
+    """Get new tokens for a refresh token as Cursor's editor does, or by older ways where that is not understood."""
     replies: list[Reply] = []
-    for path in ("/auth/refresh", "/auth/exchange_user_api_key"):
-        reply = await _post(api, path, old.refresh)
+    for ask in (_grant, _refresh, _exchange_refresh):
+        reply = await ask(api, old.refresh)
         if (new := read_tokens(reply, now)) is not None:
             return Tokens(access=new.access, refresh=new.refresh or old.refresh, origin=old.origin, obtained=now)
         replies.append(reply)
         if not reply.status:
             break
+        if _object(reply).get("shouldLogout") is True:
+            replies = [reply]  # the service says clearly that the login has ended
+            break
     return _failed(replies, f"The Cursor login has ended. {LOGIN_AGAIN}")
+
+
+async def _grant(api: Api, token: str) -> Reply:
+    body = {"grant_type": "refresh_token", "client_id": CLIENT_ID, "refresh_token": token}
+    return await api.ask("POST", "/oauth/token", msgspec.json.encode(body))
+
+
+async def _refresh(api: Api, token: str) -> Reply:
+    return await _post(api, "/auth/refresh", token)
+
+
+async def _exchange_refresh(api: Api, token: str) -> Reply:
+    return await _post(api, "/auth/exchange_user_api_key", token)
 
 
 def read_tokens(reply: Reply, now: float) -> Tokens | None:

@@ -1,8 +1,8 @@
 """The two ways a run's messages travel: one two-way HTTP/2 stream, or an HTTP/1.1 stream down and small posts up.
 
 Both carry the same messages. Over HTTP/2 each is framed and written to the open request. Over HTTP/1.1 each is a
-request of its own, numbered by one counter for the whole run: the service takes them in that order and ignores a
-number it has seen, so two senders with a counter each would silently lose messages.
+request of its own, up to 16 at once, numbered by one counter for the whole run: the service takes them in that order
+and ignores a number it has seen, so two senders with a counter each would silently lose messages.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ RUN = "/agent.v1.AgentService/Run"
 RUN_SSE = "/agent.v1.AgentService/RunSSE"
 APPEND = "/aiserver.v1.BidiService/BidiAppend"
 ERROR_LIMIT = 256 * 1024
+APPENDS_AT_ONCE = 16
 
 
 class Refused(Exception):
@@ -47,6 +48,9 @@ class Ids(NamedTuple):
 class Pipe(Protocol):
     """Carries one attempt of a run."""
 
+    lanes: int
+    """How many calls of `send` may be under way at once; the messages keep the order of the calls."""
+
     @property
     def trailers(self) -> Headers: ...
 
@@ -68,6 +72,8 @@ class Pipe(Protocol):
 
 class Http2Pipe:
     """One two-way stream."""
+
+    lanes = 1
 
     def __init__(
         self, client: Http2Client, origin: Origin, identity: Identity, token: str, ids: Ids, timeouts: Timeouts
@@ -115,6 +121,7 @@ class Http1Pipe:
     """A stream down; every message up is a request of its own."""
 
     trailers: Headers = ()
+    lanes = APPENDS_AT_ONCE
 
     def __init__(
         self, client: HttpClient, origin: Origin, identity: Identity, token: str, ids: Ids, timeouts: Timeouts
@@ -128,6 +135,7 @@ class Http1Pipe:
         self._tasks = Tasks()
         self._response: HttpResponse | None = None
         self._number = 0
+        self._free = asyncio.Semaphore(APPENDS_AT_ONCE)
 
     async def begin(self, first: Sequence[bytes]) -> None:
         # Side by side: the service may hold the head of the stream back until it has the first message.
@@ -143,8 +151,10 @@ class Http1Pipe:
             raise Refused(response.status, await response.read(ERROR_LIMIT), response.headers)
 
     async def send(self, messages: Sequence[bytes]) -> None:
-        for message in messages:
-            await self._append(message)
+        first = self._number
+        self._number += len(messages)
+        appends = [self._append(number, message) for number, message in enumerate(messages, first)]
+        await (asyncio.gather(*appends) if len(appends) > 1 else appends[0])
 
     async def chunk(self) -> bytes:
         return await self._response.chunk() if self._response is not None else b""
@@ -161,13 +171,13 @@ class Http1Pipe:
         body = frame(self._id.SerializeToString())
         return await self._client.send(self._origin, "POST", RUN_SSE, self._run_headers, body, self._timeouts)
 
-    async def _append(self, message: bytes) -> None:
-        request = aiserver.BidiAppendRequest(data=message.hex(), request_id=self._id, append_seqno=self._number)
-        self._number += 1
-        response = await self._client.send(
-            self._origin, "POST", APPEND, self._append_headers, request.SerializeToString(), self._timeouts
-        )
-        body = await response.read(ERROR_LIMIT)
+    async def _append(self, number: int, message: bytes) -> None:
+        request = aiserver.BidiAppendRequest(data=message.hex(), request_id=self._id, append_seqno=number)
+        async with self._free:
+            response = await self._client.send(
+                self._origin, "POST", APPEND, self._append_headers, request.SerializeToString(), self._timeouts
+            )
+            body = await response.read(ERROR_LIMIT)
         if response.status == 404:
             # Some machine behind the service's front knows nothing of the stream that another one has open.
             problem = "the service does not know this run (status 404); if this stays so, is `api_url` right?"

@@ -38,6 +38,7 @@ from google.protobuf.message import Message
 
 from tieline.sim.cursor.interview import interview
 from tieline.sim.cursor.model import text_delta, thinking_delta
+from tieline.sim.cursor.native import ALL
 from tieline.sim.cursor.refusals import NAMED, Refusal, RunRefused
 from tieline.sim.cursor.run import say, update
 from tieline.sim.cursor.steps import End, Framed, GoAway, Leave, Raw, Send, Status, Step, Steps, Style, Wait
@@ -148,7 +149,7 @@ class Scripts:
         if script.words is not None:
             turn.run.words = script.words
         if script.native is not None:
-            turn.run.is_native = script.native
+            turn.run.native = ALL if script.native else frozenset()
         chosen = script.program(self._count(words))
         return _styled(script.style, chosen) if script.style else chosen
 

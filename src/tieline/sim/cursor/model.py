@@ -91,7 +91,7 @@ class Mind:
         return update(tool_call_completed=updates.ToolCallCompletedUpdate(call_id=call.id, tool_call=record))
 
     def _is_native(self, call: ToolCall) -> bool:
-        return call.name not in self._offer and self._run.is_native and native.is_native(call.name)
+        return call.name not in self._offer and call.name in self._run.native
 
     def _request(self, messages: Sequence[Message]) -> Request:
         system = (Message(role="system", parts=(Text(text=self._system),)),) if self._system else ()
@@ -103,7 +103,8 @@ class Mind:
         )
 
     def _tools(self) -> tuple[ToolSpec, ...]:
-        return self._offer.specs or (native.specs() if self._run.is_native else ())
+        offered = self._offer.specs
+        return (*offered, *(spec for spec in native.specs() if spec.name in self._run.native and spec not in offered))
 
     def _reasoning(self) -> Reasoning:
         given = _parameters(self._run)

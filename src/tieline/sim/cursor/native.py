@@ -1,7 +1,7 @@
 """The tools the service has without any client offering them: files and shell, each call an exec of its own kind.
 
-Cursor's models have them always. The demo model is given them where the simulator is told so, so that a client's
-answers to every kind of exec can be seen in a whole turn. An edit takes two execs: the file is read, then written.
+Cursor's models have them always. The demo model has them with clients that say they are Cursor's own, and with others
+where the simulator is told so. An edit takes two execs: the file is read, then written.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,6 +11,7 @@ import msgspec
 
 from tieline.model.content import Text, ToolCall, ToolResult
 from tieline.model.request import ToolSpec
+from tieline.sim.cursor.exchange import Incoming
 from tieline.sim.cursor.results import result_of
 from tieline.sim.cursor.run import Run
 from tieline.sim.cursor.steps import Doing
@@ -80,9 +81,23 @@ def specs() -> tuple[ToolSpec, ...]:
     return tuple(ToolSpec(name=name, schema=_schema(name, properties)) for name, (properties, _) in _TOOLS.items())
 
 
-def is_native(name: str) -> bool:
-    """Whether the service has such a tool."""
-    return name in _TOOLS
+ALL = frozenset(_TOOLS)
+_CLIENTS = ("sdk", "ide")
+_RECORDS = {"write": "edit_tool_call"}
+"""The records that tools are named by in headers, where it is not their own name."""
+
+
+def natives_of(head: Incoming, setting: bool | None) -> frozenset[str]:
+    """Return the tools that a client runs without offering them, as far as its headers allow them."""
+    is_native = head.header("x-cursor-client-type") in _CLIENTS if setting is None else setting
+    fields = dict(head.headers)
+    allowed, excluded = (fields.get(f"x-cursor-agent-{which}-tools") for which in ("allowed", "exclude"))
+    records = {name: _RECORDS.get(name, f"{name}_tool_call") for name in (ALL if is_native else ())}
+    return frozenset(
+        name
+        for name, record in records.items()
+        if (allowed is None or record in allowed.split(",")) and record not in (excluded or "").split(",")
+    )
 
 
 def display(call: ToolCall) -> shown.ToolCall:

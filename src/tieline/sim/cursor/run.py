@@ -28,14 +28,22 @@ _SHELL_ENDINGS = frozenset({"exit", "rejected", "permission_denied", "background
 class Run:
     """One run, from its run request on."""
 
-    def __init__(self, settings: Settings, request_id: str = "", on_leg: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        request_id: str = "",
+        on_leg: Callable[[], None] | None = None,
+        *,
+        native: frozenset[str] = frozenset(),
+    ) -> None:
         self.settings = settings
         self.request_id = request_id
         self.request: agent.AgentRunRequest | None = None
         self.context: context.RequestContext | None = None
         self.words: str | None = None
         """What the demo model hears instead of the user's words, if a script wants that."""
-        self.is_native = settings.native
+        self.native = native
+        """The tools that the client runs without offering them."""
         self.legs = 0
         self.blobs: dict[bytes, bytes] = {}
         """What the client keeps, as far as it is known."""

@@ -53,8 +53,11 @@ class Settings(Value):
     models: tuple[Model, ...] = MODELS
     strict_tools: bool = True
     """Whether tools that the service is known to refuse are refused here too."""
-    native: bool = False
-    """Whether the demo model works with the client's files and shell by itself where no tools are offered."""
+    native: bool | None = None
+    """Whether the demo model has the tools that Cursor's clients run without offering them: files, search and shell.
+
+    None: if the client says that it is one of those (`x-cursor-client-type` is `sdk` or `ide`).
+    """
 
     http1: bool = True
     """Whether HTTP/1.1 may carry runs; if not it is refused with status 464, as the service's own front does."""

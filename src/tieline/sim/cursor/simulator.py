@@ -11,6 +11,7 @@ from tieline.sim.cursor.dialects import Dialect, Unreadable, dialect_of, expande
 from tieline.sim.cursor.exchange import BodyTooLarge, Exchange, Incoming
 from tieline.sim.cursor.faults import Scripts
 from tieline.sim.cursor.line import Line, Lines, Record
+from tieline.sim.cursor.native import natives_of
 from tieline.sim.cursor.refusals import Refusal
 from tieline.sim.cursor.run import Run
 from tieline.sim.cursor.server import Server, Tls
@@ -187,7 +188,8 @@ class CursorSim:
     # Runs
 
     def _line(self, head: Incoming, request_id: str) -> Line:
-        return Line(Run(self.settings, request_id, self._count_leg), head, self._tell)
+        native = natives_of(head, self.settings.native)
+        return Line(Run(self.settings, request_id, self._count_leg, native=native), head, self._tell)
 
     async def _play(self, stage: Stage, line: Line) -> None:
         self.runs += 1
@@ -220,9 +222,13 @@ async def serve(
     settings: Settings | None = None,
     tls: Tls | ssl.SSLContext | None = None,
     ready: Callable[[CursorSim], None] | None = None,
+    native: bool = False,
 ) -> None:
-    """Run the simulator until it is cancelled; `ready` is called once it listens."""
-    sim = CursorSim(settings)
+    """Run the simulator until it is cancelled; `ready` is called once it listens.
+
+    With `native` every client is taken to run Cursor's own tools, not only those that say so.
+    """
+    sim = CursorSim(settings or Settings(native=True if native else None))
     await sim.start(host, port, tls=tls)
     try:
         if ready is not None:

@@ -55,9 +55,11 @@ class Unary:
         self._plain: Mapping[str, Callable[[Incoming, bytes], tuple[int, Any]]] = {
             "/auth/exchange_user_api_key": self._exchange,
             "/auth/refresh": self._refresh,
+            "/oauth/token": self._grant,
             "/auth/poll": self._poll,
             "/loginDeepControl": self._login,
             "/v1/models": self._listed,
+            "/v1/me": self._me,
         }
 
     async def answer(self, exchange: Exchange) -> None:
@@ -103,6 +105,16 @@ class Unary:
     def _refresh(self, head: Incoming, _: bytes) -> tuple[int, Any]:
         return (200, self._tokens.issue()) if self._tokens.is_refresh(head.bearer) else _denied()
 
+    def _grant(self, _: Incoming, body: bytes) -> tuple[int, Any]:
+        """A refresh as the editor asks for it: no new refresh token comes, and a bad one means to log out."""
+        asked = _object(body)
+        token = str(asked.get("refresh_token") or "")
+        if asked.get("grant_type") != "refresh_token" or not asked.get("client_id") or not token:
+            return 400, {"error": "invalid_request"}
+        if not self._tokens.is_refresh(token):
+            return 200, {"access_token": "", "id_token": "", "shouldLogout": True}
+        return 200, {"access_token": self._tokens.issue()["accessToken"], "shouldLogout": False}
+
     def _poll(self, head: Incoming, body: bytes) -> tuple[int, Any]:
         asked: Mapping[str, Any] = head.query if head.method == "GET" else _object(body)
         login, verifier = str(asked.get("uuid", "")), str(asked.get("verifier", ""))
@@ -122,6 +134,15 @@ class Unary:
         if not self._tokens.is_key(head.bearer) and not self._tokens.is_access(head.bearer):
             return _denied()
         return 200, {"items": [_item(model) for model in self._settings.models]}
+
+    def _me(self, head: Incoming, _: bytes) -> tuple[int, Any]:
+        if not self._tokens.is_key(head.bearer) and not self._tokens.is_access(head.bearer):
+            return _denied()
+        return 200, {
+            "apiKeyName": "simulated",
+            "createdAt": "2026-01-01T00:00:00.000Z",
+            "userEmail": "demo@tieline.example",
+        }
 
     # Protobuf
 

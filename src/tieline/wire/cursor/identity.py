@@ -1,12 +1,13 @@
 """Who we say we are: the headers a Cursor client sends on each kind of call, and the checksum some of them carry.
 
-Two profiles are known. The terminal CLI is lean, and what we are unless told otherwise. The SDK adds trace fields, and
-its header sets are pinned by a test. The minimum version the service accepts moves on, so the version is a setting.
+Two profiles are known, the terminal CLI, which is the default, and the SDK, whose header sets are pinned by a test. The
+minimum version the service accepts moves on, so the version is a setting.
 """
 
 import base64
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from tieline.model.content import Value
@@ -15,7 +16,7 @@ Headers = tuple[tuple[str, str], ...]
 Transport = Literal["http2", "http1"]
 
 USER_AGENT = "connect-es/1.6.1"
-CLI_VERSION = "cli-2026.08.11-e8db854"
+CLI_VERSION = "cli-2026.10.01-e373342"
 SDK_VERSION = "sdk-1.0.32"
 APPEND_TIMEOUT_MS = 60_000
 HALF_HOUR_MS = 30 * 60 * 1000
@@ -88,11 +89,10 @@ def run_headers(
     """
     return _sorted(
         *_who(identity, token, transport, now_ms),
-        *_attempt(identity, request_id, original_request_id, blob_key),
+        *_attempt(request_id, original_request_id, blob_key),
         *_tools(allowed_tools, excluded_tools),
         ("content-type", "application/connect+proto"),
         ("connect-accept-encoding", "gzip"),
-        *([("te", "trailers")] if transport == "http2" and identity.client_type != "sdk" else ()),
     )
 
 
@@ -111,7 +111,7 @@ def append_headers(
     """The headers of BidiAppend: those of the RunSSE it belongs to, as a unary call."""
     return _sorted(
         *_who(identity, token, "http1", now_ms),
-        *_attempt(identity, request_id, original_request_id, blob_key),
+        *_attempt(request_id, original_request_id, blob_key),
         *_tools(allowed_tools, excluded_tools),
         ("content-type", "application/proto"),
         ("accept-encoding", "gzip"),
@@ -136,6 +136,15 @@ def unary_headers(
         # Our HTTP/1.1 client unfolds gzip by itself; a stream of HTTP/2 hands over what it is given.
         *([("accept-encoding", "gzip")] if transport == "http1" else ()),
     )
+
+
+def newest_version(names: Iterable[str]) -> str:
+    """Return the newest of the installed versions of the CLI, or the default if that is newer."""
+    found = [f"cli-{name}" for name in names if _VERSION.fullmatch(name)]
+    return max([CLI_VERSION, *found])
+
+
+_VERSION = re.compile(r"20\d\d\.\d\d\.\d\d-[0-9a-f]{7,12}")
 
 
 def is_ghost(privacy_mode: int | None) -> bool:
@@ -197,15 +206,11 @@ def _who(identity: Identity, token: str, transport: Transport, now_ms: int | Non
     return fields
 
 
-def _attempt(
-    identity: Identity, request_id: str, original_request_id: str, blob_key: str | None
-) -> list[tuple[str, str]]:
+def _attempt(request_id: str, original_request_id: str, blob_key: str | None) -> list[tuple[str, str]]:
     fields = [("x-request-id", request_id), ("x-original-request-id", original_request_id)]
     if blob_key:
         fields.append(("x-blob-encryption-key", blob_key))
-    if identity.client_type == "sdk":
-        fields += [("traceparent", _NO_TRACE), ("backend-traceparent", _NO_TRACE)]
-    return fields
+    return [*fields, ("traceparent", _NO_TRACE), ("backend-traceparent", _NO_TRACE)]
 
 
 def _tools(allowed: Sequence[str] | None, excluded: Sequence[str]) -> list[tuple[str, str]]:
