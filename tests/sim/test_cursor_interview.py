@@ -28,6 +28,13 @@ class Asked(Obedient):
             await self.call.send(Message(interaction_response=response))
 
 
+def test_notes_that_a_client_puts_around_the_words_do_not_hide_them() -> None:
+    note = "<system-reminder>\nPlan mode is active.\n</system-reminder>\n"
+    assert interview(f"{note}make a plan for a garden") is not None
+    assert interview(f"make a plan for a garden\n{note}") is not None
+    assert interview(f"{note}read README.md") is None
+
+
 async def turn(words: str, answer: Answer, transport: Transport = "h2") -> Asked:
     async with CursorSim() as sim, calling(sim, transport) as call:
         client = Asked(call)
