@@ -38,7 +38,8 @@ def cursor_backend(
         return None
     models = [ModelInfo(id=model) for model in settings.models]
     runs: Later[Backend] = Later(cursor_runs, settings, env, proxies, mint_leg, park_for=park_for, token=token, key=key)
-    return LateBackend("cursor", runs, reads_options=True, models=(lambda: models) if models else None), state
+    listed = (lambda: models) if models else None
+    return LateBackend("cursor", runs, reads_options=True, obeys_limits=False, models=listed), state
 
 
 def _cursor_state(settings: CursorSettings, env: Mapping[str, str], *, is_given: bool, has_key: bool) -> State:

@@ -49,11 +49,13 @@ class LateBackend:
         *,
         is_agent: bool = False,
         reads_options: bool = False,
+        obeys_limits: bool = True,
         models: Callable[[], Sequence[ModelInfo]] | None = None,
     ) -> None:
         self.name = name
         self.is_agent = is_agent
         self.reads_options = reads_options
+        self.obeys_limits = obeys_limits
         self.backend = backend
         self._models = models
 

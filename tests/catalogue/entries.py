@@ -213,6 +213,8 @@ ADDED: dict[int, str] = {
     172: "A refused key of an upstream looks like the client's own, and is asked for again and again",
     173: "An exhausted quota looks like a rate limit, and is retried",
     174: "A redirect of an upstream reaches the client, or takes the key to another host",
+    175: "A token limit or stop sequence is ignored because the upstream has none",
+    176: "A forced tool is not called because the upstream cannot be made to",
     # Coding agents
     182: "Client tools leak between conversations of one agent process",
     183: "A call of the client's own tool is taken for a tool of the agent",

@@ -484,6 +484,7 @@ class Scripted:
     name = "up"
     is_agent = False
     reads_options = False
+    obeys_limits = True
     pending: frozenset[str] = frozenset()
 
     def __init__(self, events: Sequence[Event] = ()) -> None:

@@ -25,6 +25,7 @@ class Script:
 
     name = "test"
     reads_options = True
+    obeys_limits = True
     is_agent = True
     pending: frozenset[str] = frozenset()
 

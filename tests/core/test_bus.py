@@ -40,6 +40,7 @@ class Saying:
 
     name = "say"
     reads_options = False
+    obeys_limits = True
     pending: frozenset[str] = frozenset()
 
     def __init__(self, *batches: Batch, is_agent: bool = False) -> None:

@@ -58,6 +58,7 @@ class LiveBackend:
     name = "live"
     is_agent = False
     reads_options = False
+    obeys_limits = True
 
     def __init__(self, calls: int = 1) -> None:
         self.runs: list[LiveRun] = []

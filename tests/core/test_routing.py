@@ -15,6 +15,7 @@ class Named:
 
     is_agent = False
     reads_options = False
+    obeys_limits = True
 
     def __init__(self, name: str) -> None:
         self.name = name

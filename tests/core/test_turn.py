@@ -328,6 +328,7 @@ class Model:
         self.run = Legs(*legs)
         self.requests: list[Request] = []
         self.reads_options = reads_options
+        self.obeys_limits = True
 
     async def models(self) -> Sequence[ModelInfo]:
         return [ModelInfo(id="x")]

@@ -23,6 +23,7 @@ class DemoBackend:
 
     is_agent = False
     reads_options = False
+    obeys_limits = True
 
     name = "demo"
 

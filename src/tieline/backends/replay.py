@@ -178,6 +178,7 @@ class ReplayBackend:
 
     is_agent = False
     reads_options = False
+    obeys_limits = True
 
     def __init__(self, upstream: Upstream, *, listing: str, models: Sequence[str] = ()) -> None:
         self.name = upstream.name

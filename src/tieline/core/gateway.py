@@ -11,10 +11,12 @@ from msgspec.structs import replace
 
 from tieline.core.background import is_background
 from tieline.core.bus import Bus
+from tieline.core.demands import DemandingRun, has_demands
 from tieline.core.forwarding import Forwarding, Passage
 from tieline.core.history import tidy
 from tieline.core.inbox import Inbox
 from tieline.core.leg import Asker, Ledger, WatchedLeg
+from tieline.core.limits import Limits
 from tieline.core.metrics import Metrics
 from tieline.core.parking import CAPACITY, DEADLINE, Lot
 from tieline.core.repair import DEFAULT, RepairName, Repairs, needed
@@ -222,14 +224,20 @@ class Gateway:
             leg.showing = Showing(leg.asker.activity)
         elif self._toolbox is not None and leg.asker.tools and not request.tools and not _withheld(request, leg):
             return self._tooled(self._toolbox, backend, prepared, host, leg)
-        return backend.start(prepared, host)
+        return self._opened(backend, prepared, host)
+
+    def _opened(self, backend: Backend, request: Request, host: Host) -> Awaitable[Run]:
+        """A run of the backend; its answers are checked if the upstream can only be asked for what is demanded."""
+        if backend.obeys_limits or not has_demands(request):
+            return backend.start(request, host)
+        return DemandingRun.open(lambda asked: backend.start(asked, host), request)
 
     async def _tooled(
         self, toolbox: Toolbox, backend: Backend, prepared: Request, host: Host, leg: WatchedLeg
     ) -> TooledRun:
         tools = toolbox.open(_tools_mode(prepared, backend))
         leg.showing = Showing(leg.asker.activity)
-        run = TooledRun(await backend.start(offering(prepared, tools), host), tools, host, prepared)
+        run = TooledRun(await self._opened(backend, offering(prepared, tools), host), tools, host, prepared)
         leg.rounds = run.rounds
         return run
 
@@ -270,6 +278,8 @@ class Gateway:
             enabled = self._repairs.get(leg.backend, DEFAULT)
             if needed(request.tools, enabled):
                 leg.repairs = Repairs(request.tools, enabled, messages)
+        if not route.backend.obeys_limits and (request.sampling.max_tokens is not None or request.sampling.stop):
+            leg.limits = Limits(request)
         messages = self._thoughts.restore(leg.backend, messages)
         model = route.model
         if mode and route.backend.reads_options and "?" not in model:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tieline.core.bus import Bus
+from tieline.core.limits import Limits
 from tieline.core.losses import Losses, in_answer
 from tieline.core.metrics import Metrics
 from tieline.core.parking import Lot, Parked
@@ -110,6 +111,7 @@ class WatchedLeg:
         "asker",
         "backend",
         "is_over",
+        "limits",
         "model",
         "record",
         "repairs",
@@ -126,6 +128,8 @@ class WatchedLeg:
         self._start = start
         self._began = began
         self.record = record
+        self.limits: Limits | None = None
+        """The limits of the request that the upstream does not know."""
         self.repairs: Repairs | None = None
         self.showing: Showing | None = None
         """Where what is done without the client has to be shown to it."""
@@ -248,11 +252,7 @@ class WatchedLeg:
         if record.first_byte is None:
             said = self._first(said, elapsed)
         record.saw(said, elapsed)
-        batch = said
-        if self.repairs is not None:
-            batch = self.repairs.apply(batch)
-        if self.showing is not None:
-            batch = self.showing.apply(batch)
+        batch = self._staged(said)
         if batch is said and len(batch) == 1 and type(batch[0]) is PartDelta and record.given is None:
             return batch  # a stream that trickles is made of these
         for event in compress(batch, map(_is_noted, map(type, batch))):
@@ -267,6 +267,16 @@ class WatchedLeg:
             batch = [*batch[:-1], self._ending]
         if batch is not said or record.given is not None:
             record.gave(said, batch)
+        return batch
+
+    def _staged(self, batch: Batch) -> Batch:
+        """The batch after the stages that this leg has."""
+        if self.limits is not None:
+            batch = self.limits.apply(batch)
+        if self.repairs is not None:
+            batch = self.repairs.apply(batch)
+        if self.showing is not None:
+            batch = self.showing.apply(batch)
         return batch
 
     def _add(self, part: Part) -> None:
@@ -296,7 +306,7 @@ class WatchedLeg:
             self._ending = event
             self.is_over = True
             run = self._run
-            if run is not None and run.pending:
+            if run is not None and run.pending and not (self.limits is not None and self.limits.is_cut):
                 # Before the client can know of the ending: its next request may come at once.
                 self.record.is_parked = True
                 self._ledger.lot.park(Parked(run, self.backend, self.model, is_shown=self.showing is not None))

@@ -141,6 +141,11 @@ class Backend(Protocol):
     def reads_options(self) -> bool:
         """Whether it understands options behind a model's name (`?mode=plan`)."""
 
+    @property
+    def obeys_limits(self) -> bool:
+        """Whether token limits, stop sequences, forced tools and output schemas need no help: the upstream knows them,
+        or is an agent that nobody may interrupt for them."""
+
     async def models(self) -> Sequence[ModelInfo]:
         """What can be asked for; raises GatewayError when the upstream cannot be asked."""
 

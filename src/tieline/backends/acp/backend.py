@@ -23,6 +23,7 @@ class AcpBackend:
 
     is_agent = True
     reads_options = True
+    obeys_limits = True
 
     def __init__(
         self,

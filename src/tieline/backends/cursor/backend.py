@@ -56,6 +56,7 @@ class CursorBackend:
 
     is_agent = False
     reads_options = True
+    obeys_limits = False
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ from tieline.wire.cursor.tools import PROVIDER, Offer
 
 INSTRUCTIONS = "These are the tools of the program the user works with. Prefer them to others that do the same."
 
-_SAMPLING = ("temperature", "top_p", "top_k", "stop")
+_SAMPLING = ("temperature", "top_p", "top_k")
 _BILLING = "x-anthropic-billing-header"
 
 
