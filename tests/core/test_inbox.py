@@ -249,7 +249,7 @@ GOOD: list[tuple[Field, Any]] = [
     (TEXT, "abc"),
     (TEXT, ""),
     (CODE, "ab-12"),
-    (SLOW, "a" * 40 + "b"),
+    (SLOW, "a" * 40),
     (BROKEN, "anything"),
     (FILE, "docs/a.md"),
 ]
@@ -277,6 +277,7 @@ BAD: list[tuple[Field, Any, str]] = [
     (TEXT, "abcdef", "at most 5 characters"),
     (TEXT, 5, "text"),
     (CODE, "AB-12", "look like"),
+    (SLOW, "a" * 40 + "b", "look like"),
     (FILE, "", "is needed"),
     (FILE, 3, "text"),
 ]

@@ -5,7 +5,7 @@ nothing hangs, also where nobody looks. Everything asked and decided goes to the
 """
 
 import asyncio
-import re
+import logging
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from tieline.core import patterns
 from tieline.model.asks import (
     ALLOWING,
     Answer,
@@ -30,15 +31,13 @@ from tieline.model.asks import (
 from tieline.model.content import Value
 from tieline.model.errors import BadRequest, GatewayError
 
+log = logging.getLogger("tieline")
+
 TIMEOUT = 120.0
 MOST_WAITING = 256
 MOST_WEIGHT = 32 << 20
 """Characters that all waiting items may have together: every change sends all of them to everyone who watches."""
 LONGEST_TRIED = 256
-MOST_REPEATS = 3
-
-_REPEAT = re.compile(r"[*+]|\{\d*,\d*\}")
-_REPEATED_GROUP = re.compile(r"\)\s*(?:[*+]|\{)")
 
 
 class Item(Value):
@@ -343,15 +342,9 @@ def _text_problem(field: Field, value: Any) -> str:
 
 
 def _could_match(pattern: str, value: str) -> bool:
-    """Whether a value fits a pattern, as far as that can be found out in no time.
-
-    A pattern is somebody else's and may take for ever on the wrong text, with the whole gateway waiting. Those that
-    repeat what repeats already are left to whoever asked.
-    """
-    is_quick = len(_REPEAT.findall(pattern)) <= MOST_REPEATS and not _REPEATED_GROUP.search(pattern)
-    if not is_quick or len(value) > LONGEST_TRIED:
-        return True
+    """Whether a value fits a pattern; one that cannot be checked in bounded time is left to whoever asked."""
     try:
-        return re.search(pattern, value) is not None
-    except re.error:
+        return patterns.matches(pattern, value)
+    except patterns.Unsupported as reason:
+        log.info("the pattern %r of a form is not checked: %s", pattern[:LONGEST_TRIED], reason)
         return True
