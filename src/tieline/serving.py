@@ -30,6 +30,8 @@ else:
 
 log = logging.getLogger("tieline")
 
+SAFETY = [("x-content-type-options", "nosniff"), ("cross-origin-resource-policy", "same-origin")]
+"""Headers of every response: a browser must neither guess its type nor give it to another site."""
 KEEP_IDLE = 75
 BACKLOG = 4096
 MOST_FILES = 65536
@@ -108,6 +110,7 @@ def server_config(app: App) -> uvicorn.Config:
         log_config=None,
         server_header=False,
         date_header=False,
+        headers=SAFETY,
         timeout_keep_alive=KEEP_IDLE,
         timeout_graceful_shutdown=DRAIN,
         backlog=BACKLOG,

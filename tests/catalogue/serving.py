@@ -289,6 +289,7 @@ async def listening(app: App, port: int = 0) -> AsyncIterator[str]:
     config = server_config(app)
     config.load()
     state = ServerState()
+    state.default_headers = config.encoded_headers  # as the ticking server does
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: HttpServing(config, state, {}), "127.0.0.1", port)
     try:

@@ -112,6 +112,25 @@ async def test_ninety_thousand_levels(stand: Stand, client: Protocol, field: str
     await refused(stand, client, body)
 
 
+@pytest.mark.parametrize(
+    ("at", "field"),
+    [
+        ("thinking", '{"type": "enabled", "budget_tokens": 1e400}'),
+        ("reasoning", '{"max_tokens": 1e400}'),
+        (
+            "response_format.json_schema.schema",
+            '{"type": "json_schema", "json_schema": {"name": "f", "schema": {"maximum": 1e400}}}',
+        ),
+    ],
+)
+async def test_a_number_beyond_all_bounds_is_refused_with_its_place(stand: Stand, at: str, field: str) -> None:
+    asked = {**question("ant", stream=False), at.partition(".")[0]: "NUMBER"}
+    body = json.dumps(asked).replace('"NUMBER"', field).encode()
+    error = await refused(stand, "openai_chat", body)
+    assert f"`{at}" in error["message"]
+    assert error["param"].startswith(at)
+
+
 @CLIENTS
 async def test_fifty_mebibytes_are_too_large(stand: Stand, client: Protocol) -> None:
     messages = [{"role": "user", "content": "x" * (50 * 1024 * 1024)}]

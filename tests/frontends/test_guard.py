@@ -31,6 +31,20 @@ def test_a_name_pointed_at_this_machine_is_refused(host: str) -> None:
     assert caught.value.status == 403
 
 
+@pytest.mark.parametrize("host", ["[evil", "[::ffff:evil]", "evil]", "[]", "a:b:c", "\\"])
+def test_a_host_that_is_none_is_refused(host: str) -> None:
+    with pytest.raises(GatewayError) as caught:
+        Guard().check(exchange(host=host), keyed=True)
+    assert caught.value.status == 403
+
+
+@pytest.mark.parametrize("origin", ["http://[evil", "http://[::ffff:evil]", "[", "http://"])
+def test_an_origin_that_is_none_is_refused(origin: str) -> None:
+    with pytest.raises(GatewayError) as caught:
+        Guard().check(exchange(host="127.0.0.1:18741", origin=origin), keyed=True)
+    assert caught.value.status == 403
+
+
 def test_an_address_in_numbers_cannot_be_rebound_and_is_served() -> None:
     Guard().check(exchange(host="192.168.1.7:18741"), keyed=True)
 

@@ -53,6 +53,13 @@ REFUSED = {
     "chunks in chunks": (HEAD + b"Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n", 400),
     "no such coding": (HEAD + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", 501),
     "two codings": (HEAD + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: x\r\n\r\n0\r\n\r\n", 400),
+    "a coding on a line before": (
+        HEAD + b"Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        400,
+    ),
+    "chunks on two lines": (HEAD + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    "another protocol and two hosts": (HEAD + b"Host: here\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", 400),
+    "another protocol and expectation": (HEAD + b"Expect: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", 417),
     "chunks of old": (b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
     "another expectation": (HEAD + b"Expect: miracles\r\n\r\n", 417),
 }

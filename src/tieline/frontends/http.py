@@ -350,7 +350,7 @@ class Guard:
         origin = exchange.header(b"origin").lower()
         if origin in self._origins or "*" in self._origins:
             return
-        if origin and urlsplit(origin).netloc == exchange.header(b"host").lower():
+        if origin and _netloc(origin) == exchange.header(b"host").lower():
             return
         raise GatewayError(
             "forbidden",
@@ -373,8 +373,18 @@ def address(exchange: Exchange) -> str:
 
 
 def host_name(host: str) -> str:
-    """A Host header without its port."""
-    return (urlsplit(f"//{host}").hostname or "").lower() if host else ""
+    """A Host header without its port; nothing if it is no host."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower() if host else ""
+    except ValueError:
+        return ""
+
+
+def _netloc(url: str) -> str | None:
+    try:
+        return urlsplit(url).netloc
+    except ValueError:
+        return None
 
 
 def is_loopback(name: str) -> bool:

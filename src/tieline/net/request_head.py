@@ -156,6 +156,8 @@ def check_head(version: str, notable: Sequence[bytes], headers: Fields) -> None:
     if b"transfer-encoding" in notable:
         if version == "1.0":
             raise Refused(400, "HTTP/1.0 has no Transfer-Encoding.")
+        if notable.count(b"transfer-encoding") != 1:
+            raise Refused(400, "A request must name its Transfer-Encoding once.")
         if dict(headers)[b"transfer-encoding"].strip().lower() != b"chunked":
             raise Refused(501, "The only Transfer-Encoding taken is `chunked`.")
     if b"expect" in notable and dict(headers)[b"expect"].strip().lower() != b"100-continue":

@@ -173,12 +173,15 @@ class HttpServing(Line):
 
     def _parse(self, data: bytes) -> None:
         self._fed += len(data)
+        rest = None
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            self._read_on(data[upgrade.args[0] :])
+            rest = data[upgrade.args[0] :]
         except httptools.HttpParserError as error:
             self._fail(error)
+        if rest is not None:  # not in the handler above: what is raised there loses the cause that httptools gives it
+            self._read_on(rest)
         self._read = b""
         if self._fed or self._incoming is not None:
             self._take_stock(len(data))

@@ -22,12 +22,10 @@ POLICY = "; ".join(
 )
 HEADERS = (
     (b"content-security-policy", POLICY.encode()),
-    (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
 )
-"""With everything that a browser gets from us."""
+"""With everything that a browser gets from us, beside what the server says with every response."""
 
 FOLDER = Path(__file__).parent / "static"
 PAGES = {"/": "index.html", "/traffic": "traffic.html", "/connect": "connect.html"}

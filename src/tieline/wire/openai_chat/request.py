@@ -13,7 +13,7 @@ from msgspec.structs import astuple, replace
 from tieline.model.content import Message, Text
 from tieline.model.errors import BadRequest
 from tieline.model.request import Effort, OutputFormat, Reasoning, Request, Sampling
-from tieline.wire.json import decode_any, encode, parse, parse_mended, parse_object
+from tieline.wire.json import encode, parse, parse_mended, parse_object
 from tieline.wire.openai_chat.messages import RESULT_ROLES, Reader, read_words
 from tieline.wire.openai_chat.parts import bad
 from tieline.wire.openai_chat.schema import (
@@ -33,6 +33,7 @@ from tieline.wire.told import LARGEST, WORTHWHILE, Memory, Told, as_array, end_o
 
 _decode_plain = msgspec.json.Decoder(PlainRequestShape).decode
 _decode_known = msgspec.json.Decoder(RequestShape).decode
+_ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _ANY_REQUEST = msgspec.json.Decoder(AnyRequestShape)
 _KNOWN = frozenset(RequestShape.__struct_fields__)
 _EFFORTS: frozenset[Any] = frozenset(get_args(Effort))
@@ -234,6 +235,7 @@ def _schema_output(shape: FormatShape) -> OutputFormat:
     wanted = shape.json_schema
     if wanted is None or not bytes(wanted.schema).startswith(b"{"):
         raise bad("response_format.json_schema.schema", "a JSON schema object")
+    parse(_ANY, wanted.schema, "response_format.json_schema.schema")  # it is read again when it is built
     return OutputFormat(name=wanted.name or "output", schema=bytes(wanted.schema), strict=wanted.strict)
 
 
@@ -278,7 +280,7 @@ def _from_reasoning(reasoning: dict[str, Any]) -> Reasoning:
 
 
 def _object(raw: Raw, at: str) -> dict[str, Any]:
-    value = decode_any(raw)
+    value = parse(_ANY, raw, at)
     if value is None:
         return {}
     if not isinstance(value, dict):
