@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tieline.core.inbox import MOST_WAITING, MOST_WEIGHT, Entry, Inbox, Item, check
+from tieline.core.inbox import LONGEST, MOST_WAITING, MOST_WEIGHT, Entry, Inbox, Item, check
 from tieline.model.asks import (
     ALLOW,
     DENY,
@@ -136,13 +136,90 @@ async def test_what_nobody_answers_is_answered_with_a_no_that_says_why(
 async def test_an_answer_in_the_last_moment_counts() -> None:
     """Who was told that the answer was taken must not find it refused."""
     stand = Stand(timeout=0.0)
-    loop = asyncio.get_running_loop()
     asking = await stand.begin(stand.human.permit(PERMISSION))
-    # The time is up in this very turn of the loop, whatever comes first in it.
-    loop.call_soon(stand.inbox.decide, "ask_1", Permitted(option="allow"))
+    # The time is up in this very turn of the loop.
+    stand.inbox.decide("ask_1", Permitted(option="allow"))
     answer = await bounded(_result(asking))
     decided = [entry.what for entry in stand.audit[1:]]
     assert (answer, decided) == (Permitted(option="allow"), ["decided"])
+
+
+class LoopClock:
+    """The clock of the running loop and of an inbox, moved by hand."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        self.passed = 0.0
+        monkeypatch.setattr(loop, "time", lambda: start + self.passed)
+
+    async def advance(self, seconds: float) -> None:
+        for passed in (0, seconds):
+            self.passed += passed
+            for _ in range(5):
+                await asyncio.sleep(0)
+
+
+class Timed(Stand):
+    """An inbox with a timeout of 60 seconds, on a clock that is moved by hand."""
+
+    def __init__(self, clock: LoopClock) -> None:
+        super().__init__()
+        self.inbox._clock = lambda: 1000.0 + clock.passed
+
+    @property
+    def until(self) -> float | None:
+        [item] = self.inbox.items
+        return item.until
+
+
+@pytest.fixture
+async def clock(monkeypatch: pytest.MonkeyPatch) -> LoopClock:
+    return LoopClock(monkeypatch)
+
+
+@pytest.mark.parametrize(("ask", "answer"), REFUSALS)
+async def test_nothing_expires_while_somebody_watches(clock: LoopClock, ask: Ask, answer: Answer) -> None:
+    stand = Timed(clock)
+    async with stand.inbox.watched():
+        asking = asyncio.create_task(stand.inbox.ask(ORIGIN, ask))
+        await clock.advance(3600)
+        assert (asking.done(), stand.until) == (False, None)
+        async with stand.inbox.watched():
+            await clock.advance(1)
+        await clock.advance(3600)
+        assert (asking.done(), stand.until) == (False, None)
+    assert stand.until == 1000 + clock.passed + 60
+    await clock.advance(59)
+    assert not asking.done()
+    await clock.advance(1)
+    assert type(asking.result()) is type(answer)
+    assert stand.told == [("asked", "ask_1"), ("expired", "ask_1")]
+
+
+async def test_a_watcher_who_comes_stops_the_time_and_all_are_told(clock: LoopClock) -> None:
+    stand = Timed(clock)
+    asking = asyncio.create_task(stand.human.permit(PERMISSION))
+    await clock.advance(59)
+    assert (asking.done(), stand.until) == (False, 1060.0)
+    version = stand.inbox.version
+    async with stand.inbox.watched():
+        assert stand.inbox.version > version
+        await clock.advance(120)
+        assert (asking.done(), stand.until) == (False, None)
+    assert stand.until == 1000 + clock.passed + 60
+    stand.inbox.decide("ask_1", Permitted(option="allow"))
+    assert await asking == Permitted(option="allow")
+
+
+async def test_after_a_day_the_answer_is_no_even_if_somebody_watches(clock: LoopClock) -> None:
+    stand = Timed(clock)
+    async with stand.inbox.watched():
+        asking = asyncio.create_task(stand.human.permit(PERMISSION))
+        await clock.advance(LONGEST - 1)
+        assert not asking.done()
+        await clock.advance(1)
+        assert asking.result() == Permitted(reason=f"Nobody answered within {LONGEST:g} seconds.")
 
 
 async def test_a_leg_that_ends_withdraws_what_it_asked(stand: Stand) -> None:

@@ -136,12 +136,13 @@ async def test_a_plan_whose_run_is_gone_is_answered_from_the_history() -> None:
 
 
 @pytest.mark.parametrize(("words", "told"), [(PLAN, "did not approve the plan"), (MODE, "Another mode needs")])
-async def test_who_looks_and_does_not_answer_in_time_has_not_said_yes(words: str, told: str) -> None:
-    async with (
-        serving("http2", inbox=InboxSettings(timeout=0.05)) as stand,
-        stand.app.gateway.inbox.watched(),
-    ):
-        said = await stand.talk("openai").say(words)
+async def test_who_looks_and_leaves_without_an_answer_has_not_said_yes(words: str, told: str) -> None:
+    async with serving("http2", inbox=InboxSettings(timeout=0.05)) as stand:
+        async with stand.app.gateway.inbox.watched():
+            saying = asyncio.create_task(stand.talk("openai").say(words))
+            await next_item(stand)
+        async with asyncio.timeout(PATIENCE):
+            said = await saying
         assert told in said.text
         assert "Nobody answered within 0.05 seconds." in said.text
         assert "is approved" not in said.text

@@ -223,3 +223,15 @@ async def test_a_request_of_another_client_shows_in_traffic_and_its_permission_i
     await expect(detail).to_contain_text("It said: Created")
     await window.part("filter").fill("nobody")
     await expect(leg).to_have_count(0)
+
+
+async def test_nothing_counts_down_while_the_page_is_open(window: Window, server: Server) -> None:
+    await window.say(script(ECHO, TELL))
+    await expect(window.ask).to_be_visible()
+    await expect(window.ask.locator(".ask-left")).to_have_text("")
+    assert server.app is not None
+    [item] = server.app.gateway.inbox.items
+    assert item.until is None
+    later = item.since + 65
+    await window.ask.evaluate("(card, until) => card.update({ ...card.item, until })", later)
+    await expect(window.ask.locator(".ask-left")).to_contain_text("denied automatically in")

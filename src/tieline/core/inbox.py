@@ -1,7 +1,8 @@
 """What waits for a person: permissions, plans and questions of all legs, and whoever answers them.
 
-An ask waits until it is decided, its leg ends, or its time is up; then it is answered with a no that says why. So
-nothing hangs, also where nobody looks. Everything asked and decided goes to the audit.
+An ask waits until it is decided, its leg ends, or its time is up; then it is answered with a no that says why. Time
+counts only while nobody watches the inbox: the last watcher who leaves starts it anew. A day is the most in any case,
+so nothing hangs. Everything asked and decided goes to the audit.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from tieline.core import patterns
 from tieline.model.asks import (
@@ -34,6 +36,8 @@ from tieline.model.errors import BadRequest, GatewayError
 log = logging.getLogger("tieline")
 
 TIMEOUT = 120.0
+LONGEST = 24 * 3600.0
+"""Seconds that an ask waits at most, also while somebody watches."""
 MOST_WAITING = 256
 MOST_WEIGHT = 32 << 20
 """Characters that all waiting items may have together: every change sends all of them to everyone who watches."""
@@ -47,7 +51,8 @@ class Item(Value):
     origin: Origin
     ask: Ask
     since: float
-    until: float
+    until: float | None = None
+    """When the answer will be no; None while somebody watches, as no time counts then."""
 
 
 class Entry(Value):
@@ -78,7 +83,9 @@ class Inbox:
         self._audit = audit
         self._timeout = timeout
         self._items: dict[str, Item] = {}
-        self._answers: dict[str, asyncio.Future[tuple[Answer, str]]] = {}
+        self._answers: dict[str, asyncio.Future[tuple[Answer, str] | None]] = {}
+        """None instead of an answer: the time is up."""
+        self._timers: dict[str, asyncio.TimerHandle] = {}
         self._changed = asyncio.Event()
         self._version = 0
         self._watchers = 0
@@ -104,12 +111,16 @@ class Inbox:
 
     @asynccontextmanager
     async def watched(self) -> AsyncGenerator[None, None]:
-        """Somebody looks as long as this is open."""
+        """Count as a watcher while this is open."""
         self._watchers += 1
+        if self._watchers == 1:
+            self._time_all()
         try:
             yield
         finally:
             self._watchers -= 1
+            if self._watchers == 0:
+                self._time_all()
 
     async def change(self, seen: int) -> int:
         """Wait until there is something newer than the version `seen`."""
@@ -120,7 +131,7 @@ class Inbox:
     def decide(self, item_id: str, answer: Answer, by: str = "") -> None:
         """Answer what waits; raises GatewayError if it does not wait any more or the answer does not fit."""
         item = self._items.get(item_id)
-        if item is None:
+        if item is None or self._answers[item_id].done():
             shown = item_id if len(item_id) <= LONGEST_TRIED else f"{item_id[:LONGEST_TRIED]}…"
             raise GatewayError("not_found", f"Nothing waits under `{shown}`: it was decided, or its time was up.")
         answer = converted(item.ask, answer)
@@ -133,26 +144,53 @@ class Inbox:
         is_full = len(self._items) >= MOST_WAITING
         if is_full or sum(map(_weight, self._asks(ask))) > MOST_WEIGHT:
             return self._no(origin, "", ask, "refused", "Too much waits for an answer already.")
-        item_id, now = self._mint(), self._clock()
-        item = Item(id=item_id, origin=origin, ask=ask, since=now, until=now + self._timeout)
-        future: asyncio.Future[tuple[Answer, str]] = asyncio.get_running_loop().create_future()
+        item_id = self._mint()
+        future: asyncio.Future[tuple[Answer, str] | None] = asyncio.get_running_loop().create_future()
         self._answers[item_id] = future
-        self._items[item_id] = item
+        self._items[item_id] = Item(id=item_id, origin=origin, ask=ask, since=self._clock())
+        self._time(item_id)
         self._note("asked", item_id, origin, ask=ask)
         self._tell()
         try:
-            # Unlike a timeout around the future, this cannot take an answer back that was given in the last moment.
-            await asyncio.wait([future], timeout=self._timeout)
+            given = await future
         except asyncio.CancelledError:
             self._note("withdrawn", item_id, origin)
             raise
         finally:
             self._forget(item_id)
-        if not future.done():
-            return self._no(origin, item_id, ask, "expired", f"Nobody answered within {self._timeout:g} seconds.")
-        answer, by = future.result()
+        if given is None:
+            waited = self._longest if self.is_watched else self._timeout
+            return self._no(origin, item_id, ask, "expired", f"Nobody answered within {waited:g} seconds.")
+        answer, by = given
         self._note("decided", item_id, origin, answer=answer, by=by)
         return answer
+
+    @property
+    def _longest(self) -> float:
+        return max(LONGEST, self._timeout)
+
+    def _time_all(self) -> None:
+        """Somebody began to watch, or nobody does any more."""
+        for item_id in self._items:
+            self._time(item_id)
+        if self._items:
+            self._tell()
+
+    def _time(self, item_id: str) -> None:
+        """Start the time of an item anew."""
+        item, now = self._items[item_id], self._clock()
+        latest = item.since + self._longest
+        end = latest if self.is_watched else min(now + self._timeout, latest)
+        self._items[item_id] = replace(item, until=None if self.is_watched else end)
+        if item_id in self._timers:
+            self._timers[item_id].cancel()
+        # The timer ends the wait at once: an answer is either taken before it, or refused.
+        self._timers[item_id] = asyncio.get_running_loop().call_later(max(0.0, end - now), self._expire, item_id)
+
+    def _expire(self, item_id: str) -> None:
+        if not self._answers[item_id].done():
+            self._answers[item_id].set_result(None)
+        self._forget(item_id)
 
     def _asks(self, another: Ask) -> Iterator[Ask]:
         yield another
@@ -166,6 +204,7 @@ class Inbox:
     def _forget(self, item_id: str) -> None:
         if self._items.pop(item_id, None) is not None:
             self._answers.pop(item_id, None)
+            self._timers.pop(item_id).cancel()
             self._tell()
 
     def _tell(self) -> None:

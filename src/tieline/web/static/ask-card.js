@@ -16,6 +16,13 @@ const KINDS = {
   form: { sign: "question", name: "Question", body: questionBody },
 };
 
+/** What becomes of something that nobody answers. */
+const OUTCOME = {
+  permission: "denied automatically",
+  plan_review: "rejected automatically",
+  form: "given up automatically",
+};
+
 class AskCard extends HTMLElement {
   #item = null;
   #left = h("span", { class: "ask-left" });
@@ -44,6 +51,12 @@ class AskCard extends HTMLElement {
     this.replaceChildren(head, about || "", ...body(item, this));
   }
 
+  /** The same item as it stands now: only when it expires can be another. */
+  update(item) {
+    this.#item = item;
+    this.#tick();
+  }
+
   get item() {
     return this.#item;
   }
@@ -59,11 +72,12 @@ class AskCard extends HTMLElement {
     this.#untick?.();
   }
 
+  /** Time counts only while nobody watches the inbox, so it is rarely seen: just after a page was opened. */
   #tick() {
-    const left = this.#item.until - now();
-    say(this.#left, left > 3600 ? "" : countdown(left));
+    const { until = null } = this.#item;
+    const left = until === null ? Infinity : until - now();
+    say(this.#left, left > 3600 ? "" : `${OUTCOME[this.#item.ask.type]} in ${countdown(left)} if not answered`);
     this.#left.classList.toggle("is-urgent", left < 20);
-    this.#left.title = "Time left; then the answer is no";
   }
 }
 

@@ -284,7 +284,8 @@ class Chat extends HTMLElement {
 
   #card(item) {
     let card = this.#cards.get(item.id);
-    if (!card) {
+    if (card) card.update(item);
+    else {
       card = document.createElement("tl-ask");
       card.item = item;
       this.#cards.set(item.id, card);

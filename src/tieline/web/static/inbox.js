@@ -73,7 +73,8 @@ class Inbox extends HTMLElement {
 
   #card(item) {
     let card = this.#cards.get(item.id);
-    if (!card) {
+    if (card) card.update(item);
+    else {
       card = document.createElement("tl-ask");
       card.item = item;
       this.#cards.set(item.id, card);
