@@ -181,7 +181,12 @@ def build(
         Relay(gateway, tasks, keep_alive=config.server.keep_alive),
         _profiles(config, env, named),
         InboxFrontend(
-            gateway.inbox, tasks, token, rulebook=keeper or hands_keeper, keep_alive=config.server.keep_alive
+            gateway.inbox,
+            tasks,
+            token,
+            rulebook=keeper or hands_keeper,
+            has_file=keeper.has_file if keeper is not None else None,
+            keep_alive=config.server.keep_alive,
         ),
         guard=guard,
         clock=time.time,

@@ -99,6 +99,7 @@ def _facts(around: Surroundings, login: "CursorLogin | None") -> Facts:
         default_model=config.default_model,
         has_tools=around.workspace is not None,
         workspace=around.workspace,
+        yolo=config.tools.yolo,
         files=WorkspaceFiles(around.workspace) if around.workspace is not None else None,
         login=login,
     )

@@ -46,15 +46,15 @@ class Server:
         self.settings = settings
         self.root = home / "workspace"
         self.root.mkdir()
+        self.tools = ToolSettings(enabled=True, workspace=str(self.root))
         self.backend = backend or Script()
         self.url = ""
         self.app: App | None = None
         self._stack = AsyncExitStack()
 
     async def start(self) -> None:
-        tools = ToolSettings(enabled=True, workspace=str(self.root))
         clients = {"all": ClientSettings(tools=True)}
-        app = self.app = build(Config(tools=tools, clients=clients, default_model=DEMO, **self.settings), self.env)
+        app = self.app = build(Config(tools=self.tools, clients=clients, default_model=DEMO, **self.settings), self.env)
         self._stack.push_async_callback(app.aclose)
         cast(MutableMapping[str, Backend], app.backends)[self.backend.name] = self.backend
         port = int(self.url.rpartition(":")[2] or 0)

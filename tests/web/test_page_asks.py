@@ -168,7 +168,8 @@ QUESTIONS: list[tuple[dict[str, Any], Fill, str]] = [
 ]
 
 
-async def test_every_kind_of_question_is_a_form_field(window: Window) -> None:
+async def test_every_kind_of_question_is_a_form_field(window: Window, server: Server) -> None:
+    (server.root / "notes.md").touch()
     calls = [
         call("ask_question", question=f"Question {number}?", **question)
         for number, (question, _, _) in enumerate(QUESTIONS, 1)

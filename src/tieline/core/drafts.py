@@ -117,7 +117,9 @@ class Draft:
             place = len(self._parts) + (self._open is not None)
             known = Happening(activity=activity, at=place, began=now)
         ended = (known.ended or now) if is_over else None
-        self._happenings[activity.id] = replace(known, activity=activity, ended=ended)
+        # Time counts from when it runs: what is pending waits, perhaps for a person.
+        began = now if known.activity.status == "pending" and known.ended is None else known.began
+        self._happenings[activity.id] = replace(known, activity=activity, began=began, ended=ended)
 
 
 def _filled(part: Part, text: str) -> Part:

@@ -170,6 +170,10 @@ class Gateway:
         route = self._router.find(name)
         return f"{route.backend.name}/{route.model}"
 
+    def is_agent(self, name: str) -> bool:
+        """Whether a model uses tools of its own."""
+        return self._router.find(name).backend.is_agent
+
     async def count(self, request: Request) -> Count:
         """The tokens of a prompt: asked of the upstream where it can tell, else estimated."""
         if not request.model:

@@ -67,6 +67,9 @@ class Entry(Value):
     by: str = ""
 
 
+Listener = Callable[[Origin, Ask, Answer], None]
+
+
 class Inbox:
     """The asks that wait, in the order they came."""
 
@@ -86,6 +89,7 @@ class Inbox:
         self._answers: dict[str, asyncio.Future[tuple[Answer, str] | None]] = {}
         """None instead of an answer: the time is up."""
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._listeners: list[Listener] = []
         self._changed = asyncio.Event()
         self._version = 0
         self._watchers = 0
@@ -104,6 +108,10 @@ class Inbox:
     def is_watched(self) -> bool:
         """Whether somebody looks at what waits."""
         return self._watchers > 0
+
+    def listen(self, listener: Listener) -> None:
+        """Call this with everything that is answered, also where the answer is a no that stands in for one."""
+        self._listeners.append(listener)
 
     def human(self, origin: Origin | Callable[[], Origin]) -> "Desk":
         """The person of a leg, as it sees one; few legs ask, so where one comes from can be told when it does."""
@@ -141,6 +149,12 @@ class Inbox:
 
     async def ask(self, origin: Origin, ask: Ask) -> Answer:
         """Put something before the person and wait for the answer."""
+        answer = await self._asked(origin, ask)
+        for listener in self._listeners:
+            listener(origin, ask, answer)
+        return answer
+
+    async def _asked(self, origin: Origin, ask: Ask) -> Answer:
         is_full = len(self._items) >= MOST_WAITING
         if is_full or sum(map(_weight, self._asks(ask))) > MOST_WEIGHT:
             return self._no(origin, "", ask, "refused", "Too much waits for an answer already.")

@@ -18,9 +18,10 @@ from tieline.core.bus import Bus, Gone, Said, SessionNews, TurnNews
 from tieline.core.drafts import Draft
 from tieline.core.gateway import Gateway
 from tieline.core.leg import Asker
+from tieline.model.asks import Answer, Ask, Origin, PlanReview, Reviewed
 from tieline.model.content import File, Message, Part, Text, ToolCall, Value
 from tieline.model.errors import BadRequest, GatewayError
-from tieline.model.events import Finished, StopReason
+from tieline.model.events import Activity, Finished, Status, StopReason
 from tieline.model.ports import Store
 from tieline.model.request import Effort, Reasoning, Request
 from tieline.model.session import Spent, Summary, Turn
@@ -32,6 +33,7 @@ T = TypeVar("T")
 
 FRONTEND = "web"
 CLIENT = "web page"
+PLAN_MODE, AGENT_MODE = "plan", "agent"
 SHELF = "sessions"
 SAVE_EVERY = 2.0
 """Seconds between two savings of a message that grows."""
@@ -121,6 +123,7 @@ class Sessions:
         self._loading = asyncio.Lock()
         self._open: dict[str, None] = {}
         """The sessions whose messages are in memory, the one looked at last at the end."""
+        gateway.inbox.listen(self._answered)
 
     async def summaries(self) -> list[Summary]:
         """All sessions, the newest first."""
@@ -319,6 +322,28 @@ class Sessions:
             window=window,
         )
 
+    # ── Plans ────────────────────────────────────────────────────────────────────────────────────
+
+    def _answered(self, origin: Origin, ask: Ask, answer: Answer) -> None:
+        """Keep a plan in the message it belongs to; once it is approved, the session is no longer in plan mode."""
+        session = self._sessions.get(origin.session)
+        if session is None or session.draft is None or not isinstance(ask, PlanReview):
+            return
+        reviewed = answer if isinstance(answer, Reviewed) else Reviewed(approved=False)
+        decision = _decision(reviewed)
+        if reviewed.approved and session.summary.mode == PLAN_MODE:
+            # Agents have modes of their own, and go on in the one that the approval means to them.
+            mode = None if self._gateway.is_agent(session.summary.model) else AGENT_MODE
+            session.now(mode=mode)
+            decision += " Agent mode is on." if mode else " Plan mode is off."
+            self._tasks.start(self._changed(session), "mode of a session")
+        status: Status = "completed" if reviewed.approved else "failed"
+        activity = Activity(
+            id=f"plan:{self._mint()}", kind="plan", title=ask.title, status=status, output=decision, plan=ask.plan
+        )
+        session.draft.add([activity], self._clock())
+        self._bus.tell(Said(session.id, session.draft.id, [activity]))
+
     # ── What is kept ─────────────────────────────────────────────────────────────────────────────
 
     async def _changed(self, session: _Session) -> None:
@@ -366,6 +391,15 @@ class Sessions:
         for session_id in idle[: max(0, len(idle) - MOST_OPEN)]:
             self._sessions[session_id].branches = None
             del self._open[session_id]
+
+
+def _decision(reviewed: Reviewed) -> str:
+    """What became of a plan, in words for the person who looks at it later."""
+    if reviewed.approved:
+        return "Approved."
+    if reviewed.is_nobodys:
+        return f"Not approved. {reviewed.feedback}".rstrip()
+    return f"Rejected: {reviewed.feedback}" if reviewed.feedback else "Rejected."
 
 
 def _shelf(session_id: str) -> str:

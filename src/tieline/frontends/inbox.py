@@ -13,7 +13,7 @@ A browser that answers or takes back has to show the page's token. Errors are {"
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -21,7 +21,7 @@ import msgspec
 from tieline.core.inbox import Inbox
 from tieline.frontends.http import Exchange
 from tieline.frontends.token import PageToken
-from tieline.model.asks import Answer, Filled, Permitted, Reviewed
+from tieline.model.asks import Answer, Filled, Form, Permitted, Reviewed
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.tasks import Tasks
 from tieline.tools.policy import Rule
@@ -64,12 +64,14 @@ class InboxFrontend:
         token: PageToken,
         *,
         rulebook: Rulebook | None = None,
+        has_file: Callable[[str], Awaitable[bool]] | None = None,
         keep_alive: float = 15.0,
     ) -> None:
         self._inbox = inbox
         self._tasks = tasks
         self._token = token
         self._rulebook = rulebook
+        self._has_file = has_file
         self._keep_alive = keep_alive
 
     async def list(self, exchange: Exchange) -> None:
@@ -97,8 +99,20 @@ class InboxFrontend:
         self._token.check_browser(exchange)
         answer = read_answer(await exchange.body())
         item_id = _last_of(exchange)
+        await self._check_files(item_id, answer)
         self._inbox.decide(item_id, answer, exchange.header(b"user-agent")[:LONGEST_NAME])
         await exchange.respond(200, msgspec.json.encode({"id": item_id, "answer": answer}))
+
+    async def _check_files(self, item_id: str, answer: Answer) -> None:
+        """Raise BadRequest for the path of a file that is not there."""
+        item = next((one for one in self._inbox.items if one.id == item_id), None)
+        if item is None or self._has_file is None or not isinstance(item.ask, Form) or not isinstance(answer, Filled):
+            return
+        for field in item.ask.fields:
+            path = answer.values.get(field.name)
+            if field.kind == "file" and isinstance(path, str) and path and not await self._has_file(path):
+                message = f"There is no file `{path[:LONGEST_NAME]}` in the workspace."
+                raise BadRequest(message, f"values.{field.name}")
 
     async def rules(self, exchange: Exchange) -> None:
         """What was allowed for good."""

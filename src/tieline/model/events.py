@@ -154,6 +154,8 @@ class Activity(Value, tag="activity"):
     paths: tuple[str, ...] = ()
     exit_code: int | None = None
     """The exit code of a command that has ended by itself."""
+    plan: str = ""
+    """Of a plan that was put before a person: the whole of it, in Markdown. `output` says what became of it."""
 
 
 class PlanEntry(Value):

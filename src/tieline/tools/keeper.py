@@ -76,6 +76,10 @@ class Keeper:
         """Where the tools act."""
         return self._box.workspace.root
 
+    async def has_file(self, path: str) -> bool:
+        """Whether this is a file of the workspace."""
+        return await asyncio.to_thread(self._box.workspace.has_file, path)
+
     def open(self, mode: str) -> "TurnTools":
         """Tools for a turn in this mode."""
         if mode not in MODES:

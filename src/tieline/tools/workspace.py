@@ -159,6 +159,14 @@ class Workspace:
                     break
         return found
 
+    def has_file(self, path: str) -> bool:
+        """Return whether this is a regular file in the workspace."""
+        try:
+            with self.open(path):
+                return True
+        except ToolFailed:
+            return False
+
     def look(self, spot: Spot) -> os.stat_result | None:
         """What is there now, links not followed; None if nothing is."""
         try:

@@ -119,7 +119,7 @@ class Api:
     async def state(self, exchange: Exchange) -> None:
         """Everything the page needs to begin; to whoever has not shown the key, that it is needed."""
         facts = self._facts
-        tools = {"enabled": facts.has_tools, "workspace": facts.workspace}
+        tools = {"enabled": facts.has_tools, "workspace": facts.workspace, "yolo": facts.yolo}
         opening = {"version": facts.version, "address": address(exchange)}
         if not self._guard.admits(exchange):
             error = {"kind": "unauthorized", "message": "This gateway needs its key.", "code": "invalid_api_key"}

@@ -70,5 +70,7 @@ class Facts:
     default_model: str | None = None
     has_tools: bool = False
     workspace: str | None = None
+    yolo: bool = False
+    """Whether tools and agents do everything without asking."""
     files: Files | None = None
     login: Login | None = None

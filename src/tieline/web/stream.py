@@ -18,6 +18,7 @@ from tieline.core.record import Record
 from tieline.core.sessions import View
 from tieline.frontends.http import Exchange
 from tieline.model.asks import Permission, PlanReview
+from tieline.model.events import Activity, Event
 from tieline.tasks import Tasks
 from tieline.web.live import Live, is_beginning
 from tieline.web.render import render
@@ -228,7 +229,7 @@ class Stream:
 
     def _flush(self, live: Live) -> None:
         """Tell of the events that have been gathered."""
-        events = live.take()
+        events = [_event(event) for event in live.take()]
         if events:
             self.publish({"type": "events", "session": live.session, "message": live.message, "events": events})
 
@@ -275,6 +276,14 @@ def _asked_for(exchange: Exchange) -> int | None:
     query = parse_qs(exchange.scope["query_string"].decode("latin-1"))
     given = exchange.header(b"last-event-id") or query.get("since", [""])[-1]
     return int(given) if given.isdecimal() and len(given) < 20 else None
+
+
+def _event(event: Event) -> Event | dict[str, Any]:
+    """An event as the page gets it: a plan also as HTML."""
+    if not isinstance(event, Activity) or not event.plan or len(event.plan) > MOST_PLAN:
+        return event
+    shown: dict[str, Any] = msgspec.to_builtins(event)
+    return {**shown, "html": render(event.plan)}
 
 
 def inbox_json(inbox: Inbox) -> dict[str, Any]:

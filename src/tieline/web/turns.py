@@ -81,13 +81,17 @@ class Renderings:
                 given = Shown(await self.html(session, text, kept), len(text), 1)
             more = {"text": text, "html": given.html, "until": given.until, "blocks": given.blocks}
             shown["parts"][index].update(more)
+        for place, happening in enumerate(turn.activities):
+            if happening.activity.plan:
+                html = await self.html(session, happening.activity.plan, kept)
+                shown["activities"][place]["activity"]["html"] = html
         return shown
 
     async def turns(
         self, session: str, turns: Sequence[Turn], running: str | None, live: Mapping[int, Shown]
     ) -> list[dict[str, Any]]:
         """Messages for the page, one of which may be under way."""
-        keys = {_key(text) for turn in turns for _, text in _texts(turn)}
+        keys = {_key(text) for turn in turns for text in (*(text for _, text in _texts(turn)), *_plans(turn))}
         kept = {} if keys <= self._known.keys() else await self._store.read(_shelf(session))
         return [await self.turn(session, turn, live if turn.id == running else None, kept) for turn in turns]
 
@@ -112,6 +116,10 @@ def _texts(turn: Turn) -> Iterable[tuple[int, str]]:
         for index, part in enumerate(turn.parts):
             if isinstance(part, Text):
                 yield index, part.text
+
+
+def _plans(turn: Turn) -> Iterable[str]:
+    return (happening.activity.plan for happening in turn.activities if happening.activity.plan)
 
 
 def _key(text: str) -> str:

@@ -10,9 +10,10 @@ let unlock = null;
 
 /** What the gateway says went wrong, in its own words. */
 export class ApiError extends Error {
-  constructor(status, message) {
+  constructor(status, { message, param = null }) {
     super(message);
     this.status = status;
+    this.param = param; // the field it is about
   }
 }
 
@@ -81,16 +82,16 @@ async function send(method, path, body) {
       cache: "no-store",
     });
   } catch {
-    throw new ApiError(0, "The gateway cannot be reached. Is it still running?");
+    throw new ApiError(0, { message: "The gateway cannot be reached. Is it still running?" });
   }
 }
 
 async function complaint(response) {
   const text = await response.text();
   try {
-    const body = JSON.parse(text);
-    return body.error?.message ?? body.message ?? text;
+    const { error, message = text } = JSON.parse(text);
+    return error ?? { message };
   } catch {
-    return text || `The gateway answered ${response.status}.`;
+    return { message: text || `The gateway answered ${response.status}.` };
   }
 }

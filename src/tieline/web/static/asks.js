@@ -30,13 +30,13 @@ export function whoAsks({ origin = {} }) {
   return [origin.client || origin.frontend, origin.model].filter(Boolean).join(" · ");
 }
 
-/** Send an answer; says whether it was taken. */
-export async function answer(id, body) {
+/** Send an answer; says whether it was taken. `explain` may show what is wrong beside the field it is about. */
+export async function answer(id, body, explain = () => false) {
   try {
     await post(`/api/inbox/${encodeURIComponent(id)}`, body);
   } catch (error) {
     if (error.status !== 404) {
-      notify(error.message, "bad");
+      if (!explain(error)) notify(error.message, "bad");
       return false;
     }
     notify("This was decided already, or its time was up.");

@@ -274,6 +274,7 @@ class Chat extends HTMLElement {
       items.map((item) => this.#card(item)),
     );
     this.#waiting.hidden = items.length === 0;
+    this.classList.toggle("is-asked", items.length > 0);
     this.#sticky.follow(); // at once: a card that is gone moves everything, and that must not look like scrolling
     if (hadFocus && !this.#waiting.contains(document.activeElement)) {
       if (this.firstAsk) this.firstAsk.focus();

@@ -7,9 +7,9 @@ import { plural } from "./words.js";
 const FOLDED = 60;
 const CLASSES = { "+": "added", "-": "removed", " ": "same", "…": "gap" };
 
-/** A change of a file that was made. */
-export function diffOf({ path, old, new: text = "", line = 1 }) {
-  return view(path, compared(old ?? null, text, line), old === null || old === undefined);
+/** A change of a file that was made, or that was not allowed. */
+export function diffOf({ path, old, new: text = "", line = 1 }, isMade = true) {
+  return view(path, compared(old ?? null, text, line), old === null || old === undefined, isMade);
 }
 
 /** A unified diff: a change that the gateway's own tools would make. */
@@ -17,7 +17,7 @@ export function unifiedDiff(path, diff) {
   return view(path, readUnified(diff), diff.startsWith("--- /dev/null"));
 }
 
-function view(path, rows, isNew) {
+function view(path, rows, isNew, isMade = true) {
   const { added, removed } = counted(rows);
   const lines = h("div", {
     class: "diff-lines",
@@ -34,7 +34,7 @@ function view(path, rows, isNew) {
     h(
       "button",
       { type: "button", class: "quiet small more", onclick: unfold },
-      `Show ${plural(rows.length - FOLDED, "more line")}`,
+      `Show all ${plural(rows.length, "line")}`,
     );
   function unfold() {
     show(rows.slice(FOLDED));
@@ -49,6 +49,7 @@ function view(path, rows, isNew) {
       {},
       h("span", { class: "path" }, path ?? ""),
       isNew && h("span", { class: "tag" }, "new"),
+      !isMade && h("span", { class: "tag", data: { test: "not-made" } }, "not made"),
       h("span", { class: "added", "aria-label": `${plural(added, "line")} added` }, `+${added}`),
       h("span", { class: "removed", "aria-label": `${plural(removed, "line")} removed` }, `−${removed}`),
     ),

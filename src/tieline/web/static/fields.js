@@ -30,11 +30,20 @@ export function fieldView(field, message) {
   control.input.setAttribute("aria-describedby", `${id}-about ${id}-problem`);
 
   function check() {
-    const words = checkField(field, control.value);
+    return tell(checkField(field, control.value));
+  }
+
+  /** Show what is wrong, or that nothing is; says the latter. */
+  function tell(words) {
     problem.textContent = words;
     problem.hidden = !words;
     control.input.setAttribute("aria-invalid", String(Boolean(words)));
     return !words;
+  }
+
+  function complain(words) {
+    tell(words);
+    control.input.focus();
   }
 
   element.addEventListener("input", () => !problem.hidden && check());
@@ -42,6 +51,7 @@ export function fieldView(field, message) {
     name,
     element,
     check,
+    complain,
     get value() {
       return control.value;
     },

@@ -34,8 +34,15 @@ export function questionBody(item) {
   async function send(body) {
     if (accept.disabled) return;
     accept.disabled = decline.disabled = true;
-    const isTaken = await answer(item.id, body);
+    const isTaken = await answer(item.id, body, explain);
     accept.disabled = decline.disabled = isTaken;
+  }
+
+  /** What the gateway did not take is said where it was typed. */
+  function explain({ param, message }) {
+    const field = fields.find(({ name }) => param === `values.${name}`);
+    field?.complain(message);
+    return Boolean(field);
   }
 
   form.addEventListener("submit", (event) => {

@@ -21,6 +21,8 @@ class ToolCard extends HTMLElement {
   #kind = h("span", { class: "tool-kind" });
   #verb = h("span", { class: "tool-verb" });
   #subject = h("span", { class: "tool-subject" });
+  #exit = h("span", { class: "tool-exit", hidden: true, data: { test: "exit-code" } });
+  #wait = h("span", { class: "tool-wait" }, "waiting for you");
   #clock = h("span", { class: "tool-time" });
   #state = h("span", { class: "tool-state" });
   #arguments = h("dl", { class: "arguments" });
@@ -34,6 +36,8 @@ class ToolCard extends HTMLElement {
       { onclick: () => (this.#isTouched = true) },
       this.#kind,
       h("span", { class: "tool-title" }, this.#verb, " ", this.#subject),
+      this.#exit,
+      this.#wait,
       this.#clock,
       this.#state,
     ),
@@ -52,8 +56,11 @@ class ToolCard extends HTMLElement {
   }
 
   /** Show an activity; the same one comes again as it goes on, each time whole. */
-  show({ kind, title, status = "pending", output = "", diffs = [] }, times = {}) {
+  show({ kind, title, status = "pending", output = "", diffs = [], exit_code: code = null }, times = {}) {
     const before = this.#activity;
+    if (before?.status === "pending" && status !== "pending") this.#began = now(); // waiting is not running
+    say(this.#exit, code ? `exit ${code}` : "");
+    this.#exit.hidden = !code;
     this.#activity = { kind, title, status, diffs: JSON.stringify(diffs) };
     this.#setTimes(status, times);
     if (before?.title !== title || before.kind !== kind) this.#fillTitle(kind, described(title));
@@ -61,7 +68,7 @@ class ToolCard extends HTMLElement {
     this.#fold(kind, diffs, output, status); // first of all: what is folded away cannot be scrolled to its end
     const words = isSaid(output, diffs, status) ? "" : output;
     if (words || this.#output) this.#showOutput(kind, words);
-    if (before?.diffs !== this.#activity.diffs) this.#showDiffs(diffs);
+    if (before?.diffs !== this.#activity.diffs || before.status !== status) this.#showDiffs(diffs, status);
     this.#tick();
   }
 
@@ -115,8 +122,9 @@ class ToolCard extends HTMLElement {
   }
 
   /** The lines that changed say more than the arguments that changed them. */
-  #showDiffs(diffs) {
-    this.#diffs.replaceChildren(...diffs.map(diffOf));
+  #showDiffs(diffs, status) {
+    const isMade = status !== "failed";
+    this.#diffs.replaceChildren(...diffs.map((diff) => diffOf(diff, isMade)));
     this.#arguments.hidden ||= diffs.length > 0;
   }
 
@@ -129,7 +137,7 @@ class ToolCard extends HTMLElement {
 
   #tick() {
     if (!this.#activity) return;
-    const isRunning = this.dataset.status === "in_progress" || this.dataset.status === "pending";
+    const isRunning = this.dataset.status === "in_progress";
     say(this.#clock, this.#passed());
     if (isRunning && !this.#untick && this.isConnected)
       this.#untick = everySecond(() => say(this.#clock, this.#passed()));
@@ -140,8 +148,8 @@ class ToolCard extends HTMLElement {
   }
 
   #passed() {
-    if (this.dataset.status === "stopped") return ""; // nobody knows when it was
-    if (this.#ended) return duration(Math.max(0, this.#ended - this.#began));
+    if (this.dataset.status === "stopped" || this.dataset.status === "pending") return "";
+    if (this.#ended) return this.#ended > this.#began ? duration(this.#ended - this.#began) : "";
     const length = now() - this.#began;
     return length < 1 ? "" : duration(Math.floor(length));
   }

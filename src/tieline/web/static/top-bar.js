@@ -29,6 +29,12 @@ class TopBar extends HTMLElement {
     h("span", { class: "inbox-word" }, "Inbox"),
     this.#count,
   );
+  #yolo = h(
+    "span",
+    { class: "yolo", role: "note", title: "The gateway was started with --yolo", hidden: true, data: { test: "yolo" } },
+    icon("warn"),
+    h("span", {}, "All tools run without asking"),
+  );
   #link = h("span", { class: "link-sign", role: "status", data: { test: "link" } });
   #alarm = 0;
 
@@ -58,6 +64,7 @@ class TopBar extends HTMLElement {
         h("nav", { "aria-label": "Pages" }, links),
         h("span", { class: "spring" }),
         this.#link,
+        this.#yolo,
         this.#inbox,
       ),
     );
@@ -66,6 +73,7 @@ class TopBar extends HTMLElement {
     document.addEventListener("toggled", (event) => this.#inbox.setAttribute("aria-expanded", String(event.detail)));
     live.on("inbox", (items) => this.#showCount(items.length));
     live.on("link", (link) => this.#showLink(link));
+    live.on("state", ({ tools }) => (this.#yolo.hidden = !tools.yolo));
     this.#showCount(live.inbox.items.length);
   }
 

@@ -4,6 +4,7 @@ import { h } from "./dom.js";
 import { icon } from "./icons.js";
 import { picture } from "./picture.js";
 import { PlanView } from "./plan-view.js";
+import "./decided-plan.js";
 import { Prose } from "./prose.js";
 import { Thought } from "./thought.js";
 import "./tool-card.js";
@@ -165,7 +166,7 @@ class Turn extends HTMLElement {
   #act(activity, times) {
     let card = this.#cards.get(activity.id);
     if (!card) {
-      card = document.createElement("tl-tool");
+      card = document.createElement(activity.kind === "plan" ? "tl-decided-plan" : "tl-tool");
       this.#cards.set(activity.id, card);
       this.#body.insertBefore(card, this.#ending);
     }

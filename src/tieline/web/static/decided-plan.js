@@ -1,0 +1,35 @@
+// <tl-decided-plan>: a plan that was put before the person, and what became of it; it stays in the conversation.
+
+import { h, say } from "./dom.js";
+import { nodesOf } from "./html.js";
+import { icon } from "./icons.js";
+import { longText } from "./long-text.js";
+
+class DecidedPlan extends HTMLElement {
+  #mark = h("span", { class: "tool-state" });
+  #title = h("strong");
+  #decision = h("p", { class: "decision", data: { test: "decision" } });
+  #text = h("div", { class: "prose plan-text" });
+
+  connectedCallback() {
+    if (this.firstChild) return;
+    this.dataset.test = "decided-plan";
+    this.append(
+      h("details", { open: true }, h("summary", {}, icon("plan"), this.#title, this.#mark), this.#text),
+      this.#decision,
+    );
+  }
+
+  show({ title, status, output = "", plan = "", html }) {
+    this.dataset.status = status;
+    say(this.#title, title);
+    say(this.#decision, output);
+    this.#mark.replaceChildren(icon(status === "completed" ? "check" : "cross"));
+    this.#text.replaceChildren(...(html === undefined ? [longText(plan, { class: "plan-plain" })] : nodesOf(html)));
+  }
+
+  /** It is decided already. */
+  stop() {}
+}
+
+customElements.define("tl-decided-plan", DecidedPlan);
