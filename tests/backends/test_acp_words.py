@@ -7,7 +7,7 @@ import pytest
 
 from tests.backends.acp_support import tool, user
 from tests.grammar import check
-from tieline.backends.acp.activity import Activities, title_of
+from tieline.backends.acp.activity import Activities, is_bare, shown_title, title_of
 from tieline.backends.acp.agent import environment, login_command
 from tieline.backends.acp.catalogue import CATALOGUE, AgentSpec, find, install_line
 from tieline.backends.acp.choice import Setting, State, back_to, read_wish, settings
@@ -378,3 +378,32 @@ def test_output_is_bounded_and_a_bad_exit_is_said() -> None:
     assert ended.output.endswith("(exit status 2)")
     assert len(ended.output) <= 33 * 1024
     assert title_of(facts.Call(id="c", title="long " * 1000)).endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("call", "is_known"),
+    [
+        (facts.Call(id="1", title="Terminal", input="{}", terminals=("t1",)), False),
+        (facts.Call(id="1", title="bash"), False),
+        (facts.Call(id="1", title="bash", status="in_progress"), True),
+        (facts.Call(id="1", title="bash", input='{"command":"ls"}'), True),
+        (facts.Call(id="1", title="Read", locations=(facts.Location(path="a"),)), True),
+        (facts.Call(id="1", title="bash", content=(Text(text='{"command":"ls"}'),)), True),
+    ],
+)
+def test_a_call_is_shown_as_soon_as_more_than_its_name_is_known(call: facts.Call, is_known: bool) -> None:
+    assert is_bare(call) is not is_known
+
+
+@pytest.mark.parametrize(
+    ("call", "title"),
+    [
+        (facts.Call(id="1", title="bash", kind="execute", input='{"command":"make\\n  test"}'), "make test"),
+        (facts.Call(id="1", title="Read", kind="read", locations=(facts.Location(path="/w/a.py"),)), "Read /w/a.py"),
+        (facts.Call(id="1", title="Read a.py", kind="read", locations=(facts.Location(path="/w/a.py"),)), "Read a.py"),
+        (facts.Call(id="1", title="Edit", kind="edit", diffs=(facts.Diff(path="b", new=""),)), "Edit b"),
+        (facts.Call(id="1", title="Search", kind="search", input='{"command":"x"}'), "Search"),
+    ],
+)
+def test_an_activity_is_named_by_the_command_or_the_file_it_is_about(call: facts.Call, title: str) -> None:
+    assert shown_title(call) == title
