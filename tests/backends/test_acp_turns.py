@@ -139,6 +139,21 @@ async def test_the_reason_of_a_no_reaches_the_agent_as_its_next_prompt_in_the_sa
 # ── plans ────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("max_turn_requests", "The agent stopped here. It reached its limit of requests in one turn."),
+        ("refusal", "The agent stopped here. It refused to go on."),
+        ("cancelled", "The agent stopped here. It cancelled the turn."),
+        ("end_turn", ""),
+    ],
+)
+async def test_a_turn_that_ends_early_without_a_word_says_why(reason: str, said: str) -> None:
+    async with serving(scripted()) as backend:
+        assert (await Talk(backend).ask(f"stop {reason}")).text == said
+        assert (await Talk(backend).ask(f"say Well.\nstop {reason}")).text == "Well. "
+
+
 async def test_two_messages_of_one_turn_are_a_paragraph_each() -> None:
     """Chat clients write all texts of an answer one behind the other."""
     async with serving(plain("two_messages")) as backend:

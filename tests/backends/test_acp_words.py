@@ -385,6 +385,7 @@ def test_output_is_bounded_and_a_bad_exit_is_said() -> None:
     [
         (facts.Call(id="1", title="Terminal", input="{}", terminals=("t1",)), False),
         (facts.Call(id="1", title="bash"), False),
+        (facts.Call(id="1", title="bash", kind="execute", locations=(facts.Location(path="/w"),)), False),
         (facts.Call(id="1", title="bash", status="in_progress"), True),
         (facts.Call(id="1", title="bash", input='{"command":"ls"}'), True),
         (facts.Call(id="1", title="Read", locations=(facts.Location(path="a"),)), True),

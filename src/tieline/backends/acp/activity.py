@@ -139,7 +139,8 @@ def shown_title(call: facts.Call) -> str:
 
 def is_bare(call: facts.Call) -> bool:
     """Whether nothing is known of a call but its name: the agent's model is still writing the arguments."""
-    has_more = call.content or call.diffs or call.locations
+    # The place of a command is only the folder it runs in (OpenCode).
+    has_more = call.content or call.diffs or (call.locations and call.kind != "execute")
     return call.status == "pending" and not has_more and call.input.strip() in ("", "{}", "null")
 
 

@@ -198,6 +198,8 @@ class Agent:
     def _login_line(self) -> str:
         for login in self.about.logins:
             words = login_command(self.spec.command, login)
+            if not words and login.arguments and not self.spec.login:
+                words = (*self.spec.command, *login.arguments)
             if words:
                 return " ".join([*(f"{name}={value}" for name, value in login.env), *words])
         return self.spec.login

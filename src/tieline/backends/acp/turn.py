@@ -37,6 +37,11 @@ from tieline.wire.questions.tools import call_for, read_result
 GIVEN_UP = "The call was given up: the turn is over."
 MOST_RESTS = 10
 """An agent that goes on talking beside its calls puts the end of a leg off for so many times the usual at most."""
+_SILENT_ENDINGS = {
+    "max_turn_requests": "It reached its limit of requests in one turn.",
+    "refusal": "It refused to go on.",
+    "cancelled": "It cancelled the turn.",
+}
 KNOWN_ENDINGS = frozenset(["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"])
 
 
@@ -84,6 +89,7 @@ class Turn:
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
         self._is_cancelled = False
+        self._has_said = False
         self._heard_at = self._loop.time()
         self._rest_until = 0.0
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -181,6 +187,7 @@ class Turn:
             if isinstance(fact, facts.TextChunk):
                 self._followups.spoken()
                 self._asking.refusal = ""
+                self._has_said = True
             if self.telling.is_flooded:
                 self._fail(GatewayError("upstream", "The client has not taken what the agent said; it was too much."))
         elif (asked := _ASKS.get(type(fact))) is not None:
@@ -303,13 +310,20 @@ class Turn:
         self._ended.set()
         if self._asking.refusal:
             # Some agents end their turn over a no without a word.
-            self.telling.text(f"The agent stopped here. {self._asking.refusal}", message="refusal")
+            self._explain(self._asking.refusal)
+        elif not self._has_said:
+            self._explain(_SILENT_ENDINGS.get(fact.said, ""))
         self._hearing.tell_usage()
         if fact.said not in KNOWN_ENDINGS:
             self.telling.note("stop_reason", f"the agent ended the turn with {fact.said!r}")
         self._end_leg(Finished(reason=fact.reason))
         self._finish(is_torn=fact.reason is StopReason.CANCELLED)
         self._release()
+
+    def _explain(self, why: str) -> None:
+        """Say why the turn ends here, since the agent did not: an empty answer tells nobody anything."""
+        if why:
+            self.telling.text(f"The agent stopped here. {why}", message="ending")
 
     def _fail(self, error: GatewayError) -> None:
         """The turn has failed for the client; if the agent still works on it, it is told to stop."""
