@@ -4,11 +4,12 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from anthropic.types import Message, RawMessageStreamEvent
+from anthropic.types import Message
+from anthropic.types.beta import BetaRawMessageStreamEvent
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from pydantic import TypeAdapter
 
-_ANTHROPIC_EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
+_ANTHROPIC_EVENT: TypeAdapter[Any] = TypeAdapter(BetaRawMessageStreamEvent)
 
 
 def check_stream(protocol: str, stream: bytes, *, typed: bool = True) -> None:

@@ -207,6 +207,9 @@ ADDED: dict[int, str] = {
     150: "State that a provider wants back with its calls is dropped, and the next request refused",
     151: "One odd side value, such as a token count as text, throws the whole answer away",
     152: "A call that is cut off before its arguments is given out with empty ones",
+    153: "Tools that the client runs are taken for hosted ones, and refused or dropped",
+    154: "Tools added in the middle of a conversation are lost",
+    155: "References to definitions below the root of a schema are lost",
     # HTTP clients
     170: "The upstream breaks inside a call that the client has not seen, and the client has to ask again",
     171: "The upstream breaks inside a call, and the client takes the call or the answer for complete",

@@ -1,8 +1,10 @@
 """Answers in the Messages dialect: read from upstreams, written for clients."""
 
 import json
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from anthropic.types import Message as SdkMessage
 from anthropic.types import RawMessageStreamEvent
@@ -531,3 +533,24 @@ def test_a_ping_is_nothing_to_a_reader() -> None:
 def test_a_failed_leg_cannot_be_rendered_whole() -> None:
     with pytest.raises(LegFailed):
         render(fold([STARTED, Failed(kind="upstream", message="x")]))
+
+
+# ── Compaction ───────────────────────────────────────────────────────────────────────────────────
+
+SUMMARY = {"type": "compaction", "content": "The user asked for a plan.", "encrypted_content": "ZW5j"}
+
+
+def test_a_streamed_summary_is_read_and_written_as_the_api_streams_it() -> None:
+    case = Path(__file__).parent.parent / "transcripts" / "anthropic" / "compaction"
+    reader, writer = ResponseReader(), ResponseWriter()
+    events = [*reader.feed((case / "response.sse").read_bytes()), *reader.close()]
+    (part,) = parts(events)
+    assert isinstance(part, Foreign)
+    assert json.loads(part.json) == SUMMARY
+    frames = [json.loads(line[6:]) for line in writer.write_all(events).decode().split("\n") if line[:6] == "data: "]
+    assert frames[1]["content_block"] == {"type": "compaction", "content": None}
+    assert frames[2]["delta"] == {**SUMMARY, "type": "compaction_delta"}
+    assert frames[-2]["delta"]["stop_reason"] == "compaction"
+    body = json.loads(render(fold(events)))
+    assert (body["content"], body["stop_reason"]) == ([SUMMARY], "compaction")
+    assert parts(read_reply(msgspec.json.encode(body))) == [part]

@@ -34,6 +34,8 @@ class StopReason(StrEnum):
     REFUSAL = "refusal"
     PAUSED = "paused"
     CANCELLED = "cancelled"
+    COMPACTED = "compacted"
+    """The upstream summarised the conversation and stopped, as it was asked to."""
 
 
 ErrorKind = Literal[

@@ -97,6 +97,20 @@ class _Memo:
 _MEMO: dict[Style, _Memo] = {"anthropic": _Memo(), "openai": _Memo()}
 
 
+def _at(document: Any, ref: str) -> Any:
+    """What stands at the place that a reference names; None if that is no schema."""
+    place = document
+    for step in unquote(ref[2:]).split("/"):
+        key = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(place, list) and key.isdecimal() and int(key) < len(place):
+            place = place[int(key)]
+        elif isinstance(place, dict):
+            place = place.get(key)
+        else:
+            return None
+    return place if isinstance(place, dict | bool) else None
+
+
 def _fit(schema: bytes, style: Style) -> Answer:
     if not schema or schema.isspace():
         return EMPTY_SCHEMA, ()
@@ -117,7 +131,7 @@ class _Fitting:
         self.changed = False
         self.notes: dict[str, None] = {}
         self.budget = MAX_INLINED
-        self.copies: dict[str, bytes] = {}
+        self.copies: dict[tuple[int, str], bytes] = {}
 
     def answer(self) -> Answer:
         root = decode_any(self.source)
@@ -162,7 +176,7 @@ class _Fitting:
         ref = schema.get("$ref")
         if isinstance(ref, str):
             del schema["$ref"]
-            target = self.copy(ref)
+            target = self.copy(ref, schema)
             self.note(f"the top-level reference {ref} was inlined")
             return self.flat({**target, **schema} if isinstance(target, dict) else schema, depth + 1)
         for union in _UNIONS:
@@ -177,29 +191,35 @@ class _Fitting:
     # ── Below: keywords and references ──────────────────────────────────────────────────────────
 
     def walk(self, root: Schema) -> None:
-        """Visit every schema once; `inside` are the references that were inlined to get here."""
-        stack: list[tuple[Schema, tuple[str, ...]]] = [(root, ())]
+        """Visit every schema once; `inside` are the references that were inlined to get here.
+
+        `home` is the nearest schema around that has definitions of its own: one that was put inside another as it was
+        still refers to them as if it were the root.
+        """
+        stack: list[tuple[Schema, tuple[str, ...], Schema]] = [(root, (), root)]
         while stack:
-            schema, inside = stack.pop()
+            schema, inside, home = stack.pop()
             ref = schema.get("$ref")
             if isinstance(ref, str) and not self.stands(ref):
-                self.inline(schema, ref, inside)
-                stack.append((schema, (*inside, ref)))
+                self.inline(schema, ref, inside, home)
+                stack.append((schema, (*inside, ref), home))
                 continue
             self.keywords(schema)
-            stack.extend((child, inside) for child in _children(schema))
+            if "$defs" in schema or "definitions" in schema:
+                home = schema
+            stack.extend((child, inside, home) for child in _children(schema))
 
     def stands(self, ref: str) -> bool:
         """Whether a reference can stay: upstreams follow those into `$defs`."""
-        return ref.startswith("#/$defs/") and self.target(ref) is not None
+        return ref.startswith("#/$defs/") and _at(self.document, ref) is not None
 
-    def inline(self, schema: Schema, ref: str, inside: tuple[str, ...]) -> None:
+    def inline(self, schema: Schema, ref: str, inside: tuple[str, ...], home: Schema) -> None:
         """Put what a reference means in its place; what stands beside it wins."""
         del schema["$ref"]
         if ref in inside or len(inside) >= MAX_REFS:
             self.note(f"the reference {ref} is recursive and was cut")
             return
-        target = self.copy(ref)
+        target = self.copy(ref, home)
         if target is None:
             self.note(f"the reference {ref} leads nowhere and was left out")
         elif isinstance(target, dict):
@@ -211,34 +231,26 @@ class _Fitting:
             self.note(f"the reference {ref} was inlined")
             schema["not"] = {}
 
-    def copy(self, ref: str) -> Any:
+    def copy(self, ref: str, home: Schema) -> Any:
         """A copy of what a reference means, as long as there is budget for it."""
-        encoded = self.copies.get(ref)
+        encoded = self.copies.get((id(home), ref))
         if encoded is None:
-            target = self.target(ref)
+            target = self.target(ref, home)
             if target is None:
                 return None
-            encoded = self.copies[ref] = encode(target)
+            encoded = self.copies[id(home), ref] = encode(target)
         self.budget -= len(encoded)
         if self.budget < 0:
             self.note("references would make the schema too large: some were cut")
             return {}
         return decode_any(encoded)
 
-    def target(self, ref: str) -> Any:
-        """What a reference means: a place in this document, or None."""
+    def target(self, ref: str, home: Schema) -> Any:
+        """What a reference means: a place in this document, or a definition of the schema it belongs to, or None."""
         if not ref.startswith("#/"):
             return None
-        place = self.document
-        for step in unquote(ref[2:]).split("/"):
-            key = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(place, list) and key.isdecimal() and int(key) < len(place):
-                place = place[int(key)]
-            elif isinstance(place, dict):
-                place = place.get(key)
-            else:
-                return None
-        return place if isinstance(place, dict | bool) else None
+        found = _at(self.document, ref)
+        return _at(home, ref) if found is None else found
 
     def keywords(self, schema: Schema) -> None:
         """Put one schema's own keywords right."""

@@ -16,6 +16,7 @@ REASONS = {
     "pause_turn": StopReason.PAUSED,
     "refusal": StopReason.REFUSAL,
     "model_context_window_exceeded": StopReason.CONTEXT_FULL,
+    "compaction": StopReason.COMPACTED,
     # Relays let the words of their own upstream through.
     "stop": StopReason.END_TURN,
     "tool_calls": StopReason.TOOL_USE,

@@ -9,8 +9,9 @@ from functools import partial
 from typing import Any, get_args
 
 import msgspec
+from msgspec.structs import replace
 
-from tieline.model.content import NO_META, Message, Meta, Part, Role
+from tieline.model.content import NO_META, Foreign, Message, Meta, Part, Role
 from tieline.model.errors import BadRequest
 from tieline.model.request import (
     EMPTY_SCHEMA,
@@ -24,10 +25,13 @@ from tieline.model.request import (
 )
 from tieline.wire import json
 from tieline.wire.anthropic.blocks import meta_of, parse, patient_parts, text_part, unexpected, usual_parts
+from tieline.wire.anthropic.client_tools import described
 from tieline.wire.anthropic.schema import (
+    ABSENT,
     PASSED_ON,
     PROTOCOL,
     TRANSLATED,
+    Addition,
     FormatIn,
     Metadata,
     RequestFields,
@@ -44,6 +48,8 @@ from tieline.wire.anthropic.schema import (
 _USUAL = msgspec.json.Decoder(UsualRequest)
 _SHELL = msgspec.json.Decoder(RequestShell)
 _TOOLS = msgspec.json.Decoder(ToolsShell)
+_TOOL = msgspec.json.Decoder(Tool)
+_ADDITION = msgspec.json.Decoder(Addition)
 _METADATA = msgspec.json.Decoder(Metadata)
 _THINKING = msgspec.json.Decoder(ThinkingConfig)
 
@@ -110,7 +116,7 @@ def _request(
     return Request(
         model=fields.model or "",
         messages=(*_system(fields.system), *messages),
-        tools=_tools(fields.tools or (), body),
+        tools=_all_tools(fields, messages, body),
         tool_choice=_tool_choice(fields),
         sampling=Sampling(
             max_tokens=fields.max_tokens,
@@ -154,6 +160,13 @@ def _system(system: str | list[TextBlock] | None) -> tuple[Message, ...]:
 # ── Tools ────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _all_tools(fields: RequestFields, messages: list[Message], body: bytes) -> tuple[ToolSpec, ...]:
+    declared = _tools(fields.tools or (), body)
+    if not any(message.role == "system" for message in messages):
+        return declared
+    return declared + _added_tools(messages, declared)
+
+
 def _tools(tools: Iterable[Tool], body: bytes) -> tuple[ToolSpec, ...]:
     raw: list[msgspec.Raw] = []
     specs = []
@@ -183,8 +196,26 @@ def _own_tool(tool: Tool, at: int) -> ToolSpec:
 
 
 def _hosted_tool(tool: Tool, kind: str, raw: str) -> ToolSpec:
-    """A tool this protocol knows by its type: run by the upstream, or with a schema that only the upstream has."""
-    return ToolSpec(name=tool.name or kind, hosted=kind, meta=meta_of(tool.cache_control, {"tool": raw}))
+    """A tool this protocol knows by its type: run by the upstream, or by the client with a schema that is public."""
+    name, meta = tool.name or kind, meta_of(tool.cache_control, {"tool": raw})
+    known = described(kind, json.decode_any(raw))
+    if known is None:
+        return ToolSpec(name=name, hosted=kind, meta=meta)
+    return ToolSpec(name=name, description=known[0], schema=known[1], meta=meta)
+
+
+def _added_tools(messages: Iterable[Message], declared: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
+    """The tools that system messages define in the middle of a conversation; only other protocols are told of them."""
+    names = {tool.name for tool in declared}
+    added: dict[str, ToolSpec] = {}
+    for message in messages:
+        for part in message.parts if message.role == "system" else ():
+            if type(part) is Foreign and part.kind == "tool_addition":
+                tool = _ADDITION.decode(part.json).tool
+                if given(tool.definition) and tool.definition is not ABSENT:
+                    for spec in _tools([_TOOL.decode(tool.definition)], b'{"tools":[%b]}' % bytes(tool.definition)):
+                        added[spec.name] = replace(spec, meta={**spec.meta, "inline": True})
+    return tuple(spec for name, spec in added.items() if name not in names)
 
 
 def _tool_choice(fields: RequestFields) -> ToolChoice:

@@ -117,6 +117,17 @@ class BlockWriter(Struct):
             if type(part) is Text and not is_blank(part.text)
         ]
 
+    def directives(self, message: Message) -> list[Block]:
+        """The blocks of a system message in the middle of a conversation, which may also change the tools."""
+        blocks: list[Block] = []
+        for part in message.parts:
+            if type(part) is Text:
+                if not is_blank(part.text):
+                    blocks.append(self._marked(text_block(part)) if part.meta else TextBlock(part.text))
+            else:
+                blocks.extend(self._odd(part))
+        return blocks
+
     def _call(self, part: ToolCall) -> ToolUseBlock:
         if part.freeform:
             given = Raw(encode({"input": part.arguments}))

@@ -77,6 +77,7 @@ class _Block:
 
     __slots__ = (
         "citations",
+        "compaction",
         "doubtful",
         "fits",
         "has_input",
@@ -95,6 +96,8 @@ class _Block:
         self.has_input = False
         self.signature = [block.signature] if block.signature else []
         self.citations = [] if block.citations is ABSENT else _texts(block.citations)
+        self.compaction: dict[str, str] = {}
+        """The members of a compaction block that came in deltas."""
         self.fits = _KIND_OF[type(part)]
         self.held: list[str] | None = None
         """Input that cannot be given out before it is complete."""
@@ -360,6 +363,8 @@ class ResponseReader:
         if block is not None:
             if delta.signature:
                 block.signature.append(delta.signature)
+            if delta.type == "compaction_delta":
+                _add_compaction(block.compaction, delta)
             if delta.citation is not ABSENT and given(delta.citation):
                 block.citations.append(text_of(delta.citation))
 
@@ -538,11 +543,24 @@ def _unwrapped(text: str) -> str:
 
 def _rebuilt(block: _Block) -> str:
     """The JSON of a block only this protocol understands, with the input that came after its start."""
-    if not block.held:
+    signature = "".join(block.signature) if block.compaction else ""
+    if not block.held and not block.compaction:
         return text_of(block.raw)
     fields = read(_FIELDS, bytes(block.raw))
-    fields["input"] = Raw(object_text("".join(block.held)).encode())
+    if block.held:
+        fields["input"] = Raw(object_text("".join(block.held)).encode())
+    for name, text in block.compaction.items():
+        fields[name] = Raw(encode(text))
+    if signature:
+        fields["signature"] = Raw(encode(signature))
     return encode(fields).decode()
+
+
+def _add_compaction(so_far: dict[str, str], delta: DeltaIn) -> None:
+    for name in ("content", "encrypted_content"):
+        text = getattr(delta, name)
+        if text:
+            so_far[name] = so_far.get(name, "") + text
 
 
 def _texts(array: Raw) -> list[str]:

@@ -249,6 +249,16 @@ class RequestShell(RequestFields, kw_only=True):
     messages: list[MessageShell]
 
 
+class AddedTool(Struct, frozen=True):
+    definition: Raw = ABSENT
+
+
+class Addition(Struct):
+    """A block that makes a tool available from its place in the conversation on."""
+
+    tool: AddedTool = AddedTool()
+
+
 class ToolsShell(Struct):
     """Only the tools, each as it came."""
 
@@ -298,6 +308,8 @@ class DeltaIn(Struct):
     partial_json: str | None = None
     thinking: str | None = None
     signature: str | None = None
+    content: str | None = None
+    encrypted_content: str | None = None
     citation: Raw = ABSENT
     stop_reason: str | None = None
     stop_sequence: str | None = None

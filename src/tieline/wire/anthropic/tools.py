@@ -50,15 +50,16 @@ def write(request: Request, dialect: Dialect, unmarked: int = 0) -> ToolList:
         if spec.name in tools:
             notes.append(left_out(f"tools[{at}]", f"a second tool of the name {spec.name!r}"))
         elif not spec.hosted:
-            tools[spec.name] = _tool(spec, dialect, spelled.names, notes)
+            if not spec.meta.get("inline"):  # else the conversation itself defines it
+                tools[spec.name] = _own(spec) or _tool(spec, dialect, spelled.names, notes)
         elif (hosted := _hosted(spec, at, request, notes)) is not None:
             tools[spec.name] = hosted
-    if not tools:
+    if not tools and left is not None:
         raise BadRequest("`tool_choice`: none of the tools it names is offered", "tool_choice")
     marked = [tool for tool in tools.values() if type(tool) is Tool and tool.cache_control]
     for tool in marked[:unmarked]:
         tool.cache_control = None
-    written = _written([*tools.values()])
+    written = _written([*tools.values()]) if tools else (b"", 0)
     return ToolList(request.tools, *written, marks=len(marked), notes=tuple(notes), spelled=spelled)
 
 
@@ -80,15 +81,21 @@ def _left_by(choice: ToolChoice) -> tuple[str, ...] | None:
 
 def _hosted(spec: ToolSpec, at: int, request: Request, notes: list[Note]) -> Raw | None:
     """The tool as it came; one of another upstream is left out, unless the client relies on it."""
-    raw = spec.meta.get(PROTOCOL, {}).get("tool")
-    if raw is not None:
-        return Raw(raw.encode())
+    own = _own(spec)
+    if own is not None:
+        return own
     place = f"tools[{at}]"
     problem = f"{spec.hosted!r} is run by another upstream, this one does not have it"
     if spec.name in request.tool_choice.names or all(tool.hosted for tool in request.tools):
         raise BadRequest(f"`{place}`: {problem}", place)
     notes.append(left_out(place, problem))
     return None
+
+
+def _own(spec: ToolSpec) -> Raw | None:
+    """A tool that the API knows by its type, as it came."""
+    raw = spec.meta.get(PROTOCOL, {}).get("tool") if spec.meta else None
+    return None if raw is None else Raw(raw.encode())
 
 
 def _tool(spec: ToolSpec, dialect: Dialect, names: Names, notes: list[Note]) -> Tool:

@@ -11,8 +11,8 @@ from typing import cast
 
 from msgspec import Struct
 
-from tieline.model.content import Message, Text
-from tieline.model.events import Note
+from tieline.model.content import Foreign, Message, Text
+from tieline.model.events import Note, left_out
 from tieline.wire.anthropic import marks, thinking
 from tieline.wire.anthropic.dialect import Dialect
 from tieline.wire.anthropic.parts import Block, BlockWriter, in_block, is_blank, plain_words
@@ -221,7 +221,7 @@ def _groups(messages: Sequence[Message], system_in_messages: bool) -> _Groups:
         if role == "system":
             role = "user"
             if system_in_messages and message.meta.get(PROTOCOL, {}).get("in_place"):
-                if not _words(message):
+                if not _words(message) and not _has_directives(message):
                     continue
                 role = "system"
         if role == roles[-1]:
@@ -246,14 +246,23 @@ def _content(role: str, messages: Sequence[Message], blocks: BlockWriter, forget
             content += blocks.assistant(message, forget)
         else:
             blocks.is_bound = True
-            content += blocks.system(message) if role == "system" else _reminder(message)
+            content += blocks.directives(message) if role == "system" else _reminder(message, blocks)
     if role == "user" and len(messages) > 1:
         content.sort(key=lambda block: not isinstance(block, ToolResultOut))
     return content or [TextBlock(PLACEHOLDER)]
 
 
-def _reminder(message: Message) -> list[TextBlock]:
+def _has_directives(message: Message) -> bool:
+    return any(type(part) is Foreign and part.protocol == PROTOCOL for part in message.parts)
+
+
+def _reminder(message: Message, blocks: BlockWriter) -> list[TextBlock]:
     """A system message where none may stand, in the form models know for it."""
+    blocks.notes += [
+        left_out(part.kind, "the upstream takes no system message here")
+        for part in message.parts
+        if type(part) is Foreign
+    ]
     text = "\n".join(_words(message))
     return [TextBlock(f"<system-reminder>\n{text}\n</system-reminder>")] if text else []
 

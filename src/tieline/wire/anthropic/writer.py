@@ -40,6 +40,7 @@ AnswerBlock = TextBlock | ThinkingBlock | RedactedBlock | ToolUseBlock | Raw
 
 _USUAL_OPTIONS = Options()
 _LIST = msgspec.json.Decoder(list[Raw])
+_OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _NO_STOP = {"stop_reason": None, "stop_sequence": None}
 _REASONS = {
     StopReason.END_TURN: "end_turn",
@@ -50,6 +51,7 @@ _REASONS = {
     StopReason.REFUSAL: "refusal",
     StopReason.PAUSED: "pause_turn",
     StopReason.CANCELLED: "end_turn",
+    StopReason.COMPACTED: "compaction",
 }
 _DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":%b'
 _TEXT = b'"text_delta","text":'
@@ -174,10 +176,21 @@ class ResponseWriter:
                 return self._delta(_SIGNATURE, encode(signature)) + self._close()
             case ToolCall() if self._prefix is None or self._probed is not None:
                 return self._delta(_INPUT, encode(_input(part))) + self._close()
-            case Foreign(protocol=protocol, json=json) if protocol == PROTOCOL:
+            case Foreign(protocol=protocol, json=json, kind=kind) if protocol == PROTOCOL:
+                if kind == "compaction":
+                    return self._compaction(json)
                 return self._open(Raw(json.encode())) + self._close()
             case _:
                 return self._close()
+
+    def _compaction(self, json: str) -> bytes:
+        """A summary, as the API streams it: clients read it from the delta."""
+        fields = _OBJECT.decode(json)
+        told = {name: fields.pop(name) for name in ("content", "encrypted_content") if name in fields}
+        start = self._open(Raw(encode({**fields, "content": None})))
+        delta = encode({"type": "compaction_delta", **told})[1:-1]
+        event = b'{"type":"content_block_delta","index":%d,"delta":{%b}}' % (self._index, delta)
+        return start + _event(b"content_block_delta", event) + self._close()
 
     def _delta(self, kind: bytes, value: bytes) -> bytes:
         return _DELTA % (self._index, kind) + one_line(value) + _END

@@ -180,7 +180,8 @@ def _add_extensions(out: Json, tool: ToolSpec, dialect: Dialect, notes: list[Not
             else:
                 notes.append(_NO_MARKS)
         elif name != PROTOCOL and isinstance(value, dict):
-            notes += [left_out(f"tools.{extension}", "an extension of another protocol") for extension in value]
+            extensions = [extension for extension in value if extension != "tool"]  # all of it, in that protocol
+            notes += [left_out(f"tools.{extension}", "an extension of another protocol") for extension in extensions]
 
 
 def _hosted(tool: ToolSpec, position: int, request: Request, notes: list[Note]) -> Any:

@@ -64,6 +64,9 @@ class MessagesBuilder:
 
     def _system(self, message: Message) -> None:
         texts = [part for part in message.parts if isinstance(part, Text) and not part.text.startswith(_BILLING)]
+        for part in message.parts:
+            if type(part) is Foreign and part.kind != "tool_addition":  # added tools are among the tools
+                self.notes.append(left_out(part.kind, "the upstream has no such part in a system message"))
         if not texts:
             return
         if self._begun and not self._may_stay(message):

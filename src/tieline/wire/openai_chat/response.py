@@ -35,6 +35,7 @@ _FINISH: dict[StopReason, bytes] = {
     StopReason.STOP_SEQUENCE: b'"stop"',
     StopReason.PAUSED: b'"stop"',
     StopReason.CANCELLED: b'"stop"',
+    StopReason.COMPACTED: b'"stop"',
     StopReason.TOOL_USE: b'"tool_calls"',
     StopReason.MAX_TOKENS: b'"length"',
     StopReason.CONTEXT_FULL: b'"length"',
