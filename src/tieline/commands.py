@@ -49,6 +49,7 @@ else:
     shown_path = Lazily("tieline.trust_cli", "shown_path")
     trust = Lazily("tieline.trust_cli", "run")
 
+MAX_PORT = 65535
 SIMULATED = """\
 A simulator of Cursor's service is listening on {url}, with the demo model behind it.
 
@@ -79,8 +80,16 @@ def _warn(text: str) -> None:
 
 def _source(options: argparse.Namespace) -> Source | None:
     """The configuration file that counts, with its content."""
-    finder = Finder(user_folder(os.environ), agree=agree, warn=_warn)
+    finder = Finder(user_folder(_environment()), agree=agree, warn=_warn)
     return finder.find(options.config, _here())
+
+
+def _environment() -> dict[str, str]:
+    """Our environment, without relative folders in PATH: those would find programs in the working directory."""
+    env = dict(os.environ)
+    if "PATH" in env:
+        env["PATH"] = os.pathsep.join(folder for folder in env["PATH"].split(os.pathsep) if Path(folder).is_absolute())
+    return env
 
 
 def _here() -> Path:
@@ -91,18 +100,20 @@ def _here() -> Path:
 
 
 def _loaded(options: argparse.Namespace) -> Config:
-    return load(_source(options), os.environ)
+    return load(_source(options), _environment())
 
 
 def _serve(options: argparse.Namespace) -> int:
     source = _source(options)
-    config = load(source, os.environ)
+    config = load(source, _environment())
     given = {name: value for name in ("host", "port") if (value := getattr(options, name)) is not None}
     config = replace(config, server=replace(config.server, **given), log=options.log or config.log)
+    if not 0 <= config.server.port <= MAX_PORT:
+        raise ConfigError(f"--port {config.server.port}: a port is a number from 0 to {MAX_PORT}")
     config = _with_tools(config, options)
     logging.basicConfig(level=config.log.upper(), format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     path = None if source is None else source.path
-    serve(config, os.environ, _say, source=path, simulate_cursor=options.demo)
+    serve(config, _environment(), _say, source=path, simulate_cursor=options.demo)
     return 0
 
 
@@ -118,14 +129,14 @@ def _with_tools(config: Config, options: argparse.Namespace) -> Config:
 
 def _inbox(options: argparse.Namespace) -> int:
     config = _loaded(options)
-    asyncio.run(inbox(options, config, os.environ, _say, time.time))
+    asyncio.run(inbox(options, config, _environment(), _say, time.time))
     return 0
 
 
 def _models(options: argparse.Namespace) -> int:
     config = _loaded(options)
     logging.basicConfig(level="WARNING", format="%(message)s", stream=sys.stderr)
-    app = build(config, os.environ)
+    app = build(config, _environment())
     for name, info in sorted(asyncio.run(_listed(app)).items()):
         full = f"{info.owner}/{info.id}"
         facts = [f"{info.context // 1000}k tokens"] if info.context else []
@@ -163,7 +174,7 @@ def _asked(options: argparse.Namespace, do: Callable[[CursorSettings, Mapping[st
     logging.basicConfig(level="WARNING", format="%(message)s", stream=sys.stderr)
 
     async def run() -> str:
-        return await do(settings, os.environ)
+        return await do(settings, _environment())
 
     print(asyncio.run(run()))
     return 0
@@ -172,11 +183,11 @@ def _asked(options: argparse.Namespace, do: Callable[[CursorSettings, Mapping[st
 def _agents(options: argparse.Namespace) -> int:
     settings = _loaded(options).acp
     if options.action == "list":
-        _say(listing(settings, os.environ))
+        _say(listing(settings, _environment()))
         return 0
     if options.agent is None:
         raise ConfigError("name the agent: tieline agents install <id>; `tieline agents` lists them")
-    return install(settings, options.agent, os.environ, ask=input, say=_say)
+    return install(settings, options.agent, _environment(), ask=input, say=_say)
 
 
 def _simulate(options: argparse.Namespace) -> int:
@@ -197,8 +208,8 @@ def _say_where(sim: "CursorSim") -> None:
 def _check(options: argparse.Namespace) -> int:
     """Check the file that would be used and whether its upstreams answer; a named file is only read."""
     source = read(options.file) if options.file is not None else _source(options)
-    config = load(source, os.environ)
-    app = build(config, os.environ)
+    config = load(source, _environment())
+    app = build(config, _environment())
     reasons = asyncio.run(_unreachable(config, app)) if options.file is None else {}
     path = "No file: the defaults" if source is None else shown_path(source.path)
     print(f"{path}: good. The gateway would listen on {address(config)}.")
@@ -216,7 +227,7 @@ async def _unreachable(config: Config, app: "App") -> Mapping[str, str]:
 
 
 def _trust(options: argparse.Namespace) -> int:
-    return trust(options, user_folder(os.environ), _here(), _say)
+    return trust(options, user_folder(_environment()), _here(), _say)
 
 
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {

@@ -85,6 +85,13 @@ def test_a_port_that_is_taken_is_told_in_one_line(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("port", ["-1", "65536"])
+def test_a_port_that_is_none_is_told_in_one_line(port: str, tmp_path: Path) -> None:
+    done = ran(tmp_path, "serve", f"--port={port}")
+    assert done.returncode == 2
+    assert done.stderr == f"tieline: --port {port}: a port is a number from 0 to 65535\n"
+
+
 def test_beyond_this_machine_a_key_is_needed(tmp_path: Path) -> None:
     done = ran(tmp_path, "serve", "--host", "0.0.0.0", "--port", "0")  # noqa: S104 - it must refuse
     assert done.returncode == 2

@@ -445,6 +445,16 @@ def test_a_key_file_of_the_working_directory_is_not_taken_for_the_users(tmp_path
     assert ran(tmp_path, "check-config").returncode == 0
 
 
+def test_a_program_in_the_working_directory_is_no_agent(checkout: Path) -> None:
+    program = checkout / "opencode"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    for path in (".", "", "bin/.."):
+        shown = run(checkout, "agents", PATH=f"{path}:/usr/bin:/bin").stdout
+        assert "acp/opencode" not in shown
+    assert "acp/opencode" in run(checkout, "agents", PATH=f"{checkout}:/usr/bin:/bin").stdout
+
+
 def test_the_start_names_the_file_in_use(tmp_path: Path) -> None:
     folder = configured(tmp_path, "demo = true\n")
     with serving(tmp_path) as (process, _):
