@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ from tests.tools.calling import call, done, refused, text_of
 from tieline.model.content import Image, Text
 from tieline.tools import files
 from tieline.tools.box import Toolbox
+from tieline.tools.failure import ToolFailed
 from tieline.tools.files import MAX_LINES, MAX_WIDTH
+from tieline.tools.workspace import Workspace
 from tieline.wire.shown import bare
 
 
@@ -65,7 +68,49 @@ async def test_a_line_too_far_away_is_not_looked_for(box: Toolbox, root: Path, m
     monkeypatch.setattr(files, "MAX_SCANNED", 1000)
     (root / "a").write_text("line\n" * 1000)
     assert "too large" in await refused(box, "read_file", path="a", offset=500)
-    assert "of more than" in await done(box, "read_file", path="a", limit=10)
+    assert "of 1000; go on" in await done(box, "read_file", path="a", limit=10)
+    (root / "b").write_text("x" * 5000 + "\nnext\n")
+    monkeypatch.setattr(files, "_PIECE", 512)
+    monkeypatch.setattr(files, "MAX_WIDTH", 100)
+    shown = await done(box, "read_file", path="b")
+    assert "the line has more than 1" in shown
+    assert "next" not in shown
+
+
+def test_a_page_of_a_file_with_millions_of_lines_costs_little_wherever_it_is(root: Path) -> None:
+    lines = 6_000_000
+    (root / "big").write_bytes(b"1234\n" * lines)
+    workspace = Workspace(root)
+    began = time.thread_time()
+    first = files.read(workspace, files.ReadFile(path="big"))
+    far = files.read(workspace, files.ReadFile(path="big", offset=lines - 10_000, limit=2))
+    near_the_end = files.read(workspace, files.ReadFile(path="big", offset=lines - 3))
+    with pytest.raises(ToolFailed, match=f"has {lines} lines"):
+        files.read(workspace, files.ReadFile(path="big", offset=lines + 1))
+    assert time.thread_time() - began < 1.0, "counting the lines one by one takes seconds"
+    assert first[-1] == Text(text=f"(lines 1 to 2000 of a file of {5 * lines} bytes; go on with offset 2001)")
+    start = lines - 10_000
+    assert far[0] == Text(text=f"{start}\t1234\n{start + 1}\t1234")
+    assert far[-1] == Text(text=f"(lines {start} to {start + 1} of {lines}; go on with offset {start + 2})")
+    assert len(near_the_end) == 1
+    assert near_the_end[0] == Text(text="\n".join(f"{n}\t1234" for n in range(lines - 3, lines + 1)))
+
+
+@pytest.mark.parametrize(
+    "text", ["a", "a\n", "a\nb", "a\nb\n", "\n", "\n\n", "a\n\nb", "\r\n\r\n", "ab\n" * 20, "ab\n" * 20 + "c"]
+)
+@pytest.mark.parametrize("piece", [8, 9, 64])
+def test_pages_put_together_are_the_file_however_it_is_read(
+    root: Path, monkeypatch: pytest.MonkeyPatch, text: str, piece: int
+) -> None:
+    monkeypatch.setattr(files, "_PIECE", piece)
+    (root / "a").write_bytes(text.encode())
+    wanted = [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")]
+    for number, line in enumerate(wanted, 1):
+        page = files.read(Workspace(root), files.ReadFile(path="a", offset=number, limit=1))
+        assert page[0] == Text(text=f"{number}\t{line}")
+    with pytest.raises(ToolFailed, match=f"has {len(wanted)} lines"):
+        files.read(Workspace(root), files.ReadFile(path="a", offset=len(wanted) + 1))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ place as a whole or not at all. Edits work on bytes, so that a file in an unknow
 """
 
 import base64
-from typing import Annotated, NamedTuple
+import os
+from typing import Annotated, BinaryIO, NamedTuple
 
 from msgspec import Meta
 
@@ -22,6 +23,8 @@ MAX_SHOWN = 200_000
 """Characters of a file that are shown at once."""
 MAX_SCANNED = 64 << 20
 """Bytes that are read to find a line."""
+MAX_COUNTED = 4 << 20
+"""Bytes behind a page in which lines are counted."""
 MAX_IMAGE = 5 << 20
 MAX_PLACES = 10
 MAX_LISTED = 1000
@@ -116,7 +119,7 @@ def read(workspace: Workspace, arguments: ReadFile) -> Content:
         opened.stream.seek(0)
         page = _Page(arguments)
         page.fill(opened)
-    return page.content(opened.path)
+    return page.content(opened.path, opened.size)
 
 
 def write(workspace: Workspace, arguments: WriteFile) -> Changed:
@@ -216,36 +219,74 @@ class _Page:
         self.room = MAX_SHOWN
         self.number = 0
         """The last line that was looked at; when the file was read to its end, the number of its lines."""
+        self.scanned = 0
         self.is_complete = False
         self.is_clean = True
 
     def fill(self, opened: Opened) -> None:
-        scanned = 0
-        while line := opened.stream.readline(_PIECE):
-            scanned += len(line)
-            length = len(line)
-            while not line.endswith(b"\n") and (more := opened.stream.readline(_PIECE)):
-                scanned += len(more)
-                length += len(more)
-                line = line[: _PIECE - 1] + more[-1:]
-            if scanned > MAX_SCANNED:
+        """Read the page, and no more of the file than it takes to find it."""
+        stream = opened.stream
+        if not self.skip(stream):
+            return
+        while self.number < self.end - 1 and self.room > 0:
+            line, length = self.line(stream)
+            if not line:
+                self.is_complete = True
                 return
             self.number += 1
-            if self.first <= self.number < self.end and self.room > 0:
-                self.show(line, length)
-        self.is_complete = True
+            self.show(line, length)
+            if self.scanned > MAX_SCANNED:
+                return
+        self.count(stream)
+
+    def skip(self, stream: BinaryIO) -> bool:
+        """Go to the first line of the page; return whether there is one within reach."""
+        scanned, is_open = 0, False
+        while (missing := self.first - 1 - self.number) and scanned < MAX_SCANNED:
+            piece = stream.read(min(_PIECE, MAX_SCANNED - scanned))
+            if not piece:
+                self.number += is_open
+                self.is_complete = True
+                return False
+            scanned += len(piece)
+            found = piece.count(b"\n")
+            if found >= missing:
+                stream.seek(_end_of_line(piece, missing) - len(piece), os.SEEK_CUR)
+            self.number += min(found, missing)
+            is_open = not piece.endswith(b"\n")
+        return not missing
+
+    def line(self, stream: BinaryIO) -> tuple[bytes, int]:
+        """Return the beginning and the length of the next line; nothing at the end of the file."""
+        line = stream.readline(_PIECE)
+        length = len(line)
+        while line and not line.endswith(b"\n") and self.scanned + length <= MAX_SCANNED:
+            if not (more := stream.readline(_PIECE)):
+                break
+            length += len(more)
+            line = line[: _PIECE - 1] + more[-1:]
+        self.scanned += length
+        return line, length
+
+    def count(self, stream: BinaryIO) -> None:
+        """Count the lines after the page if they are few: a large file says its size instead."""
+        rest = stream.read(MAX_COUNTED + 1)
+        if len(rest) <= MAX_COUNTED:
+            self.number += rest.count(b"\n") + (bool(rest) and not rest.endswith(b"\n"))
+            self.is_complete = True
 
     def show(self, line: bytes, length: int) -> None:
         text = line[: 4 * MAX_WIDTH + 4].decode("utf-8", "replace").rstrip("\r\n")
         self.is_clean &= "\ufffd" not in text[:MAX_WIDTH]
         if len(text) > MAX_WIDTH:
-            text = f"{text[:MAX_WIDTH]}… (the line has {length} bytes)"
+            bound = "more than " if self.scanned > MAX_SCANNED else ""
+            text = f"{text[:MAX_WIDTH]}… (the line has {bound}{length} bytes)"
         self.lines.append(f"{self.number}\t{text}")
         self.room -= len(text)
 
-    def content(self, path: str) -> Content:
+    def content(self, path: str, size: int) -> Content:
         """The lines, and apart from them what there is to say about them."""
-        if not self.number:
+        if self.is_complete and not self.number:
             return "(the file is empty)"
         if not self.lines and not self.is_complete:
             raise ToolFailed(f"`{path}` is too large to look for line {self.first}; use search_content or run_terminal")
@@ -254,11 +295,19 @@ class _Page:
         last = self.first + len(self.lines) - 1
         notes = []
         if last < self.number or not self.is_complete:
-            total = f"{self.number}" if self.is_complete else f"more than {self.number}"
-            notes.append(f"(lines {self.first} to {last} of {total}; go on with offset {last + 1})")
+            total = f" of {self.number}" if self.is_complete else f" of a file of {size} bytes"
+            notes.append(f"(lines {self.first} to {last}{total}; go on with offset {last + 1})")
         if not self.is_clean:
             notes.append("(the file is not valid UTF-8; what could not be read is shown as \ufffd)")
         return tuple(Text(text=text) for text in ("\n".join(self.lines), *notes))
+
+
+def _end_of_line(piece: bytes, number: int) -> int:
+    """Where the line with this number ends, counted from 1."""
+    at = 0
+    for _ in range(number):
+        at = piece.index(b"\n", at) + 1
+    return at
 
 
 def _picture(opened: Opened, start: bytes, media_type: str) -> Content:
