@@ -11,8 +11,6 @@ from tieline.tools.box import Toolbox
 from tieline.tools.search import find_ripgrep
 from tieline.tools.workspace import Workspace
 
-NO_RIPGREP = "(ripgrep is not installed: .gitignore was not looked at)"
-
 
 @pytest.fixture
 def project(root: Path) -> Path:
@@ -32,8 +30,8 @@ def project(root: Path) -> Path:
 
 
 def found(said: str) -> list[str]:
-    """The answer, line by line, without the remark that ripgrep is missing."""
-    return [line for line in said.splitlines() if line != NO_RIPGREP]
+    """The answer, line by line."""
+    return said.splitlines()
 
 
 @pytest.mark.usefixtures("project")
@@ -198,21 +196,45 @@ async def test_a_search_that_finds_far_too_much_is_ended(
     assert "narrow the search" in said
 
 
-async def test_what_git_ignores_is_left_out_by_ripgrep(workspace: Workspace, root: Path) -> None:
-    ripgrep = find_ripgrep(ENVIRONMENT["PATH"])
-    if ripgrep is None:
-        pytest.skip("ripgrep is not installed")
-    box = Toolbox(workspace, environment={}, ripgrep=ripgrep)
-    (root / ".gitignore").write_text("build/\n*.log\n")
-    (root / "build").mkdir()
-    for name in ("build/out.py", "keep.py", "x.log"):
+async def test_what_git_ignores_is_left_out(searching: Toolbox, root: Path) -> None:
+    (root / ".gitignore").write_text("# made\nbuild/\n*.log\n!keep.log\n/top.py\n\ndocs/*.tmp\n")
+    inner = root / "sub" / ".gitignore"
+    for name in (
+        *("build/out.py", "keep.py", "x.log", "keep.log", "top.py", "sub/top.py", "sub/build", "docs/a.tmp"),
+        *("docs/in/a.tmp", "sub/y.log", "sub/own.py", "sub/other.py"),
+    ):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("needle\n")
-    assert await done(box, "search_files", pattern="*.py") == "keep.py"
-    assert await done(box, "search_content", pattern="needle", files="*.{py,log}") == "keep.py\n  1: needle"
-    assert await done(box, "search_files", pattern="*.log") == "No file matches."
-    everything = await done(box, "search_files", pattern="*.{py,log}", include_ignored=True)
-    assert everything.splitlines() == ["build/out.py", "keep.py", "x.log"]
-    assert await done(box, "search_files", pattern="*", path="build") == "build/out.py"
+    inner.write_text("!y.log\nown.py\n")
+    left = ["docs/in/a.tmp", "keep.log", "keep.py", "sub/build", "sub/other.py", "sub/top.py", "sub/y.log"]
+    listed = found(await done(searching, "search_files", pattern="**"))
+    assert [path for path in listed if not path.endswith(".gitignore")] == left
+    matched = found(await done(searching, "search_content", pattern="needle", files_only=True))
+    assert matched == left
+    everything = await done(searching, "search_files", pattern="*.{py,log}", include_ignored=True)
+    assert {"build/out.py", "x.log", "top.py", "sub/own.py"} <= set(everything.splitlines())
+    assert await done(searching, "search_files", pattern="*", path="build") == "build/out.py"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "lines"),
+    [
+        ("a$", [1, 2]),
+        ("^b", [3]),
+        (r"a\Z", [1, 2]),
+        (r"\Ab", [3]),
+        ("a(?!b)", [1, 2]),
+        ("(?<!x)b", [3]),
+        (r"b\s*c", [3]),
+        ("nowhere", []),
+    ],
+)
+async def test_without_ripgrep_an_expression_sees_one_line_at_a_time(
+    box: Toolbox, root: Path, pattern: str, lines: list[int]
+) -> None:
+    (root / "text").write_bytes(b"xa\r\na\nb c\n")
+    said = found(await done(box, "search_content", pattern=pattern))
+    assert [int(line.split(":")[0]) for line in said[1:]] == lines
 
 
 async def test_without_ripgrep_folders_hardly_ever_meant_are_left_out(box: Toolbox, root: Path) -> None:
@@ -223,13 +245,31 @@ async def test_without_ripgrep_folders_hardly_ever_meant_are_left_out(box: Toolb
     assert found(everything) == ["node_modules/x.js", "  1: needle"]
 
 
-def test_ripgrep_is_found_on_the_path_and_never_in_the_current_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("script", "is_taken"),
+    [
+        ("echo ripgrep 15.1.0", True),
+        ("echo ripgrep 13.0.0", True),
+        ("echo ripgrep 12.1.1", False),
+        ("echo something else", False),
+        ("echo ripgrep 15.1.0; exit 1", False),
+        ("kill -SEGV $$", False),
+    ],
+)
+def test_ripgrep_is_taken_from_the_path_if_it_runs_and_is_new_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, is_taken: bool
 ) -> None:
-    monkeypatch.setattr(search, "_PACKAGES", ("no-such-package",))
-    (tmp_path / "rg").write_text("#!/bin/sh\n")
-    (tmp_path / "rg").chmod(0o755)
+    program = tmp_path / "rg"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
     monkeypatch.chdir(tmp_path)
-    assert find_ripgrep(str(tmp_path)) == str(tmp_path / "rg")
-    assert find_ripgrep(".") is None
+    assert find_ripgrep(f".:{tmp_path}") == (str(program) if is_taken else None)
+    assert find_ripgrep(".") is None, "never from the current folder"
     assert find_ripgrep("") is None
+
+
+def test_a_ripgrep_that_hangs_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "VERSION_WAIT", 0.2)
+    (tmp_path / "rg").write_text("#!/bin/sh\nexec sleep 60\n")
+    (tmp_path / "rg").chmod(0o755)
+    assert find_ripgrep(f"{tmp_path}:/bin:/usr/bin") is None

