@@ -2,6 +2,7 @@
 
 import asyncio
 import platform
+import re
 import secrets
 import sys
 import time
@@ -141,15 +142,33 @@ def _terms(settings: CursorSettings, env: Mapping[str, str], park_for: float) ->
         timeouts=Timeouts(
             connect=settings.connect_timeout, first_byte=settings.first_byte_timeout, idle=settings.idle_timeout
         ),
-        settings=Settings(history=settings.history, web_search=settings.web, web_fetch=settings.web),
-        surroundings=Surroundings(
-            os_version=f"{platform.system().lower()} {platform.release()}",
-            shell=Path(env.get("SHELL", "/bin/sh")).name,
-            time_zone=env.get("TZ", "") or "UTC",
-            workspace=settings.workspace or "",
+        settings=Settings(
+            history=settings.history,
+            meta_tools=identity.client_type == "sdk",
+            web_search=settings.web,
+            web_fetch=settings.web,
         ),
+        surroundings=_surroundings(settings.workspace or "", env),
         queries=Queries(allow_web=settings.web, allow_images=settings.images),
         models=settings.models,
         stall_after=settings.stall_timeout,
         park_for=park_for,
+    )
+
+
+def _surroundings(workspace: str, env: Mapping[str, str]) -> Surroundings:
+    """What the service is told of this machine; the folders of a project are where Cursor's own clients have them."""
+    home = _home(env)
+    slug = re.sub(r"[^A-Za-z0-9]+", "-", workspace).strip("-")
+    project = str(home / ".cursor/projects" / slug) if slug else ""
+    return Surroundings(
+        os_version=f"{platform.system().lower()} {platform.release()}",
+        shell=Path(env.get("SHELL", "/bin/sh")).name,
+        time_zone=env.get("TZ", "") or "UTC",
+        workspace=workspace,
+        project_folder=project,
+        terminals_folder=f"{project}/terminals" if project else "",
+        notes_folder=f"{project}/agent-notes/shared" if project else "",
+        transcripts_folder=f"{project}/agent-transcripts" if project else "",
+        is_home=bool(workspace) and Path(workspace) == home,
     )

@@ -43,6 +43,7 @@ AGENT = AgentMode.AGENT_MODE_AGENT
 
 DIFFERENT: Mapping[str, str] = {
     "action.userMessageAction.userMessage.selectedContext.selectedImages.uuid": "random there, by content here",
+    "gitRepoInfoComplete": "nothing is told of repositories here",
     "conversationState": "empty there, with the mode here: some accounts are said to refuse an empty one",
 }
 """Fields of the recorded messages in which ours may differ."""
@@ -289,7 +290,7 @@ def test_a_picture_that_cannot_be_read_is_named_instead() -> None:
     opening = opened(asks(message))
     said = run_request(opening.message).action.user_message_action.user_message
     assert said.text == "[image left out: image]"
-    assert not said.HasField("selected_context")
+    assert not said.selected_context.selected_images
     assert "does not take it" in opening.notes[0].message
 
 

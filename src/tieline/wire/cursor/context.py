@@ -11,10 +11,13 @@ from tieline.model.content import Message, Text, Value
 from tieline.model.events import Note, left_out
 from tieline.model.request import OutputFormat, Request, ToolChoice
 from tieline.wire.cursor._pb.context_pb2 import RequestContext, RequestContextEnv
-from tieline.wire.cursor._pb.shared_pb2 import McpInstructions
+from tieline.wire.cursor._pb.shared_pb2 import McpDescriptor, McpInstructions, McpToolDescriptor
 from tieline.wire.cursor.tools import PROVIDER, Offer
 
 INSTRUCTIONS = "These are the tools of the program the user works with. Prefer them to others that do the same."
+
+NO_NOTES = "(No notes directory yet - will be created when you write your first note)"
+"""What the official client says of the folder for notes before there is one."""
 
 _SAMPLING = ("temperature", "top_p", "top_k")
 _BILLING = "x-anthropic-billing-header"
@@ -49,6 +52,11 @@ class Settings(Value):
     """`custom` replaces the service's own system prompt: only some teams may do that, others are refused."""
     reasoning: bool = True
     """Whether what the client says of thinking and effort is passed on; the model's name can say it in any case."""
+    meta_tools: bool = False
+    """Whether the client's tools are also described for the service's meta tools, as the SDK does.
+
+    Models may then have to discover them first. Without it they see every tool at once.
+    """
     web_search: bool = False
     web_fetch: bool = False
     """Whether the service may search and fetch by itself; it asks every time."""
@@ -61,15 +69,35 @@ def request_context(surroundings: Surroundings, settings: Settings, offer: Offer
         tools=offer.definitions,
         web_search_enabled=settings.web_search,
         web_fetch_enabled=settings.web_fetch,
-        git_repo_info_complete=True,
+        commit_attribution_message="enabled",
+        pr_attribution_message="enabled",
+        supports_mcp_auth=True,
+        # Nothing is told of repositories: the client's tools can look.
+        git_repo_info_complete=False,
     )
+    if surroundings.notes_folder:
+        context.shared_notes_listing = NO_NOTES
     if offer.specs:
         context.mcp_instructions.append(
             McpInstructions(server_name=PROVIDER, instructions=INSTRUCTIONS, server_identifier=PROVIDER)
         )
+    if settings.meta_tools:
+        context.mcp_meta_tool_options.enabled = True
+        if offer.specs:
+            context.mcp_meta_tool_options.mcp_descriptors.append(_descriptor(offer))
     if rule:
         context.cloud_rule = rule
     return context
+
+
+def _descriptor(offer: Offer) -> McpDescriptor:
+    tools = [
+        McpToolDescriptor(tool_name=tool.tool_name, description=tool.description, input_schema=tool.input_schema)
+        for tool in offer.definitions
+    ]
+    return McpDescriptor(
+        server_name=PROVIDER, server_identifier=PROVIDER, server_use_instructions=INSTRUCTIONS, tools=tools
+    )
 
 
 def _env(surroundings: Surroundings) -> RequestContextEnv:

@@ -88,6 +88,8 @@ def open_run(
         mcp_tools=McpTools(mcp_tools=context.tools),
         conversation_id=conversation_id,
         requested_model=choice.requested(),
+        exclude_workspace_context=False,
+        conversation_group_id=conversation_id,
         run_id=run_id,
     )
     if custom and system:
@@ -167,8 +169,7 @@ def _action(told: _Told, choice: ModelChoice, context: RequestContext, message_i
     if not told.words and not told.images:
         return ConversationAction(resume_action=ResumeAction(request_context=context))
     message = UserMessage(text=told.words, message_id=message_id, mode=MODES[choice.mode])
-    if told.images:
-        message.selected_context.CopyFrom(SelectedContext(selected_images=told.images))
+    message.selected_context.CopyFrom(SelectedContext(selected_images=told.images))
     return ConversationAction(user_message_action=UserMessageAction(user_message=message, request_context=context))
 
 
