@@ -10,6 +10,7 @@ import openai
 import pytest
 
 from tests.catalogue.serving import KEY, MODEL, PATIENCE, SECRETS, Stand, says, serving
+from tieline.frontends.bodies import MAX_VALUES
 from tieline.sim.model import Answer, Cut, Hang, Pause
 
 EMBEDDED = (
@@ -72,6 +73,21 @@ async def test_a_form_passes_through_with_only_the_models_name_replaced(stand: S
     assert sound in sent.body
     assert b'name="model"\r\n\r\n%b\r\n' % MODEL.encode() in sent.body
     assert str(sent.header("content-type")).startswith("multipart/form-data; boundary=")
+
+
+async def test_large_recordings_and_long_lists_of_tokens_pass_through(stand: Stand) -> None:
+    upstream = stand.upstreams["oai"]
+    upstream.script("/v1/audio/transcriptions", Answer(body=b'{"text":"hi"}'))
+    upstream.script("/v1/embeddings", Answer(body=EMBEDDED))
+    sound = b"{[,:\x00" * MAX_VALUES
+    async with openai.AsyncOpenAI(base_url=f"{stand.url}/v1", api_key=KEY, max_retries=0) as client:
+        await client.audio.transcriptions.create(model=f"oai/{MODEL}", file=("a.wav", sound))
+        assert sound in stand.asked("oai")[-1].body
+        await client.embeddings.create(model=f"oai/{MODEL}", input=[[1] * MAX_VALUES, [2] * MAX_VALUES])
+        assert stand.asked("oai")[-1].body.count(b"2") >= MAX_VALUES
+    members = b",".join(b'"%d":0' % number for number in range(MAX_VALUES + 1))
+    refused = await stand.http.post("/v1/embeddings", content=b'{"model":"oai/%b",%b}' % (MODEL.encode(), members))
+    assert refused.status_code == 413
 
 
 async def test_a_stream_passes_through_as_it_comes_and_a_break_is_seen(stand: Stand) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from tieline.frontends.bodies import UNCOUNTED, HeldBodies, check_values
+from tieline.frontends.bodies import UNCOUNTED, VALUES, HeldBodies, check_values
 from tieline.frontends.keyless import Connection, Keyless
 from tieline.frontends.keys import Keys, NamedKey
 from tieline.frontends.page_pass import PASS, Passes
@@ -191,13 +191,16 @@ class Exchange(msgspec.Struct, eq=False):
             self._hold(self.size)
         return body
 
-    async def body(self) -> bytes:
-        """The whole body. One that is too large is read on for a while, so that the client hears why it is refused."""
+    async def body(self, counted: bytes = VALUES) -> bytes:
+        """The whole body. One that is too large is read on for a while, so that the client hears why it is refused.
+
+        `counted` are the characters of which JSON may have only so many (see `bodies`); none, if it is not JSON.
+        """
         chunks: list[bytes] = []
         try:
             await self._receive(chunks)
-            if self.size > UNCOUNTED:
-                await check_values(chunks)
+            if self.size > UNCOUNTED and counted:
+                await check_values(chunks, counted)
             body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         finally:
             chunks.clear()  # an error that is kept somewhere must not keep the body, too

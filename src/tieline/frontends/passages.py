@@ -3,10 +3,11 @@
 from collections.abc import Awaitable, Callable
 
 from tieline.core.forwarding import Passage
+from tieline.frontends.bodies import MEMBERS
 from tieline.frontends.chat import FACE
 from tieline.frontends.http import Exchange
 from tieline.frontends.relay import Relay
-from tieline.wire.openai_chat.passages import read_named
+from tieline.wire.openai_chat.passages import is_form, read_named
 
 ENDPOINTS = (
     "embeddings",
@@ -25,8 +26,9 @@ def passes(relay: Relay, endpoint: str) -> Callable[[Exchange], Awaitable[None]]
     """What serves an endpoint."""
 
     async def serve(exchange: Exchange) -> None:
-        body = await exchange.body()
         content_type = exchange.header(b"content-type") or "application/json"
+        # Texts to embed may come as hundreds of thousands of token numbers, which are not read here.
+        body = await exchange.body(b"" if is_form(content_type) else MEMBERS)
         named = read_named(body, content_type)
         passage = Passage(
             endpoint=endpoint,

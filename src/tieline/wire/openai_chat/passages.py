@@ -31,6 +31,11 @@ def read_named(body: bytes, content_type: str) -> Named:
     return _form(body, (boundary[1] or boundary[2]).encode("latin-1")) if boundary else _json(body)
 
 
+def is_form(content_type: str) -> bool:
+    """Whether a body of this type is read as a form."""
+    return _BOUNDARY.match(content_type) is not None
+
+
 def _json(body: bytes) -> Named:
     try:
         members = _MEMBERS.decode(body)
