@@ -424,6 +424,31 @@ async def test_072_what_comes_counts_and_not_what_was_asked_for(
     assert answer.claims_success
 
 
+@DIRECTIONS
+@STREAMED_OR_WHOLE
+async def test_072_the_content_type_may_be_missing_or_wrong(
+    stand: Stand, backend: Backend, client: Protocol, stream: bool
+) -> None:
+    for kind in ("", "text/plain", "Application/JSON", "application/octet-stream"):
+        for shape in (whole, streamed):
+            plain = shape(DIALECTS[backend], words("Hel", "lo"))
+            answer = Answer(headers=[("content-type", kind)], body=plain.body, chunks=plain.chunks)
+            stand.script(backend, answer)
+            heard = await stand.ask(client, backend, stream=stream)
+            assert (heard.status, heard.text) == (200, "Hello"), (kind, shape)
+
+
+@DIRECTIONS
+@STREAMED_OR_WHOLE
+async def test_072_a_web_page_instead_of_an_answer_is_a_wrong_address(
+    stand: Stand, backend: Backend, client: Protocol, stream: bool
+) -> None:
+    page = b"<!doctype html><title>Welcome</title><p>Hello"
+    stand.script(backend, Answer(headers=[("content-type", "text/html")], body=page))
+    message = (await stand.ask(client, backend, stream=stream)).check_failed(502)["message"]
+    assert message == f"Upstream `{backend}` answered with a web page (Welcome). Is its `base_url` right?"
+
+
 # ── 77: connections that fail ────────────────────────────────────────────────────────────────────
 
 

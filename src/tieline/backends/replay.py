@@ -53,6 +53,7 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _FOLLOWED = REDIRECTS - {303}
 """With 303 the answer is elsewhere, and not for the same request."""
 MOST_REDIRECTS = 3
+_STREAM = b"text/event-stream"
 _RETRIED_REQUESTS = frozenset({408, 409})
 """Statuses in the range of the client's faults that may pass nevertheless."""
 _FINAL = frozenset[ErrorKind](("bad_request", "unauthorized", "billing", "forbidden", "not_found", "too_large"))
@@ -284,13 +285,7 @@ class _Leg:
             headers = passed_on(response)
             if not 200 <= response.status < 300:
                 return [refused(upstream, response, await response.read(ERROR_LIMIT))]
-            # By what the answer is, not by what was asked for: some upstreams cannot stream, some do nothing else.
-            if response.field(b"content-type").startswith(b"application/json"):
-                body = await response.read(REPLY_LIMIT)
-                events = codec.read_reply(body, outgoing.spelled, fallback_id=upstream.mint(), model=request.model)
-            else:
-                self._reader = codec.reader(outgoing.spelled, fallback_id=upstream.mint(), model=request.model)
-                events = await self._more()
+            events = await self._beginning(response, outgoing)
         except PipeError as error:
             return [pipe_failed(upstream.name, error)]
         seen = 0
@@ -300,6 +295,30 @@ class _Leg:
         if headers and events and type(started := events[0]) is Started:
             events[0] = replace(started, headers=headers)
         return events
+
+    async def _beginning(self, response: HttpResponse, outgoing: Outgoing) -> list[Event]:
+        """The first events of an answer, or all of one that came whole.
+
+        What counts is what the answer is, not what was asked for: some upstreams cannot stream, some do nothing else,
+        and some name no content type, or a wrong one.
+        """
+        upstream, model = self._upstream, self._request.model
+        kind = response.field(b"content-type")
+        first = beginning = b""
+        is_json = kind.startswith(b"application/json")
+        if not is_json and not kind.startswith(_STREAM):
+            first = response.take() or await response.chunk()
+            beginning = first.lstrip()[:1]
+            is_json = beginning == b"{"
+        if is_json:
+            body = await response.read(REPLY_LIMIT)
+            body = first + body if first else body
+            return upstream.codec.read_reply(body, outgoing.spelled, fallback_id=upstream.mint(), model=model)
+        if beginning == b"<":
+            response.close()
+            return [_web_page(upstream, first)]
+        self._reader = reader = upstream.codec.reader(outgoing.spelled, fallback_id=upstream.mint(), model=model)
+        return (reader.feed(first) if first else []) or await self._more()
 
     def _is_unseen(self, events: list[Event], start: int) -> bool:
         """Whether the client sees nothing of these events from `start` on, and more are to come."""
@@ -375,6 +394,12 @@ async def follow(
         "If that is the right address, set `base_url` of this upstream to it."
     )
     raise GatewayError("upstream", message, code="upstream_redirect", headers=(NOT_RETRYABLE,))
+
+
+def _web_page(upstream: Upstream, data: bytes) -> Failed:
+    title = excerpt(data.decode("utf-8", "replace"))
+    message = f"Upstream `{upstream.name}` answered with a web page ({title}). Is its `base_url` right?"
+    return Failed(kind="upstream", status=502, code="upstream_not_an_api", message=message, headers=(NOT_RETRYABLE,))
 
 
 def _host_in(location: str) -> str:
