@@ -81,9 +81,9 @@ class Stand(ToolsStand):
             patch.setattr(opener, "_terms", replace(opener._terms, batch_wait=1.5))
             yield
 
-    async def gone(self) -> None:
-        """Wait until the gateway knows that no agent runs."""
-        await until(lambda: not self.pids)
+    async def gone(self, pid: int) -> None:
+        """Wait until the gateway knows that this process of an agent has ended."""
+        await until(lambda: pid not in self.pids)
 
     async def idle(self) -> None:
         """Wait until no session has a turn under way: a client that left has been missed."""

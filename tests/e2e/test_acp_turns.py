@@ -218,6 +218,6 @@ async def test_after_a_restart_of_the_agent_the_session_is_loaded(stand: Stand, 
     talk = stand.talk(dialect)
     pid = int((await talk.say("pid")).text)
     os.kill(pid, signal.SIGKILL)
-    await stand.gone()
+    await stand.gone(pid)
     answer = await talk.say("recall")
     assert json.loads(answer.text) == ["pid", "recall"], "its history is neither told again nor part of the answer"
