@@ -128,7 +128,9 @@ def test_a_file_beyond_measure_is_refused_before_it_is_read_whole() -> None:
 
 def test_a_relative_key_file_lies_beside_the_configuration(tmp_path: Path) -> None:
     text = '[server]\nkey_file = "a"\n[cursor]\nkey_file = "~/b"\n[upstreams.x]\nkind = "openai"\nkey_file = "/c"\n'
+    text += '[keys.k]\nkey_file = "d"\n'
     config = load(written(tmp_path, text), {})
     assert config.server.key_file == str(tmp_path / "a")
     assert config.cursor.key_file == "~/b"
     assert config.upstreams["x"].key_file == "/c"
+    assert config.keys["k"].key_file == str(tmp_path / "d")

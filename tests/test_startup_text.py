@@ -25,6 +25,12 @@ def test_the_configuration_in_use_is_named() -> None:
     assert "Configuration: no file" in text(Config())
 
 
+def test_no_name_in_the_text_can_control_a_terminal() -> None:
+    shown = text(Config(), source=Path("/x\x1b[2J\nTieline is fine/tieline.toml"))
+    assert "\x1b" not in shown
+    assert "\nTieline is fine" not in shown
+
+
 def test_a_pattern_is_never_shown_as_a_model() -> None:
     shown = text(with_upstream(default_model="up/*"))
     assert "up/*" not in shown

@@ -8,6 +8,7 @@ from pathlib import Path
 from tieline import __version__
 from tieline.assembly import State
 from tieline.config import Config
+from tieline.tools.unseen import visible
 from tieline.web.connect import CLAUDE_SIZES
 
 NEEDS_KEY = f"""\
@@ -32,20 +33,20 @@ class StartupText:
     source: Path | None = None
 
     def text(self, address: str) -> str:
-        """The whole text. It names where keys come from, never a key."""
-        return "\n".join(
-            [
-                f"Tieline {__version__} is listening on {address}",
-                f"Configuration: {self.source or 'no file, only defaults and the environment'}",
-                "",
-                *self._backends(),
-                "",
-                *self._first_steps(address),
-                "",
-                *self._clients(address),
-                "",
-            ]
-        )
+        """The whole text. It names where keys come from, never a key; no name in it can control a terminal."""
+        source = "no file, only defaults and the environment" if self.source is None else str(self.source.absolute())
+        lines = [
+            f"Tieline {__version__} is listening on {address}",
+            f"Configuration: {source}",
+            "",
+            *self._backends(),
+            "",
+            *self._first_steps(address),
+            "",
+            *self._clients(address),
+            "",
+        ]
+        return "\n".join(visible(line).replace("\n", "\\n") for line in lines)
 
     def model(self) -> str:
         """The model to name in examples; `<model>` where only its upstream can tell."""
@@ -87,13 +88,13 @@ class StartupText:
         head = f"Point a client here ({'with the key of this gateway' if self.needs_key else 'any key will do'}):"
         claude = f"  Claude Code   ANTHROPIC_BASE_URL={address} ANTHROPIC_API_KEY={key} ANTHROPIC_MODEL={model}"
         if self._serves_claude():
-            claude = f"{claude} claude"
+            lines = [f"{claude} claude"]
         else:
             sizes = " ".join(f"ANTHROPIC_DEFAULT_{size}_MODEL={model}" for size in CLAUDE_SIZES)
-            claude = f"{claude} \\\n                {sizes} claude"
+            lines = [f"{claude} \\", f"                {sizes} claude"]
         return [
             head,
-            claude,
+            *lines,
             f"  OpenAI SDKs   OPENAI_BASE_URL={address}/v1 OPENAI_API_KEY={key}, and the model {model}",
         ]
 

@@ -1,4 +1,4 @@
-"""`Explain what this project does`: list the folder, read the README that is found there, and say what it says."""
+"""Explains a project by its files: lists the folder, reads the README that is found there, and says what it says."""
 
 import re
 from collections.abc import Iterator, Sequence
