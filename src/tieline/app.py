@@ -22,7 +22,7 @@ from tieline.core.gateway import Gateway
 from tieline.core.inbox import Inbox
 from tieline.core.repair import DEFAULT
 from tieline.core.routing import Router
-from tieline.core.secrets import Secrets
+from tieline.core.secrets import Secrets, secret_values
 from tieline.demo import MODELS
 from tieline.frontends.http import Guard, HttpApp
 from tieline.frontends.inbox import InboxFrontend
@@ -112,7 +112,7 @@ def build(
         key, state = key_of(name, settings, env)
         backends[name] = upstream_backend(name, settings, key, client, mint)
         states.append(state)
-        keys += [key] if key else []
+        keys += [key, *secret_values(settings.headers)] if key else secret_values(settings.headers)
     if cursor := cursor_backend(config.cursor, env, proxies, mint, cursor_token, park_for=config.parking.deadline):
         backends["cursor"] = cursor[0]
         states.append(cursor[1])
@@ -132,6 +132,11 @@ def build(
     states += [tools[1]] if tools else []
     own_keys = client_keys(config, env)
     named = named_keys(config, env, own_keys)
+    given = [
+        *(agent.env for agent in config.acp.agents.values()),
+        *(mapping for server in config.acp.mcp.values() for mapping in (server.env, server.headers)),
+    ]
+    keys += [value for mapping in given for value in secret_values(mapping)]
     known = Secrets([*keys, *own_keys, *(key.value for key in named)])
     gateway = Gateway(
         router,
@@ -145,7 +150,12 @@ def build(
         park_at_most=config.parking.limit,
         repairs=repairs,
         secrets=known,
-        bus=Bus(clock=time.time, secrets=known, most_legs=config.web.traffic if config.web.enabled else 0),
+        bus=Bus(
+            clock=time.time,
+            mint=lambda: f"req_{secrets.token_hex(10)}",
+            secrets=known,
+            most_legs=config.web.traffic if config.web.enabled else 0,
+        ),
     )
     guard = Guard(
         hosts=(config.server.host, *config.server.hosts),

@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import logging
 import os
 import sys
 import time
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from tieline import logs
 from tieline.assembly import address, user_folder
 from tieline.config import Config, ConfigError, CursorSettings, Source, load, read
 from tieline.lazily import Lazily
@@ -111,7 +111,7 @@ def _serve(options: argparse.Namespace) -> int:
     if not 0 <= config.server.port <= MAX_PORT:
         raise ConfigError(f"--port {config.server.port}: a port is a number from 0 to {MAX_PORT}")
     config = _with_tools(config, options)
-    logging.basicConfig(level=config.log.upper(), format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    logs.configure(config.log.upper(), "%(asctime)s %(levelname)s %(message)s")
     path = None if source is None else source.path
     serve(config, _environment(), _say, source=path, simulate_cursor=options.demo)
     return 0
@@ -135,13 +135,13 @@ def _inbox(options: argparse.Namespace) -> int:
 
 def _models(options: argparse.Namespace) -> int:
     config = _loaded(options)
-    logging.basicConfig(level="WARNING", format="%(message)s", stream=sys.stderr)
+    logs.configure("WARNING")
     app = build(config, _environment())
     for name, info in sorted(asyncio.run(_listed(app)).items()):
         full = f"{info.owner}/{info.id}"
         facts = [f"{info.context // 1000}k tokens"] if info.context else []
         facts += [f"alias of {full}"] if name != full else []
-        print(visible(f"{name}  ({', '.join(facts)})" if facts else name))
+        print(logs.one_line(f"{name}  ({', '.join(facts)})" if facts else name))
     return 0
 
 
@@ -171,7 +171,7 @@ def _say(text: str) -> None:
 def _asked(options: argparse.Namespace, do: Callable[[CursorSettings, Mapping[str, str]], Awaitable[str]]) -> int:
     """Do something with an account and print what came of it."""
     settings = _loaded(options).cursor
-    logging.basicConfig(level="WARNING", format="%(message)s", stream=sys.stderr)
+    logs.configure("WARNING")
 
     async def run() -> str:
         return await do(settings, _environment())

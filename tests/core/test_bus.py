@@ -1,6 +1,7 @@
 """What is kept of legs for somebody to look into: both sides, bounded, without secrets."""
 
 from collections.abc import AsyncGenerator, Sequence
+from typing import Any
 
 import pytest
 
@@ -81,7 +82,7 @@ HELLO: list[Event] = [STARTED, *text("Hel", "lo"), Usage(input=3, output=2), END
 class Watched:
     """A gateway with a bus, and what the bus told."""
 
-    def __init__(self, backend: Saying, **settings: int) -> None:
+    def __init__(self, backend: Saying, **settings: Any) -> None:
         self.news: list[News] = []
         self.statuses: list[str] = []
         secrets = Secrets([SECRET])

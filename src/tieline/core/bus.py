@@ -20,6 +20,8 @@ from tieline.model.session import Summary, Turn
 MOST_LEGS = 500
 MOST_OF_ALL = 64 * 1024 * 1024
 PAGE = 100
+LONGEST_CLIENT = 200
+LONGEST_MODEL = 256
 
 
 class LegNews(NamedTuple):
@@ -70,11 +72,14 @@ class Bus:
         self,
         *,
         clock: Callable[[], float],
+        mint: Callable[[], str] = lambda: "",
         secrets: Secrets | None = None,
         most_legs: int = MOST_LEGS,
         most_of_all: int = MOST_OF_ALL,
     ) -> None:
         self._clock = clock
+        self.mint = mint
+        """Gives ids for requests that have none from an upstream."""
         self._secrets = secrets or Secrets()
         self._most_legs = most_legs
         self._most_of_all = most_of_all
@@ -103,7 +108,7 @@ class Bus:
         """A leg begins."""
         self._begun = number = self._begun + 1
         most = self._most_legs
-        record = Record(number, self._clock(), request, frontend, client, most > 0)
+        record = Record(number, self._clock(), request, frontend, client[:LONGEST_CLIENT], most > 0)
         if most > 0:
             self._records.append(record)
             if number - self._forgotten > most:
@@ -161,13 +166,13 @@ class Bus:
         return LegSummary(
             id=record.id,
             at=record.at,
-            client=record.client,
+            client=self.hide(record.client),
             frontend=record.frontend,
             backend=record.backend,
-            model=record.request.model,
+            model=self.hide(record.request.model[:LONGEST_MODEL]),
             status=record.status,
             kind=failed.kind if failed else None,
-            message=failed.message if failed else None,
+            message=self.hide(failed.message) if failed else None,
             first_byte=record.first_byte,
             duration=record.duration,
             usage=record.usage,
@@ -175,6 +180,7 @@ class Bus:
             title=self.hide(record.titled()),
             repairs=record.repairs,
             resumed=record.is_resumed,
+            request_id=record.request_id or record.upstream_id() or None,
         )
 
     def hide(self, text: str) -> str:
@@ -188,5 +194,16 @@ class Bus:
 
 
 def _searched(leg: LegSummary) -> str:
-    said = (leg.client, leg.frontend, leg.backend, leg.model, leg.status, leg.kind, leg.message, leg.title, *leg.calls)
+    said = (
+        leg.client,
+        leg.frontend,
+        leg.backend,
+        leg.model,
+        leg.status,
+        leg.kind,
+        leg.message,
+        leg.title,
+        leg.request_id,
+        *leg.calls,
+    )
     return "\n".join(filter(None, said)).lower()

@@ -4,8 +4,8 @@ A budget is spent piece by piece; what comes when it is used up is left out. Wha
 (`meta`) is not kept at all.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import assert_never
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar, assert_never
 
 from msgspec.structs import replace
 
@@ -24,10 +24,14 @@ from tieline.model.events import (
     Started,
     Usage,
 )
-from tieline.model.request import Reasoning, Request, ToolSpec
+from tieline.model.request import OutputFormat, Reasoning, Request, ToolSpec
+
+T = TypeVar("T")
 
 LONGEST = 32 * 1024
 """Characters of one text."""
+LONGEST_NAME = 256
+"""Characters of a model, a tool, an id, a media type."""
 EACH = 64
 """What a value weighs beside its text."""
 
@@ -50,6 +54,10 @@ class Budget:
         self.left -= min(len(text), most) + EACH
         return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} characters more)"
 
+    def name(self, text: str) -> str:
+        """As much of a name as may be kept."""
+        return self.text(text, LONGEST_NAME)
+
     def part(self, part: Part) -> Part:
         """A part of a message."""
         match part:
@@ -59,30 +67,44 @@ class Budget:
                 signature = None if part.signature is None else self.text(part.signature, EACH)
                 return Thinking(text=self.text(part.text), signature=signature, redacted=part.redacted)
             case Image():
-                return Image(media_type=part.media_type, data=self._data(part), url=self._address(part))
+                return Image(media_type=self.name(part.media_type), data=self._data(part), url=self._address(part))
             case File():
-                return File(media_type=part.media_type, data=self._data(part), url=self._address(part), name=part.name)
+                name = None if part.name is None else self.name(part.name)
+                kind = self.name(part.media_type)
+                return File(media_type=kind, data=self._data(part), url=self._address(part), name=name)
             case ToolCall():
-                return ToolCall(id=part.id, name=part.name, arguments=self.text(part.arguments), freeform=part.freeform)
+                arguments = self.text(part.arguments)
+                return ToolCall(
+                    id=self.name(part.id), name=self.name(part.name), arguments=arguments, freeform=part.freeform
+                )
             case ToolResult():
-                content = tuple(self.part(piece) for piece in part.content)
-                return replace(part, content=content, meta={})
+                return replace(part, call_id=self.name(part.call_id), content=self._parts(part.content), meta={})
             case Foreign():
-                return Foreign(protocol=part.protocol, kind=part.kind, json=self.text(part.json))
+                return Foreign(protocol=part.protocol, kind=self.name(part.kind), json=self.text(part.json))
             case _:
                 assert_never(part)
 
     def request(self, request: Request) -> Request:
         """A request: of a long history the end."""
-        tools = tuple(self._tool(tool) for tool in request.tools)
+        tools = tuple(self._tool(tool) for tool in self._while_it_lasts(request.tools))
         return replace(
             request,
+            model=self.name(request.model),
+            user=self._optional(request.user),
+            cache_key=self._optional(request.cache_key),
+            session=self._optional(request.session),
+            mode=self._optional(request.mode),
+            sampling=replace(
+                request.sampling, stop=tuple(self.name(stop) for stop in self._while_it_lasts(request.sampling.stop))
+            ),
+            output=None if request.output is None else self._output(request.output),
+            headers=tuple((self.name(name), self.name(value)) for name, value in request.headers),
             messages=self._messages(request.messages),
             tools=tools,
             reasoning=Reasoning(
                 mode=request.reasoning.mode, budget=request.reasoning.budget, effort=request.reasoning.effort
             ),
-            extra={name: raw for name, raw in request.extra.items() if self._fits(len(bytes(raw)))},
+            extra={name: raw for name, raw in request.extra.items() if self._fits(len(name) + len(bytes(raw)))},
         )
 
     def event(self, event: Event) -> Event:
@@ -98,7 +120,9 @@ class Budget:
                 return self._activity(event)
             case Note():
                 return Note(kind=event.kind, message=self.text(event.message), what=event.what)
-            case Started() | Usage() | Plan() | Finished() | Failed():
+            case Failed():
+                return replace(event, message=self.text(event.message))
+            case Started() | Usage() | Plan() | Finished():
                 self.left -= EACH
                 return event
             case _:
@@ -109,15 +133,34 @@ class Budget:
         for message in reversed(messages):
             if self.left <= 0:
                 break
-            kept.append(Message(role=message.role, parts=tuple(self.part(part) for part in message.parts)))
+            self.left -= EACH
+            kept.append(Message(role=message.role, parts=self._parts(message.parts)))
         missing = len(messages) - len(kept)
         if missing:
             kept.append(Message(role="system", parts=(Text(text=f"… {missing} earlier messages are not kept"),)))
         return tuple(reversed(kept))
 
+    def _parts(self, parts: Sequence[Part]) -> tuple[Part, ...]:
+        return tuple(self.part(part) for part in self._while_it_lasts(parts))
+
+    def _while_it_lasts(self, values: Sequence[T]) -> Iterator[T]:
+        for value in values:
+            if self.left <= 0:
+                return
+            yield value
+
+    def _optional(self, text: str | None) -> str | None:
+        return None if text is None else self.name(text)
+
+    def _output(self, output: OutputFormat) -> OutputFormat:
+        schema = output.schema
+        if schema is not None and not self._fits(len(schema)):
+            schema = b"{}"
+        return replace(output, name=self.name(output.name), schema=schema)
+
     def _tool(self, tool: ToolSpec) -> ToolSpec:
         schema = tool.schema if self._fits(len(tool.schema)) else b"{}"
-        return replace(tool, description=self.text(tool.description), schema=schema, meta={})
+        return replace(tool, name=self.name(tool.name), description=self.text(tool.description), schema=schema, meta={})
 
     def _activity(self, activity: Activity) -> Activity:
         diffs = tuple(

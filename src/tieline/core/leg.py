@@ -8,20 +8,20 @@ from typing import Self, get_args
 import msgspec
 from msgspec.structs import replace
 
-from tieline.core.bus import Bus
+from tieline.core.bus import LONGEST_MODEL, Bus
 from tieline.core.limits import Limits
 from tieline.core.losses import Losses, in_answer
 from tieline.core.metrics import Metrics
 from tieline.core.parking import Lot, Parked
 from tieline.core.record import Record, title_of
 from tieline.core.repair import Repairs
-from tieline.core.secrets import Secrets
+from tieline.core.secrets import Secrets, hide_likely
 from tieline.core.showing import Showing, Style
 from tieline.core.thoughts import Thoughts
 from tieline.model.asks import Origin
 from tieline.model.assemble import fold
 from tieline.model.content import NO_META, Foreign, Message, Part, Thinking, ToolCall, state_of
-from tieline.model.errors import GatewayError
+from tieline.model.errors import GatewayError, id_in
 from tieline.model.events import (
     LEFT_OUT,
     Batch,
@@ -46,6 +46,8 @@ log = logging.getLogger("tieline")
 CROWD = 8
 """With more legs than these under way, a leg begins step by step and lets the others take the same step: code that runs
 many times in a row is still in the processor's caches, which saves up to a tenth. With fewer it is only a detour."""
+LONGEST_MESSAGE = 8192
+"""Characters of an error that a client, the log and the record get: some upstreams answer with whole pages."""
 LARGE = 256 * 1024
 """A request of more bytes also begins step by step: each step may take long enough for others to notice."""
 
@@ -181,7 +183,7 @@ class WatchedLeg:
             return self._fail(error)
         except Exception:
             # A bug of ours: the client gets an error it can read, the log the traceback.
-            log.exception("a leg of %s broke", self._request.model)
+            log.exception("a leg of %s broke", self._request.model[:LONGEST_MODEL])
             return self._fail(GatewayError("internal", "Something went wrong inside the gateway; its log says what."))
 
     async def aclose(self) -> None:
@@ -234,9 +236,9 @@ class WatchedLeg:
     def origin(self) -> Origin:
         """Where an ask comes from, for the person who is to answer it."""
         return Origin(
-            model=self._request.model,
+            model=self._request.model[:LONGEST_MODEL],
             frontend=self.asker.frontend,
-            client=self.asker.client,
+            client=self.record.client,
             title=title_of(self._request),
             session=self._request.session or "",
         )
@@ -313,11 +315,29 @@ class WatchedLeg:
         elif type(event) is Note:
             self.note(event)
         elif type(event) is Failed:
-            self._ending = replace(event, message=self._ledger.secrets.hide(event.message))
+            self._ending = self._failed(event)
             self.is_over = True
-            log.warning("%s failed (%s, %d): %s", self._request.model, event.kind, event.status, self._ending.message)
+            log.warning(
+                "%s failed (%s, %d): %s",
+                self._request.model[:LONGEST_MODEL],
+                event.kind,
+                event.status,
+                self._ending.message,
+            )
         else:
             self.record.has_activities = True
+
+    def _failed(self, event: Failed) -> Failed:
+        """The failure without secrets, and with the id that the record of this leg has."""
+        record, ledger = self.record, self._ledger
+        record.request_id = id_in(event.headers) or record.upstream_id() or ledger.bus.mint()
+        headers = event.headers
+        if record.request_id and not id_in(headers):
+            headers = (*headers, ("request-id", record.request_id))
+        message = hide_likely(ledger.secrets.hide(event.message))
+        if len(message) > LONGEST_MESSAGE:
+            message = f"{message[:LONGEST_MESSAGE]}… ({len(message) - LONGEST_MESSAGE} characters more)"
+        return replace(event, message=message, headers=headers)
 
     def _settle(self) -> None:
         """Write down what came of it."""

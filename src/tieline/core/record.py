@@ -3,8 +3,11 @@
 from collections.abc import Iterable
 from typing import Literal
 
+from msgspec.structs import replace
+
 from tieline.core.capping import EACH, Budget, joined, weight, weight_of
 from tieline.model.content import Part, Text, ToolCall, Value
+from tieline.model.errors import id_in
 from tieline.model.events import (
     Activity,
     Batch,
@@ -14,6 +17,7 @@ from tieline.model.events import (
     Note,
     PartDelta,
     PartEnd,
+    Started,
     StopReason,
     Usage,
 )
@@ -53,6 +57,8 @@ class LegSummary(Value, omit_defaults=False):
     title: str = ""
     repairs: int = 0
     resumed: bool = False
+    request_id: str | None = None
+    """What the client knows the request by: from the upstream, or from us if the leg failed."""
 
 
 class Moment(Value, omit_defaults=False):
@@ -94,6 +100,7 @@ class Record:
         "number",
         "repairs",
         "request",
+        "request_id",
         "size",
         "title",
         "usage",
@@ -119,10 +126,17 @@ class Record:
         self.repairs = 0
         self.count = 0
         self.size = 0
+        self.request_id = ""
+        """The id that a client was given with an error."""
         self.title: str | None = None
         self._events: list[tuple[float, Batch]] = []
         self.given: list[Batch] | None = None
         """What the client was given, from the first difference to what the upstream said on."""
+
+    def upstream_id(self) -> str:
+        """The upstream's id of the request, if it has told one."""
+        first = self._events[0][1] if self._events else ()
+        return id_in(first[0].headers) if first and type(first[0]) is Started else ""
 
     @property
     def id(self) -> str:
@@ -154,7 +168,7 @@ class Record:
         """A person looking into this leg should know of something."""
         self.repairs += note.kind == "repair"
         if len(self.notes) < MOST_NOTES:
-            self.notes += (note,)
+            self.notes += (note if len(note.message) <= LOOKED_AT else replace(note, message=note.message[:LOOKED_AT]),)
 
     def close(self, asked: int, parts: Iterable[Part]) -> None:
         """The leg is over: keep what is worth it. Most legs are small, and kept as they are: that costs least.
@@ -188,7 +202,7 @@ class Record:
         for _, batch in self._events:
             for event in batch:
                 if type(event) is PartEnd and type(event.part) is ToolCall:
-                    names.append(event.part.name)
+                    names.append(event.part.name[:LONGEST_NAME])
                 elif type(event) is Activity and event.id not in used:
                     used.add(event.id)
                     names.append(event.title[:LONGEST_NAME].partition(" ")[0])

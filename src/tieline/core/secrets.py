@@ -1,7 +1,7 @@
 """The keys of upstreams, kept out of what clients and logs are told: some servers repeat a key they refuse."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 HIDDEN = "***"
 SHORTEST = 8
@@ -25,6 +25,15 @@ class Secrets:
     def hide(self, message: str) -> str:
         """The message without them."""
         return message if self._pattern is None else self._pattern.sub(HIDDEN, message)
+
+
+_TELLING = re.compile(r"auth|key|token|secret|passw|credential|cookie|session", re.IGNORECASE)
+
+
+def secret_values(settings: Mapping[str, str]) -> list[str]:
+    """The values among named settings (headers, variables) that are secret, by their names or by how they look."""
+    found = [value for name, value in settings.items() if _TELLING.search(name) or _LIKELY.search(value)]
+    return [*found, *(word for value in found for word in value.split() if word != value)]
 
 
 def hide_likely(text: str) -> str:

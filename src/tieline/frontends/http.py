@@ -5,6 +5,7 @@ that is not used. Our server hands over its requests as they are (`HttpApp.serve
 """
 
 import logging
+import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from ipaddress import ip_address
@@ -515,6 +516,9 @@ async def fail(exchange: Exchange, error: GatewayError, render_error: RenderErro
     """Answer with an error; when a response is under way already there is nothing left to say here."""
     if exchange.begun:
         return
+    if not error.request_id:
+        minted = f"req_{secrets.token_hex(10)}"
+        error.headers = (*error.headers, ("request-id", minted), ("x-request-id", minted))
     headers = [*encoded(error.headers)]
     if error.retry_after is not None and not any(name == b"retry-after" for name, _ in headers):
         headers.append((b"retry-after", str(max(1, round(error.retry_after))).encode()))

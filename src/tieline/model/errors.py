@@ -33,6 +33,11 @@ def is_transient(failed: Failed) -> bool:
     return failed.kind in _TRANSIENT and NOT_RETRYABLE not in failed.headers
 
 
+def id_in(headers: Headers) -> str:
+    """The request id among headers, or nothing."""
+    return next((value for name, value in headers if name in ("request-id", "x-request-id")), "")
+
+
 class GatewayError(Exception):
     """Anything a client is told; no other exception may reach one."""
 
@@ -55,6 +60,11 @@ class GatewayError(Exception):
         self.code = code
         self.retry_after = retry_after
         self.headers = headers
+
+    @property
+    def request_id(self) -> str:
+        """The id under which a client can name the request, or nothing."""
+        return id_in(self.headers)
 
     def failed(self) -> Failed:
         """The same facts as the ending of a leg."""

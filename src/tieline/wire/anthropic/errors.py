@@ -46,7 +46,7 @@ _BY_TYPE: dict[str, tuple[ErrorKind, int]] = {
 def render_error(error: GatewayError, request_id: str = "") -> bytes:
     """The body of an error response."""
     body = {"type": "error", "error": _error(error.kind, error.message, error.param, error.code)}
-    return encode({**body, "request_id": request_id or None})
+    return encode({**body, "request_id": request_id or error.request_id or None})
 
 
 def error_event(failed: Failed) -> bytes:
