@@ -9,13 +9,15 @@ from tieline.demo import MODELS
 from tieline.demo.answer import Answer, Pause
 from tieline.demo.mind import decide
 from tieline.demo.speech import speak
-from tieline.model.content import Message, Part, ToolResult
+from tieline.model.content import Message, Part, Text, ToolResult
 from tieline.model.errors import GatewayError
 from tieline.model.events import Batch, Event, PartEnd
 from tieline.model.ports import Host, ModelInfo
 from tieline.model.request import Request
 
 BATCH = 4
+LONGEST = 256 * 1024
+"""Characters of one text that the model reads: its patterns take a second for eight million."""
 
 
 class DemoBackend:
@@ -34,13 +36,27 @@ class DemoBackend:
         return MODELS
 
     async def start(self, request: Request, host: Host | None = None) -> "DemoRun":  # noqa: ARG002 - this upstream asks nobody back
-        return DemoRun(request, self._pace)
+        return DemoRun(_readable(request), self._pace)
 
     async def count(self, request: Request) -> int | None:  # noqa: ARG002 - the port hands it over, we cannot tell
         return None
 
     async def aclose(self) -> None:
         """There is nothing to free."""
+
+
+def _readable(request: Request) -> Request:
+    """The request without what is too long to be read at once."""
+    if all(
+        type(part) is not Text or len(part.text) <= LONGEST for message in request.messages for part in message.parts
+    ):
+        return request
+    messages = [replace(message, parts=tuple(map(_cut, message.parts))) for message in request.messages]
+    return replace(request, messages=tuple(messages))
+
+
+def _cut(part: Part) -> Part:
+    return replace(part, text=part.text[:LONGEST]) if type(part) is Text and len(part.text) > LONGEST else part
 
 
 class DemoRun:
