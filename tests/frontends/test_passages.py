@@ -162,6 +162,7 @@ async def test_one_v1_too_many_or_too_few_does_no_harm(stand: Stand) -> None:
         stand.script("oai", says("oai", "Hello"))
         body = {"model": f"oai/{MODEL}", "messages": [{"role": "user", "content": "Hi"}]}
         assert (await stand.http.post(path, json=body)).status_code == 200, path
+    assert (await stand.http.head("/v1")).status_code == 200
     for path in ("/models", "/v1/v1/models", f"/models/oai/{MODEL}", f"/v1/v1/models/oai/{MODEL}"):
         assert (await stand.http.get(path)).status_code == 200, path
     body = {"model": f"oai/{MODEL}", "messages": [{"role": "user", "content": "Hi"}]}

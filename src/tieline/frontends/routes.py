@@ -48,6 +48,7 @@ def http_app(
         "/v1/models": {"GET": Route(models.list, openai)},
         "/v1/models/*": {"GET": Route(models.one, openai)},
         "/": {"GET": front, "HEAD": front},
+        "/v1": {"GET": health, "HEAD": health},  # clients probe their base address
         "/api/hello": {"GET": health, "HEAD": health},
         "/healthz": {"GET": alive, "HEAD": alive},
         "/metrics": {"GET": Route(status.metrics, openai)},
