@@ -33,9 +33,11 @@ from tieline.tools.arguments import BadArguments
 from tieline.tools.asks import Ask
 from tieline.tools.box import READING, Toolbox
 from tieline.tools.failure import ToolFailed
+from tieline.tools.grant_words import grant_words
 from tieline.tools.planning import AskQuestion, CreatePlan, SwitchMode
 from tieline.tools.policy import DEFAULTS, Policy, Rule, Subject, Verdict, retired
 from tieline.tools.todos import TODO_READ, TODO_WRITE, Todos, plan_of
+from tieline.tools.unseen import visible
 
 log = logging.getLogger("tieline.tools")
 
@@ -300,7 +302,8 @@ class TurnTools:
 
 def _permission(ask: Ask, always: Mapping[str, Rule]) -> Permission:
     remembered = (
-        Option(id=name, label=ALWAYS.label, kind=ALWAYS.kind, description=str(rule)) for name, rule in always.items()
+        Option(id=name, label=visible(grant_words(rule)), kind=ALWAYS.kind, description=str(rule))
+        for name, rule in always.items()
     )
     return Permission(
         title=ask.title,

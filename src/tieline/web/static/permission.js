@@ -120,24 +120,21 @@ function button(ask, option, key, choose) {
   );
 }
 
-/** A way to allow something for good. */
+/** A way to allow something for good, in words; the rule itself where there are none. */
 function grant(option, key, choose) {
   const label = option.label || option.id;
+  const isBare = label === "Always allow" && option.description;
   return h(
     "button",
     {
       type: "button",
       class: "small",
+      title: visible(option.description ?? ""),
       "aria-keyshortcuts": key ?? null,
       data: { test: `option-${option.id}` },
       onclick: choose,
     },
-    h(
-      "span",
-      {},
-      visible(label),
-      option.description ? [": ", h("code", {}, visible(option.description))] : null,
-    ),
+    h("span", {}, visible(label), isBare ? [": ", h("code", {}, visible(option.description))] : null),
     shortcut(key),
   );
 }

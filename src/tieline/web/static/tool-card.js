@@ -9,6 +9,7 @@ import { everySecond } from "./ticker.js";
 import { duration, now } from "./words.js";
 
 const STATES = { pending: "waiting", in_progress: "running", completed: "done", failed: "failed", stopped: "stopped" };
+const INSTANT = 0.005; // seconds: what was refused never ran
 const SHORT = 70; // A subject that fits into the title need not be said again.
 const MARKS = { pending: "circle", in_progress: "circle", completed: "check", failed: "cross", stopped: "stop" };
 
@@ -149,7 +150,10 @@ class ToolCard extends HTMLElement {
 
   #passed() {
     if (this.dataset.status === "stopped" || this.dataset.status === "pending") return "";
-    if (this.#ended) return this.#ended > this.#began ? duration(this.#ended - this.#began) : "";
+    if (this.#ended) {
+      const length = this.#ended - this.#began;
+      return length < INSTANT ? "" : duration(length);
+    }
     const length = now() - this.#began;
     return length < 1 ? "" : duration(Math.floor(length));
   }
