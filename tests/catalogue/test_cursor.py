@@ -20,7 +20,7 @@ from tests.e2e.cursor_support import (
     serving,
 )
 from tests.wire.coding_clients import OPENCODE, WEATHER
-from tieline.config import ToolSettings
+from tieline.config import ClientSettings, ToolSettings
 from tieline.sim.cursor import Settings
 
 __all__ = ["eager"]
@@ -156,7 +156,8 @@ async def test_194_cursor_s_own_searches_find_what_is_there_with_the_gateway_s_t
 ) -> None:
     (tmp_path / "a.txt").write_text("well\nhello there\n")
     (tmp_path / "b.py").write_text("print('hello')\n")
-    async with serving(transport, tools=ToolSettings(enabled=True, workspace=str(tmp_path))) as stand:
+    tools, clients = ToolSettings(enabled=True, workspace=str(tmp_path)), {"all": ClientSettings(tools=True)}
+    async with serving(transport, tools=tools, clients=clients) as stand:
         stand.plays(natively(("grep", {"pattern": "hello"}), ("glob", {"pattern": "**/*.py"})))
         answer = await stand.talk("openai").say("Look for it.")
         found, named = answer.text.split("<glob gave: ")
