@@ -4,8 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from anthropic.types import Message
-from anthropic.types.beta import BetaRawMessageStreamEvent
+from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from pydantic import TypeAdapter
 
@@ -45,7 +44,7 @@ def check_reply(protocol: str, body: bytes) -> None:
         assert choice["message"].get("tool_calls") != [], "an empty array of calls"
         assert choice["finish_reason"]
     else:
-        Message.model_validate(value)
+        BetaMessage.model_validate(value)
         assert value["stop_reason"]
         assert all(isinstance(block["input"], dict) for block in value["content"] if block["type"] == "tool_use")
 
@@ -159,4 +158,5 @@ _DELTAS = {
     ("thinking", "signature_delta"),
     ("tool_use", "input_json_delta"),
     ("server_tool_use", "input_json_delta"),
+    ("compaction", "compaction_delta"),
 }

@@ -210,6 +210,7 @@ ADDED: dict[int, str] = {
     153: "Tools that the client runs are taken for hosted ones, and refused or dropped",
     154: "Tools added in the middle of a conversation are lost",
     155: "References to definitions below the root of a schema are lost",
+    156: "Legacy functions are answered with tool calls",
     # HTTP clients
     170: "The upstream breaks inside a call that the client has not seen, and the client has to ask again",
     171: "The upstream breaks inside a call, and the client takes the call or the answer for complete",

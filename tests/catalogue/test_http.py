@@ -446,7 +446,8 @@ async def test_072_a_web_page_instead_of_an_answer_is_a_wrong_address(
     page = b"<!doctype html><title>Welcome</title><p>Hello"
     stand.script(backend, Answer(headers=[("content-type", "text/html")], body=page))
     message = (await stand.ask(client, backend, stream=stream)).check_failed(502)["message"]
-    assert message == f"Upstream `{backend}` answered with a web page (Welcome). Is its `base_url` right?"
+    path = stand.asked(backend)[-1].path
+    assert message == f"Upstream `{backend}` answered {path} with a web page (Welcome). Is its `base_url` right?"
 
 
 # ── 77: connections that fail ────────────────────────────────────────────────────────────────────

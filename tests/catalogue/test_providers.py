@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from tests.catalogue.asking import ask, asking, calls, results, tool, user
 from tests.catalogue.checks import (
@@ -21,6 +22,7 @@ from tests.catalogue.crossing import (
     CROSSINGS,
     Crossing,
     Protocol,
+    block,
     call_delta,
     chat_stream,
     chunk,
@@ -34,6 +36,7 @@ from tests.catalogue.serving import CLIENTS, STREAMED_OR_WHOLE, Heard, Stand, sa
 from tieline.model.content import STATE
 from tieline.model.events import Finished
 from tieline.sim.model import Answer
+from tieline.wire import openai_chat
 
 everywhere = pytest.mark.parametrize("crossing", CROSSINGS, ids=str)
 
@@ -266,3 +269,60 @@ def test_152_a_bare_call_keeps_its_place_before_what_follows_it(crossing: Crossi
     assert seen.arguments == ["{}"]
     if crossing.stream or crossing.client == "anthropic":
         assert seen.order == ["text", "call", "text"]
+
+
+# ── 156: legacy functions ────────────────────────────────────────────────────────────────────────
+
+LEGACY: dict[str, Any] = {
+    "functions": [{"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}],
+    "function_call": "auto",
+}
+
+
+def _called(backend: Any, *, stream: bool) -> Answer:
+    if backend == "ant":
+        made = {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": json.loads(ARGUMENTS)}
+        frames = block(0, {**made, "input": {}}, {"type": "input_json_delta", "partial_json": ARGUMENTS})
+        data, body = message_stream(*frames, stop="tool_use"), message_reply(made, stop="tool_use")
+    else:
+        call = chat_call("call_1", "weather", ARGUMENTS)
+        data = chat_stream({"tool_calls": [{"index": 0, **call}]}, finish="tool_calls")
+        body = chat_reply({"tool_calls": [call]}, finish="tool_calls")
+    return Answer(chunks=(data,)) if stream else Answer(body=body)
+
+
+@STREAMED_OR_WHOLE
+@pytest.mark.parametrize("backend", ["ant", "oai"])
+async def test_156_functions_are_answered_with_a_function_call(backend: Any, stream: bool) -> None:
+    async with serving() as stand:
+        stand.script(backend, _called(backend, stream=stream))
+        frames = (await stand.ask("openai_chat", backend, stream=stream, **LEGACY)).frames
+        choices = [choice for frame in frames for choice in frame["choices"]]
+        pieces = [(choice.get("delta") or choice.get("message") or {}) for choice in choices]
+        calls_made = [piece["function_call"] for piece in pieces if piece.get("function_call")]
+        assert "".join(call["arguments"] for call in calls_made) == ARGUMENTS
+        assert [call["name"] for call in calls_made if "name" in call] == ["weather"]
+        assert not any("tool_calls" in piece for piece in pieces)
+        assert [c["finish_reason"] for c in choices if c["finish_reason"]] == ["function_call"]
+        for frame in frames:
+            (ChatCompletionChunk if stream else ChatCompletion).model_validate(frame)
+
+
+@pytest.mark.parametrize("upstream", ["anthropic", "openai_chat"])
+def test_156_a_history_of_function_calls_is_understood(upstream: Protocol) -> None:
+    history: list[dict[str, Any]] = [
+        {"role": "assistant", "content": None, "function_call": {"name": "weather", "arguments": ARGUMENTS}},
+        {"role": "function", "name": "weather", "content": "sunny"},
+    ]
+    sent = ask(asking("openai_chat", user("go"), history, **LEGACY), "openai_chat", upstream)
+    ((call_id, name, arguments),) = sent.calls
+    assert (name, arguments) == ("weather", json.loads(ARGUMENTS))
+    assert sent.results == [(call_id, "sunny")]
+
+
+def test_156_of_several_calls_the_first_is_shown_to_a_client_that_takes_one() -> None:
+    made = [{"index": n, **chat_call(f"call_{n}", "weather", ARGUMENTS)} for n in range(2)]
+    events = events_of(chat_stream({"tool_calls": made}, finish="tool_calls"), "openai_chat")
+    for arguments in ("buffered", "incremental"):
+        options = openai_chat.Options(legacy=True, arguments=arguments)
+        assert openai_chat.ResponseWriter(options).write_all(events).count(b'"name":"weather"') == 1

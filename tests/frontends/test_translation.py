@@ -167,3 +167,50 @@ async def test_what_the_answer_loses_is_named_for_a_client_that_does_not_stream(
         stand.script("ant", *[Answer(body=message_reply(SEARCHED, {"type": "text", "text": "Found."}))] * 2)
         answer = await stand.ask("openai_chat", "ant", stream=False, **({"n": n} if n else {}))
         assert answer.headers["x-tieline-dropped"] == "web_search_tool_result"
+
+
+# ── Replies without a proper content type ────────────────────────────────────────────────────────
+
+
+@CLIENTS
+@pytest.mark.parametrize("backend", ["ant", "oai"])
+@pytest.mark.parametrize("kind", ["text/plain", "APPLICATION/JSON", "application/vnd.api+json", "x"])
+async def test_a_json_reply_is_read_whatever_its_content_type_says(client: Protocol, backend: Any, kind: str) -> None:
+    async with serving() as stand:
+        said = message_reply({"type": "text", "text": "Hello"}), chat_reply({"content": "Hello"})
+        body = said[backend == "oai"]
+        stand.script(backend, Answer(headers=(("content-type", kind),), body=body))
+        assert (await stand.ask(client, backend, stream=False)).text == "Hello"
+
+
+@CLIENTS
+async def test_a_stream_with_an_odd_content_type_is_read_too(client: Protocol) -> None:
+    async with serving() as stand:
+        data = chat_stream({"content": "Hel"}, {"content": "lo"})
+        stand.script("oai", Answer(headers=(("content-type", "text/plain"),), chunks=(data,)))
+        assert (await stand.ask(client, "oai", stream=True)).text == "Hello"
+
+
+# ── What a Messages client relies on ─────────────────────────────────────────────────────────────
+
+
+async def test_message_start_has_an_estimate_and_the_ending_the_real_counts() -> None:
+    usage = {"prompt_tokens": 1234, "completion_tokens": 5}
+    data = chat_stream({"content": "Hello"}, done=False)
+    data += b"data: " + json.dumps({"id": "c", "choices": [], "usage": usage}).encode() + b"\n\ndata: [DONE]\n\n"
+    async with serving() as stand:
+        stand.script("oai", streamed(data))
+        frames = (await stand.ask("anthropic", "oai", stream=True)).frames
+        assert 0 < frames[0]["message"]["usage"]["input_tokens"] < 1234
+        assert frames[-2]["usage"]["input_tokens"] == 1234
+        stand.script("ant", streamed(message_stream()))
+        frames = (await stand.ask("anthropic", "ant", stream=True)).frames
+        assert frames[0]["message"]["usage"]["input_tokens"] == 10
+
+
+@STREAMED_OR_WHOLE
+async def test_message_ids_have_the_prefix_of_the_api(stream: bool) -> None:
+    async with serving() as stand:
+        stand.script("oai", streamed(chat_stream({"content": "Hello"})))
+        (first, *_) = (await stand.ask("anthropic", "oai", stream=stream)).frames
+        assert first.get("message", first)["id"] == "msg_chatcmpl-up"

@@ -31,6 +31,12 @@ async def client() -> AsyncIterator[HttpClient]:
 
 CASES = {
     "gzip": ("gzip", gzip.compress(PLAIN)),
+    "two members": ("gzip", gzip.compress(PLAIN[:100]) + gzip.compress(PLAIN[100:])),
+    "many members": (
+        "gzip",
+        b"".join(gzip.compress(PLAIN[at : at + 1]) for at in range(len(PLAIN[:3000]))) + gzip.compress(PLAIN[3000:]),
+    ),
+    "zeros behind it": ("gzip", gzip.compress(PLAIN) + bytes(20)),
     "x-gzip": ("X-GZip", gzip.compress(PLAIN)),
     "zlib": ("deflate", zlib.compress(PLAIN)),
     "raw deflate": ("deflate", raw_deflate(PLAIN)),
@@ -101,7 +107,7 @@ REFUSED = {
     "twice": ("gzip, gzip", b"x", "encoded as 'gzip, gzip'"),
     "garbage": ("gzip", b"not gzip at all", "broken gzip body"),
     "cut": ("gzip", gzip.compress(PLAIN)[:-9], "too early"),
-    "trailing": ("gzip", gzip.compress(PLAIN) + b"x", "broken gzip body"),
+    "trailing": ("gzip", gzip.compress(PLAIN) + b"not gzip", "broken gzip body"),
 }
 
 

@@ -614,3 +614,15 @@ def test_a_token_count_is_asked_with_the_prompt_alone() -> None:
     built = json.loads(build_count(asks(*history, tools=(READ,), **settings)).body)
     assert set(built) == {"model", "messages", "system", "tools", "thinking"}
     assert read_count(b'{"input_tokens": 42, "more": 1}') == 42
+
+
+# ── Unsigned thinking ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_unsigned_thinking_is_given_back_only_where_it_is_allowed(allowed: bool) -> None:
+    history = says("user", "a"), says("assistant", Thinking(text="hm"), "b"), says("user", "c")
+    outgoing = build_request(asks(*history), Dialect(unsigned_thinking=allowed))
+    content = json.loads(outgoing.body)["messages"][1]["content"]
+    assert [block["type"] for block in content] == (["thinking", "text"] if allowed else ["text"])
+    assert [note.what for note in outgoing.notes] == ([] if allowed else ["thinking"])

@@ -398,7 +398,7 @@ async def follow(
 
 def _web_page(upstream: Upstream, data: bytes) -> Failed:
     title = excerpt(data.decode("utf-8", "replace"))
-    message = f"Upstream `{upstream.name}` answered with a web page ({title}). Is its `base_url` right?"
+    message = f"Upstream `{upstream.name}` answered {upstream.path} with a web page ({title}). Is its `base_url` right?"
     return Failed(kind="upstream", status=502, code="upstream_not_an_api", message=message, headers=(NOT_RETRYABLE,))
 
 

@@ -44,6 +44,7 @@ class ChatFrontend:
             usage=request.usage_in_stream,
             arguments=profile.arguments or "buffered",
             reasoning=profile.reasoning or "reasoning_content",
+            legacy=wire.is_legacy(request),
         )
         if options.arguments == "incremental":
             request = replace(request, incremental_calls=True)

@@ -1,10 +1,12 @@
 """Anthropic's Messages at `POST /v1/messages`, and `/v1/messages/count_tokens`."""
 
 from collections.abc import Awaitable
+from functools import partial
 
 from msgspec.structs import replace
 
 from tieline.core.gateway import Gateway
+from tieline.core.weigh import estimate
 from tieline.frontends.http import Exchange
 from tieline.frontends.profiles import Profiles
 from tieline.frontends.relay import Face, Relay
@@ -44,7 +46,7 @@ class MessagesFrontend:
         request = wire.parse_request(body)
         headers = tuple((name.decode(), exchange.header(name)) for name in PASSED_ON if name in exchange.headers)
         profile = self._profiles.of(exchange)
-        options = wire.Options(arguments=profile.arguments or "incremental")
+        options = wire.Options(arguments=profile.arguments or "incremental", estimate=partial(estimate, request))
         is_incremental = options.arguments == "incremental" and bool(request.tools)
         if headers or is_incremental:
             request = replace(request, headers=headers, incremental_calls=is_incremental)

@@ -299,7 +299,14 @@ class _Inflate:
         out = inflate.decompress(self._tail + data, PIECE)
         self._tail = inflate.unconsumed_tail
         if inflate.unused_data or (inflate.eof and self._tail):
-            raise zlib.error("data after the end")
+            if self.encoding == "deflate":
+                raise zlib.error("data after the end")
+            # A gzip body may have several members, one behind the other, and zeros behind the last.
+            self._tail = (inflate.unused_data + self._tail).lstrip(b"\0")
+            if self._tail:
+                self._inflate = zlib.decompressobj(16 + zlib.MAX_WBITS)
+                self.is_hungry = False
+            return out
         # A full piece may have left output inside the decompressor even when all input is gone.
         self.is_hungry = len(out) < PIECE
         return out

@@ -1,5 +1,6 @@
 """What one upstream of the Messages API can take, and how one client wants its answer."""
 
+from collections.abc import Callable
 from typing import Literal
 
 from tieline.model.content import Value
@@ -18,6 +19,8 @@ class Dialect(Value, cache_hash=True):
     structured_output: bool = True
     """Whether output_config.format is known; else the schema is written into the system prompt."""
     thinking: Literal["auto", "off"] = "auto"
+    unsigned_thinking: bool = False
+    """Whether thinking without a signature is given back. The API itself refuses it, local servers may want it."""
     adaptive: bool = True
     """Whether adaptive thinking and effort are known; else effort becomes a budget."""
     system_in_messages: bool = True
@@ -31,6 +34,8 @@ class Options(Value):
     created: int = 0
     arguments: Literal["buffered", "incremental"] = "incremental"
     usage: bool = True
+    estimate: Callable[[], int] | None = None
+    """About how many tokens the prompt has: what message_start says if the upstream has not counted them yet."""
 
 
 DEFAULT = Dialect()

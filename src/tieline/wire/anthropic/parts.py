@@ -44,6 +44,7 @@ M = TypeVar("M", TextBlock, ImageBlock, DocumentBlock, ToolUseBlock, ToolResultO
 Shown = TextBlock | ImageBlock | DocumentBlock | Raw
 
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+_UNSIGNED = left_out("thinking", "without a signature, or in a turn with such thinking, the API refuses it")
 _PDF = "application/pdf"
 _TAKEN = "text, images (jpeg, png, gif, webp), and documents (PDF or text)"
 _HEAD = msgspec.json.Decoder(BlockHead)
@@ -58,6 +59,8 @@ class BlockWriter(Struct):
 
     names: Names
     extensions: bool
+    unsigned: bool = False
+    """Whether thoughts without a signature are written."""
     notes: list[Note] = []
     marked: list[MarkedBlock] = []
     """The blocks that carry a cache mark, in the order of the prompt."""
@@ -103,8 +106,10 @@ class BlockWriter(Struct):
                     blocks.append(TextBlock(part.text))
             elif type(part) is Thinking:
                 self.is_bound = True
-                if not forget and part.signature:
+                if not forget and (part.signature or (self.unsigned and part.text)):
                     _insert_thought(blocks, thinking_block(part))
+                elif part.text:
+                    self.notes.append(_UNSIGNED)
             else:
                 blocks.extend(self._seldom(part))
         return blocks

@@ -135,7 +135,8 @@ class TurnWriter(Struct):
         history = History(cast(list[Turn], turns), groups.roles)
         seldom = [at for at, turn in enumerate(turns) if turn is None or turn.is_seldom]
         if seldom:
-            if any(_is_unsigned(turns[at], groups.messages[at]) for at in seldom):
+            allowed = self.dialect.unsigned_thinking
+            if not allowed and any(_is_unsigned(turns[at], groups.messages[at]) for at in seldom):
                 history.forgotten = thinking.forgotten(messages)
             self._complete(history, groups, seldom, is_told_again)
         return groups, history
@@ -175,7 +176,7 @@ class TurnWriter(Struct):
         """A turn of these messages, without the first of its cache marks."""
         if len(messages) == 1 and role == messages[0].role and not is_last and (words := plain_words(messages[0])):
             return Turn(messages, _HEADS[role] + in_block(words) + b"}", 3, role=role)
-        blocks = BlockWriter(self.names, self.dialect.extensions)
+        blocks = BlockWriter(self.names, self.dialect.extensions, self.dialect.unsigned_thinking)
         content = _content(role, messages, blocks, forget)
         if is_last:
             _end_without_space(content)
@@ -193,7 +194,8 @@ class TurnWriter(Struct):
         return turn
 
     def _context(self, forget: bool) -> tuple[object, ...]:
-        return self.names, self.dialect.extensions, self.dialect.system_in_messages, forget
+        dialect = self.dialect
+        return self.names, dialect.extensions, dialect.system_in_messages, dialect.unsigned_thinking, forget
 
 
 def _is_unsigned(turn: Turn | None, messages: tuple[Message, ...]) -> bool:

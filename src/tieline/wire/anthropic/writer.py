@@ -9,6 +9,7 @@ from typing import Any, assert_never
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from tieline.model.content import File, Foreign, Image, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.model.events import (
@@ -34,6 +35,7 @@ from tieline.wire.json import encode, object_text, one_line
 from tieline.wire.spelling import plain_id
 from tieline.wire.template import frames, in_frames, write_runs
 
+_PREFIX = "msg_"
 KEEP_ALIVE = b'event: ping\ndata: {"type":"ping"}\n\n'
 
 AnswerBlock = TextBlock | ThinkingBlock | RedactedBlock | ToolUseBlock | Raw
@@ -67,6 +69,7 @@ class ResponseWriter:
 
     def __init__(self, options: Options = _USUAL_OPTIONS) -> None:
         self._buffered = options.arguments == "buffered"
+        self._estimate = options.estimate
         self._started: Started | None = None
         self._usage = Usage()
         self._index = -1
@@ -127,7 +130,10 @@ class ResponseWriter:
         started, self._started = self._started, None
         if started is None:
             return b""
-        message = _message(started.id, started.model, [], _NO_STOP, self._usage)
+        usage = self._usage
+        if not usage.prompt and self._estimate is not None:
+            usage = replace(usage, input=self._estimate())
+        message = _message(started.id, started.model, [], _NO_STOP, usage)
         return _event(b"message_start", encode({"type": "message_start", "message": message}))
 
     def _start(self, part: Part) -> bytes:
@@ -220,8 +226,13 @@ def _event(name: bytes, data: bytes) -> bytes:
 def _message(
     message_id: str, model: str, content: list[AnswerBlock], stop: dict[str, Any], usage: Usage
 ) -> dict[str, Any]:
-    head = {"id": message_id, "type": "message", "role": "assistant", "model": model, "content": content}
+    head = {"id": _spelled(message_id), "type": "message", "role": "assistant", "model": model, "content": content}
     return {**head, **stop, "usage": _usage(usage)}
+
+
+def _spelled(message_id: str) -> str:
+    """The id of a message as this API has it; ids of other upstreams are put behind its prefix."""
+    return message_id if message_id.startswith(_PREFIX) else _PREFIX + message_id
 
 
 def _stop_fields(finished: Finished, refused: bool) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from tieline.wire.openai_chat.reader import ResponseReader, read_reply
 from tieline.wire.openai_chat.request import parse_request
 from tieline.wire.openai_chat.response import KEEP_ALIVE, Options, ResponseWriter, render
 from tieline.wire.openai_chat.schema import PROTOCOL
+from tieline.wire.openai_chat.tools import is_legacy
 
 __all__ = [
     "KEEP_ALIVE",
@@ -16,6 +17,7 @@ __all__ = [
     "ResponseReader",
     "ResponseWriter",
     "build_request",
+    "is_legacy",
     "parse_request",
     "read_error",
     "read_reply",

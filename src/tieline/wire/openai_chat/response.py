@@ -54,6 +54,9 @@ _WHOLE = (
     b'"finish_reason":%b%b}],"usage":%b}'
 )
 _NOTHING = (b"", b"")
+_LEGACY_START = b'"function_call":{"name":%b,"arguments":""}'
+_LEGACY_ARGUMENTS = b'"function_call":{"arguments":'
+_TOOL_USE = StopReason.TOOL_USE
 _REFUSAL = StopReason.REFUSAL  # a member of an enum is found through its class slowly
 _NO_USAGE = Usage()
 
@@ -65,6 +68,8 @@ class Options(Value):
     arguments: Literal["buffered", "incremental"] = "buffered"
     usage: bool = True
     reasoning: Literal["reasoning_content", "reasoning", "none"] = "reasoning_content"
+    legacy: bool = False
+    """Whether calls are given as `function_call`, to a client that offered `functions`. There is room for one."""
 
 
 _DEFAULT = Options()
@@ -142,24 +147,31 @@ class ResponseWriter:
 
     def _start_call(self, call: ToolCall) -> bytes:
         self._unsaid = True
+        if self._options.legacy and self._calls:
+            self._around = _NOTHING
+            return b""
         self._around = self._arguments(call) if self._options.arguments == "incremental" else _NOTHING
+        if self._options.legacy:
+            return self._delta + _LEGACY_START % encode(call.name) + self._tail
         spelled = _CUSTOM_START if call.freeform else _FUNCTION_START
         self._state = call.meta
         state = _state(call.meta) if call.meta else b""
         return self._delta + spelled % (self._calls, encode(call.id), encode(call.name), state) + self._tail
 
     def _arguments(self, call: ToolCall) -> tuple[bytes, bytes]:
+        if self._options.legacy:
+            return self._delta + _LEGACY_ARGUMENTS, b"}" + self._tail
         spelled = _CUSTOM_INPUT if call.freeform else _FUNCTION_ARGUMENTS
         return self._delta + spelled % self._calls, b"}}]" + self._tail
 
     def _end(self, event: PartEnd) -> bytes:
         part, written = event.part, b""
         if type(part) is ToolCall:
-            arguments = _final(part)
+            arguments = "" if self._options.legacy and self._calls else _final(part)
             if self._unsaid and arguments:
                 before, after = self._arguments(part)
                 written = before + encode(arguments) + after
-            if part.meta and part.meta != self._state:  # it came after the call had begun
+            if part.meta and part.meta != self._state and not self._options.legacy:  # it came after the call had begun
                 written += (
                     self._delta + b'"tool_calls":[{"index":%d%b}]' % (self._calls, _state(part.meta)) + self._tail
                 )
@@ -184,7 +196,8 @@ class ResponseWriter:
         if ending.meta and (state := _state(ending.meta)):
             written += self._delta + state[1:] + self._tail
         fired = b"" if ending.sequence is None else b',"stop_reason":' + encode(ending.sequence)
-        written += self._delta + b'},"logprobs":null,"finish_reason":' + _FINISH[ending.reason] + fired + b"}]"
+        reason = _finish_reason(ending, self._options)
+        written += self._delta + b'},"logprobs":null,"finish_reason":' + reason + fired + b"}]"
         if self._options.usage:
             written += b',"usage":null}\n\n' + self._head + b'"choices":[],"usage":' + _usage(self._usage)
         return written + b"}\n\ndata: [DONE]\n\n"
@@ -209,7 +222,7 @@ def render(reply: Reply, options: Options = _DEFAULT) -> bytes:
         options.created,
         encode(reply.model),
         _message(reply.parts, finished, options),
-        _FINISH[finished.reason],
+        _finish_reason(finished, options),
         b"" if finished.sequence is None else b',"stop_reason":' + encode(finished.sequence),
         _usage(reply.usage),
     )
@@ -236,10 +249,21 @@ def _message(parts: Sequence[Part], finished: Finished, options: Options) -> byt
     if thoughts and options.reasoning != "none":
         more = b',"%b":%b' % (options.reasoning.encode(), encode(thoughts))
     if calls:
-        more += b',"tool_calls":' + encode(calls)
+        more += _calls(calls, options)
     if finished.meta:
         more += _state(finished.meta)
     return b'{"role":"assistant","content":%b,"refusal":%b%b}' % (encode(content), encode(refusal or detail), more)
+
+
+def _calls(calls: list[dict[str, Any]], options: Options) -> bytes:
+    if options.legacy:
+        return b',"function_call":' + encode(calls[0]["function"])
+    return b',"tool_calls":' + encode(calls)
+
+
+def _finish_reason(finished: Finished, options: Options) -> bytes:
+    reason = _FINISH[finished.reason]
+    return b'"function_call"' if options.legacy and finished.reason is _TOOL_USE else reason
 
 
 def _call(call: ToolCall) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from tieline.model.content import NO_META, Meta
 from tieline.model.errors import BadRequest
-from tieline.model.request import EMPTY_SCHEMA, ToolChoice, ToolSpec
+from tieline.model.request import EMPTY_SCHEMA, Request, ToolChoice, ToolSpec
 from tieline.wire.json import parse
 from tieline.wire.openai_chat.parts import bad
 from tieline.wire.openai_chat.schema import (
@@ -27,6 +27,8 @@ from tieline.wire.openai_chat.schema import (
     ToolShape,
 )
 
+LEGACY = "legacy"
+"""The key in the `meta` of tools that a client offered as `functions`."""
 MAX_ENTRIES = 32
 MAX_BYTES = 8 << 20
 
@@ -104,8 +106,13 @@ def _with_functions(tools: Sequence[ToolSpec], functions: Sequence[FunctionSpec]
             spec = _function(function, "", None)
         except BadRequest as error:
             raise error.within(f"functions[{position}]") from error
-        specs[spec.name] = spec
+        specs[spec.name] = spec if tools else msgspec.structs.replace(spec, meta={**spec.meta, LEGACY: True})
     return tuple(specs.values())
+
+
+def is_legacy(request: Request) -> bool:
+    """Whether a client offers its tools as `functions` only: then it reads calls from `function_call`."""
+    return bool(request.tools) and LEGACY in request.tools[-1].meta
 
 
 def _with_whole(specs: dict[str, ToolSpec], tools: Sequence[ToolShape], raw: Raw) -> list[ToolSpec]:
@@ -188,6 +195,8 @@ def _meta(cache_control: dict[str, Any] | None) -> Meta:
 def parse_choice(shape: RequestShape) -> ToolChoice:
     """`tool_choice`, or the `function_call` that was there before it, and `parallel_tool_calls`."""
     parallel = shape.parallel_tool_calls
+    if shape.functions and not shape.tools:
+        parallel = False  # there is room for one call in the answer
     choice = shape.tool_choice
     if choice is None and shape.function_call is None:
         return UNCHOSEN if parallel is None else ToolChoice(parallel=parallel)
