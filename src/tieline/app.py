@@ -24,6 +24,7 @@ from tieline.core.repair import DEFAULT
 from tieline.core.routing import Router
 from tieline.core.secrets import Secrets, secret_values
 from tieline.demo import MODELS
+from tieline.frontends.bodies import HeldBodies
 from tieline.frontends.http import Guard, HttpApp
 from tieline.frontends.inbox import InboxFrontend
 from tieline.frontends.keyless import Keyless
@@ -38,6 +39,7 @@ from tieline.lazily import Lazily
 from tieline.model.ports import Backend
 from tieline.net import socket_owner
 from tieline.net.http import HttpClient, Proxies
+from tieline.net.memory import trim
 from tieline.startup_text import NEEDS_KEY, StartupText
 from tieline.surroundings import Surroundings
 from tieline.tasks import Tasks
@@ -201,6 +203,7 @@ def build(
         guard=guard,
         clock=time.time,
         limit=config.server.max_body_mib * MIB,
+        bodies=HeldBodies(trim=trim),
         hello=Hello(guard, startup.text, NEEDS_KEY),
         page=partial(page_routes, page.get) if page is not None else None,
     )

@@ -17,6 +17,7 @@ from tests.net.served import Served, served
 from tieline.frontends.bodies import (
     MAX_VALUES,
     MIB,
+    MUCH,
     UNCOUNTED,
     VALUES,
     HeldBodies,
@@ -132,6 +133,18 @@ async def test_a_body_is_held_until_its_request_is_answered() -> None:
         client = await server.connect(head(1000) + b" " * 1000)
         assert (await client.response()).status == 200
     assert (held, bodies.held) == ([1000], 0)
+
+
+def test_memory_is_given_back_after_much_was_held_and_nothing_is_any_more() -> None:
+    trimmed: list[int] = []
+    bodies = HeldBodies(trim=lambda: trimmed.append(bodies.held))
+    for sizes in ((1000, 1000), (MUCH, 1000)):
+        for size in sizes:
+            bodies.held += size
+            bodies.check()
+        for size in sizes:
+            bodies.release(size)
+    assert trimmed == [0]
 
 
 def test_more_than_fits_is_refused() -> None:

@@ -6,13 +6,15 @@ the cost of reading them.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tieline.model.errors import GatewayError
 
 MIB = 1024 * 1024
 MAX_HELD = 256 * MIB
 """Bytes of all requests that are being received or answered."""
+MUCH = 32 * MIB
+"""Bytes at once after which memory is given back to the system."""
 RETRY_AFTER = 5.0
 MAX_VALUES = 100_000
 """JSON values of one body. The longest conversations of coding agents have some ten thousand."""
@@ -30,14 +32,26 @@ MEMBERS = b":"
 class HeldBodies:
     """The bytes of all bodies in memory."""
 
-    __slots__ = ("_limit", "held")
+    __slots__ = ("_limit", "_most", "_trim", "held")
 
-    def __init__(self, limit: int = MAX_HELD) -> None:
+    def __init__(self, limit: int = MAX_HELD, trim: Callable[[], object] | None = None) -> None:
         self._limit = limit
+        self._trim = trim
+        self._most = 0
         self.held = 0
+
+    def release(self, size: int) -> None:
+        """Some bytes are not held any more; after a lot of them, the allocator gives back what it keeps."""
+        self.held -= size
+        if self.held == 0 and self._most > MUCH:
+            self._most = 0
+            if self._trim is not None:
+                self._trim()
 
     def check(self) -> None:
         """Raise GatewayError if there is more than fits."""
+        if self.held > self._most:
+            self._most = self.held
         if self.held > self._limit:
             raise GatewayError(
                 "overloaded",

@@ -233,7 +233,7 @@ class Exchange(msgspec.Struct, eq=False):
 
     def release(self) -> None:
         """Count the body no longer among those in memory."""
-        self._bodies.held -= self.held
+        self._bodies.release(self.held)
         self.held = 0
 
     def respond(

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from tieline.core.gateway import Gateway
+from tieline.frontends.bodies import HeldBodies
 from tieline.frontends.chat import ChatFrontend
 from tieline.frontends.http import Endpoint, Guard, HttpApp, Route, Routes
 from tieline.frontends.inbox import InboxFrontend
@@ -25,6 +26,7 @@ def http_app(
     guard: Guard,
     clock: Callable[[], float],
     limit: int,
+    bodies: HeldBodies,
     hello: Hello,
     page: Callable[[Endpoint], Routes] | None = None,
 ) -> HttpApp:
@@ -62,5 +64,6 @@ def http_app(
         {**routes, **(page(hello.serve) if page is not None else {})},
         guard=guard,
         limit=limit,
+        bodies=bodies,
         fallback=lambda exchange: anthropic_ if is_anthropic(exchange) else openai,
     )
