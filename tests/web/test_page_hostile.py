@@ -322,12 +322,12 @@ async def test_nothing_that_is_asked_runs_or_loads_anything(window: Window, serv
 
 
 async def test_nothing_is_hidden_in_what_is_to_be_allowed(window: Window, server: Server) -> None:
-    command = "echo safe\x1b[8m; rm -rf /\x1b[0m \u202e dnammoc \u2066\u200bend\rstart\nnext"
+    command = "echo safe\x1b[8m; rm -rf /\x1b[0m \u202e dnammoc \u2066\u200bend\u2800\ufe0f\U000e0100\rstart\nnext"
     waiting = server.ask(Origin(), Permission(title="Run", kind="execute", command=command))
     await window.part("inbox-button").click()
     shown = window.part("inbox-list").locator('[data-test="command"]')
     await expect(shown).to_contain_text(
-        "safe\\u001b[8m; rm -rf /\\u001b[0m \\u202e dnammoc \\u2066\\u200bend\\u000dstart"
+        "safe\\u001b[8m; rm -rf /\\u001b[0m \\u202e dnammoc \\u2066\\u200bend\\u2800\\ufe0f\\u{e0100}\\u000dstart"
     )
     waiting.cancel()
 

@@ -23,7 +23,7 @@ export class Output {
   }
 
   set(raw) {
-    const text = plain(raw).replace(/\s+$/, "").slice(-MOST_SHOWN);
+    const text = end(plain(raw).replace(/\s+$/, ""));
     const shown = this.#node.data;
     if (text === shown) return;
     const isFollowed = this.#endFirst && this.#isAtEnd();
@@ -55,4 +55,10 @@ export class Output {
     this.element.classList.remove("is-folded");
     this.#pre.focus();
   }
+}
+
+/** The end of a text that is too long for a browser, with a mark of what is left out. */
+function end(text) {
+  const cut = text.length - MOST_SHOWN;
+  return cut > 0 ? `… ${plural(cut, "character")} not shown …\n${text.slice(cut)}` : text;
 }
