@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +14,11 @@ from tieline.backends.cursor.auth import Account
 from tieline.backends.cursor.backend import CONFIG_KEPT, MODELS_KEPT, OWN_HOST, CursorBackend, Terms
 from tieline.backends.cursor.login import Api
 from tieline.backends.cursor.unary import Told
+from tieline.config import CursorSettings
+from tieline.cursor_setup import cursor_runs
 from tieline.model.errors import GatewayError
 from tieline.net.duplex import Http2Client
-from tieline.net.http import HttpClient, Origin, Timeouts
+from tieline.net.http import HttpClient, Origin, Proxies, Timeouts
 from tieline.sim.cursor import CursorSim, Settings
 from tieline.wire.cursor.identity import Identity
 from tieline.wire.cursor.queries import Queries
@@ -159,3 +162,17 @@ async def test_only_the_service_itself_may_send_runs_elsewhere(
     backend._take(Told(transport="http2", private=private, public=public))
     assert backend._origin.host == expected
     await backend.aclose()
+
+
+@pytest.mark.parametrize(("setting", "expected"), [(None, "cli-2099.01.02-0123abc"), ("cli-mine", "cli-mine")])
+async def test_an_installed_cli_gives_the_version_unless_one_is_set(
+    tmp_path: Path, setting: str | None, expected: str
+) -> None:
+    (tmp_path / ".local/share/cursor-agent/versions/2099.01.02-0123abc").mkdir(parents=True)
+    async with CursorSim() as sim:
+        settings = CursorSettings(api_url=sim.url, client_version=setting, ghost_mode=True)
+        env = {"HOME": str(tmp_path)}
+        backend = cursor_runs(settings, env, Proxies(), lambda: "leg", park_for=1.0, token="token")
+        await backend.models()
+        await backend.aclose()
+        assert {head.header("x-cursor-client-version") for head in sim.requests} == {expected}
