@@ -196,7 +196,6 @@ def test_only_a_system_message_after_others_stays_in_place() -> None:
     "tool",
     [
         {"type": "web_search_20250305", "name": "web_search", "max_uses": 5},
-        {"type": "bash_20250124", "name": "bash"},
         {"type": "mcp_toolset", "mcp_server_name": "x"},
     ],
 )
@@ -371,18 +370,6 @@ def test_what_a_user_gives_goes_out_as_the_api_takes_it_or_is_refused(part: Part
         outgoing = build_request(asks(says("user", part)))
         assert json.loads(outgoing.body)["messages"][0]["content"][0]["type"] == kind
         assert not outgoing.notes
-
-
-@pytest.mark.parametrize(
-    "part", [Image(media_type="image/tiff", data=PIXEL), File(media_type="application/zip", data="SGk=", name="a.zip")]
-)
-def test_in_a_result_of_a_tool_a_line_stands_for_what_the_api_does_not_take(part: Image | File) -> None:
-    shown = ToolResult(call_id="c1", content=(Text(text="see"), part))
-    history = says("user", "a"), says("assistant", call("c1")), says("user", shown)
-    outgoing = build_request(asks(*history, tools=(READ,)))
-    (block,) = json.loads(outgoing.body)["messages"][2]["content"]
-    assert "left out" in block["content"][1]["text"]
-    assert [note.kind for note in outgoing.notes] == ["left_out"]
 
 
 def test_blocks_of_another_protocol_in_an_answer_are_left_out_with_a_note() -> None:
@@ -614,15 +601,3 @@ def test_a_token_count_is_asked_with_the_prompt_alone() -> None:
     built = json.loads(build_count(asks(*history, tools=(READ,), **settings)).body)
     assert set(built) == {"model", "messages", "system", "tools", "thinking"}
     assert read_count(b'{"input_tokens": 42, "more": 1}') == 42
-
-
-# ── Unsigned thinking ────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("allowed", [True, False])
-def test_unsigned_thinking_is_given_back_only_where_it_is_allowed(allowed: bool) -> None:
-    history = says("user", "a"), says("assistant", Thinking(text="hm"), "b"), says("user", "c")
-    outgoing = build_request(asks(*history), Dialect(unsigned_thinking=allowed))
-    content = json.loads(outgoing.body)["messages"][1]["content"]
-    assert [block["type"] for block in content] == (["thinking", "text"] if allowed else ["text"])
-    assert [note.what for note in outgoing.notes] == ([] if allowed else ["thinking"])

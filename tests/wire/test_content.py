@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
-from tests.cases import PDF
+from tests.cases import PDF, PIXEL, READ, asks, says
 from tests.catalogue.asking import ask_anything, asking, user
+from tieline.model.content import File, Image, Text, Thinking, ToolCall, ToolResult
 from tieline.model.errors import BadRequest
+from tieline.wire.anthropic import Dialect, build_request
 
 SEARCH = {
     "type": "search_result",
@@ -119,3 +121,24 @@ def test_the_summary_of_a_compacted_conversation_is_told_elsewhere() -> None:
     said = asking("anthropic", [{"role": "user", "content": "a"}, {"role": "assistant", "content": [block]}])
     assert ask_anything(said, "anthropic", "openai_chat").body["messages"][1]["content"] == "So far: nothing."
     assert ask_anything(said, "anthropic", "anthropic").body["messages"][1]["content"] == [block]
+
+
+@pytest.mark.parametrize(
+    "part", [Image(media_type="image/tiff", data=PIXEL), File(media_type="application/zip", data="SGk=", name="a.zip")]
+)
+def test_in_a_result_of_a_tool_a_line_stands_for_what_the_api_does_not_take(part: Image | File) -> None:
+    shown = ToolResult(call_id="c1", content=(Text(text="see"), part))
+    call = ToolCall(id="c1", name="read", arguments="{}")
+    outgoing = build_request(asks("a", says("assistant", call), says("user", shown), tools=(READ,)))
+    (block,) = json.loads(outgoing.body)["messages"][2]["content"]
+    assert "left out" in block["content"][1]["text"]
+    assert [note.kind for note in outgoing.notes] == ["left_out"]
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_unsigned_thinking_is_given_back_only_where_it_is_allowed(allowed: bool) -> None:
+    request = asks("a", says("assistant", Thinking(text="hm"), "b"), "c")
+    outgoing = build_request(request, Dialect(unsigned_thinking=allowed))
+    content = json.loads(outgoing.body)["messages"][1]["content"]
+    assert [block["type"] for block in content] == (["thinking", "text"] if allowed else ["text"])
+    assert [note.what for note in outgoing.notes] == ([] if allowed else ["thinking"])

@@ -438,13 +438,13 @@ def test_102_a_choice_is_said_in_many_ways(said: Any, expected: ToolChoice) -> N
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        ("none", ToolChoice(mode="none", given=True)),
-        ({"name": "a"}, ToolChoice(mode="required", names=("a",), given=True)),
+        ("none", ToolChoice(mode="none", given=True, parallel=False)),
+        ({"name": "a"}, ToolChoice(mode="required", names=("a",), given=True, parallel=False)),
     ],
 )
 def test_the_choice_of_a_function_is_a_choice(said: Any, expected: ToolChoice) -> None:
     request = parse(functions=[{"name": "a"}], function_call=said)
-    assert (request.tools, request.tool_choice) == ((ToolSpec(name="a"),), expected)
+    assert (request.tools, request.tool_choice) == ((ToolSpec(name="a", meta={"legacy": True}),), expected)
 
 
 # ── Parsing: what is wrong ───────────────────────────────────────────────────────────────────────
