@@ -304,6 +304,7 @@ QUESTIONS: list[tuple[dict[str, Any], Any, Any, str]] = [
     ({"kind": "text"}, 5, "in words", "in words"),
     ({"kind": "number", "minimum": 1, "maximum": 5}, 6, 4, "4"),
     ({"kind": "file"}, "", "docs/a.md", "docs/a.md"),
+    ({"kind": "file"}, "docs/b.md", "docs/a.md", "docs/a.md"),
 ]
 
 
@@ -313,6 +314,8 @@ async def test_a_wrong_answer_to_a_question_is_refused_and_a_right_one_reaches_t
     tmp_path: Path, dialect: Dialect, question: dict[str, Any], wrong: Any, right: Any, words: str
 ) -> None:
     async with serving(tmp_path) as stand, stand.watched():
+        (stand.root / "docs").mkdir()
+        (stand.root / "docs" / "a.md").write_text("a")
         telling = stand.begin(dialect, script(call("ask_question", question="What now?", **question), TELL))
         item = await stand.next_item()
         assert isinstance(item.ask, Form)

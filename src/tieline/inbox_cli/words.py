@@ -54,7 +54,7 @@ def headline(item: Item) -> str:
 def left(item: Item, now: float) -> str:
     """How much longer it waits."""
     if item.until is None:
-        return "no time limit while the inbox is open somewhere"
+        return "no time limit while the inbox is watched"
     seconds = max(0, round(item.until - now))
     return f"{seconds} s left" if seconds < 120 else f"{seconds // 60} min left"
 
