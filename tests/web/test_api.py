@@ -336,6 +336,7 @@ LEG = {"id", "at", "client", "frontend", "backend", "model", "status", "kind", "
     "title",
     "repairs",
     "resumed",
+    "request_id",
 }
 
 
