@@ -372,13 +372,6 @@ def test_what_a_user_gives_goes_out_as_the_api_takes_it_or_is_refused(part: Part
         assert not outgoing.notes
 
 
-def test_blocks_of_another_protocol_in_an_answer_are_left_out_with_a_note() -> None:
-    foreign = Foreign(protocol="other", kind="hologram", json="{}")
-    outgoing = build_request(asks(says("user", "a"), says("assistant", "b", foreign), says("user", "c")))
-    assert len(json.loads(outgoing.body)["messages"][1]["content"]) == 1
-    assert "hologram" in noted(outgoing)
-
-
 # ── Building: thinking ───────────────────────────────────────────────────────────────────────────
 
 SIGNED = Thinking(text="hm", signature="c2ln")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cases import PDF, PIXEL, READ, asks, says
 from tests.catalogue.asking import ask_anything, asking, user
-from tieline.model.content import File, Image, Text, Thinking, ToolCall, ToolResult
+from tieline.model.content import File, Foreign, Image, Text, Thinking, ToolCall, ToolResult
 from tieline.model.errors import BadRequest
 from tieline.wire.anthropic import Dialect, build_request
 
@@ -142,3 +142,10 @@ def test_unsigned_thinking_is_given_back_only_where_it_is_allowed(allowed: bool)
     content = json.loads(outgoing.body)["messages"][1]["content"]
     assert [block["type"] for block in content] == (["thinking", "text"] if allowed else ["text"])
     assert [note.what for note in outgoing.notes] == ([] if allowed else ["thinking"])
+
+
+def test_blocks_of_another_protocol_in_an_answer_are_left_out_with_a_note() -> None:
+    foreign = Foreign(protocol="other", kind="hologram", json="{}")
+    outgoing = build_request(asks("a", says("assistant", "b", foreign), "c"))
+    assert len(json.loads(outgoing.body)["messages"][1]["content"]) == 1
+    assert [note.what for note in outgoing.notes] == ["hologram"]
