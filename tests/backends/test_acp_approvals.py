@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 from tests.backends.acp_support import Person, Talk, plain, serving
-from tieline.backends.acp.approvals import ITEM_LIMIT, Draft, permission_of, review_of
+from tieline.backends.acp.approvals import Draft, permission_of, review_of
 from tieline.backends.acp.rules import Ruled
-from tieline.model.asks import Permission
+from tieline.model.asks import ITEM_LIMIT, Permission
 from tieline.model.content import Text
 from tieline.wire.acp import facts
 

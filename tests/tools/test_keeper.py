@@ -9,7 +9,7 @@ import pytest
 
 from tests.tools.calling import call, text_of
 from tests.tools.conftest import ENVIRONMENT
-from tieline.model.asks import Answer, Ask, Filled, Form, Permission, Permitted, PlanReview, Reviewed
+from tieline.model.asks import ITEM_LIMIT, Answer, Ask, Filled, Form, Permission, Permitted, PlanReview, Reviewed
 from tieline.model.content import ToolCall, ToolResult
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.ports import Host
@@ -119,6 +119,21 @@ async def test_writing_shows_the_person_what_would_change_and_is_done_when_allow
     assert isinstance(ask, Permission)
     assert (ask.tool, ask.kind, ask.path, ask.title) == ("write_file", "edit", "a.txt", "Replace a.txt")
     assert "-old\n+new\n" in ask.diff
+
+
+async def test_the_arguments_are_shown_as_they_came_and_nothing_hidden_is_allowed_for_good(root: Path) -> None:
+    person = Person(DENY, DENY)
+    tools = keeping(root).open("agent")
+    await refused(tools, person, "write_file", path="a.txt", content="y" * 10_000)
+    await refused(tools, person, "write_file", path="a.txt", content="x" * (2 * ITEM_LIMIT) + "THE END")
+    whole, cut = person.asked
+    assert isinstance(whole, Permission)
+    assert isinstance(cut, Permission)
+    assert whole.input.count("y") == 10_000
+    assert (whole.hidden, "always" in [option.id for option in whole.options]) == (0, True)
+    assert "characters are hidden here" in cut.diff
+    assert "THE END" in cut.diff
+    assert (cut.hidden > 0, [option.id for option in cut.options]) == (True, ["allow", "deny"])
 
 
 async def test_a_command_is_shown_as_it_would_run(root: Path) -> None:

@@ -27,6 +27,10 @@ ALLOWING: frozenset[OptionKind] = frozenset(["allow_once", "allow_always"])
 """The kinds of options that say yes."""
 
 
+ITEM_LIMIT = 1 << 20
+"""Characters of one item: its command, change, details and arguments together."""
+
+
 class Permission(Value, tag="permission"):
     """May this be done? What is shown is exactly what would run or change."""
 
@@ -64,6 +68,23 @@ class PlanReview(Value, tag="plan_review"):
     """See `Permission.hidden`."""
     options: tuple[Option, ...] = ()
     """The agent's own answers, if it offers any; each approves or rejects, as its kind says."""
+
+
+def within_limit(texts: Sequence[str]) -> tuple[tuple[str, ...], int]:
+    """The texts, the longest of them shortened as far as the limit demands, and how many characters that hides."""
+    left, most = ITEM_LIMIT, 0
+    for rank, length in enumerate(sorted(map(len, texts))):
+        most = max(most, left // (len(texts) - rank))
+        left -= min(length, most)
+    cut = tuple(_cut(text, most) for text in texts)
+    return cut, sum(len(text) - most for text in texts if len(text) > most)
+
+
+def _cut(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    head = most - most // 2
+    return f"{text[:head]}\n… {len(text) - most:,} characters are hidden here …\n{text[len(text) - most // 2 :]}"
 
 
 def plan_review(plan: str, *, name: str = "", overview: str = "", steps: Sequence[PlanEntry] = ()) -> PlanReview:

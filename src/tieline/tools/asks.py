@@ -22,7 +22,6 @@ from tieline.tools.workspace import Workspace, whole
 Kind = Literal["read", "search", "edit", "execute", "other"]
 
 MAX_TITLE = 120
-MAX_ARGUMENTS = 4000
 
 
 class Ask(Value):
@@ -52,7 +51,7 @@ def describe(workspace: Workspace, call: ToolCall) -> Ask:
         return _describe(workspace, call)
     except ToolFailed as error:
         title = f"{call.name}, which cannot work"
-        return _ask(call, "other", title, detail=call.arguments[:MAX_ARGUMENTS], problem=str(error))
+        return _ask(call, "other", title, detail=call.arguments, problem=str(error))
 
 
 def _describe(workspace: Workspace, call: ToolCall) -> Ask:
@@ -72,7 +71,7 @@ def _describe(workspace: Workspace, call: ToolCall) -> Ask:
         case SEARCH_CONTENT.name:
             return _look(workspace, call, "search", "Search in", SEARCH_CONTENT.read(call).path)
         case _:
-            return _ask(call, "other", call.name, detail=call.arguments[:MAX_ARGUMENTS])
+            return _ask(call, "other", call.name, detail=call.arguments)
 
 
 def _run(workspace: Workspace, call: ToolCall) -> Ask:
@@ -85,7 +84,7 @@ def _run(workspace: Workspace, call: ToolCall) -> Ask:
 
 def _look(workspace: Workspace, call: ToolCall, kind: Kind, verb: str, path: str) -> Ask:
     place = workspace.locate(path or ".")
-    return _ask(call, kind, f"{verb} {place}", path=place, detail=call.arguments[:MAX_ARGUMENTS])
+    return _ask(call, kind, f"{verb} {place}", path=place, detail=call.arguments)
 
 
 def _write(workspace: Workspace, call: ToolCall, arguments: WriteFile) -> Ask:

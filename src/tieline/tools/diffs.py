@@ -13,7 +13,6 @@ from tieline.model.events import Diff
 
 CONTEXT = 3
 MAX_COMPARED = 2000
-MAX_LINES = 2000
 MAX_WIDTH = 2000
 MAX_SHOWN = 32 << 10
 """Characters of each version that are shown of a change that was made."""
@@ -29,7 +28,7 @@ class _Change(NamedTuple):
 
 
 def unified(old: str, new: str, path: str, *, is_new: bool = False) -> str:
-    """The diff from one text to another; empty if they are the same."""
+    """Return the complete diff from one text to another; empty if they are the same."""
     before, after = _lines(old), _lines(new)
     changes = _changes(before, after)
     if not changes:
@@ -37,10 +36,6 @@ def unified(old: str, new: str, path: str, *, is_new: bool = False) -> str:
     lines = ["--- /dev/null" if is_new else f"--- a/{path}", f"+++ b/{path}"]
     for group in _grouped(changes):
         lines += _hunk(group, before, after)
-        if len(lines) > MAX_LINES:
-            left_out = len(lines) - MAX_LINES
-            lines = [*lines[:MAX_LINES], f"… at least {left_out} more lines of this diff left out …"]
-            break
     return "\n".join(lines) + "\n"
 
 
@@ -132,6 +127,6 @@ def _range(start: int, stop: int) -> str:
 def _marked(mark: str, lines: Sequence[str]) -> Iterator[str]:
     for line in lines:
         text = line.rstrip("\n")
-        yield mark + (text if len(text) <= MAX_WIDTH else f"{text[:MAX_WIDTH]}… ({len(text)} characters)")
+        yield mark + text
         if text == line:
             yield "\\ No newline at end of file"

@@ -22,6 +22,7 @@ from tieline.model.asks import (
     PlanReview,
     Reviewed,
     mode_switch,
+    within_limit,
 )
 from tieline.model.content import Text, ToolCall, ToolResult
 from tieline.model.errors import BadRequest, GatewayError
@@ -105,7 +106,8 @@ class Keeper:
         if ask.problem is not None:
             return Refusal(ask.problem)
         always = {f"{ALWAYS.id}-{n}" if n > 1 else ALWAYS.id: rule for n, rule in enumerate(judged.suggested, 1)}
-        permitted = await host.human.permit(_permission(ask, always))
+        permission = await asyncio.to_thread(_permission, ask, call.arguments, always)  # a large one takes a while
+        permitted = await host.human.permit(permission)
         if permitted.option in always:
             await self.remember(always[permitted.option])
         elif permitted.option != ALLOW.id:
@@ -300,7 +302,10 @@ class TurnTools:
         return _yes(call, f"The mode is `{self.mode}` now.")
 
 
-def _permission(ask: Ask, always: Mapping[str, Rule]) -> Permission:
+def _permission(ask: Ask, arguments: str, always: Mapping[str, Rule]) -> Permission:
+    """What the user is asked; nothing that is not shown whole can be allowed for good."""
+    shown, hidden = within_limit((ask.command or "", ask.diff, ask.detail, visible(arguments)))
+    command, diff, detail, given = shown
     remembered = (
         Option(id=name, label=visible(grant_words(rule)), kind=ALWAYS.kind, description=str(rule))
         for name, rule in always.items()
@@ -310,11 +315,13 @@ def _permission(ask: Ask, always: Mapping[str, Rule]) -> Permission:
         tool=ask.tool,
         kind=ask.kind,
         path=ask.path,
-        command=ask.command,
-        diff=ask.diff,
-        detail=ask.detail,
+        command=None if ask.command is None else command,
+        diff=diff,
+        detail=detail,
+        input=given,
+        hidden=hidden,
         risk=ask.risk,
-        options=(ALLOW, *remembered, DENY),
+        options=(ALLOW, DENY) if hidden else (ALLOW, *remembered, DENY),
     )
 
 

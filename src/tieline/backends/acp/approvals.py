@@ -13,13 +13,11 @@ from typing import Any, NamedTuple
 
 from tieline.backends.acp.activity import command_of, full_title, given_input, title_of
 from tieline.backends.acp.rules import PATH_FIELDS, UNRULED, Ruled
-from tieline.model.asks import Option, OptionKind, Permission, PlanReview
+from tieline.model.asks import Option, OptionKind, Permission, PlanReview, within_limit
 from tieline.model.content import Text
 from tieline.model.events import PlanEntry
 from tieline.wire.acp import facts
 
-ITEM_LIMIT = 1 << 20
-"""Characters of one item: its command, change, details and arguments together."""
 MOST_COMPARED = 6_000
 """Lines: to find what two longer texts have in common takes too long."""
 CONTEXT = 3
@@ -61,7 +59,7 @@ def permission_of(asked: facts.PermissionAsked, ruled: Ruled = UNRULED) -> Permi
     shown = _Shown(command, path or "", call.diffs)
     details = [*shown.missing(given.text, given.fields), *_said(call, given.text, command)]
     fields = (command, "\n".join(map(_diff, call.diffs)), "\n".join(details), given.text)
-    (command, diff, detail, text), hidden = fitted(fields)
+    (command, diff, detail, text), hidden = within_limit(fields)
     return Permission(
         title=title_of(call),
         tool=call.name or title_of(call),
@@ -89,7 +87,7 @@ def review_of(asked: facts.PermissionAsked, draft: Draft) -> PlanReview:
     details = list(_Shown("", "", ()).missing(given.text, others)) if others or not given.fields else []
     if words.strip() and words.strip() != plan.strip():
         details.append(words)
-    (plan, detail, text), hidden = fitted((plan, "\n".join(details), given.text))
+    (plan, detail, text), hidden = within_limit((plan, "\n".join(details), given.text))
     return PlanReview(
         title=title_of(call),
         plan=plan,
@@ -99,23 +97,6 @@ def review_of(asked: facts.PermissionAsked, draft: Draft) -> PlanReview:
         hidden=hidden,
         options=_options(asked.options, may_last=not hidden),
     )
-
-
-def fitted(texts: Sequence[str]) -> tuple[tuple[str, ...], int]:
-    """The texts, the longest of them shortened as far as the limit demands, and how many characters that hides."""
-    left, most = ITEM_LIMIT, 0
-    for rank, length in enumerate(sorted(map(len, texts))):
-        most = max(most, left // (len(texts) - rank))
-        left -= min(length, most)
-    cut = tuple(_cut(text, most) for text in texts)
-    return cut, sum(len(text) - most for text in texts if len(text) > most)
-
-
-def _cut(text: str, most: int) -> str:
-    if len(text) <= most:
-        return text
-    head = most - most // 2
-    return f"{text[:head]}\n… {len(text) - most:,} characters are hidden here …\n{text[len(text) - most // 2 :]}"
 
 
 def _options(offered: Sequence[facts.PermissionOption], *, may_last: bool) -> tuple[Option, ...]:
