@@ -144,7 +144,7 @@ def test_a_tool_with_the_servers_name_in_its_own_is_found() -> None:
 def test_a_second_tool_of_a_name_is_left_out_and_noted() -> None:
     offer = Offer.of([READ, ToolSpec(name="read", description="Another.")])
     assert [definition.description for definition in offer.definitions] == ["Read a file."]
-    assert "a second tool" in offer.notes[0].message
+    assert "another tool of the same name" in offer.notes[0].message
     assert offer.specs == {"read": READ}
 
 

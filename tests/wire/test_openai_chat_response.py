@@ -180,7 +180,7 @@ def test_073_a_failure_is_the_last_thing_said() -> None:
     writer.write(PartStart(index=0, part=Text()))
     written = writer.write(Failed(kind="overloaded", message="busy", status=503, code="c"))
     assert json.loads(written.removeprefix(b"data: ")) == {
-        "error": {"message": "busy", "type": "overloaded_error", "param": None, "code": "c"}
+        "error": {"message": "busy (status 503, try again)", "type": "overloaded_error", "param": None, "code": "c"}
     }
     assert writer.write(PartDelta(index=0, text="x")) == b""
     assert writer.write(Finished(reason=STOP)) == b""
