@@ -214,10 +214,12 @@ class WatchedLeg:
         log.log(level, "%s: %s: %s", self._request.model, note.kind, note.message)
 
     @property
-    def dropped(self) -> list[str]:
+    def dropped(self) -> Sequence[str]:
         """What could not be carried over so far: of the request, and of the answer as far as it has come."""
-        early = [note.what or note.message for note in notes_of(self._leg) if note.kind == LEFT_OUT]
-        return [*self._dropped, *early] if early else [*self._dropped]
+        notes = notes_of(self._leg)
+        if not notes and not self._dropped:
+            return ()
+        return [*self._dropped, *(note.what or note.message for note in notes if note.kind == LEFT_OUT)]
 
     def reply(self) -> Reply:
         """All that came, for a client that wants it at once; a leg that did not end well raises LegFailed."""
