@@ -140,8 +140,7 @@ def test_memory_is_given_back_after_much_was_held_and_nothing_is_any_more() -> N
     bodies = HeldBodies(trim=lambda: trimmed.append(bodies.held))
     for sizes in ((1000, 1000), (MUCH, 1000)):
         for size in sizes:
-            bodies.held += size
-            bodies.check()
+            bodies.hold(size)
         for size in sizes:
             bodies.release(size)
     assert trimmed == [0]
@@ -149,12 +148,13 @@ def test_memory_is_given_back_after_much_was_held_and_nothing_is_any_more() -> N
 
 def test_more_than_fits_is_refused() -> None:
     bodies = HeldBodies(10)
-    bodies.held = 10
-    bodies.check()
-    bodies.held = 11
+    bodies.hold(10)
     with pytest.raises(GatewayError) as caught:
-        bodies.check()
+        bodies.hold(1)
     assert (caught.value.status, caught.value.retry_after) == (503, 5.0)
+    bodies.release(6)
+    with pytest.raises(GatewayError):
+        bodies.hold(6)
 
 
 @contextmanager

@@ -218,6 +218,7 @@ class _Leg:
         "_response",
         "_upstream",
         "meta",
+        "notes",
     )
 
     def __init__(self, upstream: Upstream, request: Request, reply: list[Part]) -> None:
@@ -232,11 +233,8 @@ class _Leg:
         self._hides_calls = not request.incremental_calls
         self._in_call = False
         """Whether the part under way is a call that the client does not see yet."""
-
-    @property
-    def notes(self) -> Sequence[Note]:
+        self.notes: Sequence[Note] = ()
         """What was changed or left out in the request, as soon as it is built."""
-        return () if self._outgoing is None else self._outgoing.notes
 
     def __aiter__(self) -> Self:
         return self
@@ -244,6 +242,7 @@ class _Leg:
     async def __anext__(self) -> Batch:
         if self._outgoing is None:
             self._outgoing = outgoing = self._upstream.codec.build(self._request)
+            self.notes = outgoing.notes
             batch, notes = await self._attempt(outgoing), outgoing.notes
             if type(batch[-1]) is Failed:
                 batch, notes = await self._try_again(outgoing, batch)

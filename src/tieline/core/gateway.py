@@ -228,7 +228,7 @@ class Gateway:
             leg.showing = Showing(leg.asker.activity)
         elif self._toolbox is not None and leg.asker.tools and not request.tools and not _withheld(request, leg):
             return self._tooled(self._toolbox, backend, prepared, host, leg)
-        return self._opened(backend, prepared, host)
+        return backend.start(prepared, host) if backend.obeys_limits else self._opened(backend, prepared, host)
 
     def _opened(self, backend: Backend, request: Request, host: Host) -> Awaitable[Run]:
         """A run of the backend; its answers are checked if the upstream can only be asked for what is demanded."""

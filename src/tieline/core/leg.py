@@ -262,7 +262,9 @@ class WatchedLeg:
         for event in compress(batch, map(_is_noted, map(type, batch))):
             kind = type(event)
             if kind is PartEnd:
-                self._add(event.part)  # type: ignore[union-attr] # mypy does not narrow by `kind`
+                self._parts.append(part := event.part)  # type: ignore[union-attr] # mypy does not narrow by `kind`
+                if part.meta or type(part) is Foreign:
+                    self._note_losses(part)
             elif kind is Usage:
                 self._usage = event  # type: ignore[assignment] # mypy does not narrow by `kind`
             else:
@@ -283,10 +285,9 @@ class WatchedLeg:
             batch = self.showing.apply(batch)
         return batch
 
-    def _add(self, part: Part) -> None:
-        """A part is complete; note what the client does not get of it because its protocol cannot express it."""
-        self._parts.append(part)
-        if (part.meta or type(part) is Foreign) and self._request.protocol:
+    def _note_losses(self, part: Part) -> None:
+        """Note what the client does not get of a part because its protocol cannot express it."""
+        if self._request.protocol:
             for note in in_answer(part, self._request.protocol):
                 self.note(note)
 

@@ -40,6 +40,18 @@ class HeldBodies:
         self._most = 0
         self.held = 0
 
+    def hold(self, size: int) -> None:
+        """Count more bytes; raise GatewayError if there are more than fit."""
+        self.held = held = self.held + size
+        if held > self._most:
+            self._most = held
+        if held > self._limit:
+            raise GatewayError(
+                "overloaded",
+                f"The requests under way hold more than {self._limit // MIB} MiB together; ask again in a moment.",
+                retry_after=RETRY_AFTER,
+            )
+
     def release(self, size: int) -> None:
         """Some bytes are not held any more; after a lot of them, the allocator gives back what it keeps."""
         self.held -= size
@@ -47,17 +59,6 @@ class HeldBodies:
             self._most = 0
             if self._trim is not None:
                 self._trim()
-
-    def check(self) -> None:
-        """Raise GatewayError if there is more than fits."""
-        if self.held > self._most:
-            self._most = self.held
-        if self.held > self._limit:
-            raise GatewayError(
-                "overloaded",
-                f"The requests under way hold more than {self._limit // MIB} MiB together; ask again in a moment.",
-                retry_after=RETRY_AFTER,
-            )
 
 
 async def check_values(body: Sequence[bytes], counted: bytes = VALUES) -> None:

@@ -186,10 +186,10 @@ class Exchange(msgspec.Struct, eq=False):
 
     def body_at_once(self) -> bytes | None:
         """The whole body if it has come already and is not too large; otherwise `body` waits for it, or refuses it."""
-        body = self._peer.take_whole(min(self._limit, UNCOUNTED))
+        body = self._peer.take_whole(min(UNCOUNTED, self._limit))
         if body is not None:
-            self.size = len(body)
-            self._hold(self.size)
+            self.size = self.held = size = len(body)
+            self._bodies.hold(size)
         return body
 
     async def body(self, counted: bytes = VALUES) -> bytes:
@@ -219,22 +219,13 @@ class Exchange(msgspec.Struct, eq=False):
             self.size += len(chunk)
             if self.size <= self._limit:
                 chunks.append(bytes(chunk))
-                self._hold(len(chunk))
+                self.held += len(chunk)
+                self._bodies.hold(len(chunk))
             else:
                 chunks.clear()
         if self.size > self._limit:
             limit = self._limit // (1024 * 1024)
             raise GatewayError("too_large", f"The request is larger than the {limit} MiB this gateway takes.")
-
-    def _hold(self, size: int) -> None:
-        self.held += size
-        self._bodies.held += size
-        self._bodies.check()
-
-    def release(self) -> None:
-        """Count the body no longer among those in memory."""
-        self._bodies.release(self.held)
-        self.held = 0
 
     def respond(
         self, status: int, body: bytes, content_type: bytes = JSON, headers: Sequence[tuple[bytes, bytes]] = ()
@@ -485,7 +476,7 @@ class HttpApp:
             bug = GatewayError("internal", "Something went wrong inside the gateway; its log says what.")
             await fail(exchange, bug, route.render_error)
         finally:
-            exchange.release()
+            self._bodies.release(exchange.held)
 
     def _route(self, exchange: Exchange, head: Head) -> Route:
         method, path = head.method, head.path

@@ -32,11 +32,7 @@ class Keys:
     def __init__(self, own: Iterable[str] = (), named: Iterable[NamedKey] = ()) -> None:
         self.own = tuple(own)
         self._named = tuple(named)
-
-    @property
-    def has_named(self) -> bool:
-        """Whether there are named keys."""
-        return bool(self._named)
+        self.has_named = bool(self._named)
 
     def is_own(self, given: str) -> bool:
         """Whether this is the gateway's own key."""

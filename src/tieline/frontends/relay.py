@@ -67,7 +67,8 @@ class Relay:
         writer = face.writer(options) if request.stream else None
         activity = profile.activity or "reasoning"
         client = exchange.header(b"user-agent")
-        request = _selected(request, exchange)
+        if FOLDER_HEADER in exchange.headers or SERVERS_HEADER in exchange.headers:
+            request = _selected(request, exchange)
         leg = self._gateway.leg(request, Asker(face.name, client, activity, exchange.size, bool(profile.tools)))
         delivery = self._begin(exchange, b"" if writer is None else face.keep_alive, writer)
         delivery.leg = leg
@@ -157,8 +158,6 @@ class Relay:
 def _selected(request: Request, exchange: Exchange) -> Request:
     """The request with what its headers select by name."""
     folder, servers = exchange.headers.get(FOLDER_HEADER), exchange.headers.get(SERVERS_HEADER)
-    if folder is None and servers is None:
-        return request
     named = None if folder is None else folder.decode("latin-1").strip()
     names = (name.strip() for name in (servers or b"").decode("latin-1").split(","))
     return replace(request, selection=Selection(folder=named, servers=tuple(name for name in names if name)))

@@ -220,7 +220,8 @@ class ResponseReader:
         """Decode what the upstream sent; side values of the wrong type are noted when the answer ends."""
         odd: list[str] = []
         value = read(decoder, data, odd)
-        self._odd.update(dict.fromkeys(odd[:MAX_ODD]))
+        if odd:
+            self._odd.update(dict.fromkeys(odd[:MAX_ODD]))
         return value
 
     def _read_message(self, message: MessageIn, content: list[Raw]) -> None:
