@@ -1,4 +1,4 @@
-"""Upstreams that fail inside an answer with tool calls (catalogue 170 and 171), over real connections."""
+"""Upstreams that fail inside an answer with tool calls (catalogue 157 and 158), over real connections."""
 
 import json
 from collections.abc import AsyncIterator
@@ -119,13 +119,13 @@ async def incremental(eager: None) -> AsyncIterator[Stand]:
         yield stand
 
 
-# ── 170: a call that nobody has seen ─────────────────────────────────────────────────────────────
+# ── 157: a call that nobody has seen ─────────────────────────────────────────────────────────────
 
 
 @DIRECTIONS
 @STREAMED_OR_WHOLE
 @pytest.mark.parametrize("parts", [(FIRST,), (FIRST, SECOND)], ids=["first", "second"])
-async def test_170_an_answer_that_breaks_inside_a_call_is_tried_again_unseen(
+async def test_157_an_answer_that_breaks_inside_a_call_is_tried_again_unseen(
     buffered: Stand,
     backend: Backend,
     client: Protocol,
@@ -142,7 +142,7 @@ async def test_170_an_answer_that_breaks_inside_a_call_is_tried_again_unseen(
 
 @DIRECTIONS
 @pytest.mark.parametrize("parts", [(FIRST,), (WORDS, FIRST)], ids=["call", "text"])
-async def test_170_a_whole_answer_is_tried_again_until_its_end(
+async def test_157_a_whole_answer_is_tried_again_until_its_end(
     incremental: Stand,
     backend: Backend,
     client: Protocol,
@@ -158,7 +158,7 @@ async def test_170_a_whole_answer_is_tried_again_until_its_end(
 
 @DIRECTIONS
 @STREAMED_OR_WHOLE
-async def test_170_what_never_became_whole_is_a_status_and_no_call(
+async def test_157_what_never_became_whole_is_a_status_and_no_call(
     buffered: Stand, backend: Backend, client: Protocol, stream: bool
 ) -> None:
     buffered.script(backend, *[broken(backend, "cut", FIRST)] * 3)
@@ -167,7 +167,7 @@ async def test_170_what_never_became_whole_is_a_status_and_no_call(
     assert len(buffered.asked(backend)) == 3
 
 
-async def test_170_the_official_openai_client_gets_the_call_of_the_second_attempt(buffered: Stand) -> None:
+async def test_157_the_official_openai_client_gets_the_call_of_the_second_attempt(buffered: Stand) -> None:
     buffered.script("oai", broken("oai", "cut", FIRST), answer("oai", FIRST))
     async with (
         openai.AsyncOpenAI(base_url=f"{buffered.url}/v1", api_key=KEY, max_retries=0) as client,
@@ -181,11 +181,11 @@ async def test_170_the_official_openai_client_gets_the_call_of_the_second_attemp
     assert [(call.function.name, call.function.arguments) for call in made] == [("clock", '{"zone":"UTC"}')]
 
 
-# ── 171: a call of which the client has seen something ───────────────────────────────────────────
+# ── 158: a call of which the client has seen something ───────────────────────────────────────────
 
 
 @DIRECTIONS
-async def test_171_a_call_that_breaks_off_in_sight_is_never_complete(
+async def test_158_a_call_that_breaks_off_in_sight_is_never_complete(
     incremental: Stand, backend: Backend, client: Protocol
 ) -> None:
     for how in BREAKS:
@@ -201,7 +201,7 @@ async def test_171_a_call_that_breaks_off_in_sight_is_never_complete(
 
 @DIRECTIONS
 @pytest.mark.parametrize("shown", [WORDS, THOUGHTS], ids=["text", "thinking"])
-async def test_171_nothing_is_tried_again_behind_what_was_shown(
+async def test_158_nothing_is_tried_again_behind_what_was_shown(
     buffered: Stand, backend: Backend, client: Protocol, shown: tuple[Part, list[str]]
 ) -> None:
     for how in BREAKS:
@@ -212,7 +212,7 @@ async def test_171_nothing_is_tried_again_behind_what_was_shown(
 
 
 @DIRECTIONS
-async def test_171_a_call_that_was_delivered_stays_and_the_next_is_not_complete(
+async def test_158_a_call_that_was_delivered_stays_and_the_next_is_not_complete(
     incremental: Stand, backend: Backend, client: Protocol
 ) -> None:
     heard = await interrupted(incremental, client, backend, "cut", FIRST, SECOND, seen=b"UTC")
@@ -221,7 +221,7 @@ async def test_171_a_call_that_was_delivered_stays_and_the_next_is_not_complete(
     assert [arguments for _, arguments in calls(heard)[1:]] == ([] if client == "anthropic" else ['{"zone":'])
 
 
-async def test_171_the_official_anthropic_client_sees_no_complete_call(incremental: Stand) -> None:
+async def test_158_the_official_anthropic_client_sees_no_complete_call(incremental: Stand) -> None:
     pause = Pause()
     incremental.script("ant", broken("ant", "cut", FIRST, pause=pause))
     seen: list[str] = []

@@ -150,11 +150,11 @@ async def test_147_a_call_that_waits_keeps_no_other_conversation_waiting(stand: 
     assert (await first.give("1")).text.split() == ["1", "first"]
 
 
-# ── 182: client tools leak between conversations of one agent process ────────────────────────────
+# ── 164: client tools leak between conversations of one agent process ────────────────────────────
 
 
 @pytest.mark.parametrize("servers", ["last", "first"])
-async def test_182_a_conversation_calls_its_own_tools_however_many_others_were_opened(
+async def test_164_a_conversation_calls_its_own_tools_however_many_others_were_opened(
     tmp_path: Path, dialect: Dialect, servers: str
 ) -> None:
     """Agents that know MCP servers by name alone take the newest (OpenCode) or the oldest (Hermes) for all sessions."""
@@ -168,7 +168,7 @@ async def test_182_a_conversation_calls_its_own_tools_however_many_others_were_o
         assert (await second.give("2")).text.strip() == "2"
 
 
-async def test_182_a_conversation_that_streams_receives_no_call_of_another(tmp_path: Path, dialect: Dialect) -> None:
+async def test_164_a_conversation_that_streams_receives_no_call_of_another(tmp_path: Path, dialect: Dialect) -> None:
     async with serving(tmp_path, {"scripted": scripted("--can", "http", "--servers", "last")}) as stand:
         first, second = stand.talk(dialect, (COUNT,)), stand.talk(dialect, (COUNT,), stream=True)
         await first.say("say one")
@@ -182,7 +182,7 @@ async def test_182_a_conversation_that_streams_receives_no_call_of_another(tmp_p
         assert (await first.give("1")).text.strip() == "1"
 
 
-async def test_182_a_call_that_waits_survives_that_another_conversation_opens(tmp_path: Path, dialect: Dialect) -> None:
+async def test_164_a_call_that_waits_survives_that_another_conversation_opens(tmp_path: Path, dialect: Dialect) -> None:
     async with serving(tmp_path, {"scripted": scripted("--can", "http", "--servers", "last")}) as stand:
         first, second = stand.talk(dialect, (COUNT,)), stand.talk(dialect, (COUNT,))
         await first.say("call count {}\nsay first")
@@ -190,12 +190,12 @@ async def test_182_a_call_that_waits_survives_that_another_conversation_opens(tm
         assert (await first.give("1")).text.split() == ["1", "first"]
 
 
-# ── 183: a call of the client's own tool is taken for a tool of the agent ────────────────────────
+# ── 165: a call of the client's own tool is taken for a tool of the agent ────────────────────────
 
 
 @SHARED
 @pytest.mark.parametrize("style", ["claude", "codex", "copilot", "gemini", "goose", "qwen"])
-async def test_183_a_client_tool_is_called_once_and_without_asking_however_the_agent_tells_of_it(
+async def test_165_a_client_tool_is_called_once_and_without_asking_however_the_agent_tells_of_it(
     stand: Stand, dialect: Dialect, style: str
 ) -> None:
     talk = stand.talk(dialect, (LOOK,))
@@ -206,11 +206,11 @@ async def test_183_a_client_tool_is_called_once_and_without_asking_however_the_a
     assert (await talk.give("deep")).text.strip() == "yes: deep"
 
 
-# ── 184: what an agent ran, or its output, is not shown ──────────────────────────────────────────
+# ── 166: what an agent ran, or its output, is not shown ──────────────────────────────────────────
 
 
 @STREAMED_OR_WHOLE
-async def test_184_the_command_is_shown_and_not_the_name_under_which_the_call_was_announced(
+async def test_166_the_command_is_shown_and_not_the_name_under_which_the_call_was_announced(
     tmp_path: Path, dialect: Dialect, stream: bool
 ) -> None:
     async with serving(tmp_path, {"plain": plain("prepares")}) as stand:
@@ -219,7 +219,7 @@ async def test_184_the_command_is_shown_and_not_the_name_under_which_the_call_wa
 
 
 @STREAMED_OR_WHOLE
-async def test_184_output_that_comes_with_the_end_of_a_call_is_shown(
+async def test_166_output_that_comes_with_the_end_of_a_call_is_shown(
     tmp_path: Path, dialect: Dialect, stream: bool
 ) -> None:
     async with serving(tmp_path, {"plain": plain("prints_at_the_end")}, waits=0.1) as stand:
@@ -228,12 +228,12 @@ async def test_184_output_that_comes_with_the_end_of_a_call_is_shown(
         assert answer.thinking.splitlines()[1] == "  3 failed, 5 passed"
 
 
-# ── 185: a turn that ends over a denial is an empty answer ───────────────────────────────────────
+# ── 167: a turn that ends over a denial is an empty answer ───────────────────────────────────────
 
 
 @STREAMED_OR_WHOLE
 @pytest.mark.parametrize("words", ["go", "cancel", "say something first"])
-async def test_185_a_turn_that_ends_without_a_word_over_a_denial_says_what_was_denied_and_why(
+async def test_167_a_turn_that_ends_without_a_word_over_a_denial_says_what_was_denied_and_why(
     tmp_path: Path, dialect: Dialect, stream: bool, words: str
 ) -> None:
     async with serving(tmp_path, {"plain": plain("ends_silently")}, waits=0.1) as stand:
@@ -243,7 +243,7 @@ async def test_185_a_turn_that_ends_without_a_word_over_a_denial_says_what_was_d
         assert answer.text.replace("Let me run that.", "").strip() == said
 
 
-async def test_185_a_denial_by_the_user_is_said_too(tmp_path: Path, dialect: Dialect) -> None:
+async def test_167_a_denial_by_the_user_is_said_too(tmp_path: Path, dialect: Dialect) -> None:
     async with serving(tmp_path, {"plain": plain("ends_silently")}) as stand:
         asking = asyncio.create_task(stand.talk(dialect, model=PLAIN).say("go"))
         await stand.decide(option="no")

@@ -40,14 +40,14 @@ def stored(text: str) -> Any:
     return {"set_blob": json.dumps({"role": "assistant", "content": [{"type": "text", "text": text}]})}
 
 
-# ── 192: an error that may pass ends an answer ───────────────────────────────────────────────────
+# ── 168: an error that may pass ends an answer ───────────────────────────────────────────────────
 
 PASSING = pytest.mark.parametrize("error", ["unavailable", "internal", "provider", "exhausted", "deadline_exceeded"])
 
 
 @PASSING
 @STREAMED_OR_WHOLE
-async def test_192_an_error_in_the_middle_of_an_answer_is_retried_and_no_word_is_lost_or_doubled(
+async def test_168_an_error_in_the_middle_of_an_answer_is_retried_and_no_word_is_lost_or_doubled(
     transport: Transport, error: str, stream: bool
 ) -> None:
     async with serving(transport) as stand:
@@ -57,7 +57,7 @@ async def test_192_an_error_in_the_middle_of_an_answer_is_retried_and_no_word_is
 
 
 @DIALECTS
-async def test_192_an_error_after_a_checkpoint_is_retried_from_the_checkpoint(
+async def test_168_an_error_after_a_checkpoint_is_retried_from_the_checkpoint(
     transport: Transport, dialect: Dialect
 ) -> None:
     async with serving(transport) as stand:
@@ -67,7 +67,7 @@ async def test_192_an_error_after_a_checkpoint_is_retried_from_the_checkpoint(
         assert stand.record.received[0].run_request.action.HasField("resume_action")
 
 
-async def test_192_an_error_after_a_tool_result_is_retried_without_calling_the_tool_again(
+async def test_168_an_error_after_a_tool_result_is_retried_without_calling_the_tool_again(
     transport: Transport,
 ) -> None:
     async with serving(transport) as stand:
@@ -78,14 +78,14 @@ async def test_192_an_error_after_a_tool_result_is_retried_without_calling_the_t
         assert (answer.text, answer.calls, stand.sim.runs) == ("It is sunny in Oslo.", (), 2)
 
 
-async def test_192_an_error_after_the_turn_has_ended_does_not_cost_the_answer(transport: Transport) -> None:
+async def test_168_an_error_after_the_turn_has_ended_does_not_cost_the_answer(transport: Transport) -> None:
     async with serving(transport) as stand:
         stand.plays(["open", "mind", {"turn_ended": {}}, {"error": "unavailable"}])
         answer = await stand.talk("openai", stream=False).say(HELLO)
         assert (answer.text, answer.is_over, stand.sim.runs) == (ANSWER, True, 1)
 
 
-# ── 193: an answer that exists only in a stored copy ─────────────────────────────────────────────
+# ── 169: an answer that exists only in a stored copy ─────────────────────────────────────────────
 
 ENDINGS: dict[str, Sequence[Any]] = {
     "a clean end": [{"turn_ended": {}}, "end"],
@@ -100,7 +100,7 @@ ENDINGS: dict[str, Sequence[Any]] = {
 
 @pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS.keys())
 @pytest.mark.parametrize("streamed", ["", "It is "], ids=["nothing", "half"])
-async def test_193_an_answer_that_was_only_stored_is_delivered_once_however_the_run_ends(
+async def test_169_an_answer_that_was_only_stored_is_delivered_once_however_the_run_ends(
     transport: Transport, ending: Sequence[Any], streamed: str
 ) -> None:
     async with serving(
@@ -112,13 +112,13 @@ async def test_193_an_answer_that_was_only_stored_is_delivered_once_however_the_
         assert (answer.text, answer.is_over, stand.sim.runs) == ("It is sunny.", True, 1)
 
 
-async def test_193_an_answer_that_was_streamed_and_stored_is_delivered_once(transport: Transport) -> None:
+async def test_169_an_answer_that_was_streamed_and_stored_is_delivered_once(transport: Transport) -> None:
     async with serving(transport) as stand:
         stand.plays(["open", {"text": "It is sunny."}, stored("It is sunny."), {"turn_ended": {}}, "end"])
         assert (await stand.talk("openai").say("How is the weather?")).text == "It is sunny."
 
 
-async def test_193_an_answer_to_a_tool_result_that_was_only_stored_is_delivered(transport: Transport) -> None:
+async def test_169_an_answer_to_a_tool_result_that_was_only_stored_is_delivered(transport: Transport) -> None:
     async with serving(transport) as stand:
         stand.plays([*CALLS, {"wait": "exec"}, stored("It is sunny."), {"turn_ended": {}}, "end"])
         talk = stand.talk("openai", WEATHER)
@@ -127,7 +127,7 @@ async def test_193_an_answer_to_a_tool_result_that_was_only_stored_is_delivered(
         assert (answer.text, answer.is_over, stand.sim.runs) == ("It is sunny.", True, 1)
 
 
-async def test_193_copies_of_earlier_answers_are_not_taken_for_a_new_one(transport: Transport) -> None:
+async def test_169_copies_of_earlier_answers_are_not_taken_for_a_new_one(transport: Transport) -> None:
     async with serving(transport) as stand:
         talk = stand.talk("openai", WEATHER)
         stand.plays(["open", {"text": "Yes."}, {"turn_ended": {}}, "end"])
@@ -148,10 +148,10 @@ async def test_193_copies_of_earlier_answers_are_not_taken_for_a_new_one(transpo
         assert (answer.text, answer.is_over) == ("", True)
 
 
-# ── 194: searches with the gateway's own tools ───────────────────────────────────────────────────
+# ── 170: searches with the gateway's own tools ───────────────────────────────────────────────────
 
 
-async def test_194_cursor_s_own_searches_find_what_is_there_with_the_gateway_s_tools(
+async def test_170_cursor_s_own_searches_find_what_is_there_with_the_gateway_s_tools(
     transport: Transport, tmp_path: Path
 ) -> None:
     (tmp_path / "a.txt").write_text("well\nhello there\n")
@@ -167,10 +167,10 @@ async def test_194_cursor_s_own_searches_find_what_is_there_with_the_gateway_s_t
         assert "a.txt" not in named
 
 
-# ── 195: notes of a client about a command ───────────────────────────────────────────────────────
+# ── 171: notes of a client about a command ───────────────────────────────────────────────────────
 
 
-async def test_195_what_a_client_notes_about_a_command_reaches_the_model(transport: Transport) -> None:
+async def test_171_what_a_client_notes_about_a_command_reaches_the_model(transport: Transport) -> None:
     note = "bash tool truncated output as it exceeded 30000 char limit"
     async with serving(transport) as stand:
         stand.plays(natively(("shell", {"command": "cat big"})))
@@ -182,11 +182,11 @@ async def test_195_what_a_client_notes_about_a_command_reaches_the_model(transpo
         assert [end.code for end in exits if end.code] == [3]
 
 
-# ── 196: no answer is taken for a yes ────────────────────────────────────────────────────────────
+# ── 172: no answer is taken for a yes ────────────────────────────────────────────────────────────
 
 
 @DIALECTS
-async def test_196_a_plan_that_nobody_reviews_is_shown_and_not_approved_before_the_user_does(
+async def test_172_a_plan_that_nobody_reviews_is_shown_and_not_approved_before_the_user_does(
     transport: Transport, dialect: Dialect
 ) -> None:
     async with serving(transport) as stand:
@@ -197,17 +197,17 @@ async def test_196_a_plan_that_nobody_reviews_is_shown_and_not_approved_before_t
         assert (await talk.say("Yes.")).text.strip() == "The plan is approved."
 
 
-async def test_196_a_change_of_mode_that_nobody_allows_is_refused_with_the_reason(transport: Transport) -> None:
+async def test_172_a_change_of_mode_that_nobody_allows_is_refused_with_the_reason(transport: Transport) -> None:
     async with serving(transport) as stand:
         answer = await stand.talk("openai").say("switch to plan mode")
         assert "needs the consent of the user" in answer.text
 
 
-# ── 197: conversations that begin alike ──────────────────────────────────────────────────────────
+# ── 173: conversations that begin alike ──────────────────────────────────────────────────────────
 
 
 @DIALECTS
-async def test_197_conversations_that_begin_alike_have_ids_of_their_own_and_keep_them(
+async def test_173_conversations_that_begin_alike_have_ids_of_their_own_and_keep_them(
     transport: Transport, dialect: Dialect
 ) -> None:
     async with serving(transport) as stand:

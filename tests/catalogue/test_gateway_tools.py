@@ -8,7 +8,7 @@ WRITING = script(call("write_file", path="oc.txt", content="x"), TELL)
 
 
 @DIALECTS
-async def test_200_a_request_for_a_title_runs_no_tool_and_asks_for_no_permission(
+async def test_174_a_request_for_a_title_runs_no_tool_and_asks_for_no_permission(
     tmp_path: Path, dialect: Dialect
 ) -> None:
     """OpenCode sends this beside the first turn, to the same model and without tools."""

@@ -22,7 +22,7 @@ ENDS = {
 
 @DIALECTS
 @STREAMED_OR_WHOLE
-async def test_175_a_token_limit_and_a_stop_sequence_end_the_run(dialect: Dialect, stream: bool) -> None:
+async def test_162_a_token_limit_and_a_stop_sequence_end_the_run(dialect: Dialect, stream: bool) -> None:
     stop: dict[str, Any] = {"stop": ["a time"]} if dialect == "openai" else {"stop_sequences": ["a time"]}
     async with serving("http1") as stand:
         answer = await stand.talk(dialect, stream=stream, max_tokens=5).say(scripted(TALE))
@@ -35,7 +35,7 @@ async def test_175_a_token_limit_and_a_stop_sequence_end_the_run(dialect: Dialec
 
 @DIALECTS
 @STREAMED_OR_WHOLE
-async def test_176_a_forced_tool_that_was_not_called_is_asked_for_once_more(dialect: Dialect, stream: bool) -> None:
+async def test_163_a_forced_tool_that_was_not_called_is_asked_for_once_more(dialect: Dialect, stream: bool) -> None:
     name = WEATHER[0].name
     choice: Any = {"type": "tool", "name": name}
     if dialect == "openai":

@@ -39,12 +39,12 @@ async def stand(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stand]:
         yield made
 
 
-# ── 172: whose key ───────────────────────────────────────────────────────────────────────────────
+# ── 159: whose key ───────────────────────────────────────────────────────────────────────────────
 
 
 @DIRECTIONS
 @STREAMED_OR_WHOLE
-async def test_172_a_refused_key_is_said_to_be_the_upstreams(
+async def test_159_a_refused_key_is_said_to_be_the_upstreams(
     stand: Stand, backend: Backend, client: Protocol, stream: bool
 ) -> None:
     refusal = Failed(kind="unauthorized", message=f"Incorrect API key provided: {SECRETS[backend]}", status=401)
@@ -58,7 +58,7 @@ async def test_172_a_refused_key_is_said_to_be_the_upstreams(
 
 
 @DIRECTIONS
-async def test_172_an_upstream_without_a_key_is_said_to_want_one(backend: Backend, client: Protocol) -> None:
+async def test_159_an_upstream_without_a_key_is_said_to_want_one(backend: Backend, client: Protocol) -> None:
     async with serving(key_env=None) as stand:
         refusal = Failed(kind="unauthorized", message="No key", status=401)
         stand.script(backend, failed(DIALECTS[backend], refusal))
@@ -67,7 +67,7 @@ async def test_172_an_upstream_without_a_key_is_said_to_want_one(backend: Backen
 
 
 @DIRECTIONS
-async def test_172_every_refusal_names_its_upstream_and_says_if_a_retry_is_useless(
+async def test_159_every_refusal_names_its_upstream_and_says_if_a_retry_is_useless(
     stand: Stand, backend: Backend, client: Protocol
 ) -> None:
     for status, kind in FINAL.items():
@@ -81,14 +81,14 @@ async def test_172_every_refusal_names_its_upstream_and_says_if_a_retry_is_usele
     assert "x-should-retry" not in heard.headers
 
 
-# ── 173: quota ───────────────────────────────────────────────────────────────────────────────────
+# ── 160: quota ───────────────────────────────────────────────────────────────────────────────────
 
 QUOTA = {"message": "You exceeded your current quota.", "type": "insufficient_quota", "code": "insufficient_quota"}
 
 
 @STREAMED_OR_WHOLE
 @pytest.mark.parametrize("client", ["anthropic", "openai_chat"])
-async def test_173_an_exhausted_quota_is_a_bill_and_not_a_rate_limit(
+async def test_160_an_exhausted_quota_is_a_bill_and_not_a_rate_limit(
     stand: Stand, client: Protocol, stream: bool
 ) -> None:
     body = json.dumps({"error": {**QUOTA, "param": None}}).encode()
@@ -100,13 +100,13 @@ async def test_173_an_exhausted_quota_is_a_bill_and_not_a_rate_limit(
     assert len(stand.asked("oai")) == 1
 
 
-# ── 174: redirects ───────────────────────────────────────────────────────────────────────────────
+# ── 161: redirects ───────────────────────────────────────────────────────────────────────────────
 
 
 @DIRECTIONS
 @STREAMED_OR_WHOLE
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-async def test_174_a_redirect_on_the_same_host_is_followed_with_the_same_request(
+async def test_161_a_redirect_on_the_same_host_is_followed_with_the_same_request(
     stand: Stand, backend: Backend, client: Protocol, stream: bool, status: int
 ) -> None:
     path = PATHS[DIALECTS[backend]]
@@ -118,7 +118,7 @@ async def test_174_a_redirect_on_the_same_host_is_followed_with_the_same_request
 
 
 @DIRECTIONS
-async def test_174_a_redirect_to_another_host_is_an_error_and_the_key_stays_here(
+async def test_161_a_redirect_to_another_host_is_an_error_and_the_key_stays_here(
     stand: Stand, backend: Backend, client: Protocol
 ) -> None:
     async with ModelServer() as other:
@@ -133,7 +133,7 @@ async def test_174_a_redirect_to_another_host_is_an_error_and_the_key_stays_here
 
 
 @DIRECTIONS
-async def test_174_redirects_in_a_circle_come_to_an_end(stand: Stand, backend: Backend, client: Protocol) -> None:
+async def test_161_redirects_in_a_circle_come_to_an_end(stand: Stand, backend: Backend, client: Protocol) -> None:
     path = PATHS[DIALECTS[backend]]
     stand.script(backend, *[Answer(status=307, headers=[("location", path)])] * 9)
     (await stand.ask(client, backend, stream=False)).check_failed(502)
@@ -141,7 +141,7 @@ async def test_174_redirects_in_a_circle_come_to_an_end(stand: Stand, backend: B
 
 
 @DIRECTIONS
-async def test_174_no_answer_is_a_status_below_400(stand: Stand, backend: Backend, client: Protocol) -> None:
+async def test_161_no_answer_is_a_status_below_400(stand: Stand, backend: Backend, client: Protocol) -> None:
     for status in (300, 304):
         stand.script(backend, Answer(status=status))
         response = await stand.http.post(PATH[client], json=question(backend, stream=False))
