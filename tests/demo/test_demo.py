@@ -261,6 +261,7 @@ def test_a_path_stays_relative_when_nobody_says_where_the_client_works() -> None
         "<directory>/x/y</directory>",
         "<environment_context><cwd>/x/y</cwd></environment_context>",
         "Current Working Directory (/x/y) Files",
+        "If the project root is /path/to/project/, use that.\nI'm currently working in the directory: /x/y",
     ],
 )
 def test_the_working_directory_is_found_in_what_clients_write(note: str) -> None:

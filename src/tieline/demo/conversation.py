@@ -22,6 +22,8 @@ _DIRECTORY = re.compile(
     r"(?: is)?[>:\s`\"'(]{1,4}((?:/|[A-Za-z]:\\)[^\n<>`\"')]*)",
     re.IGNORECASE,
 )
+_PLACEHOLDER = "/path/to"
+"""How the examples in a system prompt begin (Qwen Code)."""
 _OBSERVATION = "Observation:"
 # A client that takes the words from its command line may hand them on as one quoted argument.
 _ARGUMENT = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
@@ -142,6 +144,7 @@ def _text(message: Message) -> str:
 def _directory(system: str, messages: Sequence[Message]) -> str:
     """The working directory, where the client names it: in its system prompt or in a note beside the user's words."""
     for text in (system, *(_text(message) for message in messages if message.role == "user")):
-        if found := _DIRECTORY.search(text):
-            return found[1].strip().rstrip(".,")
+        for found in _DIRECTORY.finditer(text):
+            if not found[1].startswith(_PLACEHOLDER):
+                return found[1].strip().rstrip(".,")
     return ""
