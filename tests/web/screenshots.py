@@ -161,6 +161,7 @@ async def _asked(browser: Browser, server: Server) -> None:
             window = await windows.new()
             await window.say(WRITE)
             await expect(window.ask).to_contain_text("greet.py")
+            await expect(window.ask.locator("[aria-disabled]")).to_have_count(0)
             await _take(window, name)
             await window.part("stop").click()
             await expect(window.part("send")).to_be_visible()

@@ -102,6 +102,9 @@ async def test_where_a_plan_has_approve_a_permission_has_no_grant_for_good(windo
     assert await grants.count() > 0
     for grant in await grants.all():
         assert not _holds(await grant.bounding_box(), x, y)
+    texts = await grants.all_inner_texts()
+    assert "any file" in texts[0], "the broadest grant is the farthest from Allow"
+    assert "any file" not in texts[-1]
 
 
 def _holds(box: FloatRect | None, x: float, y: float) -> bool:

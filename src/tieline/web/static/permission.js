@@ -25,7 +25,8 @@ export function permissionBody(item, card) {
     return make(option, key, () => choose(option));
   };
   const plain = once.map((option) => made(option, (...facts) => button(ask, ...facts)));
-  const lasting = always.map((option) => made(option, grant));
+  // They come with the narrowest first. The broadest stands farthest from the row of buttons below.
+  const lasting = always.map((option) => made(option, grant)).reverse();
   const buttons = [...plain, ...lasting];
   let isSent = false;
 
