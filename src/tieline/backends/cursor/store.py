@@ -9,7 +9,6 @@ import asyncio
 import logging
 import os
 import stat
-import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -22,6 +21,7 @@ import msgspec
 from tieline.backends.cursor.tokens import Tokens
 from tieline.model.content import Value
 from tieline.model.errors import GatewayError
+from tieline.private_files import write_private
 
 log = logging.getLogger("tieline.cursor")
 
@@ -250,18 +250,7 @@ def _make_private(path: Path, descriptor: int, state: os.stat_result, warn: Say)
 
 def _write(path: Path, data: bytes) -> None:
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # readable by its owner only
-        unfinished = Path(name)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            unfinished.replace(path)
-        except OSError:
-            unfinished.unlink(missing_ok=True)
-            raise
+        write_private(path, data)
     except OSError as error:
         message = f"The Cursor login cannot be kept in {path}: {error.strerror}."
         raise GatewayError("internal", message) from error
