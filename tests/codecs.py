@@ -11,7 +11,7 @@ from tieline.model.errors import GatewayError
 from tieline.model.events import BORDER, Event, Failed, Finished, PartDelta, Reply, Usage
 from tieline.model.request import Request
 from tieline.wire import anthropic, openai_chat
-from tieline.wire.spelling import Outgoing, Spelled
+from tieline.wire.shared.spelling import Outgoing, Spelled
 
 CREATED = 1_700_000_000
 EVERYTHING = openai_chat.Dialect(

@@ -5,10 +5,11 @@ from typing import NamedTuple
 
 import pytest
 
-from tieline.agent_rules import AgentRules
+from tieline.app.agent_rules import AgentRules
 from tieline.backends.acp.rules import Deed, deed_of
 from tieline.model.content import Text
-from tieline.tools.policy import Policy, Rule, Subject, Verdict
+from tieline.model.rules import Rule
+from tieline.tools.policy import Policy, Subject, Verdict
 from tieline.tools.workspace import Workspace
 from tieline.wire.acp import facts
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tieline.config import ConfigError, Source, load, read
+from tieline.app.config import ConfigError, Source, load, read
 
 GOOD = """\
 default_model = "local/qwen"

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tieline.config import (
+from tieline.app.config import (
     AcpSettings,
     AgentSettings,
     ClientSettings,
@@ -20,9 +20,9 @@ from tieline.config import (
     UpstreamSettings,
     WebSettings,
 )
+from tieline.model.rules import Rule
 from tieline.tools import planning
-from tieline.tools.box import Toolbox
-from tieline.tools.policy import Rule
+from tieline.tools.toolbox import Toolbox
 from tieline.tools.workspace import Workspace
 from tieline.wire import anthropic, openai_chat
 

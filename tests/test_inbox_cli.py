@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tieline.core.inbox import Item
-from tieline.inbox_cli import answers, words
-from tieline.inbox_cli.arguments import add_arguments
-from tieline.inbox_cli.remote import Kept, Rules
-from tieline.inbox_cli.watch import REACTION, Watch, follow
-from tieline.model.asks import (
+from tieline.cli.inbox import answers
+from tieline.cli.inbox import text as inbox_text
+from tieline.cli.inbox.arguments import add_arguments
+from tieline.cli.inbox.remote import Kept, Rules
+from tieline.cli.inbox.watch import REACTION, Watch, follow
+from tieline.core.inbox.inbox import Item
+from tieline.model.errors import BadRequest, GatewayError
+from tieline.model.events import PlanEntry
+from tieline.model.inbox import (
     ALLOW,
     ALWAYS,
     DENY,
@@ -29,8 +32,6 @@ from tieline.model.asks import (
     PlanReview,
     Reviewed,
 )
-from tieline.model.errors import BadRequest, GatewayError
-from tieline.model.events import PlanEntry
 
 NOW = 1000.0
 ORIGIN = Origin(model="demo/scripted", frontend="chat", client="curl/8.5", title="run the tests")
@@ -70,7 +71,7 @@ def item(ask: Ask, item_id: str = "aaaa1111", *, left: float = 90.0, origin: Ori
 
 
 def shown(ask: Ask) -> list[str]:
-    return words.described(item(ask), NOW).splitlines()
+    return inbox_text.described(item(ask), NOW).splitlines()
 
 
 # ── What is shown ────────────────────────────────────────────────────────────────────────────────
@@ -114,7 +115,7 @@ def test_what_is_risky_stands_before_the_command() -> None:
 def test_the_options_of_a_question_are_shown_whole() -> None:
     label = f"{'Red ' * 40}wine"
     question = Form(message="?", fields=(replace(CHOICE, options=(Option(id="r", label=label),)),))
-    assert label in words.described(item(question), NOW)
+    assert label in inbox_text.described(item(question), NOW)
 
 
 @pytest.mark.parametrize("command", ["deny", "decline", "answer"])
@@ -164,7 +165,7 @@ def test_nothing_a_model_says_can_look_like_something_we_say() -> None:
         diff="+\x1b]0;title\x07",
         options=(ALLOW, DENY),
     )
-    text = words.described(item(evil, origin=Origin(model="m\x1b", client="c\nd", title="\u200bt\x9b")), NOW)
+    text = inbox_text.described(item(evil, origin=Origin(model="m\x1b", client="c\nd", title="\u200bt\x9b")), NOW)
     assert "\x1b" not in text
     assert "\r" not in text
     assert "\u202e" not in text
@@ -175,35 +176,35 @@ def test_nothing_a_model_says_can_look_like_something_we_say() -> None:
 
 def test_a_list_shows_the_beginning_of_what_is_long_and_says_how_to_see_the_rest() -> None:
     long = Permission(title="Edit", diff="".join(f"+{number}\n" for number in range(100)))
-    text = words.listed([item(long)], NOW)
+    text = inbox_text.listed([item(long)], NOW)
     assert text.startswith("1 thing waits for your answer.\n\naaaa1111  Edit\n")
     assert "+19" in text
     assert "+20" not in text
     assert "… 80 more lines: tieline inbox list aaaa1111" in text
-    assert "+99" in words.described(item(long), NOW)
+    assert "+99" in inbox_text.described(item(long), NOW)
 
 
 def test_an_empty_list_says_so() -> None:
-    assert words.listed([], NOW) == "Nothing waits for an answer."
-    assert words.listed([item(RUN), item(PLAN, "b")], NOW).startswith("2 things wait")
+    assert inbox_text.listed([], NOW) == "Nothing waits for an answer."
+    assert inbox_text.listed([item(RUN), item(PLAN, "b")], NOW).startswith("2 things wait")
 
 
 @pytest.mark.parametrize(
     ("left", "told"), [(0, "0 s left"), (-5, "0 s left"), (119, "119 s left"), (600, "10 min left")]
 )
 def test_how_long_it_waits_is_told_roughly(left: float, told: str) -> None:
-    assert words.left(item(RUN, left=left), NOW) == told
+    assert inbox_text.left(item(RUN, left=left), NOW) == told
 
 
 def test_what_is_always_allowed_is_listed_with_how_to_take_it_back() -> None:
     rules = Rules(workspace="/project", rules=(Kept(id="1a2b", text="allow write_file in /a\x1b"),))
-    assert words.allowed(rules).splitlines() == [
+    assert inbox_text.allowed(rules).splitlines() == [
         "Always allowed in /project:",
         "  1a2b  allow write_file in /a\\u{1b}",
         "",
         "Take one back: tieline inbox revoke ID",
     ]
-    assert words.allowed(Rules(workspace="/project")) == "Nothing is allowed for good in /project."
+    assert inbox_text.allowed(Rules(workspace="/project")) == "Nothing is allowed for good in /project."
 
 
 # ── What is meant ────────────────────────────────────────────────────────────────────────────────
@@ -326,8 +327,8 @@ async def test_a_new_ask_is_shown_and_answered_right_there(ask: Ask, typed: str,
     terminal = Terminal()
     terminal.watch.show([item(ask)])
     told = terminal.hears()
-    assert words.described(item(ask), NOW) in told
-    assert f"? {words.keys(ask)}" in told
+    assert inbox_text.described(item(ask), NOW) in told
+    assert f"? {inbox_text.keys(ask)}" in told
     await terminal.types(typed)
     assert terminal.decided == [("aaaa1111", answer)]
     terminal.watch.show([])
@@ -363,7 +364,7 @@ async def test_what_means_nothing_decides_nothing(typed: str) -> None:
     terminal.hears()
     await terminal.types(typed)
     assert terminal.decided == []
-    assert terminal.hears() == (f"? {words.keys(RUN)}" if typed.strip() else "")
+    assert terminal.hears() == (f"? {inbox_text.keys(RUN)}" if typed.strip() else "")
 
 
 @pytest.mark.parametrize(("ask", "typed"), [(RUN, "a"), (QUESTION, "many"), (SURE, "perhaps")])
@@ -446,10 +447,10 @@ def test_alone_an_item_is_shown_with_its_arguments_as_they_came_and_with_what_is
     ask = Permission(
         title="Look", detail="argv: -c", input='{"argv": "-c",\n"x": 1}', hidden=1234, options=(ALLOW, DENY)
     )
-    text = words.described(item(ask), NOW)
+    text = inbox_text.described(item(ask), NOW)
     assert '    | {"argv": "-c",\n    | "x": 1}' in text
     assert "! 1,234 characters of this are hidden" in text
-    assert "| {" not in words.listed([item(ask)], NOW), "in a list they would only repeat what is shown"
+    assert "| {" not in inbox_text.listed([item(ask)], NOW), "in a list they would only repeat what is shown"
 
 
 def test_every_option_of_a_plan_can_be_chosen_and_is_shown_with_its_whole_label() -> None:
@@ -458,8 +459,8 @@ def test_every_option_of_a_plan_can_be_chosen_and_is_shown_with_its_whole_label(
     )
     options = (Option(id="auto", label=label, kind="allow_always"), Option(id="stay", label="No", kind="reject_once"))
     plan = PlanReview(title="Tidy", plan="All", options=options)
-    assert f"option=auto  {label}" in words.described(item(plan), NOW)
-    assert "y auto|stay" in words.keys(plan)
+    assert f"option=auto  {label}" in inbox_text.described(item(plan), NOW)
+    assert "y auto|stay" in inbox_text.keys(plan)
     assert answers.fill(plan, ["option=auto"]) == Reviewed(approved=True, option="auto")
     assert answers.fill(plan, ["stay"]) == Reviewed(approved=False, option="stay")
     with pytest.raises(BadRequest, match="auto, stay"):

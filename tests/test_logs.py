@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from tieline.logs import LONGEST, OneLine, one_line
+from tieline.app.logs import LONGEST, OneLine, one_line
 
 EVIL = "claude\n2026-01-01 ERROR forged\x1b]0;title\x07\r\u202e"
 

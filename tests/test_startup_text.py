@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tieline.app import build
-from tieline.config import Config, Server, UpstreamSettings
+from tieline.app.build.application import build
+from tieline.app.config import Config, Server, UpstreamSettings
 
 ADDRESS = "http://127.0.0.1:1"
 UP = UpstreamSettings(kind="openai", base_url="http://127.0.0.1:9/v1")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tieline.app.store import FILE_NAME, DiskStore, MemoryStore
 from tieline.model.ports import Store
-from tieline.store import FILE_NAME, DiskStore, MemoryStore
 
 
 @pytest.fixture(params=["disk", "memory"])

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tieline.config import ConfigError
-from tieline.trust import Finder, TrustStore, Untrusted
+from tieline.app.config import ConfigError
+from tieline.app.trust import Finder, TrustStore, Untrusted
 
 HARMLESS = b"demo = true\n"
 HARMFUL = b"[tools]\nyolo = true\n"

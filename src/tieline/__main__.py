@@ -1,5 +1,5 @@
 """Makes `python -m tieline` the same as the command `tieline`."""
 
-from tieline.cli import main
+from tieline.cli.main import main
 
 raise SystemExit(main())

@@ -15,14 +15,14 @@ from tests.grammar import check
 from tieline.backends.acp.backend import AcpBackend
 from tieline.backends.acp.bridge import Shim, ToolBridge
 from tieline.backends.acp.catalogue import AgentSpec
-from tieline.backends.acp.memory import Keeping
-from tieline.backends.acp.terms import Terms
-from tieline.model.asks import Ask, Filled, Form, Permission, Permitted, PlanReview, Reviewed
+from tieline.backends.acp.session_store import Keeping
+from tieline.backends.acp.settings import Terms
 from tieline.model.content import Message, Part, Text, Thinking, ToolCall
 from tieline.model.events import Activity, Event, Failed, Finished, Note, PartEnd
+from tieline.model.inbox import Ask, Filled, Form, Permission, Permitted, PlanReview, Reviewed
 from tieline.model.ports import Host, Run
 from tieline.model.request import Request, ToolSpec
-from tieline.net.process import Patience
+from tieline.net.process.program import Patience
 
 SOON = 60.0
 """Seconds in which everything here happens on the slowest of machines."""

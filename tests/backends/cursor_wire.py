@@ -12,12 +12,12 @@ from tieline.backends.cursor.attempt import Attempt
 from tieline.model.events import Event, PartDelta
 from tieline.model.ports import Human
 from tieline.model.request import Request, ToolSpec
-from tieline.net.http import PipeError
+from tieline.net.client.http import PipeError
 from tieline.tasks import Tasks
 from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage
 from tieline.wire.cursor.blobs import Blobs
-from tieline.wire.cursor.request import Settings, Surroundings, open_run
-from tieline.wire.cursor.run import CursorRun
+from tieline.wire.cursor.opening.run_request import Settings, Surroundings, open_run
+from tieline.wire.cursor.run.machine import CursorRun
 
 WAIT = 60.0
 """No test waits longer than this, in seconds, for anything."""

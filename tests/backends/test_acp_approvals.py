@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 from tests.backends.acp_support import Person, Talk, plain, serving
-from tieline.backends.acp.approvals import Draft, permission_of, review_of
+from tieline.backends.acp.inbox_items import Draft, permission_of, review_of
 from tieline.backends.acp.rules import Ruled
-from tieline.model.asks import ITEM_LIMIT, Permission
 from tieline.model.content import Text
+from tieline.model.inbox import ITEM_LIMIT, Permission
 from tieline.wire.acp import facts
 
 OPTIONS = tuple(

@@ -25,9 +25,9 @@ from tests.backends.acp_support import (
     user,
 )
 from tieline.backends.acp.backend import AcpBackend
-from tieline.model.asks import Permitted
 from tieline.model.errors import GatewayError
 from tieline.model.events import Started
+from tieline.model.inbox import Permitted
 
 
 @pytest.fixture(autouse=True)

@@ -8,11 +8,11 @@ import pytest
 from tests.backends.acp_support import tool
 from tieline.backends.acp.forms import Question, question_of
 from tieline.backends.acp.interview import Interview, Outcome
-from tieline.model.asks import Field, Filled, Form, Option
 from tieline.model.content import Text, ToolResult
+from tieline.model.inbox import Field, Filled, Form, Option
 from tieline.wire.acp import facts
-from tieline.wire.questions.forms import Skipped, Unclear, answer, answers, as_text, condensed, expanded
-from tieline.wire.questions.tools import call_for, read_result
+from tieline.wire.shared.questions.forms import Skipped, Unclear, answer, answers, as_text, condensed, expanded
+from tieline.wire.shared.questions.tools import call_for, read_result
 
 FRUIT = (
     Option(id="a", label="Apples", description="red or green"),

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from tests.backends.acp_support import SOON, Reply, Talk, plain, serving, until, user
+from tieline.app.store import FILE_NAME, DiskStore, MemoryStore
 from tieline.backends.acp.catalogue import AgentSpec
-from tieline.backends.acp.memory import KEPT_FOR, MOST_ITEMS, SHELF, Keeping
+from tieline.backends.acp.session_store import KEPT_FOR, MOST_ITEMS, SHELF, Keeping
 from tieline.model.content import Message, Text
 from tieline.model.ports import Store
-from tieline.store import FILE_NAME, DiskStore, MemoryStore
 
 NOW = 1_800_000_000.0
 

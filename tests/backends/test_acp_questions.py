@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.backends.acp_support import Person, Talk, leg, plain, scripted, serving, tool, until, user
-from tieline.model.asks import Field, Filled, Form, Option
 from tieline.model.content import Message, Text, ToolResult
+from tieline.model.inbox import Field, Filled, Form, Option
 
 COLOUR = {"properties": {"colour": {"type": "string", "title": "Which colour?", "enum": ["red", "blue"]}}}
 COLOUR["required"] = ["colour"]  # type: ignore[assignment] # JSON

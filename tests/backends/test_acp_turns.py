@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.backends.acp_support import Person, Talk, plain, scripted, serving, user
-from tieline.backends.acp.hands import Command, Ended, Shown
-from tieline.model.asks import Option, Permission, Permitted, PlanReview, Reviewed
+from tieline.backends.acp.host_services import Command, Ended, Shown
 from tieline.model.content import File, Image, Text, Thinking
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.events import Activity, Diff, Plan, PlanEntry, Usage
+from tieline.model.inbox import Option, Permission, Permitted, PlanReview, Reviewed
 from tieline.model.ports import Host
 from tieline.model.request import Reasoning
 

@@ -10,12 +10,12 @@ from tests.grammar import check
 from tieline.backends.acp.activity import Activities, is_bare, shown_title, title_of
 from tieline.backends.acp.agent import environment, login_command
 from tieline.backends.acp.catalogue import CATALOGUE, AgentSpec, find, install_line
-from tieline.backends.acp.choice import Setting, State, back_to, read_wish, settings
-from tieline.backends.acp.content import MOST_HISTORY, continued, seeded
 from tieline.backends.acp.fingerprint import Kind, Past, after, known, read, spoken_in, tail_of
 from tieline.backends.acp.followups import MOST, Followups
-from tieline.backends.acp.telling import Telling
-from tieline.backends.acp.terms import Terms
+from tieline.backends.acp.leg_queue import Telling
+from tieline.backends.acp.prompt import MOST_HISTORY, continued, seeded
+from tieline.backends.acp.session_options import Setting, State, back_to, read_wish, settings
+from tieline.backends.acp.settings import Terms
 from tieline.model.content import Image, Message, Text, ToolCall, ToolResult
 from tieline.model.errors import BadRequest
 from tieline.model.events import Activity, Failed, Finished, Note, Started, StopReason

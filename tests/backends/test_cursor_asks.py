@@ -24,8 +24,8 @@ from tests.backends.cursor_wire import (
 )
 from tests.backends.test_cursor_run import Bench, leg_of
 from tests.wire.dialogues import received
-from tieline.model.asks import Filled, Form, Permission, Permitted, PlanReview, Reviewed
 from tieline.model.events import Failed, Finished, Note, Started, StopReason
+from tieline.model.inbox import Filled, Form, Permission, Permitted, PlanReview, Reviewed
 from tieline.model.ports import Host
 from tieline.tasks import Tasks
 from tieline.wire.cursor._pb.queries_pb2 import InteractionResponse

@@ -28,7 +28,7 @@ from tieline.backends.cursor.attempt import Attempt
 from tieline.backends.cursor.pipes import Refused
 from tieline.model.content import Text, ToolResult
 from tieline.model.events import Event, Failed, Finished, PartEnd, StopReason
-from tieline.net.http import PipeError
+from tieline.net.client.http import PipeError
 from tieline.tasks import Tasks
 
 __all__ = ["tasks"]

@@ -14,7 +14,7 @@ from tieline.backends.cursor.login import Api
 from tieline.backends.cursor.store import Store, no_ring
 from tieline.backends.cursor.tokens import Tokens
 from tieline.model.errors import GatewayError
-from tieline.net.http import HttpClient
+from tieline.net.client.http import HttpClient
 from tieline.sim.model import Answer, Cut, ModelServer, Pause
 
 REFRESH = "/oauth/token"

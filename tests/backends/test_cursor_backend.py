@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 
 from tests.backends.cursor_wire import REQUEST, WAIT
+from tieline.app.build.cursor import cursor_runs
+from tieline.app.config import CursorSettings
 from tieline.backends.cursor.auth import Account
 from tieline.backends.cursor.backend import CONFIG_KEPT, MODELS_KEPT, OWN_HOST, CursorBackend, Terms
 from tieline.backends.cursor.login import Api
 from tieline.backends.cursor.unary import Told
-from tieline.config import CursorSettings
-from tieline.cursor_setup import cursor_runs
 from tieline.model.errors import GatewayError
-from tieline.net.duplex import Http2Client
-from tieline.net.http import HttpClient, Origin, Proxies, Timeouts
+from tieline.net.client.http import HttpClient, Origin, Proxies, Timeouts
+from tieline.net.h2.duplex import Http2Client
 from tieline.sim.cursor import CursorSim, Settings
 from tieline.wire.cursor.identity import Identity
-from tieline.wire.cursor.queries import Queries
-from tieline.wire.cursor.request import Settings as WireSettings
-from tieline.wire.cursor.request import Surroundings
+from tieline.wire.cursor.opening.run_request import Settings as WireSettings
+from tieline.wire.cursor.opening.run_request import Surroundings
+from tieline.wire.cursor.run.queries import Queries
 
 
 class Clock:

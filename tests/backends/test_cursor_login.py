@@ -19,7 +19,7 @@ from tieline.backends.cursor.store import Store, no_ring
 from tieline.backends.cursor.tokens import Tokens, bare, describe, expiry, read_claims
 from tieline.model.errors import GatewayError
 from tieline.model.events import Failed
-from tieline.net.http import HttpClient
+from tieline.net.client.http import HttpClient
 from tieline.sim.model import Answer, Cut, ModelServer
 
 POLL = "/auth/poll"

@@ -8,10 +8,10 @@ import pytest
 
 from tests.backends.cursor_wire import WAIT
 from tieline.backends.cursor.pipes import APPEND, APPENDS_AT_ONCE, RUN_SSE, Http1Pipe, Ids, Refused
-from tieline.net.http import HttpClient, Origin, PipeError, Timeouts
+from tieline.net.client.http import HttpClient, Origin, PipeError, Timeouts
 from tieline.wire.cursor._pb.aiserver_pb2 import BidiAppendRequest
 from tieline.wire.cursor.identity import Identity
-from tieline.wire.cursor.replies import HEARTBEAT
+from tieline.wire.cursor.run.replies import HEARTBEAT
 
 GOOD = b"HTTP/1.1 200 OK\r\ncontent-type: application/proto\r\ncontent-length: 0\r\n\r\n"
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: application/connect+proto\r\ntransfer-encoding: chunked\r\n\r\n"

@@ -32,10 +32,10 @@ from tieline.model.content import Text, ToolCall, ToolResult
 from tieline.model.events import Event, Failed, Finished, Note, PartDelta, PartEnd, Started, StopReason
 from tieline.model.ports import Host
 from tieline.model.request import Request
-from tieline.net.http import HttpClient
+from tieline.net.client.http import HttpClient
 from tieline.tasks import Tasks
-from tieline.wire.cursor.queries import Queries
-from tieline.wire.cursor.request import Settings, Surroundings
+from tieline.wire.cursor.opening.run_request import Settings, Surroundings
+from tieline.wire.cursor.run.queries import Queries
 
 __all__ = ["tasks"]
 

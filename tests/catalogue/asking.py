@@ -18,11 +18,11 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsNon
 from pydantic import TypeAdapter
 
 from tests.catalogue.crossing import PROTOCOLS, Protocol
-from tieline.core.history import tidy
+from tieline.core.history.tidy import tidy
 from tieline.model.events import Note
 from tieline.model.request import Request
 from tieline.wire import anthropic, openai_chat
-from tieline.wire.spelling import Spelled
+from tieline.wire.shared.spelling import Spelled
 
 Json = dict[str, Any]
 Dialect = anthropic.Dialect | openai_chat.Dialect

@@ -21,7 +21,7 @@ from tieline.model.assemble import fold
 from tieline.model.errors import LegFailed
 from tieline.model.events import Event, Note
 from tieline.wire import anthropic, openai_chat
-from tieline.wire.spelling import Spelled
+from tieline.wire.shared.spelling import Spelled
 
 Protocol = Literal["anthropic", "openai_chat"]
 PROTOCOLS: tuple[Protocol, ...] = ("anthropic", "openai_chat")

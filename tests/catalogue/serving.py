@@ -18,12 +18,12 @@ from uvicorn.server import ServerState
 
 from tests.cases import leg
 from tests.catalogue.crossing import PROTOCOLS, Protocol
-from tieline.app import App, build
-from tieline.config import Config, Server, UpstreamSettings
+from tieline.app.build.application import App, build
+from tieline.app.config import Config, Server, UpstreamSettings
+from tieline.app.serve import server_config
 from tieline.model.content import Text
 from tieline.model.events import Event
-from tieline.net.serving import HttpServing
-from tieline.serving import server_config
+from tieline.net.server.protocol import HttpServing
 from tieline.sim.answers import PATHS, Dialect, streamed, whole
 from tieline.sim.model import Answer, Chunk, ModelServer, Pause, Received, Script
 

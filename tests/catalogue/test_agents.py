@@ -26,7 +26,7 @@ from tests.e2e.cursor_support import (
     serving,
 )
 from tests.wire.coding_clients import CLAUDE_CODE, CLINE, OPENCODE, PI, WEATHER
-from tieline.config import Parking
+from tieline.app.config import Parking
 from tieline.model.request import ToolSpec
 from tieline.sim.cursor import Settings, Step, Turn, Wait
 from tieline.wire.cursor._pb.agent_pb2 import AgentRunRequest

@@ -10,7 +10,7 @@ from tests.catalogue.crossing import Crossing, call_delta, chat_stream, cross
 from tests.catalogue.serving import STREAMED_OR_WHOLE, serving
 from tieline.sim.model import Answer
 from tieline.wire import anthropic
-from tieline.wire.cursor.tools import Offer
+from tieline.wire.cursor.opening.tools import Offer
 
 BASH: Json = {"type": "bash_20250124", "name": "bash"}
 EDITOR: Json = {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool", "max_characters": 1000}

@@ -24,7 +24,7 @@ from tests.e2e.acp_support import (
     stand,
 )
 from tests.e2e.tools_support import DIALECTS, PATIENCE, STREAMED_OR_WHOLE
-from tieline.model.asks import Permission, PlanReview
+from tieline.model.inbox import Permission, PlanReview
 
 __all__ = ["stand"]
 

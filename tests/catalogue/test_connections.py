@@ -28,8 +28,8 @@ from tests.catalogue.serving import (
     serving,
     words,
 )
-from tieline.app import build
-from tieline.config import Config, ConfigError, Source, UpstreamSettings, load
+from tieline.app.build.application import build
+from tieline.app.config import Config, ConfigError, Source, UpstreamSettings, load
 from tieline.model.events import Failed
 from tieline.sim.answers import PATHS, failed, streamed
 from tieline.sim.model import Answer, Chunk, Cut, Hang, Received

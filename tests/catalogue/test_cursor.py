@@ -20,7 +20,7 @@ from tests.e2e.cursor_support import (
     serving,
 )
 from tests.wire.coding_clients import OPENCODE, WEATHER
-from tieline.config import ClientSettings, ToolSettings
+from tieline.app.config import ClientSettings, ToolSettings
 from tieline.sim.cursor import Settings
 
 __all__ = ["eager"]

@@ -35,7 +35,7 @@ from tests.catalogue.crossing import (
     text_block,
     tool_block,
 )
-from tieline.core.repair import DEFAULT, Repairs
+from tieline.core.repair.repairs import DEFAULT, Repairs
 from tieline.model.assemble import fold
 from tieline.model.request import ToolSpec
 from tieline.wire import anthropic, openai_chat

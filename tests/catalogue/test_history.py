@@ -19,7 +19,7 @@ from tests.catalogue.crossing import (
     message_stream,
     tool_block,
 )
-from tieline.core.history import INTERRUPTED
+from tieline.core.history.tidy import INTERRUPTED
 from tieline.model.errors import BadRequest
 from tieline.wire import openai_chat
 

@@ -17,7 +17,7 @@ from tests.catalogue.crossing import (
     message_stream,
     tool_block,
 )
-from tieline.core.history import tidy
+from tieline.core.history.tidy import tidy
 from tieline.model.errors import BadRequest
 from tieline.wire import anthropic, openai_chat
 

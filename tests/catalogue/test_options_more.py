@@ -36,11 +36,11 @@ from tests.catalogue.crossing import (
     text_block,
     tool_block,
 )
-from tieline.core.gateway import Gateway
-from tieline.core.inbox import Inbox
-from tieline.core.leg import Asker
-from tieline.core.routing import Router
-from tieline.core.weigh import estimate
+from tieline.core.history.token_estimate import estimate
+from tieline.core.inbox.inbox import Inbox
+from tieline.core.legs.gateway import Gateway
+from tieline.core.legs.leg import Asker
+from tieline.core.legs.routing import Router
 from tieline.model.content import ToolResult
 from tieline.model.errors import GatewayError
 from tieline.model.events import Batch, Event

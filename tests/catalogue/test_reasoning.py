@@ -31,8 +31,8 @@ from tests.catalogue.crossing import (
     text_block,
     tool_block,
 )
-from tieline.core.history import tidy
-from tieline.core.thoughts import Thoughts
+from tieline.core.history.thinking import Thoughts
+from tieline.core.history.tidy import tidy
 from tieline.model.assemble import fold
 from tieline.model.content import Message, Text
 from tieline.wire import anthropic, openai_chat

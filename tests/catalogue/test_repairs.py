@@ -24,8 +24,8 @@ from tests.catalogue.crossing import (
     tool_block,
 )
 from tests.grammar import check
-from tieline.config import UpstreamSettings
-from tieline.core.repair import DEFAULT, RepairName, Repairs
+from tieline.app.config import UpstreamSettings
+from tieline.core.repair.repairs import DEFAULT, RepairName, Repairs
 from tieline.model.content import Message
 
 every_crossing = pytest.mark.parametrize("crossing", CROSSINGS)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tieline.core.background import is_background
+from tieline.core.legs.background import is_background
 from tieline.model.content import Message, Text
 from tieline.model.request import OutputFormat, Request, Sampling, ToolChoice
 

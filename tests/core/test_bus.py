@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from tests.cases import READ, asks, says
-from tieline.core.bus import Bus, LegNews, News, StateNews
-from tieline.core.gateway import Gateway
-from tieline.core.inbox import Inbox
-from tieline.core.leg import Asker
-from tieline.core.record import MOST_EVENTS, MOST_OF_ONE, LegSummary
-from tieline.core.routing import Router
-from tieline.core.secrets import Secrets
+from tieline.core.inbox.inbox import Inbox
+from tieline.core.legs.gateway import Gateway
+from tieline.core.legs.leg import Asker
+from tieline.core.legs.routing import Router
+from tieline.core.watch.bus import Bus, LegNews, News, StateNews
+from tieline.core.watch.record import MOST_EVENTS, MOST_OF_ONE, LegSummary
+from tieline.core.watch.secrets import Secrets
 from tieline.model.content import Image, Message, Text, ToolCall
 from tieline.model.errors import GatewayError
 from tieline.model.events import (

@@ -6,8 +6,8 @@ from typing import Any
 from tests import grammar
 from tests.cases import leg
 from tests.core.scripted import Script
-from tieline.core.demands import DemandingRun, has_demands
-from tieline.core.schema_check import misfit
+from tieline.core.emulation.forced_output import DemandingRun, has_demands
+from tieline.core.emulation.schema_check import misfit
 from tieline.model.content import Message, Text, Thinking, ToolCall
 from tieline.model.events import Event, Failed, Finished, Note, PartEnd, StopReason, Usage
 from tieline.model.ports import Host

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tieline.core.doing import Doing
+from tieline.core.legs.tool_progress import Doing
 from tieline.model.content import Text, ToolResult
 from tieline.model.events import Activity, Diff, Event
 from tieline.model.ports import Progress, Report

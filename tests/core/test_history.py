@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tieline.core import history as history_module
-from tieline.core.history import INTERRUPTED, MAX_CHARACTERS, MAX_HISTORIES, WORTHWHILE, tidy
+from tieline.core.history import tidy as history_module
+from tieline.core.history.tidy import INTERRUPTED, MAX_CHARACTERS, MAX_HISTORIES, WORTHWHILE, tidy
 from tieline.model.content import File, Image, Message, Part, Text, ToolCall, ToolResult
 
 

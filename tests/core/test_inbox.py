@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tieline.core.inbox import LONGEST, MOST_WAITING, MOST_WEIGHT, Entry, Inbox, Item, check
-from tieline.model.asks import (
+from tieline.core.inbox.inbox import LONGEST, MOST_WAITING, MOST_WEIGHT, Entry, Inbox, Item, check
+from tieline.model.errors import BadRequest, GatewayError
+from tieline.model.inbox import (
     ALLOW,
     DENY,
     Answer,
@@ -23,7 +24,6 @@ from tieline.model.asks import (
     PlanReview,
     Reviewed,
 )
-from tieline.model.errors import BadRequest, GatewayError
 
 T = TypeVar("T")
 

@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 from tests.cases import leg
-from tieline.core.bus import LONGEST_MODEL, Bus
-from tieline.core.capping import LONGEST_NAME, Budget
-from tieline.core.record import LOOKED_AT, MOST_OF_ONE
-from tieline.core.secrets import Secrets, secret_values
+from tieline.core.watch.bus import LONGEST_MODEL, Bus
+from tieline.core.watch.record import LOOKED_AT, MOST_OF_ONE
+from tieline.core.watch.secrets import Secrets, secret_values
+from tieline.core.watch.truncate import LONGEST_NAME, Budget
 from tieline.model.content import File, Message, Text, ToolCall, ToolResult
 from tieline.model.events import Failed, Note
 from tieline.model.request import OutputFormat, Request, Sampling, ToolSpec

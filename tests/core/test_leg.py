@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.core.test_bus import END, HELLO, STARTED, Saying, Watched, text
-from tieline.core.leg import CROWD, Asker
+from tieline.core.legs.leg import CROWD, Asker
 from tieline.model.assemble import fold
 from tieline.model.content import Thinking, ToolCall
 from tieline.model.errors import LegFailed

@@ -4,7 +4,7 @@ import pytest
 
 from tests import grammar
 from tests.cases import leg
-from tieline.core.limits import Limits
+from tieline.core.emulation.limits import Limits
 from tieline.model.content import Message, Text, Thinking, ToolCall
 from tieline.model.events import Event, Finished, PartDelta, PartEnd, StopReason, Usage
 from tieline.model.request import Request, Sampling

@@ -1,6 +1,6 @@
 """Tests of what is told about losses."""
 
-from tieline.core.losses import HEADER, MAX_ITEM, MAX_ITEMS, MAX_KINDS, Losses, header, in_answer
+from tieline.core.legs.losses import HEADER, MAX_ITEM, MAX_ITEMS, MAX_KINDS, Losses, header, in_answer
 from tieline.model.content import STATE, Foreign, Text, ToolCall
 
 

@@ -6,10 +6,10 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 import pytest
 
 from tests.cases import asks, says
-from tieline.core.gateway import Gateway
-from tieline.core.inbox import Inbox
-from tieline.core.leg import Asker, WatchedLeg
-from tieline.core.routing import Router
+from tieline.core.inbox.inbox import Inbox
+from tieline.core.legs.gateway import Gateway
+from tieline.core.legs.leg import Asker, WatchedLeg
+from tieline.core.legs.routing import Router
 from tieline.model.content import Text, ToolCall, ToolResult
 from tieline.model.events import Batch, Event, Finished, PartEnd, PartStart, Started, StopReason
 from tieline.model.ports import Host, ModelInfo

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tieline.core.patterns import MAX_PATTERN, MAX_TEXT, Unsupported, matches
+from tieline.core.inbox.patterns import MAX_PATTERN, MAX_TEXT, Unsupported, matches
 
 pieces = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", r"\d", r"\w", "^", "$", "-", r"\.", "[a-c-]", "(?:)"])
 quantifiers = st.sampled_from(["", "", "", "*", "+", "?", "{2}", "{1,}", "{0,2}", "*?"])

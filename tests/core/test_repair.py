@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.grammar import check
-from tieline.core.repair import DEFAULT, RepairName, Repairs, needed
+from tieline.core.repair.repairs import DEFAULT, RepairName, Repairs, needed
 from tieline.model.assemble import unfold
 from tieline.model.content import Message, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.model.events import (

@@ -1,13 +1,13 @@
-"""The table of core/resume.py, row by row."""
+"""The table of core/legs/resume.py, row by row."""
 
 from dataclasses import dataclass, field
 
 import pytest
 
 from tests.cases import PIXEL, says
-from tieline.core.history import INTERRUPTED
-from tieline.core.parking import Parked
-from tieline.core.resume import Decision, decide
+from tieline.core.history.tidy import INTERRUPTED
+from tieline.core.legs.parking import Parked
+from tieline.core.legs.resume import Decision, decide
 from tieline.model.content import Image, Message, Text, ToolCall, ToolResult
 from tieline.model.ports import Leg
 

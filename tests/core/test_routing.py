@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tieline.core.routing import MOST_REMEMBERED, Router
+from tieline.core.legs.routing import MOST_REMEMBERED, Router
 from tieline.model.errors import GatewayError
 from tieline.model.ports import Host, ModelInfo, Run
 from tieline.model.request import Request

@@ -8,11 +8,12 @@ import pytest
 
 from tests.cases import PIXEL
 from tests.core.scripted import END, PATIENCE, Script, words
-from tieline.core.bus import Bus, Gone, News, Said, SessionNews, TurnNews
-from tieline.core.gateway import Gateway
-from tieline.core.inbox import Inbox
-from tieline.core.routing import Router
-from tieline.core.sessions import MOST_OPEN, SAVE_EVERY, Sessions
+from tieline.app.store import MemoryStore
+from tieline.core.inbox.inbox import Inbox
+from tieline.core.legs.gateway import Gateway
+from tieline.core.legs.routing import Router
+from tieline.core.sessions.sessions import MOST_OPEN, SAVE_EVERY, Sessions
+from tieline.core.watch.bus import Bus, Gone, News, Said, SessionNews, TurnNews
 from tieline.model.content import File, Image, Text, Thinking, ToolCall, ToolResult
 from tieline.model.errors import GatewayError
 from tieline.model.events import (
@@ -32,7 +33,6 @@ from tieline.model.events import (
 from tieline.model.ports import Host, Report, Toolbox, unheard
 from tieline.model.request import ToolSpec
 from tieline.model.session import Turn
-from tieline.store import MemoryStore
 from tieline.tasks import Tasks
 
 

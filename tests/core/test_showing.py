@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.cases import STARTED
 from tests.grammar import check
-from tieline.core.showing import MOST_OUTPUT, Showing, Style
+from tieline.core.legs.activity_text import MOST_OUTPUT, Showing, Style
 from tieline.model.content import Part, Text, Thinking, ToolCall
 from tieline.model.events import (
     Activity,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tieline.core.splice import Splice
 from tieline.model.content import Text
 from tieline.model.events import PartDelta, PartEnd, PartStart, Usage
+from tieline.model.splice import Splice
 
 
 def test_parts_that_go_out_are_numbered_without_gaps_whatever_is_left_out() -> None:

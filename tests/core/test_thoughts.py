@@ -1,6 +1,6 @@
 """Tests of the memory of thinking."""
 
-from tieline.core.thoughts import MAX_ENTRIES, MAX_MADE, Thoughts, _Made
+from tieline.core.history.thinking import MAX_ENTRIES, MAX_MADE, Thoughts, _Made
 from tieline.model.content import NO_META, STATE, Message, Part, Text, Thinking, ToolCall
 
 SIGNED = Thinking(text="Let me look.", signature="sig-1")

@@ -6,15 +6,15 @@ import pytest
 
 from tests.cases import CLOCK, READ, USAGE, asks, leg
 from tests.grammar import check
-from tieline.core.gateway import Gateway
-from tieline.core.inbox import Inbox
-from tieline.core.leg import Asker
-from tieline.core.routing import Router
-from tieline.core.turn import MOST_ROUNDS, TooledRun, offering
-from tieline.model.asks import Origin
+from tieline.core.inbox.inbox import Inbox
+from tieline.core.legs.gateway import Gateway
+from tieline.core.legs.leg import Asker
+from tieline.core.legs.routing import Router
+from tieline.core.legs.turn import MOST_ROUNDS, TooledRun, offering
 from tieline.model.content import Message, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.events import Activity, Batch, Event, Failed, Finished, PartEnd, StopReason, Usage
+from tieline.model.inbox import Origin
 from tieline.model.ports import Host, ModelInfo, Report, Tools, unheard
 from tieline.model.request import Request, ToolSpec
 from tieline.tasks import Tasks

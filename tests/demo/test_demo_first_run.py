@@ -4,7 +4,7 @@ import pytest
 
 from tests.cases import says
 from tests.demo.test_demo import CLAUDE_CODE, OPENCODE, QWEN
-from tieline import page
+from tieline.app.build import page
 from tieline.demo.answer import Answer, Call, Say
 from tieline.demo.mind import decide
 from tieline.model.content import Message, Text, ToolCall, ToolResult

@@ -23,10 +23,10 @@ from tests.e2e.cursor_support import Stand as CursorStand
 from tests.e2e.cursor_support import Talk
 from tests.e2e.tools_support import KEY, PATIENCE
 from tests.e2e.tools_support import Stand as ToolsStand
-from tieline.app import build
+from tieline.app.build.application import build
+from tieline.app.config import AcpSettings, AgentSettings, ClientSettings, Config, InboxSettings, Parking, ToolSettings
+from tieline.app.late_backend import LateBackend
 from tieline.backends.acp.backend import AcpBackend
-from tieline.config import AcpSettings, AgentSettings, ClientSettings, Config, InboxSettings, Parking, ToolSettings
-from tieline.later import LateBackend
 from tieline.model.request import ToolSpec
 
 Dialect = Literal["openai", "anthropic"]

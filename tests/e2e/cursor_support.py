@@ -19,8 +19,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.catalogue.serving import listening
-from tieline.app import App, build
-from tieline.config import ClientSettings, Config, CursorSettings, InboxSettings, Parking, Server, ToolSettings
+from tieline.app.build.application import App, build
+from tieline.app.config import ClientSettings, Config, CursorSettings, InboxSettings, Parking, Server, ToolSettings
 from tieline.model.content import Text, ToolCall
 from tieline.model.request import ToolSpec
 from tieline.sim.cursor import CursorSim, Program, Record, Settings, Step, Turn, native

@@ -15,11 +15,11 @@ import pytest
 import uvicorn
 
 from tests.cases import leg
-from tieline.app import build
-from tieline.config import Config, Server, UpstreamSettings
+from tieline.app.build.application import build
+from tieline.app.config import Config, Server, UpstreamSettings
+from tieline.app.serve import server_config
 from tieline.model.content import Part, Text, ToolCall
 from tieline.model.events import Event, Failed, StopReason
-from tieline.serving import server_config
 from tieline.sim.answers import CHAT, MESSAGES, Dialect, failed, streamed, whole
 from tieline.sim.model import Answer, ModelServer, Received
 

@@ -11,8 +11,8 @@ from openai.types.chat import ChatCompletionMessageParam
 from tests.e2e.acp_support import MODEL, Stand, plain, scripted, serving
 from tests.e2e.cli_support import configured, ran
 from tests.e2e.tools_support import PATIENCE
-from tieline.config import Parking
-from tieline.model.asks import Permission
+from tieline.app.config import Parking
+from tieline.model.inbox import Permission
 
 HI: list[ChatCompletionMessageParam] = [{"role": "user", "content": "hello"}]
 CONFIG = """\

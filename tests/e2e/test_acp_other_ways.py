@@ -15,7 +15,7 @@ import pytest_asyncio
 from tests.backends.acp_support import tool
 from tests.e2e.acp_support import SHARED, Dialect, Stand, plain, serving
 from tests.e2e.tools_support import DIALECTS, PATIENCE
-from tieline.model.asks import Form, PlanReview
+from tieline.model.inbox import Form, PlanReview
 
 T = TypeVar("T")
 

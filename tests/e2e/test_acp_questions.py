@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.acp_support import ASK, SHARED, Dialect, Stand, answered, ask, stand
 from tests.e2e.tools_support import DIALECTS, PATIENCE, STREAMED_OR_WHOLE
-from tieline.model.asks import Form
+from tieline.model.inbox import Form
 
 __all__ = ["stand"]
 

@@ -16,9 +16,9 @@ from tests.e2e.acp_support import LOOK, Dialect, plain, scripted, serving
 from tests.e2e.cli_support import configured, said
 from tests.e2e.cli_support import serving as running
 from tests.e2e.tools_support import DIALECTS, PATIENCE
-from tieline.backends.acp.memory import SHELF
-from tieline.config import AgentSettings
-from tieline.store import DiskStore
+from tieline.app.config import AgentSettings
+from tieline.app.store import DiskStore
+from tieline.backends.acp.session_store import SHELF
 
 pytestmark = DIALECTS
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from tests.e2e.acp_support import Dialect, serving
 from tests.e2e.tools_support import DIALECTS, PATIENCE
-from tieline.config import ToolSettings
-from tieline.model.asks import PlanReview
-from tieline.tools.policy import Rule
+from tieline.app.config import ToolSettings
+from tieline.model.inbox import PlanReview
+from tieline.model.rules import Rule
 
 pytestmark = DIALECTS
 

@@ -15,7 +15,7 @@ import pytest
 from tests.backends.acp_support import group_is_gone, until
 from tests.e2e.acp_support import COUNT, LOOK, MODEL, SHARED, Dialect, Stand, leave_in_the_middle, plain, serving, stand
 from tests.e2e.tools_support import DIALECTS, PATIENCE, STREAMED_OR_WHOLE
-from tieline.model.asks import Permission, PlanReview
+from tieline.model.inbox import Permission, PlanReview
 
 __all__ = ["stand"]
 

@@ -10,9 +10,9 @@ import pytest
 
 from tests.e2e.acp_support import Dialect, serving
 from tests.e2e.tools_support import DIALECTS
-from tieline.agents import acp_backend
-from tieline.config import AcpSettings, Config, ConfigError, McpSettings
-from tieline.records import Audit
+from tieline.app.audit import Audit
+from tieline.app.build.agents import acp_backend
+from tieline.app.config import AcpSettings, Config, ConfigError, McpSettings
 
 DB = McpSettings(command=("db-mcp",))
 

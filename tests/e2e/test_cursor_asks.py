@@ -9,9 +9,9 @@ import pytest
 
 from tests.e2e.acp_support import ASK
 from tests.e2e.cursor_support import DEMO, DIALECTS, KEY, PATIENCE, TRANSPORTS, Dialect, Stand, Transport, serving
-from tieline.config import ClientSettings, InboxSettings, Parking, Server, ToolSettings
-from tieline.core.inbox import Item
-from tieline.model.asks import Answer, Filled, Form, Permission, Permitted, PlanReview, Reviewed
+from tieline.app.config import ClientSettings, InboxSettings, Parking, Server, ToolSettings
+from tieline.core.inbox.inbox import Item
+from tieline.model.inbox import Answer, Filled, Form, Permission, Permitted, PlanReview, Reviewed
 
 PLAN = "make a plan for a garden"
 QUESTION = "ask me about the garden"

@@ -30,7 +30,7 @@ from tests.e2e.cursor_support import (
     serving,
 )
 from tests.wire.coding_clients import CLAUDE_CODE, WEATHER
-from tieline.config import Parking
+from tieline.app.config import Parking
 from tieline.model.request import ToolSpec
 from tieline.sim.cursor import Program, Settings, Step, Turn, Wait
 from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage, AgentRunRequest

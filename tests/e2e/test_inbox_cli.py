@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.cli_support import configured, environment, ran, said, serving
 from tests.e2e.tools_support import KEY, PATIENCE, TELL, Stand, call, script, whole
 from tests.e2e.tools_support import serving as standing
-from tieline.cli import main
+from tieline.cli.main import main
 
 WRITE = script(call("write_file", path="a.txt", content="new\n"), TELL)
 WAIT = 60.0

@@ -18,16 +18,16 @@ HEAVY = (
     "mcp",
     "pygments",
     "sqlite3",
-    "tieline.agent_hands",
+    "tieline.app.local_host",
     "tieline.backends.acp.backend",
     "tieline.backends.cursor.backend",
-    "tieline.core.sessions",
-    "tieline.net.duplex",
-    "tieline.net.process",
-    "tieline.page",
+    "tieline.core.sessions.sessions",
+    "tieline.net.h2.duplex",
+    "tieline.net.process.program",
+    "tieline.app.build.page",
     "tieline.sim",
-    "tieline.store",
-    "tieline.tools.box",
+    "tieline.app.store",
+    "tieline.tools.toolbox",
     "tieline.web.api",
     "tieline.wire.acp",
     "tieline.wire.cursor",
@@ -80,7 +80,7 @@ def test_the_page_loads_what_it_needs_and_no_accounts_or_agents(tmp_path: Path) 
         assert b"demo/scripted" in asked(port, "/api/state")
         process.send_signal(signal.SIGINT)
         modules = loaded(said(process))
-    assert {"tieline.page", "markdown_it", "tieline.web.api"} <= modules
+    assert {"tieline.app.build.page", "markdown_it", "tieline.web.api"} <= modules
     assert modules.isdisjoint(("google.protobuf", "h2", "mcp", "tieline.backends.acp.backend", "tieline.sim"))
 
 
@@ -95,7 +95,7 @@ def test_a_small_command_loads_neither_the_server_nor_what_is_behind_it(
     done = ran(tmp_path, *arguments, tells_loaded=True)
     modules = loaded(done.stdout)
     assert done.returncode == status
-    assert "tieline.config" in modules
+    assert "tieline.app.config" in modules
     assert modules.isdisjoint((*HEAVY, "uvicorn", "uvloop"))
 
 
@@ -103,9 +103,9 @@ def test_a_small_command_loads_neither_the_server_nor_what_is_behind_it(
 def test_what_can_be_typed_is_told_without_the_program(arguments: tuple[str, ...], tmp_path: Path) -> None:
     modules = loaded(ran(tmp_path, *arguments, tells_loaded=True).stdout)
     assert {one for one in modules if one.startswith("tieline.")} == {
-        "tieline.cli",
-        "tieline.inbox_cli",
-        "tieline.inbox_cli.arguments",
-        "tieline.lazily",
+        "tieline.cli.main",
+        "tieline.cli.inbox",
+        "tieline.cli.inbox.arguments",
+        "tieline.app.lazy",
     }
     assert modules.isdisjoint(("asyncio", "msgspec"))

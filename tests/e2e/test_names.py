@@ -9,8 +9,8 @@ import httpx2 as httpx
 import pytest
 
 from tests.cases import leg
-from tieline.app import build
-from tieline.config import Config, UpstreamSettings
+from tieline.app.build.application import build
+from tieline.app.config import Config, UpstreamSettings
 from tieline.model.content import Text
 from tieline.sim.answers import CHAT, whole
 from tieline.sim.model import Answer, ModelServer

@@ -21,7 +21,7 @@ from tests.e2e.tools_support import (
     whole,
 )
 from tests.tools.alive import Alive
-from tieline.model.asks import Form, Permission, PlanReview
+from tieline.model.inbox import Form, Permission, PlanReview
 
 WRITE = script(call("write_file", path="a.txt", content="new\n"), TELL)
 

@@ -6,8 +6,8 @@ import httpx2
 import pytest
 
 from tests.e2e.tools_support import DEMO, DIALECTS, KEY, TELL, Dialect, Stand, call, script, serving
-from tieline.app import build
-from tieline.config import ClientSettings, Config, ConfigError, KeySettings
+from tieline.app.build.application import build
+from tieline.app.config import ClientSettings, Config, ConfigError, KeySettings
 
 READING = script(call("read_file", path="a.txt"), TELL)
 NAMED = {"robot": KeySettings(key_env="ROBOT_KEY", tools=True), "plain": KeySettings(key_env="PLAIN_KEY")}

@@ -7,8 +7,8 @@ from typing import Any
 from tests.e2e.tools_support import DEMO, DIALECTS, PATIENCE, TELL, Dialect, Stand, call, script, serving, whole
 from tests.net.upstream import until
 from tests.tools.alive import Alive
-from tieline.model.asks import Permission
 from tieline.model.events import Activity, Diff, Plan
+from tieline.model.inbox import Permission
 
 TODOS = [{"id": "1", "content": "Look", "status": "in_progress"}, {"id": "2", "content": "Write"}]
 DONE = [{"id": "1", "content": "Look", "status": "completed"}]

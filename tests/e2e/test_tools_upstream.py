@@ -9,7 +9,7 @@ import pytest
 
 from tests.cases import leg
 from tests.e2e.tools_support import DIALECTS, STREAMED_OR_WHOLE, Dialect, serving, whole
-from tieline.config import UpstreamSettings
+from tieline.app.config import UpstreamSettings
 from tieline.model.content import Part, Text, Thinking, ToolCall
 from tieline.model.events import Event, StopReason, Usage
 from tieline.sim.answers import PATHS, streamed

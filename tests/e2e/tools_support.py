@@ -19,9 +19,9 @@ import openai
 import pytest
 
 from tests.catalogue.serving import listening
-from tieline.app import App, build
-from tieline.config import ClientSettings, Config, InboxSettings, KeySettings, ToolSettings, UpstreamSettings
-from tieline.core.inbox import Item
+from tieline.app.build.application import App, build
+from tieline.app.config import ClientSettings, Config, InboxSettings, KeySettings, ToolSettings, UpstreamSettings
+from tieline.core.inbox.inbox import Item
 
 Dialect = Literal["openai", "anthropic"]
 

@@ -13,16 +13,16 @@ import msgspec
 import pytest
 
 from tests.catalogue.serving import listening
-from tieline.app import App, build
-from tieline.config import Config, InboxSettings, Server, ToolSettings
-from tieline.core.inbox import Inbox, Item
+from tieline.app.build.application import App, build
+from tieline.app.config import Config, InboxSettings, Server, ToolSettings
+from tieline.core.inbox.inbox import Inbox, Item
 from tieline.frontends.http import AsgiPeer, Exchange
 from tieline.frontends.inbox import KEEP_ALIVE, InboxFrontend, read_answer
 from tieline.frontends.token import PageToken
-from tieline.model.asks import Answer, Ask, Field, Filled, Form, Origin, Permission, Permitted, PlanReview, Reviewed
 from tieline.model.errors import BadRequest
+from tieline.model.inbox import Answer, Ask, Field, Filled, Form, Origin, Permission, Permitted, PlanReview, Reviewed
+from tieline.model.rules import Rule
 from tieline.tasks import Tasks
-from tieline.tools.policy import Rule
 
 T = TypeVar("T")
 

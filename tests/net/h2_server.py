@@ -20,7 +20,7 @@ from h2.settings import SettingCodes, Settings
 from hyperframe.frame import Frame, GoAwayFrame
 
 from tests.net.upstream import WAIT
-from tieline.net.duplex import Duplex, Http2Client, Origin, PipeError, Timeouts
+from tieline.net.h2.duplex import Duplex, Http2Client, Origin, PipeError, Timeouts
 
 PATIENT = Timeouts()
 

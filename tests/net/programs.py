@@ -8,7 +8,7 @@ import textwrap
 from types import TracebackType
 from typing import Self
 
-from tieline.net.process import Patience, Process
+from tieline.net.process.program import Patience, Process
 
 SOON = 60
 """Seconds in which everything here happens on the slowest of machines."""

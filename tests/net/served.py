@@ -10,7 +10,7 @@ from typing import Any, cast
 import uvicorn
 from uvicorn.server import ServerState
 
-from tieline.net.serving import HttpServing
+from tieline.net.server.protocol import HttpServing
 
 WAIT = 60.0
 """No wait in these tests takes longer, not even on a slow machine."""

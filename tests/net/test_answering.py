@@ -7,8 +7,8 @@ from uvicorn.server import ServerState
 
 from tests.net.served import Wire, config
 from tests.net.upstream import until
-from tieline.net.cycle import MAX_OPENINGS, Cycle
-from tieline.net.serving import HttpServing
+from tieline.net.server.cycle import MAX_OPENINGS, Cycle
+from tieline.net.server.protocol import HttpServing
 
 Fields = list[tuple[bytes, bytes]]
 

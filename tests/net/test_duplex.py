@@ -11,7 +11,7 @@ from h2.events import StreamReset
 
 from tests.net.h2_server import Call, begin, body_of, echo, facts, frame, hold, serving_h2
 from tests.net.upstream import WAIT, until
-from tieline.net.duplex import Http2Client, Origin, PipeError, Timeouts
+from tieline.net.h2.duplex import Http2Client, Origin, PipeError, Timeouts
 
 MEBIBYTE = 1024 * 1024
 

@@ -14,9 +14,9 @@ from h2.settings import SettingCodes
 from tests.net.h2_server import begin, body_of, echo, facts, frame, hold, serving_h2
 from tests.net.test_proxy import Relay
 from tests.net.upstream import WAIT, Peer, saying, serving, until
-from tieline.net import h2_connection
-from tieline.net.duplex import Http2Client, Origin, PipeError, Proxies, Timeouts
-from tieline.net.proxy import Proxy
+from tieline.net.client.proxy import Proxy
+from tieline.net.h2 import connection
+from tieline.net.h2.duplex import Http2Client, Origin, PipeError, Proxies, Timeouts
 
 SETTINGS = frame(0x4, 0, 0)
 
@@ -143,7 +143,7 @@ async def test_settings_may_change_at_any_time() -> None:
 
 
 async def test_a_connection_is_replaced_before_its_numbers_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(h2_connection, "LAST_NUMBER", 3)
+    monkeypatch.setattr(connection, "LAST_NUMBER", 3)
     async with serving_h2(echo) as upstream, opened() as client:
         for _ in range(5):
             assert await exchange(client, upstream.origin) == b"hello"

@@ -9,7 +9,7 @@ from h2.errors import ErrorCodes
 
 from tests.net.h2_server import Call, H2Peer, begin, body_of, echo, facts, frame, hold, serving_h2
 from tests.net.upstream import WAIT, until
-from tieline.net.duplex import Http2Client, PipeError
+from tieline.net.h2.duplex import Http2Client, PipeError
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.net.upstream import WAIT, Peer, saying, serving
-from tieline.net.http import HttpClient, PipeError
+from tieline.net.client.http import HttpClient, PipeError
 
 PLAIN = b"".join(b"line %d\n" % number for number in range(1000))
 

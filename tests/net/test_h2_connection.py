@@ -11,9 +11,10 @@ from h2.events import StreamEnded, WindowUpdated
 
 from tests.net.h2_server import frame
 from tests.net.upstream import until
-from tieline.net import h2_connection, h2_outlet
-from tieline.net.duplex import Duplex, PipeError, Timeouts
-from tieline.net.h2_connection import Connection, Terms
+from tieline.net.h2 import connection as h2_connection
+from tieline.net.h2 import outlet
+from tieline.net.h2.connection import Connection, Terms
+from tieline.net.h2.duplex import Duplex, PipeError, Timeouts
 
 TERMS = Terms(streams=100, stream_window=100_000, window=200_000, ping_after=30, ping_wait=15, idle_keep=60)
 FIELDS = [(b":method", b"POST"), (b":scheme", b"http"), (b":authority", b"x"), (b":path", b"/")]
@@ -156,7 +157,7 @@ async def test_a_peer_gets_its_window_back_only_when_the_data_is_taken() -> None
 
 
 async def test_a_peer_that_asks_and_does_not_read_the_answers_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(h2_outlet, "MAX_UNREAD", 50_000)
+    monkeypatch.setattr(outlet, "MAX_UNREAD", 50_000)
     connection, wire, _ = greeted()
     stream = connection.open(FIELDS, Timeouts())
     connection.pause_writing()

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.net.upstream import OK, WAIT, Peer, answering, saying, serving, until
-from tieline.net.http import HttpClient, HttpResponse, Origin, PipeError, Timeouts
+from tieline.net.client.http import HttpClient, HttpResponse, Origin, PipeError, Timeouts
 
 PATIENT = Timeouts()
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.net.upstream import OK, WAIT, Peer, Script, answering, saying, serving, until
-from tieline.net.http import HttpClient, HttpResponse, Origin, PipeError, Timeouts
-from tieline.net.pool import Connection
+from tieline.net.client.http import HttpClient, HttpResponse, Origin, PipeError, Timeouts
+from tieline.net.client.pool import Connection
 
 CLOSING = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok"
 

@@ -24,9 +24,9 @@ from tests.net.programs import (
     python,
     send_for_ever,
 )
-from tieline.net import stdio, watchdog
-from tieline.net.process import HIGH_WATER, Exit, Patience, Process, ProcessError
-from tieline.net.tree import Tree
+from tieline.net.process import stdio, watchdog
+from tieline.net.process.program import HIGH_WATER, Exit, Patience, Process, ProcessError
+from tieline.net.process.tree import Tree
 
 Run = Callable[..., Awaitable[Process]]
 
@@ -434,7 +434,7 @@ async def test_programs_do_not_outlive_us_even_if_we_are_killed(presence: Presen
     ours = f"""
 import asyncio
 from tieline.net.process import Process
-from tieline.net.tree import Tree
+from tieline.net.process.tree import Tree
 Tree.is_possible = lambda: {kind == "tree"}
 async def main():
     argv = {argv!r}

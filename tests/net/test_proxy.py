@@ -9,7 +9,7 @@ import pytest
 import trustme
 
 from tests.net.upstream import OK, WAIT, Peer, answering, saying, serving
-from tieline.net.http import HttpClient, Origin, PipeError, Proxies, Proxy, Timeouts
+from tieline.net.client.http import HttpClient, Origin, PipeError, Proxies, Proxy, Timeouts
 
 PATIENT = Timeouts()
 

@@ -9,8 +9,8 @@ from uvicorn.server import ServerState
 
 from tests.net.served import Response, Wire, config, echo, respond, served, whole_body
 from tests.net.upstream import until
-from tieline.net.cycle import Cycle
-from tieline.net.serving import HttpServing
+from tieline.net.server.cycle import Cycle
+from tieline.net.server.protocol import HttpServing
 
 GET = b"GET /a%20b?c=%20d HTTP/1.1\r\nHost: here\r\nX-Odd: one\r\nx-odd: two\r\n\r\n"
 POST = b"POST /p HTTP/1.1\r\nHost: here\r\nContent-Length: 5\r\n\r\nhello"
@@ -336,7 +336,7 @@ async def is_cancelled(scope: Any, receive: Any, send: Any) -> None:
 async def test_an_application_that_breaks_before_it_wrote_is_an_error_and_the_end(
     app: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.CRITICAL, "tieline.serving")
+    caplog.set_level(logging.CRITICAL, "tieline.app.serve")
     async with served(app) as server:
         client = await server.connect(GET + GET)
         response = await client.response()
@@ -357,7 +357,7 @@ async def test_an_application_that_breaks_before_it_wrote_is_an_error_and_the_en
 async def test_a_response_that_breaks_in_the_middle_does_not_look_whole(
     app: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.CRITICAL, "tieline.serving")
+    caplog.set_level(logging.CRITICAL, "tieline.app.serve")
     async with served(app) as server:
         client = await server.connect(GET)
         with pytest.raises(asyncio.IncompleteReadError):

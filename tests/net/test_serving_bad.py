@@ -6,7 +6,7 @@ import pytest
 
 from tests.net.served import Client, Response, echo, respond, served, whole_body
 from tests.net.upstream import until
-from tieline.net import serving
+from tieline.net.server import protocol
 
 LINE = b"POST /p HTTP/1.1\r\n"
 HEAD = LINE + b"Host: here\r\n"
@@ -172,9 +172,9 @@ async def test_what_looks_like_a_request_inside_a_body_is_a_body() -> None:
 @pytest.mark.parametrize(
     "head",
     [
-        HEAD + b"X: " + serving.MAX_HEAD * b"x" + b"\r\n\r\n",
-        HEAD + b"X: x\r\n" * (serving.MAX_HEAD // 5) + b"\r\n",
-        b"GET /" + serving.MAX_HEAD * b"x" + b" HTTP/1.1\r\nHost: here\r\n\r\n",
+        HEAD + b"X: " + protocol.MAX_HEAD * b"x" + b"\r\n\r\n",
+        HEAD + b"X: x\r\n" * (protocol.MAX_HEAD // 5) + b"\r\n",
+        b"GET /" + protocol.MAX_HEAD * b"x" + b" HTTP/1.1\r\nHost: here\r\n\r\n",
     ],
     ids=["one header", "many headers", "the target"],
 )
@@ -187,7 +187,7 @@ async def test_a_head_that_is_too_large_is_refused_complete_or_not(head: bytes, 
 
 
 async def test_a_head_may_be_large_and_its_body_larger() -> None:
-    head = HEAD + b"X: " + (serving.MAX_HEAD - 500) * b"x" + b"\r\nContent-Length: 200000\r\n\r\n"
+    head = HEAD + b"X: " + (protocol.MAX_HEAD - 500) * b"x" + b"\r\nContent-Length: 200000\r\n\r\n"
     async with served(echo) as server:
         client = await server.connect(head + 200_000 * b"y")
         assert len((await client.response()).heard["body"]) == 200_000
@@ -196,22 +196,22 @@ async def test_a_head_may_be_large_and_its_body_larger() -> None:
 async def test_trailers_without_end_are_refused() -> None:
     async with served(echo) as server:
         client = await server.connect(CHUNKED + b"0\r\n")
-        client.writer.write(b"X: " + 8 * serving.MAX_HEAD * b"x")
+        client.writer.write(b"X: " + 8 * protocol.MAX_HEAD * b"x")
         await refused(client, 431)
 
 
 async def test_line_ends_without_end_are_refused() -> None:
     async with served(echo) as server:
         client = await server.connect()
-        client.writer.write(b"\r\n" * serving.MAX_HEAD)
+        client.writer.write(b"\r\n" * protocol.MAX_HEAD)
         await refused(client, 431)
 
 
 async def test_of_a_long_row_of_requests_the_first_are_answered_and_the_rest_is_not_read() -> None:
     async with served(echo) as server:
         client = await server.connect(1000 * SMUGGLED)
-        for _ in range(serving.MAX_WAITING):
+        for _ in range(protocol.MAX_WAITING):
             assert (await client.response()).status == 200
         assert (await client.response()).headers["connection"] == "close"
         assert await client.rest() == b""
-        assert server.state.total_requests == serving.MAX_WAITING + 1
+        assert server.state.total_requests == protocol.MAX_WAITING + 1

@@ -10,8 +10,8 @@ import uvicorn
 
 from tests.net.served import WAIT, Client, Served, config, echo, respond, served, whole_body
 from tests.net.upstream import until
-from tieline.net import line, serving
-from tieline.net.serving import HttpServing
+from tieline.net.server import connection, protocol
+from tieline.net.server.protocol import HttpServing
 
 GET = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"
 HEAD = b"POST /p HTTP/1.1\r\nHost: here\r\n"
@@ -100,7 +100,7 @@ async def test_a_body_nobody_wanted_is_read_to_its_end_and_the_connection_goes_o
 
 
 async def test_a_body_nobody_wanted_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "MAX_DISCARD", MIB)
+    monkeypatch.setattr(protocol, "MAX_DISCARD", MIB)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await respond(send, b"no", 401)
@@ -318,7 +318,7 @@ async def test_a_connection_that_never_says_anything_is_closed_too() -> None:
 
 
 async def test_a_head_that_does_not_come_to_its_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "HEAD_WITHIN", 0.2)
+    monkeypatch.setattr(protocol, "HEAD_WITHIN", 0.2)
     async with served(echo) as server:
         client = await server.connect(GET[:-2])
         await until(lambda: server.connection._fed > 0)
@@ -329,7 +329,7 @@ async def test_a_head_that_does_not_come_to_its_end_is_given_up(monkeypatch: pyt
 
 
 async def test_a_body_that_stops_in_the_middle_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "BODY_WITHIN", 0.2)
+    monkeypatch.setattr(protocol, "BODY_WITHIN", 0.2)
     async with served(echo) as server:
         client = await server.connect(HEAD + b"Content-Length: 9\r\n\r\nhal")
         assert (await client.response()).status == 408
@@ -359,7 +359,7 @@ async def test_an_application_may_take_its_time(said: bytes) -> None:
 
 
 async def test_a_body_nobody_wanted_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "DISCARD_WITHIN", 0.1)
+    monkeypatch.setattr(protocol, "DISCARD_WITHIN", 0.1)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await respond(send, b"no", 401)
@@ -371,7 +371,7 @@ async def test_a_body_nobody_wanted_has_its_time(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_last_words_that_nobody_takes_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line, "LINGER", 0.1)
+    monkeypatch.setattr(connection, "LINGER", 0.1)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await respond(send, BIG * b"x", 200, (b"connection", b"close"))
@@ -384,7 +384,7 @@ async def test_last_words_that_nobody_takes_are_not_kept_for_ever(monkeypatch: p
 
 
 async def test_who_was_refused_and_talks_on_is_left_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line, "LINGER", 0.1)
+    monkeypatch.setattr(connection, "LINGER", 0.1)
     async with served(echo) as server:
         client = await server.connect(b"nonsense\r\n\r\n")
         assert (await client.response()).status == 400

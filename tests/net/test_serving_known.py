@@ -8,10 +8,10 @@ from uvicorn.server import ServerState
 
 from tests.net.served import Wire, config, echo, respond, served, whole_body
 from tests.net.upstream import until
-from tieline.net import serving
-from tieline.net.cycle import Cycle
-from tieline.net.request_head import MAX_KNOWN, MAX_KNOWN_HEADS, Head, KnownHeads, Target
-from tieline.net.serving import HttpServing
+from tieline.net.server import protocol
+from tieline.net.server.cycle import Cycle
+from tieline.net.server.protocol import HttpServing
+from tieline.net.server.request_head import MAX_KNOWN, MAX_KNOWN_HEADS, Head, KnownHeads, Target
 
 SPELLINGS = (b"Content-Length", b"content-length")
 
@@ -130,7 +130,7 @@ async def test_a_large_body_of_a_known_head_waits_outside_until_the_application_
 
 
 async def test_a_known_head_whose_body_stops_in_the_middle_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "BODY_WITHIN", 0.05)
+    monkeypatch.setattr(protocol, "BODY_WITHIN", 0.05)
     async with served(echo) as server:
         client = await server.connect(post(b"hello"))
         assert (await client.response()).status == 200

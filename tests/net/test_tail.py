@@ -2,7 +2,7 @@
 
 import pytest
 
-from tieline.net.tail import Tail
+from tieline.net.process.tail import Tail
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ from tests.net.programs import (
     python,
     send_for_ever,
 )
-from tieline.net.process import Exit, Patience, Process, ProcessError
-from tieline.net.tree import Tree
+from tieline.net.process.program import Exit, Patience, Process, ProcessError
+from tieline.net.process.tree import Tree
 
 pytestmark = pytest.mark.skipif(not Tree.is_possible(), reason="only Linux finds everything that comes of a program")
 

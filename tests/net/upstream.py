@@ -5,7 +5,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from tieline.net.http import Origin
+from tieline.net.client.http import Origin
 
 WAIT = 60.0
 """No wait in these tests takes longer, not even on a slow machine."""

@@ -21,9 +21,9 @@ from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import context_pb2 as context
 from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
 from tieline.wire.cursor._pb import exec_pb2
-from tieline.wire.cursor.context import Settings as WireSettings
-from tieline.wire.cursor.context import Surroundings
-from tieline.wire.cursor.request import open_run
+from tieline.wire.cursor.opening.context import Settings as WireSettings
+from tieline.wire.cursor.opening.context import Surroundings
+from tieline.wire.cursor.opening.run_request import open_run
 
 # ── A turn as steps ──────────────────────────────────────────────────────────────────────────────
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from tieline.model.content import Text, ToolCall, ToolResult
-from tieline.tools.box import Toolbox
+from tieline.tools.toolbox import Toolbox
 
 
 def call(name: str, /, **arguments: Any) -> ToolCall:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tieline.tools.box import Toolbox
 from tieline.tools.search import find_ripgrep
+from tieline.tools.toolbox import Toolbox
 from tieline.tools.workspace import Workspace
 
 ENVIRONMENT = {"PATH": os.environ["PATH"], "GREETING": "hello"}

@@ -10,11 +10,11 @@ from tieline.model.content import ToolCall
 from tieline.model.request import ToolSpec
 from tieline.tools import planning
 from tieline.tools.arguments import BadArguments
-from tieline.tools.box import Toolbox
 from tieline.tools.files import READ_FILE
 from tieline.tools.shell import RUN_TERMINAL
 from tieline.tools.todos import TODO_WRITE
-from tieline.wire.schemas import for_upstream
+from tieline.tools.toolbox import Toolbox
+from tieline.wire.shared.schemas import for_upstream
 
 BAD = [
     (READ_FILE, "{}", ["`path` is missing: The file, relative to the workspace"]),

@@ -10,11 +10,11 @@ import pytest
 from tests.tools.calling import call, done, refused, text_of
 from tieline.model.content import Image, Text
 from tieline.tools import files
-from tieline.tools.box import Toolbox
-from tieline.tools.failure import ToolFailed
+from tieline.tools.errors import ToolFailed
 from tieline.tools.files import MAX_LINES, MAX_WIDTH
+from tieline.tools.toolbox import Toolbox
 from tieline.tools.workspace import Workspace
-from tieline.wire.shown import bare
+from tieline.wire.shared.file_text import bare
 
 
 async def test_a_file_is_read_with_the_numbers_of_its_lines(box: Toolbox, root: Path) -> None:

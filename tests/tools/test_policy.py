@@ -7,8 +7,9 @@ import pytest
 
 from tests.tools.calling import call
 from tieline.model.content import ToolCall
+from tieline.model.rules import Rule
 from tieline.tools.globs import escaped
-from tieline.tools.policy import Policy, Rule, Subject, dump_rules, load_rules, retired
+from tieline.tools.policy import Policy, Subject, dump_rules, load_rules, retired
 from tieline.tools.workspace import Workspace
 
 LS = Rule(decision="allow", tool="run_terminal", command="ls")

@@ -7,15 +7,15 @@ from typing import Any, get_args
 import pytest
 
 from tests.tools.calling import call, text_of
-from tests.tools.test_keeper import ALLOW, DENY, NOBODY, PLAN, Person, keeping
-from tieline.model.asks import Permitted, Reviewed
+from tests.tools.test_guarded_tools import ALLOW, DENY, NOBODY, PLAN, Person, keeping
 from tieline.model.events import Diff, Plan, PlanEntry
+from tieline.model.inbox import Permitted, Reviewed
 from tieline.model.ports import Host, Progress
 from tieline.tools import files
-from tieline.tools.box import Toolbox
 from tieline.tools.diffs import MAX_SHOWN, MAX_WIDTH, changed
-from tieline.tools.keeper import TurnTools
+from tieline.tools.guarded_tools import TurnTools
 from tieline.tools.todos import Status, Todo, plan_of
+from tieline.tools.toolbox import Toolbox
 from tieline.tools.workspace import MAX_FILE
 
 

@@ -7,8 +7,8 @@ import pytest
 from tests.tools.calling import done, refused
 from tests.tools.conftest import ENVIRONMENT
 from tieline.tools import search
-from tieline.tools.box import Toolbox
 from tieline.tools.search import find_ripgrep
+from tieline.tools.toolbox import Toolbox
 from tieline.tools.workspace import Workspace
 
 

@@ -15,10 +15,10 @@ from tests.tools.alive import Alive
 from tests.tools.calling import call, done, refused, text_of
 from tests.tools.conftest import ENVIRONMENT
 from tieline.tools import shell
-from tieline.tools.box import Toolbox
-from tieline.tools.captured import Captured
-from tieline.tools.failure import ToolFailed
+from tieline.tools.bounded_output import Captured
+from tieline.tools.errors import ToolFailed
 from tieline.tools.shell import Command, Keep
+from tieline.tools.toolbox import Toolbox
 from tieline.tools.workspace import Workspace
 
 LINGERING = {
@@ -164,7 +164,7 @@ async def test_commands_end_when_the_gateway_is_killed(root: Path, way: str) -> 
     script = (
         "import asyncio, sys\n"
         "from tests.tools.calling import call\n"
-        "from tieline.tools.box import Toolbox\n"
+        "from tieline.tools.toolbox import Toolbox\n"
         "from tieline.tools.workspace import Workspace\n"
         "box = Toolbox(Workspace(sys.argv[1]), environment={'PATH': sys.argv[2]})\n"
         "asyncio.run(box.execute(call('run_terminal', command=sys.argv[3])))\n"

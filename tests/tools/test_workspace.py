@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.tools.calling import done, refused
-from tieline.tools.box import Toolbox
-from tieline.tools.failure import ToolFailed
+from tieline.tools.errors import ToolFailed
+from tieline.tools.toolbox import Toolbox
 from tieline.tools.workspace import MAX_FILE, Workspace
 
 ESCAPES = [

@@ -18,9 +18,9 @@ from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Locato
 
 from tests.catalogue.serving import listening
 from tests.core.scripted import Script
-from tieline.app import App, build
-from tieline.config import ClientSettings, Config, ToolSettings
-from tieline.model.asks import Answer, Ask, Origin
+from tieline.app.build.application import App, build
+from tieline.app.config import ClientSettings, Config, ToolSettings
+from tieline.model.inbox import Answer, Ask, Origin
 from tieline.model.ports import Backend
 
 IN_CHROMIUM = pytest.mark.asyncio(loop_scope="session")

@@ -11,8 +11,8 @@ import httpx2
 
 from tests.catalogue.serving import listening
 from tests.core.scripted import PATIENCE, Script
-from tieline.app import App, build
-from tieline.config import Config
+from tieline.app.build.application import App, build
+from tieline.app.config import Config
 from tieline.model.ports import Backend
 
 Message = dict[str, Any]

@@ -15,10 +15,10 @@ from tests.cases import PIXEL
 from tests.core.scripted import END, words
 from tests.e2e.acp_support import scripted
 from tests.web.serving import KEY, PageStand, serving
-from tieline.config import AcpSettings, Config, ToolSettings, UpstreamSettings, WebSettings
+from tieline.app.build.page import CODING, DEMO, DEMO_WITH_TOOLS, best
+from tieline.app.config import AcpSettings, Config, ToolSettings, UpstreamSettings, WebSettings
 from tieline.model.content import Image, Text, ToolCall
 from tieline.model.events import Event, Failed, Note, PartDelta, PartEnd, PartStart, Started, Usage
-from tieline.page import CODING, DEMO, DEMO_WITH_TOOLS, best
 from tieline.web.connect import chosen, snippets
 
 ROOT = Path(__file__).parents[2]

@@ -10,9 +10,9 @@ import httpx2
 import pytest
 
 from tests.web.serving import PageStand, serving
-from tieline import page
+from tieline.app.build import page
+from tieline.app.config import Config, CursorSettings
 from tieline.backends.cursor import login
-from tieline.config import Config, CursorSettings
 from tieline.sim.cursor import CursorSim
 from tieline.sim.cursor.settings import Settings
 

@@ -7,8 +7,8 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from tests.web.browser import IN_CHROMIUM, Server, Window, Windows, profile
+from tieline.app.config import CursorSettings
 from tieline.backends.cursor import login
-from tieline.config import CursorSettings
 from tieline.sim.cursor import CursorSim
 from tieline.sim.cursor.settings import Settings
 

@@ -7,7 +7,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, expect
 
 from tests.web.browser import IN_CHROMIUM, Server, Window, profile
-from tieline.config import CursorSettings
+from tieline.app.config import CursorSettings
 from tieline.sim.cursor import CursorSim
 
 pytestmark = IN_CHROMIUM

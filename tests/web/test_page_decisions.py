@@ -7,8 +7,8 @@ from playwright.async_api import Browser, expect
 
 from tests.e2e.tools_support import TELL, call, script
 from tests.web.browser import IN_CHROMIUM, Server, Window, profile
-from tieline.config import ToolSettings
-from tieline.model.asks import ALLOW, ALWAYS, DENY, Option, Origin, Permission, PlanReview, Reviewed
+from tieline.app.config import ToolSettings
+from tieline.model.inbox import ALLOW, ALWAYS, DENY, Option, Origin, Permission, PlanReview, Reviewed
 
 pytestmark = IN_CHROMIUM
 

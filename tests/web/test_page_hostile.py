@@ -11,7 +11,6 @@ from playwright.async_api import Browser, Locator, expect
 from tests.core.scripted import END, Script, words
 from tests.e2e.tools_support import TELL, call, script
 from tests.web.browser import IN_CHROMIUM, Server, Window, Windows, profile
-from tieline.model.asks import Ask, Field, FieldKind, Form, Option, Origin, Permission, PlanReview
 from tieline.model.content import Image, Text, Thinking, ToolCall
 from tieline.model.events import (
     Activity,
@@ -27,6 +26,7 @@ from tieline.model.events import (
     PlanEntry,
     Started,
 )
+from tieline.model.inbox import Ask, Field, FieldKind, Form, Option, Origin, Permission, PlanReview
 from tieline.model.ports import ModelInfo
 
 pytestmark = IN_CHROMIUM

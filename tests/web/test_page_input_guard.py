@@ -11,7 +11,7 @@ from playwright.async_api import FloatRect, Locator, expect
 
 from tests.e2e.tools_support import TELL, call, script
 from tests.web.browser import IN_CHROMIUM, Server, Window, Windows, centre
-from tieline.model.asks import Field, Form, Origin, Permission, PlanReview
+from tieline.model.inbox import Field, Form, Origin, Permission, PlanReview
 
 pytestmark = IN_CHROMIUM
 

@@ -9,11 +9,11 @@ from playwright.async_api import expect
 
 from tests.core.scripted import END
 from tests.web.browser import IN_CHROMIUM, Server, Window, Windows
-from tieline.core.sessions import SHELF, Kept
+from tieline.app.store import DiskStore
+from tieline.core.sessions.sessions import SHELF, Kept
 from tieline.model.content import Text
 from tieline.model.events import Batch, PartDelta, PartEnd, PartStart, Started
 from tieline.model.session import Summary, Turn
-from tieline.store import DiskStore
 
 pytestmark = IN_CHROMIUM
 

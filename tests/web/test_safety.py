@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from tests.web.serving import KEY, PageStand, serving
-from tieline.config import Config, Server, WebSettings
+from tieline.app.config import Config, Server, WebSettings
 from tieline.frontends.page_pass import LIFETIME, Passes
 from tieline.frontends.token import TOKEN
 

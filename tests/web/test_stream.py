@@ -9,15 +9,15 @@ import pytest
 
 from tests.core.scripted import END, PATIENCE, words
 from tests.web.serving import Listener, Message, PageStand, said, serving
-from tieline.config import Config, Server
-from tieline.core.bus import Bus, Said, StateNews
-from tieline.core.inbox import Inbox
-from tieline.core.sessions import View
-from tieline.model.asks import Form, Origin, Permission
+from tieline.app.config import Config, Server
+from tieline.app.store import MemoryStore
+from tieline.core.inbox.inbox import Inbox
+from tieline.core.sessions.sessions import View
+from tieline.core.watch.bus import Bus, Said, StateNews
 from tieline.model.content import Text
 from tieline.model.events import Activity, Batch, Event, PartDelta, PartEnd, PartStart, Plan, PlanEntry, Started, Usage
+from tieline.model.inbox import Form, Origin, Permission
 from tieline.model.session import Summary, Turn
-from tieline.store import MemoryStore
 from tieline.tasks import Tasks
 from tieline.web.ring import AT_ONCE, Ring
 from tieline.web.stream import Stream

@@ -33,10 +33,10 @@ from tieline.model.events import (
 from tieline.model.request import Request, ToolSpec
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor.blobs import Blobs
-from tieline.wire.cursor.queries import Queries
-from tieline.wire.cursor.request import Opening, Settings, Surroundings, open_run
-from tieline.wire.cursor.run import CursorRun
-from tieline.wire.cursor.tools import Offer
+from tieline.wire.cursor.opening.run_request import Opening, Settings, Surroundings, open_run
+from tieline.wire.cursor.opening.tools import Offer
+from tieline.wire.cursor.run.machine import CursorRun
+from tieline.wire.cursor.run.queries import Queries
 from tieline.wire.framing.connect import COMPRESSED, END, TRAILERS, frame
 
 _Decoder = json.JSONDecoder()

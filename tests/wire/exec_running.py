@@ -11,8 +11,8 @@ from tieline.model.content import Text, ToolCall, ToolResult
 from tieline.model.request import ToolSpec
 from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage
 from tieline.wire.cursor._pb.exec_pb2 import ExecServerMessage
-from tieline.wire.cursor.execs import Execs
-from tieline.wire.cursor.tools import Offer
+from tieline.wire.cursor.execs.execs import Execs
+from tieline.wire.cursor.opening.tools import Offer
 
 HERE = "/home/user/project"
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tieline.model.content import Foreign, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.model.request import OutputFormat, Reasoning, Request, Sampling, ToolChoice, ToolSpec
 from tieline.wire.anthropic import Dialect, build_request
-from tieline.wire.anthropic.pieces import Memory, Piece
+from tieline.wire.anthropic.fragments import Memory, Piece
 
 MARKED = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
 METAS: st.SearchStrategy[dict[str, Any]] = st.sampled_from([{}, {}, {}, MARKED])

@@ -11,7 +11,7 @@ from tieline.model.content import File, Foreign, Image, Message, Part, Role, Tex
 from tieline.model.errors import BadRequest
 from tieline.model.request import OutputFormat, Reasoning, Request, Sampling, ToolChoice, ToolSpec
 from tieline.wire.anthropic import Dialect, build_count, build_request, parse_request, read_count, render_error
-from tieline.wire.spelling import Outgoing
+from tieline.wire.shared.spelling import Outgoing
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 HELLO = {"role": "user", "content": "Hello"}

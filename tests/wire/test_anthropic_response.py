@@ -39,7 +39,7 @@ from tieline.wire.anthropic import (
     render_error,
 )
 from tieline.wire.framing.sse import SseReader
-from tieline.wire.spelling import Names, Spelled
+from tieline.wire.shared.spelling import Names, Spelled
 
 SDK_EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
 STARTED = Started(id="msg_1", model="claude")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tieline.wire.base64 import check_base64
+from tieline.wire.shared.base64 import check_base64
 
 
 @given(st.text("AB+/=\n-é", max_size=12))

@@ -25,7 +25,7 @@ from tests.wire.coding_clients import (
     tool,
 )
 from tieline.model.request import ToolSpec
-from tieline.wire.capabilities import Capability, Fitted, Role, Wanted, capable, fit, read_tools
+from tieline.wire.shared.capabilities import Capability, Fitted, Role, Wanted, capable, fit, read_tools
 
 
 def fitted(capability: Capability, tools: tuple[ToolSpec, ...], must: dict[Role, Any], **more: Any) -> Fitted | None:

@@ -7,7 +7,9 @@ import pytest
 
 from tests.grammar import check
 from tests.wire.dialogues import received
-from tieline.model.asks import (
+from tieline.model.content import Text, ToolCall, ToolResult
+from tieline.model.events import Finished, Note, PartDelta, PartEnd, PlanEntry, StopReason
+from tieline.model.inbox import (
     ALLOW,
     DENY,
     Answer,
@@ -20,18 +22,16 @@ from tieline.model.asks import (
     PlanReview,
     Reviewed,
 )
-from tieline.model.content import Text, ToolCall, ToolResult
-from tieline.model.events import Finished, Note, PartDelta, PartEnd, PlanEntry, StopReason
 from tieline.model.request import Request, ToolSpec
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import queries_pb2 as queries
-from tieline.wire.cursor.asks import STAY, ask_of, reply_with
 from tieline.wire.cursor.blobs import Blobs
-from tieline.wire.cursor.pending_queries import MOST
-from tieline.wire.cursor.queries import NO_APPROVAL, NO_SWITCH, Queries
-from tieline.wire.cursor.request import Settings, Surroundings, open_run
-from tieline.wire.cursor.run import HOLDS_OPEN, CursorRun
-from tieline.wire.cursor.tools import Offer
+from tieline.wire.cursor.opening.run_request import Settings, Surroundings, open_run
+from tieline.wire.cursor.opening.tools import Offer
+from tieline.wire.cursor.run.approvals import STAY, ask_of, reply_with
+from tieline.wire.cursor.run.machine import HOLDS_OPEN, CursorRun
+from tieline.wire.cursor.run.pending_queries import MOST
+from tieline.wire.cursor.run.queries import NO_APPROVAL, NO_SWITCH, Queries
 
 CALL = '< exec_server {"id": 1, "mcpArgs": {"name": "weather", "providerIdentifier": "tieline", "toolName": "weather"}}'
 TURN_ENDED = '< interaction_update {"turnEnded": {}}'

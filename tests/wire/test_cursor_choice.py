@@ -5,8 +5,8 @@ import pytest
 from tieline.model.errors import BadRequest
 from tieline.model.events import Note
 from tieline.model.request import Reasoning
-from tieline.wire.cursor.choice import MODES, OPTIONS, ModelChoice, choose, split_model
 from tieline.wire.cursor.models import CursorModel
+from tieline.wire.cursor.opening.model_choice import MODES, OPTIONS, ModelChoice, choose, split_model
 
 SILENT = Reasoning()
 

@@ -28,7 +28,7 @@ from tests.wire.dialogues import (
 from tieline.model.events import Event, Failed, Finished
 from tieline.wire.cursor._pb.exec_pb2 import ExecServerMessage
 from tieline.wire.cursor._pb.queries_pb2 import InteractionQuery
-from tieline.wire.cursor.meanings import BY_CODE, BY_ERROR, BY_WORDS, EXHAUSTED
+from tieline.wire.cursor.error_codes import BY_CODE, BY_ERROR, BY_WORDS, EXHAUSTED
 
 EACH = pytest.mark.parametrize("path", paths(), ids=lambda path: path.stem)
 

@@ -9,6 +9,7 @@ import pytest
 from tieline.model.errors import STATUS
 from tieline.model.events import ErrorKind, Failed
 from tieline.wire.cursor._pb import aiserver_pb2 as aiserver
+from tieline.wire.cursor.error_codes import BY_CODE, BY_ERROR, BY_NAME
 from tieline.wire.cursor.errors import (
     incomplete,
     is_retryable,
@@ -18,7 +19,6 @@ from tieline.wire.cursor.errors import (
     read_trailers,
     trailer_lines,
 )
-from tieline.wire.cursor.meanings import BY_CODE, BY_ERROR, BY_NAME
 
 OUTDATED = (
     "CBwSlQEKD1VwZGF0ZSBSZXF1aXJlZBJ3WW91ciB2ZXJzaW9uIG9mIEN1cnNvciBpcyBubyBsb25nZXIgc3VwcG9ydGVkLiBQbGVhc2UgdXBkYXRl"

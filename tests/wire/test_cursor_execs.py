@@ -25,8 +25,8 @@ from tieline.model.request import ToolSpec
 from tieline.tools.search import SEARCH_CONTENT, SEARCH_FILES
 from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage, AgentServerMessage
 from tieline.wire.cursor._pb.exec_pb2 import ExecServerMessage
-from tieline.wire.cursor.execs import MOST_PENDING, Execs
-from tieline.wire.cursor.tools import Offer
+from tieline.wire.cursor.execs.execs import MOST_PENDING, Execs
+from tieline.wire.cursor.opening.tools import Offer
 from tieline.wire.cursor.values import to_value
 
 Tools = tuple[ToolSpec, ...]

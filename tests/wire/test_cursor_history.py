@@ -9,8 +9,8 @@ from tests.cases import PIXEL, asks, says
 from tieline.model.content import File, Foreign, Image, Message, Text, Thinking, ToolCall, ToolResult
 from tieline.model.events import Note
 from tieline.model.request import ToolSpec
-from tieline.wire.cursor.history import History, cut
-from tieline.wire.cursor.tools import Offer
+from tieline.wire.cursor.opening.history import History, cut
+from tieline.wire.cursor.opening.tools import Offer
 
 OFFER = Offer.of([ToolSpec(name="read"), ToolSpec(name="Task")])
 IMAGE = Image(media_type="image/png", data=PIXEL)

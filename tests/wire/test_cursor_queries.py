@@ -5,7 +5,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import queries_pb2 as queries
-from tieline.wire.cursor.queries import Queries, Reply, reply_to
+from tieline.wire.cursor.run.queries import Queries, Reply, reply_to
 
 ALL = Queries()
 NONE = Queries(allow_web=False, allow_mode_switch=False, allow_images=False)

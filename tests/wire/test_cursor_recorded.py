@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from tests.cases import asks
 from tieline.model.request import ToolSpec
 from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage
-from tieline.wire.cursor.context import NO_NOTES
-from tieline.wire.cursor.request import Opening, Settings, Surroundings, open_run
+from tieline.wire.cursor.opening.context import NO_NOTES
+from tieline.wire.cursor.opening.run_request import Opening, Settings, Surroundings, open_run
 
 RECORDED = json.loads(
     (Path(__file__).parents[1] / "transcripts/cursor/recorded/sdk_with_tools.json").read_text("utf-8")

@@ -28,8 +28,8 @@ from tieline.wire.cursor._pb.conversation_pb2 import ConversationAction, Convers
 from tieline.wire.cursor._pb.shared_pb2 import AgentMode
 from tieline.wire.cursor.blobs import blob_id
 from tieline.wire.cursor.models import CursorModel
-from tieline.wire.cursor.request import Opening, Settings, Surroundings, open_run, resume_run
-from tieline.wire.cursor.tools import PROVIDER
+from tieline.wire.cursor.opening.run_request import Opening, Settings, Surroundings, open_run, resume_run
+from tieline.wire.cursor.opening.tools import PROVIDER
 
 TRANSCRIPTS = Path(__file__).parent.parent / "transcripts" / "cursor" / "requests"
 

@@ -26,9 +26,9 @@ from tieline.model.request import Request, ToolSpec
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb.conversation_pb2 import ConversationStateStructure
 from tieline.wire.cursor.blobs import Blobs
-from tieline.wire.cursor.request import Opening, Settings, Surroundings, open_run
-from tieline.wire.cursor.run import MOST_HELD, CursorRun
-from tieline.wire.cursor.tools import Offer
+from tieline.wire.cursor.opening.run_request import Opening, Settings, Surroundings, open_run
+from tieline.wire.cursor.opening.tools import Offer
+from tieline.wire.cursor.run.machine import MOST_HELD, CursorRun
 from tieline.wire.framing.connect import END, frame
 
 CALL = (

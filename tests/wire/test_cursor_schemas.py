@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tieline.model.request import EMPTY_SCHEMA
-from tieline.wire.cursor.unions import MAX_TOLD, for_service
+from tieline.wire.cursor.opening.schema_unions import MAX_TOLD, for_service
 
 STRINGS = {"type": "array", "items": {"type": "string"}}
 NUMBERS = {"type": "array", "items": {"type": "number"}}

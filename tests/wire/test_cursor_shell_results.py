@@ -7,7 +7,7 @@ import pytest
 from tests.wire.coding_clients import CLAUDE_CODE, CODEX, OPENCODE, PI
 from tests.wire.exec_running import HERE, asked, call, execs_for, result, shown, told
 from tieline.model.content import Text, ToolCall, ToolResult
-from tieline.wire.cursor.shell import CHUNK, KILLED, Ran, read
+from tieline.wire.cursor.execs.shell import CHUNK, KILLED, Ran, read
 
 COMMAND = {"command": "make", "working_directory": HERE, "timeout": 10_000}
 ASKED = {"command": "make", "workingDirectory": HERE}

@@ -8,7 +8,7 @@ from google.protobuf.struct_pb2 import Value
 from tieline.model.errors import BadRequest
 from tieline.model.request import Request, ToolChoice, ToolSpec
 from tieline.wire.cursor._pb.exec_kinds_pb2 import McpArgs
-from tieline.wire.cursor.tools import NAME_LIMIT, PROVIDER, RESERVED, Offer
+from tieline.wire.cursor.opening.tools import NAME_LIMIT, PROVIDER, RESERVED, Offer
 from tieline.wire.cursor.values import from_value
 
 READ = ToolSpec(name="read", description="Read a file.", schema=b'{"type":"object","properties":{"path":{}}}')

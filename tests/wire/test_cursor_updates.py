@@ -11,10 +11,10 @@ from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import conversation_pb2 as conversation
 from tieline.wire.cursor._pb import updates_pb2 as updates
 from tieline.wire.cursor.blobs import Blobs
-from tieline.wire.cursor.stored import MOST, Stored, StoredText
-from tieline.wire.cursor.tags import TagSplitter, split
-from tieline.wire.cursor.tally import Tally
-from tieline.wire.cursor.updates import MOST_NOTES, Updates
+from tieline.wire.cursor.run.stored_answer import MOST, Stored, StoredText
+from tieline.wire.cursor.run.thinking_tags import TagSplitter, split
+from tieline.wire.cursor.run.updates import MOST_NOTES, Updates
+from tieline.wire.cursor.run.usage import Tally
 from tieline.wire.framing.connect import COMPRESSED, END, TRAILERS
 
 # ── Tags ─────────────────────────────────────────────────────────────────────────────────────────

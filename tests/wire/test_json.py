@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from tieline.model.errors import BadRequest
-from tieline.wire.json import Malformed, is_object, object_text, parse, parse_object, read
+from tieline.wire.shared.json import Malformed, is_object, object_text, parse, parse_object, read
 
 
 class _Part(msgspec.Struct):

@@ -25,7 +25,7 @@ from tieline.wire.openai_chat import (
     ResponseReader,
     read_reply,
 )
-from tieline.wire.spelling import Names, Spelled
+from tieline.wire.shared.spelling import Names, Spelled
 
 STOP = StopReason.END_TURN
 

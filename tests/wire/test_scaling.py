@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tieline.core.history import tidy
+from tieline.core.history.tidy import tidy
 from tieline.wire import anthropic, openai_chat
-from tieline.wire.json import mend
+from tieline.wire.shared.json import mend
 
 FEW, FACTOR = 2_000, 8
 Message = dict[str, Any]

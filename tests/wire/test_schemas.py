@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tieline.wire import schemas
-from tieline.wire.schemas import MAX_INLINED, Style, for_upstream
+from tieline.wire.shared import schemas
+from tieline.wire.shared.schemas import MAX_INLINED, Style, for_upstream
 
 STYLES: tuple[Style, ...] = ("anthropic", "openai")
 EMPTY = {"type": "object", "properties": {}}

@@ -7,7 +7,7 @@ from tieline.demo.answer import Call, Say
 from tieline.demo.mind import decide
 from tieline.model.content import Message, Text, ToolCall, ToolResult
 from tieline.model.request import Request, ToolSpec
-from tieline.wire.shown import Shown, bare, listing, unwrap
+from tieline.wire.shared.file_text import Shown, bare, listing, unwrap
 
 WRITE = ToolSpec(
     name="write",

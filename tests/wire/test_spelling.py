@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tieline.wire.spelling import ID_LIMIT, NAME_LIMIT, Names, Spelled, plain_id, restore_id, short_id
+from tieline.wire.shared.spelling import ID_LIMIT, NAME_LIMIT, Names, Spelled, plain_id, restore_id, short_id
 
 ALLOWED = re.compile(r"[A-Za-z0-9_-]+\Z")
 

@@ -10,7 +10,7 @@ from tests.codecs import apart
 from tieline.model.assemble import PartsWriter
 from tieline.model.content import Text
 from tieline.model.events import BORDER, PartDelta
-from tieline.wire.template import TRIAL, Template, frames, in_frames
+from tieline.wire.shared.delta_frames import TRIAL, Template, frames, in_frames
 
 BEFORE = '{"type": "delta", "text": '
 AFTER = ', "index": 0}'

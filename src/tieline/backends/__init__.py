@@ -1,1 +1,1 @@
-"""Who answers: each backend reaches one kind of upstream and gives runs."""
+"""Backends: each reaches one kind of upstream and starts runs on it."""

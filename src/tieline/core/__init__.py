@@ -1,1 +1,1 @@
-"""Legs, routing and what is remembered between them; knows no protocol, no socket and no disk."""
+"""Legs, routing and what is remembered between them; no protocol, no socket, no disk."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from tieline.demo.wishes import Wish
-from tieline.wire.shown import listing
+from tieline.wire.shared.file_text import listing
 
 Format = Literal["whole", "diff", "udiff", "architect"]
 

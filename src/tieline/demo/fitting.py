@@ -13,8 +13,8 @@ from tieline.demo.phrases import shortened
 from tieline.demo.schema import Filler, Hints
 from tieline.demo.wishes import Wish, tool_named
 from tieline.model.content import Value
-from tieline.wire.capabilities import Capability, Role, Tool, Wanted
-from tieline.wire.capabilities import fit as fit_tool
+from tieline.wire.shared.capabilities import Capability, Role, Tool, Wanted
+from tieline.wire.shared.capabilities import fit as fit_tool
 
 
 class Fitted(Value):

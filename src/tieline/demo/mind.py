@@ -17,9 +17,9 @@ from tieline.demo.schema import Filler, Hints
 from tieline.demo.wishes import Kind, Wish
 from tieline.model.content import Text
 from tieline.model.request import Request
-from tieline.wire.capabilities import Tool
-from tieline.wire.capabilities.schema import load
-from tieline.wire.shown import bare
+from tieline.wire.shared.capabilities import Tool
+from tieline.wire.shared.capabilities.schema import load
+from tieline.wire.shared.file_text import bare
 
 _TITLE = re.compile(
     r"title generator|\b(?:generate|create|write|provide|come up with)\b[^.\n]{0,80}\b(?:title|session name)\b"

@@ -10,8 +10,8 @@ from tieline.demo.answer import Call
 from tieline.demo.phrases import shortened, unquoted
 from tieline.demo.schema import Filler, Hints
 from tieline.model.request import ToolSpec
-from tieline.wire.capabilities import Tool, read_tools
-from tieline.wire.capabilities.schema import branches, properties_of, required_of, resolve, types_of
+from tieline.wire.shared.capabilities import Tool, read_tools
+from tieline.wire.shared.capabilities.schema import branches, properties_of, required_of, resolve, types_of
 
 _PAIR = re.compile(r"\b(\w{1,64})\s{0,3}[=:]\s{0,3}(\"[^\"]*\"|'[^']*'|[^\s,]+)")
 _SEPARATOR = re.compile(r"\s{0,3},\s{0,3}(?:and\s{1,3})?|\s{1,3}and\s{1,3}")

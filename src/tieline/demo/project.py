@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from tieline.demo.conversation import Outcome
 from tieline.demo.phrases import counted, listed, report, shortened
 from tieline.demo.wishes import Wish
-from tieline.wire.shown import bare
+from tieline.wire.shared.file_text import bare
 
 LONGEST_NAME = 60
 LONGEST_QUOTE = 600

@@ -4,7 +4,15 @@ import re
 from typing import Any
 
 from tieline.demo.phrases import shortened, title_of
-from tieline.wire.capabilities.schema import MAX_DEPTH, Schema, branches, properties_of, required_of, resolve, types_of
+from tieline.wire.shared.capabilities.schema import (
+    MAX_DEPTH,
+    Schema,
+    branches,
+    properties_of,
+    required_of,
+    resolve,
+    types_of,
+)
 
 _PHRASE_NAMES = {"description", "explanation", "reason", "purpose", "summary", "rationale", "justification", "thought"}
 _PROPER_NAMES = ("city", "location", "place", "country", "name", "person", "where", "who")

@@ -18,13 +18,13 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tieline.core.inbox import Inbox
+from tieline.core.inbox.inbox import Inbox
 from tieline.frontends.http import Exchange
 from tieline.frontends.token import PageToken
-from tieline.model.asks import Answer, Filled, Form, Permitted, Reviewed
 from tieline.model.errors import BadRequest, GatewayError
+from tieline.model.inbox import Answer, Filled, Form, Permitted, Reviewed
+from tieline.model.rules import Rule
 from tieline.tasks import Tasks
-from tieline.tools.policy import Rule
 
 log = logging.getLogger("tieline")
 

@@ -5,8 +5,8 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from tieline.core.gateway import Gateway
-from tieline.core.weigh import estimate
+from tieline.core.history.token_estimate import estimate
+from tieline.core.legs.gateway import Gateway
 from tieline.frontends.http import Exchange
 from tieline.frontends.profiles import Profiles
 from tieline.frontends.relay import Face, Relay

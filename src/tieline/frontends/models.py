@@ -2,7 +2,7 @@
 
 from urllib.parse import unquote
 
-from tieline.core.gateway import Gateway
+from tieline.core.legs.gateway import Gateway
 from tieline.frontends.http import Exchange
 from tieline.model.errors import GatewayError
 from tieline.wire import anthropic, openai_chat

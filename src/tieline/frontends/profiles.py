@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
-from tieline.core.showing import Style
+from tieline.core.legs.activity_text import Style
 from tieline.frontends.http import Exchange
 from tieline.frontends.keys import Keys, NamedKey, same_key
 

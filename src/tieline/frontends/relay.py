@@ -8,10 +8,10 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from tieline.core import losses
-from tieline.core.forwarding import Passage
-from tieline.core.gateway import Gateway
-from tieline.core.leg import Asker, WatchedLeg
+from tieline.core.legs import losses
+from tieline.core.legs.forwarding import Passage
+from tieline.core.legs.gateway import Gateway
+from tieline.core.legs.leg import Asker, WatchedLeg
 from tieline.frontends.http import STREAM_HEAD, Exchange, RenderError, encoded, fail
 from tieline.frontends.profiles import Profile
 from tieline.model.assemble import fold

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tieline.core.gateway import Gateway
+from tieline.core.legs.gateway import Gateway
 from tieline.frontends.bodies import HeldBodies
 from tieline.frontends.chat import ChatFrontend
 from tieline.frontends.http import Endpoint, Guard, HttpApp, Route, Routes
@@ -10,7 +10,7 @@ from tieline.frontends.inbox import InboxFrontend
 from tieline.frontends.inbox import render_error as plain
 from tieline.frontends.messages import MessagesFrontend
 from tieline.frontends.models import ModelsFrontend, is_anthropic
-from tieline.frontends.passages import ENDPOINTS, passes
+from tieline.frontends.other_endpoints import ENDPOINTS, passes
 from tieline.frontends.profiles import Profiles
 from tieline.frontends.relay import Relay
 from tieline.frontends.status import Hello, StatusFrontend

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tieline.core.gateway import Gateway
+from tieline.core.legs.gateway import Gateway
 from tieline.frontends.http import TEXT, Exchange, Guard, address
 
 

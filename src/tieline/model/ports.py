@@ -8,9 +8,9 @@ tool and a stateless HTTP API all fit, so nothing above this line knows which it
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from tieline.model.asks import Filled, Form, Permission, Permitted, PlanReview, Reviewed
 from tieline.model.content import File, Image, ToolCall, ToolResult, Value
 from tieline.model.events import Batch, Diff, Headers, Note, Plan
+from tieline.model.inbox import Filled, Form, Permission, Permitted, PlanReview, Reviewed
 from tieline.model.request import Request, ToolSpec
 
 

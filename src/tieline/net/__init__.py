@@ -1,1 +1,4 @@
-"""Pipes: they carry bytes to upstreams and back and know nothing of what the bytes mean."""
+"""I/O without meaning: connections, servers, processes and private files.
+
+Nothing here knows the neutral model or a protocol above HTTP.
+"""

@@ -13,7 +13,7 @@ import msgspec
 
 from tieline.model.content import ToolCall, Value
 from tieline.model.request import ToolSpec
-from tieline.tools.failure import ToolFailed
+from tieline.tools.errors import ToolFailed
 
 T = TypeVar("T", bound=Value)
 Schema = dict[str, Any]

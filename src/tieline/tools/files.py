@@ -14,7 +14,7 @@ from tieline.model.content import Image, Text, Value
 from tieline.model.events import Diff
 from tieline.tools.arguments import Form
 from tieline.tools.diffs import changed
-from tieline.tools.failure import ToolFailed
+from tieline.tools.errors import ToolFailed
 from tieline.tools.workspace import MAX_FILE, Entry, Opened, Workspace
 
 MAX_LINES = 2000

@@ -12,22 +12,20 @@ allows a prefix fits only if a shell would run exactly one program, a rule that 
 anywhere. (That catches mistakes, not malice: who wants to be safe from a command must not allow it.)
 """
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from tieline.model.content import ToolCall, Value
+from tieline.model.rules import Decision, Rule
 from tieline.tools.arguments import fields
-from tieline.tools.failure import ToolFailed
+from tieline.tools.command_line import loose_words, simple_command
+from tieline.tools.errors import ToolFailed
 from tieline.tools.globs import Glob, escaped, is_exact
 from tieline.tools.protected import protection
 from tieline.tools.read_only import only_looks, prefix_of
-from tieline.tools.words import loose_words, simple_command
-
-Decision = Literal["allow", "ask", "deny"]
 
 _PATHS = {
     "read_file": "path",
@@ -41,33 +39,6 @@ _PATHS = {
 _COMMANDS = {"run_terminal": "command"}
 READING = frozenset(("read_file", "list_directory", "search_files", "search_content"))
 """The tools that only look at a path."""
-
-
-class Rule(Value, forbid_unknown_fields=True):
-    """What to decide when tool, path and command fit; what is not said fits everything.
-
-    `tool` may have stars. `path` is a pattern (see `globs`). `command` is a prefix of whole words, or with `exact` the
-    whole text and nothing else.
-    """
-
-    decision: Decision
-    tool: str = "*"
-    path: str | None = None
-    command: str | None = None
-    exact: bool = False
-
-    @property
-    def id(self) -> str:
-        """A short name that stays the same as long as the rule does."""
-        return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:8]
-
-    def __str__(self) -> str:
-        said = [self.decision, "any tool" if self.tool == "*" else self.tool]
-        if self.path is not None:
-            said.append(f"in {self.path}")
-        if self.command is not None:
-            said.append(f"for exactly `{self.command}`" if self.exact else f"for `{self.command} …`")
-        return " ".join(said)
 
 
 class Verdict(Value):

@@ -9,7 +9,7 @@ code points, and dots or blanks at the end.
 
 import unicodedata
 
-from tieline.tools.unseen import is_unseen
+from tieline.tools.invisible_text import is_unseen
 
 _FOLDERS = {
     "version control": (".git", ".hg", ".svn", ".jj", ".husky", ".githooks"),

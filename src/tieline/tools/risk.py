@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from tieline.tools.command_line import loose_words
 from tieline.tools.protected import warning
-from tieline.tools.words import loose_words
 
 _SEPARATOR = re.compile(r"(\|\||&&|\|&|>\||[;&|\n`]|\$\(|<\(|\(|\))")
 _REDIRECTION = re.compile(

@@ -21,7 +21,7 @@ from msgspec import Meta
 
 from tieline.model.content import Value
 from tieline.tools.arguments import Form
-from tieline.tools.failure import ToolFailed
+from tieline.tools.errors import ToolFailed
 from tieline.tools.files import printable
 from tieline.tools.globs import Glob
 from tieline.tools.shell import Command, Keep

@@ -19,9 +19,9 @@ from msgspec import Meta
 from tieline.model.content import Value
 from tieline.model.ports import Report, unheard
 from tieline.tools.arguments import Form
-from tieline.tools.captured import Captured
-from tieline.tools.failure import ToolFailed
-from tieline.tools.screen import Screen
+from tieline.tools.bounded_output import Captured
+from tieline.tools.errors import ToolFailed
+from tieline.tools.live_output import Screen
 from tieline.tools.workspace import Spot, Workspace
 
 GRACE = 2.0
@@ -37,7 +37,7 @@ MAX_SECONDS = 600
 Hear = Callable[[int, bytes], None]
 """Gets what a command writes as it comes, with the number of the stream: 1 or 2."""
 
-_WARDEN = str(Path(__file__).parents[1] / "warden.py")
+_WARDEN = str(Path(__file__).parents[1] / "net" / "process" / "warden.py")
 
 
 class RunTerminal(Value):

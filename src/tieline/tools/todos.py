@@ -9,7 +9,7 @@ from tieline.model.content import Value
 from tieline.model.events import Plan, PlanEntry
 from tieline.model.events import Status as StepStatus
 from tieline.tools.arguments import Form
-from tieline.tools.failure import ToolFailed
+from tieline.tools.errors import ToolFailed
 
 MAX_ITEMS = 100
 

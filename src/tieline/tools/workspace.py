@@ -23,7 +23,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from tieline.tools.failure import ToolFailed
+from tieline.tools.errors import ToolFailed
 
 MAX_LINKS = 40
 MAX_DEPTH = 100

@@ -14,8 +14,8 @@ from urllib.parse import parse_qs
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from tieline.core.gateway import Gateway
-from tieline.core.sessions import Sent, Sessions
+from tieline.core.legs.gateway import Gateway
+from tieline.core.sessions.sessions import Sent, Sessions
 from tieline.frontends.http import JSON, Exchange, Guard, address
 from tieline.frontends.token import PageToken
 from tieline.model.content import Image, Part, Text, Value

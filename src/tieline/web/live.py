@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tieline.core.capping import joined
+from tieline.core.watch.truncate import joined
 from tieline.model.content import Text
 from tieline.model.events import Batch, Event, PartDelta, PartEnd, PartStart, Started
 from tieline.model.session import Turn

@@ -12,13 +12,13 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from tieline.core.bus import Bus, Gone, LegNews, News, Said, SessionNews, StateNews, TurnNews
-from tieline.core.inbox import Inbox, Item
-from tieline.core.record import Record
-from tieline.core.sessions import View
+from tieline.core.inbox.inbox import Inbox, Item
+from tieline.core.sessions.sessions import View
+from tieline.core.watch.bus import Bus, Gone, LegNews, News, Said, SessionNews, StateNews, TurnNews
+from tieline.core.watch.record import Record
 from tieline.frontends.http import Exchange
-from tieline.model.asks import Permission, PlanReview
 from tieline.model.events import Activity, Event
+from tieline.model.inbox import Permission, PlanReview
 from tieline.tasks import Tasks
 from tieline.web.live import Live, is_beginning
 from tieline.web.render import render

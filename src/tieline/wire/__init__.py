@@ -1,1 +1,1 @@
-"""How each protocol spells the model: codecs without I/O or clocks, both roles of a protocol in one place."""
+"""Protocol codecs without I/O or clocks; each holds both roles of its protocol."""

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tieline.backends.acp.catalogue import NAME, AgentSpec
-from tieline.backends.acp.terms import Terms
+from tieline.backends.acp.settings import Terms
 from tieline.model.errors import GatewayError
-from tieline.net.process import Process, ProcessError
+from tieline.net.process.program import Process, ProcessError
 from tieline.tasks import Tasks
 from tieline.wire.acp import facts
 from tieline.wire.acp.client_side import ClientSide, Offer

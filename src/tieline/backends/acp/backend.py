@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tieline.backends.acp.bridge import ToolBridge
 from tieline.backends.acp.catalogue import AgentSpec, Which, installed
-from tieline.backends.acp.choice import modes
-from tieline.backends.acp.memory import Keeping, Memory
 from tieline.backends.acp.opening import Opener
 from tieline.backends.acp.run import AcpRun
-from tieline.backends.acp.terms import Kit, Terms
+from tieline.backends.acp.session_options import modes
+from tieline.backends.acp.session_store import Keeping, Memory
+from tieline.backends.acp.settings import Kit, Terms
 from tieline.backends.acp.workplace import Workplaces
 from tieline.model.ports import Host, ModelInfo, Run
 from tieline.model.request import Request

@@ -25,13 +25,13 @@ import msgspec
 import uvicorn
 
 from tieline.backends.acp.catalogue import NAME
-from tieline.backends.acp.terms import INPUT
+from tieline.backends.acp.settings import INPUT
 from tieline.model.content import File, Image, Text, ToolResult
 from tieline.model.request import ToolSpec
 from tieline.tasks import Tasks
 from tieline.wire.acp import facts
 from tieline.wire.acp.schema import McpHttp, McpServer, McpStdio, NameValue
-from tieline.wire.capabilities.schema import load
+from tieline.wire.shared.capabilities.schema import load
 
 log = logging.getLogger("tieline.acp")
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tieline.backends.acp.telling import Telling
+from tieline.backends.acp.leg_queue import Telling
 from tieline.model.content import Text, ToolCall, ToolResult
 
 Resolve = Callable[[ToolResult], None]

@@ -15,10 +15,10 @@ from collections.abc import Collection, Mapping
 
 from tieline.backends.acp.activity import given_input
 from tieline.backends.acp.catalogue import NAME
-from tieline.backends.acp.terms import INPUT
+from tieline.backends.acp.settings import INPUT
 from tieline.model.request import ToolSpec
 from tieline.wire.acp import facts
-from tieline.wire.capabilities.schema import load
+from tieline.wire.shared.capabilities.schema import load
 
 _RISKY = frozenset(["execute", "edit", "delete", "move", "switch_mode"])
 _NO_LETTERS = re.compile(r"[^a-z0-9]+")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tieline.backends.acp.agent import Agent, OnEnd
 from tieline.backends.acp.catalogue import AgentSpec
-from tieline.backends.acp.terms import Terms
+from tieline.backends.acp.settings import Terms
 from tieline.backends.acp.workplace import Workplace
 from tieline.model.errors import GatewayError
 from tieline.tasks import Tasks

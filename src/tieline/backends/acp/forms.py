@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from tieline.model.asks import Field, Form, Option
+from tieline.model.inbox import Field, Form, Option
 from tieline.wire.acp import facts
 
 

@@ -8,8 +8,8 @@ from collections import deque
 from typing import Any, NamedTuple
 
 from tieline.backends.acp.forms import Question
-from tieline.model.asks import Field, Filled
-from tieline.wire.questions.forms import (
+from tieline.model.inbox import Field, Filled
+from tieline.wire.shared.questions.forms import (
     Skipped,
     Unclear,
     answers,

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 from tieline.backends.acp.agent import Agent
 from tieline.backends.acp.bridge import ToolBridge
 from tieline.backends.acp.catalogue import AgentSpec, Which, find
-from tieline.backends.acp.choice import Setting, State, Wish, back_to, settings, wish_of
-from tieline.backends.acp.content import continued, seeded
 from tieline.backends.acp.fingerprint import Reading, read, spoken_in
 from tieline.backends.acp.fleet import Fleet
-from tieline.backends.acp.memory import Memory
+from tieline.backends.acp.prompt import continued, seeded
+from tieline.backends.acp.session_options import Setting, State, Wish, back_to, settings, wish_of
+from tieline.backends.acp.session_store import Memory
 from tieline.backends.acp.sessions import Session, Sessions, heard_of
-from tieline.backends.acp.terms import Kit, Terms
+from tieline.backends.acp.settings import Kit, Terms
 from tieline.backends.acp.turn import Surroundings, Turn
 from tieline.backends.acp.workplace import Workplace, Workplaces
 from tieline.model.errors import GatewayError

@@ -6,7 +6,7 @@ from typing import Self
 from tieline.backends.acp.agent import ENDED
 from tieline.backends.acp.fingerprint import read
 from tieline.backends.acp.opening import Opener
-from tieline.backends.acp.terms import Kit
+from tieline.backends.acp.settings import Kit
 from tieline.backends.acp.turn import Turn
 from tieline.model.content import ToolResult
 from tieline.model.errors import GatewayError

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from tieline.backends.acp.agent import Agent
 from tieline.backends.acp.bridge import Seat
-from tieline.backends.acp.choice import State, Wish
 from tieline.backends.acp.client_tools import is_shown_as_call, may_be_allowed
 from tieline.backends.acp.fingerprint import Kind, Past, Place, Reading, known, place_of, places_in
 from tieline.backends.acp.fleet import Lane
+from tieline.backends.acp.session_options import State, Wish
 from tieline.backends.acp.workplace import Workplace
 from tieline.model.errors import GatewayError
 from tieline.wire.acp import facts

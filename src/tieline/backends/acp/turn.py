@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from tieline.backends.acp.agent import Agent
-from tieline.backends.acp.approvals import Draft
-from tieline.backends.acp.asking import Asking
+from tieline.backends.acp.approvals import Asking
 from tieline.backends.acp.calls import ClientCalls
+from tieline.backends.acp.fact_events import Hearing
 from tieline.backends.acp.fingerprint import Reading, after
 from tieline.backends.acp.followups import Followups
 from tieline.backends.acp.forms import Question, question_of
-from tieline.backends.acp.hearing import Hearing
+from tieline.backends.acp.host_requests import Serving
+from tieline.backends.acp.inbox_items import Draft
 from tieline.backends.acp.interview import Interview, Outcome
-from tieline.backends.acp.serving import Serving
+from tieline.backends.acp.leg_queue import Telling
 from tieline.backends.acp.sessions import Session
-from tieline.backends.acp.telling import Telling
-from tieline.backends.acp.terms import Kit, Terms
+from tieline.backends.acp.settings import Kit, Terms
 from tieline.model.content import Text, ToolResult
 from tieline.model.errors import GatewayError
 from tieline.model.events import Event, Finished, StopReason
@@ -32,7 +32,7 @@ from tieline.model.request import ToolSpec
 from tieline.wire.acp import facts
 from tieline.wire.acp.facts import Fact
 from tieline.wire.acp.schema import Block, TextBlock
-from tieline.wire.questions.tools import call_for, read_result
+from tieline.wire.shared.questions.tools import call_for, read_result
 
 GIVEN_UP = "The call was given up: the turn is over."
 MOST_RESTS = 10

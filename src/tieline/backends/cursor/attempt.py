@@ -10,16 +10,16 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from tieline.backends.asked import Asked, put
 from tieline.backends.cursor.pipes import Pipe, Refused
 from tieline.backends.cursor.recovery import BROKEN, NOT_SPOKEN, SILENT, STALLED
-from tieline.model.asks import Answer, Ask
+from tieline.backends.pending_approvals import Asked, put
 from tieline.model.events import Event, Failed
+from tieline.model.inbox import Answer, Ask
 from tieline.model.ports import Human
-from tieline.net.http import PipeError
+from tieline.net.client.http import PipeError
 from tieline.tasks import Tasks
 from tieline.wire.cursor.errors import read_status
-from tieline.wire.cursor.run import CursorRun
+from tieline.wire.cursor.run.machine import CursorRun
 
 HEARTBEAT = 5.0
 EXEC_HEARTBEAT = 3.0

@@ -16,14 +16,14 @@ from tieline.backends.cursor.unary import Caller, Told
 from tieline.model.errors import GatewayError
 from tieline.model.ports import Host, ModelInfo, Run
 from tieline.model.request import Request
-from tieline.net.duplex import Http2Client
-from tieline.net.http import HttpClient, Origin, Timeouts
+from tieline.net.client.http import HttpClient, Origin, Timeouts
+from tieline.net.h2.duplex import Http2Client
 from tieline.tasks import Tasks
-from tieline.wire.cursor.choice import split_model
 from tieline.wire.cursor.identity import Identity, is_ghost
 from tieline.wire.cursor.models import AUTO, CursorModel
-from tieline.wire.cursor.queries import Queries
-from tieline.wire.cursor.request import Settings, Surroundings
+from tieline.wire.cursor.opening.model_choice import split_model
+from tieline.wire.cursor.opening.run_request import Settings, Surroundings
+from tieline.wire.cursor.run.queries import Queries
 
 log = logging.getLogger("tieline.cursor")
 

@@ -11,7 +11,7 @@ from tieline.backends.cursor.imports import Imported, import_login
 from tieline.backends.cursor.login import API, WEBSITE, Random, Sleep, begin_login, poll
 from tieline.backends.cursor.store import Ring, Say, Store, find_ring
 from tieline.backends.cursor.tokens import Tokens, describe
-from tieline.net.http import HttpClient
+from tieline.net.client.http import HttpClient
 
 INVITATION = """\
 Open this link in a browser, on this machine or any other, and log in to Cursor:

@@ -18,8 +18,8 @@ import msgspec
 from tieline.backends.cursor.tokens import Tokens
 from tieline.model.errors import GatewayError
 from tieline.model.events import Failed
-from tieline.net.http import HttpClient, Origin, PipeError, Timeouts
-from tieline.wire.refusals import retry_after
+from tieline.net.client.http import HttpClient, Origin, PipeError, Timeouts
+from tieline.wire.shared.http_errors import retry_after
 
 API = "https://api2.cursor.sh"
 WEBSITE = "https://cursor.com"

@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol
 
-from tieline.net.duplex import Duplex, Http2Client
-from tieline.net.http import HttpClient, HttpResponse, Origin, PipeError, Timeouts
+from tieline.net.client.http import HttpClient, HttpResponse, Origin, PipeError, Timeouts
+from tieline.net.h2.duplex import Duplex, Http2Client
 from tieline.tasks import Tasks
 from tieline.wire.cursor._pb import aiserver_pb2 as aiserver
 from tieline.wire.cursor.identity import Identity, append_headers, run_headers

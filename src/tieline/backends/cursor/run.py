@@ -28,10 +28,18 @@ from tieline.model.request import Request
 from tieline.tasks import Tasks
 from tieline.wire.cursor.blobs import Blobs
 from tieline.wire.cursor.models import CursorModel
-from tieline.wire.cursor.queries import Queries
-from tieline.wire.cursor.request import Opening, Settings, Surroundings, continues, last_words, open_run, resume_run
-from tieline.wire.cursor.run import CursorRun
-from tieline.wire.cursor.tools import Offer
+from tieline.wire.cursor.opening.run_request import (
+    Opening,
+    Settings,
+    Surroundings,
+    continues,
+    last_words,
+    open_run,
+    resume_run,
+)
+from tieline.wire.cursor.opening.tools import Offer
+from tieline.wire.cursor.run.machine import CursorRun
+from tieline.wire.cursor.run.queries import Queries
 
 LOST = "the run was over when the results came: replayed the history"
 

@@ -21,7 +21,7 @@ import msgspec
 from tieline.backends.cursor.tokens import Tokens
 from tieline.model.content import Value
 from tieline.model.errors import GatewayError
-from tieline.private_files import write_private
+from tieline.net.private_files import write_private
 
 log = logging.getLogger("tieline.cursor")
 

@@ -10,7 +10,7 @@ from tieline.backends.cursor.auth import Account
 from tieline.backends.cursor.pipes import Transport
 from tieline.model.errors import GatewayError, LegFailed
 from tieline.model.events import Failed
-from tieline.net.http import HttpClient, Origin, PipeError, Timeouts
+from tieline.net.client.http import HttpClient, Origin, PipeError, Timeouts
 from tieline.wire.cursor._pb import aiserver_pb2 as aiserver
 from tieline.wire.cursor.errors import read_status
 from tieline.wire.cursor.identity import Identity, unary_headers

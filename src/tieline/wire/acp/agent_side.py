@@ -21,7 +21,7 @@ from tieline.wire.framing.jsonrpc import (
     RpcError,
     Skipped,
 )
-from tieline.wire.lenient import read
+from tieline.wire.shared.lenient import read
 
 ASKED: dict[str, type[schema.Shape]] = {
     "initialize": schema.InitializeParams,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tieline.wire.acp.content import part_of
 from tieline.wire.acp.facts import Call, Diff, Fact, Location, TerminalEnded, TerminalOutput
 from tieline.wire.acp.updates import CallContent, CallFields, CallMeta, ContentItem, DiffItem, TerminalItem, given
-from tieline.wire.lenient import whole
+from tieline.wire.shared.lenient import whole
 
 MAX_CALLS = 512
 """How many calls of one turn are remembered."""

@@ -24,8 +24,8 @@ from msgspec import Raw
 
 from tieline.model.events import StopReason
 from tieline.wire.acp import extensions, facts, results, schema
+from tieline.wire.acp.agent_requests import Offer, readers
 from tieline.wire.acp.answers import HUMAN, Answers
-from tieline.wire.acp.asks import Offer, readers
 from tieline.wire.acp.facts import Fact
 from tieline.wire.acp.session import options_of
 from tieline.wire.acp.sessions import Sessions
@@ -42,7 +42,7 @@ from tieline.wire.framing.jsonrpc import (
     RpcError,
     Skipped,
 )
-from tieline.wire.lenient import read
+from tieline.wire.shared.lenient import read
 
 __all__ = ["ClientSide", "Offer"]
 

@@ -22,7 +22,7 @@ from tieline.wire.acp.schema import (
     ResourceBlock,
     TextBlock,
 )
-from tieline.wire.lenient import whole
+from tieline.wire.shared.lenient import whole
 
 _PLAIN = ("text/", "application/json", "application/xml", "application/yaml", "application/toml")
 

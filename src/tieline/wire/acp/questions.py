@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from tieline.wire.acp import extensions, schema, updates
 from tieline.wire.acp.facts import Choice, Field, PermissionOption
-from tieline.wire.lenient import fit, read
+from tieline.wire.shared.lenient import fit, read
 
 Action = Literal["accept", "decline", "cancel"]
 Content = Mapping[str, Any]

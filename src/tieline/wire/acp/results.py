@@ -7,7 +7,7 @@ from msgspec import Raw
 from tieline.model.events import StopReason, Usage
 from tieline.wire.acp import facts, schema
 from tieline.wire.acp.session import options_of
-from tieline.wire.lenient import read
+from tieline.wire.shared.lenient import read
 
 How = Literal["new", "load", "resume", "fork"]
 

@@ -11,7 +11,7 @@ from msgspec import Raw
 from tieline.wire.acp import facts, updates
 from tieline.wire.acp.facts import Fact
 from tieline.wire.acp.session import Session
-from tieline.wire.lenient import read
+from tieline.wire.shared.lenient import read
 
 HELD_UPDATES = 4096
 HELD_BYTES = 16 * 1024 * 1024

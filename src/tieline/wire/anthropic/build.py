@@ -13,22 +13,22 @@ from tieline.model.content import Message, ToolCall
 from tieline.model.errors import GatewayError
 from tieline.model.events import Note, left_out
 from tieline.model.request import Request
-from tieline.wire.anthropic import marks, structured, thinking, tools
+from tieline.wire.anthropic import build_tools, cache_control, structured, thinking
+from tieline.wire.anthropic.build_content import BlockWriter, in_block, plain_words
+from tieline.wire.anthropic.build_messages import MESSAGES, TOLD_AGAIN, History, TurnWriter
+from tieline.wire.anthropic.build_tools import ToolList
 from tieline.wire.anthropic.dialect import DEFAULT, Dialect
-from tieline.wire.anthropic.parts import BlockWriter, in_block, plain_words
-from tieline.wire.anthropic.pieces import Memory, Piece
+from tieline.wire.anthropic.fragments import Memory, Piece
 from tieline.wire.anthropic.schema import PROTOCOL, Count, TextBlock
-from tieline.wire.anthropic.tools import ToolList
-from tieline.wire.anthropic.turns import MESSAGES, TOLD_AGAIN, History, TurnWriter
-from tieline.wire.json import Malformed, encode, read
-from tieline.wire.spelling import UNCHANGED, Outgoing
+from tieline.wire.shared.json import Malformed, encode, read
+from tieline.wire.shared.spelling import UNCHANGED, Outgoing
 
 _COUNT = msgspec.json.Decoder(Count)
 _UNDERSTOOD = frozenset(["thinking", "reasoning"])
 """Fields of another protocol that were read as a wish for thinking, whether it can be granted or not."""
 _COUNTED = ("model", "thinking", "tool_choice")
 _NO_SYSTEM = Piece((), b"")
-_MARK = b"," + marks.MARK
+_MARK = b"," + cache_control.MARK
 _MEMORY = Memory()
 _QUESTION = 2
 """The messages of a question: itself, and perhaps a system prompt."""
@@ -79,8 +79,8 @@ def _outgoing(prompt: _Prompt, fields: dict[str, Any]) -> Outgoing:
     """The body: one join of what was remembered and what is new."""
     turns = [turn.text for turn in prompt.history.turns]
     if prompt.sets_marks:
-        for at in marks.ends(prompt.history.roles):
-            turns[at : at + 1] = marks.marked(prompt.history.turns[at])
+        for at in cache_control.ends(prompt.history.roles):
+            turns[at : at + 1] = cache_control.marked(prompt.history.turns[at])
     turns[-1] += b"]}"
     if prompt.history.beginning:
         turns.insert(0, prompt.history.beginning)
@@ -89,7 +89,7 @@ def _outgoing(prompt: _Prompt, fields: dict[str, Any]) -> Outgoing:
     texts = [encode(fields)[:-1]]
     for piece in (prompt.tools, prompt.system):
         if piece.text:
-            texts += marks.always_marked(piece) if prompt.sets_marks else (piece.text,)
+            texts += cache_control.always_marked(piece) if prompt.sets_marks else (piece.text,)
     notes = tuple(dict.fromkeys(prompt.notes)) if prompt.notes else ()
     return Outgoing(b",".join(texts + turns), prompt.tools.spelled, notes)
 
@@ -135,7 +135,7 @@ def _head(request: Request, dialect: Dialect) -> tuple[bytes, tuple[Note, ...]]:
     key = request.model, encode(request.sampling), request.stream, dialect
     head = _HEADS.get(key)
     if head is None:
-        prompt = _Prompt((), tools.NONE, _NO_SYSTEM, History([], []))
+        prompt = _Prompt((), build_tools.NONE, _NO_SYSTEM, History([], []))
         text = encode(_settings(request, dialect, prompt))[:-1]
         head = text, tuple(dict.fromkeys(prompt.notes))
         if len(_HEADS) >= _MAX_HEADS:
@@ -155,12 +155,12 @@ def _prompt(request: Request, dialect: Dialect, memory: Memory) -> _Prompt:
     while leading < len(messages) and messages[leading].role == "system":
         leading += 1
     conversation = messages[leading:] if leading else messages
-    offered, choice = tools.NONE, None
+    offered, choice = build_tools.NONE, None
     if request.tools:
-        offered = tools.offered(request, dialect, memory)
-        choice = tools.chosen(request.tool_choice, offered.spelled.names)
+        offered = build_tools.offered(request, dialect, memory)
+        choice = build_tools.chosen(request.tool_choice, offered.spelled.names)
     elif len(conversation) > 1 and _has_calls(conversation):
-        offered, choice = tools.UNAVAILABLE, {"type": "none"}
+        offered, choice = build_tools.UNAVAILABLE, {"type": "none"}
     system = _NO_SYSTEM
     if leading:
         is_told_again = len(conversation) >= TOLD_AGAIN
@@ -180,10 +180,10 @@ def _prompt(request: Request, dialect: Dialect, memory: Memory) -> _Prompt:
 def _keep_the_last(prompt: _Prompt, writer: TurnWriter, request: Request) -> None:
     """Take away the marks before the last ones: the API would refuse the request."""
     offered, system, history = prompt.tools, prompt.system, prompt.history
-    most = marks.MOST - ("cache_control" in request.extra and request.protocol == PROTOCOL)
+    most = cache_control.MOST - ("cache_control" in request.extra and request.protocol == PROTOCOL)
     surplus = offered.marks + system.marks + history.marks - most
     if surplus > 0 and offered.marks:
-        prompt.tools = tools.write(request, writer.dialect, unmarked=surplus)
+        prompt.tools = build_tools.write(request, writer.dialect, unmarked=surplus)
     surplus -= offered.marks
     if surplus > 0 and system.marks:
         prompt.system = _write_system(cast(tuple[Message, ...], system.source), unmarked=surplus)

@@ -7,7 +7,7 @@ upstream has to be told both; its calls have the name that the client gave the t
 import re
 from typing import Any
 
-from tieline.wire.json import encode
+from tieline.wire.shared.json import encode
 
 _TYPE = re.compile(r"(bash|text_editor|memory|computer)_(\d{8})\Z")
 

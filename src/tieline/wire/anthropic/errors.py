@@ -8,8 +8,8 @@ from msgspec import Raw
 from tieline.model.errors import GatewayError, is_transient
 from tieline.model.events import ErrorKind, Failed
 from tieline.wire.anthropic.schema import ErrorIn, MessageIn, given
-from tieline.wire.json import Malformed, encode, read
-from tieline.wire.refusals import excerpt, kind_of, retry_after
+from tieline.wire.shared.http_errors import excerpt, kind_of, retry_after
+from tieline.wire.shared.json import Malformed, encode, read
 
 _BODY = msgspec.json.Decoder(MessageIn)
 _ERROR = msgspec.json.Decoder(ErrorIn)

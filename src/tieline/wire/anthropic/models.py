@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from tieline.model.ports import ModelInfo
-from tieline.wire.json import encode
+from tieline.wire.shared.json import encode
 
 
 def render_models(models: Mapping[str, ModelInfo]) -> bytes:

@@ -23,9 +23,8 @@ from tieline.model.request import (
     ToolChoice,
     ToolSpec,
 )
-from tieline.wire import json
-from tieline.wire.anthropic.blocks import meta_of, parse, patient_parts, text_part, unexpected, usual_parts
 from tieline.wire.anthropic.client_tools import described
+from tieline.wire.anthropic.parse_content import meta_of, parse, patient_parts, text_part, unexpected, usual_parts
 from tieline.wire.anthropic.schema import (
     ABSENT,
     PASSED_ON,
@@ -44,6 +43,7 @@ from tieline.wire.anthropic.schema import (
     given,
     text_of,
 )
+from tieline.wire.shared import json
 
 _USUAL = msgspec.json.Decoder(UsualRequest)
 _SHELL = msgspec.json.Decoder(RequestShell)

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from tieline.model.assemble import PartsWriter, reason_for
 from tieline.model.content import NO_META, Foreign, Part, Text, Thinking, ToolCall
 from tieline.model.events import Event, Failed, Note, Started, StopReason
-from tieline.wire.anthropic.endings import NO_USAGE, REASONS, finished_by, usage_of
 from tieline.wire.anthropic.errors import failed_by
 from tieline.wire.anthropic.schema import (
     ABSENT,
@@ -30,10 +29,11 @@ from tieline.wire.anthropic.schema import (
     given,
     text_of,
 )
+from tieline.wire.anthropic.usage import NO_USAGE, REASONS, finished_by, usage_of
 from tieline.wire.framing.sse import SseOverflow, SseReader
-from tieline.wire.json import Malformed, encode, object_text, read
-from tieline.wire.spelling import UNCHANGED, Spelled, restore_id
-from tieline.wire.template import TRIAL, Frame, Template
+from tieline.wire.shared.delta_frames import TRIAL, Frame, Template
+from tieline.wire.shared.json import Malformed, encode, object_text, read
+from tieline.wire.shared.spelling import UNCHANGED, Spelled, restore_id
 
 _EVENT = msgspec.json.Decoder(StreamEvent)
 _MESSAGE = msgspec.json.Decoder(MessageIn)

@@ -9,10 +9,10 @@ import msgspec
 from tieline.model.assemble import part_events, reason_for
 from tieline.model.content import Part, Thinking
 from tieline.model.events import Event, Started
-from tieline.wire.anthropic.endings import NO_USAGE, REASONS, finished_by, usage_of
 from tieline.wire.anthropic.reader import NO_TEXT, ResponseReader, arguments_of, call_of
 from tieline.wire.anthropic.schema import ABSENT, BlockIn, ReplyIn, given
-from tieline.wire.spelling import UNCHANGED, Spelled
+from tieline.wire.anthropic.usage import NO_USAGE, REASONS, finished_by, usage_of
+from tieline.wire.shared.spelling import UNCHANGED, Spelled
 
 _REPLY = msgspec.json.Decoder(ReplyIn)
 

@@ -8,7 +8,7 @@ from tieline.model.events import Note
 from tieline.model.request import OutputFormat, Request
 from tieline.wire.anthropic.dialect import Dialect
 from tieline.wire.anthropic.schema import PROTOCOL, TextBlock
-from tieline.wire.json import decode_any, encode
+from tieline.wire.shared.json import decode_any, encode
 
 JSON_ONLY = "Answer with one JSON object and nothing else: no explanation, no code fence."
 BY_SCHEMA = "Answer with JSON that fits this JSON schema and nothing else: no explanation, no code fence.\n"

@@ -27,13 +27,13 @@ from tieline.model.events import (
     StopReason,
     Usage,
 )
+from tieline.wire.anthropic.build_content import text_block, thinking_block
 from tieline.wire.anthropic.dialect import Options
 from tieline.wire.anthropic.errors import error_event
-from tieline.wire.anthropic.parts import text_block, thinking_block
 from tieline.wire.anthropic.schema import PROTOCOL, RedactedBlock, TextBlock, ThinkingBlock, ToolUseBlock
-from tieline.wire.json import encode, object_text, one_line
-from tieline.wire.spelling import plain_id
-from tieline.wire.template import frames, in_frames, write_runs
+from tieline.wire.shared.delta_frames import frames, in_frames, write_runs
+from tieline.wire.shared.json import encode, object_text, one_line
+from tieline.wire.shared.spelling import plain_id
 
 _PREFIX = "msg_"
 KEEP_ALIVE = b'event: ping\ndata: {"type":"ping"}\n\n'

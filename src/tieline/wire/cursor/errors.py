@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 from tieline.model.errors import STATUS
 from tieline.model.events import Failed
 from tieline.wire.cursor._pb import aiserver_pb2 as aiserver
-from tieline.wire.cursor.meanings import (
+from tieline.wire.cursor.error_codes import (
     BY_CODE,
     BY_ERROR,
     BY_GRPC_STATUS,
@@ -36,8 +36,8 @@ from tieline.wire.cursor.meanings import (
     VAGUE,
     Meaning,
 )
-from tieline.wire.json import Malformed, read
-from tieline.wire.refusals import excerpt, kind_of, retry_after
+from tieline.wire.shared.http_errors import excerpt, kind_of, retry_after
+from tieline.wire.shared.json import Malformed, read
 
 Pairs = Sequence[tuple[str, str]]
 

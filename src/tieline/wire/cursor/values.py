@@ -12,7 +12,7 @@ import msgspec
 from google.protobuf.struct_pb2 import NULL_VALUE, ListValue, Struct, Value
 
 from tieline.model.request import EMPTY_SCHEMA
-from tieline.wire.json import decode_any, encode
+from tieline.wire.shared.json import decode_any, encode
 
 MAX_DEPTH = 28
 """How deep JSON may be nested in a message: readers give up at 100 messages inside one another, a level takes three."""

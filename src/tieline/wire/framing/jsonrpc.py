@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from tieline.wire.framing.lines import LineReader, Oversized
-from tieline.wire.json import encode, mend
+from tieline.wire.shared.json import encode, mend
 
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601

@@ -12,12 +12,12 @@ from msgspec import Raw
 from tieline.model.errors import BadRequest
 from tieline.model.events import Note, left_out
 from tieline.model.request import Effort, OutputFormat, Request, ToolChoice, ToolSpec
-from tieline.wire.json import encode
 from tieline.wire.openai_chat.build_messages import Json, MessagesBuilder
 from tieline.wire.openai_chat.dialect import DEFAULT, Dialect
 from tieline.wire.openai_chat.schema import PROTOCOL
-from tieline.wire.schemas import FREEFORM_SCHEMA, description, for_upstream
-from tieline.wire.spelling import UNCHANGED, Names, Outgoing, Spelled, spelled_as
+from tieline.wire.shared.json import encode
+from tieline.wire.shared.schemas import FREEFORM_SCHEMA, description, for_upstream
+from tieline.wire.shared.spelling import UNCHANGED, Names, Outgoing, Spelled, spelled_as
 
 _NO_MARKS = left_out("cache_control", "not sent unless the upstream's dialect has `cache_marks`")
 _OWN_EFFORT = ("reasoning_effort", "reasoning", "thinking")

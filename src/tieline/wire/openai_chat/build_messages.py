@@ -22,11 +22,11 @@ from tieline.model.content import (
 )
 from tieline.model.events import Note, left_out
 from tieline.model.request import Request
-from tieline.wire.json import decode_any, encode, is_broken, object_text
 from tieline.wire.openai_chat.dialect import Dialect
 from tieline.wire.openai_chat.schema import PROTOCOL, STATE_FIELDS
-from tieline.wire.spelling import Names, short_id
-from tieline.wire.unsupported import refused
+from tieline.wire.shared.json import decode_any, encode, is_broken, object_text
+from tieline.wire.shared.spelling import Names, short_id
+from tieline.wire.shared.unsupported import refused
 
 Json = dict[str, Any]
 

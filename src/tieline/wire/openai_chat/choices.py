@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from tieline.model.errors import BadRequest
 from tieline.model.events import Reply, Usage
 from tieline.model.request import Request
-from tieline.wire.json import encode, parse
-from tieline.wire.openai_chat.response import Options, render
+from tieline.wire.openai_chat.writer import Options, render
+from tieline.wire.shared.json import encode, parse
 
 MOST = 16
 

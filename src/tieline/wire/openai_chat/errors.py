@@ -12,8 +12,8 @@ import msgspec
 
 from tieline.model.errors import STATUS, GatewayError, is_transient
 from tieline.model.events import ErrorKind, Failed, Headers
-from tieline.wire.json import encode
-from tieline.wire.refusals import excerpt, kind_of, retry_after
+from tieline.wire.shared.http_errors import excerpt, kind_of, retry_after
+from tieline.wire.shared.json import encode
 
 _TYPES: dict[ErrorKind, str] = {
     "bad_request": "invalid_request_error",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from tieline.model.ports import ModelInfo
-from tieline.wire.json import encode
+from tieline.wire.shared.json import encode
 
 
 def render_models(models: Mapping[str, ModelInfo]) -> bytes:

@@ -18,13 +18,13 @@ from tieline.model.assemble import PartsWriter, reason_for
 from tieline.model.content import NO_META, STATE, Part, Text, Thinking
 from tieline.model.events import Event, Failed, Finished, Note, Started, StopReason, Usage
 from tieline.wire.framing.sse import SseOverflow, SseReader
-from tieline.wire.json import Malformed, decode_any, encode, read
-from tieline.wire.openai_chat.calls import Calls
+from tieline.wire.openai_chat.call_assembly import Calls
 from tieline.wire.openai_chat.errors import failure
+from tieline.wire.openai_chat.provider_state import StateReader, thoughts_in
 from tieline.wire.openai_chat.schema import CallDelta, Choice, Chunk, ContentItem, Delta, UsageShape
-from tieline.wire.openai_chat.state import StateReader, thoughts_in
-from tieline.wire.spelling import Spelled
-from tieline.wire.template import TRIAL, Template
+from tieline.wire.shared.delta_frames import TRIAL, Template
+from tieline.wire.shared.json import Malformed, decode_any, encode, read
+from tieline.wire.shared.spelling import Spelled
 
 _CHUNK = msgspec.json.Decoder(Chunk)
 _decode = _CHUNK.decode

@@ -1,0 +1,198 @@
+"""Files and commands for agents that work through the gateway, under the rules of its own tools and the inbox.
+
+What a person is shown is exactly what is run: the variables an agent sets and its arguments are part of the line.
+"""
+
+import asyncio
+import json
+import re
+import shlex
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from io import StringIO
+from itertools import count
+
+from tieline.backends.acp.host_services import Command, Ended, Shown
+from tieline.model.content import Text, ToolCall
+from tieline.model.errors import GatewayError
+from tieline.model.ports import Host
+from tieline.tasks import Tasks
+from tieline.tools.errors import ToolFailed
+from tieline.tools.guarded_tools import Keeper, Refusal
+from tieline.tools.shell import Command as Running
+from tieline.tools.shell import Keep
+from tieline.tools.workspace import Workspace, whole
+
+MOST_TERMINALS = 32
+USUAL_OUTPUT = 256 << 10
+MOST_OUTPUT = 4 << 20
+"""So many bytes of a command's output are kept, whatever an agent asks for."""
+
+_MERGED = 'exec "$@" 2>&1'
+"""A terminal shows both streams as one."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class AgentFiles:
+    """The files of a workspace."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+        self._workspace = Workspace(keeper.workspace)
+
+    async def read(self, path: str, line: int | None, limit: int | None, host: Host) -> str:
+        """The text of a file, or `limit` lines of it from `line` on."""
+        place = await _cleared(self._keeper, _call("read_file", path=path), host)
+        text = await asyncio.to_thread(self._text, path, place)
+        if line is None and limit is None:
+            return text
+        start = max((line or 1) - 1, 0)
+        lines = StringIO(text, newline="\n").readlines()
+        return "".join(lines[start : None if limit is None else start + max(limit, 0)])
+
+    async def write(self, path: str, content: str, host: Host) -> None:
+        """Put a file in place of what is there."""
+        call = _call("write_file", path=path, content=content)
+        result = await self._keeper.open("agent").execute(call, host)
+        if result.is_error:
+            raise _refused(" ".join(part.text for part in result.content if isinstance(part, Text)))
+
+    def _text(self, path: str, place: str | None) -> str:
+        try:
+            with self._workspace.pinned(place).open(path) as opened:
+                return whole(opened).decode("utf-8")
+        except ToolFailed as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                raise error.__cause__ from None
+            raise _refused(str(error)) from error
+        except UnicodeDecodeError as error:
+            raise _refused(f"`{path}` is no text in UTF-8") from error
+
+
+class AgentTerminals:
+    """Commands of agents; `tasks` ends them with the gateway."""
+
+    def __init__(
+        self, keeper: Keeper, tasks: Tasks, *, environment: Mapping[str, str], interpreter: Sequence[str]
+    ) -> None:
+        self._keeper = keeper
+        self._tasks = tasks
+        self._workspace = Workspace(keeper.workspace)
+        self._environment = environment
+        self._interpreter = tuple(interpreter)
+        self._numbers = count(1)
+        self._terminals: dict[str, _Terminal] = {}
+
+    async def create(self, command: Command, host: Host) -> str:
+        """Start a command, if that is allowed."""
+        line, cwd = _line(command), command.cwd or "."
+        self._check_room()
+        place = await _cleared(self._keeper, _call("run_terminal", command=line, cwd=cwd), host)
+        self._check_room()
+        name = f"terminal-{next(self._numbers)}"
+        limit = USUAL_OUTPUT if command.limit is None else min(max(command.limit, 0), MOST_OUTPUT)
+        running = await self._started(line, cwd, place, Keep(head=0, tail=limit))
+        self._terminals[name] = _Terminal(running, self._tasks.start(_watched(running), name))
+        # A task that is cancelled before its first step does nothing at all: it could not end the command.
+        await asyncio.sleep(0)
+        return name
+
+    async def output(self, terminal: str) -> Shown:
+        """What a command has written so far."""
+        return self._terminals[terminal].shown()
+
+    async def wait(self, terminal: str) -> Ended:
+        """How a command ended, once it has."""
+        return await self._terminals[terminal].ended()
+
+    async def kill(self, terminal: str) -> None:
+        """End a command."""
+        await self._terminals[terminal].running.aclose()
+
+    async def release(self, terminal: str) -> None:
+        """End a command and forget it."""
+        await self._terminals.pop(terminal).running.aclose()
+
+    def _check_room(self) -> None:
+        if len(self._terminals) >= MOST_TERMINALS:
+            raise _refused(f"there are {MOST_TERMINALS} terminals already: release one first")
+
+    async def _started(self, line: str, cwd: str, place: str | None, keep: Keep) -> Running:
+        # `sh -c 'exec "$@" 2>&1' sh sh -c <line>`: the line itself stays what was allowed.
+        argv = [*self._interpreter, _MERGED, self._interpreter[0], *self._interpreter, line]
+        try:
+            with ExitStack() as held:
+                spot = await asyncio.to_thread(held.enter_context, self._workspace.pinned(place).directory(cwd))
+                return await Running.start(argv, directory=spot.directory, environment=self._environment, keep=keep)
+        except ToolFailed as error:
+            raise _refused(str(error)) from error
+
+
+class _Terminal:
+    """A command, and whoever waits for its end."""
+
+    def __init__(self, running: Running, waiting: "asyncio.Task[None]") -> None:
+        self.running = running
+        self._waiting = waiting
+
+    def shown(self) -> Shown:
+        written = self.running.stdout
+        is_cut = written.omitted > 0
+        data = written.tail
+        if is_cut:
+            # A character that lost its beginning says nothing.
+            data = data.lstrip(bytes(range(0x80, 0xC0)))
+        ended = _ended(self.running) if self.running.is_over else None
+        return Shown(data.decode("utf-8", "replace"), is_cut, ended)
+
+    async def ended(self) -> Ended:
+        # Whoever stops waiting does not end the command.
+        await asyncio.wait([self._waiting])
+        return _ended(self.running)
+
+
+async def _cleared(keeper: Keeper, call: ToolCall, host: Host) -> str | None:
+    """Return the place that a call may act on; raises GatewayError if it may not be done."""
+    cleared = await keeper.cleared(call, host)
+    if isinstance(cleared, Refusal):
+        raise _refused(cleared.told)
+    return cleared.subject.path
+
+
+def _call(name: str, /, **arguments: str) -> ToolCall:
+    return ToolCall(id="", name=name, arguments=json.dumps(arguments))
+
+
+def _line(command: Command) -> str:
+    """A command as a person reads it and a shell runs it; without arguments it is a line already."""
+    line = shlex.join([command.program, *command.arguments]) if command.arguments else command.program
+    for name in command.env:
+        if not _NAME.fullmatch(name):
+            raise _refused(f"`{name[:100]}` cannot be a variable of the environment")
+    if not command.env:
+        return line
+    return f"export {' '.join(f'{name}={shlex.quote(value)}' for name, value in command.env.items())}; {line}"
+
+
+async def _watched(running: Running) -> None:
+    """Hold a command until its end; how that was is told to whoever asks."""
+    with suppress(ToolFailed):
+        await running.wait()
+
+
+def _ended(running: Running) -> Ended:
+    try:
+        outcome = running.outcome()
+    except ToolFailed as error:
+        raise _refused(str(error)) from error
+    if outcome.signal is None:
+        return Ended(status=outcome.exit_code)
+    try:
+        return Ended(signal=signal.Signals(outcome.signal).name)
+    except ValueError:
+        return Ended(signal=str(outcome.signal))
+
+
+def _refused(why: str) -> GatewayError:
+    return GatewayError("forbidden", why)

@@ -1,0 +1,31 @@
+"""Whether upstreams answer at all: asked without a key, so that nothing is revealed and nothing is charged."""
+
+import asyncio
+from collections.abc import Mapping
+
+from tieline.app.config import DEFAULT_URLS, UpstreamSettings
+from tieline.net.client.http import HttpClient, Origin, PipeError, Timeouts
+
+PATIENCE = 3.0
+"""Seconds for all upstreams together."""
+
+_TIMEOUTS = Timeouts(connect=PATIENCE, first_byte=PATIENCE, idle=PATIENCE)
+
+
+async def unreachable(upstreams: Mapping[str, UpstreamSettings], client: HttpClient) -> dict[str, str]:
+    """Return the upstreams that do not answer, and why. Any HTTP response counts as an answer, also a refusal."""
+    reasons = await asyncio.gather(*(_reason(upstream, client) for upstream in upstreams.values()))
+    return {name: reason for name, reason in zip(upstreams, reasons, strict=True) if reason is not None}
+
+
+async def _reason(upstream: UpstreamSettings, client: HttpClient) -> str | None:
+    origin, path = Origin.parse(upstream.base_url or DEFAULT_URLS[upstream.kind])
+    try:
+        async with asyncio.timeout(PATIENCE):
+            response = await client.send(origin, "GET", path or "/", (), timeouts=_TIMEOUTS)
+    except PipeError as error:
+        return error.message
+    except TimeoutError:
+        return f"{origin.authority} did not answer in {PATIENCE:g} s"
+    response.close()
+    return None

@@ -1,0 +1,203 @@
+"""Which configuration file is used, and whether the user has trusted it.
+
+A `tieline.toml` in the working directory comes with whatever was checked out there. It can send keys to other servers
+and start programs, so it is used only after the user has agreed to exactly this content in exactly this place. A file
+named with `--config`, and the user's own file, need no such agreement.
+"""
+
+import grp
+import hashlib
+import json
+import os
+import pwd
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from tieline.app.config import FILE_NAME, LIMIT, ConfigError, Source, read
+from tieline.net.private_files import NotAFileError, read_file, read_private, write_private
+
+FOLDER_NAME = "trusted"
+RECORD_LIMIT = 64 << 10
+
+Standing = Literal["trusted", "changed", "unknown"]
+
+
+class Trusted(NamedTuple):
+    """One agreement: a path and the SHA-256 of the content that was shown."""
+
+    path: Path
+    sha256: str
+
+
+class TrustStore:
+    """What the user has trusted: a file for each path, so that concurrent writers never meet."""
+
+    def __init__(self, user_folder: Path) -> None:
+        self._folder = user_folder / FOLDER_NAME
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was ever asked or recorded for this user."""
+        return not self._folder.exists()
+
+    def begin(self) -> None:
+        """Create the folder, so that the user is told only once what changed; raise OSError."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def standing(self, source: Source) -> Standing:
+        """How a file stands. A record that is unreadable, or that others may have written, is no agreement."""
+        record = self._read(self._file(source.path))
+        if record is None or record.path != source.path:
+            return "unknown"
+        return "trusted" if record.sha256 == digest(source.data) else "changed"
+
+    def trust(self, source: Source) -> None:
+        """Record that the user agreed to this content at this path; raise OSError."""
+        record = {"version": 1, "path": str(source.path), "sha256": digest(source.data)}
+        write_private(self._file(source.path), json.dumps(record).encode())
+
+    def remove(self, path: Path) -> bool:
+        """Forget an agreement; return whether there was one. Raise OSError."""
+        try:
+            self._file(path).unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def all(self) -> list[Trusted]:
+        """Every agreement, by path."""
+        return sorted(self._all())
+
+    def _all(self) -> Iterator[Trusted]:
+        for file in self._folder.glob("*.json"):
+            record = self._read(file)
+            if record is not None:
+                yield record
+
+    def _read(self, file: Path) -> Trusted | None:
+        try:
+            record = json.loads(read_private(file, RECORD_LIMIT))
+            return Trusted(Path(record["path"]), str(record["sha256"]))
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return None
+
+    def _file(self, path: Path) -> Path:
+        return self._folder / f"{hashlib.sha256(os.fsencode(path)).hexdigest()}.json"
+
+
+class Untrusted(NamedTuple):
+    """A file in the working directory that needs the user's agreement."""
+
+    source: Source
+    standing: Standing
+    is_first: bool
+    """Whether this user meets one for the first time."""
+
+
+Agree = Callable[[Untrusted], bool]
+"""Ask the user; raise ConfigError where there is no one to ask."""
+
+
+class Finder:
+    """Finds the configuration file. `agree` decides about an untrusted one, `warn` gets what the user should know."""
+
+    def __init__(self, user_folder: Path, *, agree: Agree, warn: Callable[[str], None]) -> None:
+        self._own = user_folder / FILE_NAME
+        self._store = TrustStore(user_folder)
+        self._agree = agree
+        self._warn = warn
+
+    def find(self, explicit: Path | None, here: Path) -> Source | None:
+        """Return the file that was named, the trusted one in `here`, or the user's own; raise ConfigError."""
+        if explicit is not None:
+            return read(explicit)
+        local = None if _is_same(here, self._own.parent) else self._local(place(here))
+        return local or self._users()
+
+    def _local(self, path: Path) -> Source | None:
+        source = read_local(path, self._warn)
+        if source is None:
+            return None
+        standing = self._store.standing(source)
+        if standing != "trusted":
+            untrusted = Untrusted(source, standing, self._store.is_new)
+            self._begin()
+            if not self._agree(untrusted):
+                return None
+            self._remember(source)
+        return source
+
+    def _begin(self) -> None:
+        try:
+            self._store.begin()
+        except OSError as error:
+            self._warn(f"nothing can be recorded as trusted: {error}")
+
+    def _remember(self, source: Source) -> None:
+        try:
+            self._store.trust(source)
+        except OSError as error:
+            self._warn(f"{source.path} is used this time, but it cannot be recorded as trusted: {error}")
+
+    def _users(self) -> Source | None:
+        try:
+            data = read_file(self._own, LIMIT, check=_require_own)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise ConfigError(f"cannot be read: {error.strerror}", path=self._own) from error
+        except ValueError as error:
+            raise ConfigError(f"is not used: {error}", path=self._own) from error
+        return Source(self._own, data)
+
+
+def place(given: Path) -> Path:
+    """Return the path that trust is bound to: the real folder, and the name of the file in it.
+
+    A link is bound where it lies, not where it leads: what a file means depends on the folder it is used in.
+    """
+    folder, name = (given, FILE_NAME) if given.is_dir() else (given.parent, given.name)
+    return Path(os.path.realpath(folder)) / name
+
+
+def read_local(path: Path, warn: Callable[[str], None]) -> Source | None:
+    """Read a configuration file that may be hostile; None if there is none. Raise ConfigError."""
+    try:
+        return Source(path, read_file(path, LIMIT))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except NotAFileError as error:
+        warn(f"{path} is ignored: {error}")
+        return None
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", path=path) from error
+    except ValueError as error:
+        raise ConfigError(f"cannot be used: {error}", path=path) from error
+
+
+def digest(data: bytes) -> str:
+    """Return the SHA-256 of a file's content."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _require_own(state: os.stat_result) -> None:
+    """Raise ValueError unless only this user (or root) can have written the file."""
+    if state.st_uid not in (os.getuid(), 0):
+        raise ValueError("it belongs to another user; name it with --config if you want it")
+    if state.st_mode & stat.S_IWOTH or (state.st_mode & stat.S_IWGRP and not _is_private_group(state.st_gid)):
+        raise ValueError("others may have written it; check it, then take that right away: chmod go-w")
+
+
+def _is_private_group(gid: int) -> bool:
+    """Whether a group has no member but this user: many systems give each user one, and files are writable by it."""
+    try:
+        user, group = pwd.getpwuid(os.getuid()), grp.getgrgid(gid)
+    except KeyError:
+        return False
+    return user.pw_gid == gid and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}

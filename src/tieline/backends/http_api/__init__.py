@@ -1,0 +1,1 @@
+"""Stateless HTTP APIs: every leg posts the whole history."""

@@ -1,0 +1,1 @@
+"""The command `tieline`: arguments, commands and what they print."""

@@ -1,0 +1,1 @@
+"""Request options that an upstream does not support, enforced by the gateway."""

@@ -1,0 +1,1 @@
+"""Histories made acceptable to every upstream: paired tool results, restored thinking, token estimates."""

@@ -1,0 +1,361 @@
+"""The history as every upstream accepts it: each call with its result, right behind it and in order.
+
+Clients interrupt turns, compact their history, answer parallel calls in the order of completion or one message each;
+upstreams refuse all of that, and a refused history stays refused. A history is read in *turns*: a run of assistant
+messages and what follows up to the next one. Results belong to the calls of their own turn, so an id that is used
+again later pairs with the result after it. After `tidy`
+
+- every call has an id of its own and exactly one result, in the user message right after it: results first, in the
+  order of the calls, then whatever else was said;
+- a result that belongs to no call stands in its place as text that says so;
+- nothing else has changed, and nobody's words are lost. A history that was tidy is the very same tuple.
+
+Turns are judged one by one and by what came before them only: a conversation that grows keeps its beginning, and with
+it the upstream's prompt cache. A client tells its conversation again with every request, and what is read of it are
+the same objects again: what was found tidy once is not looked at a second time.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from operator import attrgetter
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from tieline.core.history.token_estimate import weight
+from tieline.model.content import File, Image, Message, Part, Text, ToolCall, ToolResult
+from tieline.model.events import Note
+
+INTERRUPTED = "No result: the call was interrupted."
+
+WORTHWHILE = 8
+"""Messages from which on a history is worth remembering: to look at fewer costs no more."""
+MAX_HISTORIES = 64
+MAX_CHARACTERS = 16 << 20
+"""What is remembered is mostly held by those who read it too; this bounds what may be held here alone."""
+
+_PAIRED = frozenset((ToolCall, ToolResult))
+"""What can be untidy: words and pictures belong to nothing."""
+_parts_of = attrgetter("parts")
+
+
+def tidy(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[Note, ...]]:
+    """The same history, tidy, and notes about what had to be changed."""
+    if len(messages) < WORTHWHILE:
+        if _PAIRED.isdisjoint(map(type, chain.from_iterable(map(_parts_of, messages)))) or _is_tidy(messages, set()):
+            return messages, ()
+    elif _MEMORY.finds_tidy(messages):
+        return messages, ()
+    history = _History()
+    for said, after in _turns(messages):
+        history.add(said, after)
+    return tuple(history.messages), tuple(history.notes)
+
+
+class _Tidy(NamedTuple):
+    """A history that is tidy, and the ids of its calls."""
+
+    messages: tuple[Message, ...]
+    ids: frozenset[str]
+    size: int
+
+
+class _Memory:
+    """Histories that were found tidy, by the identity of their first message; the least recently told goes first.
+
+    The messages are held, so no other object can have that identity meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[int, _Tidy] = {}
+        self.size = 0
+
+    def finds_tidy(self, messages: tuple[Message, ...]) -> bool:
+        """Whether a history is tidy; looks only at what is new in it."""
+        known = self.known.get(id(messages[0]), _NOTHING)
+        beginning = len(known.messages)
+        # Objects that are the same are not compared any further.
+        if messages[:beginning] != known.messages:
+            known, beginning = _NOTHING, 0
+        new: set[str] = set()
+        added = messages[beginning:]
+        if not added:
+            self.known[id(messages[0])] = self.known.pop(id(messages[0]))
+            return True
+        if not _is_tidy(added, new) or not new.isdisjoint(known.ids):
+            return False
+        self._keep(_Tidy(messages, known.ids | new, known.size + sum(map(weight, added))))
+        return True
+
+    def _keep(self, tidy: _Tidy) -> None:
+        self._forget(id(tidy.messages[0]))
+        if tidy.size > MAX_CHARACTERS // 4:
+            return
+        self.known[id(tidy.messages[0])] = tidy
+        self.size += tidy.size
+        while len(self.known) > MAX_HISTORIES or self.size > MAX_CHARACTERS:
+            self._forget(next(iter(self.known)))
+
+    def _forget(self, key: int) -> None:
+        forgotten = self.known.pop(key, None)
+        if forgotten is not None:
+            self.size -= forgotten.size
+
+
+_NOTHING = _Tidy((), frozenset(), 0)
+_MEMORY = _Memory()
+
+
+def _is_tidy(messages: Iterable[Message], used: set[str]) -> bool:
+    """Whether nothing has to be done; adds the ids of calls to `used`. Plain loops: every request comes through."""
+    calls: list[str] = []
+    for message in messages:
+        if message.role != "assistant":
+            if not _answers(message, calls):
+                return False
+            calls = []
+        elif calls:
+            return False
+        else:
+            made = _calls_of(message, used)
+            if made is None:
+                return False
+            calls = made
+    return not calls
+
+
+def _calls_of(message: Message, used: set[str]) -> list[str] | None:
+    """The ids of an assistant message's calls; None if there is something wrong with it."""
+    calls = []
+    for part in message.parts:
+        if type(part) is ToolCall:
+            call_id = part.id
+            if not call_id or call_id in used:
+                return None
+            used.add(call_id)
+            calls.append(call_id)
+        elif type(part) is ToolResult:
+            return None
+    return calls
+
+
+def _answers(message: Message, calls: Sequence[str]) -> bool:
+    """Whether the results of a message are those of the calls before it, in front and in order."""
+    count = len(calls)
+    if count and message.role != "user":
+        return False
+    found = 0
+    for place, part in enumerate(message.parts):
+        if type(part) is ToolResult:
+            if place != found or place >= count or part.call_id != calls[place]:
+                return False
+            found += 1
+    return found == count
+
+
+def _turns(messages: Sequence[Message]) -> Iterator[tuple[Sequence[Message], Sequence[Message]]]:
+    """Cut a history into runs of assistant messages and what follows them; the first run may be empty."""
+    start = middle = 0
+    for place, message in enumerate(messages):
+        if message.role == "assistant":
+            if place > middle:
+                yield messages[start:middle], messages[middle:place]
+                start = place
+            middle = place + 1
+    yield messages[start:middle], messages[middle:]
+
+
+class _History:
+    """The tidy history as it grows."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.notes: list[Note] = []
+        self.ids: set[str] = set()
+        self.numbers: dict[str, int] = {}
+
+    def add(self, said: Sequence[Message], after: Sequence[Message]) -> None:
+        """One turn: what the assistant said and what follows."""
+        new: set[str] = set()
+        if _is_tidy((*said, *after), new) and new.isdisjoint(self.ids):
+            self.ids |= new
+            self.messages += (*said, *after)
+            return
+        if after and said:
+            said = self._joined(said)
+        for message in said[:-1]:
+            self._pair(message, ())
+        if said:
+            self._pair(said[-1], after)
+        else:
+            self.messages += (self._without_results(message) for message in after)
+
+    def note(self, message: str) -> None:
+        self.notes.append(Note(kind="history", message=message))
+
+    def free_id(self, wanted: str) -> str:
+        """The id itself if no call before has it, else one with a number; only what came before decides."""
+        name, stem = wanted, wanted or "call"
+        while not name or name in self.ids:
+            number = self.numbers[stem] = self.numbers.get(stem, 1) + 1
+            name = f"{stem}_{number}"
+        self.ids.add(name)
+        return name
+
+    def _joined(self, said: Sequence[Message]) -> Sequence[Message]:
+        """Parallel calls that came as a message each are one message again: their results follow together."""
+        for place, message in enumerate(said[:-1]):
+            if any(isinstance(part, ToolCall) for part in message.parts):
+                self.note("assistant messages between a call and its result were joined")
+                rest = said[place:]
+                parts = tuple(part for one in rest for part in one.parts)
+                return *said[:place], replace(message, parts=parts)
+        return said
+
+    def _pair(self, message: Message, after: Sequence[Message]) -> None:
+        """An assistant message and, right after it, the results of its calls."""
+        noted = len(self.notes)
+        calls = _Calls(self, self._without_results(message))
+        self.messages.append(calls.message)
+        if not calls.slots:
+            self.messages += (self._without_results(one) for one in after)
+            return
+        taken = calls.take(after)
+        results = calls.results()
+        left = [self._left_of(one, taken) for one in after]
+        if left and after[0].role == "user":
+            others = left[0].parts if left[0] is not None else ()
+            left[0] = replace(after[0], parts=(*results, *others))
+        else:
+            self.messages.append(Message(role="user", parts=results))
+        self.messages += (one for one in left if one is not None)
+        if len(self.notes) == noted:
+            self.note("results were put right behind their calls, in the order of the calls")
+
+    def _left_of(self, message: Message, taken: set[int]) -> Message | None:
+        """A message without the results that were taken from it; None if it consisted of nothing else."""
+        parts = tuple(part for part in message.parts if id(part) not in taken)
+        if len(parts) == len(message.parts):
+            return self._without_results(message)
+        return self._without_results(replace(message, parts=parts)) if parts else None
+
+    def _without_results(self, message: Message) -> Message:
+        """A message whose results, which belong to no call, are text."""
+        if not any(isinstance(part, ToolResult) for part in message.parts):
+            return message
+        parts: list[Part] = []
+        for part in message.parts:
+            if isinstance(part, ToolResult):
+                self.note(f"the result of {_named(part)} belongs to no call and became text")
+                parts += _as_text(part, message.role == "user")
+            else:
+                parts.append(part)
+        return replace(message, parts=tuple(parts))
+
+
+class _Slot:
+    """A call and what came of it."""
+
+    __slots__ = ("call", "result")
+
+    def __init__(self, call: ToolCall) -> None:
+        self.call = call
+        self.result: ToolResult | None = None
+
+
+class _Calls:
+    """The calls of one message, each under an id of its own, and the results that belong to them."""
+
+    def __init__(self, history: _History, message: Message) -> None:
+        self.history = history
+        self.slots: list[_Slot] = []
+        self.by_id: dict[str, list[_Slot]] = {}
+        self.made: set[tuple[str, str, str]] = set()
+        parts = [part for part in map(self._kept, message.parts) if part is not None]
+        changed = any(new is not old for new, old in zip(parts, message.parts, strict=False))
+        changed = changed or len(parts) != len(message.parts)
+        self.message = replace(message, parts=tuple(parts)) if changed else message
+
+    def _kept(self, part: Part) -> Part | None:
+        if not isinstance(part, ToolCall):
+            return part
+        made = (part.id, part.name, part.arguments)
+        if part.id and made in self.made:
+            self.history.note(f"the call {part.id} stood there twice")
+            return None
+        self.made.add(made)
+        slot = _Slot(self._renamed(part))
+        self.by_id.setdefault(part.id, []).append(slot)
+        self.slots.append(slot)
+        return slot.call
+
+    def _renamed(self, call: ToolCall) -> ToolCall:
+        """The call under an id that no call before it has."""
+        name = self.history.free_id(call.id)
+        if name == call.id:
+            return call
+        self.history.note(f"the id of a call to {call.name} was {call.id!r} and is {name} now")
+        return replace(call, id=name)
+
+    def take(self, messages: Iterable[Message]) -> set[int]:
+        """Find the results that belong here; the identities of those parts."""
+        nameless: list[ToolResult] = []
+        taken: set[int] = set()
+        turn: dict[str, int] = {}
+        for message in messages:
+            for part in message.parts:
+                if not isinstance(part, ToolResult):
+                    continue
+                if not part.call_id:
+                    nameless.append(part)
+                elif part.call_id in self.by_id:
+                    self._answer(part, turn)
+                    taken.add(id(part))
+        open_slots = [slot for slot in self.slots if slot.result is None]
+        if nameless and len(nameless) == len(open_slots):
+            self.history.note("results without an id were matched by their order")
+            for slot, result in zip(open_slots, nameless, strict=True):
+                slot.result = result
+                taken.add(id(result))
+        return taken
+
+    def _answer(self, result: ToolResult, turn: dict[str, int]) -> None:
+        """Give a result to its call: of several calls with one id to the next, of several results the last counts."""
+        slots = self.by_id[result.call_id]
+        place = turn.get(result.call_id, 0)
+        turn[result.call_id] = place + 1
+        slot = slots[min(place, len(slots) - 1)]
+        if slot.result is not None:
+            self.history.note(f"there was more than one result of {_named(result)}: the last one counts")
+        slot.result = result
+
+    def results(self) -> tuple[ToolResult, ...]:
+        """One result for each call, in their order."""
+        return tuple(self._result(slot) for slot in self.slots)
+
+    def _result(self, slot: _Slot) -> ToolResult:
+        call, result = slot.call, slot.result
+        if result is None:
+            self.history.note(f"the call {call.id} had no result")
+            return ToolResult(call_id=call.id, content=(Text(text=INTERRUPTED),), is_error=True)
+        return result if result.call_id == call.id else replace(result, call_id=call.id)
+
+
+def _named(result: ToolResult) -> str:
+    return f"call {result.call_id}" if result.call_id else "a call without an id"
+
+
+def _as_text(result: ToolResult, with_images: bool) -> list[Part]:
+    """A result as words, in a message that may hold images or not."""
+    label = f"Result of an earlier tool call (id {result.call_id or 'unknown'}): "
+    content: list[Text | Image | File] = list(result.content) or [Text(text="(empty)")]
+    if not with_images:
+        content = [part if isinstance(part, Text) else _placeholder(part) for part in content]
+    first = content[0]
+    if isinstance(first, Text):
+        return [replace(first, text=label + first.text), *content[1:]]
+    return [Text(text=label.rstrip()), *content]
+
+
+def _placeholder(part: Image | File) -> Text:
+    return Text(text="[image]" if isinstance(part, Image) else "[file]")

@@ -1,0 +1,1 @@
+"""Inbox items that wait for a person: approvals, plan reviews and questions."""

@@ -1,0 +1,1 @@
+"""The path of a request: prepare, route, start or resume a run, pass its events on."""

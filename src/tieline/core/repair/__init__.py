@@ -1,0 +1,1 @@
+"""Repairs of malformed tool calls."""

@@ -1,0 +1,1 @@
+"""The web page's conversations: sessions, branches and drafts."""

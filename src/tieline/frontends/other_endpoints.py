@@ -1,0 +1,43 @@
+"""OpenAI's other endpoints, such as embeddings: passed through to an OpenAI-like upstream by the model's name."""
+
+from collections.abc import Awaitable, Callable
+
+from tieline.core.legs.forwarding import Passage
+from tieline.frontends.bodies import MEMBERS
+from tieline.frontends.chat import FACE
+from tieline.frontends.http import Exchange
+from tieline.frontends.relay import Relay
+from tieline.wire.openai_chat.other_endpoints import is_form, read_named
+
+ENDPOINTS = (
+    "embeddings",
+    "completions",
+    "moderations",
+    "audio/speech",
+    "audio/transcriptions",
+    "audio/translations",
+    "images/generations",
+    "images/edits",
+    "images/variations",
+)
+
+
+def passes(relay: Relay, endpoint: str) -> Callable[[Exchange], Awaitable[None]]:
+    """What serves an endpoint."""
+
+    async def serve(exchange: Exchange) -> None:
+        content_type = exchange.header(b"content-type") or "application/json"
+        # Texts to embed may come as hundreds of thousands of token numbers, which are not read here.
+        body = await exchange.body(b"" if is_form(content_type) else MEMBERS)
+        named = read_named(body, content_type)
+        passage = Passage(
+            endpoint=endpoint,
+            model=named.model,
+            content_type=content_type,
+            build=named.build,
+            size=exchange.size,
+            client=exchange.header(b"user-agent"),
+        )
+        await relay.forward(exchange, passage, FACE)
+
+    return serve

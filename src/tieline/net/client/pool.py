@@ -1,0 +1,509 @@
+"""Connections that carry one exchange at a time, and the pool per origin that keeps them alive between exchanges.
+
+A connection is busy from `exchange` until its response is complete, failed or closed; then it rests in the pool or is
+gone. Exactly one of these happens, and its slot in the pool is freed when the transport says that it is lost.
+
+Time is kept by one timer per connection that is never moved forward: a wait only stores its deadline, and the timer,
+when it fires early, arms itself again. A busy connection so pays for a timer every half minute, not for every read.
+"""
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import Callable, Mapping
+from math import inf
+from typing import cast
+
+import httptools
+
+from tieline.net.client.body import HIGH_WATER, Fields, HttpResponse, Phase, PipeError, Reason, Timeouts
+from tieline.net.client.proxy import Route, dial
+
+WHOLE = 64 * 1024
+"""Bodies up to this size are copied behind their head and go out in one write."""
+
+SLICE = 256 * 1024
+"""Larger bodies are written in slices of this size, so that no transport holds a second copy of them."""
+
+SLACK = 0.001
+"""Loops round timers to milliseconds: what is nearer than this is now."""
+
+
+class Connection(asyncio.Protocol):
+    """One keep-alive connection, with the response it is receiving."""
+
+    __slots__ = (
+        "_deadline",
+        "_end",
+        "_fields",
+        "_is_bodiless",
+        "_is_complete",
+        "_is_full",
+        "_is_given_up",
+        "_is_paused",
+        "_is_reusable",
+        "_is_sending",
+        "_loop",
+        "_max_header_bytes",
+        "_on_free",
+        "_on_lost",
+        "_parser",
+        "_pieces",
+        "_response",
+        "_timer",
+        "_timer_at",
+        "_transport",
+        "_unframed",
+        "is_alive",
+        "is_reused",
+        "is_stale",
+        "on_body",
+        "where",
+    )
+
+    def __init__(
+        self,
+        where: str,
+        max_header_bytes: int,
+        on_free: Callable[["Connection"], None],
+        on_lost: Callable[["Connection"], None],
+    ) -> None:
+        self.where = where
+        self.is_alive = False
+        self.is_reused = False
+        self.is_stale = False
+        self._max_header_bytes = max_header_bytes
+        self._on_free = on_free
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._pieces: list[bytes] = []
+        self._end = 0
+        # The parser's callback for every piece of a body: a burst has dozens, so it is no function of ours.
+        self.on_body = self._pieces.append
+        self._parser = httptools.HttpResponseParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._response: HttpResponse | None = None
+        self._fields: Fields = []
+        self._unframed = 0
+        self._is_given_up = False
+        self._is_bodiless = False
+        self._is_complete = False
+        self._is_reusable = False
+        self._is_sending = False
+        self._is_full = False
+        self._is_paused = False
+        self._deadline = inf
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = inf
+
+    async def exchange(self, head: bytes, body: bytes, timeouts: Timeouts, *, is_bodiless: bool) -> HttpResponse:
+        """Send a request and wait for the head of its response; `is_bodiless` says that no body follows that head."""
+        transport = self._transport
+        if transport is None:
+            raise RuntimeError("a connection carries nothing before it is dialled")
+        response = HttpResponse(self, self._pieces, self._loop, timeouts.idle)
+        self._response = response
+        self._unframed = 0
+        self._is_complete = False
+        self._is_bodiless = is_bodiless
+        try:
+            if len(body) > WHOLE:
+                await self._upload(transport, head, body, response)
+            else:
+                transport.write(head + body)
+            while not response.status:
+                if response.error is not None:
+                    raise response.error
+                await response.news(timeouts.first_byte)
+        except asyncio.CancelledError:
+            response.close()
+            raise
+        return response
+
+    async def _upload(self, transport: asyncio.Transport, head: bytes, body: bytes, response: HttpResponse) -> None:
+        self._is_sending = True
+        transport.write(head)
+        view = memoryview(body)
+        for start in range(0, len(body), SLICE):
+            transport.write(view[start : start + SLICE])
+            while self._is_full and not (response.status or response.error):
+                await response.news(response.idle)
+            if response.status or response.error:
+                # Answered before we were done, most often with a refusal: the rest is not wanted.
+                return
+        self._is_sending = False
+
+    # ── what a response and the pool ask of it ──
+
+    @property
+    def is_made(self) -> bool:
+        return self._transport is not None
+
+    def expect(self, seconds: float) -> None:
+        """Something must happen within so many seconds."""
+        deadline = self._deadline = self._loop.time() + seconds
+        if deadline < self._timer_at:
+            self._arm(deadline)
+
+    def resume(self) -> None:
+        """The reader has room again."""
+        if self._is_paused and self._transport is not None:
+            self._is_paused = False
+            self._transport.resume_reading()
+
+    def abort(self) -> None:
+        """Drop the connection now; the response it was receiving, if any, hears nothing more."""
+        self.is_alive = False
+        self._is_given_up = True
+        self._response = None
+        if self._transport is not None:
+            self._transport.abort()
+
+    def shut(self) -> None:
+        """Drop the connection because the client closes, and say so to whoever reads from it."""
+        self._fail("reset", "was left: the HTTP client is closing")
+
+    # ── asyncio.Protocol ──
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        made = cast("asyncio.Transport", transport)
+        if self._is_given_up:
+            # A loop may still finish what was cancelled while it was connecting.
+            made.abort()
+            return
+        self._transport = made
+        self.is_alive = True
+
+    def data_received(self, data: bytes) -> None:
+        response = self._response
+        if response is None:
+            # Nothing was asked, so this cannot be an answer; whatever it is, it must not become one.
+            self.abort()
+            return
+        before = len(self._pieces)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._reject(error)
+        if self._is_complete:
+            self._finish()
+        elif len(self._pieces) > before:
+            self._unframed = 0
+            response.buffered += len(data)
+            response.wake()
+            if response.buffered > HIGH_WATER:
+                self._pause()
+        else:
+            self._unframed += len(data)
+            self._watch_overhead(response)
+
+    def eof_received(self) -> None:
+        self.is_alive = False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._transport is None:
+            return
+        self.is_alive = False
+        if self._timer is not None:
+            self._timer.cancel()
+        response, self._response = self._response, None
+        if response is not None:
+            self._end_by_close(response, exc)
+        # The parser holds our bound methods: without it we need no garbage collector to go.
+        del self._parser
+        self._on_lost(self)
+
+    def pause_writing(self) -> None:
+        self._is_full = True
+
+    def resume_writing(self) -> None:
+        self._is_full = False
+        if self._response is not None:
+            self._response.wake()
+
+    # ── what the parser finds ──
+
+    def on_message_begin(self) -> None:
+        if self._is_complete:
+            self._is_reusable = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._fields.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        response = self._response
+        if response is None or self._is_complete:
+            return
+        fields, self._fields = self._fields, []
+        parser = self._parser
+        status = parser.get_status_code()
+        if status < 200:
+            return
+        first = dict(reversed(fields))
+        if b"transfer-encoding" in first and not _is_chunked(fields, first):
+            self._fail("protocol", "sent a body with a transfer encoding other than chunked")
+            return
+        self._is_reusable = parser.should_keep_alive()
+        response.begin(status, fields, first)
+        if self._is_bodiless:
+            self.on_message_complete()
+
+    def on_message_complete(self) -> None:
+        response = self._response
+        if response is not None and response.status and not self._is_complete:
+            self._is_complete = True
+            self._end = len(self._pieces)
+
+    def _reject(self, error: Exception) -> None:
+        if self._is_complete:
+            # The response itself was sound; only what follows it is not.
+            self._is_reusable = False
+        elif isinstance(error, httptools.HttpParserUpgrade):
+            self._fail("protocol", "wants to switch to another protocol")
+        else:
+            self._fail("protocol", f"did not answer in proper HTTP: {error}")
+
+    # ── endings ──
+
+    def _finish(self) -> None:
+        response, self._response = self._response, None
+        pieces = self._pieces
+        if len(pieces) > self._end:
+            # What follows a complete answer is not a part of it.
+            self._is_reusable = False
+            del pieces[self._end :]
+        if response is not None:
+            # The next exchange may begin before all of this is taken.
+            response.chunks = pieces.copy()
+        pieces.clear()
+        if self._is_paused:
+            self.resume()
+        self._fields = []
+        if self._is_reusable and self.is_alive and not self._is_sending:
+            if self._is_bodiless:
+                # The parser still waits for the body that the head announced.
+                self._parser = httptools.HttpResponseParser(self)
+            self._on_free(self)
+        else:
+            self.abort()
+        if response is not None:
+            response.finish()
+
+    def _end_by_close(self, response: HttpResponse, exc: Exception | None) -> None:
+        if not response.status:
+            self.is_stale = self.is_reused and not self._unframed
+            error = self._error(response, "reset", "closed the connection without an answer")
+        elif exc is None and not response.is_framed:
+            response.finish()
+            return
+        else:
+            error = self._error(response, "reset", "closed the connection in the middle of the body")
+        error.__cause__ = exc
+        response.fail(error)
+
+    def _fail(self, reason: Reason, complaint: str) -> None:
+        response = self._response
+        self.abort()
+        if response is not None:
+            response.fail(self._error(response, reason, complaint))
+
+    def _error(self, response: HttpResponse, reason: Reason, complaint: str) -> PipeError:
+        phase: Phase = "body" if response.status else "send" if self._is_sending else "first_byte"
+        return PipeError(phase, reason, f"{self.where} {complaint}", sent=True)
+
+    # ── limits ──
+
+    def _watch_overhead(self, response: HttpResponse) -> None:
+        """Bytes came that are no body: a head, chunk sizes or trailers, none of which may grow for ever."""
+        if self._unframed > self._max_header_bytes:
+            self._fail("too_large", f"sent header fields of more than {self._max_header_bytes} bytes")
+        elif response.status and response.is_awaited:
+            self.expect(response.idle)
+
+    def _pause(self) -> None:
+        if self._transport is not None and not self._is_paused:
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def _arm(self, deadline: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = deadline
+        self._timer = self._loop.call_at(deadline, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._timer_at = inf
+        response = self._response
+        if self._loop.time() + SLACK < self._deadline:
+            self._arm(self._deadline)
+        elif response is None:
+            self.abort()
+        elif response.is_awaited:
+            self._fail("timeout", "took no more of the request" if self._is_sending else "was silent for too long")
+
+
+class Pool:
+    """The connections of one origin: at most `limit`, the last used first, and a fair queue when all are busy."""
+
+    def __init__(
+        self, route: Route, *, limit: int, idle_keep: float, max_header_bytes: int, tls: Callable[[], ssl.SSLContext]
+    ) -> None:
+        self.request_line = route.request_line
+        self._route = route
+        self._where = route.origin.authority
+        self._limit = limit
+        self._idle_keep = idle_keep
+        self._max_header_bytes = max_header_bytes
+        self._tls = tls
+        self._idle: list[Connection] = []
+        self._connections: set[Connection] = set()
+        self._slots = 0
+        self._waiters: deque[asyncio.Future[Connection | PipeError | None]] = deque()
+        self._dialling: set[asyncio.Timeout] = set()
+        self._emptied: asyncio.Future[None] | None = None
+        self._is_closed = False
+
+    def take_idle(self) -> Connection | None:
+        """The connection that rested last, if there is one that still lives."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_alive:
+                return connection
+        return None
+
+    async def acquire(self, timeouts: Timeouts) -> Connection:
+        """A connection when none rests: a new one, or when too many are open, the first that is given back."""
+        while True:
+            if self._is_closed:
+                raise self._closed_error()
+            if self._slots < self._limit:
+                self._slots += 1
+                return await self._dial(timeouts)
+            connection = await self._queue(timeouts)
+            if connection is None:
+                return await self._dial(timeouts)
+            if connection.is_alive:
+                return connection
+
+    async def acquire_fresh(self, timeouts: Timeouts) -> Connection:
+        """A connection for a retry: those that rest are as suspect as the one that was just found dead."""
+        while self._idle:
+            self._idle.pop().abort()
+        return await self.acquire(timeouts)
+
+    async def aclose(self) -> None:
+        """Drop every connection, fail whoever waits for one, and return when all are gone."""
+        self._is_closed = True
+        loop = asyncio.get_running_loop()
+        while self._waiters:
+            self._settle(self._waiters.popleft(), self._closed_error())
+        for attempt in self._dialling:
+            attempt.reschedule(loop.time())
+        for connection in list(self._connections):
+            connection.shut()
+        while self._slots:
+            if self._emptied is None:
+                self._emptied = loop.create_future()
+            await asyncio.shield(self._emptied)
+
+    async def _dial(self, timeouts: Timeouts) -> Connection:
+        """Open a connection in a slot that is already ours; the slot is freed if that fails."""
+        if self._is_closed:
+            self._free_slot()
+            raise self._closed_error()
+        connection = Connection(self._where, self._max_header_bytes, self._give_back, self._forget)
+        self._connections.add(connection)
+        try:
+            async with asyncio.timeout(timeouts.connect) as attempt:
+                self._dialling.add(attempt)
+                try:
+                    await dial(connection, self._route, self._tls, timeouts.connect)
+                finally:
+                    self._dialling.discard(attempt)
+        except BaseException as error:
+            self._drop(connection)
+            if isinstance(error, TimeoutError):
+                raise self._late_error() from error
+            raise
+        if not connection.is_alive:
+            message = f"{self._where} closed the connection as soon as it was made"
+            raise PipeError("connect", "reset", message, sent=False)
+        return connection
+
+    def _drop(self, connection: Connection) -> None:
+        """Undo a failed dial; a connection that was made frees its slot itself, when it is lost."""
+        connection.abort()
+        if not connection.is_made:
+            self._forget(connection)
+
+    async def _queue(self, timeouts: Timeouts) -> Connection | None:
+        """Wait for a turn; None stands for a free slot, in which the caller must dial."""
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[Connection | PipeError | None] = loop.create_future()
+        message = f"all {self._limit} connections to {self._where} are busy"
+        timer = loop.call_later(timeouts.pool, self._settle, turn, PipeError("connect", "busy", message, sent=False))
+        self._waiters.append(turn)
+        try:
+            given = await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._return(turn.result())
+            raise
+        finally:
+            timer.cancel()
+            if turn in self._waiters:
+                self._waiters.remove(turn)
+        if isinstance(given, PipeError):
+            raise given
+        return given
+
+    def _return(self, given: Connection | PipeError | None) -> None:
+        """Pass on what was given to somebody who was cancelled at that moment."""
+        if given is None:
+            self._free_slot()
+        elif isinstance(given, Connection) and given.is_alive:
+            self._give_back(given)
+
+    def _give_back(self, connection: Connection) -> None:
+        connection.is_reused = True
+        connection.expect(self._idle_keep)
+        while self._waiters:
+            if self._settle(self._waiters.popleft(), connection):
+                return
+        self._idle.append(connection)
+
+    def _forget(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)
+        self._free_slot()
+
+    def _free_slot(self) -> None:
+        while self._waiters:
+            if self._settle(self._waiters.popleft(), None):
+                return
+        self._slots -= 1
+        if not self._slots and self._emptied is not None and not self._emptied.done():
+            self._emptied.set_result(None)
+
+    @staticmethod
+    def _settle(turn: asyncio.Future[Connection | PipeError | None], given: Connection | PipeError | None) -> bool:
+        if turn.done():
+            return False
+        turn.set_result(given)
+        return True
+
+    def _late_error(self) -> PipeError:
+        if self._is_closed:
+            return self._closed_error()
+        return PipeError("connect", "timeout", f"{self._where} did not accept the connection in time", sent=False)
+
+    def _closed_error(self) -> PipeError:
+        return PipeError("connect", "busy", f"{self._where} was not asked: the HTTP client is closed", sent=False)
+
+
+def _is_chunked(fields: Fields, first: Mapping[bytes, bytes]) -> bool:
+    if len(first) == len(fields):  # no field is there twice
+        return first[b"transfer-encoding"].lower() == b"chunked"
+    return all(value.lower() == b"chunked" for name, value in fields if name == b"transfer-encoding")

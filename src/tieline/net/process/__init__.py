@@ -1,0 +1,1 @@
+"""Subprocesses as byte streams, ended together with everything they started."""

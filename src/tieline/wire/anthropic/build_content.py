@@ -1,0 +1,305 @@
+"""Neutral parts, as the blocks of a message to an upstream."""
+
+from base64 import b64decode
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from tieline.model.content import (
+    File,
+    Foreign,
+    Image,
+    Message,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from tieline.model.events import Note, left_out
+from tieline.wire.anthropic.schema import (
+    ABSENT,
+    PROTOCOL,
+    Base64Source,
+    BlockHead,
+    DocumentBlock,
+    ImageBlock,
+    MarkedBlock,
+    RedactedBlock,
+    TextBlock,
+    TextSource,
+    ThinkingBlock,
+    ToolResultOut,
+    ToolUseBlock,
+    UrlSource,
+)
+from tieline.wire.shared.json import encode, is_broken, is_object, object_text
+from tieline.wire.shared.spelling import Names, plain_id
+from tieline.wire.shared.unsupported import refused
+
+Block = TextBlock | ImageBlock | DocumentBlock | ThinkingBlock | RedactedBlock | ToolUseBlock | ToolResultOut | Raw
+M = TypeVar("M", TextBlock, ImageBlock, DocumentBlock, ToolUseBlock, ToolResultOut)
+Shown = TextBlock | ImageBlock | DocumentBlock | Raw
+
+_IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+_UNSIGNED = left_out("thinking", "without a signature, or in a turn with such thinking, the API refuses it")
+_PDF = "application/pdf"
+_TAKEN = "text, images (jpeg, png, gif, webp), and documents (PDF or text)"
+_HEAD = msgspec.json.Decoder(BlockHead)
+_BEFORE, _AFTER = encode([TextBlock("words")]).split(encode("words"))
+
+
+class BlockWriter(Struct):
+    """Writes the blocks of a turn; what cannot be said is noted.
+
+    What nearly every message is made of is written on the spot: a history is long, and a call for each part shows.
+    """
+
+    names: Names
+    extensions: bool
+    unsigned: bool = False
+    """Whether thoughts without a signature are written."""
+    notes: list[Note] = []
+    marked: list[MarkedBlock] = []
+    """The blocks that carry a cache mark, in the order of the prompt."""
+    is_bound: bool = False
+    """Whether the same messages could be written otherwise: in another request, or for another upstream."""
+
+    def user(self, message: Message) -> list[Block]:
+        """The blocks of a user message, tool results first."""
+        results: list[Block] = []
+        others: list[Block] = []
+        for part in message.parts:
+            if type(part) is ToolResult:
+                results.append(self._result(part, others))
+            elif type(part) is Text and not part.meta:
+                if part.text and not part.text.isspace():
+                    others.append(TextBlock(part.text))
+            elif isinstance(part, Text):
+                others.extend(self._shown(part))
+            else:
+                others.append(self._given(part))
+        return results + others if results else others
+
+    def _given(self, part: Part) -> Block:
+        """What a user gave beside words; raises BadRequest if the API does not take it."""
+        match part:
+            case Image() if (image := self._image(part)) is not None:
+                return image
+            case File() if (file := self._file(part)) is not None:
+                return file
+            case Foreign() if part.protocol == PROTOCOL:
+                return _raw(part.json)
+            case _:
+                raise refused(part, _TAKEN)
+
+    def assistant(self, message: Message, forget: bool) -> list[Block]:
+        """The blocks of an assistant message; `forget` leaves out what was thought."""
+        blocks: list[Block] = []
+        for part in message.parts:
+            if type(part) is ToolCall:
+                blocks.append(self._call(part))
+            elif type(part) is Text and not part.meta:
+                if part.text and not part.text.isspace():
+                    blocks.append(TextBlock(part.text))
+            elif type(part) is Thinking:
+                self.is_bound = True
+                if not forget and (part.signature or (self.unsigned and part.text)):
+                    _insert_thought(blocks, thinking_block(part))
+                elif part.text:
+                    self.notes.append(_UNSIGNED)
+            else:
+                blocks.extend(self._seldom(part))
+        return blocks
+
+    def system(self, message: Message) -> list[TextBlock]:
+        """The text blocks of a system message."""
+        return [
+            self._marked(text_block(part)) if part.meta else TextBlock(part.text)
+            for part in message.parts
+            if type(part) is Text and not is_blank(part.text)
+        ]
+
+    def directives(self, message: Message) -> list[Block]:
+        """The blocks of a system message in the middle of a conversation, which may also change the tools."""
+        blocks: list[Block] = []
+        for part in message.parts:
+            if type(part) is Text:
+                if not is_blank(part.text):
+                    blocks.append(self._marked(text_block(part)) if part.meta else TextBlock(part.text))
+            else:
+                blocks.extend(self._odd(part))
+        return blocks
+
+    def _call(self, part: ToolCall) -> ToolUseBlock:
+        if part.freeform:
+            given = Raw(encode({"input": part.arguments}))
+        else:
+            given = Raw(part.arguments if is_object(part.arguments) else self._object(part))
+        name = self.names.spell(part.name)
+        if name != part.name:
+            self.is_bound = True
+        block = ToolUseBlock(plain_id(part.id), name, given)
+        if part.meta:
+            own = part.meta.get(PROTOCOL, {})
+            block.caller = _raw(own.get("caller"))
+            block.toolset_name = _raw(own.get("toolset_name"))
+            block.cache_control = part.meta.get("cache_control")
+            self._marked(block)
+        return block
+
+    def _object(self, part: ToolCall) -> str:
+        text = object_text(part.arguments)
+        if is_broken(part.arguments, text):
+            self.notes.append(Note(kind="arguments", message=f"{part.name}: what is not valid JSON was wrapped"))
+        return text
+
+    def _result(self, part: ToolResult, others: list[Block]) -> ToolResultOut:
+        """What came of a call. Pictures of a failed call go after the results: there the API allows only text."""
+        block = ToolResultOut(plain_id(part.call_id), is_error=part.is_error or None)
+        match part.content:
+            case (Text() as only,) if not only.meta:
+                block.content = only.text or None
+            case ():
+                pass
+            case _:
+                block.content = self._shown_inside(part, others) or None
+        if part.meta:
+            block.cache_control = part.meta.get("cache_control")
+            self._marked(block)
+        return block
+
+    def _shown_inside(self, part: ToolResult, others: list[Block]) -> list[Shown]:
+        shown = [made for inner in part.content for made in self._shown(inner)]
+        aside = [made for made in shown if part.is_error and isinstance(made, ImageBlock | DocumentBlock)]
+        others.extend(aside)
+        return [made for made in shown if made not in aside]
+
+    def _shown(self, part: Text | Image | File) -> Iterable[Shown]:
+        match part:
+            case Text(text=text, meta=meta):
+                if not meta:
+                    return () if is_blank(text) else (TextBlock(text),)
+                own = meta.get(PROTOCOL, {})
+                if "block" in own:
+                    self.is_bound = True
+                    if self.extensions or not _is_reference(own["block"]):
+                        return (_raw(own["block"]),)
+                return () if is_blank(text) else (self._marked(text_block(part)),)
+            case Image():
+                return (self._image(part) or self._left_out(part, part.media_type or "picture"),)
+            case File():
+                return (self._file(part) or self._left_out(part, part.name or part.media_type or "file"),)
+
+    def _image(self, part: Image) -> ImageBlock | None:
+        """The picture, or None if the API does not take it."""
+        if part.data is not None:
+            if part.media_type not in _IMAGES:
+                return None
+            source: Base64Source | UrlSource = Base64Source(part.media_type, part.data)
+        elif part.url is not None:
+            source = UrlSource(part.url)
+        else:
+            return None
+        own = part.meta.get(PROTOCOL, {})
+        return self._marked(ImageBlock(source, _raw(own.get("transformations")), part.meta.get("cache_control")))
+
+    def _file(self, part: File) -> DocumentBlock | None:
+        """The document, or None if the API does not take it."""
+        source = _document_source(part)
+        if source is None:
+            return None
+        own = part.meta.get(PROTOCOL, {})
+        citations, mark = _raw(own.get("citations")), part.meta.get("cache_control")
+        return self._marked(DocumentBlock(source, part.name, own.get("context"), citations, mark))
+
+    def _left_out(self, part: Image | File, what: str) -> TextBlock:
+        kind = "image" if isinstance(part, Image) else "file"
+        self.notes.append(left_out(f"{kind} {what}", "the upstream does not take it"))
+        return self._marked(TextBlock(f"[{kind} left out: {what}]", cache_control=part.meta.get("cache_control")))
+
+    def _marked(self, block: M) -> M:
+        if block.cache_control:
+            self.marked.append(block)
+        return block
+
+    def _seldom(self, part: Part) -> Iterable[Block]:
+        """What else an assistant message may hold."""
+        match part:
+            case Text():
+                return self._shown(part)
+            case Image() | File():
+                return (self._left_out(part, part.media_type or "picture"),)
+            case _:
+                return self._odd(part)
+
+    def _odd(self, part: Part) -> Iterable[Raw]:
+        """A part that is no everyday part of its role: ours as it came, others are left out."""
+        if isinstance(part, Foreign) and part.protocol == PROTOCOL:
+            return (_raw(part.json),)
+        what = part.kind if isinstance(part, Foreign) else type(part).__name__
+        self.notes.append(left_out(what, "the upstream has no such part here"))
+        return ()
+
+
+def plain_words(message: Message) -> str:
+    """The words of a message that consists of nothing else, as most do; else nothing."""
+    parts = message.parts
+    if len(parts) == 1:
+        part = parts[0]
+        if type(part) is Text and not part.meta and not part.text.isspace():
+            return part.text
+    return ""
+
+
+def in_block(words: str, mark: bytes = b"") -> bytes:
+    """A list of one block with these words, and a cache mark if one is given."""
+    return b"%b%b%b%b" % (_BEFORE, encode(words), mark, _AFTER)
+
+
+def text_block(part: Text) -> TextBlock:
+    """Words with what belongs to them."""
+    own = part.meta.get(PROTOCOL, {})
+    return TextBlock(part.text, _raw(own.get("citations")), part.meta.get("cache_control"))
+
+
+def thinking_block(part: Thinking) -> ThinkingBlock | RedactedBlock:
+    """What was thought, with its signature."""
+    if part.redacted:
+        return RedactedBlock(part.signature or "")
+    return ThinkingBlock(part.text, part.signature or "")
+
+
+def is_blank(text: str) -> bool:
+    """Whether the API would refuse this as the text of a block."""
+    return not text or text.isspace()
+
+
+def _insert_thought(blocks: list[Block], thought: ThinkingBlock | RedactedBlock) -> None:
+    """Thoughts stand before the calls they led to."""
+    calls = (at for at, block in enumerate(blocks) if isinstance(block, ToolUseBlock))
+    blocks.insert(next(calls, len(blocks)), thought)
+
+
+def _is_reference(block: str) -> bool:
+    """Whether this tells that a deferred tool is loaded: nothing to an upstream that knows no such tools."""
+    return _HEAD.decode(block).type == "tool_reference"
+
+
+def _raw(text: Any) -> Raw:
+    return ABSENT if text is None else Raw(text.encode())
+
+
+def _document_source(part: File) -> Base64Source | UrlSource | TextSource | None:
+    if part.data is None:
+        return None if part.url is None else UrlSource(part.url)
+    if part.media_type == _PDF:
+        return Base64Source(_PDF, part.data)
+    if not part.media_type.startswith("text/"):
+        return None
+    try:
+        return TextSource(b64decode(part.data).decode(), "text/plain")
+    except ValueError:
+        return None

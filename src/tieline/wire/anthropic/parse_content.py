@@ -1,0 +1,323 @@
+"""The blocks of a client's messages, as neutral parts.
+
+Blocks only this protocol understands become Foreign parts with their JSON as it came. Inside a tool result there are
+no such parts: there they become text that any model can read, and the block itself stays in `meta`.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from tieline.model.content import (
+    NO_META,
+    File,
+    Foreign,
+    Image,
+    Meta,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from tieline.model.errors import BadRequest
+from tieline.wire.anthropic.schema import (
+    PROTOCOL,
+    Base64Source,
+    BlockHead,
+    DocumentBlock,
+    ImageBlock,
+    KnownBlock,
+    RedactedBlock,
+    SourceHead,
+    TextBlock,
+    TextsBlock,
+    TextSource,
+    ThinkingBlock,
+    ToolReferenceBlock,
+    ToolResultBlock,
+    ToolResultShell,
+    ToolUseBlock,
+    UrlSource,
+    UsualBlock,
+    given,
+    text_of,
+)
+from tieline.wire.shared import json
+from tieline.wire.shared.base64 import check_base64
+from tieline.wire.shared.spelling import restore_id
+from tieline.wire.shared.unsupported import placed
+
+T = TypeVar("T")
+Path = tuple[int, ...]
+"""Where a block stands: its message, its place there, and its place inside a tool result."""
+
+_HEAD = msgspec.json.Decoder(BlockHead)
+_SOURCE = msgspec.json.Decoder(SourceHead)
+_BLOCK: msgspec.json.Decoder[KnownBlock] = msgspec.json.Decoder(KnownBlock)
+
+_TEXTS = msgspec.json.Decoder(TextsBlock)
+
+_KNOWN = frozenset({"text", "image", "document", "thinking", "redacted_thinking", "tool_use", "tool_result"})
+_KNOWN_INSIDE = frozenset({"text", "image", "document", "tool_reference"})
+_SOURCES = {"image": ("base64", "url"), "document": ("base64", "url", "text")}
+_MISSING = re.compile(r"missing required field `(\w+)`")
+
+
+def usual_parts(content: str | list[UsualBlock] | None, message: int) -> tuple[Part, ...]:
+    """The parts of a message that was decoded in one pass."""
+    if not content:
+        return ()
+    if isinstance(content, str):
+        return (Text(text=content),)
+    return tuple(_part(block, (message, place)) for place, block in enumerate(content))
+
+
+def patient_parts(content: str | list[Raw] | None, message: int) -> tuple[Part, ...]:
+    """The parts of a message, read block by block."""
+    if not content:
+        return ()
+    if isinstance(content, str):
+        return (Text(text=content),)
+    return tuple(_patient_part(raw, (message, place)) for place, raw in enumerate(content))
+
+
+def text_part(block: TextBlock) -> Text:
+    """Words, with their citations."""
+    own = {"citations": text_of(block.citations)} if given(block.citations) else {}
+    return Text(text=block.text, meta=meta_of(block.cache_control, own))
+
+
+def meta_of(cache_control: Any, own: Mapping[str, Any]) -> Meta:
+    """What this protocol needs to get back. Cache marks are a thing of their own: other codecs read and set them."""
+    if not own:
+        return {"cache_control": cache_control} if cache_control else NO_META
+    return {"cache_control": cache_control, PROTOCOL: own} if cache_control else {PROTOCOL: own}
+
+
+def parse(decoder: msgspec.json.Decoder[T], data: bytes | Raw, at: str = "") -> T:
+    """Decode what a client sent; a field that is not there is named by its own path."""
+    try:
+        return json.parse(decoder, data, at)
+    except BadRequest as error:
+        missing = _MISSING.search(error.message)
+        if missing is None:
+            raise
+        raise required(f"{error.param}.{missing[1]}" if error.param else missing[1]) from error
+
+
+def required(param: str) -> BadRequest:
+    """The complaint about a field that is not there."""
+    return BadRequest(f"`{param}`: field required", param)
+
+
+def unexpected(param: str, expected: str, got: str) -> BadRequest:
+    """The complaint about a word that is none of the expected ones."""
+    return BadRequest(f"`{param}`: expected {expected}, got {got!r}", param)
+
+
+# ── One block ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _part(block: UsualBlock, path: Path) -> Part:
+    match block:
+        case TextBlock():
+            return text_part(block)
+        case ToolUseBlock():
+            return _call(block)
+        case ToolResultBlock():
+            return _result(block, path)
+        case ThinkingBlock():
+            return Thinking(text=block.thinking, signature=block.signature or None)
+        case RedactedBlock():
+            return Thinking(signature=block.data, redacted=True)
+        case ImageBlock():
+            return _image(block, path)
+
+
+def _patient_part(raw: Raw, path: Path) -> Part:
+    match _known(raw, path, _KNOWN):
+        case DocumentBlock() as block:
+            return _document(block, raw, path)
+        case ToolResultShell() as block:
+            return _patient_result(block, path)
+        case str() as kind:
+            return _worded(raw, kind) or _foreign(raw, kind, path)
+        case ToolReferenceBlock():
+            return _foreign(raw, "tool_reference", path)
+        case block:
+            return _part(block, path)
+
+
+def _known(raw: Raw, path: Path, kinds: frozenset[str]) -> KnownBlock | str:
+    """The block, or its kind when that is none of ours; a block that is wrong raises BadRequest."""
+    try:
+        return _BLOCK.decode(raw)
+    except msgspec.ValidationError:
+        kind = _kind(raw, path)
+        if kind not in kinds or not _has_known_source(kind, raw, path):
+            return kind
+        return parse(_BLOCK, raw, _spelled(path))
+
+
+def _call(block: ToolUseBlock) -> ToolCall:
+    own = {name: text_of(value) for name in ("caller", "toolset_name") if given(value := getattr(block, name))}
+    return ToolCall(
+        id=restore_id(block.id),
+        name=block.name,
+        arguments=text_of(block.input) if given(block.input) else "{}",
+        meta=meta_of(block.cache_control, own),
+    )
+
+
+def _image(block: ImageBlock, path: Path) -> Image:
+    own = {"transformations": text_of(block.transformations)} if given(block.transformations) else {}
+    meta = meta_of(block.cache_control, own)
+    match block.source:
+        case Base64Source(media_type=media_type, data=data):
+            return Image(media_type=media_type, data=_checked(data, path), meta=meta)
+        case UrlSource(url=url):
+            return Image(url=url, meta=meta)
+
+
+def _document(block: DocumentBlock, raw: Raw, path: Path) -> Text | File:
+    match block.source:
+        case TextSource(data=data):
+            text = _under(data, block.title, block.context)
+            return Text(text=text, meta=meta_of(block.cache_control, {"block": text_of(raw)}))
+        case Base64Source(media_type=media_type, data=data):
+            return File(media_type=media_type, data=_checked(data, path), name=block.title, meta=_document_meta(block))
+        case UrlSource(url=url):
+            return File(media_type="application/pdf", url=url, name=block.title, meta=_document_meta(block))
+
+
+def _foreign(raw: Raw, kind: str, path: Path) -> Part:
+    return placed(Foreign(protocol=PROTOCOL, kind=kind, json=text_of(raw)), _spelled(path))
+
+
+def _worded(raw: Raw, kind: str) -> Text | None:
+    """A block that is only text, with the block itself for upstreams of this protocol; None if it holds more."""
+    if kind not in ("search_result", "document"):
+        return None
+    try:
+        block = _TEXTS.decode(raw)
+    except msgspec.ValidationError:
+        return None
+    source = block.source
+    content = block.content if isinstance(source, str) else source.content
+    texts = content if isinstance(content, str) else "\n\n".join(inner.text for inner in content)
+    if not texts:
+        return None
+    about = source if isinstance(source, str) else block.context
+    return Text(text=_under(texts, block.title, about), meta=meta_of(block.cache_control, {"block": text_of(raw)}))
+
+
+def _under(text: str, *headings: str | None) -> str:
+    """A text with what it is about above it."""
+    about = "\n".join(heading for heading in headings if heading)
+    return f"{about}\n\n{text}" if about else text
+
+
+def _document_meta(block: DocumentBlock) -> Meta:
+    own = {}
+    if block.context:
+        own["context"] = block.context
+    if given(block.citations):
+        own["citations"] = text_of(block.citations)
+    return meta_of(block.cache_control, own)
+
+
+# ── Tool results ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _result(block: ToolResultBlock, path: Path) -> ToolResult:
+    content: tuple[Text | Image | File, ...] = ()
+    if isinstance(block.content, str):
+        content = (Text(text=block.content),) if block.content else ()
+    elif block.content:
+        content = tuple(
+            text_part(inner) if isinstance(inner, TextBlock) else _image(inner, (*path, place))
+            for place, inner in enumerate(block.content)
+        )
+    return _result_of(block, content)
+
+
+def _patient_result(block: ToolResultShell, path: Path) -> ToolResult:
+    content: tuple[Text | Image | File, ...] = ()
+    if isinstance(block.content, str):
+        content = (Text(text=block.content),) if block.content else ()
+    elif block.content:
+        content = tuple(_inner(raw, (*path, place)) for place, raw in enumerate(block.content))
+    return _result_of(block, content)
+
+
+def _result_of(block: ToolResultBlock | ToolResultShell, content: tuple[Text | Image | File, ...]) -> ToolResult:
+    return ToolResult(
+        call_id=restore_id(block.tool_use_id),
+        content=content,
+        is_error=bool(block.is_error),
+        meta=meta_of(block.cache_control, {}),
+    )
+
+
+def _inner(raw: Raw, path: Path) -> Text | Image | File:
+    match _known(raw, path, _KNOWN_INSIDE):
+        case TextBlock() as block:
+            return text_part(block)
+        case ImageBlock() as block:
+            return _image(block, path)
+        case DocumentBlock() as block:
+            return _document(block, raw, path)
+        case ToolReferenceBlock(tool_name=name):
+            return Text(text=f"Tool {name} is now available.", meta={PROTOCOL: {"block": text_of(raw)}})
+        case kind:
+            text = _worded(raw, kind) if isinstance(kind, str) else None
+            return text or Text(text=text_of(raw), meta={PROTOCOL: {"block": text_of(raw)}})
+
+
+# ── What can be wrong ────────────────────────────────────────────────────────────────────────────
+
+
+def _spelled(path: Path) -> str:
+    message, *places = path
+    return f"messages[{message}]" + "".join(f".content[{place}]" for place in places)
+
+
+def _kind(raw: Raw, path: Path) -> str:
+    kind = parse(_HEAD, raw, _spelled(path)).type
+    if kind is None:
+        raise required(f"{_spelled(path)}.type")
+    return kind
+
+
+def _has_known_source(kind: str, raw: Raw, path: Path) -> bool:
+    known = _SOURCES.get(kind)
+    if known is None:
+        return True
+    source = parse(_SOURCE, raw, _spelled(path)).source.type
+    if source is None:
+        raise required(f"{_spelled(path)}.source.type")
+    return source in known
+
+
+def _checked(data: str, path: Path) -> str:
+    """Base64 that is base64; line breaks inside are left out."""
+    try:
+        return _as_base64(data)
+    except ValueError as error:
+        param = f"{_spelled(path)}.source.data"
+        raise BadRequest(f"`{param}`: expected base64", param) from error
+
+
+def _as_base64(data: str) -> str:
+    try:
+        check_base64(data)
+    except ValueError:
+        data = "".join(data.split())
+        check_base64(data)
+    if not data:
+        raise ValueError("there is no data")
+    return data

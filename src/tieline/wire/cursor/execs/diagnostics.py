@@ -1,0 +1,99 @@
+"""Diagnostics of a file, out of the JSON or the lines in which a client's tool tells them."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
+from tieline.wire.cursor._pb import shared_pb2 as shared
+from tieline.wire.shared.json import decode_any
+
+MOST = 1000
+
+_SEVERITIES: Mapping[str, shared.DiagnosticSeverity] = {
+    "error": shared.DIAGNOSTIC_SEVERITY_ERROR,
+    "1": shared.DIAGNOSTIC_SEVERITY_ERROR,
+    "warning": shared.DIAGNOSTIC_SEVERITY_WARNING,
+    "warn": shared.DIAGNOSTIC_SEVERITY_WARNING,
+    "2": shared.DIAGNOSTIC_SEVERITY_WARNING,
+    "information": shared.DIAGNOSTIC_SEVERITY_INFORMATION,
+    "info": shared.DIAGNOSTIC_SEVERITY_INFORMATION,
+    "3": shared.DIAGNOSTIC_SEVERITY_INFORMATION,
+    "hint": shared.DIAGNOSTIC_SEVERITY_HINT,
+    "4": shared.DIAGNOSTIC_SEVERITY_HINT,
+}
+_NONE = re.compile(
+    r"\s*(?:\[\]|no\b[^\n]{0,60}\b(?:diagnostics|errors|problems|issues|lints?|warnings)\b.*)?\s*", re.IGNORECASE
+)
+_LINE = re.compile(
+    r"\s*(?:[-*] )?(?:(?P<first>error|warning|warn|info|hint)\s+\[(?P<l1>\d{1,9}):(?P<c1>\d{1,9})\]\s*(?P<m1>.+)"
+    r"|(?:[^\n:]{1,300}:)?(?:line )?(?P<l2>\d{1,9}):(?:(?P<c2>\d{1,9}):?)?\s*-?\s*"
+    r"(?P<second>error|warning|warn|info|information|hint)\b:?\s*(?P<m2>.+))",
+    re.IGNORECASE,
+)
+
+
+def diagnostics(text: str) -> list[kinds.Diagnostic]:
+    """What the tool tells; words that cannot be read are given as they are."""
+    if _NONE.fullmatch(text):
+        return []
+    found = list(_from_json(text))[:MOST] or [
+        _from_line(line) for match in text.split("\n")[:MOST] if (line := _LINE.match(match))
+    ]
+    severity = shared.DIAGNOSTIC_SEVERITY_INFORMATION
+    return found or ([] if _is_empty(text) else [kinds.Diagnostic(severity=severity, message=text)])
+
+
+def _from_line(line: re.Match[str]) -> kinds.Diagnostic:
+    at = _position({"line": int(line["l1"] or line["l2"]) - 1, "character": int(line["c1"] or line["c2"] or 1) - 1})
+    return kinds.Diagnostic(
+        severity=_SEVERITIES[(line["first"] or line["second"]).lower()],
+        range=kinds.Range(start=at, end=at),
+        message=line["m1"] or line["m2"],
+    )
+
+
+def _from_json(text: str) -> Iterator[kinds.Diagnostic]:
+    """Diagnostics in a list, by themselves or as parts of files."""
+    if not text.lstrip().startswith(("[", "{")):
+        return
+    try:
+        said = decode_any(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return
+    level = said if isinstance(said, list) else [said]
+    for item in level:
+        inner = item.get("diagnostics") if isinstance(item, dict) else None
+        for one in inner if isinstance(inner, list) else [item]:
+            if isinstance(one, dict) and isinstance(one.get("message"), str):
+                yield _diagnostic(one)
+
+
+def _is_empty(text: str) -> bool:
+    """Whether this is JSON that lists files without any diagnostics."""
+    return text.lstrip().startswith(("[", "{")) and '"message"' not in text and '"diagnostics"' in text
+
+
+def _diagnostic(said: Mapping[str, Any]) -> kinds.Diagnostic:
+    severity = _SEVERITIES.get(str(said.get("severity")).lower(), shared.DIAGNOSTIC_SEVERITY_UNSPECIFIED)
+    diagnostic = kinds.Diagnostic(severity=severity, message=said["message"])
+    place = said.get("range")
+    if isinstance(place, dict):
+        diagnostic.range.CopyFrom(kinds.Range(start=_position(place.get("start")), end=_position(place.get("end"))))
+    if isinstance(said.get("source"), str):
+        diagnostic.source = said["source"]
+    if isinstance(said.get("code"), str | int):
+        diagnostic.code = str(said["code"])
+    return diagnostic
+
+
+def _position(said: Any) -> kinds.Position:
+    place: Mapping[str, Any] = said if isinstance(said, dict) else {}
+    line, column = place.get("line"), place.get("character", place.get("column"))
+    return kinds.Position(line=_index(line), column=_index(column))
+
+
+def _index(said: object) -> int:
+    return min(max(said, 0), 2**31 - 1) if isinstance(said, int) else 0

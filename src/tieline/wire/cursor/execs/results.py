@@ -1,0 +1,305 @@
+"""What the client's tool gave back, as the typed result of the exec behind the call."""
+
+import re
+from base64 import b64decode
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from google.protobuf.message import Message
+
+from tieline.model.content import File, Image, Text, ToolResult
+from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
+from tieline.wire.cursor.execs import search, shell
+from tieline.wire.cursor.execs.diagnostics import diagnostics
+from tieline.wire.cursor.execs.files import Reads, delete_result, read_result, write_result
+from tieline.wire.cursor.execs.listing import tree
+from tieline.wire.cursor.execs.outcome import image_of, is_rejected, judge, said, text_of, unframed
+from tieline.wire.cursor.execs.plans import Desk, Plan, glob_of
+from tieline.wire.cursor.execs.rejections import rejection
+from tieline.wire.shared.file_text import answered
+
+
+class Shells:
+    """The commands that go on by themselves, and the numbers the service knows them by."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[int, str] = {}
+
+    def number(self, session: str) -> int:
+        """A number for a command that the client calls `session`; its own if it has one."""
+        number = int(session) if re.fullmatch(r"\d{1,9}", session) else len(self._sessions) + 1
+        while self._sessions.get(number, session) != session:
+            number += 1
+        self._sessions[number] = session
+        return number
+
+    def session(self, number: int) -> str | None:
+        """What the client calls the command of this number."""
+        return self._sessions.get(number)
+
+
+class Done(NamedTuple):
+    """A call that has come back: what was asked, what was called, what came of it, and how long it took."""
+
+    kind: str
+    args: Any
+    plan: Plan
+    result: ToolResult
+    millis: int
+    desk: Desk
+    reads: Reads
+    shells: Shells
+
+
+def typed(done: Done) -> Sequence[Message]:
+    """The result, or several where it is a stream."""
+    return _BUILDERS[done.kind](done)
+
+
+# ── Commands ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _ran(done: Done) -> shell.Ran:
+    """How the command went. Only the first text tells; words the user added come after it."""
+    texts = [said(part) or "" for part in done.result.content] or [""]
+    ran = shell.read(texts[0])
+    if ran.code is None and ran.ending == "exited":
+        ran = ran._replace(code=1 if done.result.is_error else 0)
+    more = "\n".join(filter(None, texts[1:]))
+    return ran._replace(stdout="\n".join(filter(None, (ran.stdout, more)))) if more else ran
+
+
+def _asked(done: Done) -> shell.Asked:
+    return shell.Asked(done.args.command, done.desk.absolute(done.args.working_directory), done.millis)
+
+
+def _shell(done: Done) -> Sequence[Message]:
+    reason = _refused(done)
+    if reason is not None:
+        return rejection(done.kind, done.args, reason)
+    ran = _ran(done)
+    if done.result.is_error and re.match(r"(?:error: )?spawn \S+ E[A-Z]+", ran.stdout, re.IGNORECASE):
+        return [shell.spawn_error(_asked(done), ran.stdout)]
+    number = done.shells.number(ran.session) if ran.ending == "running" else 0
+    interleaved = done.kind == "mini_swe_agent_bash_args"
+    return [shell.result(_asked(done), ran, shell_id=number, interleaved=interleaved)]
+
+
+def _shell_stream(done: Done) -> Sequence[Message]:
+    reason = _refused(done)
+    if reason is not None:
+        return rejection(done.kind, done.args, reason)
+    ran = _ran(done)
+    return shell.stream(_asked(done), ran, shell_id=done.shells.number(ran.session) if ran.ending == "running" else 0)
+
+
+def _refused(done: Done) -> str | None:
+    """Why the command was not run; to end one that had begun is something else."""
+    text = text_of(done.result)
+    if not is_rejected(text, is_error=done.result.is_error) or text.lstrip().lower().startswith("[request interrupted"):
+        return None
+    return unframed(text)
+
+
+def _background(done: Done) -> Sequence[Message]:
+    text = text_of(done.result)
+    if is_rejected(text, is_error=done.result.is_error):
+        return rejection(done.kind, done.args, unframed(text))
+    ran = _ran(done)
+    facts = {"command": done.args.command, "working_directory": done.args.working_directory}
+    if done.result.is_error or ran.code:
+        error = unframed(text) or "the command could not be started"
+        return [kinds.BackgroundShellSpawnResult(error=kinds.BackgroundShellSpawnError(**facts, error=error))]
+    success = kinds.BackgroundShellSpawnSuccess(
+        **facts, shell_id=done.shells.number(ran.session or done.result.call_id)
+    )
+    pid = re.search(r"\bPID:? (\d{1,9})\b", text, re.IGNORECASE)
+    if pid:
+        success.pid = int(pid[1])
+    return [kinds.BackgroundShellSpawnResult(success=success)]
+
+
+def _stdin(done: Done) -> Sequence[Message]:
+    outcome = judge(done.result)
+    if outcome.kind != "ok":
+        return rejection(done.kind, done.args, outcome.text)
+    success = kinds.WriteShellStdinSuccess(shell_id=done.args.shell_id)
+    return [kinds.WriteShellStdinResult(success=success)]
+
+
+# ── Files ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read(done: Done) -> Sequence[Message]:
+    path = done.desk.absolute(done.args.path)
+    return [read_result(done.args, path, done.result, done.plan.placed, done.reads)]
+
+
+def _write(done: Done) -> Sequence[Message]:
+    return [write_result(done.args, done.desk.absolute(done.args.path), done.result)]
+
+
+def _delete(done: Done) -> Sequence[Message]:
+    return [delete_result(done.desk.absolute(done.args.path), done.result)]
+
+
+def _ls(done: Done) -> Sequence[Message]:
+    path = done.desk.absolute(done.args.path)
+    outcome = judge(done.result)
+    errors = {
+        "missing": f"Path does not exist: {path}",
+        "no_directory": f"Path is not a directory: {path}",
+    }
+    if outcome.kind == "rejected":
+        return rejection(done.kind, done.args, outcome.text)
+    if outcome.kind != "ok":
+        error = kinds.LsError(path=path, error=errors.get(outcome.kind, outcome.text))
+        return [kinds.LsResult(error=error)]
+    root = tree(answered(outcome.text) or outcome.text, path, list(done.args.ignore))
+    return [kinds.LsResult(success=kinds.LsSuccess(directory_tree_root=root))]
+
+
+def _grep(done: Done) -> Sequence[Message]:
+    args: kinds.GrepArgs = done.args
+    outcome = judge(done.result)
+    if outcome.kind != "ok":
+        path = done.desk.absolute(args.path)
+        is_path = outcome.kind == "missing" and args.path
+        return rejection(done.kind, args, f"Path does not exist: {path}" if is_path else outcome.text)
+    asked = search.Search(
+        pattern=args.pattern,
+        path=args.path,
+        mode=search.mode_of(args.output_mode),
+        root=done.desk.workspace,
+        context=bool(args.context or args.context_before or args.context_after),
+        glob="" if done.plan.capability == "glob" or done.plan.placed & {"glob", "type"} else glob_of(args),
+    )
+    return [search.result(asked, answered(outcome.text) or outcome.text)]
+
+
+def _diagnostics(done: Done) -> Sequence[Message]:
+    path = done.desk.absolute(done.args.path)
+    outcome = judge(done.result)
+    match outcome.kind:
+        case "ok" | "unchanged":
+            found = diagnostics(outcome.text)
+            success = kinds.DiagnosticsSuccess(path=path, diagnostics=found, total_diagnostics=len(found))
+            return [kinds.DiagnosticsResult(success=success)]
+        case "rejected":
+            return rejection(done.kind, done.args, outcome.text)
+        case "missing":
+            return [kinds.DiagnosticsResult(file_not_found=kinds.DiagnosticsFileNotFound(path=path))]
+        case "denied":
+            return [kinds.DiagnosticsResult(permission_denied=kinds.DiagnosticsPermissionDenied(path=path))]
+        case _:
+            return [kinds.DiagnosticsResult(error=kinds.DiagnosticsError(path=path, error=outcome.text))]
+
+
+# ── The rest ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _fetch(done: Done) -> Sequence[Message]:
+    outcome = judge(done.result)
+    url = done.args.url
+    if outcome.kind != "ok":
+        return [kinds.FetchResult(error=kinds.FetchError(url=url, error=outcome.text))]
+    kind = "text/html" if re.match(r"\s*<(?:!doctype html|html)\b", outcome.text, re.IGNORECASE) else "text/plain"
+    success = kinds.FetchSuccess(url=url, content=outcome.text, status_code=200, content_type=kind)
+    return [kinds.FetchResult(success=success)]
+
+
+def _mcp(done: Done) -> Sequence[Message]:
+    text = text_of(done.result)
+    if is_rejected(text, is_error=done.result.is_error):
+        return rejection(done.kind, done.args, unframed(text))
+    items = [_item(part) for part in done.result.content]
+    success = kinds.McpSuccess(content=items or [_item(Text())], is_error=done.result.is_error)
+    return [kinds.McpResult(success=success)]
+
+
+def _item(part: Text | Image | File) -> kinds.McpToolResultContentItem:
+    image = image_of(part)
+    if image is not None:
+        picture = kinds.McpImageContent(data=image[0], mime_type=image[1] or "image/png")
+        return kinds.McpToolResultContentItem(image=picture)
+    return kinds.McpToolResultContentItem(text=kinds.McpTextContent(text=said(part) or ""))
+
+
+class _Resource(msgspec.Struct, rename={"mime_type": "mimeType"}):
+    """A resource as clients list it, or one of the contents of it."""
+
+    uri: str = ""
+    name: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    server: str = ""
+    text: str | None = None
+    blob: str | None = None
+
+
+class _Contents(msgspec.Struct):
+    contents: list[_Resource]
+
+
+def _resources(done: Done) -> Sequence[Message]:
+    outcome = judge(done.result)
+    if outcome.kind == "rejected":
+        return rejection(done.kind, done.args, outcome.text)
+    listed = _decoded(outcome.text, list[_Resource]) if outcome.kind == "ok" else None
+    if listed is None and not re.match(r"\s*(?:no (?:\w+ )?resources|\Z)", outcome.text, re.IGNORECASE):
+        return [kinds.ListMcpResourcesExecResult(error=kinds.ListMcpResourcesError(error=outcome.text))]
+    resources = [
+        kinds.ListMcpResourcesExecResult.McpResource(
+            uri=one.uri, name=one.name, description=one.description, mime_type=one.mime_type, server=one.server
+        )
+        for one in listed or ()
+    ]
+    return [kinds.ListMcpResourcesExecResult(success=kinds.ListMcpResourcesSuccess(resources=resources))]
+
+
+def _resource(done: Done) -> Sequence[Message]:
+    outcome = judge(done.result)
+    uri = done.args.uri
+    if outcome.kind == "rejected":
+        return rejection(done.kind, done.args, outcome.text)
+    if outcome.kind != "ok":
+        return [kinds.ReadMcpResourceExecResult(error=kinds.ReadMcpResourceError(uri=uri, error=outcome.text))]
+    found = _decoded(outcome.text, _Contents)
+    one = found.contents[0] if found is not None and found.contents else _Resource(text=outcome.text)
+    success = kinds.ReadMcpResourceSuccess(uri=uri, mime_type=one.mime_type)
+    if one.text is None and one.blob:
+        try:
+            success.blob = b64decode(one.blob)
+        except ValueError:
+            success.text = one.blob
+    else:
+        success.text = one.text or ""
+    return [kinds.ReadMcpResourceExecResult(success=success)]
+
+
+def _decoded(text: str, form: Any) -> Any:
+    try:
+        return msgspec.json.decode(text, type=form)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return None
+
+
+_BUILDERS: Mapping[str, Callable[[Done], Sequence[Message]]] = {
+    "shell_args": _shell,
+    "shell_stream_args": _shell_stream,
+    "mini_swe_agent_bash_args": _shell,
+    "background_shell_spawn_args": _background,
+    "write_shell_stdin_args": _stdin,
+    "read_args": _read,
+    "redacted_read_args": _read,
+    "write_args": _write,
+    "delete_args": _delete,
+    "ls_args": _ls,
+    "grep_args": _grep,
+    "diagnostics_args": _diagnostics,
+    "fetch_args": _fetch,
+    "mcp_args": _mcp,
+    "list_mcp_resources_exec_args": _resources,
+    "read_mcp_resource_exec_args": _resource,
+}

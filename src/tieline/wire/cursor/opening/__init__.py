@@ -1,0 +1,1 @@
+"""How a request opens a run: the run request with history, context, tools and model."""

@@ -1,0 +1,199 @@
+"""Earlier messages as the service reads them: JSON messages in blobs, or one text.
+
+The shape is that of the AI SDK: roles user, assistant and tool, with parts text, image, reasoning, tool-call and
+tool-result. Tools have the names that the model sees. A message is always spelled the same, by what it says and not by
+where it stands: a conversation that grows keeps the ids of its blobs, and with them the service's caches.
+
+Thoughts with a signature are left out: they prove something to their maker only, and the protocol has no field for it.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from msgspec import Raw
+
+from tieline.model.content import File, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
+from tieline.model.events import Note, left_out
+from tieline.wire.cursor.opening.tools import Offer
+from tieline.wire.cursor.opening.user_message import as_text, from_result, leave_out, reminder
+from tieline.wire.shared.json import encode, is_broken, object_text
+
+Json = dict[str, Any]
+
+
+class Talk(NamedTuple):
+    """A request's messages, cut at the places that matter."""
+
+    system: Sequence[Message]
+    """System messages in front of all others."""
+    past: Sequence[Message]
+    """Everything up to the model's last message."""
+    last: Sequence[Message]
+    """What was said since: the user's words, and results."""
+
+
+def cut(messages: Sequence[Message]) -> Talk:
+    """Cut a request's messages."""
+    leading = 0
+    while leading < len(messages) and messages[leading].role == "system":
+        leading += 1
+    end = len(messages)
+    while end > leading and messages[end - 1].role != "assistant":
+        end -= 1
+    return Talk(messages[:leading], messages[leading:end], messages[end:])
+
+
+class History:
+    """Earlier messages, one after the other."""
+
+    def __init__(self, offer: Offer, notes: list[Note]) -> None:
+        self._offer = offer
+        self._notes = notes
+        self._called: dict[str, str] = {}
+        """The names of called tools, as the model sees them, by call id."""
+
+    def messages(self, messages: Iterable[Message], results: Iterable[ToolResult] = ()) -> Iterator[bytes]:
+        """The messages in their JSON form, and results that came after them."""
+        for message in messages:
+            for made in self._message(message):
+                yield encode(made)
+        late = [self._result(result) for result in results]
+        if late:
+            yield encode({"role": "tool", "content": late})
+
+    def text(self, messages: Iterable[Message], results: Iterable[ToolResult] = ()) -> str:
+        """The same as one text."""
+        made = [made for message in messages for made in self._message(message)]
+        made += [{"role": "tool", "content": [self._result(result)]} for result in results]
+        if any(part["type"] == "image" for message in made for part in message["content"]):
+            self._notes.append(left_out("pictures of the history", "it is told as text"))
+        return "\n".join(map(_told, made))
+
+    def _message(self, message: Message) -> Iterator[Json]:
+        said: list[Json] = []
+        if message.role == "assistant":
+            said = [*self._assistant(message.parts)]
+        elif message.role == "user":
+            said, answers = self._user(message.parts)
+            if answers:
+                yield {"role": "tool", "content": answers}
+        elif text := reminder(message.parts):
+            said = [_text(text)]
+        if said:
+            yield {"role": "assistant" if message.role == "assistant" else "user", "content": said}
+
+    # ── The model ────────────────────────────────────────────────────────────────────────────────
+
+    def _assistant(self, parts: Iterable[Part]) -> Iterator[Json]:
+        for part in parts:
+            if type(part) is ToolCall:
+                yield self._call(part)
+            elif type(part) is Text:
+                if part.text and not part.text.isspace():
+                    yield _text(part.text)
+            elif type(part) is Thinking:
+                if part.text and part.signature is None:
+                    yield {"type": "reasoning", "text": part.text}
+                else:
+                    self._notes.append(left_out("signed thoughts", "the upstream has no such part"))
+            elif isinstance(part, Image | File):
+                yield _text(as_text(part, self._notes))
+            else:
+                leave_out(part, self._notes)
+
+    def _call(self, call: ToolCall) -> Json:
+        name = self._called[call.id] = self._offer.model_name(call.name)
+        if call.freeform:
+            args = encode({"input": call.arguments})
+        else:
+            text = object_text(call.arguments)
+            args = text.encode("utf-8", "replace")
+            if is_broken(call.arguments, text):
+                self._notes.append(Note(kind="arguments", message=f"{call.name}: what is not valid JSON was wrapped"))
+        return {"type": "tool-call", "toolCallId": call.id, "toolName": name, "args": Raw(args)}
+
+    # ── The user ─────────────────────────────────────────────────────────────────────────────────
+
+    def _user(self, parts: Iterable[Part]) -> tuple[list[Json], list[Json]]:
+        """What was said, and the results."""
+        said: list[Json] = []
+        answers: list[Json] = []
+        for part in parts:
+            if type(part) is Text:
+                if part.text and not part.text.isspace():
+                    said.append(_text(part.text))
+            elif type(part) is ToolResult:
+                answers.append(self._result(part))
+                said += self._pictures(part)
+            elif isinstance(part, Image | File):
+                said.append(self._shown(part))
+            else:
+                leave_out(part, self._notes)
+        return said, answers
+
+    def _result(self, result: ToolResult) -> Json:
+        name = self._called.get(result.call_id) or self._offer.model_name("unknown")
+        match result.content:
+            case (Text() as only,):
+                text = only.text
+            case _:
+                text = "\n".join(self._inside(part) for part in result.content)
+        made: Json = {"type": "tool-result", "toolCallId": result.call_id, "toolName": name, "result": _copied(text)}
+        if result.is_error:
+            made["isError"] = True
+        return made
+
+    def _inside(self, part: Text | Image | File) -> str:
+        """A piece of a result: there only text can stand."""
+        if isinstance(part, Text):
+            return part.text
+        if isinstance(part, Image) and part.data is not None:
+            return "[image: it follows in the next message]"
+        return as_text(part, self._notes)
+
+    def _pictures(self, result: ToolResult) -> list[Json]:
+        pictures = [self._shown(part) for part in result.content if isinstance(part, Image) and part.data is not None]
+        return [_text(from_result(result)), *pictures] if pictures else []
+
+    def _shown(self, part: Image | File) -> Json:
+        if isinstance(part, Image) and part.data:
+            media_type = part.media_type or "image/png"
+            # The service reads a picture of the history as an address: bare base64 is refused.
+            return {"type": "image", "image": f"data:{media_type};base64,{part.data}", "mediaType": media_type}
+        return _text(as_text(part, self._notes))
+
+
+def _text(text: str) -> Json:
+    return {"type": "text", "text": _copied(text)}
+
+
+def _copied(text: str) -> str:
+    """The same text, to be encoded and forgotten: what is not ASCII keeps its UTF-8 form for as long as it lives."""
+    return text if text.isascii() else text[:1] + text[1:]
+
+
+# ── As one text ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _told(message: Json) -> str:
+    """A message in words, with tags round it that no model takes for its own way to speak."""
+    inside = "\n".join(_told_part(part) for part in message["content"])
+    return f"<{message['role']}>\n{inside}\n</{message['role']}>"
+
+
+def _told_part(part: Json) -> str:
+    match part["type"]:
+        case "tool-call":
+            args = bytes(part["args"]).decode()
+            return f'<call id="{part["toolCallId"]}" tool="{part["toolName"]}">{args}</call>'
+        case "tool-result":
+            failed = ' failed="true"' if "isError" in part else ""
+            named = f'id="{part["toolCallId"]}" tool="{part["toolName"]}"'
+            return f"<result {named}{failed}>\n{part['result']}\n</result>"
+        case "reasoning":
+            return f"<thinking>\n{part['text']}\n</thinking>"
+        case "image":
+            return f"[image: {part['mediaType']}]"
+        case _:
+            text: str = part["text"]
+            return text

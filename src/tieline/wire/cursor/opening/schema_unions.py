@@ -1,0 +1,214 @@
+"""A tool's schema without unions, as the service wants it.
+
+One `anyOf`, `oneOf` or `allOf` anywhere in one tool, and the whole request is refused: some of the models behind the
+service do not take them. A union becomes one schema that allows what its members allow, and more where that cannot be
+said otherwise; the client judges the arguments in the end. What was lost is told in words, in the description.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from tieline.wire.shared.json import decode_any, encode
+from tieline.wire.shared.schemas import for_upstream
+
+Schema = dict[str, Any]
+
+MAX_TOLD = 400
+"""How many characters of lost members a description may tell."""
+MAX_MEANINGS = 64
+"""How many schemas one name may have in a union before it may be anything."""
+
+_UNIONS = ("allOf", "anyOf", "oneOf")
+_MARKS = tuple(f'"{word}"'.encode() for word in _UNIONS)
+_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_LISTED = (*_UNIONS, "prefixItems")
+_SINGLE = ("items", "additionalProperties", "contains", "propertyNames", "unevaluatedProperties", "unevaluatedItems")
+_LOGIC = ("not", "if", "then", "else")
+"""What turns round when the schema below it allows more."""
+
+
+def for_service(schema: bytes) -> tuple[bytes, tuple[str, ...]]:
+    """The schema as the service takes it, and notes about what was changed; it is an object at the top."""
+    if _has_unions(schema):
+        # References are followed only out of `definitions`: a union may hide behind one.
+        schema = schema.replace(b'"$defs"', b'"definitions"').replace(b"#/$defs/", b"#/definitions/")
+    fitted, notes = for_upstream(schema, "openai")
+    if not _has_unions(fitted):
+        return fitted, notes
+    try:
+        root = decode_any(fitted)
+        found = sum(_without_union(node) for node in reversed(_schemas(root)))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return fitted, notes
+    return encode(root), (*notes, f"unions joined into plain schemas: {found}") if found else notes
+
+
+def _has_unions(schema: bytes) -> bool:
+    return any(mark in schema for mark in _MARKS)
+
+
+def _schemas(root: Schema) -> list[Schema]:
+    """Every schema, those outside before those inside them."""
+    found = [root]
+    for schema in found:
+        found.extend(_children(schema))
+    return found
+
+
+def _children(schema: Schema) -> Iterator[Schema]:
+    for word in _LOGIC:
+        if word in schema and _has_unions(encode(schema[word])):
+            del schema[word]
+    for word in _NAMED:
+        named = schema.get(word)
+        if isinstance(named, dict):
+            yield from _dicts(named.values())
+    for word in _LISTED:
+        listed = schema.get(word)
+        if isinstance(listed, list):
+            yield from _dicts(listed)
+    yield from _dicts(schema.get(word) for word in (*_SINGLE, *_LOGIC))
+
+
+def _dicts(values: Iterable[Any]) -> Iterator[Schema]:
+    return (value for value in values if isinstance(value, dict))
+
+
+def _without_union(schema: Schema) -> bool:
+    """Put one schema in the place of the unions of this one; those below it are gone already."""
+    found = False
+    for union in _UNIONS:
+        members = schema.pop(union, None)
+        if isinstance(members, list):
+            found = True
+            _merge(schema, _both(members) if union == "allOf" else _either(members))
+    return found
+
+
+def _merge(schema: Schema, other: Schema) -> None:
+    """Add what another schema says of the same thing; what this one says itself wins."""
+    for word, value in other.items():
+        if word == "properties" and isinstance(schema.get(word), dict) and isinstance(value, dict):
+            schema[word] = value | schema[word]
+        elif word == "required" and isinstance(schema.get(word), list) and isinstance(value, list):
+            schema[word] = _unique([*schema[word], *value])
+        elif word == "description" and isinstance(schema.get(word), str):
+            schema[word] = f"{schema[word]} {value}"
+        else:
+            schema.setdefault(word, value)
+
+
+def _both(members: Sequence[Any]) -> Schema:
+    joint: Schema = {}
+    for member in _dicts(members):
+        _merge(joint, member)
+    return joint
+
+
+# ── One of several ───────────────────────────────────────────────────────────────────────────────
+
+
+def _either(members: Sequence[Any]) -> Schema:
+    """A schema that allows what any of the members allows."""
+    others = [member for member in _dicts(members) if member.get("type") != "null"]
+    nullable = any(isinstance(member, dict) and member.get("type") == "null" for member in members)
+    joint = dict(others[0]) if len(others) == 1 else _joined([_plain(member) for member in others])
+    return _or_null(joint) if nullable else joint
+
+
+def _or_null(schema: Schema) -> Schema:
+    kinds = _kinds(schema)
+    if kinds:
+        schema["type"] = _unique([*kinds, "null"])
+    if isinstance(schema.get("enum"), list):
+        schema["enum"] = _unique([*schema["enum"], None])
+    return schema
+
+
+def _plain(schema: Schema) -> Schema:
+    """The member with `const` spelled as `enum`."""
+    if "const" not in schema:
+        return schema
+    plain = {word: value for word, value in schema.items() if word != "const"}
+    return {**plain, "enum": [schema["const"]]}
+
+
+def _joined(members: Sequence[Schema]) -> Schema:
+    """Several schemas as one: what all say is said, objects get the properties of all, the rest is told in words."""
+    if not members:
+        return {}
+    first, *rest = members
+    joint = {word: value for word, value in first.items() if all(word in m and m[word] == value for m in rest)}
+    joint |= _joined_types(members) | _joined_lists(members)
+    objects = [member for member in members if isinstance(member.get("properties"), dict)]
+    if objects:
+        joint |= _joined_objects(objects, len(objects) == len(members))
+    if any(member.keys() - joint.keys() - {"title"} for member in members):
+        joint["description"] = " ".join(filter(None, [joint.get("description"), _told(members)]))
+    return joint
+
+
+def _joined_types(members: Sequence[Schema]) -> Schema:
+    kinds = [_kinds(member) for member in members]
+    if not all(kinds):
+        return {}
+    every = _unique([kind for some in kinds for kind in some])
+    return {"type": every[0] if len(every) == 1 else every}
+
+
+def _joined_lists(members: Sequence[Schema]) -> Schema:
+    """Values that are listed by all members, and the items of the lists among them if they are alike."""
+    joint: Schema = {}
+    enums = [member.get("enum") for member in members]
+    if all(isinstance(enum, list) for enum in enums):
+        joint["enum"] = _unique([value for enum in enums for value in enum or ()])
+    items = [member["items"] for member in members if "items" in member]
+    if items:
+        joint["items"] = items[0] if all(item == items[0] for item in items) else {}
+    return joint
+
+
+def _joined_objects(objects: Sequence[Schema], only: bool) -> Schema:
+    """The properties of all; required is what all require. `only`: whether nothing but objects is allowed."""
+    meanings: dict[str, list[Any]] = {}
+    for schema in objects:
+        for name, value in schema["properties"].items():
+            known = meanings.setdefault(name, [])
+            if len(known) <= MAX_MEANINGS and value not in known:
+                known.append(value)
+    properties = {name: _meaning(found) for name, found in meanings.items()}
+    required = [_required(schema) for schema in objects]
+    always = [name for name in required[0] if all(name in names for names in required)]
+    joint: Schema = {"properties": properties}
+    if always and only:
+        joint["required"] = always
+    return joint
+
+
+def _meaning(found: Sequence[Any]) -> Any:
+    if len(found) == 1:
+        return found[0]
+    return _either(found) if len(found) <= MAX_MEANINGS else {}
+
+
+def _told(members: Sequence[Schema]) -> str:
+    text = encode(members).decode()
+    return f"One of: {text}" if len(text) <= MAX_TOLD else f"One of {len(members)} forms: {text[:MAX_TOLD]}…"
+
+
+def _kinds(schema: Schema) -> list[str]:
+    kind = schema.get("type")
+    kinds = kind if isinstance(kind, list) else [kind]
+    return [kind for kind in kinds if isinstance(kind, str)]
+
+
+def _required(schema: Schema) -> list[str]:
+    names = schema.get("required")
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+def _unique(values: Iterable[Any]) -> list[Any]:
+    """The values without repetitions; `1` and `True` are two values to JSON."""
+    return list({encode(value): value for value in values}.values())

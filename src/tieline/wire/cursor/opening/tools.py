@@ -1,0 +1,185 @@
+"""What the client's tools are called on Cursor's side.
+
+To the service they are the tools of one MCP server. It refuses some names, joins the server's name to others, and
+calls a tool by any of these forms; here is the map there and back.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from hashlib import sha256
+
+from google.protobuf.struct_pb2 import Value
+
+from tieline.model.errors import BadRequest
+from tieline.model.events import Note, left_out
+from tieline.model.request import Request, ToolChoice, ToolSpec
+from tieline.wire.cursor._pb.exec_kinds_pb2 import McpArgs
+from tieline.wire.cursor._pb.shared_pb2 import McpToolDefinition
+from tieline.wire.cursor.opening.schema_unions import for_service
+from tieline.wire.cursor.values import is_deep, schema_value
+from tieline.wire.shared.schemas import FREEFORM_SCHEMA, description
+
+PROVIDER = "tieline"
+"""The name of the MCP server that the client's tools seem to come from."""
+RESERVED = frozenset({"TodoWrite", "WebFetch", "Task", "EditNotebook", "FetchMcpResource", "Delete"})
+"""Names the service refuses a whole request for: it has tools of its own that are called so."""
+NAME_LIMIT = 64 - len(f"mcp_{PROVIDER}_")
+"""Models take names of 64 characters, and the service puts the server's name in front."""
+
+_PREFIX = "client_"
+_PLAIN = re.compile(rf"[A-Za-z0-9_-]{{1,{NAME_LIMIT}}}\Z")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+_SERVER = re.compile(rf"(?:mcp_{{1,3}})?{PROVIDER}(?:_{{1,3}}|-)")
+_REMEMBERED = 32 << 10
+"""Schemas longer than this are made anew for every request."""
+
+
+class Offer:
+    """The tools of one leg."""
+
+    def __init__(self, specs: Mapping[str, ToolSpec], notes: Sequence[Note] = ()) -> None:
+        self.specs = specs
+        """The tools by the client's own names."""
+        self._spelled = _spell(specs)
+        self._own = {spelled: own for own, spelled in self._spelled.items()}
+        self.notes: tuple[Note, ...] = (*notes, *_renamed(self._spelled), *_adapted(specs.values()))
+        """What was adapted or left out."""
+
+    @classmethod
+    def of(cls, tools: Sequence[ToolSpec]) -> "Offer":
+        """The offer of all these tools; raises BadRequest if none of them is for the client to run."""
+        notes: list[Note] = []
+        specs: dict[str, ToolSpec] = {}
+        for spec in tools:
+            if spec.name in specs:
+                notes.append(left_out(f"tool {spec.name}", "there is another tool of the same name"))
+            elif not spec.hosted:
+                specs[spec.name] = spec
+            else:
+                problem = f"{spec.hosted!r} is run by another upstream, this one does not have it"
+                if all(tool.hosted for tool in tools):
+                    raise BadRequest(f"`tools`: {problem}", "tools")
+                notes.append(left_out(f"tool {spec.name}", problem))
+        return cls(specs, notes)
+
+    @classmethod
+    def of_request(cls, request: Request) -> "Offer":
+        """The offer of the tools that the request's choice leaves: not to offer a tool is the one sure way."""
+        return cls.of(_left_by(request.tool_choice, request.tools))
+
+    @property
+    def definitions(self) -> tuple[McpToolDefinition, ...]:
+        """The tools as the service is told of them; made each time, for they would be most of what a run keeps."""
+        return tuple([_definition(self._spelled[own], spec) for own, spec in self.specs.items()])
+
+    def spell(self, own: str) -> str:
+        """The name of a tool on Cursor's side; one that is no longer offered is spelled the same way."""
+        return self._spelled.get(own) or _plain(own)
+
+    def model_name(self, own: str) -> str:
+        """The name of a tool as the model sees it, in the history too."""
+        return f"mcp_{PROVIDER}_{self.spell(own)}"
+
+    def name_of(self, args: McpArgs) -> str | None:
+        """The client's own name for a called tool; None if it is not offered."""
+        if args.provider_identifier.casefold() not in ("", PROVIDER):
+            return None
+        for name in (args.tool_name, args.name):
+            found = self._resolve(name) if name else None
+            if found is not None:
+                return found
+        return None
+
+    def _resolve(self, name: str) -> str | None:
+        """A name in any form: as it was offered, as the client spells it, with the server's name, in other case."""
+        for form in (name, _SERVER.sub("", name, count=1) if _SERVER.match(name) else name):
+            if form in self._own:
+                return self._own[form]
+            if form in self.specs:
+                return form
+        folded = _fold(name)
+        close = [own for spelled, own in self._own.items() if folded in (_fold(spelled), _fold(own))]
+        return close[0] if folded and len(close) == 1 else None
+
+
+def _left_by(choice: ToolChoice, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
+    if choice.mode == "none":
+        return ()
+    if not choice.names:
+        return tools
+    left = [tool for tool in tools if tool.name in choice.names]
+    if not left:
+        raise BadRequest("`tool_choice`: none of the tools it names is offered", "tool_choice")
+    return left
+
+
+# ── Names ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _spell(names: Mapping[str, ToolSpec]) -> dict[str, str]:
+    """Names that need no change come first: none of the others may take one of them."""
+    spelled = {name: name for name in names if _PLAIN.match(name) and name not in RESERVED}
+    taken = set(spelled)
+    for name in names:
+        if name not in spelled:
+            free = _plain(name)
+            spelled[name] = free if free not in taken else _with_hash(free, name)
+            taken.add(spelled[name])
+    return spelled
+
+
+def _plain(name: str) -> str:
+    if name in RESERVED:
+        return _PREFIX + name
+    spelled = _UNSAFE.sub("_", name) or "tool"
+    return spelled if len(spelled) <= NAME_LIMIT else _with_hash(spelled, name)
+
+
+def _with_hash(spelled: str, name: str) -> str:
+    digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{spelled[: NAME_LIMIT - 9]}_{digest}"
+
+
+def _fold(name: str) -> str:
+    bare = _SERVER.sub("", name.casefold(), count=1) if _SERVER.match(name.casefold()) else name.casefold()
+    return re.sub(r"[^a-z0-9]", "", bare)
+
+
+def _renamed(spelled: Mapping[str, str]) -> list[Note]:
+    changed = [f"{own!r} as {other!r}" for own, other in spelled.items() if own != other]
+    return [Note(kind="renamed", message=f"the upstream knows {', '.join(changed)}")] if changed else []
+
+
+# ── Definitions ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _definition(spelled: str, spec: ToolSpec) -> McpToolDefinition:
+    return McpToolDefinition(
+        name=f"{PROVIDER}-{spelled}",
+        description=description(spec),
+        input_schema=_fitted(spec)[0],
+        provider_identifier=PROVIDER,
+        tool_name=spelled,
+    )
+
+
+def _adapted(specs: Iterable[ToolSpec]) -> list[Note]:
+    return [Note(kind="schema", message=f"{spec.name}: {change}") for spec in specs for change in _fitted(spec)[1]]
+
+
+def _fitted(spec: ToolSpec) -> tuple[Value, tuple[str, ...]]:
+    """A tool's schema as the service takes it, and what was changed."""
+    schema = FREEFORM_SCHEMA if spec.freeform else spec.schema
+    return _remembered_schema(schema) if len(schema) <= _REMEMBERED else _schema(schema)
+
+
+def _schema(schema: bytes) -> tuple[Value, tuple[str, ...]]:
+    fitted, notes = for_service(schema)
+    if is_deep(fitted):
+        notes = (*notes, "what is nested too deeply was left out")
+    return schema_value(fitted), notes
+
+
+_remembered_schema = lru_cache(maxsize=512)(_schema)
+"""Agents offer the same tools in every request. The values are copied when they are used, and never changed."""

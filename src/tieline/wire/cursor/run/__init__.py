@@ -1,0 +1,1 @@
+"""The client's side of a live run, as a state machine."""

@@ -1,0 +1,70 @@
+"""Requests of OpenAI's other endpoints: only the name of the model is read and replaced, in JSON and in forms."""
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from tieline.model.errors import BadRequest
+from tieline.wire.shared.json import encode
+
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_BOUNDARY = re.compile(
+    r'multipart/form-data;.*?\bboundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))', re.IGNORECASE | re.DOTALL
+)
+_MODEL_FIELD = re.compile(
+    rb'\r\ncontent-disposition: *form-data;[^\r\n]*\bname="?model"?(?:;[^\r\n]*)?\r\n', re.IGNORECASE
+)
+
+
+class Named(NamedTuple):
+    """The model that a request names ("" if it names none), and its body with another name instead."""
+
+    model: str
+    build: Callable[[str], bytes]
+
+
+def read_named(body: bytes, content_type: str) -> Named:
+    """Read the model's name; raises BadRequest for a body that is neither a JSON object nor a form with a model."""
+    boundary = _BOUNDARY.match(content_type)
+    return _form(body, (boundary[1] or boundary[2]).encode("latin-1")) if boundary else _json(body)
+
+
+def is_form(content_type: str) -> bool:
+    """Whether a body of this type is read as a form."""
+    return _BOUNDARY.match(content_type) is not None
+
+
+def _json(body: bytes) -> Named:
+    try:
+        members = _MEMBERS.decode(body)
+        model = msgspec.json.decode(members["model"], type=str) if "model" in members else ""
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(f"expected a JSON object with a text as `model`: {error}", "model") from error
+
+    def build(name: str) -> bytes:
+        named = {**members, "model": msgspec.Raw(encode(name))}
+        return b"{%b}" % b",".join(b"%b:%b" % (encode(key), bytes(value)) for key, value in named.items())
+
+    return Named(model, build)
+
+
+def _form(body: bytes, boundary: bytes) -> Named:
+    span = _model_span(body, b"--" + boundary)
+    if span is None:
+        raise BadRequest("`model` is missing: expected a field of the form with the name of a model", "model")
+    before, name, after = body[: span.start], body[span], body[span.stop :]
+    return Named(name.decode("utf-8", "replace").strip(), lambda model: before + model.encode() + after)
+
+
+def _model_span(body: bytes, mark: bytes) -> slice | None:
+    """Where the value of the field `model` stands."""
+    at = 0 if body.startswith(mark) else body.find(b"\r\n" + mark)
+    while at >= 0 and (head_end := body.find(b"\r\n\r\n", at)) >= 0:
+        start = head_end + 4
+        end = body.find(b"\r\n" + mark, head_end + 2)
+        if end >= start and _MODEL_FIELD.search(body, at, head_end + 2):
+            return slice(start, end)
+        at = end
+    return None

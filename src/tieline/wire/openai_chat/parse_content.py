@@ -1,0 +1,230 @@
+"""Content parts of a client's messages, read into the model.
+
+Beside the parts of the spec, blocks in Anthropic's shape are understood: some editors send them on this route.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from tieline.model.content import NO_META, File, Foreign, Image, Meta, Part, Text, Thinking, ToolCall, ToolResult
+from tieline.model.errors import BadRequest
+from tieline.wire.openai_chat.schema import PROTOCOL, Content, PartShape
+from tieline.wire.shared.base64 import check_base64
+from tieline.wire.shared.json import encode, parse
+from tieline.wire.shared.unsupported import placed
+
+_PART = msgspec.json.Decoder(PartShape)
+_NULL = Raw(b"null")
+
+
+def bad(at: str, expected: str) -> BadRequest:
+    """The complaint about one field: where it is and what should be there."""
+    return BadRequest(f"`{at}`: expected {expected}", at)
+
+
+def content_parts(content: Content, at: str = "content") -> list[Part]:
+    """The content of a message: a string, nothing, or a list of parts. Empty text is no part."""
+    if isinstance(content, str):
+        return [Text(text=content)] if content else []
+    if content is None:
+        return []
+    if not isinstance(content, list):
+        raise bad(at, "a string or an array of content parts")
+    parts = [_part(raw, f"{at}[{position}]") for position, raw in enumerate(content)]
+    return [part for part in parts if not (isinstance(part, Text) and not part.text)]
+
+
+def result_parts(content: Content, at: str = "content") -> tuple[Text | Image | File, ...]:
+    """The content of a tool result: text and pictures, or any other JSON, which becomes its text."""
+    if isinstance(content, str):
+        return (Text(text=content),) if content else ()
+    if content is None:
+        return ()
+    if isinstance(content, list) and all(map(_is_result_part, content)):
+        parts = content_parts(content, at)
+        return tuple(part for part in parts if isinstance(part, Text | Image | File))
+    return (Text(text=encode(content).decode()),)
+
+
+def _is_result_part(raw: Raw) -> bool:
+    try:
+        shape = _PART.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return shape.type in _RESULT_KINDS or (shape.file is not None and shape.file.file_data is not None)
+
+
+def json_text(raw: Raw) -> str:
+    """What stood in the request, as it stood there."""
+    return bytes(raw).decode("utf-8", "replace")
+
+
+def checked_base64(data: str | None, at: str) -> str:
+    """Base64 text that every upstream will be able to decode."""
+    if not data:
+        raise bad(at, "base64 data, got none")
+    try:
+        check_base64(data)
+    except ValueError as error:
+        raise bad(at, f"valid base64 data: {error}") from error
+    return data
+
+
+# ── One function per kind of part ────────────────────────────────────────────────────────────────
+
+
+def _part(raw: Raw, at: str) -> Part:
+    shape = parse(_PART, raw, at)
+    read = _KINDS.get(shape.type or "")
+    if read is None:
+        got = "nothing" if shape.type is None else f"'{shape.type}'"
+        raise bad(f"{at}.type", f"one of {', '.join(_KINDS)}, got {got}")
+    return read(shape, raw, at)
+
+
+def _text(shape: PartShape, _raw: Raw, at: str) -> Part:
+    if shape.text is None:
+        raise bad(f"{at}.text", "a string")
+    return Text(text=shape.text, meta=_meta(shape))
+
+
+def _refusal(shape: PartShape, _raw: Raw, at: str) -> Part:
+    if shape.refusal is None:
+        raise bad(f"{at}.refusal", "a string")
+    return Text(text=shape.refusal, refusal=True)
+
+
+def _image_url(shape: PartShape, _raw: Raw, at: str) -> Part:
+    if isinstance(shape.image_url, str) or shape.image_url is None:
+        at, url, detail = f"{at}.image_url", shape.image_url, shape.detail
+    else:
+        at, url, detail = f"{at}.image_url.url", shape.image_url.url, shape.image_url.detail
+    if not url:
+        raise bad(at, "the address of an image, or its data as a data: URL")
+    meta = _meta(shape, detail=detail)
+    if url[:5].lower() != "data:":
+        return Image(url=url, meta=meta)
+    media_type, data = _data_url(url, at)
+    image = Image(media_type=media_type, data=data, meta=meta)
+    return image if media_type in _COMMON_IMAGES else placed(image, at)
+
+
+def _file(shape: PartShape, raw: Raw, at: str) -> Part:
+    file = shape.file
+    if file is None:
+        raise bad(f"{at}.file", "an object")
+    if file.file_data is None:
+        return placed(Foreign(protocol=PROTOCOL, kind="file", json=json_text(raw)), at)
+    at = f"{at}.file.file_data"
+    if file.file_data[:4].lower() == "http":
+        return _linked(file.file_data, file.filename, raw, at)
+    if file.file_data[:5].lower() == "data:":
+        media_type, data = _data_url(file.file_data, at)
+    else:
+        media_type, data = "application/pdf", checked_base64(file.file_data, at)
+    part = File(media_type=media_type, data=data, name=file.filename, meta=_meta(shape))
+    return part if media_type == "application/pdf" or media_type.startswith("text/") else placed(part, at)
+
+
+def _document_url(shape: PartShape, raw: Raw, at: str) -> Part:
+    if not shape.document_url:
+        raise bad(f"{at}.document_url", "the address of a document")
+    return _linked(shape.document_url, shape.document_name, raw, f"{at}.document_url")
+
+
+def _linked(url: str, name: str | None, raw: Raw, at: str) -> Part:
+    """A document by its address, as some upstreams of this protocol take it: they get it as it came."""
+    meta = {PROTOCOL: {"part": json_text(raw)}}
+    return placed(File(media_type="application/pdf", url=url, name=name, meta=meta), at)
+
+
+def _foreign(shape: PartShape, raw: Raw, at: str) -> Part:
+    return placed(Foreign(protocol=PROTOCOL, kind=shape.type or "", json=json_text(raw)), at)
+
+
+def _source(shape: PartShape, _raw: Raw, at: str) -> Part:
+    """A picture or document in Anthropic's shape."""
+    source = shape.source
+    if source is None:
+        raise bad(f"{at}.source", "an object")
+    kind: Any = Image if shape.type == "image" else File
+    names = {} if shape.type == "image" or shape.title is None else {"name": shape.title}
+    match source.type:
+        case "base64":
+            data = checked_base64(source.data, f"{at}.source.data")
+            part: Part = kind(media_type=source.media_type or "", data=data, meta=_meta(shape), **names)
+        case "url" if source.url:
+            part = kind(url=source.url, meta=_meta(shape), **names)
+        case "text" if shape.type == "document" and source.data is not None:
+            part = Text(text=source.data, meta=_meta(shape))
+        case _:
+            raise bad(f"{at}.source.type", "base64 or url, with its data or url")
+    return part
+
+
+def _tool_use(shape: PartShape, _raw: Raw, at: str) -> Part:
+    if not shape.name:
+        raise bad(f"{at}.name", "the name of a tool")
+    arguments = json_text(shape.input) if shape.input and shape.input != _NULL else "{}"
+    return ToolCall(id=shape.id or "", name=shape.name, arguments=arguments, meta=_meta(shape))
+
+
+def _tool_result(shape: PartShape, _raw: Raw, at: str) -> Part:
+    return ToolResult(
+        call_id=shape.tool_use_id or "",
+        content=result_parts(shape.content, f"{at}.content"),
+        is_error=bool(shape.is_error),
+        meta=_meta(shape),
+    )
+
+
+def _thinking(shape: PartShape, raw: Raw, _at: str) -> Part:
+    if shape.type == "redacted_thinking":
+        return Thinking(redacted=True, signature=shape.data)
+    if isinstance(shape.thinking, list):
+        return Foreign(protocol=PROTOCOL, kind="thinking", json=json_text(raw))
+    return Thinking(text=shape.thinking or "", signature=shape.signature)
+
+
+_KINDS: dict[str, Callable[[PartShape, Raw, str], Part]] = {
+    "text": _text,
+    "image_url": _image_url,
+    "file": _file,
+    "document_url": _document_url,
+    "input_audio": _foreign,
+    "refusal": _refusal,
+    "input_text": _text,
+    "output_text": _text,
+    "input_image": _image_url,
+    "audio_url": _foreign,
+    "video_url": _foreign,
+    "image": _source,
+    "document": _source,
+    "tool_use": _tool_use,
+    "tool_result": _tool_result,
+    "thinking": _thinking,
+    "redacted_thinking": _thinking,
+}
+_COMMON_IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+_RESULT_KINDS = frozenset({"text", "input_text", "output_text", "image_url", "input_image", "image", "document"})
+
+
+def _data_url(url: str, at: str) -> tuple[str, str]:
+    head, _, data = url[5:].partition(",")
+    if not head.endswith(";base64"):
+        raise bad(at, "data:<media type>;base64,<data>")
+    return head.partition(";")[0], checked_base64(data, at)
+
+
+def _meta(shape: PartShape, detail: str | None = None) -> Meta:
+    if shape.cache_control is None and detail is None:
+        return NO_META
+    meta: dict[str, Any] = {}
+    if shape.cache_control is not None:
+        meta["cache_control"] = shape.cache_control
+    if detail is not None:
+        meta[PROTOCOL] = {"detail": detail}
+    return meta

@@ -1,0 +1,258 @@
+"""A client's tools and its choice among them, read into the model.
+
+Tools come nested as the spec has them, flat as in the Responses API, or in Anthropic's shape: editors send all three on
+this route. A tool of any other type is one that the upstream runs by itself, and is kept whole.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Raw
+
+from tieline.model.content import NO_META, Meta
+from tieline.model.errors import BadRequest
+from tieline.model.request import EMPTY_SCHEMA, Request, ToolChoice, ToolSpec
+from tieline.wire.openai_chat.parse_content import bad
+from tieline.wire.openai_chat.schema import (
+    PROTOCOL,
+    AllowedTool,
+    AllowedTools,
+    ChoiceShape,
+    CustomSpec,
+    FunctionSpec,
+    Named,
+    RequestShape,
+    ToolShape,
+)
+from tieline.wire.shared.json import parse
+
+LEGACY = "legacy"
+"""The key in the `meta` of tools that a client offered as `functions`."""
+MAX_ENTRIES = 32
+MAX_BYTES = 8 << 20
+
+_TOOLS = msgspec.json.Decoder(list[ToolShape] | None)
+_ANY_LIST = msgspec.json.Decoder(list[Any])
+
+UNCHOSEN = ToolChoice()
+_MODES: dict[str, Literal["auto", "none", "required"]] = {
+    "auto": "auto",
+    "none": "none",
+    "required": "required",
+    "any": "required",
+}
+
+
+def parse_tools(shape: RequestShape) -> tuple[ToolSpec, ...]:
+    """The tools of a request; of two with the same name the later counts, in the place of the earlier.
+
+    Agents send the same tools with every request: what was read before is given again, the very same objects.
+    """
+    raw = shape.tools
+    tools = _MEMO.find(raw)
+    if tools is None:
+        tools = _read(raw) if raw else ()
+        _MEMO.keep(raw, tools)
+    return _with_functions(tools, shape.functions) if shape.functions else tools
+
+
+class _Memo:
+    """Tools that were read before, the oldest forgotten first.
+
+    They are found by their length and then compared: to hash so many bytes takes longer than to compare them. Of two
+    arrays of the same length the later is kept.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Raw, tuple[ToolSpec, ...]]] = {}
+
+    def find(self, raw: Raw) -> tuple[ToolSpec, ...] | None:
+        known = self._known.get(len(raw))
+        return known[1] if known is not None and known[0] == raw else None
+
+    def keep(self, raw: Raw, tools: tuple[ToolSpec, ...]) -> None:
+        known = self._known
+        if len(raw) > MAX_BYTES // 16:
+            return
+        known.pop(len(raw), None)
+        known[len(raw)] = raw.copy(), tools
+        while len(known) > MAX_ENTRIES or sum(known) > MAX_BYTES:
+            del known[next(iter(known))]
+
+
+_MEMO = _Memo()
+
+
+def _read(raw: Raw) -> tuple[ToolSpec, ...]:
+    tools = parse(_TOOLS, raw, "tools") or ()
+    specs: dict[str, ToolSpec] = {}
+    for position, tool in enumerate(tools):
+        try:
+            spec = _flat(tool) if tool.function is None else _function(tool.function, "function.", tool)
+        except BadRequest as error:
+            raise error.within(f"tools[{position}]") from error
+        specs[spec.name] = spec
+    if any(spec.hosted for spec in specs.values()):
+        return tuple(_with_whole(specs, tools, raw))
+    return tuple(specs.values())
+
+
+def _with_functions(tools: Sequence[ToolSpec], functions: Sequence[FunctionSpec]) -> tuple[ToolSpec, ...]:
+    """The tools, and those in the field that was there before them."""
+    specs = {spec.name: spec for spec in tools}
+    for position, function in enumerate(functions):
+        try:
+            spec = _function(function, "", None)
+        except BadRequest as error:
+            raise error.within(f"functions[{position}]") from error
+        specs[spec.name] = spec if tools else msgspec.structs.replace(spec, meta={**spec.meta, LEGACY: True})
+    return tuple(specs.values())
+
+
+def is_legacy(request: Request) -> bool:
+    """Whether a client offers its tools as `functions` only: then it reads calls from `function_call`."""
+    return bool(request.tools) and LEGACY in request.tools[-1].meta
+
+
+def _with_whole(specs: dict[str, ToolSpec], tools: Sequence[ToolShape], raw: Raw) -> list[ToolSpec]:
+    """Hosted tools with the whole of what the client said, which takes a second look at the array."""
+    whole = parse(_ANY_LIST, raw, "tools")
+    said = {_hosted_name(tool): json for tool, json in zip(tools, whole, strict=True)}
+    return [
+        msgspec.structs.replace(spec, meta={**spec.meta, PROTOCOL: said[spec.name]}) if spec.hosted else spec
+        for spec in specs.values()
+    ]
+
+
+def _function(spec: FunctionSpec, below: str, tool: ToolShape | None) -> ToolSpec:
+    if not spec.name:
+        raise bad(f"{below}name", "the name of a tool")
+    return ToolSpec(
+        name=spec.name,
+        description=spec.description or "",
+        schema=_schema(spec.parameters, below),
+        strict=spec.strict,
+        meta=_meta(spec.cache_control or (tool.cache_control if tool is not None else None)),
+    )
+
+
+def _flat(tool: ToolShape) -> ToolSpec:
+    if tool.custom is not None:
+        return _freeform(tool.custom, "custom.")
+    if tool.input_schema:
+        return _from_schema(tool, tool.input_schema, "input_schema")
+    match tool.type:
+        case "custom":
+            return _freeform(CustomSpec(name=tool.name, description=tool.description, format=tool.format), "")
+        case "function" | None:
+            if tool.name is None:
+                raise bad("function", "an object with a name")
+            return _from_schema(tool, tool.parameters, "parameters")
+        case _:
+            return ToolSpec(name=_hosted_name(tool), hosted=tool.type, meta=_meta(tool.cache_control))
+
+
+def _hosted_name(tool: ToolShape) -> str:
+    return tool.name or tool.type or ""
+
+
+def _from_schema(tool: ToolShape, schema: Raw, field: str) -> ToolSpec:
+    if not tool.name:
+        raise bad("name", "the name of a tool")
+    return ToolSpec(
+        name=tool.name,
+        description=tool.description or "",
+        schema=_schema(schema, "", field),
+        strict=tool.strict,
+        meta=_meta(tool.cache_control),
+    )
+
+
+def _freeform(spec: CustomSpec, below: str) -> ToolSpec:
+    if not spec.name:
+        raise bad(f"{below}name", "the name of a tool")
+    meta = {"format": spec.format} if spec.format is not None else NO_META
+    return ToolSpec(name=spec.name, description=spec.description or "", freeform=True, meta=meta)
+
+
+def _schema(raw: Raw, below: str, field: str = "parameters") -> bytes:
+    schema = bytes(raw)
+    if not schema or schema == b"null":
+        return EMPTY_SCHEMA
+    if not schema.startswith(b"{"):
+        raise bad(below + field, "a JSON schema object")
+    return schema
+
+
+def _meta(cache_control: dict[str, Any] | None) -> Meta:
+    return NO_META if cache_control is None else {"cache_control": cache_control}
+
+
+# ── The choice ───────────────────────────────────────────────────────────────────────────────────
+
+
+def parse_choice(shape: RequestShape) -> ToolChoice:
+    """`tool_choice`, or the `function_call` that was there before it, and `parallel_tool_calls`."""
+    parallel = shape.parallel_tool_calls
+    if shape.functions and not shape.tools:
+        parallel = False  # there is room for one call in the answer
+    choice = shape.tool_choice
+    if choice is None and shape.function_call is None:
+        return UNCHOSEN if parallel is None else ToolChoice(parallel=parallel)
+    if isinstance(choice, ChoiceShape):
+        if parallel is None and choice.disable_parallel_tool_use is not None:
+            parallel = not choice.disable_parallel_tool_use
+        mode, names = _object_choice(choice)
+    elif choice is not None:
+        mode, names = _mode(choice, "tool_choice"), ()
+    elif isinstance(shape.function_call, str):
+        mode, names = _mode(shape.function_call, "function_call"), ()
+    else:
+        mode, names = "required", (_name(shape.function_call, None, None, "function_call"),)
+    return ToolChoice(mode=mode, names=names, parallel=parallel, given=True)
+
+
+Mode = Literal["auto", "none", "required"]
+
+
+def _mode(said: str, at: str) -> Mode:
+    mode = _MODES.get(said)
+    if mode is None:
+        raise bad(at, f"one of auto, none, required or an object that names a tool, got '{said}'")
+    return mode
+
+
+def _object_choice(choice: ChoiceShape) -> tuple[Mode, tuple[str, ...]]:
+    match choice.type:
+        case "allowed_tools":
+            return _allowed(choice)
+        case "function" | "custom" | "tool" | None:
+            name = _name(choice.function, choice.custom, choice.name, "tool_choice")
+            return "required", (name,)
+        case _:
+            return _mode(choice.type, "tool_choice.type"), ()
+
+
+def _allowed(choice: ChoiceShape) -> tuple[Mode, tuple[str, ...]]:
+    allowed = choice.allowed_tools or AllowedTools(mode=choice.mode, tools=choice.tools)
+    at = "tool_choice.allowed_tools" if choice.allowed_tools else "tool_choice"
+    tools = allowed.tools or []
+    return _mode(allowed.mode or "auto", f"{at}.mode"), tuple(
+        _allowed_name(tool, f"{at}.tools[{position}]") for position, tool in enumerate(tools)
+    )
+
+
+def _allowed_name(tool: AllowedTool, at: str) -> str:
+    """Tools that the upstream runs by itself have only a type."""
+    if tool.type not in (None, "function", "custom") and tool.name is None:
+        return tool.type
+    return _name(tool.function, tool.custom, tool.name, at)
+
+
+def _name(function: Named | None, custom: Named | None, flat: str | None, at: str) -> str:
+    nested = function or custom
+    name = nested.name if nested is not None else flat
+    if not name:
+        raise bad(f"{at}.function.name" if flat is None else f"{at}.name", "the name of a tool")
+    return name

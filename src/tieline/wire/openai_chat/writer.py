@@ -1,0 +1,289 @@
+"""The answer to a client that speaks Chat Completions: written event by event, or rendered whole.
+
+A stream has one id, one time and one model; the role stands in the first chunk only. Calls are counted by themselves,
+and id, type and name stand in the first delta of each. With *buffered* arguments a call is one such delta and one with
+all of its arguments, because some clients act on the first prefix that parses.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from msgspec import Raw
+
+from tieline.model.content import NO_META, Meta, Part, Text, Thinking, ToolCall, Value, state_of
+from tieline.model.events import (
+    Event,
+    Failed,
+    Finished,
+    PartDelta,
+    PartEnd,
+    PartStart,
+    Reply,
+    Started,
+    StopReason,
+    Usage,
+)
+from tieline.wire.openai_chat.errors import render_failed
+from tieline.wire.shared.delta_frames import frames, in_frames, write_runs
+from tieline.wire.shared.json import encode, one_line
+
+KEEP_ALIVE = b": keep-alive\n"
+"""A comment without a blank line: with one, some clients take it for an event."""
+
+_FINISH: dict[StopReason, bytes] = {
+    StopReason.END_TURN: b'"stop"',
+    StopReason.STOP_SEQUENCE: b'"stop"',
+    StopReason.PAUSED: b'"stop"',
+    StopReason.CANCELLED: b'"stop"',
+    StopReason.COMPACTED: b'"stop"',
+    StopReason.TOOL_USE: b'"tool_calls"',
+    StopReason.MAX_TOKENS: b'"length"',
+    StopReason.CONTEXT_FULL: b'"length"',
+    StopReason.REFUSAL: b'"content_filter"',
+}
+_FUNCTION_START = b'"tool_calls":[{"index":%d,"id":%b,"type":"function","function":{"name":%b,"arguments":""}%b}]'
+_FUNCTION_ARGUMENTS = b'"tool_calls":[{"index":%d,"function":{"arguments":'
+_CUSTOM_START = b'"tool_calls":[{"index":%d,"id":%b,"type":"custom","custom":{"name":%b,"input":""}%b}]'
+_CUSTOM_INPUT = b'"tool_calls":[{"index":%d,"custom":{"input":'
+_USAGE = (
+    b'{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d,"prompt_tokens_details":{"cached_tokens":%d%b},'
+    b'"completion_tokens_details":{"reasoning_tokens":%d}}'
+)
+_WHOLE = (
+    b'{"id":%b,"object":"chat.completion","created":%d,"model":%b,"choices":[{"index":0,"message":%b,"logprobs":null,'
+    b'"finish_reason":%b%b}],"usage":%b}'
+)
+_NOTHING = (b"", b"")
+_LEGACY_START = b'"function_call":{"name":%b,"arguments":""}'
+_LEGACY_ARGUMENTS = b'"function_call":{"arguments":'
+_TOOL_USE = StopReason.TOOL_USE
+_REFUSAL = StopReason.REFUSAL  # a member of an enum is found through its class slowly
+_NO_USAGE = Usage()
+
+
+class Options(Value):
+    """How one client wants its answer."""
+
+    created: int = 0
+    arguments: Literal["buffered", "incremental"] = "buffered"
+    usage: bool = True
+    reasoning: Literal["reasoning_content", "reasoning", "none"] = "reasoning_content"
+    legacy: bool = False
+    """Whether calls are given as `function_call`, to a client that offered `functions`. There is room for one."""
+
+
+_DEFAULT = Options()
+
+
+class ResponseWriter:
+    """Give it the events of one leg; it gives whole server-sent events."""
+
+    def __init__(self, options: Options = _DEFAULT) -> None:
+        self._options = options
+        self._head = self._delta = b""
+        """How every chunk begins, and how those begin that say something of the message."""
+        self._tail = b'},"logprobs":null,"finish_reason":null}]' + (
+            b',"usage":null}\n\n' if options.usage else b"}\n\n"
+        )
+        self._around = _NOTHING
+        """What stands before and after the text of a delta of the open part; nothing if it has no place here."""
+        self._calls = 0
+        self._unsaid = False
+        """Whether the open call still lacks its arguments."""
+        self._state = NO_META
+        """What the open call began with."""
+        self._refused = False
+        self._usage = _NO_USAGE
+        self._ended = False
+
+    def write_all(self, batch: Sequence[Event]) -> bytes:
+        """The bytes for a batch."""
+        return write_runs(batch, self.write, self._write_run)
+
+    def _write_run(self, texts: list[str]) -> tuple[bytes, ...]:
+        before, after = self._around
+        if not before:
+            return ()
+        self._unsaid = False
+        return frames(texts, before, after)
+
+    def write(self, event: Event) -> bytes:
+        """The bytes for one event; none when it says nothing in this protocol."""
+        # By `type`: class patterns that do not match cost more than what is written here.
+        if type(event) is PartDelta:
+            before, after = self._around
+            if not before or not event.text:
+                return b""
+            self._unsaid = False
+            if event.pieces:
+                return in_frames(event.pieces, before, after)
+            return before + encode(event.text) + after
+        write = _WRITE.get(type(event))
+        return b"" if write is None or self._ended else write(self, event)
+
+    def _begin(self, started: Started) -> bytes:
+        self._head = b'data: {"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b,' % (
+            encode(started.id),
+            self._options.created,
+            encode(started.model),
+        )
+        self._delta = self._head + b'"choices":[{"index":0,"delta":{'
+        return self._delta + b'"role":"assistant","content":""' + self._tail
+
+    # ── Parts ────────────────────────────────────────────────────────────────────────────────────
+
+    def _start(self, event: PartStart) -> bytes:
+        part = event.part
+        if type(part) is Text:
+            self._refused = self._refused or part.refusal
+            self._around = self._delta + (b'"refusal":' if part.refusal else b'"content":'), self._tail
+        elif type(part) is ToolCall:
+            return self._start_call(part)
+        elif type(part) is Thinking and self._options.reasoning != "none":
+            self._around = self._delta + b'"%b":' % self._options.reasoning.encode(), self._tail
+        else:
+            self._around = _NOTHING
+        return b""
+
+    def _start_call(self, call: ToolCall) -> bytes:
+        self._unsaid = True
+        if self._options.legacy and self._calls:
+            self._around = _NOTHING
+            return b""
+        self._around = self._arguments(call) if self._options.arguments == "incremental" else _NOTHING
+        if self._options.legacy:
+            return self._delta + _LEGACY_START % encode(call.name) + self._tail
+        spelled = _CUSTOM_START if call.freeform else _FUNCTION_START
+        self._state = call.meta
+        state = _state(call.meta) if call.meta else b""
+        return self._delta + spelled % (self._calls, encode(call.id), encode(call.name), state) + self._tail
+
+    def _arguments(self, call: ToolCall) -> tuple[bytes, bytes]:
+        if self._options.legacy:
+            return self._delta + _LEGACY_ARGUMENTS, b"}" + self._tail
+        spelled = _CUSTOM_INPUT if call.freeform else _FUNCTION_ARGUMENTS
+        return self._delta + spelled % self._calls, b"}}]" + self._tail
+
+    def _end(self, event: PartEnd) -> bytes:
+        part, written = event.part, b""
+        if type(part) is ToolCall:
+            arguments = "" if self._options.legacy and self._calls else _final(part)
+            if self._unsaid and arguments:
+                before, after = self._arguments(part)
+                written = before + encode(arguments) + after
+            if part.meta and part.meta != self._state and not self._options.legacy:  # it came after the call had begun
+                written += (
+                    self._delta + b'"tool_calls":[{"index":%d%b}]' % (self._calls, _state(part.meta)) + self._tail
+                )
+            self._calls += 1
+        self._around = _NOTHING
+        return written
+
+    # ── Endings ──────────────────────────────────────────────────────────────────────────────────
+
+    def _count(self, usage: Usage) -> bytes:
+        self._usage = usage
+        return b""
+
+    def _finish(self, ending: Finished | Failed) -> bytes:
+        self._ended = True
+        self._around = _NOTHING
+        if isinstance(ending, Failed):
+            return b"data: " + render_failed(ending) + b"\n\n"
+        written = b""
+        if ending.reason is _REFUSAL and ending.detail and not self._refused:
+            written = self._delta + b'"refusal":' + encode(ending.detail) + self._tail
+        if ending.meta and (state := _state(ending.meta)):
+            written += self._delta + state[1:] + self._tail
+        fired = b"" if ending.sequence is None else b',"stop_reason":' + encode(ending.sequence)
+        reason = _finish_reason(ending, self._options)
+        written += self._delta + b'},"logprobs":null,"finish_reason":' + reason + fired + b"}]"
+        if self._options.usage:
+            written += b',"usage":null}\n\n' + self._head + b'"choices":[],"usage":' + _usage(self._usage)
+        return written + b"}\n\ndata: [DONE]\n\n"
+
+
+_WRITE: dict[type, Callable[[ResponseWriter, Any], bytes]] = {
+    Started: ResponseWriter._begin,
+    PartStart: ResponseWriter._start,
+    PartEnd: ResponseWriter._end,
+    Usage: ResponseWriter._count,
+    Finished: ResponseWriter._finish,
+    Failed: ResponseWriter._finish,
+}
+"""What is written for each kind of event but the most frequent."""
+
+
+def render(reply: Reply, options: Options = _DEFAULT) -> bytes:
+    """The body of an answer that does not stream."""
+    finished = reply.finished
+    return _WHOLE % (
+        encode(reply.id),
+        options.created,
+        encode(reply.model),
+        _message(reply.parts, finished, options),
+        _finish_reason(finished, options),
+        b"" if finished.sequence is None else b',"stop_reason":' + encode(finished.sequence),
+        _usage(reply.usage),
+    )
+
+
+def _message(parts: Sequence[Part], finished: Finished, options: Options) -> bytes:
+    content: str | None = None
+    refusal = thoughts = ""
+    calls = []
+    for part in parts:
+        if type(part) is Text:
+            if part.refusal:
+                refusal += part.text
+            else:
+                content = part.text if content is None else content + part.text
+        elif type(part) is ToolCall:
+            calls.append(_call(part))
+        elif type(part) is Thinking and not part.redacted:
+            thoughts += part.text
+    if content is None and not calls:
+        content = ""
+    detail = finished.detail if finished.reason is _REFUSAL else None
+    more = b""
+    if thoughts and options.reasoning != "none":
+        more = b',"%b":%b' % (options.reasoning.encode(), encode(thoughts))
+    if calls:
+        more += _calls(calls, options)
+    if finished.meta:
+        more += _state(finished.meta)
+    return b'{"role":"assistant","content":%b,"refusal":%b%b}' % (encode(content), encode(refusal or detail), more)
+
+
+def _calls(calls: list[dict[str, Any]], options: Options) -> bytes:
+    if options.legacy:
+        return b',"function_call":' + encode(calls[0]["function"])
+    return b',"tool_calls":' + encode(calls)
+
+
+def _finish_reason(finished: Finished, options: Options) -> bytes:
+    reason = _FINISH[finished.reason]
+    return b'"function_call"' if options.legacy and finished.reason is _TOOL_USE else reason
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    state = {name: Raw(text.encode()) for name, text in state_of(call.meta).items()} if call.meta else {}
+    if call.freeform:
+        return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}, **state}
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _final(call)}, **state}
+
+
+def _state(meta: Meta) -> bytes:
+    """What the provider wants back with a message or a call, as more members of its object."""
+    return b"".join(b',"%b":%b' % (name.encode(), one_line(text.encode())) for name, text in state_of(meta).items())
+
+
+def _final(call: ToolCall) -> str:
+    """A function that takes nothing is called with an empty object, not with nothing."""
+    return call.arguments if call.freeform or call.arguments.strip() else "{}"
+
+
+def _usage(usage: Usage) -> bytes:
+    prompt, output = usage.prompt, usage.output
+    written = b',"cache_write_tokens":%d' % usage.cache_write if usage.cache_write else b""
+    return _USAGE % (prompt, output, prompt + output, usage.cache_read, written, usage.reasoning)

@@ -1,0 +1,263 @@
+"""Questions put to a client's own tool for asking: the arguments as its schema wants them, the answers from its result.
+
+Such tools are called ask_question, ask_user, AskUserQuestion and the like. Most take a list of questions with options,
+others a single text. A result is JSON, pairs of question and answer, or plain words.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tieline.model.content import Text, ToolResult
+from tieline.model.inbox import Field, Filled, Form
+from tieline.model.request import ToolSpec
+from tieline.wire.shared.capabilities import Tool, capable, plain, read_tools
+from tieline.wire.shared.capabilities.schema import Schema, branches, properties_of, required_of, resolve, types_of
+from tieline.wire.shared.questions.forms import Skipped, Unclear, answer, answers, as_text, condensed, expanded
+
+HEADER = 12
+"""Chips that stand above a question have room for so much."""
+
+_PAIR = re.compile(r'"((?:[^"\\]|\\.)*)"\s*[=:]\s*"((?:[^"\\]|\\.)*)"')
+_LISTS = frozenset(["questions", "items", "fields", "prompts"])
+_WORDS = ("question", "prompt", "message", "text", "query", "content", "title")
+_HEADERS = frozenset(["header", "heading", "topic", "shorttitle"])
+_IDS = frozenset(["id", "key", "name", "questionid", "field"])
+_OPTIONS = frozenset(["options", "choices", "suggestions", "followup", "suggestedanswers", "answers", "alternatives"])
+_MANY = frozenset(["multiselect", "multiple", "allowmultiple", "multi", "selectmultiple", "ismultiselect"])
+_LABELS = frozenset(["label", "title", "text", "name", "answer", "option", "display"])
+_VALUES = frozenset(["value", "id", "key"])
+_ABOUT = frozenset(["description", "detail", "explanation", "about"])
+_SPARE = (("Other", "Something else: say what"), ("Skip", "Leave it to the agent"))
+
+
+class QuestionCall(NamedTuple):
+    """How to ask with a client's tool."""
+
+    name: str
+    arguments: str
+
+
+def call_for(form: Form, tools: Sequence[ToolSpec]) -> QuestionCall | None:
+    """The call that asks this of the client; None if it has no tool for that, or none that can hold it."""
+    form = condensed(form)
+    if form.url or not form.fields:
+        form = Form(message=as_text(form, form.fields), fields=(Field(name="", kind="yes_no", title=form.message),))
+    for tool in capable("question", read_tools(tools)):
+        arguments = _arguments(tool, form)
+        if arguments is not None:
+            return QuestionCall(tool.name, json.dumps(arguments, ensure_ascii=False))
+    return None
+
+
+def read_result(result: ToolResult, form: Form) -> Filled:
+    """What the client's result answers."""
+    text = "\n".join(part.text for part in result.content if isinstance(part, Text)).strip()
+    if result.is_error:
+        return Filled(action="decline", reason=text)
+    if form.url or not form.fields:
+        return Filled(action="accept" if _agrees(text) else "decline", reason=text)
+    told = _told(text)
+    fields = condensed(form).fields
+    try:
+        values = _matched(told, fields) if told else answers(text, fields).values
+    except (Unclear, Skipped):
+        return Filled(action="decline", reason=text)
+    return Filled(values=expanded(values, form))
+
+
+# ── The arguments ────────────────────────────────────────────────────────────────────────────────
+
+
+def _arguments(tool: Tool, form: Form) -> dict[str, Any] | None:
+    properties = properties_of(tool.schema)
+    for name, rule in properties.items():
+        listing = _list_of(rule, tool.schema) if plain(name) in _LISTS else None
+        if listing is not None:
+            item = resolve(listing.get("items", {}), tool.schema)
+            asked = [_question(field, form, item, tool.schema) for field in form.fields]
+            return _complete({name: asked}, tool)
+    return _single(tool, form)
+
+
+def _single(tool: Tool, form: Form) -> dict[str, Any] | None:
+    """The arguments of a tool that takes one text, and perhaps options."""
+    properties = properties_of(tool.schema)
+    named = {plain(name): name for name in properties}
+    place = next((named[word] for word in _WORDS if word in named), None)
+    if place is None:
+        return None
+    options = next((named[word] for word in named if word in _OPTIONS), None)
+    only = form.fields[0] if len(form.fields) == 1 else None
+    if only is None or options is None:
+        return _complete({place: as_text(form, form.fields)}, tool)
+    arguments: dict[str, Any] = {place: _words(only, form)}
+    shaped = _options(only, properties[options], tool.schema)
+    if shaped or options in required_of(tool.schema):
+        arguments[options] = shaped
+    many = next((named[word] for word in named if word in _MANY), None)
+    if many is not None:
+        arguments[many] = only.many
+    return _complete(arguments, tool)
+
+
+def _question(field: Field, form: Form, item: Schema, root: Schema) -> Any:
+    """One question as the items of the list want it."""
+    properties = properties_of(item)
+    if not properties:
+        return as_text(form, [field])
+    named = {plain(name): name for name in properties}
+    place = next((named[word] for word in _WORDS if word in named), None)
+    made: dict[str, Any] = {} if place is None else {place: _words(field, form)}
+    for name, rule in properties.items():
+        if name in made:
+            continue
+        value = _property(plain(name), field, rule, root)
+        if value is not None:
+            made[name] = value
+    for name in required_of(item):
+        made.setdefault(name, _guess(properties.get(name, {}), root))
+    return made
+
+
+def _property(name: str, field: Field, rule: object, root: Schema) -> Any:
+    if name in _OPTIONS:
+        return _options(field, rule, root)
+    if name in _MANY:
+        return field.many
+    if name in _HEADERS:
+        return (field.title or field.name)[:HEADER].strip() or "Question"
+    if name in _IDS:
+        return field.name
+    return None
+
+
+def _options(field: Field, rule: object, root: Schema) -> list[Any]:
+    listing = _list_of(rule, root) or {}
+    item = resolve(listing.get("items", {}), root)
+    pairs = [(option.label or option.id, option.description) for option in field.options]
+    if field.kind == "yes_no":
+        pairs = [("Yes", ""), ("No", "")]
+    least, most = listing.get("minItems"), listing.get("maxItems")
+    if isinstance(least, int) and len(pairs) < least:
+        pairs += _SPARE[: least - len(pairs)]
+    if isinstance(most, int) and most > 0:
+        pairs = pairs[:most]
+    return [_option(label, about, item, root) for label, about in pairs]
+
+
+def _option(label: str, about: str, item: Schema, root: Schema) -> Any:
+    properties = properties_of(item)
+    if not properties:
+        return label
+    made: dict[str, Any] = {}
+    for name in properties:
+        if plain(name) in _LABELS or plain(name) in _VALUES:
+            made[name] = label
+        elif plain(name) in _ABOUT and (about or name in required_of(item)):
+            made[name] = about or label
+    for name in required_of(item):
+        made.setdefault(name, _guess(properties.get(name, {}), root))
+    return made
+
+
+def _complete(arguments: dict[str, Any], tool: Tool) -> dict[str, Any]:
+    properties = properties_of(tool.schema)
+    for name in required_of(tool.schema):
+        arguments.setdefault(name, _guess(properties.get(name, {}), tool.schema))
+    return arguments
+
+
+def _list_of(rule: object, root: Schema) -> Schema | None:
+    for option in branches(resolve(rule, root), root):
+        if "array" in types_of(option):
+            return option
+    return None
+
+
+def _guess(rule: object, root: Schema) -> Any:
+    """Something that fits where nothing is known."""
+    schema = resolve(rule, root)
+    if "const" in schema or "default" in schema:
+        return schema.get("const", schema.get("default"))
+    if isinstance(schema.get("enum"), list) and schema["enum"]:
+        return schema["enum"][0]
+    kinds = [kind for option in branches(schema, root) for kind in types_of(option)]
+    empty: dict[str, Any] = {"boolean": False, "integer": 0, "number": 0, "array": [], "object": {}, "null": None}
+    return empty.get(kinds[0], "") if kinds else ""
+
+
+def _words(field: Field, form: Form) -> str:
+    words = field.title or field.description or field.name
+    message = form.message.strip()
+    if message and message != words and len(form.fields) == 1:
+        words = f"{message}\n{words}" if words else message
+    if field.description and field.description != words and field.title:
+        words = f"{words}\n{field.description}"
+    return words
+
+
+# ── The answers ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _told(text: str) -> dict[str, Any]:
+    """The answers by whatever names them, from JSON or from pairs; the nameless one is under nothing."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {question.replace('\\"', '"'): said.replace('\\"', '"') for question, said in _PAIR.findall(text)}
+    if isinstance(value, dict):
+        inner = value.get("answers", value.get("answer", value.get("response", value)))
+        if isinstance(inner, Mapping):
+            return {str(name): one for name, one in inner.items()}
+        value = inner
+    if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+        return {_name_of(one): _said_of(one) for one in value}
+    return {"": value}
+
+
+def _name_of(one: Mapping[str, Any]) -> str:
+    return str(next((one[name] for name in ("question", "questionId", "id", "name", "header") if name in one), ""))
+
+
+def _said_of(one: Mapping[str, Any]) -> Any:
+    for name in ("answer", "answers", "value", "selected", "selectedOptions", "selectedOptionIds", "response"):
+        if name in one:
+            return one[name]
+    return ""
+
+
+def _matched(told: Mapping[str, Any], fields: Sequence[Field]) -> dict[str, Any]:
+    """The answers by field: by name or question, else by their order."""
+    by_name = {plain(name): said for name, said in told.items()}
+    values: dict[str, Any] = {}
+    rest = [said for name, said in told.items()]
+    for place, field in enumerate(fields):
+        names = [plain(name) for name in (field.name, field.title, field.description) if name]
+        said = next((by_name[name] for name in names if name in by_name), None)
+        if said is None:
+            said = next((one for name, one in by_name.items() if any(known and known in name for known in names)), None)
+        if said is None and len(rest) == len(fields):
+            said = rest[place]
+        if said is not None:
+            values[field.name] = _value(said, field)
+    if not values:
+        raise Unclear("none of the questions was answered")
+    return values
+
+
+def _value(said: Any, field: Field) -> Any:
+    if isinstance(said, bool) and field.kind == "yes_no":
+        return said
+    if isinstance(said, list):
+        said = ", ".join(str(one) for one in said)
+    elif isinstance(said, Mapping):
+        said = _said_of(said)
+    return answer(str(said), field)
+
+
+def _agrees(text: str) -> bool:
+    told = _told(text)
+    words = str(next(iter(told.values()))) if told else text
+    return re.match(r"\W*(?:yes|y|ok|okay|true|done|accept)\b", words, re.IGNORECASE) is not None

@@ -1,0 +1,420 @@
+"""A tool's JSON schema as an upstream accepts it.
+
+Clients send what their libraries generate: references into `definitions`, a union at the top, numbers as strings.
+Upstreams refuse such a tool, and with it the whole request. What is fine already comes back as the very same bytes,
+so that prompt caches keep their prefix; the rest is changed as little as possible, always in the same way.
+
+Everything is walked with a stack of its own and inlined on a budget: neither a deep schema nor one that refers to
+itself can exhaust anything.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+from urllib.parse import unquote
+
+import msgspec
+
+from tieline.model.request import EMPTY_SCHEMA, ToolSpec
+from tieline.wire.shared.json import decode_any, encode
+
+Style = Literal["anthropic", "openai"]
+Schema = dict[str, Any]
+
+FREEFORM_SCHEMA = b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}'
+"""The schema of the function that a freeform tool becomes where there are no such tools."""
+
+MAX_ENTRIES = 4096
+MAX_BYTES = 16 << 20
+MAX_INLINED = 256 << 10
+"""How many bytes references may add to one schema."""
+MAX_REFS = 12
+"""How many references may be inlined inside one another."""
+MAX_MEANINGS = 64
+"""How many schemas one name may have in a union before it may be anything."""
+MAX_NOTES = 12
+
+_COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
+_NUMBERS = (*_COUNTS, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_FLAGS = ("uniqueItems", "additionalProperties")
+_DROPPED = ("$comment", "$id")
+_UNIONS = ("allOf", "anyOf", "oneOf")
+_TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
+_NAMED = ("properties", "patternProperties", "$defs", "dependentSchemas")
+_LISTED = ("allOf", "anyOf", "oneOf", "prefixItems")
+_SINGLE = ("items", "additionalProperties", "additionalItems", "unevaluatedProperties", "unevaluatedItems")
+_LOGIC = ("not", "if", "then", "else", "contains", "propertyNames")
+_NOT_ABOVE = ("$ref", "definitions", "components", "enum", "not", "nullable")
+_KEPT_ABOVE = ("$schema", "$defs", "title", "description")
+"""What is kept of a top-level schema that does not describe an object."""
+
+
+def for_upstream(schema: bytes, style: Style) -> tuple[bytes, tuple[str, ...]]:
+    """The schema ready to be embedded, and notes about what was changed.
+
+    Agents send the same tools with every request, so answers are remembered.
+    """
+    memo = _MEMO[style]
+    answer = memo.answers.get(schema)
+    if answer is None:
+        answer = _fit(schema, style)
+        memo.keep(schema, answer)
+    return answer
+
+
+def description(tool: ToolSpec) -> str:
+    """What a function is told to be for; it cannot state the grammar of a freeform tool, so its description does."""
+    form: Schema = tool.meta.get("format") or {}
+    grammar = form.get("grammar", form)
+    definition = grammar.get("definition")
+    if not tool.freeform or not definition:
+        return tool.description
+    syntax = grammar.get("syntax", "")
+    return f"{tool.description}\n\nThe input has to follow this {syntax} grammar:\n{definition}".strip()
+
+
+Answer = tuple[bytes, tuple[str, ...]]
+
+
+class _Memo:
+    """Answers given before, the oldest forgotten first."""
+
+    def __init__(self) -> None:
+        self.answers: dict[bytes, Answer] = {}
+        self.size = 0
+
+    def keep(self, schema: bytes, answer: Answer) -> None:
+        size = len(schema) + len(answer[0])
+        if size > MAX_BYTES // 16:
+            return
+        self.answers[schema] = answer
+        self.size += size
+        while len(self.answers) > MAX_ENTRIES or self.size > MAX_BYTES:
+            oldest = next(iter(self.answers))
+            self.size -= len(oldest) + len(self.answers.pop(oldest)[0])
+
+
+_MEMO: dict[Style, _Memo] = {"anthropic": _Memo(), "openai": _Memo()}
+
+
+def _at(document: Any, ref: str) -> Any:
+    """What stands at the place that a reference names; None if that is no schema."""
+    place = document
+    for step in unquote(ref[2:]).split("/"):
+        key = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(place, list) and key.isdecimal() and int(key) < len(place):
+            place = place[int(key)]
+        elif isinstance(place, dict):
+            place = place.get(key)
+        else:
+            return None
+    return place if isinstance(place, dict | bool) else None
+
+
+def _fit(schema: bytes, style: Style) -> Answer:
+    if not schema or schema.isspace():
+        return EMPTY_SCHEMA, ()
+    try:
+        return _Fitting(schema, style).answer()
+    except RecursionError:
+        return schema, ("the schema is nested too deeply to be checked",)
+    except (msgspec.DecodeError, UnicodeError):
+        return schema, ("the schema could not be read and was sent as it is",)
+
+
+class _Fitting:
+    """One schema under way: the tree is changed in place, and `changed` says whether it was at all."""
+
+    def __init__(self, source: bytes, style: Style) -> None:
+        self.source = source
+        self.style = style
+        self.changed = False
+        self.notes: dict[str, None] = {}
+        self.budget = MAX_INLINED
+        self.copies: dict[tuple[int, str], bytes] = {}
+
+    def answer(self) -> Answer:
+        root = decode_any(self.source)
+        if root is None or root in ({}, ""):
+            return EMPTY_SCHEMA, ()
+        if not isinstance(root, dict):
+            return EMPTY_SCHEMA, ("a schema that is no object was replaced by one without properties",)
+        # References are looked up in an untouched copy: what is already changed has lost its definitions.
+        self.document = decode_any(self.source)
+        root = self.object_at_top(root)
+        self.walk(root)
+        return encode(root) if self.changed else self.source, tuple(self.notes)[:MAX_NOTES]
+
+    def note(self, message: str) -> None:
+        self.changed = True
+        self.notes[message] = None
+
+    # ── The top: one object, no unions ──────────────────────────────────────────────────────────
+
+    def object_at_top(self, root: Schema) -> Schema:
+        root = self.flat(root, 0)
+        for key in _NOT_ABOVE:
+            if key in root:
+                del root[key]
+                self.changed = True
+        if not _describes_object(root):
+            self.note("the top-level type has to be object: what was there was left out")
+            root = {key: root[key] for key in _KEPT_ABOVE if key in root}
+        if root.get("type") != "object":
+            root["type"] = "object"
+            self.changed = True
+        if not isinstance(root.get("properties"), dict):
+            root["properties"] = {}
+            self.changed = True
+        return root
+
+    def flat(self, schema: Schema, depth: int) -> Schema:
+        """A schema without a reference or a union at its top."""
+        if depth > MAX_REFS:
+            self.note("unions and references inside one another were cut")
+            return {}
+        ref = schema.get("$ref")
+        if isinstance(ref, str):
+            del schema["$ref"]
+            target = self.copy(ref, schema)
+            self.note(f"the top-level reference {ref} was inlined")
+            return self.flat({**target, **schema} if isinstance(target, dict) else schema, depth + 1)
+        for union in _UNIONS:
+            members = schema.pop(union, None)
+            if members is None:
+                continue
+            self.note(f"the top-level {union} was merged into one object")
+            flat = [self.flat(member, depth + 1) for member in _schemas(members)]
+            _merge(schema, [member for member in flat if _describes_object(member)], union)
+        return schema
+
+    # ── Below: keywords and references ──────────────────────────────────────────────────────────
+
+    def walk(self, root: Schema) -> None:
+        """Visit every schema once; `inside` are the references that were inlined to get here.
+
+        `home` is the nearest schema around that has definitions of its own: one that was put inside another as it was
+        still refers to them as if it were the root.
+        """
+        stack: list[tuple[Schema, tuple[str, ...], Schema]] = [(root, (), root)]
+        while stack:
+            schema, inside, home = stack.pop()
+            ref = schema.get("$ref")
+            if isinstance(ref, str) and not self.stands(ref):
+                self.inline(schema, ref, inside, home)
+                stack.append((schema, (*inside, ref), home))
+                continue
+            self.keywords(schema)
+            if "$defs" in schema or "definitions" in schema:
+                home = schema
+            stack.extend((child, inside, home) for child in _children(schema))
+
+    def stands(self, ref: str) -> bool:
+        """Whether a reference can stay: upstreams follow those into `$defs`."""
+        return ref.startswith("#/$defs/") and _at(self.document, ref) is not None
+
+    def inline(self, schema: Schema, ref: str, inside: tuple[str, ...], home: Schema) -> None:
+        """Put what a reference means in its place; what stands beside it wins."""
+        del schema["$ref"]
+        if ref in inside or len(inside) >= MAX_REFS:
+            self.note(f"the reference {ref} is recursive and was cut")
+            return
+        target = self.copy(ref, home)
+        if target is None:
+            self.note(f"the reference {ref} leads nowhere and was left out")
+        elif isinstance(target, dict):
+            self.note(f"the reference {ref} was inlined")
+            beside = dict(schema)
+            schema.clear()
+            schema |= target | beside
+        elif target is False:
+            self.note(f"the reference {ref} was inlined")
+            schema["not"] = {}
+
+    def copy(self, ref: str, home: Schema) -> Any:
+        """A copy of what a reference means, as long as there is budget for it."""
+        encoded = self.copies.get((id(home), ref))
+        if encoded is None:
+            target = self.target(ref, home)
+            if target is None:
+                return None
+            encoded = self.copies[id(home), ref] = encode(target)
+        self.budget -= len(encoded)
+        if self.budget < 0:
+            self.note("references would make the schema too large: some were cut")
+            return {}
+        return decode_any(encoded)
+
+    def target(self, ref: str, home: Schema) -> Any:
+        """What a reference means: a place in this document, or a definition of the schema it belongs to, or None."""
+        if not ref.startswith("#/"):
+            return None
+        found = _at(self.document, ref)
+        return _at(home, ref) if found is None else found
+
+    def keywords(self, schema: Schema) -> None:
+        """Put one schema's own keywords right."""
+        for key in _DROPPED:
+            if isinstance(schema.get(key), str):
+                del schema[key]
+                self.changed = True
+        for key in _NUMBERS:
+            if isinstance(schema.get(key), str):
+                self.number(schema, key)
+        for key in _FLAGS:
+            if schema.get(key) in ("true", "false"):
+                schema[key] = schema[key] == "true"
+                self.note(f"{key} was a string")
+        self.lists(schema)
+        if "type" in schema:
+            self.types(schema)
+        if "nullable" in schema:
+            self.nullable(schema)
+        self.old_drafts(schema)
+
+    def lists(self, schema: Schema) -> None:
+        if "enum" in schema and not (isinstance(schema["enum"], list) and schema["enum"]):
+            del schema["enum"]
+            self.note("an empty enum was dropped")
+        if "required" in schema and not isinstance(schema["required"], list):
+            del schema["required"]
+            self.note("a required that is no list was dropped")
+
+    def number(self, schema: Schema, key: str) -> None:
+        value = _number(schema[key])
+        if value is None:
+            del schema[key]
+            self.note(f"{key} was not a number and was dropped")
+        else:
+            schema[key] = int(value) if key in _COUNTS else value
+            self.note(f"{key} was a string")
+
+    def types(self, schema: Schema) -> None:
+        kind = schema["type"]
+        if isinstance(kind, str) and kind not in _TYPES and kind.lower() in _TYPES:
+            schema["type"] = kind = kind.lower()
+            self.note(f"the type {kind} was spelled in upper case")
+        arrays = kind == "array" or (isinstance(kind, list) and "array" in kind)
+        if arrays and self.style == "openai" and "items" not in schema:
+            schema["items"] = {}
+            self.changed = True
+
+    def nullable(self, schema: Schema) -> None:
+        """`nullable` is OpenAPI's way to allow null; JSON schema has a type for it."""
+        if schema.pop("nullable") is not True:
+            self.changed = True
+            return
+        self.note("nullable was spelled as a type")
+        kind = schema.get("type")
+        kinds = [kind] if isinstance(kind, str) else kind if isinstance(kind, list) else None
+        if kinds is not None:
+            schema["type"] = kinds if "null" in kinds else [*kinds, "null"]
+            if isinstance(schema.get("enum"), list) and None not in schema["enum"]:
+                schema["enum"].append(None)
+        elif "$ref" in schema:
+            schema["anyOf"] = [{"$ref": schema.pop("$ref")}, {"type": "null"}]
+        elif isinstance(schema.get("anyOf"), list):
+            schema["anyOf"].append({"type": "null"})
+
+    def old_drafts(self, schema: Schema) -> None:
+        """Spell tuples and exclusive bounds as the current draft does: strict upstreams check against it."""
+        if isinstance(schema.get("items"), list):
+            schema["prefixItems"] = schema.pop("items")
+            rest = schema.pop("additionalItems", None)
+            if isinstance(rest, dict | bool):
+                schema["items"] = rest
+            elif self.style == "openai":
+                schema["items"] = {}
+            self.note("items was a list and is prefixItems now")
+        for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+            if isinstance(schema.get(exclusive), bool):
+                if schema.pop(exclusive) and not isinstance(schema.get(bound, False), bool):
+                    schema[exclusive] = schema.pop(bound)
+                self.note(f"{exclusive} was a boolean")
+
+
+def _describes_object(schema: Schema) -> bool:
+    """Whether this can be the schema of an object: a part of a union need not say so."""
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        return "object" in kind
+    return kind is None or (isinstance(kind, str) and kind.lower() == "object")
+
+
+def _schemas(value: Any) -> Iterator[Schema]:
+    return (schema for schema in value if isinstance(schema, dict)) if isinstance(value, list) else iter(())
+
+
+def _children(schema: Schema) -> Iterator[Schema]:
+    for key in _NAMED:
+        named = schema.get(key)
+        if isinstance(named, dict):
+            yield from _schemas([*named.values()])
+    for key in _LISTED:
+        yield from _schemas(schema.get(key))
+    for key in (*_SINGLE, *_LOGIC):
+        single = schema.get(key)
+        if isinstance(single, dict):
+            yield single
+
+
+def _merge(base: Schema, members: list[Schema], union: str) -> None:
+    """Fold the parts of a union into `base`: all that may be given, and of that what must be given in any case."""
+    if not members:
+        return
+    for key in ("properties", "patternProperties", "$defs"):
+        _merge_named(base, members, key, union)
+    required = [*_required(base), *_required_by(members, union)]
+    if required:
+        base["required"] = list(dict.fromkeys(required))
+    if all(member.get("additionalProperties") is False for member in members):
+        base.setdefault("additionalProperties", False)
+    if union == "allOf":
+        for member in members:
+            for key, value in member.items():
+                if key != "additionalProperties":
+                    base.setdefault(key, value)
+
+
+def _required_by(members: list[Schema], union: str) -> list[str]:
+    required = [_required(member) for member in members]
+    if union == "allOf":
+        return [name for names in required for name in names]
+    return [name for name in required[0] if all(name in names for names in required)]
+
+
+def _required(schema: Schema) -> list[str]:
+    names = schema.get("required")
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+def _merge_named(base: Schema, members: Iterable[Schema], key: str, union: str) -> None:
+    """Join maps of schemas; a name that means two things means either (or, for allOf, both)."""
+    meanings: dict[str, list[Any]] = {}
+    for schema in (base, *members):
+        named = schema.get(key)
+        for name, value in named.items() if isinstance(named, dict) else ():
+            known = meanings.setdefault(name, [])
+            if len(known) <= MAX_MEANINGS and value not in known:
+                known.append(value)
+    if meanings:
+        joint = "allOf" if union == "allOf" else "anyOf"
+        base[key] = {name: _joined(found, joint) for name, found in meanings.items()}
+
+
+def _joined(found: list[Any], joint: str) -> Any:
+    if len(found) == 1:
+        return found[0]
+    return {joint: found} if len(found) <= MAX_MEANINGS else {}
+
+
+def _number(text: str) -> int | float | None:
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
