@@ -1,0 +1,74 @@
+"""The one cache of the project: least recently used entries go first, and its size has a bound."""
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class BoundedCache(Generic[K, V]):
+    """Maps keys to values, with a bound on the number of entries and, optionally, on their total weight.
+
+    The unit of weight is the caller's: bytes, characters, or nothing at all. An entry heavier than `max_each` is not
+    kept, so that one large value cannot evict all the others.
+    """
+
+    __slots__ = ("_entries", "_max_each", "_max_entries", "_max_weight", "hits", "misses", "weight")
+
+    def __init__(self, max_entries: int, *, max_weight: int | None = None, max_each: int | None = None) -> None:
+        self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self._max_entries = max_entries
+        self._max_weight = max_weight
+        self._max_each = max_weight if max_each is None else max_each
+        self.weight = 0
+        """The total weight of all entries."""
+        self.hits = 0
+        self.misses = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._entries
+
+    def __iter__(self) -> Iterator[K]:
+        """Iterate over the keys, the least recently used first."""
+        return iter(self._entries)
+
+    def get(self, key: K) -> V | None:
+        """Return the value for `key`, or None. A hit makes the entry the most recently used."""
+        entry = self._entries.get(key)
+        if entry is None:
+            self.misses += 1
+            return None
+        self.hits += 1
+        self._entries.move_to_end(key)
+        return entry[0]
+
+    def put(self, key: K, value: V, weight: int = 0) -> None:
+        """Store a value in place of any earlier one, and evict what no longer fits."""
+        self.pop(key)
+        if self._max_each is not None and weight > self._max_each:
+            return
+        self._entries[key] = value, weight
+        self.weight += weight
+        while len(self._entries) > self._max_entries or (
+            self._max_weight is not None and self.weight > self._max_weight
+        ):
+            _, (_, evicted) = self._entries.popitem(last=False)
+            self.weight -= evicted
+
+    def pop(self, key: K) -> V | None:
+        """Remove an entry, and return its value if there was one."""
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return None
+        self.weight -= entry[1]
+        return entry[0]
+
+    def clear(self) -> None:
+        """Remove all entries."""
+        self._entries.clear()
+        self.weight = 0
