@@ -180,7 +180,7 @@ async def test_who_stops_waiting_does_not_end_the_command_but_the_gateway_does(t
 
 async def test_there_is_a_bound_on_terminals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert MOST_TERMINALS > 1
-    monkeypatch.setattr("tieline.agent_hands.MOST_TERMINALS", 1)
+    monkeypatch.setattr("tieline.app.local_host.MOST_TERMINALS", 1)
     async with terminals_of(tmp_path) as terminals:
         name = await terminals.create(command("true"), Host(Person()))
         with pytest.raises(GatewayError, match="release one first"):

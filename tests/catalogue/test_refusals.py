@@ -34,7 +34,7 @@ FINAL: dict[int, ErrorKind] = {
 
 @pytest.fixture
 async def stand(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stand]:
-    monkeypatch.setattr("tieline.backends.replay.FIRST_BACK_OFF", 0.0)
+    monkeypatch.setattr("tieline.backends.http_api.replay.FIRST_BACK_OFF", 0.0)
     async with serving(retries=2) as made:
         yield made
 

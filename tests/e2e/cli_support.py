@@ -14,7 +14,7 @@ WAIT = 60.0
 
 LOADED = """
 import json, sys
-from tieline.cli import main
+from tieline.cli.main import main
 try:
     sys.exit(main())
 finally:

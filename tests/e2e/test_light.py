@@ -103,9 +103,11 @@ def test_a_small_command_loads_neither_the_server_nor_what_is_behind_it(
 def test_what_can_be_typed_is_told_without_the_program(arguments: tuple[str, ...], tmp_path: Path) -> None:
     modules = loaded(ran(tmp_path, *arguments, tells_loaded=True).stdout)
     assert {one for one in modules if one.startswith("tieline.")} == {
+        "tieline.cli",
         "tieline.cli.main",
         "tieline.cli.inbox",
         "tieline.cli.inbox.arguments",
+        "tieline.app",
         "tieline.app.lazy",
     }
     assert modules.isdisjoint(("asyncio", "msgspec"))

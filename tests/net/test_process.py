@@ -433,7 +433,7 @@ async def test_programs_do_not_outlive_us_even_if_we_are_killed(presence: Presen
     argv = python(program, presence.port, textwrap.dedent(STUBBORN))
     ours = f"""
 import asyncio
-from tieline.net.process import Process
+from tieline.net.process.program import Process
 from tieline.net.process.tree import Tree
 Tree.is_possible = lambda: {kind == "tree"}
 async def main():

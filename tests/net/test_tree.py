@@ -100,7 +100,7 @@ async def test_what_a_program_left_behind_ends_when_we_are_killed(presence: Pres
     argv = python(leaving(way, "connection = live(); signal.pause()"), presence.port, textwrap.dedent(STUBBORN))
     ours = f"""
 import asyncio
-from tieline.net.process import Process
+from tieline.net.process.program import Process
 async def main():
     await Process.start({argv!r}, env={ENV!r}, cwd={str(tmp_path)!r})
     await asyncio.Event().wait()
