@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
-import msgspec
-
 from tieline.model.errors import GatewayError
-from tieline.model.events import BORDER, Event, Failed, Finished, PartDelta, Reply, Usage
+from tieline.model.events import Event, Failed, Finished, PartDelta, Reply, Usage
 from tieline.model.request import Request
 from tieline.wire import anthropic, openai_chat
 from tieline.wire.shared.spelling import Outgoing, Spelled
@@ -122,20 +120,6 @@ def joined(events: Iterable[Event]) -> list[Event]:
     return plain
 
 
-def apart(events: Iterable[Event]) -> list[Event]:
-    """The leg with every piece of a delta as a delta of its own."""
-    out: list[Event] = []
-    for event in events:
-        if isinstance(event, PartDelta) and event.pieces:
-            texts = [msgspec.json.decode(b'"%b"' % piece, type=str) for piece in event.pieces.split(BORDER)]
-            assert "".join(texts) == event.text
-            assert all(texts)
-            out += [PartDelta(event.index, text) for text in texts]
-        else:
-            out.append(event)
-    return out
-
-
 def deltas_are_separate(events: Iterable[Event]) -> bool:
     """Whether some part came in more than one piece."""
-    return any(isinstance(a, PartDelta) and isinstance(b, PartDelta) for a, b in pairwise(apart(events)))
+    return any(isinstance(a, PartDelta) and isinstance(b, PartDelta) for a, b in pairwise(events))

@@ -127,7 +127,17 @@ def ask_anything(said: Json | bytes, client: Protocol, upstream: Protocol, diale
     else:
         assert dialect is None or isinstance(dialect, openai_chat.Dialect)
         out = openai_chat.build_request(request, dialect or openai_chat.Dialect())
-    return Sent(upstream, out.body, json.loads(out.body), (*notes, *out.notes), out.spelled, request)
+    body = json.loads(out.body)
+    if upstream == "anthropic":
+        _spell_out(body)
+    return Sent(upstream, out.body, body, (*notes, *out.notes), out.spelled, request)
+
+
+def _spell_out(body: Json) -> None:
+    """Write text in its long form, as a list of one block: the API takes both, and they mean the same."""
+    for owner, name in [(body, "system"), *((message, "content") for message in body["messages"])]:
+        if isinstance(owner.get(name), str):
+            owner[name] = [{"type": "text", "text": owner[name]}]
 
 
 def parsed(said: Json | bytes, client: Protocol) -> Request:

@@ -365,7 +365,8 @@ def test_094_a_result_that_is_fine_is_not_called_an_error(upstream: Protocol) ->
     given[0]["content"][0]["is_error"] = False
     sent = ask(offered("anthropic", user("hi"), calls("anthropic", A_CALL), given), "anthropic", upstream)
     assert sent.results == [("call_a", "fine")]
-    assert b"is_error" not in sent.raw
+    assert b'"is_error": true' not in sent.raw
+    assert b'"is_error":true' not in sent.raw
 
 
 @every_upstream

@@ -519,7 +519,7 @@ def test_123_a_pause_is_an_end_with_a_note(crossing: Crossing, caplog: pytest.Lo
     request = parsed(asking(crossing.client, user("hi")), crossing.client)
 
     async def leg() -> list[Event]:
-        async with aclosing(gateway(backend).leg(request, Asker(crossing.client))) as batches:
+        async with aclosing(await gateway(backend).open(request, Asker(crossing.client))) as batches:
             return [event async for batch in batches for event in batch]
 
     with caplog.at_level("INFO", "tieline"):

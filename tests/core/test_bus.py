@@ -104,7 +104,7 @@ class Watched:
 
     async def ask(self, request: Request | None = None, asker: Asker | None = None) -> list[Event]:
         asked = request or asks("What is it?")
-        leg = self.gateway.leg(_to(asked), asker or Asker("chat", "client/1.0"))
+        leg = await self.gateway.open(_to(asked), asker or Asker("chat", "client/1.0"))
         events = [event async for batch in leg for event in batch]
         await leg.aclose()
         return events
@@ -160,7 +160,7 @@ async def test_both_sides_of_a_leg_can_be_read() -> None:
 
 async def test_a_leg_can_be_read_while_it_runs() -> None:
     stand = Watched(Saying(HELLO[:3], HELLO[3:]))
-    leg = stand.gateway.leg(_to(asks("Hi")), Asker("chat"))
+    leg = await stand.gateway.open(_to(asks("Hi")), Asker("chat"))
     await leg.__anext__()
     detail = stand.bus.detail("1")
     assert detail.leg.status == "running"
@@ -233,7 +233,7 @@ async def test_an_ending_decides_the_status(ending: Finished | Failed, status: s
 
 async def test_a_request_that_finds_no_backend_is_there_too() -> None:
     stand = Watched(Saying(HELLO))
-    leg = stand.gateway.leg(Request(model="nobody/m", messages=(says("user", "Hi"),)), Asker("chat"))
+    leg = await stand.gateway.open(Request(model="nobody/m", messages=(says("user", "Hi"),)), Asker("chat"))
     assert [event async for batch in leg for event in batch]
     await leg.aclose()
     assert (stand.last.status, stand.last.kind, stand.last.backend) == ("failed", "not_found", "")

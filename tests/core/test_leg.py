@@ -1,11 +1,12 @@
-"""A leg as one reply: the same as its events folded, however it went."""
+"""A leg as its client sees it: its batches, its end, and what is counted when the client leaves early."""
 
 import asyncio
 
 import pytest
 
 from tests.core.test_bus import END, HELLO, STARTED, Saying, Watched, text
-from tieline.core.legs.leg import CROWD, Asker
+from tieline.core.legs.gateway import LARGE
+from tieline.core.legs.leg import Asker
 from tieline.model.assemble import fold
 from tieline.model.content import Thinking, ToolCall
 from tieline.model.errors import LegFailed
@@ -31,12 +32,17 @@ DOING = Activity(id="a", kind="read", title="read_file a", status="completed")
         ([[STARTED], [DOING], [*text("Done."), END]], True),
     ],
 )
-async def test_a_leg_that_ended_well_is_its_events_as_one_reply(batches: list[Batch], is_agent: bool) -> None:
+async def test_a_leg_gives_what_its_run_says_and_then_ends(batches: list[Batch], is_agent: bool) -> None:
     stand = Watched(Saying(*batches, is_agent=is_agent))
-    leg = stand.gateway.leg(Request(model="say/m", messages=()), Asker("test"))
+    leg = await stand.gateway.open(Request(model="say/m", messages=()), Asker("test", activity="events"))
     events = [event async for batch in leg for event in batch]
-    assert leg.reply() == fold(events)
+    said = [event for batch in batches for event in batch]
+    assert [type(event) for event in events] == [type(event) for event in said]
+    assert fold(events).model == "say/m", "the client sees the name it asked for"
+    with pytest.raises(StopAsyncIteration):
+        await anext(leg)
     await leg.aclose()
+    assert stand.gateway.metrics.open_legs == 0
 
 
 @pytest.mark.parametrize(
@@ -50,51 +56,48 @@ async def test_a_leg_that_ended_well_is_its_events_as_one_reply(batches: list[Ba
 )
 async def test_a_leg_that_did_not_end_well_has_no_reply(batches: list[Batch], message: str) -> None:
     stand = Watched(Saying(*batches))
-    leg = stand.gateway.leg(Request(model="say/m", messages=()), Asker("test"))
+    leg = await stand.gateway.open(Request(model="say/m", messages=()), Asker("test"))
     events = [event async for batch in leg for event in batch]
-    with pytest.raises(LegFailed, match=message) as of_leg:
-        leg.reply()
-    with pytest.raises(LegFailed) as of_events:
+    with pytest.raises(LegFailed, match=message):
         fold(events)
-    assert of_leg.value.failed() == of_events.value.failed()
     await leg.aclose()
 
 
-@pytest.mark.parametrize("batches", [[HELLO], [HELLO[:1], HELLO[1:]], [HELLO[:3]], [HELLO[:1], [], HELLO[1:]], []])
-async def test_a_leg_taken_batch_by_batch_is_the_leg_that_is_iterated_over(batches: list[Batch]) -> None:
-    stand = Watched(Saying(*batches))
-    request = Request(model="say/m", messages=())
-    iterated, taken = stand.gateway.leg(request, Asker("test")), stand.gateway.leg(request, Asker("test"))
-    expected = [event async for batch in iterated for event in batch]
-    events: list[Event] = []
-    while not taken.is_over:
-        events += await taken.batch()
-    assert events == expected
-    await iterated.aclose()
-    await taken.aclose()
+async def test_a_request_that_cannot_start_is_a_leg_of_one_failure() -> None:
+    stand = Watched(Saying(HELLO))
+    leg = await stand.gateway.open(Request(model="nowhere/m", messages=()), Asker("test"))
+    (batch,) = [batch async for batch in leg]
+    (failed,) = batch
+    assert isinstance(failed, Failed)
+    assert (failed.kind, failed.code) == ("not_found", "model_not_found")
+    await leg.aclose()
+    assert stand.gateway.metrics.errors["test", "not_found"] == 1
+    assert stand.gateway.metrics.open_legs == 0
 
 
-@pytest.mark.parametrize("steps", range(6))
-async def test_a_leg_that_is_left_in_a_crowd_is_counted_out_at_whatever_step(steps: int) -> None:
+@pytest.mark.parametrize("size", [0, LARGE + 1])
+async def test_a_client_that_leaves_is_counted_out_at_whatever_step(size: int) -> None:
     stand = Watched(Saying(HELLO))
     request = Request(model="say/m", messages=())
 
     async def carry(said: list[Event]) -> None:
-        leg = stand.gateway.leg(request, Asker("test"))
+        leg = await stand.gateway.open(request, Asker("test", size=size))
         try:
-            while not leg.is_over:
-                said += await leg.batch()
+            async for batch in leg:
+                said += batch
         finally:
             await leg.aclose()
 
-    heard: list[list[Event]] = [[] for _ in range(3 * CROWD)]
-    tasks = [asyncio.create_task(carry(said)) for said in heard]
-    for _ in range(steps):
-        await step_aside()
-    for task in tasks[::3]:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    assert stand.gateway.metrics.open_legs == 0
-    alone = [event async for batch in stand.gateway.leg(request, Asker("test")) for event in batch]
-    for said in (*heard[1::3], *heard[2::3]):
-        assert said == alone
+    alone: list[Event] = []
+    await carry(alone)
+    for steps in range(6):
+        heard: list[list[Event]] = [[] for _ in range(9)]
+        tasks = [asyncio.create_task(carry(said)) for said in heard]
+        for _ in range(steps):
+            await step_aside()
+        for task in tasks[::3]:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert stand.gateway.metrics.open_legs == 0
+        for said in (*heard[1::3], *heard[2::3]):
+            assert said == alone

@@ -1,6 +1,6 @@
 """Tests of the memory of thinking."""
 
-from tieline.core.history.thinking import MAX_ENTRIES, MAX_MADE, Thoughts, _Made
+from tieline.core.history.thinking import Thoughts
 from tieline.model.content import NO_META, STATE, Message, Part, Text, Thinking, ToolCall
 
 SIGNED = Thinking(text="Let me look.", signature="sig-1")
@@ -88,20 +88,6 @@ def test_what_is_made_of_a_message_follows_what_is_remembered() -> None:
     for thinking in (SIGNED, other):
         thoughts.remember("here", (), (thinking, CALL))
         assert thoughts.restore("here", history)[1].parts == (thinking, CALL)
-
-
-def test_what_was_made_of_messages_is_bounded() -> None:
-    made = _Made()
-    for number in range(MAX_ENTRIES + 5):
-        made.message(Message(role="assistant", parts=(CALL,)), (Thinking(text=f"{number}"), CALL), NO_META)
-    assert len(made._made) == MAX_ENTRIES
-    large = Text(text="x" * (MAX_MADE // 40))
-    for number in range(50):
-        made.message(Message(role="assistant", parts=(large,)), (Thinking(text=f"{number}"), large), NO_META)
-    assert made._size == sum(size for _, _, size in made._made.values()) <= MAX_MADE
-    huge = Message(role="assistant", parts=(Text(text="x" * MAX_MADE),))
-    parts = (SIGNED, *huge.parts)
-    assert made.message(huge, parts, NO_META) is not made.message(huge, parts, NO_META)
 
 
 # ── Provider state ───────────────────────────────────────────────────────────────────────────────

@@ -373,7 +373,7 @@ async def answer(model: Model, request: Request, chest: Chest | None, asker: Ask
     gateway = Gateway(
         Router({"m": model}, aliases={"fast": "m/x"}), tasks=tasks, inbox=INBOX, toolbox=chest, clock=lambda: 0.0
     )
-    turn = gateway.leg(request, asker)
+    turn = await gateway.open(request, asker)
     try:
         events = [event async for batch in turn for event in batch]
     finally:
@@ -460,7 +460,7 @@ async def test_what_was_shown_is_not_remembered_as_what_the_model_thought() -> N
     gateway = Gateway(Router({"m": model}), tasks=tasks, inbox=INBOX, toolbox=Chest(), clock=lambda: 0.0)
     messages = asks("go").messages
     for history in (messages, (*messages, Message(role="assistant", parts=(Text(text="Done."),)), *messages)):
-        turn = gateway.leg(Request(model="m/x", messages=history), WITH_TOOLS)
+        turn = await gateway.open(Request(model="m/x", messages=history), WITH_TOOLS)
         async for _ in turn:
             pass
         await turn.aclose()

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from tests.codecs import apart
 from tests.grammar import check
 from tieline.model.assemble import fold
 from tieline.model.content import Text, Thinking, ToolCall
@@ -39,7 +38,7 @@ def read(reads: list[bytes]) -> list[Event]:
 
 
 def texts(events: list[Event]) -> list[str]:
-    return [event.text for event in apart(events) if isinstance(event, PartDelta)]
+    return [event.text for event in events if isinstance(event, PartDelta)]
 
 
 WORDS = ["one ", "zwei ä ", 'a "quote"', "\n\n", "\\", "😀"]

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from tests.codecs import apart
 from tests.grammar import check
 from tieline.model.assemble import fold
 from tieline.model.content import Part, Text, Thinking, ToolCall
@@ -50,7 +49,7 @@ def read(*frames: Any, spelled: Spelled | None = None, done: bool = True) -> lis
     events = [*reader.feed(sse(*frames, *([b"[DONE]"] if done else []))), *reader.close()]
     assert reader.ended
     check(events)
-    return apart(events)
+    return events
 
 
 def parts(events: list[Event]) -> list[Part]:

@@ -3,9 +3,7 @@
 import json
 from typing import Any
 
-import msgspec
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.structs import replace
@@ -68,18 +66,6 @@ FIELDS = st.fixed_dictionaries(
         "seed": st.sampled_from([None, 1]),
     },
 )
-
-
-@given(FIELDS, st.booleans())
-def test_a_plain_request_is_read_like_any_other(fields: dict[str, Any], ascii_only: bool) -> None:
-    def outcome(asked: dict[str, Any]) -> Any:
-        try:
-            request = parse_request(json.dumps(asked, ensure_ascii=ascii_only).encode())
-        except BadRequest as error:
-            return str(error), error.param
-        return repr(request), msgspec.json.encode(request)
-
-    assert outcome(fields) == outcome({**fields, "n": None})  # which says nothing, but is not among the plain fields
 
 
 # ── Parsing: fields ──────────────────────────────────────────────────────────────────────────────
@@ -382,14 +368,6 @@ def test_110_a_tool_that_runs_at_another_upstream_is_refused_where_it_is_relied_
     with pytest.raises(BadRequest) as error:
         build_request(replace(parse(), tools=tools, tool_choice=choice))
     assert error.value.param == place
-
-
-def test_the_same_tools_are_read_once() -> None:
-    first, second = parse(tools=[READ]), parse(tools=[READ], temperature=0.5)
-    assert first.tools is second.tools
-    other = {"type": "function", "function": {"name": "ride"}}
-    same_length = {"type": "function", "function": {"name": "hide"}}
-    assert [parse(tools=[tool]).tools[0].name for tool in (other, same_length, other)] == ["ride", "hide", "ride"]
 
 
 def test_tools_that_could_not_be_read_are_refused_every_time() -> None:

@@ -9,6 +9,7 @@ from tieline.frontends.profiles import Profiles
 from tieline.frontends.relay import Face, Relay
 from tieline.wire import openai_chat as wire
 from tieline.wire.openai_chat.choices import choices, one_choice, render_choices
+from tieline.wire.shared.conversations import ConversationCache
 
 FACE = Face(
     name="chat",
@@ -23,9 +24,12 @@ FACE = Face(
 class ChatFrontend:
     """Serves Chat Completions."""
 
-    def __init__(self, relay: Relay, profiles: Profiles, *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, relay: Relay, profiles: Profiles, conversations: ConversationCache, *, clock: Callable[[], float]
+    ) -> None:
         self._relay = relay
         self._profiles = profiles
+        self._conversations = conversations
         self._clock = clock
 
     def complete(self, exchange: Exchange) -> Awaitable[None]:
@@ -37,13 +41,13 @@ class ChatFrontend:
         await self._complete(exchange, await exchange.body())
 
     def _complete(self, exchange: Exchange, body: bytes) -> Awaitable[None]:
-        request = wire.parse_request(body)
+        request = wire.parse_request(body, self._conversations)
         profile = self._profiles.of(exchange)
         options = wire.Options(
             created=int(self._clock()),
             usage=request.usage_in_stream,
             arguments=profile.arguments or "buffered",
-            reasoning=profile.reasoning or "reasoning_content",
+            reasoning=profile.reasoning,
             legacy=wire.is_legacy(request),
         )
         if options.arguments == "incremental":

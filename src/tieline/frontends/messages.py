@@ -43,7 +43,7 @@ class MessagesFrontend:
         await self._create(exchange, await exchange.body())
 
     def _create(self, exchange: Exchange, body: bytes) -> Awaitable[None]:
-        request = wire.parse_request(body)
+        request = wire.parse_request(body, self._gateway.conversations)
         headers = tuple((name.decode(), exchange.header(name)) for name in PASSED_ON if name in exchange.headers)
         profile = self._profiles.of(exchange)
         options = wire.Options(arguments=profile.arguments or "incremental", estimate=partial(estimate, request))
@@ -54,7 +54,7 @@ class MessagesFrontend:
 
     async def count_tokens(self, exchange: Exchange) -> None:
         """How large a prompt is; a header says so if that is only an estimate."""
-        request = wire.parse_request(await exchange.body(), counting=True)
+        request = wire.parse_request(await exchange.body(), self._gateway.conversations, counting=True)
         count = await self._gateway.count(request)
         source = b"estimated" if count.estimated else b"upstream"
         await exchange.respond(200, render_count(count.tokens), headers=[(b"x-tieline-token-count", source)])

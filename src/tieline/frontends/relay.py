@@ -1,7 +1,7 @@
 """A leg as an HTTP response: streamed or whole, kept alive while it is silent, ended when the client leaves."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import Any, Protocol
 
@@ -19,6 +19,7 @@ from tieline.model.content import Value
 from tieline.model.errors import GatewayError, LegFailed, is_transient
 from tieline.model.events import Batch, Event, Failed, Finished, Headers, Reply, Started
 from tieline.model.request import Request, Selection
+from tieline.model.source import AnswerSource, source_of
 from tieline.tasks import Tasks
 
 FOLDER_HEADER, SERVERS_HEADER = b"x-tieline-folder", b"x-tieline-mcp"
@@ -65,26 +66,25 @@ class Relay:
     async def carry(self, exchange: Exchange, request: Request, face: Face, options: Value, profile: Profile) -> None:
         """Answer one request; a client that leaves ends the leg at once, wherever it is."""
         writer = face.writer(options) if request.stream else None
-        activity = profile.activity or "reasoning"
         client = exchange.header(b"user-agent")
         if FOLDER_HEADER in exchange.headers or SERVERS_HEADER in exchange.headers:
             request = _selected(request, exchange)
-        leg = self._gateway.leg(request, Asker(face.name, client, activity, exchange.size, bool(profile.tools)))
+        asker = Asker(face.name, client, profile.activity or "reasoning", exchange.size, bool(profile.tools))
         delivery = self._begin(exchange, b"" if writer is None else face.keep_alive, writer)
-        delivery.leg = leg
+        leg: WatchedLeg | None = None
         try:
-            while not leg.is_over:
-                batch = await leg.batch()
-                if writer is not None:
-                    await _passed_on(delivery, batch, writer, face)
+            leg = delivery.leg = await self._gateway.open(request, asker)
             if writer is None:
                 await _whole(exchange, leg, face, options)
+            else:
+                await _streamed(delivery, leg, writer, face)
         except asyncio.CancelledError:
             await delivery.part(face)
         finally:
             self._open.discard(delivery)
             delivery.close()
-            await leg.aclose()
+            if leg is not None:
+                await leg.aclose()
 
     async def carry_several(
         self,
@@ -132,7 +132,7 @@ class Relay:
             forwarding.close()
 
     async def _reply(self, request: Request, face: Face) -> Reply:
-        async with aclosing(self._gateway.leg(request, Asker(face.name))) as leg:
+        async with aclosing(await self._gateway.open(request, Asker(face.name))) as leg:
             reply = fold([event async for batch in leg for event in batch])
             return replace(reply, headers=(*reply.headers, *losses.header(leg.dropped)))
 
@@ -152,9 +152,6 @@ class Relay:
         self._timer = loop.call_later(GRACE, self._look, loop) if self._open else None
 
 
-# No coroutines: one around the other costs more than what they do.
-
-
 def _selected(request: Request, exchange: Exchange) -> Request:
     """The request with what its headers select by name."""
     folder, servers = exchange.headers.get(FOLDER_HEADER), exchange.headers.get(SERVERS_HEADER)
@@ -163,25 +160,36 @@ def _selected(request: Request, exchange: Exchange) -> Request:
     return replace(request, selection=Selection(folder=named, servers=tuple(name for name in names if name)))
 
 
-def _passed_on(delivery: "_Delivery", batch: Batch, writer: Writer, face: Face) -> Awaitable[None]:
-    """A batch of a stream, on its way to the client."""
-    last = batch[-1] if batch else None
-    if not delivery.begun:
+async def _streamed(delivery: "_Delivery", leg: WatchedLeg, writer: Writer, face: Face) -> None:
+    """Send the batches of a leg as they come."""
+    async for batch in leg:
+        last = batch[-1] if batch else None
+        if not delivery.begun:
+            if type(last) is Failed:
+                await fail(delivery.exchange, _error(last, face), face.render_error)
+                return
+            delivery.headers = [*_headers(batch, face), *_dropped(leg)]
+        data = writer.write_all(batch)
         if type(last) is Failed:
-            return fail(delivery.exchange, _error(last, face), face.render_error)
-        delivery.headers = [*_headers(batch, face), *_dropped(delivery.leg)]
-    data = writer.write_all(batch)
-    return delivery.break_off(data, last) if type(last) is Failed else delivery.write(data, type(last) is Finished)
+            await delivery.break_off(data, last)
+        else:
+            await delivery.write(data, type(last) is Finished)
 
 
-def _whole(exchange: Exchange, leg: WatchedLeg, face: Face, options: Value) -> Awaitable[None]:
-    """All of a leg that is over, on its way to the client."""
+async def _whole(exchange: Exchange, leg: WatchedLeg, face: Face, options: Value) -> None:
+    """Send all of a leg at once when it is over."""
+    events: list[Event] = []
+    source: AnswerSource | None = None
+    async for batch in leg:
+        events += batch
+        source = source_of(batch) or source
     try:
-        reply = leg.reply()
+        reply = fold(events, source)
     except LegFailed as error:
-        return fail(exchange, _error(error.failed(), face), face.render_error)
+        await fail(exchange, _error(error.failed(), face), face.render_error)
+        return
     headers = [*_shown(reply.headers, face), *_dropped(leg)]
-    return exchange.respond(200, face.render(reply, options), headers=headers)
+    await exchange.respond(200, face.render(reply, options), headers=headers)
 
 
 class _Delivery:

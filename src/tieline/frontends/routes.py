@@ -34,7 +34,7 @@ def http_app(
 
     `page` gives the paths of the web page, which replace ours where both have one; it gets what is served at `/`.
     """
-    chat = ChatFrontend(relay, profiles, clock=clock)
+    chat = ChatFrontend(relay, profiles, gateway.conversations, clock=clock)
     messages = MessagesFrontend(relay, profiles, gateway)
     models = ModelsFrontend(gateway)
     status = StatusFrontend(gateway)

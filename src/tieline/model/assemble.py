@@ -9,7 +9,6 @@ arguments are never parsed while they stream.
 import re
 from collections import deque
 from collections.abc import Hashable, Iterable
-from itertools import repeat
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,6 +27,7 @@ from tieline.model.events import (
     StopReason,
     Usage,
 )
+from tieline.model.source import AnswerSource
 
 _NO_TEXT = Text()
 # A member of an enum is found through its class slowly: these are asked for in every leg.
@@ -72,6 +72,11 @@ class PartsWriter:
         events, self.events = self.events, []
         return events
 
+    @property
+    def is_holding(self) -> bool:
+        """Whether parts wait for the head to end, so that events are behind what was read."""
+        return bool(self._waiting)
+
     def has(self, key: Hashable) -> bool:
         """Whether a part of this key is under way."""
         return key in self._under_way
@@ -102,19 +107,10 @@ class PartsWriter:
         if slot is self._head:
             self.events.append(PartDelta(self._index, text))
 
-    def add_all(self, key: Hashable, texts: list[str], pieces: bytes = b"") -> None:
-        """More text of a part under way, in whole characters: a run of deltas at once, or one that came in pieces."""
-        slot = self._under_way[key]
-        if slot.half or slot is not self._head:
-            for text in texts:
-                self.add(key, text)
-            return
-        if pieces:
-            self.events.append(PartDelta(self._index, texts[0], pieces))
-        else:
-            texts = [text for text in texts if text]
-            self.events += map(PartDelta, repeat(self._index), texts)
-        slot.chunks += texts
+    def add_all(self, key: Hashable, texts: Iterable[str]) -> None:
+        """Add several deltas to a part under way."""
+        for text in texts:
+            self.add(key, text)
 
     def text_of(self, key: Hashable) -> str:
         """What a part under way holds so far."""
@@ -201,8 +197,8 @@ def _filled(part: Part, text: str) -> Part:
     return part
 
 
-def fold(events: Iterable[Event]) -> Reply:
-    """A whole leg as one reply; a leg that failed raises LegFailed."""
+def fold(events: Iterable[Event], source: AnswerSource | None = None) -> Reply:
+    """Return a whole leg as one reply; raise LegFailed for a leg that failed."""
     started = Started(id="", model="")
     parts: list[Part] = []
     usage = Usage()
@@ -231,6 +227,7 @@ def fold(events: Iterable[Event]) -> Reply:
         usage=usage,
         finished=finished,
         headers=started.headers,
+        source=source,
     )
 
 

@@ -19,6 +19,7 @@ from operator import is_
 from typing import Literal, TypeVar
 
 from tieline.model.content import NO_META, Meta, Part, Value
+from tieline.model.source import AnswerSource
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -69,18 +70,11 @@ class PartStart(Value, tag="part_start"):
     part: Part
 
 
-BORDER = b"\x7f"
-"""Between two pieces of a delta: a character that JSON does not escape, and that is in neither of them."""
-
-
 class PartDelta(Value, tag="part_delta", kw_only=False, gc=False):
-    """More text of the open part. There are so many that the garbage collector is spared them."""
+    """More text of the open part. Untracked by the garbage collector, because there are many of these."""
 
     index: int
     text: str
-    pieces: bytes = b""
-    """The same text once more if many deltas came at once: each as JSON spells it, a BORDER between two. Who writes
-    can give them out as they came, and never has to look at each of them."""
 
 
 class PartEnd(Value, tag="part_end"):
@@ -214,3 +208,4 @@ class Reply(Value):
     usage: Usage
     finished: Finished
     headers: Headers = ()
+    source: AnswerSource | None = None

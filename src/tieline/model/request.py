@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 
 from tieline.model.content import NO_META, Message, Meta, Value
+from tieline.model.source import RequestSource
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
@@ -100,3 +101,5 @@ class Request(Value):
     """Top-level fields we did not understand, as they came."""
     headers: tuple[tuple[str, str], ...] = ()
     """The few client headers an upstream of the same protocol may want, by lower-case name."""
+    source: RequestSource | None = None
+    """The JSON it was parsed from, for a backend of the same protocol."""

@@ -44,6 +44,7 @@ from tieline.net.memory import trim
 from tieline.net.server import socket_owner
 from tieline.tasks import Tasks
 from tieline.web.routes import page_routes
+from tieline.wire.shared.conversations import conversation_cache
 
 if TYPE_CHECKING:
     from tieline.app.build.page import Page, build_page
@@ -104,6 +105,7 @@ def build(
     proxies = Proxies.from_env(env)
     client = HttpClient(proxies=proxies)
     mint = _minter()
+    conversations = conversation_cache()
     backends: dict[str, Backend] = {}
     states: list[State] = []
     keys: list[str] = []
@@ -112,7 +114,7 @@ def build(
         states.append(State("demo", True, "no key, no network: ask for demo/scripted"))
     for name, settings in config.upstreams.items():
         key, state = key_of(name, settings, env)
-        backends[name] = upstream_backend(name, settings, key, client, mint)
+        backends[name] = upstream_backend(name, settings, key, client, mint, conversations)
         states.append(state)
         keys += [key, *secret_values(settings.headers)] if key else secret_values(settings.headers)
     if cursor := cursor_backend(config.cursor, env, proxies, mint, cursor_token, park_for=config.parking.deadline):
@@ -158,6 +160,7 @@ def build(
             secrets=known,
             most_legs=config.web.traffic if config.web.enabled else 0,
         ),
+        conversations=conversations,
     )
     guard = Guard(
         hosts=(config.server.host, *config.server.hosts),

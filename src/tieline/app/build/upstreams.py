@@ -24,6 +24,7 @@ from tieline.model.ports import Backend
 from tieline.net.client.http import HttpClient, Origin, Timeouts
 from tieline.net.private_files import read_file
 from tieline.wire import anthropic, openai_chat
+from tieline.wire.shared.conversations import ConversationCache
 
 _ALPHABET = string.ascii_letters + string.digits
 _CALL_LENGTH = 22
@@ -49,7 +50,12 @@ class State:
 
 
 def upstream_backend(
-    name: str, settings: UpstreamSettings, key: str | None, client: HttpClient, mint: Callable[[], str]
+    name: str,
+    settings: UpstreamSettings,
+    key: str | None,
+    client: HttpClient,
+    mint: Callable[[], str],
+    conversations: ConversationCache,
 ) -> Backend:
     """The backend of one upstream of the configuration."""
     origin, path = Origin.parse(settings.base_url or DEFAULT_URLS[settings.kind])
@@ -63,12 +69,12 @@ def upstream_backend(
     if settings.kind == "anthropic":
         betas = settings.betas if settings.betas is not None else origin.host == "api.anthropic.com"
         codec = AnthropicCodec(
-            anthropic_headers(key, headers), msgspec.convert(settings.dialect, anthropic.Dialect), betas
+            anthropic_headers(key, headers), msgspec.convert(settings.dialect, anthropic.Dialect), betas, conversations
         )
         path = path.removesuffix("/v1") + "/v1"
         upstream = Upstream(name, client, origin, path + "/messages", codec, mint, timeouts, patience, key_source)
         return AnthropicBackend(upstream, codec=codec, listing=path + "/models?limit=1000", models=settings.models)
-    chat = ChatCodec(openai_headers(key, headers), _chat_dialect(settings, origin))
+    chat = ChatCodec(openai_headers(key, headers), _chat_dialect(settings, origin), conversations)
     upstream = Upstream(name, client, origin, path + "/chat/completions", chat, mint, timeouts, patience, key_source)
     return OpenAIBackend(upstream, base=path, models=settings.models)
 

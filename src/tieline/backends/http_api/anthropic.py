@@ -7,6 +7,7 @@ from tieline.backends.http_api.replay import ReplayBackend, Upstream, fetch
 from tieline.model.events import Headers
 from tieline.model.request import Request
 from tieline.wire import anthropic as wire
+from tieline.wire.shared.conversations import ConversationCache
 from tieline.wire.shared.spelling import Outgoing
 
 VERSION = "2023-06-01"
@@ -22,13 +23,15 @@ class AnthropicCodec:
     dialect: wire.Dialect
     betas: bool
     """Whether the beta flags of a client are passed on: an upstream may refuse those it does not know."""
+    conversations: ConversationCache | None = None
 
+    protocol = wire.PROTOCOL
     reader = wire.ResponseReader
     read_reply = staticmethod(wire.read_reply)
     read_error = staticmethod(wire.read_error)
 
     def build(self, request: Request) -> Outgoing:
-        return wire.build_request(request, self.dialect)
+        return wire.build_request(request, self.dialect, self.conversations)
 
     def headers(self, request: Request) -> Headers:
         if not self.betas or request.protocol != wire.PROTOCOL:
@@ -51,7 +54,7 @@ class AnthropicBackend(ReplayBackend):
         self._codec = codec
 
     async def count(self, request: Request) -> int | None:
-        outgoing = wire.build_count(request, self._codec.dialect)
+        outgoing = wire.build_count(request, self._codec.dialect, self._codec.conversations)
         body = await fetch(self._upstream, "POST", self._upstream.path + "/count_tokens", request, outgoing.body)
         return wire.read_count(body)
 

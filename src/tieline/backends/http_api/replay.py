@@ -35,6 +35,7 @@ from tieline.model.events import (
 )
 from tieline.model.ports import Host, Leg, ModelInfo, Run
 from tieline.model.request import Request
+from tieline.model.source import joined
 from tieline.net.client.http import HttpClient, HttpResponse, Origin, PipeError, Timeouts, redirected
 from tieline.wire.shared.http_errors import excerpt
 from tieline.wire.shared.spelling import Outgoing, Spelled
@@ -90,10 +91,14 @@ class Reader(Protocol):
 class Codec(Protocol):
     """What a run needs of a protocol: a request to send, and readers of what comes back."""
 
+    @property
+    def protocol(self) -> str: ...
     def build(self, request: Request) -> Outgoing: ...
     def headers(self, request: Request) -> Headers: ...
-    def reader(self, spelled: Spelled, *, fallback_id: str, model: str) -> Reader: ...
-    def read_reply(self, body: bytes, spelled: Spelled, *, fallback_id: str, model: str) -> list[Event]: ...
+    def reader(self, spelled: Spelled, *, fallback_id: str, model: str, keep_source: bool) -> Reader: ...
+    def read_reply(
+        self, body: bytes, spelled: Spelled, *, fallback_id: str, model: str, keep_source: bool
+    ) -> list[Event]: ...
     def read_error(self, status: int, body: bytes, headers: Headers) -> Failed: ...
 
 
@@ -290,7 +295,7 @@ class _Leg:
         seen = 0
         while self._is_unseen(events, seen) and (more := await self._more()):
             seen = len(events)
-            events += more
+            events = joined(events, more)
         if headers and events and type(started := events[0]) is Started:
             events[0] = replace(started, headers=headers)
         return events
@@ -302,6 +307,7 @@ class _Leg:
         and some name no content type, or a wrong one.
         """
         upstream, model = self._upstream, self._request.model
+        keep_source = self._request.protocol == upstream.codec.protocol
         kind = response.field(b"content-type")
         first = beginning = b""
         is_json = kind.startswith(b"application/json")
@@ -312,11 +318,15 @@ class _Leg:
         if is_json:
             body = await response.read(REPLY_LIMIT)
             body = first + body if first else body
-            return upstream.codec.read_reply(body, outgoing.spelled, fallback_id=upstream.mint(), model=model)
+            return upstream.codec.read_reply(
+                body, outgoing.spelled, fallback_id=upstream.mint(), model=model, keep_source=keep_source
+            )
         if beginning == b"<":
             response.close()
             return [_web_page(upstream, first)]
-        self._reader = reader = upstream.codec.reader(outgoing.spelled, fallback_id=upstream.mint(), model=model)
+        self._reader = reader = upstream.codec.reader(
+            outgoing.spelled, fallback_id=upstream.mint(), model=model, keep_source=keep_source
+        )
         return (reader.feed(first) if first else []) or await self._more()
 
     def _is_unseen(self, events: list[Event], start: int) -> bool:

@@ -17,7 +17,6 @@ A conversation is told again with every request, as the same objects: what is ma
 object again too, so that whoever remembers messages by identity knows it.
 """
 
-from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -25,6 +24,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tieline.core.history.token_estimate import weight
+from tieline.model.bounded_cache import BoundedCache
 from tieline.model.content import (
     NO_META,
     STATE,
@@ -40,8 +40,8 @@ from tieline.model.content import (
 
 MAX_ENTRIES = 4096
 MAX_CHARACTERS = 32 * 1024 * 1024
-MAX_MADE = 16 * 1024 * 1024
-"""Characters of messages that are remembered with what was made of them; the same texts mostly, so about half of it."""
+MAX_RESTORED = 16 * 1024 * 1024
+"""Characters of restored messages and their originals; most of their texts are shared."""
 MAX_ALIKE = 32
 """How many replies whose calls have the same id are told apart."""
 
@@ -61,49 +61,15 @@ class _Memory(NamedTuple):
         return "".join(part.text for part in self.parts)
 
 
-class _Made:
-    """What was made of messages: the very same object when it is the same again; the oldest is forgotten first."""
-
-    def __init__(self) -> None:
-        self._made: dict[int, tuple[Message, Message, int]] = {}
-        """By the identity of the message it was made of, which is held, so that no other can have it meanwhile."""
-        self._size = 0
-
-    def message(self, origin: Message, parts: tuple[Part, ...], meta: Meta) -> Message:
-        """The message with these parts and this `meta` instead of its own."""
-        known = self._made.get(id(origin))
-        # Parts that are the same objects are not compared any further.
-        if known is not None and known[1].parts == parts and known[1].meta == meta:
-            return known[1]
-        made = replace(origin, parts=parts, meta=meta)
-        self._keep(origin, made)
-        return made
-
-    def _keep(self, origin: Message, made: Message) -> None:
-        self._forget(id(origin))
-        size = weight(origin) + weight(made)
-        if size > MAX_MADE // 16:
-            return
-        self._made[id(origin)] = origin, made, size
-        self._size += size
-        while len(self._made) > MAX_ENTRIES or self._size > MAX_MADE:
-            self._forget(next(iter(self._made)))
-
-    def _forget(self, key: int) -> None:
-        forgotten = self._made.pop(key, None)
-        if forgotten is not None:
-            self._size -= forgotten[2]
-
-
 class Thoughts:
     """A bounded memory of thinking and provider state; the oldest is forgotten first."""
 
     def __init__(self, max_entries: int = MAX_ENTRIES, max_characters: int = MAX_CHARACTERS) -> None:
-        self._by_key: OrderedDict[Hashable, tuple[_Memory, ...]] = OrderedDict()
-        self._size = 0
-        self._made = _Made()
-        self._max_entries = max_entries
-        self._max_characters = max_characters
+        self._by_key: BoundedCache[Hashable, tuple[_Memory, ...]] = BoundedCache(max_entries, max_weight=max_characters)
+        self._restored_messages: BoundedCache[int, tuple[Message, Message]] = BoundedCache(
+            MAX_ENTRIES, max_weight=MAX_RESTORED, max_each=MAX_RESTORED // 16
+        )
+        """Restored messages by the identity of the original, which is held, so that no other object can have it."""
 
     def remember(
         self, backend: str, asked: Sequence[Message], parts: Sequence[Part], state: Mapping[str, str] = NO_META
@@ -122,12 +88,9 @@ class Thoughts:
             *_keys(parts, _last_words(asked)),
             *(("signature", hash(part.signature)) for part in thinking if part.signature),
         ):
-            others = [other for other in self._by_key.get(key, ()) if calls and calls.isdisjoint(other.calls)]
-            self._forget(key)
-            self._by_key[key] = (*others[1 - MAX_ALIKE :], memory)
-            self._size += sum(kept.size for kept in self._by_key[key])
-        while self._by_key and (len(self._by_key) > self._max_entries or self._size > self._max_characters):
-            self._forget(next(iter(self._by_key)))
+            others = [other for other in self._by_key.get(key) or () if calls and calls.isdisjoint(other.calls)]
+            kept = (*others[1 - MAX_ALIKE :], memory)
+            self._by_key.put(key, kept, sum(one.size for one in kept))
 
     def restore(self, backend: str, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """The history with what its assistant messages lost put back and what is another backend's unsigned."""
@@ -152,7 +115,16 @@ class Thoughts:
             parts, meta = _with_states(parts, own), _with_state(meta, own)
         if parts == message.parts and meta == message.meta:
             return message
-        return self._made.message(message, parts, meta)
+        return self._restored_message(message, parts, meta)
+
+    def _restored_message(self, origin: Message, parts: tuple[Part, ...], meta: Meta) -> Message:
+        """Return the message with these parts: the same object every time, so that caches recognise it."""
+        known = self._restored_messages.get(id(origin))
+        if known is not None and known[0] is origin and known[1].parts == parts and known[1].meta == meta:
+            return known[1]
+        restored = replace(origin, parts=parts, meta=meta)
+        self._restored_messages.put(id(origin), (origin, restored), weight(origin) + weight(restored))
+        return restored
 
     def _thinking_again(self, backend: str, parts: tuple[Part, ...], own: _Memory | None) -> tuple[Part, ...]:
         """The parts with the thinking that their backend wants back."""
@@ -166,12 +138,11 @@ class Thoughts:
     def _made_of(self, parts: Sequence[Part], asked: int) -> Sequence[_Memory]:
         """What is remembered of the reply with these calls or words, whichever backend gave it."""
         for key in _keys(parts, asked):
-            known = self._by_key.get(key, ())
+            known = self._by_key.get(key) or ()
             if len(known) > 1:
                 calls = {_fingerprint(part) for part in parts if isinstance(part, ToolCall)}
                 known = tuple(memory for memory in known if not calls.isdisjoint(memory.calls))
             if known:
-                self._by_key.move_to_end(key)
                 return known
         return ()
 
@@ -185,9 +156,6 @@ class Thoughts:
         if memories[-1].backend != backend:
             return replace(part, signature=None, redacted=False)
         return next((own for own in memories[-1].parts if own.signature == part.signature), part)
-
-    def _forget(self, key: Hashable) -> None:
-        self._size -= sum(memory.size for memory in self._by_key.pop(key, ()))
 
 
 def _with_states(parts: tuple[Part, ...], own: _Memory | None) -> tuple[Part, ...]:

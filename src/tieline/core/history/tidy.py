@@ -11,40 +11,22 @@ again later pairs with the result after it. After `tidy`
 - nothing else has changed, and nobody's words are lost. A history that was tidy is the very same tuple.
 
 Turns are judged one by one and by what came before them only: a conversation that grows keeps its beginning, and with
-it the upstream's prompt cache. A client tells its conversation again with every request, and what is read of it are
-the same objects again: what was found tidy once is not looked at a second time.
+it the upstream's prompt cache.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
-from operator import attrgetter
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tieline.core.history.token_estimate import weight
 from tieline.model.content import File, Image, Message, Part, Text, ToolCall, ToolResult
 from tieline.model.events import Note
 
 INTERRUPTED = "No result: the call was interrupted."
 
-WORTHWHILE = 8
-"""Messages from which on a history is worth remembering: to look at fewer costs no more."""
-MAX_HISTORIES = 64
-MAX_CHARACTERS = 16 << 20
-"""What is remembered is mostly held by those who read it too; this bounds what may be held here alone."""
-
-_PAIRED = frozenset((ToolCall, ToolResult))
-"""What can be untidy: words and pictures belong to nothing."""
-_parts_of = attrgetter("parts")
-
 
 def tidy(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[Note, ...]]:
-    """The same history, tidy, and notes about what had to be changed."""
-    if len(messages) < WORTHWHILE:
-        if _PAIRED.isdisjoint(map(type, chain.from_iterable(map(_parts_of, messages)))) or _is_tidy(messages, set()):
-            return messages, ()
-    elif _MEMORY.finds_tidy(messages):
+    """Return the same history, tidy, and notes about what had to be changed."""
+    if _is_tidy(messages, set()):
         return messages, ()
     history = _History()
     for said, after in _turns(messages):
@@ -52,62 +34,8 @@ def tidy(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[Note
     return tuple(history.messages), tuple(history.notes)
 
 
-class _Tidy(NamedTuple):
-    """A history that is tidy, and the ids of its calls."""
-
-    messages: tuple[Message, ...]
-    ids: frozenset[str]
-    size: int
-
-
-class _Memory:
-    """Histories that were found tidy, by the identity of their first message; the least recently told goes first.
-
-    The messages are held, so no other object can have that identity meanwhile.
-    """
-
-    def __init__(self) -> None:
-        self.known: dict[int, _Tidy] = {}
-        self.size = 0
-
-    def finds_tidy(self, messages: tuple[Message, ...]) -> bool:
-        """Whether a history is tidy; looks only at what is new in it."""
-        known = self.known.get(id(messages[0]), _NOTHING)
-        beginning = len(known.messages)
-        # Objects that are the same are not compared any further.
-        if messages[:beginning] != known.messages:
-            known, beginning = _NOTHING, 0
-        new: set[str] = set()
-        added = messages[beginning:]
-        if not added:
-            self.known[id(messages[0])] = self.known.pop(id(messages[0]))
-            return True
-        if not _is_tidy(added, new) or not new.isdisjoint(known.ids):
-            return False
-        self._keep(_Tidy(messages, known.ids | new, known.size + sum(map(weight, added))))
-        return True
-
-    def _keep(self, tidy: _Tidy) -> None:
-        self._forget(id(tidy.messages[0]))
-        if tidy.size > MAX_CHARACTERS // 4:
-            return
-        self.known[id(tidy.messages[0])] = tidy
-        self.size += tidy.size
-        while len(self.known) > MAX_HISTORIES or self.size > MAX_CHARACTERS:
-            self._forget(next(iter(self.known)))
-
-    def _forget(self, key: int) -> None:
-        forgotten = self.known.pop(key, None)
-        if forgotten is not None:
-            self.size -= forgotten.size
-
-
-_NOTHING = _Tidy((), frozenset(), 0)
-_MEMORY = _Memory()
-
-
 def _is_tidy(messages: Iterable[Message], used: set[str]) -> bool:
-    """Whether nothing has to be done; adds the ids of calls to `used`. Plain loops: every request comes through."""
+    """Return whether nothing has to be done; add the ids of calls to `used`."""
     calls: list[str] = []
     for message in messages:
         if message.role != "assistant":

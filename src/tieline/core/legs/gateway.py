@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
 from msgspec.structs import replace
@@ -18,25 +18,28 @@ from tieline.core.inbox.inbox import Inbox
 from tieline.core.legs.activity_text import Showing
 from tieline.core.legs.background import is_background
 from tieline.core.legs.forwarding import Forwarding, Passage
-from tieline.core.legs.leg import Asker, Ledger, WatchedLeg
+from tieline.core.legs.leg import INTERNAL, Asker, Ledger, LedgerEntry, OpenRun, WatchedLeg
 from tieline.core.legs.parking import CAPACITY, DEADLINE, Lot
 from tieline.core.legs.resume import decide
 from tieline.core.legs.routing import Route, Router
 from tieline.core.legs.turn import TooledRun, offering
 from tieline.core.repair.repairs import DEFAULT, RepairName, Repairs, needed
-from tieline.core.watch.bus import Bus
+from tieline.core.watch.bus import LONGEST_MODEL, Bus
 from tieline.core.watch.metrics import Metrics
 from tieline.core.watch.secrets import Secrets
+from tieline.model.bounded_cache import BoundedCache
 from tieline.model.errors import GatewayError
 from tieline.model.events import Note
 from tieline.model.ports import Backend, Host, ModelInfo, Run, Toolbox
 from tieline.model.request import Request
-from tieline.tasks import Tasks
+from tieline.tasks import Tasks, step_aside
 
 log = logging.getLogger("tieline")
 
 LISTING_TIMEOUT = 10.0
 LISTING_KEPT = 60.0
+LARGE = 256 * 1024
+"""Bytes of a request after which other requests get a turn between two stages."""
 DEFAULT_MODE = "agent"
 
 _ALONG_WITH = {"chat": "chat", "ask": "chat", "plan": "plan"}
@@ -49,8 +52,22 @@ class Count(NamedTuple):
     estimated: bool
 
 
+class _Prepared(NamedTuple):
+    """A request ready to start: where it goes, and what has to be done with its answer."""
+
+    backend: Backend
+    request: Request
+    """The request as the backend gets it."""
+    limits: Limits | None
+    repairs: Repairs | None
+
+
 class Gateway:
-    """Takes a request to its backend and gives the events back."""
+    """Takes a request to its backend and gives the events back.
+
+    A request passes through these stages, and never back: `open` prepares it (route, tidy history, restored thinking),
+    resumes or starts its run, and returns the leg; the leg reads events from the run and passes them on.
+    """
 
     def __init__(
         self,
@@ -65,8 +82,11 @@ class Gateway:
         repairs: Mapping[str, frozenset[RepairName]] | None = None,
         secrets: Secrets | None = None,
         bus: Bus | None = None,
+        conversations: BoundedCache[tuple[Any, ...], Any] | None = None,
     ) -> None:
-        self.metrics = Metrics()
+        self.conversations = BoundedCache(0) if conversations is None else conversations
+        """The conversation cache that parsers and builders of all dialects share."""
+        self.metrics = Metrics(self.conversations)
         self.bus = bus or Bus(clock=clock, secrets=secrets)
         self.inbox = inbox
         self._toolbox = toolbox
@@ -81,15 +101,28 @@ class Gateway:
         self._listed_at: float | None = None
         self._listing_lock = asyncio.Lock()
 
-    def leg(self, request: Request, asker: Asker) -> WatchedLeg:
-        """The batches of one leg; whoever takes them must close it."""
-        if not request.model:
-            request = replace(request, model=self._router.unnamed())
-        ledger = self._ledger
-        ledger.metrics.open_legs += 1
-        began = ledger.clock()
-        record = ledger.bus.begin(request, asker.frontend, asker.client)
-        return WatchedLeg(request, asker, ledger, self._start, began, record)
+    async def open(self, request: Request, asker: Asker) -> WatchedLeg:
+        """Start the leg of a request, or resume a parked run with it. The caller must close the leg.
+
+        Nothing is raised for a request that cannot be started: its leg consists of the failure.
+        """
+        if not request.model and (default := self._router.default_name()):
+            request = replace(request, model=default)
+        entry = LedgerEntry(request, asker, self._ledger)
+        try:
+            prepared = self._prepare(request, entry, await self._route(request))
+            if asker.size > LARGE:
+                await step_aside()
+            return WatchedLeg(entry, await self._open_run(prepared, entry))
+        except GatewayError as error:
+            return WatchedLeg(entry, None, error)
+        except Exception:
+            # A bug: the client gets an error it can read, the log gets the traceback.
+            log.exception("a request for %s could not be started", request.model[:LONGEST_MODEL])
+            return WatchedLeg(entry, None, INTERNAL)
+        except BaseException:
+            entry.settle(None, None, ())
+            raise
 
     def forward(self, passage: Passage) -> Forwarding:
         """Pass a request through to its upstream; the caller must close it."""
@@ -178,7 +211,7 @@ class Gateway:
         """The tokens of a prompt: asked of the upstream where it can tell, else estimated."""
         if not request.model:
             request = replace(request, model=self._router.unnamed())
-        route, _ = self._routed(request)
+        route, _ = await self._route(request)
         messages, _ = tidy(request.messages)
         try:
             tokens = await route.backend.count(replace(request, model=route.model, messages=messages))
@@ -191,104 +224,81 @@ class Gateway:
         """Close the runs that wait."""
         await self._lot.aclose()
 
-    def _start(self, request: Request, leg: WatchedLeg) -> Awaitable[Run]:
+    # ── From a request to a run ──────────────────────────────────────────────────────────────────
+
+    async def _route(self, request: Request) -> tuple[Route, str | None]:
+        """Return where a request goes and in which mode; a name may be known only after the models were listed."""
         try:
-            route, mode = self._routed(request)
+            return self._routed(request)
         except GatewayError:
             if self._listed_at is not None:
                 raise
-            return self._start_listed(request, leg)
-        return self._start_at(route, mode, request, leg)
-
-    async def _start_listed(self, request: Request, leg: WatchedLeg) -> Run:
-        """Start a request whose model is unknown as long as no backend was asked for its models."""
         await self.models()
-        route, mode = self._routed(request)
-        return await self._start_at(route, mode, request, leg)
+        return self._routed(request)
 
-    def _start_at(self, route: Route, mode: str | None, request: Request, leg: WatchedLeg) -> Awaitable[Run]:
-        backend, leg.model = route
-        leg.backend = leg.record.backend = backend.name
-        if self.bus.watchers:
-            self.bus.changed(leg.record)
-        prepared = self._prepared(request, route, mode, leg)
-        if self._lot.waiting:
-            return self._continued(backend, request, prepared, leg)
-        return self._begun(backend, request, prepared, leg)
+    def _routed(self, request: Request) -> tuple[Route, str | None]:
+        """Look a model up. `?mode=` is ours unless the backend reads options itself."""
+        if self._toolbox is not None and "?mode=" in request.model:
+            name, _, mode = request.model.partition("?mode=")
+            route = self._router.find(name)
+            if not route.backend.reads_options:
+                return route, mode
+        return self._router.find(request.model or self._router.unnamed()), request.mode
 
-    async def _continued(self, backend: Backend, request: Request, prepared: Request, leg: WatchedLeg) -> Run:
-        """The parked run that waits for this request, or a new one."""
-        run = await self._resumed(request, prepared, leg)
-        return run if run is not None else await self._begun(backend, request, prepared, leg)
+    def _prepare(self, request: Request, entry: LedgerEntry, routed: tuple[Route, str | None]) -> _Prepared:
+        """Decide what the backend gets, and what has to be done with its answer."""
+        (backend, model), mode = routed
+        entry.routed(backend.name, model)
+        messages, notes = tidy(request.messages)
+        for note in notes:
+            entry.note(note)
+        enabled = self._repairs.get(backend.name, DEFAULT)
+        repairs = Repairs(request.tools, enabled, messages) if needed(request.tools, enabled) else None
+        has_limits = request.sampling.max_tokens is not None or bool(request.sampling.stop)
+        limits = Limits(request) if has_limits and not backend.obeys_limits else None
+        if mode and backend.reads_options and "?" not in model:
+            model = f"{model}?mode={mode}"
+        messages = self._thoughts.restore(backend.name, messages)
+        return _Prepared(backend, replace(request, model=model, messages=messages, mode=mode), limits, repairs)
 
-    def _begun(self, backend: Backend, request: Request, prepared: Request, leg: WatchedLeg) -> Awaitable[Run]:
-        """Start a run; with the gateway's tools if the client is to have them and brings none of its own."""
-        host = Host(self.inbox.human(leg.origin))
+    async def _open_run(self, prepared: _Prepared, entry: LedgerEntry) -> OpenRun:
+        """Resume the parked run that waits for this request, or start a new one."""
+        if self._lot.waiting and (resumed := await self._resume(prepared, entry)) is not None:
+            return resumed
+        backend, request, limits, repairs = prepared
+        asker, host = entry.asker, Host(self.inbox.human(entry.origin))
         if backend.is_agent:
-            leg.showing = Showing(leg.asker.activity)
-        elif self._toolbox is not None and leg.asker.tools and not request.tools and not _withheld(request, leg):
-            return self._tooled(self._toolbox, backend, prepared, host, leg)
-        return backend.start(prepared, host) if backend.obeys_limits else self._opened(backend, prepared, host)
+            run = await self._start(backend, request, host)
+            return OpenRun(run, limits, repairs, Showing(asker.activity))
+        if self._toolbox is not None and asker.tools and not request.tools and not _withheld(entry):
+            tools = self._toolbox.open(_tools_mode(request, backend))
+            run = TooledRun(await self._start(backend, offering(request, tools), host), tools, host, request)
+            return OpenRun(run, limits, repairs, Showing(asker.activity), run.rounds)
+        return OpenRun(await self._start(backend, request, host), limits, repairs)
 
-    def _opened(self, backend: Backend, request: Request, host: Host) -> Awaitable[Run]:
-        """A run of the backend; its answers are checked if the upstream can only be asked for what is demanded."""
+    def _start(self, backend: Backend, request: Request, host: Host) -> Awaitable[Run]:
+        """Start a run. Its answers are checked if the upstream cannot be forced to give what is demanded."""
         if backend.obeys_limits or not has_demands(request):
             return backend.start(request, host)
         return DemandingRun.open(lambda asked: backend.start(asked, host), request)
 
-    async def _tooled(
-        self, toolbox: Toolbox, backend: Backend, prepared: Request, host: Host, leg: WatchedLeg
-    ) -> TooledRun:
-        tools = toolbox.open(_tools_mode(prepared, backend))
-        leg.showing = Showing(leg.asker.activity)
-        run = TooledRun(await self._opened(backend, offering(prepared, tools), host), tools, host, prepared)
-        leg.rounds = run.rounds
-        return run
-
-    async def _resumed(self, request: Request, prepared: Request, leg: WatchedLeg) -> Run | None:
-        """The parked run that this request goes on with, if there is one."""
-        decision = decide(request.messages, leg.backend, leg.model, self._lot.waiting)
+    async def _resume(self, prepared: _Prepared, entry: LedgerEntry) -> OpenRun | None:
+        """Resume the parked run whose results this request brings, if there is one."""
+        decision = decide(entry.request.messages, entry.backend, entry.model, self._lot.waiting)
         for dropped in decision.close:
             self._lot.close(dropped)
         parked = decision.resume
         if parked is None or not self._lot.claim(parked):
             return None
         self.metrics.resumed += 1
-        leg.record.is_resumed = True
+        entry.record.is_resumed = True
         try:
-            await parked.run.answer(decision.results, prepared, decision.words)
+            await parked.run.answer(decision.results, prepared.request, decision.words)
         except BaseException:
             await parked.run.aclose()
             raise
-        if parked.is_shown:
-            leg.showing = Showing(leg.asker.activity)
-        return parked.run
-
-    def _routed(self, request: Request) -> tuple[Route, str | None]:
-        """Where a request goes, and in which mode; `?mode=` is ours unless the backend reads options itself."""
-        if self._toolbox is not None and "?mode=" in request.model:
-            name, _, mode = request.model.partition("?mode=")
-            route = self._router.find(name)
-            if not route.backend.reads_options:
-                return route, mode
-        return self._router.find(request.model), request.mode
-
-    def _prepared(self, request: Request, route: Route, mode: str | None, leg: WatchedLeg) -> Request:
-        """The request as the backend is to have it."""
-        messages, notes = tidy(request.messages)
-        for note in notes:
-            leg.note(note)
-        if request.tools:
-            enabled = self._repairs.get(leg.backend, DEFAULT)
-            if needed(request.tools, enabled):
-                leg.repairs = Repairs(request.tools, enabled, messages)
-        if not route.backend.obeys_limits and (request.sampling.max_tokens is not None or request.sampling.stop):
-            leg.limits = Limits(request)
-        messages = self._thoughts.restore(leg.backend, messages)
-        model = route.model
-        if mode and route.backend.reads_options and "?" not in model:
-            model = f"{model}?mode={mode}"
-        return replace(request, model=model, messages=messages, mode=mode)
+        showing = Showing(entry.asker.activity) if parked.is_shown else None
+        return OpenRun(parked.run, prepared.limits, prepared.repairs, showing)
 
     async def _listed(self, backend: Backend) -> list[ModelInfo] | None:
         try:
@@ -301,11 +311,13 @@ class Gateway:
         return None
 
 
-def _withheld(request: Request, leg: WatchedLeg) -> bool:
-    """Whether a request must do without the gateway's tools although its client may have them."""
-    if not leg.asker.has_background or not is_background(request):
+def _withheld(entry: LedgerEntry) -> bool:
+    """Return whether a request gets none of the gateway's tools although its client may have them."""
+    if not entry.asker.has_background or not is_background(entry.request):
         return False
-    leg.note(Note(kind="tools", message="no tools of the gateway: the client seems to ask this for itself"))
+    entry.note(
+        Note(kind="tools", message="no tools of the gateway: this looks like a request on the client's own behalf")
+    )
     return True
 
 

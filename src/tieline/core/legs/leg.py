@@ -1,9 +1,8 @@
 """One leg as the gateway sees it: events pass through, and what matters beyond the leg is noted on the way."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from itertools import compress
-from typing import Self, get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Self
 
 import msgspec
 from msgspec.structs import replace
@@ -16,9 +15,8 @@ from tieline.core.legs.parking import Lot, Parked
 from tieline.core.repair.repairs import Repairs
 from tieline.core.watch.bus import LONGEST_MODEL, Bus
 from tieline.core.watch.metrics import Metrics
-from tieline.core.watch.record import Record, title_of
+from tieline.core.watch.record import title_of
 from tieline.core.watch.secrets import Secrets, hide_likely
-from tieline.model.assemble import fold
 from tieline.model.content import NO_META, Foreign, Message, Part, Thinking, ToolCall, state_of
 from tieline.model.errors import GatewayError, id_in
 from tieline.model.events import (
@@ -31,7 +29,6 @@ from tieline.model.events import (
     PartDelta,
     PartEnd,
     PartStart,
-    Reply,
     Started,
     StopReason,
     Usage,
@@ -39,47 +36,33 @@ from tieline.model.events import (
 from tieline.model.inbox import Origin
 from tieline.model.ports import Leg, Run, notes_of
 from tieline.model.request import Request
-from tieline.tasks import step_aside
+from tieline.model.source import SourcedBatch, source_of
 
 log = logging.getLogger("tieline")
 
-CROWD = 8
-"""With more legs than these under way, a leg begins step by step and lets the others take the same step: code that runs
-many times in a row is still in the processor's caches, which saves up to a tenth. With fewer it is only a detour."""
 LONGEST_MESSAGE = 8192
-"""Characters of an error that a client, the log and the record get: some upstreams answer with whole pages."""
-LARGE = 256 * 1024
-"""A request of more bytes also begins step by step: each step may take long enough for others to notice."""
+"""Characters of an error that clients, the log and the record get: some upstreams answer with whole pages."""
 
-_NOT_STARTED = Started(id="", model="")
-_NO_USAGE = Usage()
-_NOTED = frozenset(get_args(Event)) - {PartDelta, PartStart, Started}
-"""Events that matter beyond the leg: few, and a batch is mostly deltas."""
-_is_noted = _NOTED.__contains__
 _COUNTED = frozenset((Thinking, ToolCall))
-"""Parts that mean something when a leg is over."""
-_PAUSED = StopReason.PAUSED  # a member of an enum is found through its class slowly
-
-Start = Callable[[Request, "WatchedLeg"], Awaitable[Run]]
-"""Finds the backend of a request and begins its run."""
+"""Parts that matter when a leg is over."""
 
 
 class Asker(msgspec.Struct, frozen=True):
-    """Who asks, and how it wants to see what is done without it."""
+    """The client of a leg, and how it wants to see what is done without it."""
 
     frontend: str
     client: str = ""
     activity: Style = "reasoning"
     size: int = 0
-    """About how many characters its request has, if that is known."""
+    """The approximate size of its request in bytes, if known."""
     tools: bool = False
-    """Whether it receives the gateway's own tools when it brings none."""
+    """Whether it gets the gateway's own tools when it brings none."""
     has_background: bool = True
-    """Whether it may also ask for itself, for titles or summaries; see `background`."""
+    """Whether it may also send requests on its own behalf, for titles or summaries; see `background`."""
 
 
 class Ledger(msgspec.Struct, frozen=True):
-    """Where all legs of a gateway are written down."""
+    """Where all legs of a gateway are recorded."""
 
     metrics: Metrics
     thoughts: Thoughts
@@ -90,118 +73,37 @@ class Ledger(msgspec.Struct, frozen=True):
     losses: Losses = msgspec.field(default_factory=Losses)
 
 
-class WatchedLeg:
-    """One leg under way: iterate over its batches, and close it.
+class LedgerEntry:
+    """The record of one leg, its notes, and what is counted when it is over."""
 
-    Nothing is raised: whatever goes wrong is a Failed. A class and not an async generator, because the event loop's
-    book-keeping of those costs as much as translating a small answer.
-    """
+    __slots__ = ("_dropped", "_ledger", "asker", "backend", "began", "model", "record", "request")
 
-    __slots__ = (
-        "_began",
-        "_dropped",
-        "_ending",
-        "_is_closed",
-        "_ledger",
-        "_leg",
-        "_parts",
-        "_request",
-        "_run",
-        "_start",
-        "_started",
-        "_usage",
-        "asker",
-        "backend",
-        "is_over",
-        "limits",
-        "model",
-        "record",
-        "repairs",
-        "rounds",
-        "showing",
-    )
-
-    def __init__(
-        self, request: Request, asker: Asker, ledger: Ledger, start: Start, began: float, record: Record
-    ) -> None:
-        self._request = request
+    def __init__(self, request: Request, asker: Asker, ledger: Ledger) -> None:
+        self.request = request
         self.asker = asker
         self._ledger = ledger
-        self._start = start
-        self._began = began
-        self.record = record
-        self.limits: Limits | None = None
-        """The limits of the request that the upstream does not know."""
-        self.repairs: Repairs | None = None
-        self.showing: Showing | None = None
-        """Where what is done without the client has to be shown to it."""
-        self.rounds: Sequence[Message] = ()
-        """Calls of tools of ours and their results, which a client is not told of."""
+        self.began = ledger.clock()
+        recorded = request if request.source is None else replace(request, source=None)
+        self.record = ledger.bus.begin(recorded, asker.frontend, asker.client)
         self.backend = ""
         self.model = ""
-        self._run: Run | None = None
-        self._leg: Leg | None = None
-        self.is_over = False
-        """Whether nothing more comes."""
-        self._is_closed = False
-        self._started = _NOT_STARTED
-        self._parts: list[Part] = []
-        self._usage: Usage | None = None
-        self._ending: Finished | Failed | None = None
+        """The upstream's name for the model."""
         self._dropped: dict[str, None] = {}
+        ledger.metrics.open_legs += 1
 
-    def __aiter__(self) -> Self:
-        return self
+    def elapsed(self) -> float:
+        """Return the seconds since the leg began."""
+        return self._ledger.clock() - self.began
 
-    async def __anext__(self) -> Batch:
-        """The next batch, as the client is to have it."""
-        batch = () if self.is_over else await self.batch()
-        if not batch and self.is_over:
-            raise StopAsyncIteration
-        return batch
-
-    async def batch(self) -> Batch:
-        """The next batch, for who looks at `is_over` before: what is nothing may be the end."""
-        try:
-            if self._leg is not None:
-                return self._seen(await self._leg.__anext__())
-            is_crowded = self._ledger.metrics.open_legs > CROWD or self.asker.size > LARGE
-            if is_crowded:
-                await step_aside()
-            self._run = await self._start(self._request, self)
-            self._leg = self._run.leg()
-            if is_crowded:
-                await step_aside()
-            first = await self._leg.__anext__()
-            if is_crowded:
-                await step_aside()
-            return self._seen(first)
-        except StopAsyncIteration:
-            self.is_over = True
-            return ()
-        except GatewayError as error:
-            return self._fail(error)
-        except Exception:
-            # A bug of ours: the client gets an error it can read, the log the traceback.
-            log.exception("a leg of %s broke", self._request.model[:LONGEST_MODEL])
-            return self._fail(GatewayError("internal", "Something went wrong inside the gateway; its log says what."))
-
-    async def aclose(self) -> None:
-        """The leg is over, well, badly, or because the client left."""
-        if self._is_closed:
-            return
-        self.is_over = self._is_closed = True
-        leg, run = self._leg, self._run
-        try:
-            if leg is not None:
-                await leg.aclose()
-            if run is not None and not self.record.is_parked:
-                await run.aclose()
-        finally:
-            self._settle()
+    def routed(self, backend: str, model: str) -> None:
+        """Record where the request goes."""
+        self.backend = self.record.backend = backend
+        self.model = model
+        if self._ledger.bus.watchers:
+            self._ledger.bus.changed(self.record)
 
     def note(self, note: Note) -> None:
-        """Write down what a person looking into this leg should know."""
+        """Record something that a person who inspects this leg should know."""
         if note.kind == "repair":
             self._ledger.metrics.repairs += 1
         self.record.noted(note)
@@ -211,127 +113,34 @@ class WatchedLeg:
             self._dropped[what] = None
             if self._ledger.losses.is_new(self.asker.frontend, self.backend, what):
                 level = logging.WARNING
-        log.log(level, "%s: %s: %s", self._request.model, note.kind, note.message)
+        log.log(level, "%s: %s: %s", self.request.model, note.kind, note.message)
 
-    @property
-    def dropped(self) -> Sequence[str]:
-        """What could not be carried over so far: of the request, and of the answer as far as it has come."""
-        notes = notes_of(self._leg)
+    def dropped(self, leg: Leg | None) -> Sequence[str]:
+        """Return what could not be carried over so far, of the request and of the answer."""
+        notes = notes_of(leg)
         if not notes and not self._dropped:
             return ()
         return [*self._dropped, *(note.what or note.message for note in notes if note.kind == LEFT_OUT)]
 
-    def reply(self) -> Reply:
-        """All that came, for a client that wants it at once; a leg that did not end well raises LegFailed."""
-        started, ending = self._started, self._ending
-        if not isinstance(ending, Finished):
-            return fold(() if ending is None else (ending,))
-        return Reply(
-            id=started.id,
-            model=started.model,
-            parts=tuple(self._parts),
-            usage=self._usage or _NO_USAGE,
-            finished=ending,
-            headers=started.headers,
-        )
-
     def origin(self) -> Origin:
-        """Where an ask comes from, for the person who is to answer it."""
+        """Return where an inbox item of this leg comes from."""
         return Origin(
-            model=self._request.model[:LONGEST_MODEL],
+            model=self.request.model[:LONGEST_MODEL],
             frontend=self.asker.frontend,
             client=self.record.client,
-            title=title_of(self._request),
-            session=self._request.session or "",
+            title=title_of(self.request),
+            session=self.request.session or "",
         )
 
-    def _fail(self, error: GatewayError) -> Batch:
-        self.is_over = True
-        return self._seen((error.failed(),))
-
-    def _seen(self, said: Batch) -> Batch:
-        """The batch for the client; what matters beyond the leg is noted."""
-        record = self.record
-        elapsed = self._ledger.clock() - self._began
-        if record.first_byte is None:
-            said = self._first(said, elapsed)
-        record.saw(said, elapsed)
-        batch = self._staged(said)
-        if batch is said and len(batch) == 1 and type(batch[0]) is PartDelta and record.given is None:
-            return batch  # a stream that trickles is made of these
-        for event in compress(batch, map(_is_noted, map(type, batch))):
-            kind = type(event)
-            if kind is PartEnd:
-                self._parts.append(part := event.part)  # type: ignore[union-attr] # mypy does not narrow by `kind`
-                if part.meta or type(part) is Foreign:
-                    self._note_losses(part)
-            elif kind is Usage:
-                self._usage = event  # type: ignore[assignment] # mypy does not narrow by `kind`
-            else:
-                self._note(event)
-        if self.is_over and type(self._ending) is Failed:
-            batch = [*batch[:-1], self._ending]
-        if batch is not said or record.given is not None:
-            record.gave(said, batch)
-        return batch
-
-    def _staged(self, batch: Batch) -> Batch:
-        """The batch after the stages that this leg has."""
-        if self.limits is not None:
-            batch = self.limits.apply(batch)
-        if self.repairs is not None:
-            batch = self.repairs.apply(batch)
-        if self.showing is not None:
-            batch = self.showing.apply(batch)
-        return batch
-
-    def _note_losses(self, part: Part) -> None:
-        """Note what the client does not get of a part because its protocol cannot express it."""
-        if self._request.protocol:
-            for note in in_answer(part, self._request.protocol):
-                self.note(note)
-
-    def _first(self, batch: Batch, elapsed: float) -> Batch:
-        """The upstream's first word, with the model's name as the client spelled it."""
-        ledger = self._ledger
-        ledger.metrics.first_byte.observe(elapsed)
+    def first_byte(self, elapsed: float) -> None:
+        """Record when the upstream began to answer."""
+        self._ledger.metrics.first_byte.observe(elapsed)
         self.record.first_byte = elapsed
-        if ledger.bus.watchers:
-            ledger.bus.changed(self.record)
-        first = batch[0]
-        if type(first) is not Started:
-            return batch
-        named = list(batch)
-        named[0] = self._started = replace(first, model=self._request.model)
-        return named
+        if self._ledger.bus.watchers:
+            self._ledger.bus.changed(self.record)
 
-    def _note(self, event: Event) -> None:
-        """The rarer events; an ending ends the leg, whatever else would come."""
-        if type(event) is Finished:
-            self._ending = event
-            self.is_over = True
-            run = self._run
-            if run is not None and run.pending and not (self.limits is not None and self.limits.is_cut):
-                # Before the client can know of the ending: its next request may come at once.
-                self.record.is_parked = True
-                self._ledger.lot.park(Parked(run, self.backend, self.model, is_shown=self.showing is not None))
-        elif type(event) is Note:
-            self.note(event)
-        elif type(event) is Failed:
-            self._ending = self._failed(event)
-            self.is_over = True
-            log.warning(
-                "%s failed (%s, %d): %s",
-                self._request.model[:LONGEST_MODEL],
-                event.kind,
-                event.status,
-                self._ending.message,
-            )
-        else:
-            self.record.has_activities = True
-
-    def _failed(self, event: Failed) -> Failed:
-        """The failure without secrets, and with the id that the record of this leg has."""
+    def failed(self, event: Failed) -> Failed:
+        """Return the failure without secrets, with the request id under which it is recorded; log it."""
         record, ledger = self.record, self._ledger
         record.request_id = id_in(event.headers) or record.upstream_id() or ledger.bus.mint()
         headers = event.headers
@@ -339,14 +148,21 @@ class WatchedLeg:
             headers = (*headers, ("request-id", record.request_id))
         message = hide_likely(ledger.secrets.hide(event.message))
         if len(message) > LONGEST_MESSAGE:
-            message = f"{message[:LONGEST_MESSAGE]}… ({len(message) - LONGEST_MESSAGE} characters more)"
+            message = f"{message[:LONGEST_MESSAGE]}… ({len(message) - LONGEST_MESSAGE} more characters)"
+        model = self.request.model[:LONGEST_MODEL]
+        log.warning("%s failed (%s, %d): %s", model, event.kind, event.status, message)
         return replace(event, message=message, headers=headers)
 
-    def _settle(self) -> None:
-        """Write down what came of it."""
+    def park(self, run: Run, is_shown: bool) -> None:
+        """Park the run until the client brings the results of its calls."""
+        self.record.is_parked = True
+        self._ledger.lot.park(Parked(run, self.backend, self.model, is_shown=is_shown))
+
+    def settle(self, ending: Finished | Failed | None, usage: Usage | None, parts: Sequence[Part]) -> None:
+        """Count a leg that is over, and close its record. Without an ending the client left."""
         ledger, record, asker = self._ledger, self.record, self.asker
-        metrics, ending, usage, parts = ledger.metrics, self._ending, self._usage, self._parts
-        elapsed = ledger.clock() - self._began
+        metrics = ledger.metrics
+        elapsed = ledger.clock() - self.began
         metrics.open_legs -= 1
         metrics.relay.observe(elapsed)
         metrics.requests[asker.frontend, self.backend or "none"] += 1
@@ -354,26 +170,194 @@ class WatchedLeg:
             metrics.tokens_in += usage.prompt
             metrics.tokens_out += usage.output
             record.usage = usage
-        state = state_of(ending.meta) if type(ending) is Finished and ending.meta else NO_META
-        if state or not _COUNTED.isdisjoint(map(type, parts)):
-            self._count(state)
         if not isinstance(ending, Finished):
             metrics.errors[asker.frontend, "cancelled" if ending is None else ending.kind] += 1
-        elif ending.reason is _PAUSED:
-            self.note(Note(kind="paused", message="the turn is not over: a client that knows no pauses ends it"))
+        elif ending.reason is StopReason.PAUSED:
+            self.note(Note(kind="paused", message="the turn is not over: a client without pauses takes it as the end"))
         record.ending = ending
         ledger.bus.end(record, elapsed, asker.size, parts)
 
-    def _count(self, state: Mapping[str, str]) -> None:
-        """Count calls, and remember what was thought and what the provider wants back."""
-        calls = [part for part in self._parts if type(part) is ToolCall]
+    def remember(self, parts: Sequence[Part], state: Mapping[str, str], showing: Showing | None) -> None:
+        """Count the calls of an answer, and remember its thinking and the state its provider wants back."""
+        calls = [part for part in parts if type(part) is ToolCall]
         self._ledger.metrics.calls += len(calls)
-        if state or len(calls) < len(self._parts) or any(call.meta for call in calls):
-            self._remember(state)
-
-    def _remember(self, state: Mapping[str, str]) -> None:
-        """Keep what the model thought: what was done without the client may be shown as thinking, and is not."""
-        parts, showing = self._parts, self.showing
-        if showing is not None:
+        if not state and len(calls) == len(parts) and not any(call.meta for call in calls):
+            return
+        if showing is not None:  # activities may be shown as thinking, but the model did not think them
             parts = [part for part in parts if type(part) is not Thinking or not showing.is_own(part)]
-        self._ledger.thoughts.remember(self.backend, self._request.messages, parts, state)
+        self._ledger.thoughts.remember(self.backend, self.request.messages, parts, state)
+
+
+class OpenRun(NamedTuple):
+    """A run that was started or resumed for a leg, and what happens to its events on their way to the client."""
+
+    run: Run
+    limits: Limits | None = None
+    """Limits of the request that the upstream cannot enforce."""
+    repairs: Repairs | None = None
+    showing: Showing | None = None
+    """Shows what is done without the client."""
+    rounds: Sequence[Message] = ()
+    """Calls of the gateway's own tools and their results, which the client does not see."""
+
+
+class WatchedLeg:
+    """One leg under way: iterate over its batches, and close it.
+
+    Nothing is raised: a failure is a Failed event. Not an async generator, because the event loop's bookkeeping for
+    those costs as much as translating a small answer.
+    """
+
+    __slots__ = ("_ending", "_entry", "_is_closed", "_leg", "_open", "_parts", "_usage")
+
+    def __init__(self, entry: LedgerEntry, opened: OpenRun | None, failure: GatewayError | None = None) -> None:
+        self._entry = entry
+        self._open = opened
+        self._leg: Leg | None = None if opened is None else opened.run.leg()
+        self._is_closed = False
+        self._parts: list[Part] = []
+        self._usage: Usage | None = None
+        self._ending: Finished | Failed | None = None
+        if failure is not None:
+            self._leg = _FailedLeg(failure)
+
+    @property
+    def rounds(self) -> Sequence[Message]:
+        """Calls of the gateway's own tools and their results so far."""
+        return () if self._open is None else self._open.rounds
+
+    @property
+    def dropped(self) -> Sequence[str]:
+        """What could not be carried over so far: of the request, and of the answer as far as it has come."""
+        return self._entry.dropped(self._leg)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Batch:
+        """Return the next batch for the client."""
+        if self._ending is not None or self._leg is None or self._is_closed:
+            raise StopAsyncIteration
+        try:
+            return self._observe(await self._leg.__anext__())
+        except StopAsyncIteration:
+            raise
+        except GatewayError as error:
+            return self._observe((error.failed(),))
+        except Exception:
+            log.exception("a leg of %s broke", self._entry.request.model[:LONGEST_MODEL])
+            return self._observe((INTERNAL.failed(),))
+
+    async def aclose(self) -> None:
+        """End the leg, and its run unless that is parked."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            if self._leg is not None:
+                await self._leg.aclose()
+            if self._open is not None and not self._entry.record.is_parked:
+                await self._open.run.aclose()
+        finally:
+            self._settle()
+
+    def _observe(self, said: Batch) -> Batch:
+        """Return a batch as the client gets it; note what matters beyond the leg."""
+        entry = self._entry
+        record = entry.record
+        elapsed = entry.elapsed()
+        if record.first_byte is None:
+            entry.first_byte(elapsed)
+            said = _with_model(said, entry.request.model)
+        record.saw(tuple(said) if type(said) is SourcedBatch else said, elapsed)
+        batch = self._staged(said)
+        for event in batch:
+            kind = type(event)
+            if kind is not PartDelta and kind is not PartStart and kind is not Started:
+                self._note(event)
+        if type(self._ending) is Failed:
+            batch = [*batch[:-1], self._ending]
+        if batch is not said or record.given is not None:
+            record.gave(said, tuple(batch) if type(batch) is SourcedBatch else batch)
+        return batch
+
+    def _staged(self, said: Batch) -> Batch:
+        """Return the batch after all stages; unchanged text stays with it only if they left it unchanged."""
+        opened = self._open
+        if opened is None:
+            return said
+        batch = said
+        for stage in (opened.limits, opened.repairs, opened.showing):
+            if stage is not None:
+                batch = stage.apply(batch)
+        if batch is not said and (source := source_of(said)) is not None:
+            batch = SourcedBatch(batch, replace(source, is_exact=False))
+        return batch
+
+    def _note(self, event: Event) -> None:
+        """Note an event; an ending ends the leg, whatever else would come."""
+        if type(event) is PartEnd:
+            self._parts.append(part := event.part)
+            if part.meta or type(part) is Foreign:
+                self._note_losses(part)
+        elif type(event) is Usage:
+            self._usage = event
+        elif type(event) is Finished:
+            self._ending = event
+            self._park()
+        elif type(event) is Note:
+            self._entry.note(event)
+        elif type(event) is Failed:
+            self._ending = self._entry.failed(event)
+        else:
+            self._entry.record.has_activities = True
+
+    def _park(self) -> None:
+        """Park the run if it waits for the client. Before the ending is sent: the next request may come at once."""
+        opened = self._open
+        if opened is None or not opened.run.pending or (opened.limits is not None and opened.limits.is_cut):
+            return
+        self._entry.park(opened.run, is_shown=opened.showing is not None)
+
+    def _note_losses(self, part: Part) -> None:
+        """Note what the client does not get of a part because its protocol cannot express it."""
+        protocol = self._entry.request.protocol
+        if protocol:
+            for note in in_answer(part, protocol):
+                self._entry.note(note)
+
+    def _settle(self) -> None:
+        ending, parts = self._ending, self._parts
+        state = state_of(ending.meta) if type(ending) is Finished and ending.meta else NO_META
+        if state or not _COUNTED.isdisjoint(map(type, parts)):
+            self._entry.remember(parts, state, None if self._open is None else self._open.showing)
+        self._entry.settle(ending, self._usage, parts)
+
+
+INTERNAL = GatewayError("internal", "Something went wrong inside the gateway; its log says what.")
+
+
+class _FailedLeg:
+    """The leg of a request that could not be started."""
+
+    def __init__(self, failure: GatewayError) -> None:
+        self._failure = failure
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Batch:
+        return (self._failure.failed(),)
+
+    async def aclose(self) -> None:
+        """Nothing was started."""
+
+
+def _with_model(batch: Batch, model: str) -> Batch:
+    """Return the first batch with the model's name as the client spelled it."""
+    first = batch[0]
+    if type(first) is not Started:
+        return batch
+    source = source_of(batch)
+    events = [replace(first, model=model), *batch[1:]]
+    return events if source is None else SourcedBatch(events, source)

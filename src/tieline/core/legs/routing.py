@@ -70,6 +70,10 @@ class Router:
             if alias.count("*") == 1
         ]
 
+    def default_name(self) -> str:
+        """Return the full name of the default model; nothing if there is none or it needs a name."""
+        return "" if self._default is None or "*" in self._default else self._default
+
     def unnamed(self) -> str:
         """The full name for a request that names no model; raises GatewayError if no default tells."""
         if self._default is None or "*" in self._default:

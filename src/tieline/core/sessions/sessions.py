@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tieline.core.legs.gateway import Gateway
-from tieline.core.legs.leg import Asker
+from tieline.core.legs.leg import Asker, WatchedLeg
 from tieline.core.sessions.branches import Branches
 from tieline.core.sessions.drafts import Draft
 from tieline.core.watch.bus import Bus, Gone, Said, SessionNews, TurnNews
@@ -262,13 +262,15 @@ class Sessions:
 
     async def _carry(self, session: _Session, draft: Draft, request: Request, user: Turn | None) -> None:
         """Take a leg to its end."""
-        leg = self._gateway.leg(request, Asker(FRONTEND, CLIENT, "events", tools=True, has_background=False))
+        leg: WatchedLeg | None = None
         try:
             if user is not None:
                 await self._keep(session, user)
             await self._keep(session, draft.turn())
             await self._save(session)
             saved = self._clock()
+            asker = Asker(FRONTEND, CLIENT, "events", tools=True, has_background=False)
+            leg = await self._gateway.open(request, asker)
             async for batch in leg:
                 now = self._clock()
                 draft.rounds = leg.rounds
@@ -283,7 +285,8 @@ class Sessions:
             if task is not None:
                 task.uncancel()
         finally:
-            await leg.aclose()
+            if leg is not None:
+                await leg.aclose()
         await self._finish(session, draft)
 
     async def _stop(self, session: _Session, ending: Finished = STOPPED) -> None:

@@ -3,6 +3,9 @@
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
+
+from tieline.model.bounded_cache import BoundedCache
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
@@ -23,7 +26,8 @@ class Histogram:
 class Metrics:
     """What has happened since the start."""
 
-    def __init__(self) -> None:
+    def __init__(self, conversations: BoundedCache[Any, Any] | None = None) -> None:
+        self._conversations = BoundedCache(0) if conversations is None else conversations
         self.requests: Counter[tuple[str, str]] = Counter()
         self.errors: Counter[tuple[str, str]] = Counter()
         self.tokens_in = 0
@@ -60,6 +64,11 @@ class Metrics:
         yield from _head("tieline_dropped_runs_total", "counter", "Parked runs that were closed while they waited.")
         yield f'tieline_dropped_runs_total{{reason="deadline"}} {self.expired}'
         yield f'tieline_dropped_runs_total{{reason="crowded"}} {self.crowded_out}'
+        cache = self._conversations
+        yield from _head("tieline_conversation_cache_lookups_total", "counter", "Lookups in the conversation cache.")
+        yield f'tieline_conversation_cache_lookups_total{{result="hit"}} {cache.hits}'
+        yield f'tieline_conversation_cache_lookups_total{{result="miss"}} {cache.misses}'
+        yield from _single("tieline_conversation_cache_bytes", "gauge", "Size of the conversation cache.", cache.weight)
         yield from _histogram("tieline_first_byte_seconds", "Time until the first event of a leg.", self.first_byte)
         yield from _histogram("tieline_relay_seconds", "Time until the last event of a leg.", self.relay)
 

@@ -1,175 +1,126 @@
-"""A request in neutral words, as an upstream of the Messages API takes it.
+"""Build a request for a Messages upstream.
 
 Everything is written in a fixed order with the messages last, so that consecutive requests of a session share their
-beginning and prompt caches work. What was written for the request before is remembered and joined with what is new.
+beginning and prompt caches work. Tools, system prompt and turns are fragments that come from the conversation cache.
+What a client of this dialect sent goes out as it came (see `model.source`), except for members that were changed.
 """
 
-from typing import Any, cast
+from operator import is_
+from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
-from tieline.model.content import Message, ToolCall
+from tieline.model.content import Message, Text, ToolCall
 from tieline.model.errors import GatewayError
 from tieline.model.events import Note, left_out
 from tieline.model.request import Request
+from tieline.model.source import RequestSource
 from tieline.wire.anthropic import build_tools, cache_control, structured, thinking
-from tieline.wire.anthropic.build_content import BlockWriter, in_block, plain_words
-from tieline.wire.anthropic.build_messages import MESSAGES, TOLD_AGAIN, History, TurnWriter
+from tieline.wire.anthropic.build_content import BlockWriter
+from tieline.wire.anthropic.build_messages import History, Turn, TurnWriter
 from tieline.wire.anthropic.build_tools import ToolList
 from tieline.wire.anthropic.dialect import DEFAULT, Dialect
-from tieline.wire.anthropic.fragments import Memory, Piece
+from tieline.wire.anthropic.fragments import Fragment, fragment
 from tieline.wire.anthropic.schema import PROTOCOL, Count, TextBlock
+from tieline.wire.shared.conversations import ConversationCache
 from tieline.wire.shared.json import Malformed, encode, read
+from tieline.wire.shared.sources import settings_of, usable_source
 from tieline.wire.shared.spelling import UNCHANGED, Outgoing
 
 _COUNT = msgspec.json.Decoder(Count)
 _UNDERSTOOD = frozenset(["thinking", "reasoning"])
 """Fields of another protocol that were read as a wish for thinking, whether it can be granted or not."""
 _COUNTED = ("model", "thinking", "tool_choice")
-_NO_SYSTEM = Piece((), b"")
-_MARK = b"," + cache_control.MARK
-_MEMORY = Memory()
-_QUESTION = 2
-"""The messages of a question: itself, and perhaps a system prompt."""
-_HEADS: dict[tuple[object, ...], tuple[bytes, tuple[Note, ...]]] = {}
-"""How the bodies of questions begin, and what is noted about that, by what they ask for: clients vary that little."""
-_MAX_HEADS = 256
-_MAX_HEAD = 1024
+_TRANSLATED = frozenset(
+    [
+        *("max_tokens", "temperature", "top_p", "top_k", "stop_sequences", "tool_choice"),
+        *("thinking", "output_config", "output_format"),
+    ]
+)
+"""Settings that the API refuses in some combinations: they go out as far as the translation has them."""
+_NO_SYSTEM = Fragment((), b"")
 
 
-def build_request(request: Request, dialect: Dialect = DEFAULT, memory: Memory = _MEMORY) -> Outgoing:
-    """The body for /v1/messages."""
-    if 0 < len(request.messages) <= _QUESTION and (outgoing := _question(request, dialect)) is not None:
-        return outgoing
-    prompt = _prompt(request, dialect, memory)
-    return _outgoing(prompt, _settings(request, dialect, prompt))
+def build_request(request: Request, dialect: Dialect = DEFAULT, cache: ConversationCache | None = None) -> Outgoing:
+    """Build the body for /v1/messages."""
+    source = usable_source(request, PROTOCOL) if dialect.takes_all else None
+    prompt = _prompt(request, dialect, source, cache)
+    settings = _settings(request, dialect, prompt)
+    if source is not None and not prompt.is_repaired and not prompt.history.forgotten:
+        body = _copied(request, prompt, settings, source)
+    else:
+        body = _joined(prompt, settings)
+    return Outgoing(body, prompt.tools.spelled, tuple(dict.fromkeys(prompt.notes)))
 
 
-def build_count(request: Request, dialect: Dialect = DEFAULT, memory: Memory = _MEMORY) -> Outgoing:
-    """The body for /v1/messages/count_tokens."""
-    prompt = _prompt(request, dialect, memory)
+def build_count(request: Request, dialect: Dialect = DEFAULT, cache: ConversationCache | None = None) -> Outgoing:
+    """Build the body for /v1/messages/count_tokens."""
+    prompt = _prompt(request, dialect, None, cache)
     fields = _settings(request, dialect, prompt)
-    return _outgoing(prompt, {name: fields[name] for name in _COUNTED if name in fields})
+    body = _joined(prompt, {name: fields[name] for name in _COUNTED if name in fields})
+    return Outgoing(body, prompt.tools.spelled, tuple(dict.fromkeys(prompt.notes)))
 
 
 def read_count(body: bytes) -> int:
-    """The answer of /v1/messages/count_tokens."""
+    """Return the answer of /v1/messages/count_tokens."""
     try:
         return read(_COUNT, body).input_tokens
     except Malformed as error:
-        message = f"the upstream's token count is unreadable: {error}"
+        message = f"the upstream's token count cannot be parsed: {error}"
         raise GatewayError("upstream", message) from error
 
 
 class _Prompt(Struct):
-    """What is said after the settings, and what is known of it."""
+    """Tools, system prompt and conversation, and what was changed or left out in them."""
 
     conversation: tuple[Message, ...]
     tools: ToolList
-    system: Piece
+    system: Fragment
     history: History
+    writer: TurnWriter
     notes: list[Note] = []
     tool_choice: dict[str, Any] | None = None
     sets_marks: bool = False
-    """Whether the cache marks are ours to set."""
+    """Whether the gateway sets the cache marks."""
+    is_repaired: bool = False
+    """Whether the prompt differs from what a client of this dialect sent."""
 
 
-def _outgoing(prompt: _Prompt, fields: dict[str, Any]) -> Outgoing:
-    """The body: one join of what was remembered and what is new."""
-    turns = [turn.text for turn in prompt.history.turns]
-    if prompt.sets_marks:
-        for at in cache_control.ends(prompt.history.roles):
-            turns[at : at + 1] = cache_control.marked(prompt.history.turns[at])
-    turns[-1] += b"]}"
-    if prompt.history.beginning:
-        turns.insert(0, prompt.history.beginning)
-    else:
-        turns[0] = MESSAGES + turns[0]
-    texts = [encode(fields)[:-1]]
-    for piece in (prompt.tools, prompt.system):
-        if piece.text:
-            texts += cache_control.always_marked(piece) if prompt.sets_marks else (piece.text,)
-    notes = tuple(dict.fromkeys(prompt.notes)) if prompt.notes else ()
-    return Outgoing(b",".join(texts + turns), prompt.tools.spelled, notes)
+def _joined(prompt: _Prompt, fields: dict[str, Any]) -> bytes:
+    """Join the fragments of a request: the settings first, the messages last."""
+    history, is_marked = prompt.history, prompt.sets_marks
+    turns = [turn.text for turn in history.turns]
+    if is_marked:
+        for at in cache_control.ends(history.roles):
+            turns[at] = cache_control.marked(history.turns[at])
+    before = [
+        cache_control.marked(part) if is_marked else part.text for part in (prompt.tools, prompt.system) if part.text
+    ]
+    return b",".join([encode(fields)[:-1], *before, b'"messages":[%b]}' % b",".join(turns)])
 
 
-# ── A question: one message in plain words, perhaps with a system prompt, and nothing else ───────
-
-
-def _question(request: Request, dialect: Dialect) -> Outgoing | None:
-    """The same body in one go; None if the request is more than a question."""
-    *system, asked = request.messages
-    words = plain_words(asked)
-    if not words or asked.role != "user" or not _asks_little(request):
-        return None
-    mark = _MARK if dialect.cache == "auto" and request.protocol != PROTOCOL else b""
-    instructions = b""
-    if system:
-        told = plain_words(system[0])
-        if not told or system[0].role != "system":
-            return None
-        instructions = b',"system":' + in_block(told, mark)
-    head, notes = _head(request, dialect)
-    body = b'%b%b,"messages":[{"role":"user","content":%b}]}' % (head, instructions, in_block(words, mark))
-    return Outgoing(body, UNCHANGED, notes)
-
-
-def _asks_little(request: Request) -> bool:
-    """Whether the settings of a request are its model and how to draw the answer."""
-    return not (
-        request.tools
-        or request.output is not None
-        or request.extra
-        or request.user is not None
-        or request.cache_key is not None
-        or thinking.is_asked_for(request.reasoning)
-    )
-
-
-def _head(request: Request, dialect: Dialect) -> tuple[bytes, tuple[Note, ...]]:
-    """The settings of a request that asks little, without their last brace, and what is to be noted about them.
-
-    They are known by their JSON text: numbers that are equal may be spelled differently.
-    """
-    key = request.model, encode(request.sampling), request.stream, dialect
-    head = _HEADS.get(key)
-    if head is None:
-        prompt = _Prompt((), build_tools.NONE, _NO_SYSTEM, History([], []))
-        text = encode(_settings(request, dialect, prompt))[:-1]
-        head = text, tuple(dict.fromkeys(prompt.notes))
-        if len(_HEADS) >= _MAX_HEADS:
-            _HEADS.clear()
-        if len(text) <= _MAX_HEAD:
-            _HEADS[key] = head
-    return head
-
-
-# ── Any other prompt ─────────────────────────────────────────────────────────────────────────────
-
-
-def _prompt(request: Request, dialect: Dialect, memory: Memory) -> _Prompt:
-    """Everything but the settings. Whole stages are passed over where the request has nothing for them."""
+def _prompt(
+    request: Request, dialect: Dialect, source: RequestSource | None, cache: ConversationCache | None
+) -> _Prompt:
     messages = request.messages
-    leading = 0
-    while leading < len(messages) and messages[leading].role == "system":
-        leading += 1
-    conversation = messages[leading:] if leading else messages
+    leading = next((at for at, message in enumerate(messages) if message.role != "system"), len(messages))
+    conversation = messages[leading:]
     offered, choice = build_tools.NONE, None
     if request.tools:
-        offered = build_tools.offered(request, dialect, memory)
+        offered = build_tools.offered(request, dialect, source, cache)
         choice = build_tools.chosen(request.tool_choice, offered.spelled.names)
-    elif len(conversation) > 1 and _has_calls(conversation):
+    elif _has_calls(conversation):
         offered, choice = build_tools.UNAVAILABLE, {"type": "none"}
     system = _NO_SYSTEM
     if leading:
-        is_told_again = len(conversation) >= TOLD_AGAIN
-        system = _system(messages[:leading], memory) if is_told_again else _write_system(messages[:leading])
-    writer = TurnWriter(offered.spelled.names, dialect, memory)
+        prefix = messages[:leading]
+        system = fragment(cache, "system", prefix, None, lambda: _write_system(prefix))
+    writer = TurnWriter(offered.spelled.names, dialect, cache)
     history = writer.history(conversation)
-    prompt = _Prompt(conversation, offered, system, history, [*history.notes, *offered.notes], choice)
+    prompt = _Prompt(conversation, offered, system, history, writer, [*history.notes, *offered.notes], choice)
     if offered.marks or system.marks or history.marks:
-        _keep_the_last(prompt, writer, request)
+        _keep_the_last(prompt, request)
     else:
         prompt.sets_marks = dialect.cache == "auto" and request.protocol != PROTOCOL
     if request.output is not None:
@@ -177,34 +128,24 @@ def _prompt(request: Request, dialect: Dialect, memory: Memory) -> _Prompt:
     return prompt
 
 
-def _keep_the_last(prompt: _Prompt, writer: TurnWriter, request: Request) -> None:
-    """Take away the marks before the last ones: the API would refuse the request."""
-    offered, system, history = prompt.tools, prompt.system, prompt.history
+def _keep_the_last(prompt: _Prompt, request: Request) -> None:
+    """Remove all but the last cache marks that the API takes: it would refuse the request."""
+    offered, system, history, writer = prompt.tools, prompt.system, prompt.history, prompt.writer
     most = cache_control.MOST - ("cache_control" in request.extra and request.protocol == PROTOCOL)
     surplus = offered.marks + system.marks + history.marks - most
+    prompt.is_repaired = surplus > 0
     if surplus > 0 and offered.marks:
         prompt.tools = build_tools.write(request, writer.dialect, unmarked=surplus)
     surplus -= offered.marks
     if surplus > 0 and system.marks:
-        prompt.system = _write_system(cast(tuple[Message, ...], system.source), unmarked=surplus)
+        prompt.system = _write_system(system.source, unmarked=surplus)
     surplus -= system.marks
     if surplus > 0:
         writer.without_marks(history, surplus)
 
 
-def _system(messages: tuple[Message, ...], memory: Memory) -> Piece:
-    key = ("system", *map(id, messages))
-    piece = memory.get(key)
-    if piece is None:
-        piece = _write_system(messages)
-        memory.keep(key, piece)
-    return piece
-
-
-def _write_system(messages: tuple[Message, ...], unmarked: int = 0) -> Piece:
-    """The system prompt, without the first of its cache marks."""
-    if len(messages) == 1 and (words := plain_words(messages[0])):
-        return Piece(messages, b'"system":' + in_block(words), 2)
+def _write_system(messages: tuple[Message, ...], unmarked: int = 0) -> Fragment:
+    """Write the system prompt, without the first of its cache marks."""
     writer = BlockWriter(UNCHANGED.names, extensions=True)
     blocks: list[TextBlock] = []
     for message in messages:
@@ -212,15 +153,52 @@ def _write_system(messages: tuple[Message, ...], unmarked: int = 0) -> Piece:
     for block in writer.marked[:unmarked]:
         block.cache_control = None
     text = b'"system":' + encode(blocks) if blocks else b""
-    return Piece(messages, text, mark_at=2, marks=len(writer.marked))
+    return Fragment(messages, text, mark_at=2, marks=len(writer.marked))
 
 
-def _with_words(system: Piece, words: list[TextBlock]) -> Piece:
-    """The system prompt with something added."""
+def _with_words(system: Fragment, words: list[TextBlock]) -> Fragment:
+    """Return the system prompt with more text."""
     if not words:
         return system
     before = system.text[:-1] + b"," if system.text else b'"system":['
-    return Piece(None, before + encode(words)[1:], mark_at=2)
+    return Fragment((), before + encode(words)[1:], mark_at=2)
+
+
+# ── A client of the same dialect ─────────────────────────────────────────────────────────────────
+
+
+def _copied(request: Request, prompt: _Prompt, settings: dict[str, Any], source: RequestSource) -> bytes:
+    """Build the body from the client's own JSON, with the members replaced that have changed."""
+    out = settings_of(source, settings, own=_TRANSLATED)
+    parsed = source.parsed
+    del out["messages"]  # they come last
+    if not prompt.tools.is_as_sent:
+        out.pop("tools", None)
+        if prompt.tools.text:
+            out["tools"] = Raw(prompt.tools.text.removeprefix(build_tools.FIELD))
+    leading = len(request.messages) - len(prompt.conversation)
+    if prompt.system.source != parsed.messages[:leading] or not all(map(is_, prompt.system.source, parsed.messages)):
+        out.pop("system", None)
+        if prompt.system.text:
+            out["system"] = Raw(prompt.system.text.removeprefix(b'"system":'))
+    texts = {id(message): text for message, text in zip(parsed.messages, source.messages, strict=True)}
+    turns = [texts.get(id(turn.source[0])) if _is_own_turn(turn) else None for turn in prompt.history.turns]
+    if _ends_with_space(prompt.history.turns[-1]):
+        turns[-1] = None
+    written = [text or turn.text for text, turn in zip(turns, prompt.history.turns, strict=True)]
+    out["messages"] = Raw(b"[%b]" % b",".join(written))
+    return encode(out)
+
+
+def _is_own_turn(turn: Turn) -> bool:
+    """Return whether a turn is one message of the client."""
+    return len(turn.source) == 1 and turn.source[0].role == turn.role
+
+
+def _ends_with_space(turn: Turn) -> bool:
+    """Return whether the API would refuse this as the beginning of the answer."""
+    last = turn.source[-1].parts[-1] if turn.source and turn.source[-1].parts else None
+    return turn.role == "assistant" and type(last) is Text and last.text[-1:].isspace()
 
 
 # ── Settings ─────────────────────────────────────────────────────────────────────────────────────

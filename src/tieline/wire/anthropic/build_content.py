@@ -1,4 +1,4 @@
-"""Neutral parts, as the blocks of a message to an upstream."""
+"""Build the blocks of a message from its parts."""
 
 from base64 import b64decode
 from collections.abc import Iterable
@@ -19,6 +19,7 @@ from tieline.model.content import (
     ToolResult,
 )
 from tieline.model.events import Note, left_out
+from tieline.wire.anthropic.parse_content import IMAGES
 from tieline.wire.anthropic.schema import (
     ABSENT,
     PROTOCOL,
@@ -43,19 +44,14 @@ Block = TextBlock | ImageBlock | DocumentBlock | ThinkingBlock | RedactedBlock |
 M = TypeVar("M", TextBlock, ImageBlock, DocumentBlock, ToolUseBlock, ToolResultOut)
 Shown = TextBlock | ImageBlock | DocumentBlock | Raw
 
-_IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _UNSIGNED = left_out("thinking", "without a signature, or in a turn with such thinking, the API refuses it")
 _PDF = "application/pdf"
 _TAKEN = "text, images (jpeg, png, gif, webp), and documents (PDF or text)"
 _HEAD = msgspec.json.Decoder(BlockHead)
-_BEFORE, _AFTER = encode([TextBlock("words")]).split(encode("words"))
 
 
 class BlockWriter(Struct):
-    """Writes the blocks of a turn; what cannot be said is noted.
-
-    What nearly every message is made of is written on the spot: a history is long, and a call for each part shows.
-    """
+    """Writes the blocks of a turn; what cannot be expressed is noted."""
 
     names: Names
     extensions: bool
@@ -64,8 +60,6 @@ class BlockWriter(Struct):
     notes: list[Note] = []
     marked: list[MarkedBlock] = []
     """The blocks that carry a cache mark, in the order of the prompt."""
-    is_bound: bool = False
-    """Whether the same messages could be written otherwise: in another request, or for another upstream."""
 
     def user(self, message: Message) -> list[Block]:
         """The blocks of a user message, tool results first."""
@@ -105,7 +99,6 @@ class BlockWriter(Struct):
                 if part.text and not part.text.isspace():
                     blocks.append(TextBlock(part.text))
             elif type(part) is Thinking:
-                self.is_bound = True
                 if not forget and (part.signature or (self.unsigned and part.text)):
                     _insert_thought(blocks, thinking_block(part))
                 elif part.text:
@@ -138,10 +131,7 @@ class BlockWriter(Struct):
             given = Raw(encode({"input": part.arguments}))
         else:
             given = Raw(part.arguments if is_object(part.arguments) else self._object(part))
-        name = self.names.spell(part.name)
-        if name != part.name:
-            self.is_bound = True
-        block = ToolUseBlock(plain_id(part.id), name, given)
+        block = ToolUseBlock(plain_id(part.id), self.names.spell(part.name), given)
         if part.meta:
             own = part.meta.get(PROTOCOL, {})
             block.caller = _raw(own.get("caller"))
@@ -183,10 +173,8 @@ class BlockWriter(Struct):
                 if not meta:
                     return () if is_blank(text) else (TextBlock(text),)
                 own = meta.get(PROTOCOL, {})
-                if "block" in own:
-                    self.is_bound = True
-                    if self.extensions or not _is_reference(own["block"]):
-                        return (_raw(own["block"]),)
+                if "block" in own and (self.extensions or not _is_reference(own["block"])):
+                    return (_raw(own["block"]),)
                 return () if is_blank(text) else (self._marked(text_block(part)),)
             case Image():
                 return (self._image(part) or self._left_out(part, part.media_type or "picture"),)
@@ -196,7 +184,7 @@ class BlockWriter(Struct):
     def _image(self, part: Image) -> ImageBlock | None:
         """The picture, or None if the API does not take it."""
         if part.data is not None:
-            if part.media_type not in _IMAGES:
+            if part.media_type not in IMAGES:
                 return None
             source: Base64Source | UrlSource = Base64Source(part.media_type, part.data)
         elif part.url is not None:
@@ -242,21 +230,6 @@ class BlockWriter(Struct):
         what = part.kind if isinstance(part, Foreign) else type(part).__name__
         self.notes.append(left_out(what, "the upstream has no such part here"))
         return ()
-
-
-def plain_words(message: Message) -> str:
-    """The words of a message that consists of nothing else, as most do; else nothing."""
-    parts = message.parts
-    if len(parts) == 1:
-        part = parts[0]
-        if type(part) is Text and not part.meta and not part.text.isspace():
-            return part.text
-    return ""
-
-
-def in_block(words: str, mark: bytes = b"") -> bytes:
-    """A list of one block with these words, and a cache mark if one is given."""
-    return b"%b%b%b%b" % (_BEFORE, encode(words), mark, _AFTER)
 
 
 def text_block(part: Text) -> TextBlock:

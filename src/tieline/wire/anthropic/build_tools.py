@@ -7,35 +7,45 @@ from msgspec import Raw
 from tieline.model.errors import BadRequest
 from tieline.model.events import Note, left_out
 from tieline.model.request import EMPTY_SCHEMA, Request, ToolChoice, ToolSpec
+from tieline.model.source import RequestSource
 from tieline.wire.anthropic import cache_control
 from tieline.wire.anthropic.dialect import Dialect
-from tieline.wire.anthropic.fragments import Memory, Piece
+from tieline.wire.anthropic.fragments import Fragment, fragment
 from tieline.wire.anthropic.schema import PROTOCOL, Tool
+from tieline.wire.shared.conversations import ConversationCache
 from tieline.wire.shared.json import encode
 from tieline.wire.shared.schemas import FREEFORM_SCHEMA, description, for_upstream
+from tieline.wire.shared.sources import covers, member_of
 from tieline.wire.shared.spelling import UNCHANGED, Names, Spelled, spelled_as
 
+FIELD = b'"tools":'
 _FREEFORM = Raw(FREEFORM_SCHEMA)
 
 
-class ToolList(Piece):
+class ToolList(Fragment):
     """The tools of a request as its field, and how their names are spelled."""
 
     spelled: Spelled = UNCHANGED
+    is_as_sent: bool = False
+    """Whether a client of this dialect sent them in a form that needs no change."""
 
 
-def offered(request: Request, dialect: Dialect, memory: Memory) -> ToolList:
-    """The tools of a request, which are the same throughout a conversation."""
-    if request.tool_choice.names:  # what is left of the tools, or refused, depends on them
-        return write(request, dialect)
-    known = memory.get(id(request.tools))
-    context = (dialect.extensions, dialect.strict_tools)
-    if isinstance(known, ToolList) and known.context == context:
-        return known
-    tools = write(request, dialect)
-    tools.context = context
-    memory.keep(id(request.tools), tools)
-    return tools
+def offered(
+    request: Request, dialect: Dialect, source: RequestSource | None, cache: ConversationCache | None
+) -> ToolList:
+    """Return the tools of a request, which are the same throughout a conversation."""
+
+    def build() -> ToolList:
+        tools = write(request, dialect)
+        if source is not None and request.tools is source.parsed.tools and tools.text:
+            tools.is_as_sent = covers(member_of(source, "tools"), Raw(tools.text.removeprefix(FIELD)))
+            tools.notes = () if tools.is_as_sent else tools.notes
+        return tools
+
+    if request.tool_choice.names:  # they decide which tools are offered
+        return build()
+    context = (dialect.extensions, dialect.strict_tools, source is None)
+    return fragment(cache, "tools", (request.tools,), context, build)
 
 
 def write(request: Request, dialect: Dialect, unmarked: int = 0) -> ToolList:
@@ -60,11 +70,11 @@ def write(request: Request, dialect: Dialect, unmarked: int = 0) -> ToolList:
     for tool in marked[:unmarked]:
         tool.cache_control = None
     written = _written([*tools.values()]) if tools else (b"", 0)
-    return ToolList(request.tools, *written, marks=len(marked), notes=tuple(notes), spelled=spelled)
+    return ToolList((request.tools,), *written, marks=len(marked), notes=tuple(notes), spelled=spelled)
 
 
 def _written(tools: list[Tool | Raw]) -> tuple[bytes, int]:
-    return b'"tools":' + encode(tools), cache_control.place(tools, 1)
+    return FIELD + encode(tools), cache_control.place(tools, 1)
 
 
 def _spelled(tools: tuple[ToolSpec, ...]) -> Spelled:

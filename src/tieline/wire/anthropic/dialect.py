@@ -27,6 +27,18 @@ class Dialect(Value, cache_hash=True):
     """Whether a system message may stand between others; else it becomes a reminder in a user message."""
     stop_limit: int = 8191
 
+    @property
+    def takes_all(self) -> bool:
+        """Whether the upstream takes whatever a client of this protocol may send."""
+        return (
+            self.strict_tools
+            and self.extensions
+            and self.structured_output
+            and self.thinking == "auto"
+            and self.adaptive
+            and self.system_in_messages
+        )
+
 
 class Options(Value):
     """How one client wants its answer. `created` and `usage` mean nothing here: all codecs have them."""

@@ -1,17 +1,17 @@
-"""What a client asks in the Messages dialect, in neutral words.
+"""Parse a client's Messages request.
 
-A usual request is decoded in one pass into typed blocks. One with unknown fields or unusual blocks, and one that is
-wrong, is read again block by block: that keeps the JSON of what is unknown and tells exactly where a mistake is.
+Fields that the model has no name for are kept as JSON in `Request.extra`. The request also carries the body it was
+parsed from, for an upstream of the same protocol (see `model.source`).
 """
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 from msgspec.structs import replace
 
-from tieline.model.content import NO_META, Foreign, Message, Meta, Part, Role
+from tieline.model.content import NO_META, Foreign, Message, Meta, Role
 from tieline.model.errors import BadRequest
 from tieline.model.request import (
     EMPTY_SCHEMA,
@@ -23,8 +23,9 @@ from tieline.model.request import (
     ToolChoice,
     ToolSpec,
 )
+from tieline.model.source import RequestSource
 from tieline.wire.anthropic.client_tools import described
-from tieline.wire.anthropic.parse_content import meta_of, parse, patient_parts, text_part, unexpected, usual_parts
+from tieline.wire.anthropic.parse_content import content_parts, is_standard, meta_of, parse, text_part, unexpected
 from tieline.wire.anthropic.schema import (
     ABSENT,
     PASSED_ON,
@@ -32,23 +33,26 @@ from tieline.wire.anthropic.schema import (
     TRANSLATED,
     Addition,
     FormatIn,
+    KnownRequest,
+    MessageShell,
     Metadata,
     RequestFields,
-    RequestShell,
     TextBlock,
     ThinkingConfig,
     Tool,
-    ToolsShell,
-    UsualRequest,
     given,
     text_of,
 )
 from tieline.wire.shared import json
+from tieline.wire.shared.conversations import WORTHWHILE, ConversationCache, cached, parsed_weight
+from tieline.wire.shared.unsupported import AT
 
-_USUAL = msgspec.json.Decoder(UsualRequest)
-_SHELL = msgspec.json.Decoder(RequestShell)
-_TOOLS = msgspec.json.Decoder(ToolsShell)
-_TOOL = msgspec.json.Decoder(Tool)
+_KNOWN_REQUEST = msgspec.json.Decoder(KnownRequest)
+_FIELDS = msgspec.json.Decoder(RequestFields)
+_MESSAGE = msgspec.json.Decoder(MessageShell)
+_SYSTEM: msgspec.json.Decoder[str | list[TextBlock]] = msgspec.json.Decoder(str | list[TextBlock])
+_TOOLS = msgspec.json.Decoder(list[Tool])
+_RAWS = msgspec.json.Decoder(list[msgspec.Raw])
 _ADDITION = msgspec.json.Decoder(Addition)
 _METADATA = msgspec.json.Decoder(Metadata)
 _THINKING = msgspec.json.Decoder(ThinkingConfig)
@@ -58,65 +62,25 @@ _EFFORTS: tuple[Effort, ...] = get_args(Effort)
 _TOOL_EXTENSIONS = ("eager_input_streaming", "defer_loading", "allowed_callers", "input_examples")
 
 
-def parse_request(body: bytes, counting: bool = False) -> Request:
-    """The request of a client; one that is only to be counted needs no max_tokens."""
-    return json.parse_mended(partial(_parse, counting=counting), body)
+def parse_request(body: bytes, cache: ConversationCache | None = None, *, counting: bool = False) -> Request:
+    """Parse a request; one that is only to be counted needs no max_tokens."""
+    return json.parse_mended(partial(_parse, cache=cache, counting=counting), body)
 
 
-def _parse(body: bytes, counting: bool) -> Request:
+def _parse(body: bytes, cache: ConversationCache | None, counting: bool) -> Request:
+    if len(body) < WORTHWHILE:
+        cache = None
     _check_encoding(body)
-    try:
-        usual = _USUAL.decode(body)
-    except (msgspec.ValidationError, RecursionError):
-        return _parse_patiently(body, counting)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        json.parse(_USUAL, body)
-        raise
-    messages = _Messages()
-    for at, message in enumerate(usual.messages):
-        messages.add(message.role, usual_parts(message.content, at))
-    extra = {name: value for name in PASSED_ON if given(value := getattr(usual, name))}
-    return _request(usual, messages, extra, body, counting)
-
-
-def _check_encoding(body: bytes) -> None:
-    """What only travels through is never decoded, and must not be wrong when it leaves."""
-    try:
-        body.isascii() or body.decode()
-    except UnicodeDecodeError as error:
-        raise BadRequest(f"the body is not valid UTF-8: {error.reason} at byte {error.start}") from error
-
-
-def _parse_patiently(body: bytes, counting: bool) -> Request:
-    fields = json.parse_object(body)
-    shell = parse(_SHELL, body)
-    messages = _Messages()
-    for at, message in enumerate(shell.messages):
-        if message.role not in _ROLES:
-            raise unexpected(f"messages[{at}].role", '"user", "assistant" or "system"', message.role)
-        messages.add(message.role, patient_parts(message.content, at))
-    extra = {name: value for name, value in fields.items() if name not in TRANSLATED and given(value)}
-    return _request(shell, messages, extra, body, counting)
-
-
-class _Messages(list[Message]):
-    """The messages so far; one of the system that comes after others stays where it is."""
-
-    def add(self, role: Role, parts: tuple[Part, ...]) -> None:
-        # All messages before a system message are of the system if the last of them is, unless that one is late itself.
-        late = role == "system" and bool(self) and (self[-1].role != "system" or self[-1].meta is not NO_META)
-        self.append(Message(role=role, parts=parts, meta={PROTOCOL: {"in_place": True}} if late else NO_META))
-
-
-def _request(
-    fields: RequestFields, messages: list[Message], extra: dict[str, msgspec.Raw], body: bytes, counting: bool
-) -> Request:
-    _check(fields, messages, counting)
+    fields, extra = _decode(body)
+    parser = _MessagesParser(cache)
+    parser.parse(fields.messages)
+    _check(fields, parser.messages, counting)
+    system = _system(fields.system, cache) if given(fields.system) else ()
     metadata = parse(_METADATA, fields.metadata, "metadata") if given(fields.metadata) else Metadata()
-    return Request(
+    request = Request(
         model=fields.model or "",
-        messages=(*_system(fields.system), *messages),
-        tools=_all_tools(fields, messages, body),
+        messages=(*system, *parser.messages),
+        tools=_all_tools(fields.tools, parser.messages, cache),
         tool_choice=_tool_choice(fields),
         sampling=Sampling(
             max_tokens=fields.max_tokens,
@@ -132,6 +96,70 @@ def _request(
         protocol=PROTOCOL,
         extra=extra,
     )
+    sources = (*[None] * len(system), *parser.sources)
+    return replace(request, source=RequestSource(PROTOCOL, body, sources, request))
+
+
+def _check_encoding(body: bytes) -> None:
+    """Check text that is only passed on, and therefore never decoded."""
+    try:
+        body.isascii() or body.decode()
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"the body is not valid UTF-8: {error.reason} at byte {error.start}") from error
+
+
+def _decode(body: bytes) -> tuple[RequestFields, dict[str, msgspec.Raw]]:
+    """Decode the top level; also return the fields that are only passed on."""
+    try:
+        known = _KNOWN_REQUEST.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        fields = parse(_FIELDS, body)
+        members = json.parse_object(body)
+        return fields, {name: value for name, value in members.items() if name not in TRANSLATED and given(value)}
+    return known, {name: value for name in PASSED_ON if given(value := getattr(known, name))}
+
+
+class _Parsed(NamedTuple):
+    message: Message
+    source: bytes | None
+    """The JSON text, if the API takes it as it is."""
+
+
+class _MessagesParser:
+    """Parses messages in their order, with those that were parsed before taken from the cache."""
+
+    def __init__(self, cache: ConversationCache | None) -> None:
+        self._cache = cache
+        self.messages: list[Message] = []
+        self.sources: list[bytes | None] = []
+        self._begun = False
+        """Whether a system message would be one in the middle of the conversation."""
+
+    def parse(self, raws: Iterable[msgspec.Raw]) -> None:
+        """Parse all messages; raise BadRequest with the path of the field."""
+        for at, raw in enumerate(raws):
+            message, source = self._parsed(bytes(raw), at)
+            self.messages.append(message)
+            self.sources.append(source)
+            self._begun = message.role != "system" or message.meta is not NO_META
+
+    def _parsed(self, text: bytes, at: int) -> _Parsed:
+        cache, key = self._cache, (PROTOCOL, self._begun, text)
+        if cache is not None:
+            known: _Parsed | None = cache.get(key)
+            if known is not None:
+                return known
+        shell = parse(_MESSAGE, text, f"messages[{at}]")
+        role = next((role for role in _ROLES if role == shell.role), None)
+        if role is None:
+            raise unexpected(f"messages[{at}].role", '"user", "assistant" or "system"', shell.role)
+        parts = content_parts(shell.content, at)
+        is_late = role == "system" and self._begun
+        message = Message(role=role, parts=parts, meta={PROTOCOL: {"in_place": True}} if is_late else NO_META)
+        parsed = _Parsed(message, text if is_standard(role, parts, text) else None)
+        if cache is not None and not any(AT in part.meta for part in parts):  # else it contains its position
+            cache.put(key, parsed, parsed_weight(text))
+        return parsed
 
 
 def _check(fields: RequestFields, messages: list[Message], counting: bool) -> None:
@@ -150,33 +178,40 @@ def _check(fields: RequestFields, messages: list[Message], counting: bool) -> No
         raise BadRequest("`max_tokens`: expected a number of tokens, not a negative number", "max_tokens")
 
 
-def _system(system: str | list[TextBlock] | None) -> tuple[Message, ...]:
+def _system(raw: msgspec.Raw, cache: ConversationCache | None) -> tuple[Message, ...]:
+    """Parse the system prompt."""
+    return cached(cache, (PROTOCOL, "system", bytes(raw)), lambda: _read_system(raw))
+
+
+def _read_system(raw: msgspec.Raw) -> tuple[Message, ...]:
+    system = parse(_SYSTEM, raw, "system")
     if not system:
         return ()
-    given_blocks = [TextBlock(system)] if isinstance(system, str) else system
-    return (Message(role="system", parts=tuple(text_part(block) for block in given_blocks)),)
+    blocks = [TextBlock(system)] if isinstance(system, str) else system
+    return (Message(role="system", parts=tuple(text_part(block) for block in blocks)),)
 
 
 # ── Tools ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _all_tools(fields: RequestFields, messages: list[Message], body: bytes) -> tuple[ToolSpec, ...]:
-    declared = _tools(fields.tools or (), body)
+def _all_tools(raw: msgspec.Raw, messages: list[Message], cache: ConversationCache | None) -> tuple[ToolSpec, ...]:
+    declared = cached(cache, (PROTOCOL, "tools", bytes(raw)), lambda: _tools(raw)) if given(raw) else ()
     if not any(message.role == "system" for message in messages):
         return declared
     return declared + _added_tools(messages, declared)
 
 
-def _tools(tools: Iterable[Tool], body: bytes) -> tuple[ToolSpec, ...]:
-    raw: list[msgspec.Raw] = []
-    specs = []
-    for at, tool in enumerate(tools):
-        if tool.type in (None, "custom"):
-            specs.append(_own_tool(tool, at))
-        else:
-            raw = raw or _TOOLS.decode(body).tools
-            specs.append(_hosted_tool(tool, tool.type or "", text_of(raw[at])))
-    return tuple(specs)
+def _tools(raw: msgspec.Raw) -> tuple[ToolSpec, ...]:
+    tools = parse(_TOOLS, raw, "tools")
+    texts = _RAWS.decode(raw) if any(map(_is_hosted, tools)) else []
+    return tuple(
+        _hosted_tool(tool, tool.type or "", text_of(texts[at])) if _is_hosted(tool) else _own_tool(tool, at)
+        for at, tool in enumerate(tools)
+    )
+
+
+def _is_hosted(tool: Tool) -> bool:
+    return tool.type not in (None, "custom")
 
 
 def _own_tool(tool: Tool, at: int) -> ToolSpec:
@@ -213,7 +248,7 @@ def _added_tools(messages: Iterable[Message], declared: tuple[ToolSpec, ...]) ->
             if type(part) is Foreign and part.kind == "tool_addition":
                 tool = _ADDITION.decode(part.json).tool
                 if given(tool.definition) and tool.definition is not ABSENT:
-                    for spec in _tools([_TOOL.decode(tool.definition)], b'{"tools":[%b]}' % bytes(tool.definition)):
+                    for spec in _tools(msgspec.Raw(b"[%b]" % bytes(tool.definition))):
                         added[spec.name] = replace(spec, meta={**spec.meta, "inline": True})
     return tuple(spec for name, spec in added.items() if name not in names)
 

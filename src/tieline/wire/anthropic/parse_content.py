@@ -1,11 +1,11 @@
-"""The blocks of a client's messages, as neutral parts.
+"""Parse the blocks of a client's messages.
 
 Blocks only this protocol understands become Foreign parts with their JSON as it came. Inside a tool result there are
 no such parts: there they become text that any model can read, and the block itself stays in `meta`.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -38,17 +38,15 @@ from tieline.wire.anthropic.schema import (
     TextSource,
     ThinkingBlock,
     ToolReferenceBlock,
-    ToolResultBlock,
     ToolResultShell,
     ToolUseBlock,
     UrlSource,
-    UsualBlock,
     given,
     text_of,
 )
 from tieline.wire.shared import json
 from tieline.wire.shared.base64 import check_base64
-from tieline.wire.shared.spelling import restore_id
+from tieline.wire.shared.spelling import is_plain_name, plain_id, restore_id
 from tieline.wire.shared.unsupported import placed
 
 T = TypeVar("T")
@@ -64,25 +62,54 @@ _TEXTS = msgspec.json.Decoder(TextsBlock)
 _KNOWN = frozenset({"text", "image", "document", "thinking", "redacted_thinking", "tool_use", "tool_result"})
 _KNOWN_INSIDE = frozenset({"text", "image", "document", "tool_reference"})
 _SOURCES = {"image": ("base64", "url"), "document": ("base64", "url", "text")}
+IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+"""The media types of images that the API takes."""
+_NULLS = re.compile(rb":\s*null")
+_ORDER = {ToolResult: 0, ToolCall: 2}
+"""Results come before everything else in a message, calls after it."""
 _MISSING = re.compile(r"missing required field `(\w+)`")
 
 
-def usual_parts(content: str | list[UsualBlock] | None, message: int) -> tuple[Part, ...]:
-    """The parts of a message that was decoded in one pass."""
+def content_parts(content: str | list[Raw] | None, message: int) -> tuple[Part, ...]:
+    """Parse the content of a message, block by block."""
     if not content:
         return ()
     if isinstance(content, str):
         return (Text(text=content),)
-    return tuple(_part(block, (message, place)) for place, block in enumerate(content))
+    return tuple(_part(raw, (message, place)) for place, raw in enumerate(content))
 
 
-def patient_parts(content: str | list[Raw] | None, message: int) -> tuple[Part, ...]:
-    """The parts of a message, read block by block."""
-    if not content:
-        return ()
-    if isinstance(content, str):
-        return (Text(text=content),)
-    return tuple(_patient_part(raw, (message, place)) for place, raw in enumerate(content))
+def is_standard(role: str, parts: Sequence[Part], text: bytes) -> bool:
+    """Return whether the API takes a message with these parts as it is; `text` is its JSON."""
+    if not parts or _NULLS.search(text) or (role == "system" and any(type(part) is not Text for part in parts)):
+        return False
+    order = [_ORDER.get(type(part), 1) for part in parts]
+    return order == sorted(order) and all(map(_is_standard_part, parts))
+
+
+def _is_standard_part(part: Part) -> bool:
+    match part:
+        case Text(text=text):
+            return bool(text) and not text.isspace()
+        case Thinking(signature=signature):
+            return bool(signature)
+        case ToolCall():
+            return plain_id(part.id) == part.id and json.is_object(part.arguments) and is_plain_name(part.name)
+        case Image(data=str(), media_type=media_type):
+            return media_type in IMAGES
+        case ToolResult():
+            return _is_standard_result(part)
+        case _:
+            return True
+
+
+def _is_standard_result(part: ToolResult) -> bool:
+    is_shown = all(_is_standard_part(inner) for inner in part.content)
+    return (
+        is_shown
+        and plain_id(part.call_id) == part.call_id
+        and not (part.is_error and any(type(inner) is not Text for inner in part.content))
+    )
 
 
 def text_part(block: TextBlock) -> Text:
@@ -122,34 +149,26 @@ def unexpected(param: str, expected: str, got: str) -> BadRequest:
 # ── One block ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _part(block: UsualBlock, path: Path) -> Part:
-    match block:
-        case TextBlock():
-            return text_part(block)
-        case ToolUseBlock():
-            return _call(block)
-        case ToolResultBlock():
-            return _result(block, path)
-        case ThinkingBlock():
-            return Thinking(text=block.thinking, signature=block.signature or None)
-        case RedactedBlock():
-            return Thinking(signature=block.data, redacted=True)
-        case ImageBlock():
-            return _image(block, path)
-
-
-def _patient_part(raw: Raw, path: Path) -> Part:
+def _part(raw: Raw, path: Path) -> Part:
     match _known(raw, path, _KNOWN):
+        case TextBlock() as block:
+            return text_part(block)
+        case ToolUseBlock() as block:
+            return _call(block)
+        case ToolResultShell() as block:
+            return _result(block, path)
+        case ThinkingBlock() as block:
+            return Thinking(text=block.thinking, signature=block.signature or None)
+        case RedactedBlock() as block:
+            return Thinking(signature=block.data, redacted=True)
+        case ImageBlock() as block:
+            return _image(block, path)
         case DocumentBlock() as block:
             return _document(block, raw, path)
-        case ToolResultShell() as block:
-            return _patient_result(block, path)
-        case str() as kind:
-            return _worded(raw, kind) or _foreign(raw, kind, path)
         case ToolReferenceBlock():
             return _foreign(raw, "tool_reference", path)
-        case block:
-            return _part(block, path)
+        case kind:
+            return _worded(raw, kind) or _foreign(raw, kind, path)
 
 
 def _known(raw: Raw, path: Path, kinds: frozenset[str]) -> KnownBlock | str:
@@ -233,28 +252,12 @@ def _document_meta(block: DocumentBlock) -> Meta:
 # ── Tool results ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _result(block: ToolResultBlock, path: Path) -> ToolResult:
-    content: tuple[Text | Image | File, ...] = ()
-    if isinstance(block.content, str):
-        content = (Text(text=block.content),) if block.content else ()
-    elif block.content:
-        content = tuple(
-            text_part(inner) if isinstance(inner, TextBlock) else _image(inner, (*path, place))
-            for place, inner in enumerate(block.content)
-        )
-    return _result_of(block, content)
-
-
-def _patient_result(block: ToolResultShell, path: Path) -> ToolResult:
+def _result(block: ToolResultShell, path: Path) -> ToolResult:
     content: tuple[Text | Image | File, ...] = ()
     if isinstance(block.content, str):
         content = (Text(text=block.content),) if block.content else ()
     elif block.content:
         content = tuple(_inner(raw, (*path, place)) for place, raw in enumerate(block.content))
-    return _result_of(block, content)
-
-
-def _result_of(block: ToolResultBlock | ToolResultShell, content: tuple[Text | Image | File, ...]) -> ToolResult:
     return ToolResult(
         call_id=restore_id(block.tool_use_id),
         content=content,

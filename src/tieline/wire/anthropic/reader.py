@@ -1,20 +1,19 @@
-"""An upstream's answer in the Messages dialect, as the events of a leg.
+"""Read the answer of a Messages upstream into the events of a leg.
 
-A stream is message_start, blocks, message_delta and message_stop; the ending is given at message_stop. A block is known
-by its index: what comes for it is held together in `_Block` until it stops. Unknown events, deltas and fields mean
-nothing.
+A stream is message_start, blocks, message_delta and message_stop; the ending is emitted at message_stop. Blocks are
+identified by their index; `_Block` collects the state of a block until it stops. Unknown events, deltas and fields are
+ignored.
 """
 
 from collections.abc import Hashable
-from contextlib import suppress
-from functools import lru_cache, partial
+from functools import partial
 from typing import TypeVar
 
 import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from tieline.model.assemble import PartsWriter, reason_for
+from tieline.model.assemble import reason_for
 from tieline.model.content import NO_META, Foreign, Part, Text, Thinking, ToolCall
 from tieline.model.events import Event, Failed, Note, Started, StopReason
 from tieline.wire.anthropic.errors import failed_by
@@ -30,10 +29,11 @@ from tieline.wire.anthropic.schema import (
     text_of,
 )
 from tieline.wire.anthropic.usage import NO_USAGE, REASONS, finished_by, usage_of
-from tieline.wire.framing.sse import SseOverflow, SseReader
-from tieline.wire.shared.delta_frames import TRIAL, Frame, Template
+from tieline.wire.framing.sse import SseReader
+from tieline.wire.shared.delta_frames import TRIAL
 from tieline.wire.shared.json import Malformed, encode, object_text, read
 from tieline.wire.shared.spelling import UNCHANGED, Spelled, restore_id
+from tieline.wire.shared.stream_reader import StreamReader
 
 _EVENT = msgspec.json.Decoder(StreamEvent)
 _MESSAGE = msgspec.json.Decoder(MessageIn)
@@ -41,26 +41,6 @@ _BLOCK = msgspec.json.Decoder(BlockIn)
 _FIELDS = msgspec.json.Decoder(dict[str, Raw])
 _LIST = msgspec.json.Decoder(list[Raw])
 _WRAPPED = msgspec.json.Decoder(dict[str, str])
-
-_LF = ord("\n")
-_HEADS = frozenset(
-    f"event: {name}\n".encode()
-    for name in (
-        *("message_start", "message_delta", "message_stop", "ping"),
-        *("content_block_start", "content_block_delta", "content_block_stop"),
-    )
-)
-"""What stands before the data of an event, as the API writes it."""
-_REPEATED = {
-    f"event: {name}\ndata: {data}".encode(): _EVENT.decode(data)
-    for name, data in (
-        ("ping", '{"type":"ping"}'),
-        ("content_block_start", '{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}'),
-        *(("content_block_stop", f'{{"type":"content_block_stop","index":{index}}}') for index in range(8)),
-        ("message_stop", '{"type":"message_stop"}'),
-    )
-}
-"""Events that are the same in nearly every answer, as the API writes them."""
 
 T = TypeVar("T")
 
@@ -107,27 +87,25 @@ class _Block:
         """Whether text of another kind came for this block and got a part of its own."""
 
 
-_REMEMBERED = frozenset((index, kind) for index in range(8) for kind in ("text", "thinking"))
-_FRAMES: dict[tuple[int, str], Frame] = {}
-"""The last frame of each of these blocks: the next answer will have the same. Input is not among them, because its
-first delta says more than its text: that there is any."""
 _TEXT_FIELD = {"text": "text", "thinking": "thinking", "input": "partial_json"}
 _KIND_OF: dict[type, str] = {Text: "text", Thinking: "thinking", ToolCall: "input", Foreign: "input"}
 
 
-class ResponseReader:
-    """Reads one answer; after an ending everything is ignored."""
+class ResponseReader(StreamReader):
+    """Reads one answer; everything after its ending is ignored."""
 
-    def __init__(self, spelled: Spelled = UNCHANGED, *, fallback_id: str = "", model: str = "") -> None:
-        self.ended = False
-        """Whether an ending has been given."""
+    protocol = PROTOCOL
+
+    def __init__(
+        self, spelled: Spelled = UNCHANGED, *, fallback_id: str = "", model: str = "", keep_source: bool = False
+    ) -> None:
+        super().__init__(keep_source)
         self._spelled = spelled
         self._id = fallback_id
         self._model = model
-        self._sse = SseReader()
-        self._template = Template()
-        self._parts = PartsWriter()
         self._blocks: dict[int, _Block] = {}
+        self._opened = 0
+        """How many blocks have begun."""
         self._made: dict[str, tuple[str, str] | None] = {}
         """The calls so far by id: name and arguments once they are complete."""
         self._message_id: str | None = None
@@ -135,35 +113,14 @@ class ResponseReader:
         self._stop = DeltaIn()
         self._odd: dict[str, None] = {}
         """The paths of side values that had the wrong type."""
-
-    def feed(self, data: bytes) -> list[Event]:
-        """The events that are whole now."""
-        key = self._template.key
-        if key is not None and not self._sse.held and not self.ended:
-            text = self._template.only(data)
-            if text is not None:
-                self._parts.add(key, text)
-                return self._parts.take()
-        try:
-            if not self.ended:
-                self._receive_all(self._sse.whole(data))
-        except (SseOverflow, Malformed, UnicodeDecodeError) as error:
-            self._fail(Failed(kind="upstream", message=f"the upstream sent something unreadable: {error}"))
-        return self._parts.take()
-
-    def close(self) -> list[Event]:
-        """The stream is over; if it did not say so itself, that is a failure."""
-        if not self.ended:
-            with suppress(Malformed, UnicodeDecodeError):  # an event that was cut: the stream broke off, that counts
-                self._receive_all(self._sse.close()[0])
-        if not self.ended:
-            self._break_off()
-        return self._parts.take()
+        self._is_usual_input = _streamed_input
+        """Tells whether a tool_use block may begin with an input, or has to be written in another form."""
 
     def read_whole(self, body: bytes) -> list[Event]:
-        """An answer that did not stream."""
+        """Return the events of an answer that did not stream."""
+        self._is_usual_input = _whole_input_object
         try:
-            message = self._read(_MESSAGE, body)
+            message = self._decode(_MESSAGE, body)
             if given(message.error):
                 self._fail(failed_by(message.error))
             elif message.content is None:
@@ -171,21 +128,16 @@ class ResponseReader:
             else:
                 self._read_message(message, message.content)
         except (Malformed, UnicodeDecodeError) as error:
-            self._fail(Failed(kind="upstream", message=f"the upstream sent something unreadable: {error}"))
-        return self._parts.take()
+            self._fail_unreadable(error)
+        return self._whole(body)
 
     # ── Events of the stream ─────────────────────────────────────────────────────────────────────
 
-    def _receive_all(self, text: bytes) -> None:
-        for block in self._template.unframed(text, self._parts):
-            self._receive(block)
-            if self.ended:
-                return
-
     def _receive(self, block: bytes) -> None:
-        event = _REPEATED.get(block) or self._event(block)
-        if event is None:
+        named = self._sse.event(block)
+        if named is None:
             return
+        event = self._decode(_EVENT, named[1])
         match event.type:
             case "content_block_delta":
                 if event.delta is not None:
@@ -196,6 +148,7 @@ class ResponseReader:
             case "content_block_stop":
                 self._shut(event.index)
             case "message_start":
+                self._find_model(event.message.model if event.message else None, block)
                 self._start(event.message or MessageIn())
             case "message_delta":
                 self._end_with(event.delta or DeltaIn(), event.usage)
@@ -206,22 +159,15 @@ class ResponseReader:
             case _:
                 pass  # ping, and whatever the API will think of next
 
-    def _event(self, block: bytes) -> StreamEvent | None:
-        head, _, data = block.partition(b"data: ")
-        if head in _HEADS and _LF not in data:
-            try:
-                return _EVENT.decode(data)
-            except (ValueError, RecursionError):
-                pass  # `read` is patient
-        named = self._sse.event(block)
-        return None if named is None else self._read(_EVENT, named[1])
-
-    def _read(self, decoder: msgspec.json.Decoder[T], data: bytes) -> T:
+    def _decode(self, decoder: msgspec.json.Decoder[T], data: bytes) -> T:
         """Decode what the upstream sent; side values of the wrong type are noted when the answer ends."""
-        odd: list[str] = []
-        value = read(decoder, data, odd)
-        if odd:
-            self._odd.update(dict.fromkeys(odd[:MAX_ODD]))
+        try:
+            return decoder.decode(data)
+        except (ValueError, RecursionError):
+            odd: list[str] = []
+            value = read(decoder, data, odd)
+        self._is_exact = False
+        self._odd.update(dict.fromkeys(odd[:MAX_ODD]))
         return value
 
     def _read_message(self, message: MessageIn, content: list[Raw]) -> None:
@@ -273,7 +219,7 @@ class ResponseReader:
     def _open(self, index: int, raw: Raw) -> None:
         if self._message_id is None:
             self._infer_start()
-        block = self._read(_BLOCK, bytes(raw)) if raw is not ABSENT else BlockIn()
+        block = self._decode(_BLOCK, bytes(raw)) if raw is not ABSENT else BlockIn()
         if index in self._blocks:
             if self._has_just_begun(index, block):
                 return
@@ -304,14 +250,22 @@ class ResponseReader:
             self._made[part.id] = None
         if type(part) is Foreign or (type(part) is ToolCall and part.freeform):
             block.held = []
+        self._is_exact = self._is_exact and index == self._opened and not self._blocks
+        self._opened += 1
+        for other, waiting in self._blocks.items():
+            self._start_part(other, waiting)
         self._blocks[index] = block
-        self._parts.start(index, part)
-        frame = _FRAMES.get((index, block.fits))
-        if frame is not None and self._template.key is None:
-            self._template.take_up(index, frame)
+        # Its frames must not be copied in part: a block of another kind is written whole or not at all.
+        if type(part) is not Foreign or not self._is_exact:
+            self._start_part(index, block)
+
+    def _start_part(self, index: int, block: _Block) -> None:
+        if not block.doubtful and not self._parts.has(index):
+            self._parts.start(index, block.part)
 
     def _doubt(self, index: int, block: _Block) -> None:
-        """Keep a call back that may be none: it has neither id nor name, or the id of one before it."""
+        """Hold back a call that may be none: it has neither id nor name, or the id of an earlier one."""
+        self._is_exact = False
         block.held, block.doubtful = [], True
         self._blocks[index] = block
 
@@ -340,7 +294,10 @@ class ResponseReader:
             case "tool_use":
                 if not block.id or not block.name:
                     self._note("repair", f"a call came without {'a name' if block.id else 'an id'}")
-                return call_of(block, self._spelled, f"call_{self._message_id or self._id}_{index}")
+                call = call_of(block, self._spelled, f"call_{self._message_id or self._id}_{index}")
+                is_unchanged = (call.id, call.name, call.freeform) == (block.id, block.name, False)
+                self._is_exact = self._is_exact and is_unchanged and self._is_usual_input(block.input)
+                return call
             case kind:
                 return Foreign(protocol=PROTOCOL, kind=kind, json="")
 
@@ -363,6 +320,7 @@ class ResponseReader:
                 self._parts.add(self._stray(index, Thinking()), delta.thinking)
         if block is not None:
             if delta.signature:
+                self._is_exact = self._is_exact and not delta.thinking
                 block.signature.append(delta.signature)
             if delta.type == "compaction_delta":
                 _add_compaction(block.compaction, delta)
@@ -370,18 +328,15 @@ class ResponseReader:
                 block.citations.append(text_of(delta.citation))
 
     def _learn(self, raw: bytes, event: StreamEvent, delta: DeltaIn) -> None:
-        """Read the next deltas of this block by the bytes around their text, if they have nothing else to say."""
-        index, template = event.index, self._template
+        """Learn the frame of this block's deltas, if they contain nothing but text."""
+        index, frame = event.index, self._frame
         block = self._blocks.get(index)
-        if block is None or block.held is not None or template.key not in (None, index):
+        if block is None or block.held is not None or frame.key is not None:
             return
         field = _TEXT_FIELD[block.fits]
         text = getattr(delta, field)
-        if not text:
-            return
-        template.learn(index, raw, field, text, partial(_is_plain_delta, index, delta.type, field))
-        if template.frame is not None and (index, block.fits) in _REMEMBERED:
-            _FRAMES[index, block.fits] = template.frame
+        if text:
+            frame.learn(index, raw, field, text, partial(_is_plain_delta, index, delta.type, field))
 
     def _add_input(self, index: int, block: _Block | None, text: str) -> None:
         if block is None or block.fits != "input":
@@ -403,6 +358,7 @@ class ResponseReader:
             return index
         key = (index, type(part))
         if not self._parts.has(key):
+            self._is_exact = False
             block.has_strays = True
             self._parts.start(key, part)
         return key
@@ -411,11 +367,12 @@ class ResponseReader:
         block = self._blocks.pop(index, None)
         if block is None:
             return
-        self._template.forget(index)
+        self._frame.forget(index)
         part = block.part
         if type(part) is ToolCall and block.doubtful:
             self._settle(block, part)
         else:
+            self._start_part(index, block)
             self._complete(index, block)
             self._parts.end(index)
         if block.has_strays:
@@ -456,7 +413,9 @@ class ResponseReader:
         self._give_usage()
         for path in [*self._odd][:MAX_ODD]:
             self._note("odd_value", f"the upstream's `{path}` has a type it should not have")
-        reason = reason_for(self._parts.calls, self._reason())
+        said = self._reason()
+        reason = reason_for(self._parts.calls, said)
+        self._is_exact = self._is_exact and reason is said
         self._parts.events.append(finished_by(reason, self._stop))
         self.ended = True
 
@@ -470,7 +429,7 @@ class ResponseReader:
             self._note("unknown_stop_reason", said)
         return reason or StopReason.END_TURN
 
-    def _break_off(self) -> None:
+    def _end_of_stream(self) -> None:
         stray = self._sse.stray.strip()
         if self._stop.stop_reason is not None and self._message_id is not None:
             self._note("inferred_ending", "the stream broke off after its stop reason")
@@ -480,18 +439,29 @@ class ResponseReader:
         else:
             self._fail(Failed(kind="upstream", message="the upstream's stream broke off before its end"))
 
-    def _fail(self, failed: Failed) -> None:
-        if not self.ended:
-            self._parts.events.append(failed)
-            self.ended = True
-
     def _note(self, kind: str, message: str) -> None:
+        self._is_exact = False
         self._parts.events.append(Note(kind=kind, message=message))
 
 
-@lru_cache(maxsize=256)
+def read_reply(
+    body: bytes, spelled: Spelled = UNCHANGED, *, fallback_id: str = "", model: str = "", keep_source: bool = False
+) -> list[Event]:
+    """Return the events of an answer that did not stream."""
+    return ResponseReader(spelled, fallback_id=fallback_id, model=model, keep_source=keep_source).read_whole(body)
+
+
+def _streamed_input(given_input: Raw) -> bool:
+    """In a stream the input follows in deltas; clients expect none at the start of the block."""
+    return given_input is ABSENT or bytes(given_input) == b"{}"
+
+
+def _whole_input_object(given_input: Raw) -> bool:
+    return bytes(given_input).startswith(b"{")
+
+
 def _is_plain_delta(index: int, kind: str | None, field: str, block: bytes) -> bool:
-    """Whether a block says nothing but that a delta of this kind has the trial text; frames are few: remembered."""
+    """Return whether a block says nothing but that a delta of this kind has the trial text."""
     event = SseReader().event(block)
     saying = DeltaIn(type=kind)
     setattr(saying, field, TRIAL)
@@ -512,12 +482,6 @@ def call_of(block: BlockIn, spelled: Spelled, fallback_id: str = "") -> ToolCall
         freeform=name in spelled.freeform,
         meta=meta,
     )
-
-
-def arguments_of(block: BlockIn, call: ToolCall) -> str:
-    """The arguments of a call that came with its start."""
-    text = _start_input(block.input)
-    return _unwrapped(text) if call.freeform else text
 
 
 def _start_input(given_input: Raw) -> str:

@@ -5,7 +5,7 @@ gets. What only travels through is `Raw`, so that it arrives byte for byte as it
 never None: that is what `omit_defaults` leaves out.
 """
 
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Raw, Struct
 
@@ -98,13 +98,6 @@ class ToolReferenceBlock(Struct, tag="tool_reference", tag_field="type"):
     tool_name: str
 
 
-class ToolResultBlock(Struct, tag="tool_result", tag_field="type", omit_defaults=True):
-    tool_use_id: str
-    content: str | list[TextBlock | ImageBlock] | None = None
-    is_error: bool | None = None
-    cache_control: Any = None
-
-
 class ToolResultOut(Struct, tag="tool_result", tag_field="type", omit_defaults=True):
     """A tool result for an upstream: beside the usual blocks it may hold some as they came."""
 
@@ -123,7 +116,6 @@ class ToolResultShell(Struct, tag="tool_result", tag_field="type"):
     cache_control: Any = None
 
 
-UsualBlock = TextBlock | ImageBlock | ThinkingBlock | RedactedBlock | ToolUseBlock | ToolResultBlock
 KnownBlock = (
     TextBlock
     | ImageBlock
@@ -136,11 +128,6 @@ KnownBlock = (
 )
 MarkedBlock = TextBlock | ImageBlock | DocumentBlock | ToolUseBlock | ToolResultOut
 """The blocks that may carry a cache mark."""
-
-
-class UsualMessage(Struct):
-    role: Literal["user", "assistant", "system"]
-    content: str | list[UsualBlock] | None = None
 
 
 class MessageShell(Struct):
@@ -204,12 +191,13 @@ class OutputConfig(Struct):
 
 
 class RequestFields(Struct, kw_only=True):
-    """What is translated; `messages` is added by the two ways to read a request."""
+    """The fields that are translated. Long ones are parsed apart from the rest, because they are cached."""
 
+    messages: list[Raw]
     model: str | None = None
     max_tokens: int | None = None
-    system: str | list[TextBlock] | None = None
-    tools: list[Tool] | None = None
+    system: Raw = ABSENT
+    tools: Raw = ABSENT
     tool_choice: ToolChoiceIn | None = None
     thinking: Raw = ABSENT
     output_config: OutputConfig | None = None
@@ -223,10 +211,9 @@ class RequestFields(Struct, kw_only=True):
     metadata: Raw = ABSENT
 
 
-class UsualRequest(RequestFields, kw_only=True, forbid_unknown_fields=True):
-    """A request without surprises, which is read in one pass; what follows `messages` is only passed on."""
+class KnownRequest(RequestFields, kw_only=True, forbid_unknown_fields=True):
+    """A request of which every field is known; those added here are only passed on."""
 
-    messages: list[UsualMessage]
     betas: Raw = ABSENT
     cache_control: Raw = ABSENT
     compaction: Raw = ABSENT
@@ -243,12 +230,6 @@ class UsualRequest(RequestFields, kw_only=True, forbid_unknown_fields=True):
     workspace_id: Raw = ABSENT
 
 
-class RequestShell(RequestFields, kw_only=True):
-    """Any request: messages are read block by block, unknown fields are collected apart."""
-
-    messages: list[MessageShell]
-
-
 class AddedTool(Struct, frozen=True):
     definition: Raw = ABSENT
 
@@ -259,14 +240,8 @@ class Addition(Struct):
     tool: AddedTool = AddedTool()
 
 
-class ToolsShell(Struct):
-    """Only the tools, each as it came."""
-
-    tools: list[Raw]
-
-
-TRANSLATED = frozenset(RequestShell.__struct_fields__) - {"metadata"}
-PASSED_ON = tuple(name for name in UsualRequest.__struct_fields__ if name not in TRANSLATED)
+TRANSLATED = frozenset(RequestFields.__struct_fields__) - {"metadata"}
+PASSED_ON = tuple(name for name in KnownRequest.__struct_fields__ if name not in TRANSLATED)
 
 
 # ── An answer ────────────────────────────────────────────────────────────────────────────────────
@@ -325,21 +300,6 @@ class MessageIn(Struct):
     model: str | None = None
     content: list[Raw] | None = None
     stop_reason: str | None = None
-    stop_sequence: str | None = None
-    stop_details: Raw = ABSENT
-    container: Raw = ABSENT
-    usage: UsageIn | None = None
-    error: Raw = ABSENT
-
-
-class ReplyIn(Struct):
-    """A whole answer without surprises, which is read in one pass."""
-
-    content: list[BlockIn]
-    stop_reason: str
-    type: str = ""
-    id: str | None = None
-    model: str | None = None
     stop_sequence: str | None = None
     stop_details: Raw = ABSENT
     container: Raw = ABSENT

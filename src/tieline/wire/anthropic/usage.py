@@ -5,7 +5,7 @@ from msgspec import Raw
 
 from tieline.model.content import NO_META
 from tieline.model.events import Finished, StopReason, Usage
-from tieline.wire.anthropic.schema import ABSENT, PROTOCOL, DeltaIn, ReplyIn, StopDetails, UsageIn, given, text_of
+from tieline.wire.anthropic.schema import ABSENT, PROTOCOL, DeltaIn, StopDetails, UsageIn, given, text_of
 from tieline.wire.shared.json import Malformed, read
 
 REASONS = {
@@ -46,7 +46,7 @@ def usage_of(usage: UsageIn, so_far: Usage = NO_USAGE) -> Usage:
     )
 
 
-def finished_by(reason: StopReason, stop: DeltaIn | ReplyIn) -> Finished:
+def finished_by(reason: StopReason, stop: DeltaIn) -> Finished:
     """The ending with all that was said about it."""
     sequence = stop.stop_sequence if reason is _STOP_SEQUENCE else None
     if stop.stop_details is ABSENT and stop.container is ABSENT:

@@ -1,10 +1,12 @@
-"""The events of a leg, as an answer in the Messages dialect.
+"""Write the events of a leg as an answer in the Messages dialect.
 
-Blocks are numbered here: parts this protocol cannot say get no number. A tool's input never stands in
+Blocks are numbered here: parts that this protocol cannot express get no number. A tool's input never stands in
 content_block_start, because many clients read it only from deltas; and it is always an object, because they parse it.
+
+What an upstream of the same dialect sent is written as it came (see `model.source`), if its meaning is unchanged.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, assert_never
 
 import msgspec
@@ -27,12 +29,13 @@ from tieline.model.events import (
     StopReason,
     Usage,
 )
+from tieline.model.source import AnswerSource, source_of
 from tieline.wire.anthropic.build_content import text_block, thinking_block
 from tieline.wire.anthropic.dialect import Options
 from tieline.wire.anthropic.errors import error_event
 from tieline.wire.anthropic.schema import PROTOCOL, RedactedBlock, TextBlock, ThinkingBlock, ToolUseBlock
-from tieline.wire.shared.delta_frames import frames, in_frames, write_runs
 from tieline.wire.shared.json import encode, object_text, one_line
+from tieline.wire.shared.sources import completed, merged, with_model
 from tieline.wire.shared.spelling import plain_id
 
 _PREFIX = "msg_"
@@ -55,6 +58,8 @@ _REASONS = {
     StopReason.CANCELLED: "end_turn",
     StopReason.COMPACTED: "compaction",
 }
+_TRANSLATED = frozenset(["content", "stop_details", "container"])
+"""Members of a message that are written from its meaning."""
 _DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":%b'
 _TEXT = b'"text_delta","text":'
 _THINKING = b'"thinking_delta","thinking":'
@@ -82,22 +87,35 @@ class ResponseWriter:
         """The beginning of a call's arguments, until it is clear whether they are an object."""
         self._refused = False
         """Whether the model refused in words."""
+        self._model = ""
 
     def write_all(self, batch: Sequence[Event]) -> bytes:
-        """What a batch says to the client."""
-        return write_runs(batch, self.write, self._write_run)
+        """Write a batch."""
+        source = source_of(batch)
+        is_own = source is not None and source.protocol == PROTOCOL and source.is_stream
+        if source is not None and is_own and source.is_exact and self._may_copy(batch):
+            return self._copy(batch, source)
+        return b"".join(map(self.write, batch))
 
-    def _write_run(self, texts: list[str]) -> Iterable[bytes]:
-        if self._prefix is not None and self._probed is None:
-            return frames(texts, self._prefix, _END)
-        return [self.write(PartDelta(index=0, text=text)) for text in texts]
+    def _may_copy(self, batch: Sequence[Event]) -> bool:
+        """Return whether the client may get the frames of a batch; a client may want whole arguments instead."""
+        if not self._buffered:
+            return True
+        return not self._is_call and not any(
+            type(event) is PartStart and type(event.part) is ToolCall for event in batch
+        )
+
+    def _copy(self, batch: Sequence[Event], source: AnswerSource) -> bytes:
+        """Return the frames of a batch, and keep the state as if its events had been written."""
+        for event in batch:
+            if type(event) is not PartDelta or self._probed is not None:
+                self.write(event)
+        return with_model(source, self._model)
 
     def write(self, event: Event) -> bytes:
-        """What the event says to the client; nothing if it says nothing in this protocol."""
+        """Write one event; nothing if this protocol has no place for it."""
         if type(event) is PartDelta:
             if self._prefix is not None and self._probed is None:
-                if event.pieces:
-                    return in_frames(event.pieces, self._prefix, _END)
                 return self._prefix + encode(event.text) + _END
             return self._hold(event.text)
         return self._say(event)
@@ -105,7 +123,7 @@ class ResponseWriter:
     def _say(self, event: Event) -> bytes:
         match event:
             case Started():
-                self._started = event
+                self._started, self._model = event, event.model
                 return b""
             case Usage():
                 self._usage = event
@@ -213,10 +231,15 @@ class ResponseWriter:
 
 
 def render(reply: Reply, options: Options = _USUAL_OPTIONS) -> bytes:  # noqa: ARG001 - all codecs take options
-    """A whole answer as the body of a response."""
+    """Return a whole answer as the body of a response."""
+    source = reply.source
+    is_own = source is not None and source.protocol == PROTOCOL and not source.is_stream
+    if source is not None and is_own and source.is_exact:
+        return merged({"model": reply.model}, source)
     content = [block for part in reply.parts if (block := _whole_block(part)) is not None]
     refused = any(type(part) is Text and part.refusal for part in reply.parts)
-    return encode(_message(reply.id, reply.model, content, _stop_fields(reply.finished, refused), reply.usage))
+    message = _message(reply.id, reply.model, content, _stop_fields(reply.finished, refused), reply.usage)
+    return encode(message) if source is None or not is_own else completed(message, source, _TRANSLATED)
 
 
 def _event(name: bytes, data: bytes) -> bytes:

@@ -1,33 +1,103 @@
-"""A request, spelled for an upstream that speaks Chat Completions.
+"""Build a request for a Chat Completions upstream.
 
 The order of keys is fixed and messages come last: a conversation that grows keeps the bytes of its beginning, and with
-them the upstream's prompt cache.
+them the upstream's prompt cache. What a client of this dialect sent goes out as it came (see `model.source`), except
+for members that were changed.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Raw
 
 from tieline.model.errors import BadRequest
 from tieline.model.events import Note, left_out
 from tieline.model.request import Effort, OutputFormat, Request, ToolChoice, ToolSpec
+from tieline.model.source import RequestSource
 from tieline.wire.openai_chat.build_messages import Json, MessagesBuilder
 from tieline.wire.openai_chat.dialect import DEFAULT, Dialect
 from tieline.wire.openai_chat.schema import PROTOCOL
+from tieline.wire.shared.conversations import ConversationCache
 from tieline.wire.shared.json import encode
 from tieline.wire.shared.schemas import FREEFORM_SCHEMA, description, for_upstream
+from tieline.wire.shared.sources import (
+    covers,
+    member_of,
+    messages_json,
+    settings_of,
+    usable_source,
+)
 from tieline.wire.shared.spelling import UNCHANGED, Names, Outgoing, Spelled, spelled_as
 
 _NO_MARKS = left_out("cache_control", "not sent unless the upstream's dialect has `cache_marks`")
+_TRANSLATED = frozenset(["tool_choice", "parallel_tool_calls", "max_tokens", "max_completion_tokens"])
+"""Settings that go out just as the translation has them: with tools only, or under the name the upstream knows."""
 _OWN_EFFORT = ("reasoning_effort", "reasoning", "thinking")
 
 
-def build_request(request: Request, dialect: Dialect = DEFAULT) -> Outgoing:
-    """The body to send, how names were spelled in it, and what was changed or left out."""
+class _ToolList(NamedTuple):
+    """The tools of a request as JSON text, and what was changed in them."""
+
+    tools: tuple[ToolSpec, ...]
+    text: Raw
+    notes: tuple[Note, ...]
+    is_as_sent: bool
+    """Whether the client of this dialect sent them in a form that needs no change."""
+
+
+def build_request(request: Request, dialect: Dialect = DEFAULT, cache: ConversationCache | None = None) -> Outgoing:
+    """Build the body to send, with the spelling of names in it and notes about what was changed or left out."""
     spelled = _spelled(request.tools, dialect) if request.tools else UNCHANGED
-    names = spelled.names
     notes: list[Note] = []
+    settings = _settings(request, dialect, spelled.names, notes)
+    source = _source(request, dialect)
+    tools = _tool_list(request, dialect, spelled.names, source, cache) if request.tools else None
+    messages = MessagesBuilder(request, dialect, spelled.names)
+    if source is None:
+        out = _translated(request, settings, tools, messages)
+    else:
+        out = _copied(request, settings, tools, messages, source)
+    if messages.lost_marks:
+        notes.append(_NO_MARKS)
+    notes += () if tools is None else tools.notes
+    return Outgoing(encode(out), spelled, tuple(dict.fromkeys((*notes, *messages.notes))))
+
+
+def _translated(request: Request, settings: Json, tools: _ToolList | None, messages: MessagesBuilder) -> Json:
+    """Build a request from its meaning."""
+    out = settings
+    if tools is not None:
+        out["tools"] = tools.text
+    for message in request.messages:
+        messages.add(message)
+    out["messages"] = messages.out
+    return out
+
+
+def _source(request: Request, dialect: Dialect) -> RequestSource | None:
+    """Return the JSON of a client of this dialect, if the upstream may get it."""
+    source = usable_source(request, PROTOCOL)
+    if source is None or not dialect.takes_all:
+        return None
+    has_marks = not dialect.cache_marks and b'"cache_control"' in source.body
+    return None if has_marks else source
+
+
+def _copied(
+    request: Request, settings: Json, tools: _ToolList | None, messages: MessagesBuilder, source: RequestSource
+) -> Json:
+    """Build a request from the client's own JSON, with the members replaced that have changed."""
+    out = settings_of(source, settings, own=_TRANSLATED)
+    if tools is None:
+        out.pop("tools", None)
+    elif not tools.is_as_sent:
+        out["tools"] = tools.text
+    out["messages"] = messages_json(request.messages, source, messages.json)
+    return out
+
+
+def _settings(request: Request, dialect: Dialect, names: Names, notes: list[Note]) -> Json:
+    """Return everything but the tools and the messages."""
     out: Json = {"model": request.model}
     if request.stream:
         out["stream"] = True
@@ -36,17 +106,10 @@ def build_request(request: Request, dialect: Dialect = DEFAULT) -> Outgoing:
     _add_sampling(out, request, dialect, notes)
     _add_wishes(out, request, dialect, notes)
     if request.tools:
-        out["tools"] = _tools(request, names, dialect, notes)
         _add_choice(out, request, names, dialect)
     if request.extra:
         _add_extra(out, request, notes)
-    messages = MessagesBuilder(request, dialect, names)
-    for message in request.messages:
-        messages.add(message)
-    if messages.lost_marks:
-        notes.append(_NO_MARKS)
-    out["messages"] = messages.out
-    return Outgoing(encode(out), spelled, tuple(dict.fromkeys((*notes, *messages.notes))))
+    return out
 
 
 def _spelled(tools: Sequence[ToolSpec], dialect: Dialect) -> Spelled:
@@ -134,6 +197,25 @@ def _add_extra(out: Json, request: Request, notes: list[Note]) -> None:
 
 
 # ── Tools ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _tool_list(
+    request: Request, dialect: Dialect, names: Names, source: RequestSource | None, cache: ConversationCache | None
+) -> _ToolList:
+    """Return the tools of a request, which are the same throughout a conversation."""
+    key = (PROTOCOL, "tool list", id(request.tools), dialect, source is None)
+    known: _ToolList | None = None if cache is None else cache.get(key)
+    if known is not None and known.tools is request.tools:
+        return known
+    notes: list[Note] = []
+    built = _tools(request, names, dialect, notes)
+    is_as_sent = False
+    if source is not None and request.tools is source.parsed.tools:
+        is_as_sent = covers(member_of(source, "tools"), built)
+    tools = _ToolList(request.tools, Raw(encode(built)), () if is_as_sent else tuple(notes), is_as_sent)
+    if cache is not None and not any(tool.hosted for tool in request.tools):
+        cache.put(key, tools, len(tools.text))
+    return tools
 
 
 def _tools(request: Request, names: Names, dialect: Dialect, notes: list[Note]) -> list[Any]:

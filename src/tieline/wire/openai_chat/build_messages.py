@@ -50,7 +50,15 @@ class MessagesBuilder:
         self._replays = dialect.replay_reasoning and dialect.reasoning_field != "none"
         self._begun = False
 
+    def json(self, message: Message) -> bytes:
+        """Return the JSON text of one message, or of several messages with commas between them."""
+        before = len(self.out)
+        self._begun = self._begun or message.meta is not NO_META
+        self.add(message)
+        return b",".join(map(encode, self.out[before:]))
+
     def add(self, message: Message) -> None:
+        """Write one message."""
         match message.role:
             case "system":
                 self._system(message)

@@ -58,11 +58,23 @@ class Calls:
         self._keyed: dict[object, _Call] = {}
         self._last: _Call | None = None
         self._ids: set[str] = set()
+        self.is_changed = False
+        """Whether a call is not what the upstream sent."""
 
     @property
     def open(self) -> bool:
         """Whether a call has begun and not ended."""
         return any(call.started and not call.ended for call in self._all)
+
+    def is_regular(self, piece: CallDelta, position: int) -> bool:
+        """Return whether a piece is as the spec has it, so that a client may get it unchanged."""
+        function, index = piece.function, position if piece.index is None else piece.index
+        if function is None or isinstance(function.arguments, dict | list):
+            return False
+        if index == len(self._all):
+            is_same = self._spelled.names.restore(function.name or "") == function.name
+            return is_same and bool(piece.id) and not self._spelled.freeform
+        return index == len(self._all) - 1 and not piece.id and not function.name
 
     def add(self, piece: CallDelta, place: tuple[int, int]) -> None:
         """One piece of a call; `place` is its choice and its position there, for upstreams that give no index."""
@@ -209,7 +221,10 @@ class Calls:
 
     def _end(self, call: _Call, cut: bool = False) -> None:
         if call.held is not None:
-            self._parts.add(call, self._mended(call, "".join(call.held), cut))
+            text = "".join(call.held)
+            mended = self._mended(call, text, cut)
+            self.is_changed = self.is_changed or mended != text
+            self._parts.add(call, mended)
         call.text = self._parts.text_of(call)
         call.ended = True
         self._parts.end(call)
@@ -250,6 +265,7 @@ class Calls:
         return text
 
     def _note(self, kind: str, message: str) -> None:
+        self.is_changed = True
         self.notes.append(Note(kind=kind, message=message))
 
 

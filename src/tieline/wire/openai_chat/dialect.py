@@ -5,7 +5,7 @@ from typing import Literal
 from tieline.model.content import Value
 
 
-class Dialect(Value):
+class Dialect(Value, cache_hash=True):
     """The quirks of one upstream; the defaults suit most."""
 
     reasoning_field: Literal["reasoning_content", "reasoning", "none"] = "reasoning_content"
@@ -27,6 +27,15 @@ class Dialect(Value):
     stream_usage: bool = True
     json_schema: bool = True
     max_stop: int = 4
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether the upstream takes whatever a client of this protocol may send."""
+        return self._restrictions() == DEFAULT._restrictions()
+
+    def _restrictions(self) -> tuple[object, ...]:
+        limits = (self.system, self.id_limit, self.max_stop)
+        return *limits, self.strict_tools, self.effort, self.stream_usage, self.json_schema
 
 
 DEFAULT = Dialect()

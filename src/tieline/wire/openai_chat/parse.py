@@ -1,10 +1,11 @@
-"""A Chat Completions request of a client, read into the model.
+"""Parse a client's Chat Completions request.
 
-The usual request is decoded in one pass, a small one of nothing but words by a strict shape of its own. Fields that the
-model has no word for are kept as they came, in `Request.extra`, for an upstream of the same protocol.
+Fields that the model has no name for are kept as JSON in `Request.extra`. The request also carries the body it was
+parsed from, for an upstream of the same protocol (see `model.source`).
 """
 
-from typing import Any, NamedTuple, get_args
+from functools import partial
+from typing import Any, get_args
 
 import msgspec
 from msgspec import Raw
@@ -13,98 +14,70 @@ from msgspec.structs import astuple, replace
 from tieline.model.content import Message, Text
 from tieline.model.errors import BadRequest
 from tieline.model.request import Effort, OutputFormat, Reasoning, Request, Sampling
+from tieline.model.source import RequestSource
 from tieline.wire.openai_chat.parse_content import bad
-from tieline.wire.openai_chat.parse_messages import RESULT_ROLES, Reader, read_words
-from tieline.wire.openai_chat.parse_tools import UNCHOSEN, parse_choice, parse_tools
+from tieline.wire.openai_chat.parse_messages import MessagesParser
+from tieline.wire.openai_chat.parse_tools import parse_choice, parse_tools
 from tieline.wire.openai_chat.schema import (
-    ABSENT,
     PROTOCOL,
     THE_UNTRANSLATED,
     UNTRANSLATED,
     AnyRequestShape,
-    Asked,
     FormatShape,
-    MessageShape,
-    PlainRequestShape,
     RequestShape,
+    SamplingFields,
 )
-from tieline.wire.shared.incremental import LARGEST, WORTHWHILE, Memory, Told, as_array, end_of_last
+from tieline.wire.shared.conversations import WORTHWHILE, ConversationCache
 from tieline.wire.shared.json import encode, parse, parse_mended, parse_object
 
-_decode_plain = msgspec.json.Decoder(PlainRequestShape).decode
 _decode_known = msgspec.json.Decoder(RequestShape).decode
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _ANY_REQUEST = msgspec.json.Decoder(AnyRequestShape)
 _KNOWN = frozenset(RequestShape.__struct_fields__)
 _EFFORTS: frozenset[Any] = frozenset(get_args(Effort))
 _NULL = Raw(b"null")
-_NOTHING_SAID = (ABSENT,) * len(UNTRANSLATED)
-_UNREASONED = Reasoning()
+_NO_REASONING = Reasoning()
 
 
-def parse_request(body: bytes) -> Request:
-    """The request; what cannot be understood raises BadRequest with the path of the field."""
-    return parse_mended(_parse, body)
+def parse_request(body: bytes, cache: ConversationCache | None = None) -> Request:
+    """Parse a request; raise BadRequest with the path of the field that is wrong."""
+    return parse_mended(partial(_parse, cache=cache), body)
 
 
-def _parse(body: bytes) -> Request:
+def _parse(body: bytes, cache: ConversationCache | None) -> Request:
     if len(body) < WORTHWHILE:
-        return _read_plain(body) or _read(body, Reader())
-    if len(body) > LARGEST:
-        return _read(body, Reader())
-    told = _TOLD.find(body)
-    return (told and _going_on(told, body)) or _read_and_keep(body)
-
-
-def _read_plain(body: bytes) -> Request | None:
-    """A request of nothing but words and the usual settings; None for any other."""
-    try:
-        shape = _decode_plain(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    messages = read_words(shape.messages)
-    if messages is None:
-        return None
-    return Request(
-        model=shape.model,
-        messages=messages,
-        tool_choice=UNCHOSEN,
-        sampling=_sampling(shape),
-        reasoning=_UNREASONED,
-        stream=bool(shape.stream),
-        usage_in_stream=_wants_usage(shape),
-        protocol=PROTOCOL,
-    )
-
-
-def _read(body: bytes, reader: Reader) -> Request:
+        cache = None
     shape, unknown = _decode(body)
     if not shape.messages:
         raise bad("messages", "an array of at least one message")
+    parser = MessagesParser(cache)
+    parser.parse(shape.messages)
+    system = _system(unknown.pop("system")) if "system" in unknown else ()
     untranslated = astuple(shape)[THE_UNTRANSLATED]
-    system = _system(unknown.pop("system", None)) if "system" in unknown else ()
-    plain = untranslated == _NOTHING_SAID and shape.reasoning_effort is None and shape.n is None and not unknown
-    return Request(
+    request = Request(
         model=shape.model or "",
-        messages=system + reader.read(shape.messages),
-        tools=parse_tools(shape) if shape.tools or shape.functions else (),
+        messages=(*system, *parser.messages),
+        tools=parse_tools(shape, cache) if shape.tools or shape.functions else (),
         tool_choice=parse_choice(shape),
         sampling=_sampling(shape),
-        reasoning=_UNREASONED if plain else _reasoning(shape),
+        reasoning=_reasoning(shape),
         output=None if shape.response_format is None else _output(shape.response_format),
         stream=bool(shape.stream),
         usage_in_stream=_wants_usage(shape),
         user=shape.user,
         cache_key=shape.prompt_cache_key,
         protocol=PROTOCOL,
-        extra={} if plain else _extra(shape, untranslated, unknown),
+        extra=_extra(shape, untranslated, unknown),
     )
+    if system or shape.functions or shape.function_call:
+        return request  # not as the spec has it now: an upstream gets it translated
+    return replace(request, source=RequestSource(PROTOCOL, body, tuple(parser.sources), request))
 
 
 def _decode(body: bytes) -> tuple[RequestShape, dict[str, Raw]]:
-    """The typed request, and the fields that no version of the spec knows."""
+    """Decode the top level; also return the fields that no version of the spec knows."""
     try:
-        # What only travels through is never decoded again, so this is the place to check its encoding.
+        # Text that is only passed on is never decoded again, so its encoding is checked here.
         if not body.isascii():
             body.decode()
         return _decode_known(body), {}
@@ -116,67 +89,13 @@ def _decode(body: bytes) -> tuple[RequestShape, dict[str, Raw]]:
     return shape, {name: raw for name, raw in fields.items() if name not in _KNOWN}
 
 
-# ── A conversation that is told again ────────────────────────────────────────────────────────────
-
-
-class _Conversation(NamedTuple):
-    request: Request
-    reader: Reader
-    """How the messages that come next are read."""
-
-
-class _Messages(msgspec.Struct):
-    messages: Raw = ABSENT
-
-
-_TOLD: Memory[_Conversation] = Memory()
-_FIND_MESSAGES = msgspec.json.Decoder(_Messages)
-_ADDED = msgspec.json.Decoder(list[MessageShape])
-
-
-def _read_and_keep(body: bytes) -> Request:
-    reader = Reader()
-    request = _read(body, reader)
-    end = end_of_last(body, _FIND_MESSAGES.decode(body).messages)
-    if end is not None:
-        _TOLD.keep(body, end, _Conversation(request, reader))
-    return request
-
-
-def _going_on(told: Told[_Conversation], body: bytes) -> Request | None:
-    """What is known with the messages that were added to it; None if the body has to be read as a whole."""
-    known, added = told.read, told.added_in(body)
-    if not added:
-        return known.request
-    shapes = _added(added)
-    if not shapes or (known.reader.ends_with_result and shapes[0].role in RESULT_ROLES):
-        return None
-    reader = known.reader.next()
-    try:
-        messages = known.request.messages + reader.read(shapes)
-    except BadRequest:
-        return None
-    request = replace(known.request, messages=messages)
-    _TOLD.keep(body, len(body) - len(told.tail), _Conversation(request, reader), told)
-    return request
-
-
-def _added(added: bytes) -> list[MessageShape] | None:
-    array = as_array(added)
-    try:
-        added.decode()
-        return None if array is None else _ADDED.decode(array)
-    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
-        return None
-
-
 # ── Fields beside the messages ───────────────────────────────────────────────────────────────────
 
 
-def _system(raw: Raw | None) -> tuple[Message, ...]:
+def _system(raw: Raw) -> tuple[Message, ...]:
     """The system prompt beside the messages, as some editors send it: a string, or text blocks."""
     try:
-        said = msgspec.json.decode(raw or b"null", type=str | list[_Block] | None)
+        said = msgspec.json.decode(raw, type=str | list[_Block] | None)
     except msgspec.DecodeError as error:
         raise bad("system", "a string or an array of text blocks") from error
     texts = [said] if isinstance(said, str) else [block.text for block in said or ()]
@@ -201,12 +120,12 @@ def _extra(shape: RequestShape, untranslated: tuple[Raw, ...], unknown: dict[str
     return extra
 
 
-def _wants_usage(shape: Asked) -> bool:
+def _wants_usage(shape: SamplingFields) -> bool:
     wanted = shape.stream_options
     return not shape.stream or (wanted is not None and bool(wanted.include_usage))
 
 
-def _sampling(shape: Asked) -> Sampling:
+def _sampling(shape: SamplingFields) -> Sampling:
     stop = shape.stop
     return Sampling(
         max_tokens=shape.max_tokens if shape.max_completion_tokens is None else shape.max_completion_tokens,
@@ -250,7 +169,7 @@ def _reasoning(shape: RequestShape) -> Reasoning:
         return _from_thinking(_object(shape.thinking, "thinking"))
     if shape.reasoning:
         return _from_reasoning(_object(shape.reasoning, "reasoning"))
-    return _UNREASONED
+    return _NO_REASONING
 
 
 def _from_thinking(thinking: dict[str, Any]) -> Reasoning:

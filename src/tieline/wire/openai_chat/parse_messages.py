@@ -1,12 +1,15 @@
-"""A client's messages, read into the model.
+"""Parse a client's messages.
 
-Results of calls come as messages of their own here, and are parts of one user message in the model. A result that does
-not say which call it answers is matched by name or by order, where that leaves no doubt.
+Results of calls are messages of their own in this protocol, and parts of one user message in the model. A result that
+does not name its call is matched by the name of the tool or by order, where that leaves no doubt.
 """
 
 from collections.abc import Sequence
+from operator import is_, is_not
+from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import Raw
 from msgspec.structs import replace
 
 from tieline.model.content import (
@@ -30,118 +33,174 @@ from tieline.wire.openai_chat.schema import (
     CallShape,
     FunctionShape,
     MessageShape,
+    StandardMessage,
     ThinkingBlock,
-    WordsShape,
 )
-from tieline.wire.shared.json import encode, parse
+from tieline.wire.shared.conversations import ENTRY_WEIGHT, ConversationCache, parsed_weight
+from tieline.wire.shared.json import encode, is_object, parse
 from tieline.wire.shared.unsupported import within
 
+_MESSAGE = msgspec.json.Decoder(MessageShape)
+_STANDARD: msgspec.json.Decoder[Any] = msgspec.json.Decoder(StandardMessage)
+_FIELDS = msgspec.json.Decoder(dict[str, Raw])
+_NULL = Raw(b"null")
+_REASONING = frozenset(["reasoning", "reasoning_content"])
 _BLOCKS = msgspec.json.Decoder(list[ThinkingBlock] | None)
 
 _ROLES: dict[str | None, Role] = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 RESULT_ROLES = ("tool", "function")
 
 
-class Reader:
-    """Reads messages in their order: knows the calls that lack a result, and the results that are being gathered."""
+class _Parsed(NamedTuple):
+    """One message of the wire: a message of the model, or a result that is part of one."""
 
-    _asked: Sequence[Part] = ()
-    """The parts of the last assistant message, with the calls that `_given` answer."""
-    _begun = False
-    _position = 0
-    ends_with_result = False
+    message: Message | None
+    result: ToolResult | None = None
+    tool: str | None = None
+    """The name of the tool of a result, which may tell which call it answers."""
+    source: bytes | None = None
+    """The JSON text, if an upstream can take it as it is."""
 
-    def __init__(self) -> None:
-        self._new: list[Message] = []
+
+class MessagesParser:
+    """Parses messages in their order, with those that were parsed before taken from the cache."""
+
+    def __init__(self, cache: ConversationCache | None) -> None:
+        self._cache = cache
+        self.messages: list[Message] = []
+        self.sources: list[bytes | None] = []
+        """The JSON text of each message; see `RequestSource`."""
+        self._calls: Sequence[Part] = ()
+        """The parts of the last assistant message, with the calls that are being answered."""
         self._given: list[ToolResult] = []
-        self._results: list[ToolResult] = []
-        self._lacking: dict[int, str | None] = {}
-        """Which of these results do not say what they answer, with the name of the tool."""
+        """The results of these calls so far."""
+        self._row: list[_Parsed] = []
+        """Results in a row, which become one message."""
+        self._begun = False
+        """Whether anything but system messages has come."""
 
-    def next(self) -> "Reader":
-        """One that goes on behind the last message of this one, which stays as it is."""
-        reader = Reader()
-        reader._asked, reader._given = self._asked, self._given.copy()
-        reader._begun, reader._position = self._begun, self._position
-        return reader
+    def parse(self, raws: Sequence[Raw]) -> None:
+        """Parse all messages; raise BadRequest with the path of the field."""
+        for position, raw in enumerate(raws):
+            self._add(self._parsed(bytes(raw), position))
+        if self._row:
+            self._end_row()
 
-    def read(self, shapes: Sequence[MessageShape]) -> tuple[Message, ...]:
-        """These messages, in the model's words; a mistake raises BadRequest with its path."""
-        position = self._position
-        for shape in shapes:
-            try:
-                self._add(position, shape)
-            except BadRequest as error:
-                raise error.within(f"messages[{position}]") from error
-            position += 1
-        self._position = position
-        if self._results:
-            self._end_results()
-            self.ends_with_result = True
-        messages, self._new = tuple(self._new), []
-        return messages
+    def _parsed(self, text: bytes, position: int) -> _Parsed:
+        cache, key = self._cache, (PROTOCOL, self._begun, text)
+        if cache is not None:
+            known: _Parsed | None = cache.get(key)
+            if known is not None:
+                return known
+        shape = parse(_MESSAGE, text, f"messages[{position}]")
+        try:
+            parsed, depends_on_position = _parse_message(shape, text, position, self._begun)
+        except BadRequest as error:
+            raise error.within(f"messages[{position}]") from error
+        if cache is not None and not depends_on_position:
+            cache.put(key, parsed, parsed_weight(text))
+        return parsed
 
-    def _add(self, position: int, shape: MessageShape) -> None:
-        content = shape.content
-        words = (Text(text=content),) if content and isinstance(content, str) else None
-        role = _ROLES.get(shape.role)
-        if role is None:
-            self._add_result(shape, words)
+    def _add(self, parsed: _Parsed) -> None:
+        message = parsed.message
+        if message is None:
+            self._row.append(parsed)
+            self._begun = True
             return
-        if self._results:
-            self._end_results()
-        if role == "assistant":
-            parts = self._asked = _assistant_parts(shape, position, words)
-            self._given = []
+        if self._row:
+            self._end_row()
+        if message.role == "assistant":
+            self._calls, self._given = message.parts, []
+        self._begun = self._begun or message.role != "system"
+        self.messages.append(message)
+        self.sources.append(parsed.source)
+
+    def _end_row(self) -> None:
+        """Turn the results in a row into one message."""
+        row, self._row = self._row, []
+        results = [parsed.result for parsed in row if parsed.result is not None]
+        self._given += results
+        if not all(result.call_id for result in results):
+            results = self._matched(row, results)
+            self.sources.append(None)
         else:
-            parts = words or [within(part, f"messages[{position}]") for part in content_parts(content)]
-        in_place = role == "system" and self._begun
-        meta = _meta(shape.name, in_place) if shape.name or in_place else NO_META
-        if shape.reasoning_details or shape.thinking_blocks or shape.extra_content:
-            meta = with_state(meta, state_in(shape))
-        self._new.append(Message(role=role, parts=tuple(parts), meta=meta))
-        self._begun = self._begun or role != "system"
+            texts = [parsed.source for parsed in row if parsed.source is not None]
+            self.sources.append(b",".join(texts) if len(texts) == len(row) else None)
+        self.messages.append(self._grouped(tuple(results)))
 
-    def _add_result(self, shape: MessageShape, words: tuple[Text] | None) -> None:
-        if shape.role not in RESULT_ROLES:
-            got = "nothing" if shape.role is None else f"'{shape.role}'"
-            raise bad("role", f"one of system, developer, user, assistant, tool, got {got}")
-        if not shape.tool_call_id:
-            self._lacking[len(self._results)] = shape.name
-        content = words or result_parts(shape.content)
-        self._results.append(ToolResult(call_id=shape.tool_call_id or "", content=content))
-        self._begun = True
+    def _grouped(self, results: tuple[ToolResult, ...]) -> Message:
+        """Return the message of these results: the same object for the same results, as for any other message."""
+        if self._cache is None:
+            return Message(role="user", parts=results)
+        key = (PROTOCOL, "results", *map(id, results))
+        message: Message | None = self._cache.get(key)
+        if message is None or not all(map(is_, message.parts, results)):
+            message = Message(role="user", parts=results)
+            self._cache.put(key, message, ENTRY_WEIGHT)
+        return message
 
-    def _end_results(self) -> None:
-        """Results that stand in a row are one message."""
-        self._given += self._results
-        if self._lacking:
-            self._match_lacking()
-        self._new.append(Message(role="user", parts=tuple(self._results)))
-        self._results = []
-
-    def _match_lacking(self) -> None:
+    def _matched(self, row: Sequence[_Parsed], results: list[ToolResult]) -> list[ToolResult]:
+        """Match results without an id to calls, by name or by order, where that leaves no doubt."""
         given = {result.call_id for result in self._given}
-        unanswered = [part for part in self._asked if isinstance(part, ToolCall) and part.id not in given]
-        by_order = len(self._lacking) == len(unanswered)
-        for at, name in self._lacking.items():
+        unanswered = [part for part in self._calls if isinstance(part, ToolCall) and part.id not in given]
+        lacking = {at: row[at].tool for at, result in enumerate(results) if not result.call_id}
+        by_order = len(lacking) == len(unanswered)
+        for at, name in lacking.items():
             close = [call for call in unanswered if call.name == name] or (unanswered if by_order else [])
             if close:
                 call = close[0]
                 unanswered.remove(call)
-                self._results[at] = replace(self._results[at], call_id=call.id)
-        self._asked, self._given, self._lacking = unanswered, [], {}
+                results[at] = replace(results[at], call_id=call.id)
+        self._calls, self._given = unanswered, []
+        return results
 
 
-def read_words(shapes: Sequence[WordsShape]) -> tuple[Message, ...] | None:
-    """Messages of nothing but words; None if a system message is not the first: what that means is for a Reader."""
-    messages: list[Message] = []
-    for shape in shapes:
-        role = shape.role
-        if role == "system" and messages:
-            return None
-        messages.append(Message(role=role, parts=(Text(text=shape.content),)))
-    return tuple(messages)
+def _parse_message(shape: MessageShape, text: bytes, position: int, begun: bool) -> tuple[_Parsed, bool]:
+    """Parse one message; also return whether the result depends on its position."""
+    content = shape.content
+    words = (Text(text=content),) if content and isinstance(content, str) else None
+    role = _ROLES.get(shape.role)
+    if role is None:
+        return _parse_result(shape, text, words), False
+    depends_on_position = False
+    parts: Sequence[Part]
+    if role == "assistant":
+        parts = _assistant_parts(shape, position, words)
+        depends_on_position = shape.function_call is not None or not all(call.id for call in shape.tool_calls or ())
+    else:
+        own = words or content_parts(content)
+        parts = [within(part, f"messages[{position}]") for part in own]
+        depends_on_position = any(map(is_not, own, parts))
+    in_place = role == "system" and begun
+    meta = _meta(shape.name, in_place) if shape.name or in_place else NO_META
+    if shape.reasoning_details or shape.thinking_blocks or shape.extra_content:
+        meta = with_state(meta, state_in(shape))
+    message = Message(role=role, parts=tuple(parts), meta=meta)
+    return _Parsed(message, source=_standard(text, parts) if parts else None), depends_on_position
+
+
+def _parse_result(shape: MessageShape, text: bytes, words: tuple[Text] | None) -> _Parsed:
+    if shape.role not in RESULT_ROLES:
+        got = "nothing" if shape.role is None else f"'{shape.role}'"
+        raise bad("role", f"one of system, developer, user, assistant, tool, got {got}")
+    result = ToolResult(call_id=shape.tool_call_id or "", content=words or result_parts(shape.content))
+    return _Parsed(None, result, shape.name, _standard(text, ()))
+
+
+def _standard(text: bytes, parts: Sequence[Part]) -> bytes | None:
+    """Return the text of a message that is as the spec has it, so that an upstream can take it unchanged.
+
+    Some upstreams refuse thinking, and the null that some clients send for every field they know.
+    """
+    try:
+        _STANDARD.decode(text)
+        for name, value in _FIELDS.decode(text).items():
+            if name in _REASONING or (name != "content" and value == _NULL):
+                return None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    is_whole = all(is_object(part.arguments) for part in parts if type(part) is ToolCall)
+    return text if is_whole else None
 
 
 def _meta(name: str | None, in_place: bool) -> Meta:

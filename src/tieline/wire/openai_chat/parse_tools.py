@@ -25,12 +25,11 @@ from tieline.wire.openai_chat.schema import (
     RequestShape,
     ToolShape,
 )
+from tieline.wire.shared.conversations import ConversationCache, cached
 from tieline.wire.shared.json import parse
 
 LEGACY = "legacy"
 """The key in the `meta` of tools that a client offered as `functions`."""
-MAX_ENTRIES = 32
-MAX_BYTES = 8 << 20
 
 _TOOLS = msgspec.json.Decoder(list[ToolShape] | None)
 _ANY_LIST = msgspec.json.Decoder(list[Any])
@@ -44,44 +43,12 @@ _MODES: dict[str, Literal["auto", "none", "required"]] = {
 }
 
 
-def parse_tools(shape: RequestShape) -> tuple[ToolSpec, ...]:
-    """The tools of a request; of two with the same name the later counts, in the place of the earlier.
-
-    Agents send the same tools with every request: what was read before is given again, the very same objects.
-    """
-    raw = shape.tools
-    tools = _MEMO.find(raw)
-    if tools is None:
-        tools = _read(raw) if raw else ()
-        _MEMO.keep(raw, tools)
+def parse_tools(shape: RequestShape, cache: ConversationCache | None) -> tuple[ToolSpec, ...]:
+    """Parse the tools of a request; of two with the same name the later counts, in the place of the earlier."""
+    raw, tools = shape.tools, tuple[ToolSpec, ...]()
+    if raw:
+        tools = cached(cache, (PROTOCOL, "tools", bytes(raw)), lambda: _read(raw))
     return _with_functions(tools, shape.functions) if shape.functions else tools
-
-
-class _Memo:
-    """Tools that were read before, the oldest forgotten first.
-
-    They are found by their length and then compared: to hash so many bytes takes longer than to compare them. Of two
-    arrays of the same length the later is kept.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[Raw, tuple[ToolSpec, ...]]] = {}
-
-    def find(self, raw: Raw) -> tuple[ToolSpec, ...] | None:
-        known = self._known.get(len(raw))
-        return known[1] if known is not None and known[0] == raw else None
-
-    def keep(self, raw: Raw, tools: tuple[ToolSpec, ...]) -> None:
-        known = self._known
-        if len(raw) > MAX_BYTES // 16:
-            return
-        known.pop(len(raw), None)
-        known[len(raw)] = raw.copy(), tools
-        while len(known) > MAX_ENTRIES or sum(known) > MAX_BYTES:
-            del known[next(iter(known))]
-
-
-_MEMO = _Memo()
 
 
 def _read(raw: Raw) -> tuple[ToolSpec, ...]:

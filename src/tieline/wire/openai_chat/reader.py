@@ -1,11 +1,11 @@
-"""The answer of an upstream that speaks Chat Completions, read into events.
+"""Read the answer of a Chat Completions upstream into the events of a leg.
 
 Usage comes after the finish reason, so the ending is held back until `[DONE]` or the end of the stream. Notes and usage
-wait for it too: between the events of a part there is no place for them.
+wait for it too, because they must not stand between the events of a part.
 
-Text, thinking and refusals follow one another and never overlap; whichever begins ends the one before. A call ends them
-as well, and text that comes after a call is a new part. Blank text is held until something follows it, because blank
-parts between calls are refused when a client sends them back.
+Text, thinking and refusals never overlap: when one begins, the one before it ends. A call ends them as well, and text
+after a call is a new part. Blank text is held back until something follows it, because upstreams refuse blank parts
+between calls when a client sends them back.
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ from functools import partial
 import msgspec
 from msgspec import Raw
 
-from tieline.model.assemble import PartsWriter, reason_for
+from tieline.model.assemble import reason_for
 from tieline.model.content import NO_META, STATE, Part, Text, Thinking
 from tieline.model.events import Event, Failed, Finished, Note, Started, StopReason, Usage
-from tieline.wire.framing.sse import SseOverflow, SseReader
 from tieline.wire.openai_chat.call_assembly import Calls
 from tieline.wire.openai_chat.errors import failure
 from tieline.wire.openai_chat.provider_state import StateReader, thoughts_in
-from tieline.wire.openai_chat.schema import CallDelta, Choice, Chunk, ContentItem, Delta, UsageShape
-from tieline.wire.shared.delta_frames import TRIAL, Template
+from tieline.wire.openai_chat.schema import PROTOCOL, CallDelta, Choice, Chunk, ContentItem, Delta, UsageShape
+from tieline.wire.shared.delta_frames import TRIAL
 from tieline.wire.shared.json import Malformed, decode_any, encode, read
 from tieline.wire.shared.spelling import Spelled
+from tieline.wire.shared.stream_reader import StreamReader
 
 _CHUNK = msgspec.json.Decoder(Chunk)
 _decode = _CHUNK.decode
@@ -57,15 +57,15 @@ _REASONS = {
 _WEAK = (None, StopReason.END_TURN, StopReason.TOOL_USE)
 
 
-class ResponseReader:
-    """Feed it reads of any size; it gives the events of one leg, with exactly one ending."""
+class ResponseReader(StreamReader):
+    """Reads one answer into the events of one leg, with exactly one ending."""
 
-    def __init__(self, spelled: Spelled = _UNSPELLED, *, fallback_id: str = "", model: str = "") -> None:
-        self.ended = False
-        """Whether the ending has been given; everything after it is ignored."""
-        self._sse = SseReader()
-        self._template = Template()
-        self._parts = PartsWriter()
+    protocol = PROTOCOL
+
+    def __init__(
+        self, spelled: Spelled = _UNSPELLED, *, fallback_id: str = "", model: str = "", keep_source: bool = False
+    ) -> None:
+        super().__init__(keep_source)
         self._calls = Calls(self._parts, spelled, self._end_prose)
         self._fallback_id = fallback_id
         self._model = model
@@ -81,66 +81,41 @@ class ResponseReader:
         self._sequence: str | None = None
         self._usage: UsageShape | None = None
 
-    def feed(self, data: bytes) -> list[Event]:
-        """The events that are certain now."""
-        if self.ended:
-            return []
-        try:
-            self._receive(self._sse.whole(data))
-        except (SseOverflow, Malformed) as error:
-            self._fail_unreadable(error)
-        return self._parts.take()
-
-    def close(self) -> list[Event]:
-        """The end of the stream."""
-        if self.ended:
-            return []
-        try:
-            self._receive(self._sse.close()[0])
-            if not self.ended:
-                self._finish(told=False)
-        except (SseOverflow, Malformed) as error:
-            self._fail_unreadable(error)
-        return self._parts.take()
-
-    def reply(self, body: bytes) -> list[Event]:
-        """The whole of an answer that does not stream."""
+    def read_whole(self, body: bytes) -> list[Event]:
+        """Return the events of an answer that did not stream."""
         try:
             self._chunk(body)
             if not self.ended and not self._has_choice:
                 self._fail(_no_choices(body))
             if not self.ended:
-                self._finish(told=True, is_whole=True)
+                self._finish(is_complete=True, is_whole=True)
         except Malformed as error:
             self._fail_unreadable(error)
-        return self._parts.take()
+        return self._whole(body)
 
     # ── Chunks ───────────────────────────────────────────────────────────────────────────────────
 
-    def _receive(self, text: bytes) -> None:
-        for block in self._template.unframed(text, self._parts):
-            self._event(block)
-            if self.ended:
-                return
-
-    def _event(self, block: bytes) -> None:
+    def _receive(self, block: bytes) -> None:
         name, data = self._sse.event(block) or (b"", b"")
         if data.startswith(b"[DONE]"):
-            self._finish(told=True)
+            self._finish(is_complete=True)
         elif name == b"error":
             self._fail(failure(_loaded(data)))
         elif data and not data.isspace():
             chunk = self._chunk(data)
-            if self._kind is not None and self._template.key != self._key:
+            if self._kind is not None and self._frame.key != self._key:
                 self._learn(block, chunk, self._kind)
 
+    def _end_of_stream(self) -> None:
+        self._finish(is_complete=False)
+
     def _learn(self, block: bytes, chunk: Chunk, kind: str) -> None:
-        """Read the next chunks by the bytes around their text, if this one has nothing else to say."""
+        """Learn the frame of the following chunks, if this one contains nothing but text."""
         choice = chunk.choices[0] if chunk.choices else None
         for field in _TEXT_FIELDS.get(kind, ()):
             text = choice and choice.delta and getattr(choice.delta, field)
             if isinstance(text, str) and text and chunk == _saying(chunk, field, text):
-                self._template.learn(self._key, block, field, text, partial(self._says, _saying(chunk, field, TRIAL)))
+                self._frame.learn(self._key, block, field, text, partial(self._says, _saying(chunk, field, TRIAL)))
                 return
 
     def _says(self, chunk: Chunk, block: bytes) -> bool:
@@ -153,15 +128,18 @@ class ResponseReader:
         except (ValueError, RecursionError):
             odd: list[str] = []
             chunk = read(_CHUNK, data, odd)
+            self._is_exact = False
             self._note_odd(odd)
         if chunk.error or chunk.object == "error":
             self._fail(failure(_loaded(data)))
             return chunk
         if not self._started and (chunk.choices or chunk.id):
+            self._find_model(chunk.model, data)
             self._start(chunk)
         for choice in chunk.choices or ():
             self._has_choice = True
             delta = choice.delta or choice.message
+            self._is_exact = self._is_exact and not choice.index
             if delta is not None:
                 self._delta(delta, choice.index or 0)
             if choice.finish_reason or choice.error:
@@ -172,6 +150,7 @@ class ResponseReader:
 
     def _start(self, chunk: Chunk) -> None:
         own_id = str(chunk.id or "") or self._fallback_id
+        self._is_exact = self._is_exact and own_id == chunk.id
         self._calls.seed = f"{self._fallback_id}:{own_id}"
         self._started = True
         self._parts.events.append(Started(id=own_id, model=chunk.model or self._model))
@@ -212,12 +191,16 @@ class ResponseReader:
             self._say("refusal", delta.refusal)
         if delta.tool_calls:
             for position, piece in enumerate(delta.tool_calls):
+                self._is_exact = self._is_exact and self._calls.is_regular(piece, position)
                 self._calls.add(piece, (choice, position))
+            self._is_exact = self._is_exact and not self._calls.is_changed
         if delta.function_call is not None:
+            self._is_exact = False
             self._calls.add(CallDelta(index=_LEGACY_INDEX, function=delta.function_call), (choice, 0))
 
     def _keep_state(self, delta: Delta, thought: str | list[Raw] | dict[str, Raw] | None) -> str:
         """Keep what the provider wants back; gives what was thought, which `reasoning` as an object only repeats."""
+        self._is_exact = False  # the state goes out as a whole at the end, and must not go out twice
         self._state = self._state or StateReader()
         self._state.add(delta)
         if isinstance(thought, str) and thought:
@@ -253,6 +236,7 @@ class ResponseReader:
     def _open(self, kind: str, text: str) -> None:
         self._end_prose()
         self._calls.close_complete()
+        self._is_exact = self._is_exact and not self._calls.is_changed
         self._kind = kind
         self._parts.start(self._key, _PROSE[kind])
         self._parts.add(self._key, text)
@@ -261,27 +245,28 @@ class ResponseReader:
         self._blank = ""
         if self._kind is not None:
             self._parts.end(self._key)
-            self._template.forget(self._key)
+            self._frame.forget(self._key)
             self._kind = None
             # A part that waits for its turn keeps its key: the next needs another.
             self._key += 1
 
     # ── Endings ──────────────────────────────────────────────────────────────────────────────────
 
-    def _finish(self, told: bool, is_whole: bool = False) -> None:
-        """The answer is complete: it said so itself (`told`), or it is over."""
+    def _finish(self, is_complete: bool, is_whole: bool = False) -> None:
+        """Emit the ending; `is_complete` tells whether the answer itself said that it is over."""
         reason = self._reason
         if reason is None:
             self._look_outside()
             if self.ended:
                 return
-            reason = self._reason or self._inferred(told, is_whole)
+            reason = self._reason or self._inferred(is_complete, is_whole)
         if reason is None:
-            self._fail(Failed(kind="upstream", message=self._lacking(told), status=502))
+            self._fail(Failed(kind="upstream", message=self._lacking(is_complete), status=502))
             return
         self._finish_parts(cut=reason in (StopReason.MAX_TOKENS, StopReason.REFUSAL))
-        reason = reason_for(self._parts.calls, reason)
-        self._tell_rest()
+        said, reason = reason, reason_for(self._parts.calls, reason)
+        self._is_exact = self._is_exact and reason is said and not self._calls.is_changed
+        self._emit_rest()
         sequence = self._sequence if reason is StopReason.STOP_SEQUENCE else None
         meta = NO_META if self._state is None else {STATE: self._state.take()}
         self._parts.events.append(Finished(reason=reason, sequence=sequence, meta=meta))
@@ -293,16 +278,16 @@ class ResponseReader:
         self._end_prose()
         self._calls.close(cut)
 
-    def _inferred(self, told: bool, is_whole: bool) -> StopReason | None:
-        """The reason of an answer that gave none; None if it cannot be complete."""
-        if not told or not self._has_choice or (self._calls.bare and not is_whole):
+    def _inferred(self, is_complete: bool, is_whole: bool) -> StopReason | None:
+        """Infer the reason of an answer that gave none; None if the answer cannot be complete."""
+        if not is_complete or not self._has_choice or (self._calls.bare and not is_whole):
             return None
         self._note("inferred_ending", "the upstream gave no finish reason: it was inferred")
         return StopReason.MAX_TOKENS if self._calls.incomplete else StopReason.END_TURN
 
-    def _lacking(self, told: bool) -> str:
-        """What is missing in an answer that has no ending."""
-        if not told:
+    def _lacking(self, is_complete: bool) -> str:
+        """Describe what is missing in an answer that has no ending."""
+        if not is_complete:
             return "the upstream's answer stopped before its end"
         if self._has_choice:
             return "the upstream ended its answer in the middle of a tool call"
@@ -317,7 +302,7 @@ class ResponseReader:
             except Malformed as error:
                 self._fail_unreadable(error)
 
-    def _tell_rest(self) -> None:
+    def _emit_rest(self) -> None:
         events = self._parts.events
         events += self._calls.notes
         if self._usage is not None:
@@ -330,21 +315,20 @@ class ResponseReader:
                 self._note("odd_value", f"the upstream's `{path}` has a type it should not have")
 
     def _note(self, kind: str, message: str) -> None:
+        self._is_exact = False
         self._calls.notes.append(Note(kind=kind, message=message))
-
-    def _fail_unreadable(self, error: Exception) -> None:
-        self._fail(Failed(kind="upstream", message=f"the upstream sent what cannot be read: {error}", status=502))
 
     def _fail(self, failed: Failed) -> None:
         if self._started and self._kind is None and not self._calls.open:
-            self._tell_rest()
-        self._parts.events.append(failed)
-        self.ended = True
+            self._emit_rest()
+        super()._fail(failed)
 
 
-def read_reply(body: bytes, spelled: Spelled = _UNSPELLED, *, fallback_id: str = "", model: str = "") -> list[Event]:
-    """The events of a whole leg, out of the body of an answer that does not stream."""
-    return ResponseReader(spelled, fallback_id=fallback_id, model=model).reply(body)
+def read_reply(
+    body: bytes, spelled: Spelled = _UNSPELLED, *, fallback_id: str = "", model: str = "", keep_source: bool = False
+) -> list[Event]:
+    """Return the events of an answer that did not stream."""
+    return ResponseReader(spelled, fallback_id=fallback_id, model=model, keep_source=keep_source).read_whole(body)
 
 
 def _no_choices(body: bytes) -> Failed:

@@ -191,7 +191,7 @@ class StreamOptions(Shape):
     include_usage: bool | None = None
 
 
-class Asked(Shape):
+class SamplingFields(Shape):
     """The settings that nearly every client knows."""
 
     max_tokens: int | None = None
@@ -204,7 +204,7 @@ class Asked(Shape):
     stream_options: StreamOptions | None = None
 
 
-class Untranslated(Asked):
+class Untranslated(SamplingFields):
     """The same, and behind them the fields that travel as they are."""
 
     audio: Raw = ABSENT
@@ -229,7 +229,7 @@ class Untranslated(Asked):
     web_search_options: Raw = ABSENT
 
 
-_FIRST = len(Asked.__struct_fields__)
+_FIRST = len(SamplingFields.__struct_fields__)
 UNTRANSLATED = Untranslated.__struct_fields__[_FIRST:]
 THE_UNTRANSLATED = slice(_FIRST, _FIRST + len(UNTRANSLATED))
 """Where they stand among the fields of a request."""
@@ -239,7 +239,7 @@ class RequestShape(Untranslated, forbid_unknown_fields=True):
     """A request of which every field is known; `tools`, an array of ToolShape, is read only when it is a new one."""
 
     model: str | None = None
-    messages: list[MessageShape] | None = None
+    messages: list[Raw] | None = None
     tools: Raw = ABSENT
     tool_choice: str | ChoiceShape | None = None
     parallel_tool_calls: bool | None = None
@@ -256,18 +256,67 @@ class AnyRequestShape(RequestShape, forbid_unknown_fields=False):
     """The same for a request that has other fields too."""
 
 
-class WordsShape(Shape, forbid_unknown_fields=True):
-    """A message of nothing but words."""
+# ── Messages as the spec has them ────────────────────────────────────────────────────────────────
 
-    role: Literal["system", "user", "assistant"]
-    content: Annotated[str, Meta(min_length=1)]
+Id = Annotated[str, Meta(min_length=1, max_length=64)]
+Words = Annotated[str, Meta(min_length=1)]
 
 
-class PlainRequestShape(Asked, kw_only=True, forbid_unknown_fields=True):
-    """What most small requests say and nothing else: whatever fits this shape means the same in the other."""
+class StandardText(Shape, tag="text"):
+    text: Words
 
-    model: Annotated[str, Meta(min_length=1)]
-    messages: Annotated[list[WordsShape], Meta(min_length=1)]
+
+class StandardUrl(Shape):
+    url: str
+
+
+class StandardImage(Shape, tag="image_url"):
+    image_url: StandardUrl
+
+
+class StandardAudio(Shape, tag="input_audio"):
+    input_audio: Raw
+
+
+class StandardFile(Shape, tag="file"):
+    file: Raw
+
+
+class StandardRefusal(Shape, tag="refusal"):
+    refusal: str
+
+
+class StandardFunction(Shape):
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+    arguments: str
+
+
+class StandardCall(Shape):
+    id: Id
+    type: Literal["function"]
+    function: StandardFunction
+
+
+class SystemMessage(Shape, tag_field="role", tag="system"):
+    content: Words | Annotated[list[StandardText], Meta(min_length=1)]
+
+
+class UserMessage(Shape, tag_field="role", tag="user"):
+    content: Words | Annotated[list[StandardText | StandardImage | StandardAudio | StandardFile], Meta(min_length=1)]
+
+
+class AssistantMessage(Shape, tag_field="role", tag="assistant"):
+    content: Words | Annotated[list[StandardText | StandardRefusal], Meta(min_length=1)] | None
+    tool_calls: Annotated[list[StandardCall], Meta(min_length=1)] | None = None
+
+
+class ToolMessage(Shape, tag_field="role", tag="tool"):
+    tool_call_id: Id
+    content: Words | Annotated[list[StandardText], Meta(min_length=1)]
+
+
+StandardMessage = SystemMessage | UserMessage | AssistantMessage | ToolMessage
+"""A message that any upstream accepts as it is. It may have more fields than these."""
 
 
 # ── Responses ────────────────────────────────────────────────────────────────────────────────────

@@ -1,8 +1,10 @@
-"""The answer to a client that speaks Chat Completions: written event by event, or rendered whole.
+"""Write the events of a leg as an answer in the Chat Completions dialect: a stream, or a whole body.
 
-A stream has one id, one time and one model; the role stands in the first chunk only. Calls are counted by themselves,
+A stream has one id, one time and one model; the role stands in the first chunk only. Calls have indices of their own,
 and id, type and name stand in the first delta of each. With *buffered* arguments a call is one such delta and one with
 all of its arguments, because some clients act on the first prefix that parses.
+
+What an upstream of the same dialect sent is written as it came (see `model.source`), if its meaning is unchanged.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,9 +25,11 @@ from tieline.model.events import (
     StopReason,
     Usage,
 )
+from tieline.model.source import AnswerSource, source_of
 from tieline.wire.openai_chat.errors import render_failed
-from tieline.wire.shared.delta_frames import frames, in_frames, write_runs
-from tieline.wire.shared.json import encode, one_line
+from tieline.wire.openai_chat.schema import PROTOCOL, STATE_FIELDS
+from tieline.wire.shared.json import decode_any, encode, one_line
+from tieline.wire.shared.sources import completed, first_frame, merged, with_model
 
 KEEP_ALIVE = b": keep-alive\n"
 """A comment without a blank line: with one, some clients take it for an event."""
@@ -54,6 +58,12 @@ _WHOLE = (
     b'"finish_reason":%b%b}],"usage":%b}'
 )
 _NOTHING = (b"", b"")
+_TRANSLATED = frozenset(
+    ["content", "refusal", "tool_calls", "function_call", "reasoning", "reasoning_content", *STATE_FIELDS]
+)
+"""Members of a message that are written from its meaning."""
+_OWN_MEMBERS = frozenset(["id", "model", "object", "choices", "usage"])
+"""Members of a chunk that are written from the events."""
 _LEGACY_START = b'"function_call":{"name":%b,"arguments":""}'
 _LEGACY_ARGUMENTS = b'"function_call":{"arguments":'
 _TOOL_USE = StopReason.TOOL_USE
@@ -67,7 +77,8 @@ class Options(Value):
     created: int = 0
     arguments: Literal["buffered", "incremental"] = "buffered"
     usage: bool = True
-    reasoning: Literal["reasoning_content", "reasoning", "none"] = "reasoning_content"
+    reasoning: Literal["reasoning_content", "reasoning", "none"] | None = None
+    """The field for thinking; None: as an upstream of this dialect named it, otherwise reasoning_content."""
     legacy: bool = False
     """Whether calls are given as `function_call`, to a client that offered `functions`. There is room for one."""
 
@@ -80,6 +91,10 @@ class ResponseWriter:
 
     def __init__(self, options: Options = _DEFAULT) -> None:
         self._options = options
+        self._reasoning = (options.reasoning or "reasoning_content").encode()
+        self._model = ""
+        self._extra: dict[str, Raw] = {}
+        """Members of the upstream's chunks that the model has no name for."""
         self._head = self._delta = b""
         """How every chunk begins, and how those begin that say something of the message."""
         self._tail = b'},"logprobs":null,"finish_reason":null}]' + (
@@ -97,36 +112,58 @@ class ResponseWriter:
         self._ended = False
 
     def write_all(self, batch: Sequence[Event]) -> bytes:
-        """The bytes for a batch."""
-        return write_runs(batch, self.write, self._write_run)
+        """Write a batch."""
+        source = source_of(batch)
+        if source is not None and source.protocol == PROTOCOL and source.is_stream:
+            if not self._head:
+                self._extra = first_frame(source, _OWN_MEMBERS)
+            if source.is_exact and self._may_copy(batch):
+                return self._copy(batch, source)
+        return b"".join(map(self.write, batch))
 
-    def _write_run(self, texts: list[str]) -> tuple[bytes, ...]:
-        before, after = self._around
-        if not before:
-            return ()
-        self._unsaid = False
-        return frames(texts, before, after)
+    def _may_copy(self, batch: Sequence[Event]) -> bool:
+        """Return whether the client may get the frames of a batch as they came."""
+        options = self._options
+        if options.legacy or options.reasoning is not None:
+            return False
+        for event in batch:
+            if type(event) is PartStart:
+                if type(event.part) is ToolCall and options.arguments == "buffered":
+                    return False
+            elif type(event) is Finished and not options.usage:
+                return False
+        return not (self._unsaid and options.arguments == "buffered")
+
+    def _copy(self, batch: Sequence[Event], source: AnswerSource) -> bytes:
+        """Return the frames of a batch, and keep the state as if its events had been written."""
+        for event in batch:
+            if type(event) is not PartDelta:
+                self.write(event)
+            else:
+                self._unsaid = False
+        return with_model(source, self._model)
 
     def write(self, event: Event) -> bytes:
-        """The bytes for one event; none when it says nothing in this protocol."""
-        # By `type`: class patterns that do not match cost more than what is written here.
+        """Write one event; nothing if this protocol has no place for it."""
         if type(event) is PartDelta:
             before, after = self._around
             if not before or not event.text:
                 return b""
             self._unsaid = False
-            if event.pieces:
-                return in_frames(event.pieces, before, after)
             return before + encode(event.text) + after
         write = _WRITE.get(type(event))
         return b"" if write is None or self._ended else write(self, event)
 
     def _begin(self, started: Started) -> bytes:
-        self._head = b'data: {"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b,' % (
-            encode(started.id),
-            self._options.created,
-            encode(started.model),
-        )
+        self._model = started.model
+        head = {
+            "id": started.id,
+            "object": "chat.completion.chunk",
+            "created": self._options.created,
+            **self._extra,
+            "model": started.model,
+        }
+        self._head = b"data: " + encode(head)[:-1] + b","
         self._delta = self._head + b'"choices":[{"index":0,"delta":{'
         return self._delta + b'"role":"assistant","content":""' + self._tail
 
@@ -139,8 +176,8 @@ class ResponseWriter:
             self._around = self._delta + (b'"refusal":' if part.refusal else b'"content":'), self._tail
         elif type(part) is ToolCall:
             return self._start_call(part)
-        elif type(part) is Thinking and self._options.reasoning != "none":
-            self._around = self._delta + b'"%b":' % self._options.reasoning.encode(), self._tail
+        elif type(part) is Thinking and self._reasoning != b"none":
+            self._around = self._delta + b'"%b":' % self._reasoning, self._tail
         else:
             self._around = _NOTHING
         return b""
@@ -215,9 +252,12 @@ _WRITE: dict[type, Callable[[ResponseWriter, Any], bytes]] = {
 
 
 def render(reply: Reply, options: Options = _DEFAULT) -> bytes:
-    """The body of an answer that does not stream."""
-    finished = reply.finished
-    return _WHOLE % (
+    """Return a whole answer as the body of a response."""
+    source, finished = reply.source, reply.finished
+    is_own = source is not None and source.protocol == PROTOCOL and not source.is_stream
+    if source is not None and is_own and source.is_exact and not options.legacy and options.reasoning is None:
+        return merged({"model": reply.model}, source)
+    body = _WHOLE % (
         encode(reply.id),
         options.created,
         encode(reply.model),
@@ -226,6 +266,7 @@ def render(reply: Reply, options: Options = _DEFAULT) -> bytes:
         b"" if finished.sequence is None else b',"stop_reason":' + encode(finished.sequence),
         _usage(reply.usage),
     )
+    return body if source is None or not is_own else completed(decode_any(body), source, _TRANSLATED)
 
 
 def _message(parts: Sequence[Part], finished: Finished, options: Options) -> bytes:
@@ -246,8 +287,9 @@ def _message(parts: Sequence[Part], finished: Finished, options: Options) -> byt
         content = ""
     detail = finished.detail if finished.reason is _REFUSAL else None
     more = b""
-    if thoughts and options.reasoning != "none":
-        more = b',"%b":%b' % (options.reasoning.encode(), encode(thoughts))
+    reasoning = options.reasoning or "reasoning_content"
+    if thoughts and reasoning != "none":
+        more = b',"%b":%b' % (reasoning.encode(), encode(thoughts))
     if calls:
         more += _calls(calls, options)
     if finished.meta:

@@ -56,6 +56,11 @@ def short_id(call_id: str, limit: int = ID_LIMIT) -> str:
     return "call_" + sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
+def is_plain_name(name: str) -> bool:
+    """Return whether every upstream takes this as the name of a tool."""
+    return _PLAIN_NAME.match(name) is not None
+
+
 class Names:
     """The tool names of one request, in the client's spelling and in the upstream's."""
 
@@ -72,6 +77,8 @@ class Names:
             if name not in out:
                 out[name] = spelled = self._free(name)
                 self._back[spelled] = name
+        self.renamed = tuple([(name, out[name]) for name in odd])
+        """The names that are spelled differently for the upstream."""
         self.spell: Callable[[str], str] = out.__getitem__
         """The name for the upstream; a name of the history that is no longer offered is spelled the same way."""
 

@@ -1,0 +1,140 @@
+"""Same dialect, same bytes: send what the other side sent, with only those members replaced that were changed."""
+
+from collections.abc import Callable, Iterable, Mapping, Set
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from tieline.model.content import Message
+from tieline.model.request import Request
+from tieline.model.source import AnswerSource, RequestSource
+from tieline.wire.shared.json import encode
+
+_ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+_MEMBERS = msgspec.json.Decoder(dict[str, Raw])
+_LIST = msgspec.json.Decoder(list[dict[str, Raw]])
+
+
+_EXACT = frozenset(["parameters", "input_schema", "schema"])
+"""Schemas go out just as the translation has them."""
+_UNCHANGED = ("tool_choice", "sampling", "reasoning", "output", "stream", "user", "cache_key", "extra")
+"""Fields of a request that nothing changes after it was parsed, or else it is built from its meaning."""
+
+
+def usable_source(request: Request, protocol: str) -> RequestSource | None:
+    """Return the source of a request if an upstream of this protocol may get it, with a few members replaced."""
+    source = request.source
+    if source is None or source.protocol != protocol:
+        return None
+    parsed = source.parsed
+    is_unchanged = all(getattr(request, name) is getattr(parsed, name) for name in _UNCHANGED)
+    return source if is_unchanged else None
+
+
+def settings_of(source: RequestSource, translated: Mapping[str, Any], own: Set[str]) -> dict[str, Any]:
+    """Return the members of a request as the client sent them, where they say at least what the translation says.
+
+    A member that says something else is replaced by its translation. The members in `own` go out just as the
+    translation has them. The messages come last, so that the bytes before them stay the same.
+    """
+    members: dict[str, Any] = dict(_MEMBERS.decode(source.body))
+    messages = members.pop("messages")
+    for name in own:
+        members.pop(name, None)
+    for name, value in translated.items():
+        if name not in members or not _covers(_ANY.decode(members[name]), _plain(value)):
+            members[name] = value
+    members["messages"] = messages
+    return members
+
+
+def member_of(source: RequestSource, name: str) -> bytes:
+    """Return the JSON text of one member of a request."""
+    return bytes(_MEMBERS.decode(source.body)[name])
+
+
+def covers(raw: bytes, translated: Any) -> bool:
+    """Return whether JSON text says at least what its translation says; it may have more members."""
+    return _covers(_ANY.decode(raw), _plain(translated))
+
+
+def _covers(sent: Any, translated: Any) -> bool:
+    if isinstance(translated, dict):
+        if not isinstance(sent, dict) or any(_is_removed(name, sent[name]) for name in sent.keys() - translated.keys()):
+            return False
+        return all(
+            name in sent and (sent[name] == value if name in _EXACT else _covers(sent[name], value))
+            for name, value in translated.items()
+        )
+    if isinstance(translated, list):
+        return isinstance(sent, list) and len(sent) == len(translated) and all(map(_covers, sent, translated))
+    return bool(sent == translated) and type(sent) is type(translated)
+
+
+def _is_removed(name: str, value: Any) -> bool:
+    """Return whether the translation left a member out on purpose: some upstreams refuse a null, or this mark."""
+    return value is None or value == "" or name == "cache_control"
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that may contain JSON text as plain objects."""
+    return _ANY.decode(encode(value)) if isinstance(value, dict | list | Raw) else value
+
+
+def messages_json(messages: Iterable[Message], source: RequestSource, build: Callable[[Message], bytes]) -> Raw:
+    """Return the array of these messages: those that are unchanged as they came, the others built anew."""
+    texts = {id(message): text for message, text in zip(source.parsed.messages, source.messages, strict=True)}
+    written = [texts.get(id(message)) or build(message) for message in messages]
+    return Raw(b"[%b]" % b",".join([text for text in written if text]))
+
+
+def with_model(source: AnswerSource, model: str) -> bytes:
+    """Return the frames of a batch with the model under the name the client asked for.
+
+    The member is replaced as text. Inside a JSON string its quotes would be escaped, so no text of the answer matches.
+    """
+    if not source.model:
+        return source.text
+    name = source.model[: source.model.index(b":") + 1]
+    return source.text.replace(source.model, name + encode(model))
+
+
+def first_frame(source: AnswerSource, without: Set[str]) -> dict[str, Raw]:
+    """Return the members of the first frame that has any, without some of them."""
+    for line in source.text.split(b"\n"):
+        if line.startswith(b"data:") and line[5:].lstrip().startswith(b"{"):
+            try:
+                members = _MEMBERS.decode(line[5:])
+            except (ValueError, RecursionError):
+                return {}
+            return {name: value for name, value in members.items() if name not in without}
+    return {}
+
+
+def merged(written: Mapping[str, Any], source: AnswerSource) -> bytes:
+    """Return a whole answer: the upstream's object with the members in `written` in place of its own."""
+    return encode({**_MEMBERS.decode(source.text), **written})
+
+
+def completed(written: Mapping[str, Any], source: AnswerSource, translated: Set[str]) -> bytes:
+    """Return an answer that was written from its meaning, with the members of the upstream's object it has no name for.
+
+    The members in `translated` are part of the meaning: where they are not written, they are left out.
+    """
+    return encode(_completed(written, _MEMBERS.decode(source.text), translated))
+
+
+def _completed(written: Mapping[str, Any], original: dict[str, Raw], translated: Set[str]) -> dict[str, Any]:
+    result: dict[str, Any] = {name: value for name, value in original.items() if name not in translated}
+    for name, value in written.items():
+        raw = bytes(original.get(name, b""))
+        if isinstance(value, dict) and raw.startswith(b"{"):
+            result[name] = _completed(value, _MEMBERS.decode(raw), translated)
+        elif name == "choices" and raw.startswith(b"["):
+            others = _LIST.decode(raw)
+            is_one = len(others) == len(value) == 1
+            result[name] = [_completed(value[0], others[0], translated)] if is_one else value
+        elif value is not None or name not in result:
+            result[name] = value
+    return result
