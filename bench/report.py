@@ -10,6 +10,8 @@ from scenarios import Row
 
 SUBJECT = "tieline"
 BASELINE = "nginx"
+SHARED_CORE = 0.15
+"""The share of a server's core that other processes may use before the report mentions it."""
 
 
 @dataclass(frozen=True)
@@ -183,12 +185,14 @@ def _goal_line(goal: Goal, row: Row, titles: Mapping[str, str]) -> list[str]:
 def remarks(rows: Sequence[Row], titles: Mapping[str, str], unavailable: Mapping[str, str]) -> list[str]:
     """Return what affects the figures: missing servers, errors, servers that shared their core."""
     lines = [f"{titles[name]}: {reason}" for name, reason in unavailable.items() if name in titles]
+    shares: dict[str, float] = {}
     for row in rows:
         for name, text in row.first_error.items():
             lines.append(f"{titles[name]}, {row.title}: {row.errors[name]:,} errors, the first: {text}")
-        for name in row.busy:
-            others = median(row.others[name])
-            if others > 0.15:
-                text = f"other processes used {others:.0%} of its core"
-                lines.append(f"{titles[name]}, {row.title}: {text}; CPU time is affected less than requests/s")
+        for name, others in row.others.items():
+            shares[name] = max(shares.get(name, 0.0), median(others))
+    for name, share in shares.items():
+        if share > SHARED_CORE:
+            text = f"other processes used up to {share:.0%} of its core"
+            lines.append(f"{titles[name]}: {text}, which affects CPU time less than other values")
     return lines

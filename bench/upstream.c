@@ -43,7 +43,7 @@ struct stream {
 struct run {
     char id[ID];
     int calls;
-    int has_asked, wants_call; /* set if the request arrived before the output connection */
+    int has_request, wants_call; /* set if the request arrived before the output connection */
     struct conn *down;
     struct run *next;
 };
@@ -240,22 +240,22 @@ static void put_frames(struct conn *c, const struct answer *frames, uint32_t str
     }
 }
 
-static void say(struct conn *c, uint32_t stream, const char *data, size_t len) {
+static void put_message(struct conn *c, uint32_t stream, const char *data, size_t len) {
     if (stream) h2_frame(&c->own, 0, 0, stream, data, len);
     else raw_chunk(&c->own, data, len);
 }
 
-static void say_head(struct conn *c, uint32_t stream) {
+static void put_head(struct conn *c, uint32_t stream) {
     if (stream) put_frames(c, &run_head_frame, stream);
     else put(&c->own, run_head.data, run_head.len);
 }
 
 /* Sends the next tool call or all the text. Returns 0 if the run is complete. */
-static int go_on(struct conn *c, uint32_t stream, int *calls, int wants_call) {
+static int continue_run(struct conn *c, uint32_t stream, int *calls, int wants_call) {
     char data[256];
     if (wants_call && *calls < CALLS) {
         ++*calls;
-        say(c, stream, data, tool_call(data, *calls));
+        put_message(c, stream, data, tool_call(data, *calls));
         return 1;
     }
     if (stream) put_frames(c, &run_text_frames, stream);
@@ -279,19 +279,19 @@ static enum kind kind_of(const char *message, size_t len) {
 }
 
 /* Handles a message of a run that has an output connection. Returns 0 if the run is complete. */
-static int hear(struct conn *c, uint32_t stream, int *calls, enum kind kind, int wants_call) {
+static int handle_message(struct conn *c, uint32_t stream, int *calls, enum kind kind, int wants_call) {
     char data[256];
     switch (kind) {
     case REQUEST:
         counts.runs++;
-        say_head(c, stream);
-        return go_on(c, stream, calls, wants_call);
+        put_head(c, stream);
+        return continue_run(c, stream, calls, wants_call);
     case RESULT:
         counts.results++;
-        return go_on(c, stream, calls, 1);
+        return continue_run(c, stream, calls, 1);
     case HEARTBEAT:
         counts.heartbeats++;
-        say(c, stream, data, heartbeat(data));
+        put_message(c, stream, data, heartbeat(data));
         return 1;
     case EXEC_HEARTBEAT:
         counts.exec_heartbeats++;
@@ -302,13 +302,13 @@ static int hear(struct conn *c, uint32_t stream, int *calls, enum kind kind, int
 }
 
 /* RunSSE; the request of the run may have arrived before. */
-static const struct answer *listen_to_run(struct conn *c, const char *body, size_t len) {
+static const struct answer *open_output(struct conn *c, const char *body, size_t len) {
     if (len < 7 + ID) return &bad_request;
     struct run *run = open_run(body + 7); /* after the envelope's head and the field's */
     run->down = c;
     c->run = run;
-    if (!run->has_asked) return NULL;
-    if (!hear(c, 0, &run->calls, REQUEST, run->wants_call)) close_run(run);
+    if (!run->has_request) return NULL;
+    if (!handle_message(c, 0, &run->calls, REQUEST, run->wants_call)) close_run(run);
     return &c->own;
 }
 
@@ -330,10 +330,10 @@ static const struct answer *append(char *body, size_t len) {
     struct run *run = kind == REQUEST ? open_run(id) : *find_run(id);
     if (run && run->down) {
         struct conn *down = run->down;
-        if (!hear(down, 0, &run->calls, kind, wants_call)) close_run(run);
+        if (!handle_message(down, 0, &run->calls, kind, wants_call)) close_run(run);
         send_own(down);
     } else if (run && kind == REQUEST) {
-        run->has_asked = 1;
+        run->has_request = 1;
         run->wants_call = wants_call;
     }
     return &append_done;
@@ -342,7 +342,7 @@ static const struct answer *append(char *body, size_t len) {
 /* ---- HTTP/2 ---- */
 
 /* Parses Connect envelopes. A long one may continue in the next frame; its header is never split. */
-static void hear_frame(struct conn *c, uint32_t id, const char *data, uint32_t len) {
+static void handle_frame(struct conn *c, uint32_t id, const char *data, uint32_t len) {
     if (id / 2 >= MAX_STREAMS) return;
     struct stream *stream = &c->streams[id / 2];
     while (len) {
@@ -357,20 +357,20 @@ static void hear_frame(struct conn *c, uint32_t id, const char *data, uint32_t l
         uint32_t taken = stream->rest < len ? stream->rest : len;
         stream->wants_call |= stream->kind == REQUEST && has_tool(data, taken);
         stream->rest -= taken;
-        if (!stream->rest) hear(c, id, &stream->calls, stream->kind, stream->wants_call);
+        if (!stream->rest) handle_message(c, id, &stream->calls, stream->kind, stream->wants_call);
         data += taken;
         len -= taken;
     }
 }
 
 /* Updates the flow-control window at once, answers pings, acknowledges settings. */
-static void h2_answer(struct conn *c, const unsigned char *frame, uint32_t len) {
+static void reply_h2(struct conn *c, const unsigned char *frame, uint32_t len) {
     char update[4] = {(char)(len >> 24), (char)(len >> 16), (char)(len >> 8), (char)len};
     if (frame[3] == 4 && !(frame[4] & 1)) h2_frame(&c->own, 4, 1, 0, "", 0);
     if (frame[3] == 6 && !(frame[4] & 1)) h2_frame(&c->own, 6, 1, 0, (const char *)frame + 9, len);
     if (frame[3] != 0 || !len) return;
     h2_frame(&c->own, 8, 0, 0, update, 4);
-    hear_frame(c, number(frame + 5, 4) & 0x7fffffff, (const char *)frame + 9, len);
+    handle_frame(c, number(frame + 5, 4) & 0x7fffffff, (const char *)frame + 9, len);
 }
 
 static int serve_h2(struct conn *c) {
@@ -386,7 +386,7 @@ static int serve_h2(struct conn *c) {
         const unsigned char *frame = (unsigned char *)c->in + at;
         uint32_t len = number(frame, 3);
         if (c->in_len - at < 9 + len) break;
-        h2_answer(c, frame, len);
+        reply_h2(c, frame, len);
         at += 9 + len;
     }
     c->in_len -= at;
@@ -408,7 +408,7 @@ static const struct answer *count_answer(struct conn *c) {
 static const struct answer *choose(struct conn *c, const char *head, char *body, size_t body_len) {
     if (!strncmp(head, "GET /counts", 11)) return count_answer(c);
     if (strncmp(head, "POST ", 5)) return &not_found;
-    if (!strncmp(head + 5, "/agent.v1.AgentService/RunSSE", 29)) return listen_to_run(c, body, body_len);
+    if (!strncmp(head + 5, "/agent.v1.AgentService/RunSSE", 29)) return open_output(c, body, body_len);
     if (!strncmp(head + 5, "/aiserver.v1.BidiService/BidiAppend", 35)) return append(body, body_len);
     if (!strncmp(head + 5, "/auth/exchange_user_api_key", 27)) return &login;
     if (!memmem(body, body_len, "\"messages\"", 10)) return &bad_request;
