@@ -11,7 +11,7 @@ COMPILE = $(BIN)/uv pip compile --no-config --quiet --universal --python-version
 APT_CHROMIUM := DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install --yes --no-install-recommends chromium
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check chromium screenshots format bench proto lock clean
+.PHONY: help run test check chromium screenshots format bench walk proto lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,8 +41,11 @@ format: $(VENV)/dev.stamp ## Format the code and apply safe lint fixes
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-bench: $(VENV)/run.stamp ## Measure against nginx and other gateways
-	$(BIN)/python bench/run.py
+bench: $(VENV)/run.stamp ## Measure against nginx and other gateways (QUICK=1: nginx only, 3 minutes)
+	$(BIN)/python bench/run.py $(if $(QUICK),--quick)
+
+walk: $(VENV)/dev.stamp ## List the source files that take part in a request
+	$(BIN)/python -m tests.walk
 
 proto: $(VENV)/dev.stamp ## Generate the protobuf code from proto/ again
 	$(BIN)/python -m grpc_tools.protoc --proto_path=$(PB)=proto/cursor --python_out=src --pyi_out=src \

@@ -1,10 +1,10 @@
-/* A coding agent for the benchmark: speaks ACP on its standard input and output and answers every prompt with 50 chunks.
+/* A coding agent for the benchmark: speaks ACP on standard input and output and answers every prompt with 50 chunks.
  *
  * usage: acp_agent PACE_US
  *
- * With a pace, chunks come that many microseconds apart, each in a write of its own; with 0 a turn is one write. A chunk
- * is numbered and says when it was written (CLOCK_MONOTONIC, nanoseconds): whoever reads it knows how old it is.
- * It understands what a client of ours sends, not what JSON allows.
+ * With a pace, chunks are written separately, that many microseconds apart; with 0, a turn is one write. A chunk
+ * contains its number and the time it was written (CLOCK_MONOTONIC, nanoseconds), so that the reader can compute its age.
+ * It parses the JSON that Tieline sends, not JSON in general.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -22,7 +22,7 @@ enum { CHUNKS = 50, NAME_MAX_LEN = 32, TURNS_MAX = 1024, LINE_ROOM = 512 };
 struct turn {
     char session[NAME_MAX_LEN];
     long id;
-    int told; /* chunks */
+    int sent; /* chunks */
     int64_t due;
 };
 
@@ -59,19 +59,19 @@ static void add_chunk(const struct turn *t) {
         out + out_len, LINE_ROOM,
         "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"%s\",\"update\":{\"sessionUpdate\":"
         "\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"tok%02d @%lld %s \"}}}}\n",
-        t->session, t->told, (long long)now_ns(), phrases[t->told % 5]);
+        t->session, t->sent, (long long)now_ns(), phrases[t->sent % 5]);
 }
 
-/* Says what is due in a turn; returns 1 when the turn has ended. */
+/* Writes the chunks that are due. Returns 1 if the turn is complete. */
 static int go_on(struct turn *t, int64_t now) {
-    while (t->told < CHUNKS && t->due <= now) {
+    while (t->sent < CHUNKS && t->due <= now) {
         add_chunk(t);
-        t->told++;
+        t->sent++;
         t->due += pace;
         if (pace) flush_out();
     }
     flush_out();
-    if (t->told < CHUNKS) return 0;
+    if (t->sent < CHUNKS) return 0;
     answer(t->id, "{\"stopReason\":\"end_turn\"}");
     return 1;
 }
@@ -89,7 +89,7 @@ static int64_t go_on_with_all(void) {
     return next;
 }
 
-/* ---- what the client says ---- */
+/* ---- messages of the client ---- */
 
 static int names(const char *line, const char *method) {
     const char *at = strstr(line, "\"method\":\"");
@@ -111,7 +111,7 @@ static void cancel(const char *session) {
     }
 }
 
-static void hear(const char *line) {
+static void handle_line(const char *line) {
     const char *at = strstr(line, "\"id\":");
     long id = at ? atol(at + 5) : 0;
     char text[128], session[NAME_MAX_LEN];
@@ -125,7 +125,7 @@ static void hear(const char *line) {
         struct turn *t = &turns[under_way++];
         memcpy(t->session, session, sizeof session);
         t->id = id;
-        t->told = 0;
+        t->sent = 0;
         t->due = now_ns() + pace;
     } else if (names(line, "session/cancel")) {
         cancel(session);
@@ -134,7 +134,7 @@ static void hear(const char *line) {
     }
 }
 
-/* Reads what is there and hears every whole line of it. */
+/* Reads what is available and handles every complete line. */
 static void listen_once(void) {
     static char *lines;
     static size_t len, cap;
@@ -145,7 +145,7 @@ static void listen_once(void) {
     len += (size_t)n;
     while ((end = memchr(from, '\n', len - (size_t)(from - lines)))) {
         *end = 0;
-        hear(from);
+        handle_line(from);
         from = end + 1;
     }
     len -= (size_t)(from - lines);
@@ -154,7 +154,7 @@ static void listen_once(void) {
 
 int main(int argc, char **argv) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    prctl(PR_SET_TIMERSLACK, 1000UL); /* the usual 50 microseconds would be in every figure */
+    prctl(PR_SET_TIMERSLACK, 1000UL); /* the default of 50 microseconds would affect every measurement */
     if (argc != 2) {
         fprintf(stderr, "usage: acp_agent PACE_US\n");
         return 2;

@@ -1,11 +1,11 @@
-/* Reads turns of a coding agent, directly or through a gateway, and says how old every chunk is when it arrives.
+/* Reads turns of a coding agent, directly or through a gateway, and measures the age of every chunk on arrival.
  *
  * usage: acp_load --sessions N --seconds S --agent PROGRAM --pace US
  *        acp_load --sessions N --seconds S --port N --path P --body FILE [--headers FILE]
  *
- * All sessions begin together, and each begins its next turn when one has ended, until the time is over. The agent
- * writes into each chunk when it was written (acp_agent.c). A turn that lacks a chunk, has one too many or in the wrong
- * place, or does not end properly is an error.
+ * All sessions start at the same time, and each starts its next turn when one is complete, until the time is over. Each
+ * chunk contains the time it was written (acp_agent.c). A turn with missing, extra or misplaced chunks or without a
+ * proper end is an error.
  */
 #define _GNU_SOURCE
 #include "answer.h"
@@ -20,15 +20,15 @@
 
 enum { CHUNKS = 50, SESSIONS_MAX = 1024, READ_SIZE = 256 << 10, GRACE_S = 10 };
 
-struct seat {
-    int fd, busy, told, wrong;
+struct session {
+    int fd, busy, chunks, wrong;
     size_t scanned;
     char session[32];
     struct answer answer;
 };
 
-static struct seat seats[SESSIONS_MAX];
-static int sessions = 16, port, in_flight;
+static struct session all[SESSIONS_MAX];
+static int count = 16, port, in_flight;
 static double seconds;
 static const char *path = "/", *agent, *pace = "0";
 static char *request;
@@ -49,8 +49,8 @@ static void note_age(int64_t ns) {
     ages[age_count++] = ns > 0 ? (uint32_t)(ns / 1000) : 0;
 }
 
-/* The chunks in a text that are whole; returns how much of it need not be looked at again. */
-static size_t scan(struct seat *s, const char *text, size_t len, int64_t now) {
+/* Records the complete chunks in a text. Returns how many bytes need not be scanned again. */
+static size_t scan(struct session *s, const char *text, size_t len, int64_t now) {
     size_t done = 0;
     while (len - done >= 8) {
         const char *p = memmem(text + done, len - done, "tok", 3);
@@ -60,8 +60,8 @@ static size_t scan(struct seat *s, const char *text, size_t len, int64_t now) {
         if (!end) return at;
         done = at + 3;
         if (p[5] != ' ' || p[6] != '@') continue;
-        if ((p[3] - '0') * 10 + (p[4] - '0') != s->told) s->wrong = 1;
-        s->told++;
+        if ((p[3] - '0') * 10 + (p[4] - '0') != s->chunks) s->wrong = 1;
+        s->chunks++;
         note_age(now - atoll(p + 7));
     }
     return done;
@@ -76,19 +76,19 @@ static void send_all(int fd, const char *data, size_t len) {
     }
 }
 
-static void finish(struct seat *s, const char *problem) {
+static void finish(struct session *s, const char *problem) {
     if (!problem && s->wrong) problem = "chunks out of order";
-    if (!problem && s->told != CHUNKS) problem = "chunks missing or too many";
+    if (!problem && s->chunks != CHUNKS) problem = "chunks missing or too many";
     in_flight--;
     s->busy = 0;
     last_end = now_ns();
     if (!problem) turns++;
-    else if (!errors++) snprintf(first_error, sizeof first_error, "%s (%d chunks)", problem, s->told);
+    else if (!errors++) snprintf(first_error, sizeof first_error, "%s (%d chunks)", problem, s->chunks);
 }
 
-static void start(struct seat *s) {
+static void start(struct session *s) {
     s->busy = 1;
-    s->told = s->wrong = 0;
+    s->chunks = s->wrong = 0;
     s->scanned = 0;
     in_flight++;
 }
@@ -104,14 +104,14 @@ static int connected(void) {
     return fd;
 }
 
-static void post(struct seat *s) {
+static void post(struct session *s) {
     start(s);
     answer_reset(&s->answer);
     if (s->fd < 0) s->fd = connected();
     send_all(s->fd, request, request_len);
 }
 
-static void receive(struct seat *s) {
+static void receive(struct session *s) {
     static char buffer[READ_SIZE];
     ssize_t n = read(s->fd, buffer, sizeof buffer);
     int64_t now = now_ns();
@@ -135,15 +135,15 @@ static void receive(struct seat *s) {
 
 static void run_http(void) {
     struct pollfd polled[SESSIONS_MAX];
-    for (int i = 0; i < sessions; i++) {
-        seats[i].fd = connected();
-        post(&seats[i]);
+    for (int i = 0; i < count; i++) {
+        all[i].fd = connected();
+        post(&all[i]);
     }
     while (in_flight && now_ns() < deadline + GRACE_S * 1000000000LL) {
-        for (int i = 0; i < sessions; i++) polled[i] = (struct pollfd){.fd = seats[i].fd, .events = POLLIN};
-        poll(polled, (nfds_t)sessions, 50);
-        for (int i = 0; i < sessions; i++) {
-            if (polled[i].revents) receive(&seats[i]);
+        for (int i = 0; i < count; i++) polled[i] = (struct pollfd){.fd = all[i].fd, .events = POLLIN};
+        poll(polled, (nfds_t)count, 50);
+        for (int i = 0; i < count; i++) {
+            if (polled[i].revents) receive(&all[i]);
         }
     }
 }
@@ -152,42 +152,42 @@ static void run_http(void) {
 
 static void say(const char *line) { send_all(to_agent, line, strlen(line)); }
 
-static void prompt(int seat) {
+static void prompt(int index) {
     char line[400];
-    start(&seats[seat]);
+    start(&all[index]);
     snprintf(line, sizeof line,
              "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"session/prompt\",\"params\":{\"sessionId\":\"%s\",\"prompt\":"
              "[{\"type\":\"text\",\"text\":\"What does this function do, and where is it called from?\"}]}}\n",
-             seat, seats[seat].session);
+             index, all[index].session);
     say(line);
 }
 
-static struct seat *seat_of(const char *line) {
+static struct session *session_of(const char *line) {
     const char *at = strstr(line, "\"sessionId\":\"");
-    for (int i = 0; at && i < sessions; i++) {
-        size_t len = strlen(seats[i].session);
-        if (len && !strncmp(at + 13, seats[i].session, len)) return &seats[i];
+    for (int i = 0; at && i < count; i++) {
+        size_t len = strlen(all[i].session);
+        if (len && !strncmp(at + 13, all[i].session, len)) return &all[i];
     }
     return NULL;
 }
 
-/* One line of the agent: a chunk, a session that was opened, or the end of a turn. */
-static void heard(const char *line, size_t len, int64_t now) {
+/* Handles one line of the agent: a chunk, an opened session, or the end of a turn. */
+static void handle_line(const char *line, size_t len, int64_t now) {
     const char *id = strstr(line, "\"id\":"), *name = strstr(line, "\"sessionId\":\"");
     if (!id) {
-        struct seat *s = seat_of(line);
+        struct session *s = session_of(line);
         if (s) scan(s, line, len, now);
         return;
     }
-    int seat = atoi(id + 5);
-    if (seat < 0 || seat >= sessions) return;
+    int index = atoi(id + 5);
+    if (index < 0 || index >= count) return;
     if (name) {
-        sscanf(name + 13, "%31[^\"]", seats[seat].session);
-        prompt(seat);
+        sscanf(name + 13, "%31[^\"]", all[index].session);
+        prompt(index);
         return;
     }
-    finish(&seats[seat], strstr(line, "end_turn") ? NULL : "not ended by the agent");
-    if (now < deadline) prompt(seat);
+    finish(&all[index], strstr(line, "end_turn") ? NULL : "not ended by the agent");
+    if (now < deadline) prompt(index);
 }
 
 static void start_agent(void) {
@@ -214,7 +214,7 @@ static void run_direct(void) {
     size_t len = 0;
     start_agent();
     say("{\"jsonrpc\":\"2.0\",\"id\":-1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":1}}\n");
-    for (int i = 0; i < sessions; i++) {
+    for (int i = 0; i < count; i++) {
         char line[160];
         snprintf(line, sizeof line, "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"session/new\",\"params\":{}}\n", i);
         say(line);
@@ -227,7 +227,7 @@ static void run_direct(void) {
         len += (size_t)n;
         while ((end = memchr(from, '\n', len - (size_t)(from - lines)))) {
             *end = 0;
-            heard(from, (size_t)(end - from), now);
+            handle_line(from, (size_t)(end - from), now);
             from = end + 1;
             began |= in_flight > 0;
         }
@@ -271,7 +271,7 @@ static void parse_args(int argc, char **argv) {
     const char *body_file = NULL, *header_file = NULL;
     for (int i = 1; i + 1 < argc; i += 2) {
         const char *name = argv[i], *value = argv[i + 1];
-        if (!strcmp(name, "--sessions")) sessions = atoi(value);
+        if (!strcmp(name, "--sessions")) count = atoi(value);
         else if (!strcmp(name, "--seconds")) seconds = atof(value);
         else if (!strcmp(name, "--agent")) agent = value;
         else if (!strcmp(name, "--pace")) pace = value;
@@ -281,7 +281,7 @@ static void parse_args(int argc, char **argv) {
         else if (!strcmp(name, "--headers")) header_file = value;
         else argc = 0;
     }
-    if (argc % 2 == 0 || sessions < 1 || sessions > SESSIONS_MAX || seconds <= 0 || (!agent && !(port && body_file))) {
+    if (argc % 2 == 0 || count < 1 || count > SESSIONS_MAX || seconds <= 0 || (!agent && !(port && body_file))) {
         fprintf(stderr, "usage: acp_load --sessions N --seconds S (--agent PROGRAM --pace US |\n"
                         "                --port N --path P --body FILE [--headers FILE])\n");
         exit(2);
@@ -302,8 +302,8 @@ int main(int argc, char **argv) {
     deadline = begin + (int64_t)(seconds * 1e9);
     if (agent) run_direct();
     else run_http();
-    for (int i = 0; i < sessions; i++) {
-        if (seats[i].busy) finish(&seats[i], "not finished in time");
+    for (int i = 0; i < count; i++) {
+        if (all[i].busy) finish(&all[i], "not finished in time");
     }
     double took = (double)(last_end - begin) / 1e9;
     if (age_count) qsort(ages, age_count, sizeof *ages, by_value);

@@ -1,4 +1,4 @@
-"""What is measured of coding agents: how much later a chunk arrives for the gateway in between, and idle sessions."""
+"""Scenarios with coding agents: how much later a chunk arrives through the gateway, and idle sessions."""
 
 import json
 import shutil
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from peers import CHAT_PATH, Launch, Tieline
+from peers import CHAT_PATH, CHAT_TO_ANTHROPIC, PACED, Launch, Route, Tieline
 from procs import (
     BUILD,
     LOAD_CORE,
@@ -30,11 +30,11 @@ SESSIONS = 16
 IDLE = 100
 PACES_US = {"paced": PACE_MS * 1000, "burst": 0}
 DIRECT = "agent"
-"""Under this name stand the figures of the agent without a gateway."""
+"""The name of the agent without a gateway."""
 
 
 class AgentRuns(Tieline):
-    """Tieline with the benchmark's own agent, which runs on the core of the load."""
+    """Tieline with the agent of the benchmark, which runs on the core of the load."""
 
     name = "tieline-acp"
     title = "through Tieline"
@@ -51,8 +51,8 @@ class AgentRuns(Tieline):
             text += f"\n[acp.agents.{agent}]\ncommand = {json.dumps(command)}\n"
         return text
 
-    def target(self, *, paced: bool) -> Target:
-        return Target(self.port, CHAT_PATH, "acp/paced" if paced else "acp/burst", {})
+    def target(self, route: Route) -> Target | None:
+        return Target(self.port, CHAT_PATH, "acp/paced" if route.paced else "acp/burst", {})
 
 
 AGENT_RUNS = AgentRuns()
@@ -61,7 +61,7 @@ TITLES = {DIRECT: "the agent directly", AGENT_RUNS.name: AGENT_RUNS.title}
 
 @dataclass(frozen=True)
 class Ages:
-    """What the reader prints: how old chunks were when they arrived."""
+    """The output of the reader: the age of chunks on arrival."""
 
     turns: int
     errors: int
@@ -74,7 +74,7 @@ class Ages:
 
 
 def measure_agent_runs(plan: Plan, unavailable: dict[str, str]) -> list[Row]:
-    """Every row; none if the gateway does not start."""
+    """Return every row; none if the gateway does not start."""
     progress("measuring: coding agents")
     AGENT_RUNS.place(free_ports(1)[0], AGENT_RUNS.upstream)
     launch = AGENT_RUNS.launch()
@@ -89,7 +89,7 @@ def measure_agent_runs(plan: Plan, unavailable: dict[str, str]) -> list[Row]:
 
 
 def relay(plan: Plan, server: Server) -> list[Row]:
-    """How old a chunk is when it arrives, with the gateway and without, in the same rounds; and the difference."""
+    """Measure the age of a chunk on arrival, with and without the gateway in the same rounds, and the difference."""
     typical = Row("acp typical", f"age of a chunk on arrival, median, {SESSIONS} sessions", "ms")
     worst = Row("acp worst", f"age of a chunk on arrival, 99th percentile, {SESSIONS} sessions", "ms", "chunk")
     added = Row("acp added", f"added to the 99th percentile, {SESSIONS} sessions", "ms")
@@ -107,7 +107,7 @@ def relay(plan: Plan, server: Server) -> list[Row]:
 
 
 def turns_at_once(plan: Plan, server: Server) -> Row:
-    """Turns whose 50 chunks the agent writes at once, as many as the gateway can take."""
+    """Measure turns whose 50 chunks the agent writes at once, as many as the gateway can handle."""
     row = Row("acp turns", f"turns of 50 chunks written at once, {SESSIONS} sessions", "turns/s", "turn")
     _read(server, plan.warm_up, paced=False)
     for _ in range(plan.rounds):
@@ -120,14 +120,14 @@ def turns_at_once(plan: Plan, server: Server) -> Row:
 
 
 def idle_sessions(plan: Plan, server: Server) -> Row:
-    """Resident memory of the gateway per session beyond the first, after one turn in each; the agent's is not in it."""
+    """Measure the resident memory of the gateway per session beyond the first, after one turn in each."""
     row = Row("acp idle", f"memory per idle session, {IDLE} in one agent", "KiB")
-    target = AGENT_RUNS.target(paced=True)
+    target = server.target(PACED)
     body = small_request(target.model, stream=True)
     for _ in range(min(3, plan.rounds)):
         with _running(server):
             first = server.process.rss_kib()
-            result = run_load(target, Load(body, "stream", SESSIONS, requests=IDLE))
+            result = run_load(target, Load((body,), "stream", SESSIONS, requests=IDLE))
             row.add(AGENT_RUNS.name, (server.process.rss_kib() - first) / IDLE)
             row.note(AGENT_RUNS.name, result)
     return row
@@ -135,18 +135,18 @@ def idle_sessions(plan: Plan, server: Server) -> Row:
 
 @contextmanager
 def _running(server: Server) -> Iterator[None]:
-    """A fresh gateway that remembers nothing, and has had one turn."""
+    """Start a gateway without stored sessions, and run one turn."""
     shutil.rmtree(AGENT_RUNS.state, ignore_errors=True)
-    target = AGENT_RUNS.target(paced=True)
+    body = small_request(server.target(PACED).model, stream=False)
     try:
-        start_and_time(server.process, target, small_request(target.model, stream=False))
+        start_and_time(server.process, lambda: server.target(PACED), body)
         yield
     finally:
         server.process.stop()
 
 
 def _measured(row: Row, server: Server, seconds: float, *, paced: bool) -> Ages:
-    """One round through the gateway, with the processor time it takes."""
+    """Run one round through the gateway and record its CPU time."""
     cpu_before, core_before, began = server.process.cpu_seconds(), core_seconds(SERVER_CORE), time.monotonic()
     ages = _read(server, seconds, paced=paced)
     cpu, wall = server.process.cpu_seconds() - cpu_before, time.monotonic() - began
@@ -160,17 +160,17 @@ def _measured(row: Row, server: Server, seconds: float, *, paced: bool) -> Ages:
 
 
 def _read(server: Server | None, seconds: float, *, paced: bool) -> Ages:
-    """Runs the reader once: through a gateway, or with an agent of its own."""
+    """Run the reader once, through a gateway or directly with an agent."""
     command = ["taskset", "-c", str(LOAD_CORE), str(compile_c("acp_load"))]
     command += ["--sessions", str(SESSIONS), "--seconds", str(seconds)]
     if server is None:
         pace = PACES_US["paced" if paced else "burst"]
         command += ["--agent", str(compile_c("acp_agent")), "--pace", str(pace)]
     else:
-        target, body = server.peer.target(paced=paced), BUILD / "body.json"
+        target, body = server.target(PACED if paced else CHAT_TO_ANTHROPIC), BUILD / "body.json"
         body.write_bytes(small_request(target.model, stream=True))
         command += ["--port", str(target.port), "--path", target.path, "--body", str(body)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60, check=False)
     if done.returncode:
-        raise BenchError(f"the reader of the agent failed: {done.stderr.strip()}")
+        raise BenchError(f"acp_load failed: {done.stderr.strip()}")
     return Ages(**json.loads(done.stdout))

@@ -1,11 +1,16 @@
-"""Generates the request of a coding agent deep in its work: 16 tools, a long system prompt, a history of tool calls."""
+"""Requests of a coding agent: 16 tools, a long system prompt and a history of tool calls, as Chat or as Messages."""
 
 import json
 from typing import Any
 
 Json = dict[str, Any]
 
-TURNS = 13  # each is an assistant message with one or two tool calls, and a message for every result
+TURNS = 13
+"""Turns of a request of about 79 kB. A turn is an assistant message with one or two tool calls, and their results."""
+LINES = 37
+"""The fewest lines of a tool result."""
+CONVERSATION = "conv-00000000"
+"""Identifies the conversation in its first user message and its call ids. The load generator replaces the digits."""
 
 _RULES = (
     "Prefer editing an existing file to creating a new one, and read a file before you change it.",
@@ -219,8 +224,8 @@ def _system_prompt() -> str:
     return "\n\n".join(parts)
 
 
-def _listing(turn: int, call: int) -> str:
-    count = 37 + (turn * 7 + call * 5) % 12
+def _listing(turn: int, call: int, lines: int) -> str:
+    count = lines + (turn * 7 + call * 5) % 12
     first = 1 + turn * 40
     return "\n".join(f"{first + n:>5}\t{_CODE[(turn * 5 + call * 3 + n) % len(_CODE)]}" for n in range(count))
 
@@ -241,44 +246,89 @@ def _call(turn: int, call: int) -> Json:
     )
     name, arguments = choices[(turn + call) % len(choices)]
     return {
-        "id": f"toolu_bench{turn:02d}{call}",
+        "id": f"toolu_{CONVERSATION}_{turn:02d}{call}",
         "type": "function",
         "function": {"name": name, "arguments": json.dumps(arguments)},
     }
 
 
-def _history() -> list[Json]:
+def _history(turns: int, lines: int) -> list[Json]:
+    question = "Settings with a wrong key are silently accepted. Find out why, fix it, add a test."
     messages: list[Json] = [
         {"role": "system", "content": _system_prompt()},
-        {
-            "role": "user",
-            "content": "Settings with a wrong key are silently accepted. Find out why, fix it, add a test.",
-        },
+        {"role": "user", "content": f"Task {CONVERSATION}: {question}"},
     ]
-    for turn in range(TURNS):
+    for turn in range(turns):
         calls = [_call(turn, call) for call in range(1 + turn % 2)]
         text = f"Step {turn + 1}: {_RULES[turn % len(_RULES)]}" if turn % 3 else None
         messages.append({"role": "assistant", "content": text, "tool_calls": calls})
         for number, call in enumerate(calls):
-            messages.append({"role": "tool", "tool_call_id": call["id"], "content": _listing(turn, number)})
+            messages.append({"role": "tool", "tool_call_id": call["id"], "content": _listing(turn, number, lines)})
         if turn % 5 == 4:
             messages.append({"role": "assistant", "content": "The first half is done; the loader was the cause."})
             messages.append({"role": "user", "content": "Good. Go on, and keep the old behaviour for missing files."})
-    messages.append({"role": "user", "content": "Now summarise what you changed and why."})
     return messages
 
 
-def agent_request(model: str) -> Json:
-    """An OpenAI chat request of about 79 kB, the same on every call."""
+def chat_request(model: str, turns: int = TURNS, lines: int = LINES) -> Json:
+    """Return a streamed Chat Completions request. With more turns it extends the one with fewer turns."""
     return {
         "model": model,
         "max_tokens": 4096,
         "stream": True,
-        "messages": _history(),
+        "messages": _history(turns, lines),
         "tools": [_tool(index) for index in range(len(_TOOLS))],
         "tool_choice": "auto",
     }
 
 
+def messages_request(model: str, turns: int = TURNS, lines: int = LINES) -> Json:
+    """Return the same request as Anthropic Messages.
+
+    Like Claude Code, it sets `cache_control` on the system prompt and on the last block, so the mark moves to another
+    block with every turn.
+    """
+    system, *history = _history(turns, lines)
+    messages: list[Json] = []
+    for message in history:
+        role, blocks = _message_blocks(message)
+        if messages and messages[-1]["role"] == role:
+            messages[-1]["content"] += blocks
+        else:
+            messages.append({"role": role, "content": blocks})
+    messages[-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
+    return {
+        "model": model,
+        "max_tokens": 4096,
+        "stream": True,
+        "system": [{"type": "text", "text": system["content"], "cache_control": {"type": "ephemeral"}}],
+        "messages": messages,
+        "tools": [_messages_tool(index) for index in range(len(_TOOLS))],
+        "tool_choice": {"type": "auto"},
+    }
+
+
+def _messages_tool(index: int) -> Json:
+    function = _tool(index)["function"]
+    return {
+        "name": function["name"],
+        "description": function["description"],
+        "input_schema": function["parameters"],
+    }
+
+
+def _message_blocks(message: Json) -> tuple[str, list[Json]]:
+    """Return the role and the content blocks of a chat message."""
+    if message["role"] == "tool":
+        result = {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": message["content"]}
+        return "user", [result]
+    blocks: list[Json] = [{"type": "text", "text": message["content"]}] if message["content"] else []
+    for call in message.get("tool_calls", ()):
+        function = call["function"]
+        arguments = json.loads(function["arguments"])
+        blocks.append({"type": "tool_use", "id": call["id"], "name": function["name"], "input": arguments})
+    return message["role"], blocks
+
+
 if __name__ == "__main__":
-    print(json.dumps(agent_request("bench/claude-bench"), ensure_ascii=False, separators=(",", ":")))
+    print(json.dumps(chat_request("bench/claude-bench"), ensure_ascii=False, separators=(",", ":")))

@@ -1,4 +1,4 @@
-/* Reads one HTTP answer of a model API, fed in pieces of any size, and checks that every delta is there, in order. */
+/* Parses one HTTP answer of a model API incrementally, and checks that every delta is present and in order. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -18,7 +18,7 @@ struct answer {
     int status, event_stream, close_after, got_bytes;
     char head[HEAD_MAX];
     size_t head_len;
-    char line[64]; /* a chunk-size or trailer line under way */
+    char line[64]; /* an incomplete chunk-size or trailer line */
     size_t line_len;
     size_t left; /* of the body or the chunk */
     char *body;
@@ -37,7 +37,7 @@ static void die(const char *what) {
     exit(1);
 }
 
-/* Makes ready for the next answer; the body's buffer is kept. */
+/* Prepares for the next answer. Keeps the body buffer. */
 static void answer_reset(struct answer *a) {
     a->head_len = a->line_len = a->left = a->body_len = a->scanned = 0;
     a->first_byte = a->first_delta = 0;
@@ -45,7 +45,7 @@ static void answer_reset(struct answer *a) {
     a->status = a->event_stream = a->close_after = a->got_bytes = a->deltas = a->out_of_order = 0;
 }
 
-/* Looks for markers in what arrived since the last call. */
+/* Finds the markers in the data received since the last call. */
 static void answer_scan(struct answer *a) {
     while (a->body_len - a->scanned >= 5) {
         char *p = memmem(a->body + a->scanned, a->body_len - a->scanned, "tok", 3);
@@ -181,7 +181,7 @@ static void answer_feed(struct answer *a, const char *p, size_t len) {
             break;
         }
     }
-    if (p < end) a->phase = BROKEN; /* bytes nobody asked for */
+    if (p < end) a->phase = BROKEN; /* data after the end of the answer */
     if (a->body_len) answer_scan(a);
 }
 
@@ -191,7 +191,7 @@ static int ends_well(const struct answer *a) {
     return memmem(from, tail, "[DONE]", 6) || memmem(from, tail, "message_stop", 12);
 }
 
-/* What is wrong with a complete answer, or NULL. */
+/* Returns what is wrong with a complete answer, or NULL. */
 static const char *answer_fault(const struct answer *a, int stream, int expected) {
     if (a->phase != DONE) return "malformed HTTP";
     if (a->status != 200) return "status is not 200";

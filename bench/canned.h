@@ -1,5 +1,5 @@
-/* The canned answers of the fake upstream: 50 text deltas in two dialects, as a stream and as JSON, and as an agent's
- * run over either transport. */
+/* The canned answers of the fake upstream: 50 text deltas in two dialects, as a stream and as JSON, and as a Cursor run
+ * over either transport. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -10,7 +10,7 @@
 
 enum { DELTAS = 50 };
 
-/* A canned answer: its bytes, and where it may be cut when it is paced. */
+/* A canned answer: its bytes, and the end of each delta. */
 struct answer {
     char *data;
     size_t len, cap;
@@ -21,7 +21,7 @@ struct answer {
 static struct answer anthropic_stream, anthropic_json, openai_stream, openai_json, not_found, bad_request;
 static struct answer login, append_done;
 static struct answer run_head, run_text; /* of a run over HTTP/1.1 */
-static struct answer run_head_frame, run_text_frames; /* and over HTTP/2, with no stream id yet */
+static struct answer run_head_frame, run_text_frames; /* of a run over HTTP/2, without stream ids */
 
 static void die(const char *what) {
     perror(what);
@@ -47,7 +47,7 @@ __attribute__((format(printf, 2, 3))) static void putf(struct answer *a, const c
     put(a, text, (size_t)len);
 }
 
-/* One piece of a chunked body. */
+/* Adds one chunk of a chunked body. */
 __attribute__((format(printf, 2, 3))) static void chunk(struct answer *a, const char *format, ...) {
     char text[8192];
     va_list args;
@@ -153,7 +153,7 @@ static void build_openai(void) {
     json_answer(&openai_json, "200 OK", body);
 }
 
-/* ---- agent runs; everything is short, so a length is one byte ---- */
+/* ---- Cursor runs; every message is short, so lengths take one byte ---- */
 
 #define TOOL "bench_tool" /* a run that is offered this tool calls it */
 
@@ -165,7 +165,7 @@ static size_t envelope(char *out, char flags, const char *payload, size_t len) {
     return len + 5;
 }
 
-/* A field of a message: tag, length, content, which may stand where the field is to be. */
+/* Writes a protobuf field: tag, length, content. The content may overlap the output. */
 static size_t field(char *out, char tag, const char *content, size_t len) {
     memmove(out + 2, content, len);
     out[0] = tag;
@@ -221,7 +221,7 @@ static void build_run(void) {
     char data[256];
     const char *type = "application/connect+proto";
     putf(&run_head, "HTTP/1.1 200 OK\r\ncontent-type: %s\r\ntransfer-encoding: chunked\r\n\r\n", type);
-    /* :status 200 by its index; content-type (index 31) as a literal that is not indexed. */
+    /* :status 200 by index; content-type (index 31) as a literal without indexing. */
     size_t len = (size_t)snprintf(data, sizeof data, "\x88\x0f\x10%c%s", (int)strlen(type), type);
     h2_frame(&run_head_frame, 1, 4, 0, data, len);
     for (int i = 0; i < DELTAS; i++) {
@@ -234,7 +234,7 @@ static void build_run(void) {
     put(&run_text, "0\r\n\r\n", 5);
     h2_frame(&run_text_frames, 0, 1, 0, data, len);
     putf(&append_done, "HTTP/1.1 200 OK\r\ncontent-type: application/proto\r\ncontent-length: 0\r\n\r\n");
-    /* As long as a real token. It says {..., "exp": 3900000000, ...}. */
+    /* As long as a real token. Its payload contains "exp": 3900000000. */
     json_answer(&login, "200 OK",
                 "{\"accessToken\":\"eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJhdXRoMHx1c2VyXzAxQkVOQ0hCRU5DSEJFTkNIQkVOQ0h"
                 "CRU5DSCIsInRpbWUiOiIxNzY3MjI1NjAwIiwicmFuZG9tbmVzcyI6IjAwMDAwMDAwLTAwMDAtNDAwMCIsImV4cCI6Mzk"

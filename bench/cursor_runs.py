@@ -1,11 +1,12 @@
-"""What is measured of agent runs: their speed, what it costs to park them, and that tool loops stay in one run."""
+"""Scenarios with Cursor runs: their speed, the cost of parked runs, and whether a tool loop stays in one run."""
 
 import json
 import time
 from typing import Any
 
-from agent_request import agent_request
-from procs import BenchError, Load, ask, has_all_text, run_load, start_and_time
+from agent_request import chat_request
+from peers import CHAT_TO_ANTHROPIC
+from procs import BenchError, Load, fetch, has_all_text, run_load
 from scenarios import Bench, Row, Server, closed_loop, progress, small_request
 
 PARKED = 1000
@@ -15,8 +16,8 @@ TURNS = 20
 HEARTBEAT_S = 5.0
 EXEC_HEARTBEAT_S = 3.0
 QUIET_S = 5.0
-ASKING_S = 10.0
-"""With the quiet before, a time in which every run owes the same number of heartbeats of either kind."""
+BUSY_S = 10.0
+"""Together with QUIET_S, a multiple of both heartbeat intervals, so that every run owes the same number of each."""
 TOOL = {
     "type": "function",
     "function": {
@@ -25,30 +26,30 @@ TOOL = {
         "parameters": {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
     },
 }
-"""The upstream calls it when it is offered."""
+"""The upstream calls this tool if the request offers it."""
 
 
 def measure_cursor_runs(bench: Bench, unavailable: dict[str, str]) -> list[Row]:
-    """Every row, for the transports that work."""
+    """Return every row, for the transports that work."""
     _start(bench, unavailable)
     rows: list[Row] = []
     if bench.cursor_runs:
-        progress("measuring: agent runs")
+        progress("measuring: Cursor runs")
         rows = [runs_64(bench), tool_loop(bench), *parked_runs(bench), parked_agents(bench)]
     return rows
 
 
 def runs_64(bench: Bench) -> Row:
-    """Runs of 50 deltas that the upstream writes at once, 64 at a time, and the same through the Anthropic path."""
-    row = Row("runs", "run, stream, 64 at once", "requests/s", "request")
+    """Measure streamed runs of 50 deltas, 64 at a time, and the same text from the Anthropic upstream."""
+    row = Row("runs", "run, stream, 64 concurrent", "requests/s", "request")
     servers = [server for server in bench.servers if server.peer.name == "tieline"] + bench.cursor_runs
-    return closed_loop(bench, row, lambda model: small_request(model, stream=True), "stream", 64, servers)
+    return closed_loop(bench, row, CHAT_TO_ANTHROPIC, "stream", servers)
 
 
 def tool_loop(bench: Bench) -> Row:
-    """How many runs the upstream sees for a turn in which the model calls a tool five times."""
+    """Count the runs that the upstream sees for a turn in which the model calls a tool five times."""
     row = Row("loop", f"runs for a turn of {CALLS} calls", "runs")
-    for server in bench.turns(1, 1, bench.cursor_runs):
+    for server in bench.turns(1, 1, CHAT_TO_ANTHROPIC, bench.cursor_runs):
         name, before = server.peer.name, _counts(bench)["runs"]
         wrong = sum(not _is_good_turn(server) for _ in range(TURNS))
         row.add(name, (_counts(bench)["runs"] - before) / TURNS)
@@ -57,17 +58,17 @@ def tool_loop(bench: Bench) -> Row:
 
 
 def parked_runs(bench: Bench) -> list[Row]:
-    """1,000 runs that wait for a tool result: what each costs, whether they are kept alive, whether others notice."""
+    """Measure 1,000 runs that wait for a tool result: their memory, their heartbeats, the latency of new requests."""
     memory = Row("parked memory", f"memory per parked run, {PARKED:,} parked", "KiB")
     beats = Row("parked beats", f"heartbeats of {PARKED:,} parked runs, of those due", "%")
     share = Row("parked share", f"share of a core that {PARKED:,} parked runs take", "%")
     alone = Row("first byte alone", "first byte, none parked", "ms")
     among = Row("first byte among", f"first byte, {PARKED:,} parked", "ms")
     times = Row("parked first byte", f"first byte, {PARKED:,} parked, against none", "×")
-    for server in bench.turns(min(3, bench.plan.rounds), 1, bench.cursor_runs):
+    for server in bench.turns(min(3, bench.plan.rounds), 1, CHAT_TO_ANTHROPIC, bench.cursor_runs):
         name = server.peer.name
-        _restart(server)
-        run_load(server.peer.target(paced=False), Load(_body(server), "stream", 64, seconds=bench.plan.warm_up))
+        server.start()
+        run_load(server.target(CHAT_TO_ANTHROPIC), Load((_body(server),), "stream", 64, seconds=bench.plan.warm_up))
         alone.add(name, _first_byte(alone, server))
         memory.add(name, _park(memory, server, _with_tool(server, stream=True), PARKED))
         began, before = time.monotonic(), _counts(bench)
@@ -81,22 +82,22 @@ def parked_runs(bench: Bench) -> list[Row]:
 
 
 def parked_agents(bench: Bench) -> Row:
-    """What a parked run keeps when its request is that of a coding agent: the history, and the tools."""
+    """Measure the memory of a parked run whose request has the history and the tools of a coding agent."""
     row = Row("parked agents", "memory per parked run with an agent's request of 79 kB", "KiB")
-    for server in bench.turns(1, 1, bench.cursor_runs):
-        _restart(server)
-        request = agent_request(server.peer.target(paced=False).model)
+    for server in bench.turns(1, 1, CHAT_TO_ANTHROPIC, bench.cursor_runs):
+        server.start()
+        request = chat_request(server.target(CHAT_TO_ANTHROPIC).model)
         request["tools"] = [TOOL, *request["tools"]]
         row.add(server.peer.name, _park(row, server, request, PARKED_AGENTS))
     return row
 
 
 def _start(bench: Bench, unavailable: dict[str, str]) -> None:
-    """Starts the servers and leaves them paused; drops those that do not work."""
+    """Start the servers and pause them; drop those that do not work."""
     for server in list(bench.cursor_runs):
         progress(f"starting Tieline for runs over {server.peer.title}")
         try:
-            _restart(server)
+            server.start()
             server.process.pause()
         except BenchError as error:
             server.process.stop()
@@ -104,24 +105,18 @@ def _start(bench: Bench, unavailable: dict[str, str]) -> None:
             unavailable[server.peer.name] = f"did not start: {error}"
 
 
-def _restart(server: Server) -> None:
-    server.process.stop()
-    target = server.peer.target(paced=False)
-    start_and_time(server.process, target, small_request(target.model, stream=False))
-
-
 def _body(server: Server) -> bytes:
-    return small_request(server.peer.target(paced=False).model, stream=True)
+    return small_request(server.target(CHAT_TO_ANTHROPIC).model, stream=True)
 
 
 def _with_tool(server: Server, *, stream: bool) -> dict[str, Any]:
-    model = server.peer.target(paced=False).model
+    model = server.target(CHAT_TO_ANTHROPIC).model
     return {**json.loads(small_request(model, stream=stream)), "tools": [TOOL]}
 
 
 def _counts(bench: Bench) -> dict[str, int]:
-    """What the upstream has seen so far."""
-    counts: dict[str, int] = json.loads(ask(bench.upstream.burst, "/counts") or b"{}")
+    """Return what the upstream has counted so far."""
+    counts: dict[str, int] = json.loads(fetch(bench.upstream.burst, "/counts") or b"{}")
     return counts
 
 
@@ -129,11 +124,11 @@ def _counts(bench: Bench) -> dict[str, int]:
 
 
 def _is_good_turn(server: Server) -> bool:
-    """Plays a client: runs the tool as often as it is called, and looks at the last words."""
-    target, request = server.peer.target(paced=False), _with_tool(server, stream=False)
+    """Act as a client that runs the tool; return whether the calls and the final answer were correct."""
+    target, request = server.target(CHAT_TO_ANTHROPIC), _with_tool(server, stream=False)
     calls = 0
     while True:
-        answer = ask(target.port, target.path, json.dumps(request).encode(), target.headers)
+        answer = fetch(target.port, target.path, json.dumps(request).encode(), target.headers)
         message = json.loads(answer)["choices"][0]["message"] if answer else {}
         called = message.get("tool_calls")
         if not called:
@@ -147,23 +142,23 @@ def _is_good_turn(server: Server) -> bool:
 
 
 def _park(row: Row, server: Server, request: dict[str, Any], number: int) -> float:
-    """Parks one run, then the others, and returns the KiB of resident memory that each of those added."""
-    _ask_and_leave(row, server, request, 1)
+    """Park one run, then the others; return the KiB of resident memory that each of those added."""
+    _send_and_leave(row, server, request, 1)
     first = server.process.rss_kib()
-    _ask_and_leave(row, server, request, number - 1)
+    _send_and_leave(row, server, request, number - 1)
     _expect_parked(row, server, number)
     return (server.process.rss_kib() - first) / (number - 1)
 
 
-def _ask_and_leave(row: Row, server: Server, request: dict[str, Any], number: int) -> None:
-    """Requests whose answer is a call, and after which nobody comes back."""
-    load = Load(json.dumps(request).encode(), "stream", min(16, number), requests=number, deltas=0)
-    row.note(server.peer.name, run_load(server.peer.target(paced=False), load))
+def _send_and_leave(row: Row, server: Server, request: dict[str, Any], number: int) -> None:
+    """Send requests that are answered with a tool call, and never return a result."""
+    load = Load((json.dumps(request).encode(),), "stream", min(16, number), requests=number, deltas=0)
+    row.note(server.peer.name, run_load(server.target(CHAT_TO_ANTHROPIC), load))
 
 
 def _expect_parked(row: Row, server: Server, number: int) -> None:
-    """Looks whether the gateway still has every run that was parked."""
-    metrics = ask(server.peer.port, "/metrics") or b""
+    """Check that the gateway still has every parked run."""
+    metrics = fetch(server.peer.port, "/metrics") or b""
     parked = next(
         (int(line.split()[1]) for line in metrics.splitlines() if line.startswith(b"tieline_parked_runs ")), 0
     )
@@ -171,20 +166,20 @@ def _expect_parked(row: Row, server: Server, number: int) -> None:
 
 
 def _share_when_quiet(server: Server) -> float:
-    """The part of a core, in percent, that the server takes while nobody asks anything."""
+    """Return the CPU use of the server in percent of a core while there are no requests."""
     cpu = server.process.cpu_seconds()
     time.sleep(QUIET_S)
     return 100 * (server.process.cpu_seconds() - cpu) / QUIET_S
 
 
 def _first_byte(row: Row, server: Server) -> float:
-    """Milliseconds until a new request has its first byte, with one request at a time."""
-    result = run_load(server.peer.target(paced=False), Load(_body(server), "stream", 1, seconds=ASKING_S))
+    """Return the milliseconds until the first byte of a new request, with one request at a time."""
+    result = run_load(server.target(CHAT_TO_ANTHROPIC), Load((_body(server),), "stream", 1, seconds=BUSY_S))
     row.note(server.peer.name, result)
     return result.ttfb_p50_us / 1000
 
 
 def _kept(before: dict[str, int], after: dict[str, int], seconds: float) -> float:
-    """The heartbeats that came, as a share of those due, of the kind that did worse."""
+    """Return the share of the due heartbeats that arrived, of the kind with the lower share."""
     kinds = (("heartbeats", HEARTBEAT_S), ("exec_heartbeats", EXEC_HEARTBEAT_S))
     return min((after[kind] - before[kind]) * every / (seconds * PARKED) for kind, every in kinds)

@@ -1,12 +1,16 @@
 /* Load generator for the benchmark: one thread, epoll, keep-alive connections in a closed loop.
  *
- * usage: load --port N --path P --body FILE [--headers FILE] [--mode stream|json] [--concurrency N]
- *             [--requests N | --seconds S] [--ramp MS] [--grace S] [--deltas N]
+ * usage: load --port N --path P --body FILE [--body FILE ...] [--headers FILE] [--mode stream|json] [--concurrency N]
+ *             [--requests N | --seconds S] [--ramp MS] [--grace S] [--deltas N] [--conversations N] [--first N]
  *
- * Every answer is parsed (content-length, chunked, or until close) and its body must hold the markers tok00, tok01, ...
- * in order, all of them and no more; a stream must also end with its dialect's last event. Anything else is an error.
- * With --seconds, no request starts after the deadline and those under way have --grace seconds to end.
- * "rps" counts until the last answer ended; "deltas_per_s" counts from the end of the ramp to the deadline.
+ * Every answer is parsed (content-length, chunked, or until close). Its body must contain the markers tok00, tok01, ...
+ * in order and complete; a stream must also end with its dialect's last event. Anything else is an error.
+ * With --seconds, no request starts after the deadline, and pending ones have --grace seconds to complete.
+ * "rps" is measured until the last answer is complete, "deltas_per_s" from the end of the ramp to the deadline.
+ *
+ * With --conversations N, the bodies are successive requests of a conversation, and each of N conversations sends each
+ * of them once. A connection owns a share of the conversations: all of them send the first body, then the second, and so
+ * on. The number of the conversation, counted from --first, replaces the digits of every "conv-00000000" in the body.
  */
 #define _GNU_SOURCE
 #include "answer.h"
@@ -21,12 +25,26 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { EVENTS = 512, READ_SIZE = 256 << 10, MAX_RUN_S = 300 };
+enum { EVENTS = 512, READ_SIZE = 256 << 10, MAX_RUN_S = 300, MAX_BODIES = 64 };
+
+#define CONVERSATION "conv-00000000"
+
+/* A request: head and body, and where the conversation number goes. */
+struct request {
+    char *data;
+    size_t len;
+    size_t *numbers;
+    size_t count;
+};
 
 struct conn {
     int fd; /* -1: not connected */
     int busy, connecting, served, writing;
-    size_t sent;
+    const char *out; /* the request that is being sent */
+    size_t out_len, sent;
+    char *copy; /* of a request, with its conversation number */
+    size_t copy_cap;
+    long count; /* requests so far */
     int64_t began;
     struct answer answer;
 };
@@ -41,8 +59,8 @@ static long max_requests;
 static double run_seconds, grace_seconds = 20;
 static int64_t ramp_ns;
 static const char *path = "/";
-static char *request;
-static size_t request_len;
+static struct request requests[MAX_BODIES];
+static long bodies, conversations, first_conversation;
 
 static int poller;
 static struct conn *conns;
@@ -114,10 +132,38 @@ static void begin_answer(struct conn *c) {
 
 static int push(struct conn *c);
 
-/* Starts the next request on this connection if one is wanted; a failure to send shows up as an event. */
+/* Returns how many conversations a connection owns. */
+static long owned(const struct conn *c) {
+    return (conversations - (c - conns) + concurrency - 1) / concurrency;
+}
+
+/* Chooses the next request of a connection. Returns 0 if it has sent all of them. */
+static int choose_request(struct conn *c) {
+    long own = conversations ? owned(c) : 1, step = conversations && own ? c->count / own : 0;
+    if (!own || step >= bodies) return 0;
+    const struct request *r = &requests[step];
+    c->out = r->data;
+    c->out_len = r->len;
+    long conversation = first_conversation + c->count % own * concurrency + (c - conns);
+    c->count++;
+    if (!conversations || !r->count) return 1;
+    if (c->copy_cap < r->len) {
+        c->copy_cap = r->len;
+        c->copy = realloc(c->copy, c->copy_cap);
+        if (!c->copy) die("realloc");
+    }
+    memcpy(c->copy, r->data, r->len);
+    char digits[16];
+    snprintf(digits, sizeof digits, "%08ld", conversation % 100000000);
+    for (size_t i = 0; i < r->count; i++) memcpy(c->copy + r->numbers[i], digits, 8);
+    c->out = c->copy;
+    return 1;
+}
+
+/* Starts the next request on this connection if one is wanted. A failure to send is reported as an event. */
 static void next_request(struct conn *c) {
     int64_t now = now_ns();
-    if (!more_wanted(now)) return;
+    if (!more_wanted(now) || !choose_request(c)) return;
     started++;
     in_flight++;
     c->busy = 1;
@@ -151,7 +197,7 @@ static void finish(struct conn *c, const char *problem) {
     else c->served = 1;
 }
 
-/* The connection broke. A kept-alive one that closed before it answered anything is tried again on a new one. */
+/* Handles a broken connection. If a kept-alive one closed before it sent anything, retry on a new one. */
 static void broke(struct conn *c, const char *problem) {
     if (!c->busy) {
         disconnect(c);
@@ -169,15 +215,15 @@ static void broke(struct conn *c, const char *problem) {
 }
 
 static int push(struct conn *c) {
-    while (c->sent < request_len) {
-        ssize_t n = send(c->fd, request + c->sent, request_len - c->sent, MSG_NOSIGNAL);
+    while (c->sent < c->out_len) {
+        ssize_t n = send(c->fd, c->out + c->sent, c->out_len - c->sent, MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && errno == EAGAIN) {
             watch(c, 1);
             return 1;
         }
         if (n < 0) {
-            watch(c, 1); /* the error comes back as an event: no recursion from here */
+            watch(c, 1); /* the error is reported as an event, which avoids recursion */
             return 0;
         }
         c->sent += (size_t)n;
@@ -258,13 +304,28 @@ static void print_text(const char *text) {
     putchar('"');
 }
 
+static void find_numbers(struct request *r, size_t from) {
+    size_t digits = strlen("conv-"), cap = 0;
+    char *p = r->data + from, *end = r->data + r->len;
+    while ((p = memmem(p, (size_t)(end - p), CONVERSATION, strlen(CONVERSATION)))) {
+        if (r->count == cap) {
+            cap = cap ? cap * 2 : 64;
+            r->numbers = realloc(r->numbers, cap * sizeof *r->numbers);
+            if (!r->numbers) die("realloc");
+        }
+        r->numbers[r->count++] = (size_t)(p - r->data) + digits;
+        p += strlen(CONVERSATION);
+    }
+}
+
 static void build_request(const char *body_file, const char *header_file) {
     size_t body_len, header_len = 0;
     char *body = read_file(body_file, &body_len);
     char *headers = header_file ? read_file(header_file, &header_len) : "";
-    request = malloc(strlen(path) + header_len * 2 + body_len + 512);
-    if (!request) die("malloc");
-    char *p = request + sprintf(request, "POST %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n"
+    struct request *r = &requests[bodies++];
+    r->data = malloc(strlen(path) + header_len * 2 + body_len + 512);
+    if (!r->data) die("malloc");
+    char *p = r->data + sprintf(r->data, "POST %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n"
                                          "Accept: */*\r\nContent-Length: %zu\r\n", path, port, body_len);
     for (size_t i = 0; i < header_len; i++) { /* one header per line in the file */
         if (headers[i] == '\n') *p++ = '\r';
@@ -273,18 +334,20 @@ static void build_request(const char *body_file, const char *header_file) {
     if (header_len && headers[header_len - 1] != '\n') p += sprintf(p, "\r\n");
     p += sprintf(p, "\r\n");
     memcpy(p, body, body_len);
-    request_len = (size_t)(p - request) + body_len;
+    r->len = (size_t)(p - r->data) + body_len;
+    find_numbers(r, (size_t)(p - r->data));
     free(body);
     if (header_file) free(headers);
 }
 
 static void parse_args(int argc, char **argv) {
-    const char *body_file = NULL, *header_file = NULL;
+    const char *body_files[MAX_BODIES], *header_file = NULL;
+    int files = 0;
     for (int i = 1; i + 1 < argc; i += 2) {
         const char *name = argv[i], *value = argv[i + 1];
         if (!strcmp(name, "--port")) port = atoi(value);
         else if (!strcmp(name, "--path")) path = value;
-        else if (!strcmp(name, "--body")) body_file = value;
+        else if (!strcmp(name, "--body") && files < MAX_BODIES) body_files[files++] = value;
         else if (!strcmp(name, "--headers")) header_file = value;
         else if (!strcmp(name, "--mode")) mode_stream = !strcmp(value, "stream");
         else if (!strcmp(name, "--concurrency")) concurrency = atoi(value);
@@ -293,14 +356,18 @@ static void parse_args(int argc, char **argv) {
         else if (!strcmp(name, "--grace")) grace_seconds = atof(value);
         else if (!strcmp(name, "--ramp")) ramp_ns = atol(value) * 1000000LL;
         else if (!strcmp(name, "--deltas")) expected = atoi(value);
+        else if (!strcmp(name, "--conversations")) conversations = atol(value);
+        else if (!strcmp(name, "--first")) first_conversation = atol(value);
         else argc = 0;
     }
-    if (argc % 2 == 0 || !port || !body_file || concurrency < 1 || (!max_requests && run_seconds <= 0)) {
-        fprintf(stderr, "usage: load --port N --path P --body FILE (--requests N | --seconds S) [--headers FILE]\n"
-                        "            [--mode stream|json] [--concurrency N] [--ramp MS] [--grace S] [--deltas N]\n");
+    if (argc % 2 == 0 || !port || !files || concurrency < 1 || (!max_requests && run_seconds <= 0 && !conversations)) {
+        fprintf(stderr, "usage: load --port N --path P --body FILE... (--requests N | --seconds S) [--headers FILE]\n"
+                        "            [--mode stream|json] [--concurrency N] [--ramp MS] [--grace S] [--deltas N]\n"
+                        "            [--conversations N] [--first N]\n");
         exit(2);
     }
-    build_request(body_file, header_file);
+    for (int i = 0; i < files; i++) build_request(body_files[i], header_file);
+    if (conversations) max_requests = conversations * bodies;
 }
 
 int main(int argc, char **argv) {
@@ -331,8 +398,8 @@ int main(int argc, char **argv) {
             window_deltas = delta_count - deltas_before;
         }
         if ((opened == concurrency && in_flight == 0 && !more_wanted(now)) || now > limit) break;
-        /* Never asleep: to wake a sleeper is charged to the server that writes to it, and on a virtual machine that
-           costs more than a small request. */
+        /* Poll instead of sleeping: waking a sleeping process is charged to the server that writes to it, and on a
+           virtual machine that costs more than a small request. */
         int n = epoll_wait(poller, events, EVENTS, 0);
         if (n == 0) sched_yield();
         for (int i = 0; i < n; i++) handle(events[i].data.ptr, events[i].events);

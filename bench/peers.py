@@ -1,4 +1,4 @@
-"""The servers that are compared: how each is found, installed, configured, started and addressed."""
+"""The servers that are compared: how to find, install, configure, start and address each of them."""
 
 import json
 import os
@@ -9,13 +9,50 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
 
-from procs import BUILD, HERE, BenchError, Target
+from procs import BUILD, HERE, Target
 
 CHAT_PATH = "/v1/chat/completions"
-BURST_MODEL = "bench/claude-bench"
-PACED_MODEL = "paced/claude-bench"
+MESSAGES_PATH = "/v1/messages"
 KEY = "sk-bench-0123456789abcdef0123456789abcdef"
+BEARER = {"Authorization": f"Bearer {KEY}"}
+
+
+@dataclass(frozen=True)
+class Route:
+    """Which dialect the client speaks, and which upstream the request goes to."""
+
+    name: str
+    title: str
+    client: Literal["chat", "messages"]
+    upstream: Literal["anthropic", "openai"]
+    paced: bool = False
+
+    @property
+    def path(self) -> str:
+        """The path of the client's requests."""
+        return CHAT_PATH if self.client == "chat" else MESSAGES_PATH
+
+    @property
+    def upstream_path(self) -> str:
+        """The path of the upstream's API."""
+        return CHAT_PATH if self.upstream == "openai" else MESSAGES_PATH
+
+    @property
+    def upstream_model(self) -> str:
+        """The name of the upstream's model."""
+        return "gpt-bench" if self.upstream == "openai" else "claude-bench"
+
+
+CHAT_TO_ANTHROPIC = Route("bench", "Chat → Anthropic", "chat", "anthropic")
+MESSAGES_TO_ANTHROPIC = Route("bench", "Messages → Anthropic", "messages", "anthropic")
+CHAT_TO_OPENAI = Route("openai-bench", "Chat → OpenAI", "chat", "openai")
+PACED = Route("paced", "Chat → Anthropic, paced", "chat", "anthropic", paced=True)
+ROUTES = (CHAT_TO_ANTHROPIC, MESSAGES_TO_ANTHROPIC, CHAT_TO_OPENAI)
+BACKENDS = (CHAT_TO_ANTHROPIC, CHAT_TO_OPENAI, PACED)
+"""One route for each upstream that a gateway has to configure."""
 
 
 @dataclass(frozen=True)
@@ -25,14 +62,18 @@ class Upstream:
     burst: int
     paced: int
 
-    def direct(self, *, paced: bool) -> Target:
-        """The upstream itself, without a server in between."""
-        return Target(self.paced if paced else self.burst, "/v1/messages", "claude-bench", {})
+    def port(self, route: Route) -> int:
+        """Return the port that serves a route."""
+        return self.paced if route.paced else self.burst
+
+    def direct(self, route: Route) -> Target:
+        """Return the upstream itself, without a server in between."""
+        return Target(self.port(route), route.upstream_path, route.upstream_model, {})
 
 
 @dataclass(frozen=True)
 class Launch:
-    """A command and what it needs in its environment."""
+    """A command and its environment."""
 
     command: Sequence[str]
     env: dict[str, str]
@@ -43,34 +84,34 @@ class Peer(ABC):
 
     name: str
     title: str
-    slow = False  # gets fewer rounds
+    slow = False
+    """Gets fewer rounds, and is left out of the rows that need many requests."""
     port = 0
     upstream = Upstream(0, 0)
 
     def place(self, port: int, upstream: Upstream) -> None:
-        """Says where it is to listen and what is behind it."""
+        """Set the port to listen on and the upstream."""
         self.port, self.upstream = port, upstream
 
     @abstractmethod
     def version(self) -> str | None:
-        """The installed version, or None."""
+        """Return the installed version, or None."""
 
     @abstractmethod
     def install(self) -> None:
-        """Installs it; may raise subprocess.CalledProcessError or OSError."""
+        """Install it; may raise subprocess.CalledProcessError or OSError."""
 
     @abstractmethod
     def launch(self) -> Launch:
-        """Writes its configuration and says how to start it."""
+        """Write its configuration and return how to start it."""
 
-    def target(self, *, paced: bool) -> Target:
-        """How to reach the burst or the paced upstream through it."""
-        model = PACED_MODEL if paced else BURST_MODEL
-        return Target(self.port, CHAT_PATH, model, {"Authorization": f"Bearer {KEY}"})
+    def target(self, route: Route) -> Target | None:
+        """Return how to reach a route through it; None if it does not support the route."""
+        return Target(self.port, route.path, f"{route.name}/{route.upstream_model}", BEARER)
 
 
 def _output(command: Sequence[str]) -> str | None:
-    """What a command prints, or None if it cannot be run or fails."""
+    """Return the output of a command, or None if it fails."""
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -98,7 +139,7 @@ class Tieline(Peer):
         return _output([self._python(), "-c", code])
 
     def install(self) -> None:
-        raise OSError("run `make bench` from the repository; it sets up .venv")
+        raise OSError("run `make bench` in the repository; it creates .venv")
 
     def launch(self) -> Launch:
         config = _write(f"{self.name}.toml", f"[server]\nport = {self.port}\n{self.backends()}")
@@ -106,16 +147,17 @@ class Tieline(Peer):
         return Launch(command, {"TIELINE_BENCH_KEY": KEY})
 
     def backends(self) -> str:
-        """The part of the configuration that says what is behind it."""
+        """Return the part of the configuration that describes the upstreams."""
         text = ""
-        for name, upstream_port in (("bench", self.upstream.burst), ("paced", self.upstream.paced)):
-            text += f'\n[upstreams.{name}]\nkind = "anthropic"\nbase_url = "http://127.0.0.1:{upstream_port}"\n'
-            text += 'key_env = "TIELINE_BENCH_KEY"\nmodels = ["claude-bench"]\n'
+        for route in BACKENDS:
+            url = f"http://127.0.0.1:{self.upstream.port(route)}" + ("/v1" if route.upstream == "openai" else "")
+            text += f'\n[upstreams.{route.name}]\nkind = "{route.upstream}"\nbase_url = "{url}"\n'
+            text += f'key_env = "TIELINE_BENCH_KEY"\nmodels = ["{route.upstream_model}"]\n'
         return text
 
 
 class CursorRuns(Tieline):
-    """Tieline with the upstream as its Cursor account, over one of the two transports."""
+    """Tieline with the fake upstream as Cursor's service, over one of the two transports."""
 
     def __init__(self, transport: str, title: str) -> None:
         self.name = f"tieline-{transport}"
@@ -127,14 +169,12 @@ class CursorRuns(Tieline):
         text = f'\n[cursor]\nenabled = true\napi_url = {url}\nagent_url = {url}\ntransport = "{self._transport}"\n'
         return text + 'key_env = "TIELINE_BENCH_KEY"\nghost_mode = true\nmodels = ["demo"]\n'
 
-    def target(self, *, paced: bool) -> Target:
-        if paced:
-            raise BenchError("agent runs are not paced")
-        return Target(self.port, CHAT_PATH, "cursor/demo", {"Authorization": f"Bearer {KEY}"})
+    def target(self, route: Route) -> Target | None:
+        return Target(self.port, CHAT_PATH, "cursor/demo", BEARER) if route == CHAT_TO_ANTHROPIC else None
 
 
 class Nginx(Peer):
-    """A plain proxy: the same requests go to the Anthropic path of the upstream, and its answer comes back as it is."""
+    """A plain proxy that translates nothing: it sends the request to the route's upstream and returns its answer."""
 
     name = "nginx"
     title = "nginx"
@@ -158,7 +198,12 @@ class Nginx(Peer):
         prefix.mkdir(exist_ok=True)
         kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         temporary = "\n".join(f"  {kind}_temp_path {prefix}/{kind};" for kind in kinds)
-        proxy = 'proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off;'
+        options = 'proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off;'
+        locations = "\n".join(
+            f"    location = {self._path(route)} {{ proxy_pass http://{'paced' if route.paced else 'burst'}"
+            f"{route.upstream_path}; {options} }}"
+            for route in (*ROUTES, PACED)
+        )
         config = _write(
             "nginx.conf",
             f"""daemon off;
@@ -170,14 +215,14 @@ events {{ worker_connections 4096; }}
 http {{
 {temporary}
   access_log off;
-  client_body_buffer_size 512k;
+  client_max_body_size 64m;
+  client_body_buffer_size 8m;
   upstream burst {{ server 127.0.0.1:{self.upstream.burst}; keepalive 1024; keepalive_requests 100000000; }}
   upstream paced {{ server 127.0.0.1:{self.upstream.paced}; keepalive 1024; keepalive_requests 100000000; }}
   server {{
     listen 127.0.0.1:{self.port} backlog=4096;
     keepalive_requests 100000000;
-    location = {CHAT_PATH} {{ proxy_pass http://burst/v1/messages; {proxy} }}
-    location = /paced{CHAT_PATH} {{ proxy_pass http://paced/v1/messages; {proxy} }}
+{locations}
   }}
 }}
 """,
@@ -185,9 +230,12 @@ http {{
         program = self._program() or "nginx"
         return Launch([program, "-p", str(prefix), "-e", "stderr", "-c", str(config)], {})
 
-    def target(self, *, paced: bool) -> Target:
-        target = super().target(paced=paced)
-        return Target(self.port, f"/paced{CHAT_PATH}", target.model, target.headers) if paced else target
+    @staticmethod
+    def _path(route: Route) -> str:
+        return f"/{route.name}{route.path}"
+
+    def target(self, route: Route) -> Target | None:
+        return Target(self.port, self._path(route), f"{route.name}/{route.upstream_model}", BEARER)
 
 
 class LiteLLM(Peer):
@@ -207,9 +255,11 @@ class LiteLLM(Peer):
 
     def launch(self) -> Launch:
         text = "model_list:\n"
-        for model, upstream_port in ((BURST_MODEL, self.upstream.burst), (PACED_MODEL, self.upstream.paced)):
-            text += f"  - model_name: {model}\n    litellm_params:\n      model: anthropic/claude-bench\n"
-            text += f"      api_base: http://127.0.0.1:{upstream_port}\n      api_key: {KEY}\n"
+        for route in BACKENDS:
+            url = f"http://127.0.0.1:{self.upstream.port(route)}" + ("/v1" if route.upstream == "openai" else "")
+            text += f"  - model_name: {route.name}/{route.upstream_model}\n    litellm_params:\n"
+            text += f"      model: {route.upstream}/{route.upstream_model}\n"
+            text += f"      api_base: {url}\n      api_key: {KEY}\n"
         config = _write("litellm.yaml", text)
         command = [str(self.venv / "bin" / "litellm"), "--config", str(config), "--host", "127.0.0.1"]
         env = {
@@ -237,7 +287,7 @@ class Portkey(Peer):
 
     def install(self) -> None:
         self.folder.mkdir(exist_ok=True)
-        # With later releases of this dependency every stream fails with "TypeError: immutable"
+        # Later releases of this dependency make every stream fail with "TypeError: immutable"
         # (https://github.com/Portkey-AI/gateway/issues/1389).
         wanted = {"dependencies": {"@portkey-ai/gateway": "*"}, "overrides": {"@hono/node-server": "1.14.1"}}
         (self.folder / "package.json").write_text(json.dumps(wanted), encoding="utf-8")
@@ -248,13 +298,54 @@ class Portkey(Peer):
         start = str(self.package / "build" / "start-server.js")
         return Launch(["node", start, f"--port={self.port}", "--headless"], {"NODE_ENV": "production"})
 
-    def target(self, *, paced: bool) -> Target:
-        target = super().target(paced=paced)
-        host = f"http://127.0.0.1:{self.upstream.paced if paced else self.upstream.burst}/v1"
-        headers = {**target.headers, "x-portkey-provider": "anthropic", "x-portkey-custom-host": host}
-        return Target(self.port, target.path, "claude-bench", headers)
+    def target(self, route: Route) -> Target | None:
+        host = f"http://127.0.0.1:{self.upstream.port(route)}/v1"
+        headers = {**BEARER, "x-portkey-provider": route.upstream, "x-portkey-custom-host": host}
+        return Target(self.port, route.path, route.upstream_model, headers)
 
 
-PEERS: tuple[Peer, ...] = (Tieline(), Nginx(), LiteLLM(), Portkey())
+class TensorZero(Peer):
+    """TensorZero's gateway, as the Python package embeds it: a Rust HTTP server, without a database behind it.
+
+    The package starts it on a port of its own choice; `tensorzero_server.py` writes the address to a file.
+    """
+
+    name = "tensorzero"
+    title = "TensorZero"
+    venv = BUILD / "tensorzero-venv"
+    address = BUILD / "tensorzero.url"
+
+    def version(self) -> str | None:
+        code = "from importlib.metadata import version; print(version('tensorzero'))"
+        return _output([str(self.venv / "bin" / "python"), "-c", code])
+
+    def install(self) -> None:
+        subprocess.run([sys.executable, "-m", "venv", str(self.venv)], check=True)
+        pip = [str(self.venv / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+        subprocess.run([*pip, "tensorzero"], check=True, stderr=subprocess.DEVNULL)
+
+    def launch(self) -> Launch:
+        text = "[gateway]\nobservability.enabled = false\ndisable_pseudonymous_usage_analytics = true\n"
+        for route in BACKENDS:
+            url = f"http://127.0.0.1:{self.upstream.port(route)}/v1"
+            text += f'\n[models.{route.name}]\nrouting = ["it"]\n[models.{route.name}.providers.it]\n'
+            text += f'type = "{route.upstream}"\nmodel_name = "{route.upstream_model}"\napi_base = "{url}"\n'
+            text += 'api_key_location = "env::TENSORZERO_BENCH_KEY"\n'
+        config = _write("tensorzero.toml", text)
+        server = HERE / "tensorzero_server.py"
+        command = [str(self.venv / "bin" / "python"), str(server), str(config), str(self.address)]
+        return Launch(command, {"TENSORZERO_BENCH_KEY": KEY, "RUST_LOG": "error"})
+
+    def target(self, route: Route) -> Target | None:
+        if route.client != "chat":
+            return None  # it has no Messages endpoint
+        try:
+            port = urlsplit(self.address.read_text(encoding="utf-8")).port or 0
+        except OSError:
+            port = 0
+        return Target(port, f"/openai{CHAT_PATH}", f"tensorzero::model_name::{route.name}", BEARER)
+
+
+PEERS: tuple[Peer, ...] = (Tieline(), Nginx(), TensorZero(), LiteLLM(), Portkey())
 CURSOR_RUNS: tuple[Peer, ...] = (CursorRuns("http1", "HTTP/1.1"), CursorRuns("http2", "HTTP/2"))
 """The same gateway as the first of the peers, and compared with that one only."""

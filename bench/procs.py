@@ -1,4 +1,4 @@
-"""Starts, pins, pauses, measures and ends the processes of the benchmark."""
+"""Start, pin, pause, measure and stop the processes of the benchmark."""
 
 import contextlib
 import http.client
@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,11 +24,11 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class BenchError(Exception):
-    """Something the reader of the output can act on."""
+    """The benchmark cannot continue; the message tells the user why."""
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now; all are held until all are found, so they differ."""
+    """Return unused ports. All are bound until all are found, so they differ."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for sock in sockets:
@@ -37,7 +37,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def compile_c(name: str) -> Path:
-    """Compiles bench/<name>.c unless the program is newer than every source."""
+    """Compile bench/<name>.c, unless the program is newer than every source, and return the program."""
     source, program = HERE / f"{name}.c", BUILD / name
     BUILD.mkdir(exist_ok=True)
     newest = max(path.stat().st_mtime for path in (source, *HERE.glob("*.h")))
@@ -50,7 +50,7 @@ def compile_c(name: str) -> Path:
 
 
 def check_machine() -> None:
-    """Says what is missing when servers and load cannot have a core each."""
+    """Raise BenchError unless server and load can have a core each."""
     if shutil.which("taskset") is None:
         raise BenchError("taskset (util-linux) is needed to pin the servers to one core")
     if not {SERVER_CORE, LOAD_CORE} <= os.sched_getaffinity(0):
@@ -59,7 +59,7 @@ def check_machine() -> None:
 
 @dataclass(frozen=True)
 class Target:
-    """Where the load generator sends its requests: one server, one of the two upstream ports behind it."""
+    """Where the load generator sends its requests."""
 
     port: int
     path: str
@@ -69,9 +69,13 @@ class Target:
 
 @dataclass(frozen=True)
 class Load:
-    """One run of the load generator: a number of requests or a number of seconds."""
+    """One run of the load generator, for a number of seconds, of requests or of conversations.
 
-    body: bytes
+    With `conversations`, the bodies are successive requests of a conversation, and each of the interleaved
+    conversations sends each of them once. They are numbered from `first_conversation`.
+    """
+
+    bodies: tuple[bytes, ...]
     mode: str
     concurrency: int
     seconds: float = 0.0
@@ -79,11 +83,13 @@ class Load:
     ramp_ms: int = 0
     grace_s: float = 20.0
     deltas: int = DELTAS
+    conversations: int = 0
+    first_conversation: int = 0
 
 
 @dataclass(frozen=True)
 class LoadResult:
-    """What the load generator prints."""
+    """The output of the load generator."""
 
     requests: int
     errors: int
@@ -105,15 +111,18 @@ class LoadResult:
 
 
 def run_load(target: Target, load: Load) -> LoadResult:
-    """Runs the load generator once and returns its figures."""
-    body, headers = BUILD / "body.json", BUILD / "headers.txt"
-    body.write_bytes(load.body)
+    """Run the load generator once and return its output."""
+    headers = BUILD / "headers.txt"
     headers.write_text("".join(f"{name}: {value}\n" for name, value in target.headers.items()), encoding="ascii")
-    amount = ["--requests", str(load.requests)] if load.requests else ["--seconds", str(load.seconds)]
     command = ["taskset", "-c", str(LOAD_CORE), str(compile_c("load")), "--port", str(target.port)]
-    command += ["--path", target.path, "--body", str(body), "--headers", str(headers), "--mode", load.mode]
+    command += ["--path", target.path, "--headers", str(headers), "--mode", load.mode]
     command += ["--concurrency", str(load.concurrency), "--ramp", str(load.ramp_ms), "--deltas", str(load.deltas)]
-    command += ["--grace", str(load.grace_s), *amount]
+    command += ["--grace", str(load.grace_s), "--requests", str(load.requests), "--seconds", str(load.seconds)]
+    command += ["--conversations", str(load.conversations), "--first", str(load.first_conversation)]
+    for number, body in enumerate(load.bodies):
+        path = BUILD / f"body{number}.json"
+        path.write_bytes(body)
+        command += ["--body", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
     if done.returncode:
         raise BenchError(f"the load generator failed: {done.stderr.strip()}")
@@ -121,7 +130,7 @@ def run_load(target: Target, load: Load) -> LoadResult:
 
 
 def _stat_fields(pid: str) -> list[str]:
-    """The fields of /proc/<pid>/stat after the command name, or nothing if the process is gone."""
+    """Return the fields of /proc/<pid>/stat after the command name; none if the process has ended."""
     try:
         text = Path("/proc", pid, "stat").read_text(encoding="ascii", errors="replace")
     except OSError:
@@ -131,7 +140,7 @@ def _stat_fields(pid: str) -> list[str]:
 
 @dataclass
 class Process:
-    """A process with all that it starts, in a session of its own, pinned to one core."""
+    """A process and its children, in a session of its own, pinned to one core."""
 
     name: str
     command: Sequence[str]
@@ -161,7 +170,7 @@ class Process:
                 os.killpg(self.popen.pid, number)
 
     def stop(self) -> None:
-        """Ends the whole group: asked first, then killed."""
+        """Terminate the process group; kill it if it does not end."""
         if self.popen is None:
             return
         self._signal(signal.SIGCONT)
@@ -173,11 +182,12 @@ class Process:
         self.popen = None
 
     def pause(self) -> None:
-        """Keeps the process from running at all while another one is measured."""
+        """Stop the process, so that it does not disturb the measurement of another one."""
         self._signal(signal.SIGSTOP)
 
     @contextlib.contextmanager
-    def awake(self) -> Iterator[None]:
+    def resumed(self) -> Iterator[None]:
+        """Let the process run, then pause it again."""
         self._signal(signal.SIGCONT)
         try:
             yield
@@ -187,10 +197,10 @@ class Process:
     def check_alive(self) -> None:
         if self.popen is None or self.popen.poll() is not None:
             tail = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]
-            raise BenchError(f"{self.name} ended by itself: " + " | ".join(tail))
+            raise BenchError(f"{self.name} ended unexpectedly: " + " | ".join(tail))
 
     def _pids(self) -> list[str]:
-        """Every process of the session (field 6 of stat is the session)."""
+        """Return every process of the session (field 6 of stat)."""
         if self.popen is None:
             return []
         session = str(self.popen.pid)
@@ -198,7 +208,7 @@ class Process:
         return [pid for pid in pids if (fields := _stat_fields(pid)) and fields[3] == session]
 
     def rss_kib(self) -> int:
-        """Resident memory of the process and all its children, in KiB."""
+        """Return the resident memory of the process and its children in KiB."""
         total = 0
         for pid in self._pids():
             with contextlib.suppress(OSError):
@@ -208,13 +218,21 @@ class Process:
         return total
 
     def cpu_seconds(self) -> float:
-        """Processor time spent so far by the process and all its children, user and system."""
-        ticks = sum(int(fields[11]) + int(fields[12]) for pid in self._pids() if (fields := _stat_fields(pid)))
-        return ticks / TICKS_PER_S
+        """Return the CPU time used so far by the process and its children, user and system."""
+        total = 0.0
+        for pid in self._pids():
+            with contextlib.suppress(OSError):
+                total += time.clock_gettime(_cpu_clock(int(pid)))
+        return total
+
+
+def _cpu_clock(pid: int) -> int:
+    """Return the id of the CPU-time clock of a process (see clock_getcpuclockid(3)); it has a resolution of 1 ns."""
+    return (~pid << 3) | 2
 
 
 def core_seconds(core: int) -> float:
-    """Time that a core was not idle since the machine started, whoever used it (also the host of a virtual one)."""
+    """Return how long a core was busy since boot, including time taken by the host of a virtual machine."""
     for line in Path("/proc/stat").read_text(encoding="ascii").splitlines():
         name, *fields = line.split()
         if name == f"cpu{core}":
@@ -223,8 +241,8 @@ def core_seconds(core: int) -> float:
     return 0.0
 
 
-def ask(port: int, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> bytes | None:
-    """What a server answers with status 200 to one request, a POST if there is a body; None if it does not."""
+def fetch(port: int, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> bytes | None:
+    """Send one request, a POST if there is a body; return the body of a response with status 200, otherwise None."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=START_LIMIT_S)
     try:
         method = "GET" if body is None else "POST"
@@ -239,17 +257,26 @@ def ask(port: int, path: str, body: bytes | None = None, headers: Mapping[str, s
 
 
 def has_all_text(answer: bytes) -> bool:
-    """Whether an answer holds the text of every delta."""
+    """Return whether an answer contains the text of every delta."""
     return all(b"tok%02d " % number in answer for number in range(DELTAS))
 
 
-def start_and_time(process: Process, target: Target, body: bytes) -> float:
-    """Starts a server and returns the seconds until it gave its first complete answer."""
+def start_and_time(process: Process, target: Callable[[], Target], body: bytes) -> float:
+    """Start a server and return the seconds until its first complete answer.
+
+    The target is asked for repeatedly, because a server may choose its port when it starts.
+    """
     process.start()
     began = time.monotonic()
-    while not has_all_text(ask(target.port, target.path, body, target.headers) or b""):
+    while not _answers(target(), body):
         process.check_alive()
         if time.monotonic() - began > START_LIMIT_S:
-            raise BenchError(f"{process.name} gave no right answer in {START_LIMIT_S:.0f} s; see {process.log.name}")
+            raise BenchError(
+                f"{process.name} gave no correct answer within {START_LIMIT_S:.0f} s; see {process.log.name}"
+            )
         time.sleep(0.005)
     return time.monotonic() - began
+
+
+def _answers(target: Target, body: bytes) -> bool:
+    return has_all_text(fetch(target.port, target.path, body, target.headers) or b"")

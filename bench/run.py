@@ -1,4 +1,4 @@
-"""Compares Tieline with a plain proxy and with other gateways on one core, and prints the ratios."""
+"""Compare Tieline with a plain proxy and with other gateways on one core."""
 
 import argparse
 import contextlib
@@ -15,13 +15,15 @@ from pathlib import Path
 
 import acp_runs
 import report
+from conversations import CONVERSATIONS
 from cursor_runs import measure_cursor_runs
 from peers import CURSOR_RUNS, PEERS, Peer, Upstream
 from procs import BUILD, LOAD_CORE, PACE_MS, SERVER_CORE, BenchError, Process, check_machine, compile_c, free_ports
-from scenarios import LOADED, Bench, Plan, Row, Server, harness_limit, progress, start_and_idle
+from scenarios import FULL_SCENARIOS, SCENARIOS, Bench, Plan, Row, Server, harness_limit, progress, start_and_idle
 
-FULL = Plan(rounds=5, seconds=2.0, slow_rounds=3, slow_seconds=3.0, warm_up=0.5, starts=3)
-QUICK = Plan(rounds=1, seconds=1.0, slow_rounds=1, slow_seconds=1.5, warm_up=0.3, starts=1)
+FULL = Plan(rounds=5, seconds=2.0, slow_rounds=3, slow_seconds=3.0, warm_up=0.5, starts=3, steps=40)
+QUICK = Plan(rounds=3, seconds=0.7, slow_rounds=1, slow_seconds=1.5, warm_up=0.3, starts=3, steps=8, quick=True)
+QUICK_PEERS = "tieline,nginx"
 
 
 def parse_args() -> argparse.Namespace:
@@ -29,7 +31,7 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench/run.py", description=__doc__)
     parser.add_argument("--rounds", type=int, metavar="N", help=f"interleaved rounds (default {FULL.rounds})")
     parser.add_argument("--only", metavar="PEERS", help=f"comma-separated choice of {names}")
-    parser.add_argument("--quick", action="store_true", help="one short round of everything: does it work at all?")
+    parser.add_argument("--quick", action="store_true", help=f"a shorter run with {QUICK_PEERS} only")
     parser.add_argument("--install", action="store_true", help="install the peers that are missing")
     return parser.parse_args()
 
@@ -53,7 +55,7 @@ def choose_peers(only: str | None) -> list[Peer]:
 
 
 def find_versions(peers: list[Peer], unavailable: dict[str, str], *, install: bool) -> dict[str, str]:
-    """The version of every peer that is installed; the others are noted as unavailable."""
+    """Return the version of every peer that is installed; add the others to `unavailable`."""
     versions: dict[str, str] = {}
     for peer in peers:
         version = peer.version()
@@ -105,16 +107,21 @@ def processor() -> str:
 
 
 def measure(bench: Bench, unavailable: dict[str, str]) -> list[Row]:
-    rows = start_and_idle(bench, unavailable)
-    for scenario in LOADED:
-        progress(f"measuring: {scenario.__name__.replace('_', ' ')}")
+    start_rows = start_and_idle(bench, unavailable)
+    scenarios = {**SCENARIOS, **CONVERSATIONS}
+    if not bench.plan.quick:
+        scenarios |= FULL_SCENARIOS
+    rows: list[Row] = []
+    for title, scenario in scenarios.items():
+        progress(f"measuring: {title}")
         rows.append(scenario(bench))
-    return rows
+    return rows + start_rows
 
 
 def run(args: argparse.Namespace) -> int:
     check_machine()
-    plan, peers = choose_plan(args), choose_peers(args.only)
+    plan, peers = choose_plan(args), choose_peers(args.only or (QUICK_PEERS if args.quick else None))
+    is_full = not plan.quick
     os.sched_setaffinity(0, {LOAD_CORE})
     for program in ("upstream", "load", "acp_agent", "acp_load"):
         compile_c(program)
@@ -124,25 +131,20 @@ def run(args: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         upstream = start_upstream(stack)
         servers = make_servers([peer for peer in peers if peer.name in versions], upstream, stack)
-        cursor_runs = make_servers(CURSOR_RUNS if report.SUBJECT in versions else (), upstream, stack)
+        has_subject = report.SUBJECT in versions
+        cursor_runs = make_servers(CURSOR_RUNS if has_subject and is_full else (), upstream, stack)
         bench = Bench(plan, upstream, servers, cursor_runs)
         limits = harness_limit(bench)
         rows = measure(bench, unavailable)
         cursor_rows = measure_cursor_runs(bench, unavailable)
-        agent_rows = acp_runs.measure_agent_runs(plan, unavailable) if report.SUBJECT in versions else []
+        agent_rows = acp_runs.measure_agent_runs(plan, unavailable) if has_subject and is_full else []
     took = time.monotonic() - began
 
-    order = ("stream", "flow", "plain", "agent", "paced", "ttfb", "start", "idle", "growth")
-    rows.sort(key=lambda row: order.index(row.key))
     named = ", ".join(f"{peer.title} {versions[peer.name]}" for peer in peers if peer.name in versions)
-    print(f"OpenAI chat in, Anthropic upstream, OpenAI chat out; 50 deltas per answer. {time.strftime('%Y-%m-%d')}.")
+    print(f"50 deltas per answer; the upstream writes each delta separately. {time.strftime('%Y-%m-%d')}.")
     print(f"{named or 'no servers'}; Python {platform.python_version()}; {processor()}, every server on one core.")
-    print(
-        f"Median of {plan.rounds} interleaved round(s) ({took:.0f} s in all). Upstream and load generator alone: ",
-        end="",
-    )
-    print(f"{limits['stream']:,.0f} streams/s, {limits['flow']:,.0f} with a write per delta, ", end="")
-    print(f"{limits['plain']:,.0f} plain answers/s.\n")
+    print(f"Median of {plan.rounds} interleaved round(s), {took:.0f} s in all. Upstream and load generator alone:")
+    print(f"{limits['stream']:,.0f} streams/s, {limits['plain']:,.0f} answers/s without streaming.\n")
     show(rows, cursor_rows, agent_rows, peers, unavailable, load_average)
     every_row = [*rows, *cursor_rows, *agent_rows]
     record = {
@@ -170,28 +172,29 @@ def show(
     unavailable: dict[str, str],
     load_average: float,
 ) -> None:
-    """Prints every table with its goals, and what has to be known to judge them."""
+    """Print every table with its floors or goals, and remarks."""
     titles = {peer.name: peer.title for peer in peers}
     runs = {peer.name: peer.title for peer in CURSOR_RUNS}
     print(report.figures(rows, titles, unavailable))
     print()
-    print(report.goals(rows, titles))
+    print("Floors: nginx's CPU time per request divided by Tieline's, or an absolute value.\n")
+    print(report.floors(rows, {name: title for name, title in titles.items() if name not in unavailable}))
     notes = report.remarks(rows, titles | runs | acp_runs.TITLES, unavailable)
     if cursor_rows:
         run_titles = {report.SUBJECT: "Anthropic path", **runs}
-        print("\nOpenAI chat in, a run on a Cursor account, OpenAI chat out; the same gateway, the same text.\n")
+        print("\nChat Completions in, a Cursor run behind it; the same gateway, the same text.\n")
         print(report.figures(cursor_rows, run_titles, unavailable))
         print()
         print(report.cursor_goals(cursor_rows, run_titles))
         notes += report.remarks(cursor_rows, run_titles, {})
     if agent_rows:
-        print("\nOpenAI chat in, a coding agent behind it; 50 chunks per turn, 10 ms apart unless it says otherwise.\n")
+        print("\nChat Completions in, a coding agent behind it; 50 chunks per turn, 10 ms apart by default.\n")
         print(report.figures(agent_rows, acp_runs.TITLES, unavailable))
         print()
         print(report.agent_goals(agent_rows, acp_runs.TITLES))
         notes += report.remarks(agent_rows, acp_runs.TITLES, {})
     if load_average > 0.5:
-        notes.append(f"the load average was {load_average:.1f} at the start: others used the machine, so this is rough")
+        notes.append(f"the load average was {load_average:.1f} at the start: the machine was shared, so this is rough")
     print("".join(f"\n- {note}" for note in notes))
 
 

@@ -1,4 +1,4 @@
-"""What is measured: one function per scenario, each returning one row of the table."""
+"""Scenarios with small requests, memory and start-up: each function returns rows of the table."""
 
 import json
 import statistics
@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from agent_request import agent_request
-from peers import Peer, Upstream
+from peers import CHAT_TO_ANTHROPIC, CHAT_TO_OPENAI, MESSAGES_TO_ANTHROPIC, PACED, Peer, Route, Upstream
 from procs import SERVER_CORE, BenchError, Load, LoadResult, Process, Target, core_seconds, run_load, start_and_time
 
 GROWTH_REQUESTS = 20_000
@@ -25,19 +24,35 @@ class Plan:
     slow_seconds: float
     warm_up: float
     starts: int
+    steps: int
+    """How often each of the 500 conversations grows in the memory row; 40 makes 20,000 requests."""
+    quick: bool = False
 
 
 @dataclass
 class Server:
-    """A server that was started, with its pinned process."""
+    """A server with its pinned process."""
 
     peer: Peer
     process: Process
 
+    def target(self, route: Route) -> Target:
+        """Return how to reach a route that the server supports."""
+        target = self.peer.target(route)
+        if target is None:
+            raise BenchError(f"{self.peer.title} does not support {route.title}")
+        return target
+
+    def start(self) -> float:
+        """Restart the server and return the seconds until its first complete answer."""
+        self.process.stop()
+        body = small_request(self.target(CHAT_TO_ANTHROPIC).model, stream=False)
+        return start_and_time(self.process, lambda: self.target(CHAT_TO_ANTHROPIC), body)
+
 
 @dataclass
 class Row:
-    """The figures of one scenario: one list of samples per server, one sample per round."""
+    """The measurements of one scenario: a list of samples per server, one per round."""
 
     key: str
     title: str
@@ -46,7 +61,7 @@ class Row:
     samples: dict[str, list[float]] = field(default_factory=dict)
     cpu_us: dict[str, list[float]] = field(default_factory=dict)
     busy: dict[str, list[float]] = field(default_factory=dict)  # share of its core that the server used
-    others: dict[str, list[float]] = field(default_factory=dict)  # share that anybody else used meanwhile
+    others: dict[str, list[float]] = field(default_factory=dict)  # share that other processes used meanwhile
     errors: dict[str, int] = field(default_factory=dict)
     first_error: dict[str, str] = field(default_factory=dict)
 
@@ -57,13 +72,13 @@ class Row:
         return statistics.median(self.samples[name]) if self.samples.get(name) else None
 
     def ratio(self, name: str, other: str) -> float | None:
-        """Median over the rounds of one server's figure divided by the other's of the same round."""
+        """Return the median over the rounds of one server's value divided by the other's of the same round."""
         pairs = zip(self.samples.get(name, []), self.samples.get(other, []), strict=False)
         ratios = [mine / theirs for mine, theirs in pairs if theirs > 0]
         return statistics.median(ratios) if ratios else None
 
     def cpu_ratio(self, name: str, other: str) -> float | None:
-        """The same from processor time: how many requests one makes in the time the other needs for one."""
+        """Return the same for CPU time: the other server's time per request divided by this one's."""
         pairs = zip(self.cpu_us.get(name, []), self.cpu_us.get(other, []), strict=False)
         ratios = [theirs / mine for mine, theirs in pairs if mine > 0]
         return statistics.median(ratios) if ratios else None
@@ -72,7 +87,7 @@ class Row:
         self.fail(name, result.errors, result.first_error)
 
     def fail(self, name: str, count: int, text: str) -> None:
-        """So many answers were wrong; the text says how the first was."""
+        """Count wrong answers; the text describes the first one."""
         self.errors[name] = self.errors.get(name, 0) + count
         if count and text:
             self.first_error.setdefault(name, text)
@@ -80,21 +95,24 @@ class Row:
 
 @dataclass
 class Bench:
-    """Everything a scenario needs."""
+    """The plan and the servers."""
 
     plan: Plan
     upstream: Upstream
     servers: list[Server]
     cursor_runs: list[Server]
 
-    def turns(self, rounds: int, slow_rounds: int, servers: Sequence[Server] | None = None) -> Iterator[Server]:
-        """Interleaves the servers, in a different order each round; the others are paused meanwhile."""
-        chosen = list(self.servers if servers is None else servers)
+    def turns(
+        self, rounds: int, slow_rounds: int, route: Route, servers: Sequence[Server] | None = None
+    ) -> Iterator[Server]:
+        """Yield the servers that support a route, in a different order each round. The others are paused meanwhile."""
+        candidates = self.servers if servers is None else servers
+        chosen = [server for server in candidates if server.peer.target(route) is not None]
         for number in range(rounds):
             shift = number % max(1, len(chosen))
             for server in chosen[shift:] + chosen[:shift]:
                 if not server.peer.slow or number < slow_rounds:
-                    with server.process.awake():
+                    with server.process.resumed():
                         server.process.check_alive()
                         yield server
 
@@ -103,34 +121,26 @@ def progress(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _body(request: dict[str, object]) -> bytes:
+def encode(request: object) -> bytes:
+    """Return a request as compact JSON, as clients send it."""
     return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-FLOW = "Answer delta by delta."
-"""Makes the upstream write every delta of a stream by itself; otherwise it writes all of them at once."""
+def small_request(model: str, *, stream: bool, client: str = "chat") -> bytes:
+    """Return a short request as a person would type it."""
+    question = "What does this function do, and where is it called from?"
+    system = (
+        "You are a helpful assistant. Answer in plain words and keep to the question that was asked. " * 4
+    ).strip()
+    user = {"role": "user", "content": question}
+    request: dict[str, object] = {"model": model, "max_tokens": 1024, "temperature": 0.2, "stream": stream}
+    if client == "chat":
+        return encode({**request, "messages": [{"role": "system", "content": system}, user]})
+    return encode({**request, "system": system, "messages": [user]})
 
 
-def small_request(model: str, *, stream: bool, wish: str = "") -> bytes:
-    """A short chat request, as a person types it."""
-    question = f"What does this function do, and where is it called from? {wish}"
-    system = "You are a helpful assistant. Answer in plain words and keep to the question that was asked. " * 4
-    return _body(
-        {
-            "model": model,
-            "max_tokens": 1024,
-            "temperature": 0.2,
-            "stream": stream,
-            "messages": [
-                {"role": "system", "content": system.strip()},
-                {"role": "user", "content": question.strip()},
-            ],
-        }
-    )
-
-
-def _measure(row: Row, server: Server, target: Target, load: Load, value: Callable[[LoadResult], float]) -> None:
-    """One round of one server: load it, and keep the figure, the processor time and the errors."""
+def measure(row: Row, server: Server, target: Target, load: Load, value: Callable[[LoadResult], float]) -> LoadResult:
+    """Load one server once; record the value, the CPU time and the errors."""
     cpu_before, core_before, began = server.process.cpu_seconds(), core_seconds(SERVER_CORE), time.monotonic()
     result = run_load(target, load)
     cpu, wall = server.process.cpu_seconds() - cpu_before, time.monotonic() - began
@@ -143,94 +153,75 @@ def _measure(row: Row, server: Server, target: Target, load: Load, value: Callab
     count = result.deltas if row.cpu_unit == "delta" else result.requests
     if count:
         row.cpu_us.setdefault(name, []).append(cpu / count * 1e6)
+    return result
 
 
-def closed_loop(
-    bench: Bench,
-    row: Row,
-    body: Callable[[str], bytes],
-    mode: str,
-    concurrency: int,
-    servers: Sequence[Server] | None = None,
-) -> Row:
-    """Requests one after the other on each of a number of connections, as fast as the server answers."""
+def closed_loop(bench: Bench, row: Row, route: Route, mode: str, servers: Sequence[Server] | None = None) -> Row:
+    """Send the same small request on 64 connections, each time as soon as the answer is complete."""
     plan = bench.plan
-    for server in bench.turns(plan.rounds, plan.slow_rounds, servers):
-        target = server.peer.target(paced=False)
-        content = body(target.model)
-        warm_up = Load(content, mode, concurrency, seconds=plan.warm_up)
-        run_load(target, warm_up)
+    for server in bench.turns(plan.rounds, plan.slow_rounds, route, servers):
+        target = server.target(route)
+        body = small_request(target.model, stream=mode == "stream", client=route.client)
+        run_load(target, Load((body,), mode, 64, seconds=plan.warm_up))
         seconds = plan.slow_seconds if server.peer.slow else plan.seconds
-        _measure(row, server, target, Load(content, mode, concurrency, seconds=seconds), lambda result: result.rps)
+        measure(row, server, target, Load((body,), mode, 64, seconds=seconds), lambda result: result.rps)
     return row
 
 
-def stream_64(bench: Bench) -> Row:
-    """Streams of 50 deltas that the upstream writes at once, 64 at a time."""
-    row = Row("stream", "stream, 64 at once", "requests/s", "request")
-    return closed_loop(bench, row, lambda model: small_request(model, stream=True), "stream", 64)
+def stream_row(key: str, route: Route) -> Callable[[Bench], Row]:
+    """Return a scenario: streams of 50 deltas, 64 at a time."""
 
+    def scenario(bench: Bench) -> Row:
+        row = Row(key, f"stream, 64 concurrent, {route.title}", "requests/s", "request")
+        return closed_loop(bench, row, route, "stream")
 
-def flow_64(bench: Bench) -> Row:
-    """The same, every delta a write of the upstream, as model APIs do it."""
-    row = Row("flow", "stream, a write per delta, 64 at once", "requests/s", "request")
-    return closed_loop(bench, row, lambda model: small_request(model, stream=True, wish=FLOW), "stream", 64)
+    return scenario
 
 
 def plain_64(bench: Bench) -> Row:
-    """The same text without streaming, 64 at a time."""
-    row = Row("plain", "non-stream, 64 at once", "requests/s", "request")
-    return closed_loop(bench, row, lambda model: small_request(model, stream=False), "json", 64)
-
-
-def agent_16(bench: Bench) -> Row:
-    """A coding agent's request with tools and history, streamed, 16 at a time."""
-    row = Row("agent", "agent request of 79 kB, stream, 16 at once", "requests/s", "request")
-    return closed_loop(bench, row, lambda model: _body(agent_request(model)), "stream", 16)
+    """Measure the same text without streaming."""
+    row = Row("plain", f"non-stream, 64 concurrent, {CHAT_TO_ANTHROPIC.title}", "requests/s", "request")
+    return closed_loop(bench, row, CHAT_TO_ANTHROPIC, "json")
 
 
 def paced_512(bench: Bench) -> Row:
-    """512 streams at a time with 10 ms between deltas; a stream that does not end in 10 s is an error."""
+    """Measure 512 concurrent streams with 10 ms between deltas; a stream that takes over 10 s is an error."""
     row = Row("paced", "512 streams, 10 ms between deltas", "deltas/s", "delta")
-    for server in bench.turns(min(3, bench.plan.rounds), 1):
-        target = server.peer.target(paced=True)
+    for server in bench.turns(min(3, bench.plan.rounds), 1, PACED):
+        target = server.target(PACED)
         body = small_request(target.model, stream=True)
-        load = Load(body, "stream", 512, seconds=max(2.0, bench.plan.seconds), ramp_ms=500, grace_s=10.0)
-        _measure(row, server, target, load, lambda result: result.deltas_per_s)
+        load = Load((body,), "stream", 512, seconds=max(2.0, bench.plan.seconds), ramp_ms=500, grace_s=10.0)
+        measure(row, server, target, load, lambda result: result.deltas_per_s)
     return row
 
 
 def added_ttfb_4(bench: Bench) -> Row:
-    """Milliseconds that a server adds to the time until the first delta, at 4 paced streams."""
+    """Measure the milliseconds that a server adds to the time until the first delta, at 4 paced streams."""
     row = Row("ttfb", "added time to first byte, 4 streams", "ms")
     seconds = max(1.5, bench.plan.seconds)
-    for server in bench.turns(min(3, bench.plan.rounds), 2):
-        figures: list[int] = []
-        for target in (bench.upstream.direct(paced=True), server.peer.target(paced=True)):
+    for server in bench.turns(min(3, bench.plan.rounds), 2, PACED):
+        times: list[int] = []
+        for target in (bench.upstream.direct(PACED), server.target(PACED)):
             body = small_request(target.model, stream=True)
-            result = run_load(target, Load(body, "stream", 4, seconds=seconds, ramp_ms=400))
+            result = run_load(target, Load((body,), "stream", 4, seconds=seconds, ramp_ms=400))
             row.note(server.peer.name, result)
             if result.requests:
-                figures.append(result.first_delta_p50_us)
-        if len(figures) == 2:
-            row.add(server.peer.name, (figures[1] - figures[0]) / 1000)
+                times.append(result.first_delta_p50_us)
+        if len(times) == 2:
+            row.add(server.peer.name, (times[1] - times[0]) / 1000)
     return row
 
 
 def start_and_idle(bench: Bench, unavailable: dict[str, str]) -> list[Row]:
-    """Starts every server, best of a few times; leaves them running and paused, drops those that do not work."""
+    """Start every server a few times and record the best time; leave it paused, or drop it if it does not work."""
     start = Row("start", "start to first answer", "s")
     idle = Row("idle", "idle memory after the first answer", "MiB")
     for server in list(bench.servers):
         name = server.peer.name
         progress(f"starting {server.peer.title}")
-        target = server.peer.target(paced=False)
-        body = small_request(target.model, stream=False)
-        times: list[float] = []
+        starts = min(2, bench.plan.starts) if server.peer.slow else bench.plan.starts
         try:
-            for _ in range(min(2, bench.plan.starts) if server.peer.slow else bench.plan.starts):
-                server.process.stop()
-                times.append(start_and_time(server.process, target, body))
+            times = [server.start() for _ in range(starts)]
         except BenchError as error:
             server.process.stop()
             bench.servers.remove(server)
@@ -244,15 +235,15 @@ def start_and_idle(bench: Bench, unavailable: dict[str, str]) -> list[Row]:
 
 
 def memory_growth(bench: Bench) -> Row:
-    """Resident memory per request over 20,000 streams, as the slope of a line through eleven points."""
-    row = Row("growth", "memory growth over 20,000 requests", "MiB")
+    """Measure how resident memory grows over 20,000 small streams, as the slope of a line through eleven points."""
+    row = Row("growth", "memory growth over 20,000 small requests", "MiB")
     for server in bench.servers:
         if server.peer.slow:
             continue
-        target = server.peer.target(paced=False)
+        target = server.target(CHAT_TO_ANTHROPIC)
         step = GROWTH_REQUESTS // GROWTH_STEPS
-        load = Load(small_request(target.model, stream=True), "stream", 64, requests=step)
-        with server.process.awake():
+        load = Load((small_request(target.model, stream=True),), "stream", 64, requests=step)
+        with server.process.resumed():
             for _ in range(2):
                 row.note(server.peer.name, run_load(target, load))
             points = [(0, server.process.rss_kib())]
@@ -266,21 +257,24 @@ def memory_growth(bench: Bench) -> Row:
 
 
 def harness_limit(bench: Bench) -> dict[str, float]:
-    """Requests per second of upstream and load generator alone, both on the one core they share."""
-    target = bench.upstream.direct(paced=False)
+    """Return the requests per second of upstream and load generator alone, on the core they share."""
+    target = bench.upstream.direct(CHAT_TO_ANTHROPIC)
     limits: dict[str, float] = {}
-    for key, mode, wish in (("stream", "stream", ""), ("flow", "stream", FLOW), ("plain", "json", "")):
-        body = small_request(target.model, stream=mode == "stream", wish=wish)
-        limits[key] = run_load(target, Load(body, mode, 64, seconds=1.0)).rps
+    for key, mode in (("stream", "stream"), ("plain", "json")):
+        body = small_request(target.model, stream=mode == "stream")
+        limits[key] = run_load(target, Load((body,), mode, 64, seconds=1.0)).rps
     return limits
 
 
-LOADED: tuple[Callable[[Bench], Row], ...] = (
-    memory_growth,
-    stream_64,
-    flow_64,
-    plain_64,
-    agent_16,
-    added_ttfb_4,
-    paced_512,
-)
+SCENARIOS: dict[str, Callable[[Bench], Row]] = {
+    "streams, Chat to Anthropic": stream_row("stream", CHAT_TO_ANTHROPIC),
+    "answers without streaming": plain_64,
+    "streams, Messages to Anthropic": stream_row("stream messages", MESSAGES_TO_ANTHROPIC),
+    "streams, Chat to OpenAI": stream_row("stream openai", CHAT_TO_OPENAI),
+}
+FULL_SCENARIOS: dict[str, Callable[[Bench], Row]] = {
+    "memory growth": memory_growth,
+    "time to first byte": added_ttfb_4,
+    "paced streams": paced_512,
+}
+"""Left out of a quick run."""

@@ -2,14 +2,14 @@
  *
  * usage: upstream BURST_PORT PACED_PORT INTERVAL_MS
  *
- * POST /v1/messages answers in the Anthropic dialect, POST /v1/chat/completions in the OpenAI one; a request whose
- * body says "stream": true gets server-sent events (one chunk per event), any other gets JSON of the same text.
- * The burst port writes a stream at once, or every delta by itself if the request says FLOW; the paced port writes one
- * text delta every INTERVAL_MS.
- * For agent runs there are RunSSE with BidiAppend, and over HTTP/2 (by prior knowledge) Run: the same text, at once. A
- * run that is offered the tool "bench_tool" calls it first, CALLS times, and waits for each result. GET /counts tells
- * how many runs, results and heartbeats there were.
- * Delta N starts with the marker "tokNN ", which the load generator looks for.
+ * POST /v1/messages answers in the Anthropic dialect, POST /v1/chat/completions in the OpenAI one. A request whose body
+ * contains "stream": true gets server-sent events (one HTTP chunk per event); any other gets JSON with the same text.
+ * Each text delta of a stream is a separate send() with TCP_NODELAY, as model APIs do it: without a pause on the burst
+ * port, one every INTERVAL_MS on the paced port.
+ * For Cursor runs there are RunSSE with BidiAppend and, over HTTP/2 with prior knowledge, Run. They return the same
+ * text, written at once. A run that is offered the tool "bench_tool" calls it CALLS times first and waits for each
+ * result. GET /counts returns the number of runs, results and heartbeats.
+ * Delta N starts with the marker "tokNN ", which the load generator checks.
  */
 #define _GNU_SOURCE
 #include "canned.h"
@@ -28,38 +28,36 @@
 #include <unistd.h>
 
 enum { MAX_FD = 65536, MAX_BODY = 64 << 20, EVENTS = 512, MAX_STREAMS = 1 << 20, CALLS = 5, ID = 36, BUCKETS = 4096 };
-enum { AWAKE_NS = 50000000 }; /* for so long after an event it does not sleep */
-
-#define FLOW "Answer delta by delta."
+enum { AWAKE_NS = 50000000 }; /* how long it polls after the last event before it sleeps */
 
 enum kind { REQUEST, RESULT, HEARTBEAT, EXEC_HEARTBEAT, OTHER };
 
-/* A stream of HTTP/2 that carries a run. */
+/* An HTTP/2 stream that carries a run. */
 struct stream {
-    uint32_t rest; /* of a message that is still coming in */
-    enum kind kind; /* of that message */
+    uint32_t rest; /* bytes missing of the current message */
+    enum kind kind; /* of the current message */
     int wants_call, calls;
 };
 
-/* A run over HTTP/1.1: what it says comes by other connections than the one that it listens on. */
+/* A run over HTTP/1.1: its messages arrive on other connections than the one that receives its output. */
 struct run {
     char id[ID];
     int calls;
-    int has_asked, wants_call; /* the request came before anybody listened */
+    int has_request, wants_call; /* set if the request arrived before the output connection */
     struct conn *down;
     struct run *next;
 };
 
 struct conn {
-    int fd, paced, flows, waiting_to_write;
+    int fd, paced, waiting_to_write;
     char *in;
     size_t in_len, in_cap;
     const struct answer *answer; /* being sent, or NULL */
     size_t sent, allowed;
     int cut;
-    struct answer own; /* an answer that is made here and now */
-    struct stream *streams; /* by half the stream's number; NULL while it is HTTP/1.1 */
-    struct run *run; /* that listens here */
+    struct answer own; /* an answer built for this connection */
+    struct stream *streams; /* indexed by stream id / 2; NULL for HTTP/1.1 */
+    struct run *run; /* whose output goes to this connection */
     int64_t due;
     struct conn *prev, *next; /* the pacing queue, sorted by due */
 };
@@ -79,8 +77,8 @@ static int64_t now_ns(void) {
 
 /* ---- requests ---- */
 
-/* Takes the framing out of a chunked body at p, in place, once it is complete: sets *body_len and returns how many
- * bytes it took up; 0 if more is needed, -1 if it is malformed. */
+/* Decodes a chunked body at p in place once it is complete. Sets *body_len and returns the encoded size, 0 if more data
+ * is needed, -1 if it is malformed. */
 static ssize_t unchunk(char *p, size_t len, size_t *body_len) {
     for (int copying = 0;; copying = 1) {
         size_t at = 0, to = 0, size;
@@ -129,7 +127,7 @@ static void enqueue(struct conn *c) {
     after->next = c;
 }
 
-/* Where a run is linked in, or would be. */
+/* Returns the link to a run; it is NULL if there is no such run. */
 static struct run **find_run(const char *id) {
     size_t hash = 0;
     for (int i = 0; i < ID; i++) hash = hash * 31 + (unsigned char)id[i];
@@ -173,14 +171,14 @@ static void watch(struct conn *c, int writing) {
     epoll_ctl(poller, EPOLL_CTL_MOD, c->fd, &e);
 }
 
-/* How far the next write goes. */
+/* Returns where the next send() ends: after the next delta. */
 static size_t next_stop(struct conn *c) {
-    if (!c->flows) return c->allowed;
+    if (c->paced) return c->allowed;
     while (c->cut < c->answer->cuts && c->answer->cut[c->cut] <= c->sent) c->cut++;
     return c->cut < c->answer->cuts ? c->answer->cut[c->cut] : c->allowed;
 }
 
-/* Sends what is allowed; returns 0 when the connection was dropped. */
+/* Sends up to c->allowed. Returns 0 if the connection was dropped. */
 static int flush_out(struct conn *c) {
     while (c->sent < c->allowed) {
         ssize_t n = send(c->fd, c->answer->data + c->sent, next_stop(c) - c->sent, MSG_NOSIGNAL);
@@ -216,7 +214,7 @@ static int start_answer(struct conn *c, const struct answer *a) {
     return flush_out(c);
 }
 
-/* Sends what was added to an answer made here; returns 0 when the connection was dropped. */
+/* Sends what was added to c->own. Returns 0 if the connection was dropped. */
 static int send_own(struct conn *c) {
     if (!c->own.len) return 1;
     if (c->answer != &c->own) return start_answer(c, &c->own);
@@ -224,7 +222,7 @@ static int send_own(struct conn *c) {
     return flush_out(c);
 }
 
-/* ---- agent runs: `stream` is 0 over HTTP/1.1 ---- */
+/* ---- Cursor runs: `stream` is 0 over HTTP/1.1 ---- */
 
 static uint32_t number(const unsigned char *p, int bytes) {
     uint32_t n = 0;
@@ -232,7 +230,7 @@ static uint32_t number(const unsigned char *p, int bytes) {
     return n;
 }
 
-/* Adds canned frames; each gets the id of its stream. */
+/* Adds canned frames and sets their stream id. */
 static void put_frames(struct conn *c, const struct answer *frames, uint32_t stream) {
     size_t at = c->own.len;
     put(&c->own, frames->data, frames->len);
@@ -242,22 +240,22 @@ static void put_frames(struct conn *c, const struct answer *frames, uint32_t str
     }
 }
 
-static void say(struct conn *c, uint32_t stream, const char *data, size_t len) {
+static void put_message(struct conn *c, uint32_t stream, const char *data, size_t len) {
     if (stream) h2_frame(&c->own, 0, 0, stream, data, len);
     else raw_chunk(&c->own, data, len);
 }
 
-static void say_head(struct conn *c, uint32_t stream) {
+static void put_head(struct conn *c, uint32_t stream) {
     if (stream) put_frames(c, &run_head_frame, stream);
     else put(&c->own, run_head.data, run_head.len);
 }
 
-/* The next call, or all the text; returns 0 when nothing more is to be said. */
-static int go_on(struct conn *c, uint32_t stream, int *calls, int wants_call) {
+/* Sends the next tool call or all the text. Returns 0 if the run is complete. */
+static int continue_run(struct conn *c, uint32_t stream, int *calls, int wants_call) {
     char data[256];
     if (wants_call && *calls < CALLS) {
         ++*calls;
-        say(c, stream, data, tool_call(data, *calls));
+        put_message(c, stream, data, tool_call(data, *calls));
         return 1;
     }
     if (stream) put_frames(c, &run_text_frames, stream);
@@ -269,7 +267,7 @@ static int has_tool(const char *data, size_t len) {
     return memmem(data, len, TOOL, strlen(TOOL)) != NULL;
 }
 
-/* What the first bytes of a message say it is. */
+/* Determines the kind of a message from its first bytes. */
 static enum kind kind_of(const char *message, size_t len) {
     switch (message[0]) {
     case 0x0a: return REQUEST;
@@ -280,20 +278,20 @@ static enum kind kind_of(const char *message, size_t len) {
     }
 }
 
-/* Answers a message of a run that is listened to; returns 0 when nothing more is to be said. */
-static int hear(struct conn *c, uint32_t stream, int *calls, enum kind kind, int wants_call) {
+/* Handles a message of a run that has an output connection. Returns 0 if the run is complete. */
+static int handle_message(struct conn *c, uint32_t stream, int *calls, enum kind kind, int wants_call) {
     char data[256];
     switch (kind) {
     case REQUEST:
         counts.runs++;
-        say_head(c, stream);
-        return go_on(c, stream, calls, wants_call);
+        put_head(c, stream);
+        return continue_run(c, stream, calls, wants_call);
     case RESULT:
         counts.results++;
-        return go_on(c, stream, calls, 1);
+        return continue_run(c, stream, calls, 1);
     case HEARTBEAT:
         counts.heartbeats++;
-        say(c, stream, data, heartbeat(data));
+        put_message(c, stream, data, heartbeat(data));
         return 1;
     case EXEC_HEARTBEAT:
         counts.exec_heartbeats++;
@@ -303,14 +301,14 @@ static int hear(struct conn *c, uint32_t stream, int *calls, enum kind kind, int
     }
 }
 
-/* RunSSE: the request of the run may have come before. */
-static const struct answer *listen_to_run(struct conn *c, const char *body, size_t len) {
+/* RunSSE; the request of the run may have arrived before. */
+static const struct answer *open_output(struct conn *c, const char *body, size_t len) {
     if (len < 7 + ID) return &bad_request;
     struct run *run = open_run(body + 7); /* after the envelope's head and the field's */
     run->down = c;
     c->run = run;
-    if (!run->has_asked) return NULL;
-    if (!hear(c, 0, &run->calls, REQUEST, run->wants_call)) close_run(run);
+    if (!run->has_request) return NULL;
+    if (!handle_message(c, 0, &run->calls, REQUEST, run->wants_call)) close_run(run);
     return &c->own;
 }
 
@@ -332,10 +330,10 @@ static const struct answer *append(char *body, size_t len) {
     struct run *run = kind == REQUEST ? open_run(id) : *find_run(id);
     if (run && run->down) {
         struct conn *down = run->down;
-        if (!hear(down, 0, &run->calls, kind, wants_call)) close_run(run);
+        if (!handle_message(down, 0, &run->calls, kind, wants_call)) close_run(run);
         send_own(down);
     } else if (run && kind == REQUEST) {
-        run->has_asked = 1;
+        run->has_request = 1;
         run->wants_call = wants_call;
     }
     return &append_done;
@@ -343,8 +341,8 @@ static const struct answer *append(char *body, size_t len) {
 
 /* ---- HTTP/2 ---- */
 
-/* Connect envelopes, of which a long one may go on in the next frame; a head is never cut. */
-static void hear_frame(struct conn *c, uint32_t id, const char *data, uint32_t len) {
+/* Parses Connect envelopes. A long one may continue in the next frame; its header is never split. */
+static void handle_frame(struct conn *c, uint32_t id, const char *data, uint32_t len) {
     if (id / 2 >= MAX_STREAMS) return;
     struct stream *stream = &c->streams[id / 2];
     while (len) {
@@ -359,20 +357,20 @@ static void hear_frame(struct conn *c, uint32_t id, const char *data, uint32_t l
         uint32_t taken = stream->rest < len ? stream->rest : len;
         stream->wants_call |= stream->kind == REQUEST && has_tool(data, taken);
         stream->rest -= taken;
-        if (!stream->rest) hear(c, id, &stream->calls, stream->kind, stream->wants_call);
+        if (!stream->rest) handle_message(c, id, &stream->calls, stream->kind, stream->wants_call);
         data += taken;
         len -= taken;
     }
 }
 
-/* Data that came is allowed again at once, a ping comes back, settings are acknowledged. */
-static void h2_answer(struct conn *c, const unsigned char *frame, uint32_t len) {
+/* Updates the flow-control window at once, answers pings, acknowledges settings. */
+static void reply_h2(struct conn *c, const unsigned char *frame, uint32_t len) {
     char update[4] = {(char)(len >> 24), (char)(len >> 16), (char)(len >> 8), (char)len};
     if (frame[3] == 4 && !(frame[4] & 1)) h2_frame(&c->own, 4, 1, 0, "", 0);
     if (frame[3] == 6 && !(frame[4] & 1)) h2_frame(&c->own, 6, 1, 0, (const char *)frame + 9, len);
     if (frame[3] != 0 || !len) return;
     h2_frame(&c->own, 8, 0, 0, update, 4);
-    hear_frame(c, number(frame + 5, 4) & 0x7fffffff, (const char *)frame + 9, len);
+    handle_frame(c, number(frame + 5, 4) & 0x7fffffff, (const char *)frame + 9, len);
 }
 
 static int serve_h2(struct conn *c) {
@@ -388,7 +386,7 @@ static int serve_h2(struct conn *c) {
         const unsigned char *frame = (unsigned char *)c->in + at;
         uint32_t len = number(frame, 3);
         if (c->in_len - at < 9 + len) break;
-        h2_answer(c, frame, len);
+        reply_h2(c, frame, len);
         at += 9 + len;
     }
     c->in_len -= at;
@@ -406,22 +404,21 @@ static const struct answer *count_answer(struct conn *c) {
     return &c->own;
 }
 
-/* The answer to a request, NULL if it comes later. */
+/* Returns the answer to a request, or NULL if it follows later. */
 static const struct answer *choose(struct conn *c, const char *head, char *body, size_t body_len) {
     if (!strncmp(head, "GET /counts", 11)) return count_answer(c);
     if (strncmp(head, "POST ", 5)) return &not_found;
-    if (!strncmp(head + 5, "/agent.v1.AgentService/RunSSE", 29)) return listen_to_run(c, body, body_len);
+    if (!strncmp(head + 5, "/agent.v1.AgentService/RunSSE", 29)) return open_output(c, body, body_len);
     if (!strncmp(head + 5, "/aiserver.v1.BidiService/BidiAppend", 35)) return append(body, body_len);
     if (!strncmp(head + 5, "/auth/exchange_user_api_key", 27)) return &login;
     if (!memmem(body, body_len, "\"messages\"", 10)) return &bad_request;
     int stream = wants_stream(body, body_len);
-    c->flows = stream && !c->paced && memmem(body, body_len, FLOW, strlen(FLOW)) != NULL;
     if (!strncmp(head + 5, "/v1/messages", 12)) return stream ? &anthropic_stream : &anthropic_json;
     if (!strncmp(head + 5, "/v1/chat/completions", 20)) return stream ? &openai_stream : &openai_json;
     return &not_found;
 }
 
-/* Answers every complete request in the input buffer, one after the other. */
+/* Answers every complete request in the input buffer, in order. */
 static int serve(struct conn *c) {
     if (c->streams || !strncmp(c->in, "PRI * HTTP/2.0\r\n", c->in_len < 16 ? c->in_len : 16)) return serve_h2(c);
     while (!c->answer && c->in_len) {
@@ -458,7 +455,7 @@ static int serve(struct conn *c) {
 
 static void readable(struct conn *c) {
     for (;;) {
-        if (c->in_cap - c->in_len < 2) { /* one byte is kept for a terminating zero */
+        if (c->in_cap - c->in_len < 2) { /* one byte is reserved for a terminating zero */
             if (c->in_cap > MAX_BODY) {
                 drop(c);
                 return;
@@ -543,7 +540,7 @@ int main(int argc, char **argv) {
     static struct epoll_event events[EVENTS];
     int64_t last_event = 0;
     for (;;) {
-        /* Asleep only between the measurements: to wake a sleeper is charged to the server that writes to it. */
+        /* Sleep only between measurements: waking a sleeping process is charged to the server that writes to it. */
         int64_t now = now_ns();
         int is_awake = queue.next != &queue || now - last_event < AWAKE_NS;
         int n = epoll_wait(poller, events, EVENTS, is_awake ? 0 : -1);
@@ -557,7 +554,7 @@ int main(int argc, char **argv) {
                 continue;
             }
             struct conn *c = conns[fd];
-            if (!c) continue; /* dropped a moment ago */
+            if (!c) continue; /* dropped while handling an earlier event */
             if (events[i].events & EPOLLOUT) {
                 if (!flush_out(c) || (!c->answer && !serve(c))) continue;
             }
