@@ -147,9 +147,7 @@ def test_questions_are_put_one_after_the_other_and_a_withdrawn_one_makes_room() 
     interview.add(first)
     interview.add(second)
     assert interview.put().startswith("A")
-    assert interview.is_waiting
     assert interview.withdraw(1)
-    assert not interview.is_waiting
     assert interview.put().startswith("B")
     assert interview.hear("yes") == Outcome(second, Filled(values={"sure": True}))
     assert not interview

@@ -31,10 +31,11 @@ class ClientCalls:
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def pending(self) -> frozenset[str]:
-        """The calls a client has seen, or will have when the leg that is open is over."""
-        newest = self._telling.leg if self._telling.is_open else self._telling.leg - 1
-        return frozenset(call_id for call_id, call in self._waiting.items() if call.leg <= newest)
+    def pending(self, *, is_leg_open: bool) -> frozenset[str]:
+        """Return the ids of the calls that the client has seen, or will have seen when the open leg ends."""
+        return frozenset(
+            call_id for call_id, call in self._waiting.items() if is_leg_open or call.leg < self._telling.leg
+        )
 
     @property
     def is_due(self) -> bool:

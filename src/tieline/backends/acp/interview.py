@@ -41,15 +41,9 @@ class Interview:
         self._fields: list[Field] = []
         self._remark = ""
         self._tries = 0
-        self._is_told = False
 
     def __bool__(self) -> bool:
         return bool(self._questions)
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a question has been put and not answered."""
-        return self._is_told
 
     def add(self, question: Question) -> None:
         """One more question; it waits for those before it."""
@@ -58,15 +52,13 @@ class Interview:
             self._begin()
 
     def put(self) -> str:
-        """What to write now; it counts as written."""
-        self._is_told = True
+        """Return the text of the current question."""
         form = condensed(self._questions[0].form)
         text = as_text(form, self._fields)
         return f"{self._remark}\n\n{text}" if self._remark else text
 
     def hear(self, words: str) -> Outcome | None:
         """What the person wrote; None if something is still to be asked."""
-        self._is_told = False
         self._remark = ""
         question = self._questions[0]
         if question.form.url or not self._fields:
@@ -84,7 +76,7 @@ class Interview:
         return self._settle(Filled(values=expanded(self._values, question.form)))
 
     def withdraw(self, ask: int) -> bool:
-        """A question needs no answer any more; whether it was one of these."""
+        """Remove a question that needs no answer any more. Return whether it was the current one."""
         found = next((question for question in self._questions if question.ask == ask), None)
         if found is None:
             return False
@@ -92,7 +84,7 @@ class Interview:
         self._questions.remove(found)
         if is_first:
             self._begin()
-        return True
+        return is_first
 
     def done(self, elicitation: str) -> Outcome | None:
         """The agent says that what was to be done at an address has been done."""
@@ -120,5 +112,5 @@ class Interview:
 
     def _begin(self) -> None:
         """The first question is to be put."""
-        self._values, self._tries, self._remark, self._is_told = {}, 0, "", False
+        self._values, self._tries, self._remark = {}, 0, ""
         self._fields = list(condensed(self._questions[0].form).fields) if self._questions else []

@@ -28,6 +28,8 @@ class Telling:
         """The texts that were said to the user, as far as they are complete."""
         self.has_spoken = False
         """Whether anything was told that cannot be told again."""
+        self.last_ending: Finished | Failed | None = None
+        """How the leg that ended last has ended."""
         self._parts = PartsWriter()
         self._open: tuple[type, str | None] | None = None
         """The kind and the message of the part that is open."""
@@ -40,11 +42,6 @@ class Telling:
         self._finished: deque[list[Event]] = deque()
         self._begun = self._ended = self._taken = 0
         self._waiter: asyncio.Future[None] | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether a leg is open that has not ended."""
-        return self._begun > self._ended
 
     @property
     def leg(self) -> int:
@@ -143,6 +140,7 @@ class Telling:
         self._flush()
         self._gap = ""
         self._finished.append([*self._parts.take(), ending])
+        self.last_ending = ending
         self._parts = PartsWriter()
         self._ended += 1
         self._wake()

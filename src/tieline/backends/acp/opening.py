@@ -87,7 +87,7 @@ class Opener:
         await self._recall()
         session = self.sessions.find(asked.spec.id, asked.workplace, asked.reading)
         turn = session.turn if session is not None else None
-        if isinstance(turn, Turn) and turn.waits_for_words:
+        if isinstance(turn, Turn) and turn.awaits_answer:
             turn.offered(asked.tools)
             turn.hear(spoken_in(request.messages), asked.reading, host)
             return turn

@@ -1,6 +1,7 @@
 """A run as the core sees it: the legs of a turn, and the one attempt more where an agent died before it said a word."""
 
 from collections.abc import Sequence
+from enum import Enum, auto
 from typing import Self
 
 from tieline.backends.acp.agent import ENDED
@@ -31,7 +32,7 @@ class AcpRun:
         return self._turn.pending if self._turn is not None else frozenset()
 
     def leg(self) -> Leg:
-        return _Leg(self)
+        return _AcpLeg(self)
 
     async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:
         """Hand over results; if the turn is gone, the next leg begins another one with them."""
@@ -88,41 +89,53 @@ class AcpRun:
         return is_dead and not self._has_retried and self._turn is not None and not self._turn.telling.has_spoken
 
 
-class _Leg:
-    """The events of one leg: begun with the first that says something, so that a failure before it stands alone."""
+class _LegState(Enum):
+    NEW = auto()
+    HOLDING = auto()
+    """Begun, but nothing has come except notes."""
+    OPEN = auto()
+    OVER = auto()
+
+
+class _AcpLeg:
+    """The events of one leg.
+
+    `Started` is held back until there is something to show, so that a failure before that is the only event.
+    """
 
     def __init__(self, run: AcpRun) -> None:
         self._run = run
-        self._started: Started | None = None
+        self._state = _LegState.NEW
         self._held: list[Event] = []
-        self._has_begun = False
-        self._is_over = False
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Batch:
-        if self._is_over:
+        if self._state is _LegState.OVER:
             raise StopAsyncIteration
-        if not self._has_begun:
-            self._has_begun = True
-            self._started = await self._run.begin()
+        if self._state is _LegState.NEW:
+            self._held.append(await self._run.begin())
+            self._state = _LegState.HOLDING
         while True:
-            events = await self._run.next_events()
-            self._is_over = isinstance(events[-1], Finished | Failed)
-            if self._started is None:
+            events = self._released(await self._run.next_events())
+            if events:
                 return events
-            self._held += events
-            if all(isinstance(event, Note) for event in self._held):
-                continue
-            return self._first()
 
     async def aclose(self) -> None:
-        """The run is closed by whoever has it; a leg holds nothing."""
+        """Do nothing: the owner of the run closes it."""
 
-    def _first(self) -> list[Event]:
-        started, self._started = self._started, None
-        held, self._held = self._held, []
-        if started is None or all(isinstance(event, Note | Failed) for event in held):
-            return held[-1:]
-        return [started, *held]
+    def _released(self, events: list[Event]) -> list[Event]:
+        """Return the events to show now, which are none while only notes have come."""
+        is_over = isinstance(events[-1], Finished | Failed)
+        if self._state is _LegState.HOLDING:
+            self._held += events
+            if any(not isinstance(event, Started | Note | Failed) for event in self._held):
+                events = self._held
+            else:
+                events = events[-1:] if is_over else []
+        if is_over:
+            self._state = _LegState.OVER
+        elif events:
+            self._state = _LegState.OPEN
+        return events

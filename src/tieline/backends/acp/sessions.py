@@ -22,8 +22,6 @@ from tieline.model.errors import GatewayError
 from tieline.wire.acp import facts
 from tieline.wire.acp.facts import Fact
 
-Receiver = Callable[[Fact], None]
-
 _NUMBERS = count(1)
 """Of conversations that have a process of their own."""
 
@@ -32,12 +30,14 @@ class UnderWay(Protocol):
     """A turn, as far as whoever comes next has to do with it."""
 
     @property
-    def waits_for_words(self) -> bool: ...
+    def awaits_answer(self) -> bool: ...
 
     @property
     def is_parked(self) -> bool: ...
 
     def cancel(self) -> None: ...
+
+    def receive(self, fact: Fact) -> None: ...
 
 
 OnSession = Callable[["Session"], None]
@@ -71,8 +71,6 @@ class Session:
         self.title = ""
         self.seat: Seat | None = None
         """Where it finds the client's tools, if it was opened with them."""
-        self.receiver: Receiver | None = None
-        """Who hears what is told in the turn under way."""
         self.turn: UnderWay | None = None
         self.terminals: set[str] = set()
         """Those that we run for it."""
@@ -117,7 +115,6 @@ class Session:
 
     def release(self) -> None:
         """The turn is over."""
-        self.receiver = None
         self.turn = None
         self._lock.release()
 
@@ -145,8 +142,8 @@ class Session:
             case facts.TitleChanged():
                 self.title = fact.title or self.title
             case _:
-                if self.receiver is not None:
-                    self.receiver(fact)
+                if self.turn is not None:
+                    self.turn.receive(fact)
                 else:
                     self._decline(fact)
 

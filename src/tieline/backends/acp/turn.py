@@ -1,9 +1,9 @@
-"""A turn under way: from a prompt to the end that the agent gives it, over as many legs as the client needs.
+"""A turn: from a prompt to the end that the agent gives it, over as many legs as the client needs.
 
-The turn hears every fact of its session. What the agent says and does becomes events; what it asks goes to the person,
-to the client's own tool for questions, or into the conversation as text; what it calls of the client's tools ends the
-leg and waits. It ends when the agent says so, when the agent dies, when it is silent for too long, or when nobody wants
-it any more; whatever the reason, its session is free afterwards, or given up.
+`turn_state.py` describes the states of a turn and is the place to start reading. This module performs what belongs to
+the transitions. The turn receives every fact of its session: output of the agent becomes events, requests of the agent
+go to the person, to the client's own tool for questions, or into the conversation as text, and calls of the client's
+tools end the leg.
 """
 
 import asyncio
@@ -24,9 +24,11 @@ from tieline.backends.acp.interview import Interview, Outcome
 from tieline.backends.acp.leg_queue import Telling
 from tieline.backends.acp.sessions import Session
 from tieline.backends.acp.settings import Kit, Terms
+from tieline.backends.acp.timers import Timers
+from tieline.backends.acp.turn_state import LEG_OPEN, OVER, PARKED, TRANSITIONS, TurnEvent, TurnState
 from tieline.model.content import Text, ToolResult
 from tieline.model.errors import GatewayError
-from tieline.model.events import Event, Finished, StopReason
+from tieline.model.events import Event, Failed, Finished, StopReason
 from tieline.model.ports import Host
 from tieline.model.request import ToolSpec
 from tieline.wire.acp import facts
@@ -35,8 +37,8 @@ from tieline.wire.acp.schema import Block, TextBlock
 from tieline.wire.shared.questions.tools import call_for, read_result
 
 GIVEN_UP = "The call was given up: the turn is over."
-MOST_RESTS = 10
-"""An agent that goes on talking beside its calls puts the end of a leg off for so many times the usual at most."""
+MAX_BATCH_WAITS = 10
+"""An agent that keeps writing beside its calls delays the end of the leg by at most this many batch windows."""
 _SILENT_ENDINGS = {
     "max_turn_requests": "It reached its limit of requests in one turn.",
     "refusal": "It refused to go on.",
@@ -60,10 +62,8 @@ class Turn:
     """One turn of one session."""
 
     def __init__(self, around: Surroundings, host: Host, reading: Reading, tools: Sequence[ToolSpec]) -> None:
+        self.state = TurnState.NEW
         self.host = host
-        self.is_over = False
-        """Whether no more is to come after what waits to be taken."""
-        self.has_failed = False
         self.telling = Telling()
         self._around = around
         self._session, self._agent = around.session, around.agent
@@ -71,7 +71,7 @@ class Turn:
         self._before = around.session.pasts
         self._seen = reading.past
         self._followups = Followups()
-        # Nothing that a turn has may have the turn: it would stay, with all that came by it, until somebody cleans up.
+        # Collaborators must not reference the turn: a reference cycle would keep it, and all its output, in memory.
         self._hearing = Hearing(self.telling, self._session.is_clients)
         tasks = around.kit.tasks
         folder = around.session.lane.workplace.folder
@@ -87,33 +87,52 @@ class Turn:
         self._calls = ClientCalls(self.telling, around.kit.mint_call)
         self._interview = Interview()
         self._loop = asyncio.get_running_loop()
-        self._ended = asyncio.Event()
-        self._is_cancelled = False
-        self._has_said = False
+        self._timers = Timers(self._loop)
         self._heard_at = self._loop.time()
-        self._rest_until = 0.0
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        """When the agent was last heard of."""
+        self._batch_until = 0.0
+        """When output of the agent stops prolonging the batch window."""
+        self._has_said = False
+        """Whether the agent has said anything to the user in this turn."""
+
+    def _advance(self, event: TurnEvent) -> bool:
+        """Change the state as the table says. Return False, and change nothing, if the event does not apply now."""
+        after = TRANSITIONS[self.state].get(event)
+        if after is None:
+            return False
+        self.state = after
+        return True
 
     # ── for the run ──
 
     @property
-    def pending(self) -> frozenset[str]:
-        """The client's calls that wait for a result."""
-        return frozenset() if self.is_over else self._calls.pending()
-
-    @property
-    def waits_for_words(self) -> bool:
-        """Whether the next message of the conversation is an answer."""
-        return not self.is_over and self._interview.is_waiting
+    def is_over(self) -> bool:
+        """Whether nothing comes after the events that are queued."""
+        return self.state in OVER
 
     @property
     def is_parked(self) -> bool:
-        """Whether it waits for the client, or for words, while no leg is open."""
-        return not self.is_over and not self.telling.is_open
+        """Whether the turn goes on while no leg is open."""
+        return self.state in PARKED
+
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether the next message of the conversation is an answer."""
+        return self.state is TurnState.AWAITING_ANSWER
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the turn ended with an error."""
+        return isinstance(self.telling.last_ending, Failed)
+
+    @property
+    def pending(self) -> frozenset[str]:
+        """The ids of the client's calls that wait for a result."""
+        return self._calls.pending(is_leg_open=self.state in LEG_OPEN)
 
     def prompt(self, blocks: Sequence[Block]) -> None:
-        """Say something to the agent, which begins the turn."""
-        self._session.receiver = self._receive
+        """Send the prompt that begins the turn."""
+        self._advance(TurnEvent.PROMPTED)
         self._session.turn = self
         if self._session.seat is not None:
             self._session.seat.caller = self._call
@@ -121,13 +140,16 @@ class Turn:
         self._watch()
 
     def begin(self) -> None:
-        """A leg begins."""
+        """Begin a leg. If the turn is over, the leg consists of what is queued."""
         self.telling.begin()
-        self._timer("deadline", None, None)
+        if not self._advance(TurnEvent.LEG_BEGAN):
+            return
+        self._timers.stop("abandoned")
         self._heard_at = self._loop.time()
-        self._put_question()
         if self._calls.is_due:
-            self._rest()
+            self._batch()
+        else:
+            self._put_question()
 
     async def events(self) -> list[Event]:
         """The next events of the leg."""
@@ -148,7 +170,8 @@ class Turn:
             self._session.seat.offer(tools)
 
     def hear(self, words: str, reading: Reading, host: Host) -> None:
-        """The next message of the conversation, which answers a question."""
+        """Take the next message of the conversation as the answer to the question that was put."""
+        self._advance(TurnEvent.ANSWERED)
         self._seen = reading.past
         self.telling.take_said()
         self.host = host
@@ -157,28 +180,28 @@ class Turn:
             self._settled(outcome)
 
     def leave(self) -> None:
-        """Nobody takes the events any more: a question that was put as text waits a while, all else is cancelled."""
-        if self.waits_for_words:
-            self._timer("deadline", self._around.terms.park_for, self.cancel)
+        """The client takes no more events: cancel the turn, or wait a while if the next message may be an answer."""
+        if self.awaits_answer:
+            self._timers.start("abandoned", self._around.terms.park_for, self.cancel)
         else:
             self.cancel()
 
     def cancel(self) -> None:
-        """Nobody wants this turn any more; the session is free as soon as the agent has ended it."""
-        if self.is_over or self._is_cancelled:
+        """Give up the turn. The session is free as soon as the agent has ended it."""
+        if not self._advance(TurnEvent.CANCELLED):
             return
-        self._is_cancelled = True
         self._agent.machine.cancel(self._session.name)
         self._agent.push()
         self._finish(is_torn=True)
-        self._around.kit.tasks.start(self._await_end(), "waiting for a cancelled turn")
+        self._timers.start("cancelling", self._around.terms.cancel_within, self._cancel_timed_out)
 
-    # ── what the agent tells and asks ──
+    # ── facts and requests of the agent ──
 
-    def _receive(self, fact: Fact) -> None:
+    def receive(self, fact: Fact) -> None:
+        """Handle a fact of the session."""
         self._heard_at = self._loop.time()
-        if "rest" in self._timers and self._heard_at < self._rest_until:
-            self._rest()
+        if self.state is TurnState.BATCHING and self._heard_at < self._batch_until:
+            self._batch()
         if isinstance(fact, facts.TurnEnded | facts.Refused):
             self._conclude(fact)
         elif self.is_over:
@@ -190,8 +213,8 @@ class Turn:
                 self._has_said = True
             if self.telling.is_flooded:
                 self._fail(GatewayError("upstream", "The client has not taken what the agent said; it was too much."))
-        elif (asked := _ASKS.get(type(fact))) is not None:
-            asked(self, fact)
+        elif (handle := _HANDLERS.get(type(fact))) is not None:
+            handle(self, fact)
 
     def _permission(self, fact: facts.PermissionAsked) -> None:
         if self._session.is_for_client(fact.call):
@@ -216,7 +239,7 @@ class Turn:
             self._put_question()
             return
         self._calls.make(call.name, call.arguments, lambda result: self._told_by_tool(question, result))
-        self._rest()
+        self._batch()
 
     def _told_by_tool(self, question: Question, result: ToolResult) -> None:
         if not self.is_over:
@@ -225,11 +248,13 @@ class Turn:
     def _question_done(self, fact: facts.QuestionCompleted) -> None:
         outcome = self._interview.done(fact.elicitation)
         if outcome is not None:
+            self._advance(TurnEvent.WITHDRAWN)
             self._settled(outcome)
 
     def _withdrawn(self, fact: facts.Withdrawn) -> None:
         self._asking.withdraw(fact.ask)
-        self._interview.withdraw(fact.ask)
+        if self._interview.withdraw(fact.ask):
+            self._advance(TurnEvent.WITHDRAWN)
 
     def _hand(self, fact: Any) -> None:
         self._serving.serve(fact, self.host)
@@ -243,11 +268,10 @@ class Turn:
     # ── questions in the conversation ──
 
     def _put_question(self) -> None:
-        """Write the question that is next, and end the leg with it; calls of the same leg come first."""
-        if not self._interview or self._interview.is_waiting or not self.telling.is_open or self._calls.is_due:
-            return
-        self.telling.text(self._interview.put(), message="question")
-        self._end_leg(Finished(reason=StopReason.END_TURN))
+        """End the leg with the next question, if there is one and the leg has no calls to deliver."""
+        if self._interview and self._advance(TurnEvent.QUESTION_PUT):
+            self.telling.text(self._interview.put(), message="question")
+            self._end_leg(Finished(reason=StopReason.END_TURN))
 
     def _settled(self, outcome: Outcome) -> None:
         self._asking.answer(outcome.question, outcome.filled)
@@ -269,45 +293,59 @@ class Turn:
             return ToolResult(call_id="", content=(Text(text=GIVEN_UP),), is_error=True)
         self._heard_at = self._loop.time()
         call_id = self._calls.make(spec.name, arguments, resolve, freeform=spec.freeform)
-        self._rest()
+        self._batch()
         try:
             return await answer
         finally:
             self._calls.drop(call_id)
 
-    def _rest(self) -> None:
-        """A call was made: the leg ends once nothing else has come for a moment."""
-        if not self.telling.is_open:
-            return
+    def _batch(self) -> None:
+        """Open the batch window or prolong it, if a leg is open."""
         wait = self._around.terms.batch_wait
-        if "rest" not in self._timers:
-            self._rest_until = self._loop.time() + MOST_RESTS * wait
-        self._timer("rest", wait, self._rested)
+        if self._advance(TurnEvent.CALL_MADE):
+            self._batch_until = self._loop.time() + MAX_BATCH_WAITS * wait
+        if self.state is TurnState.BATCHING:
+            self._timers.start("batch", wait, self._end_batch)
 
-    def _rested(self) -> None:
-        self._timers.pop("rest", None)
-        if not self.is_over and self.telling.is_open and self._calls.is_due:
+    def _end_batch(self) -> None:
+        if not self._calls.is_due:
+            self._advance(TurnEvent.BATCH_EMPTIED)
+            self._put_question()
+        elif self._advance(TurnEvent.BATCH_ENDED):
             self._end_leg(Finished(reason=StopReason.TOOL_USE))
 
     # ── the end ──
 
     def _conclude(self, fact: facts.TurnEnded | facts.Refused) -> None:
         """The agent has answered the prompt."""
-        if self.is_over:
-            self._ended.set()
+        if self.state is TurnState.CANCELLING:
+            self._advance(TurnEvent.AGENT_ENDED)
+            self._timers.stop("cancelling")
+            self._timers.start("settling", self._around.terms.settle, self._settle)
+        elif isinstance(fact, facts.Refused):
+            self._end(self._agent.ended() if self._agent.is_over else self._agent.refused(fact))
+        elif not self.is_over:
+            self._hearing.used(fact.usage)
+            if words := self._followups.next():
+                self.telling.pause()
+                self._say([TextBlock(text=words)])
+            else:
+                self._end(fact)
+
+    def _end(self, how: facts.TurnEnded | GatewayError) -> None:
+        """End the turn for the client, after the agent has ended it."""
+        if not self._advance(TurnEvent.AGENT_ENDED):
             return
-        if isinstance(fact, facts.Refused):
-            error = self._agent.ended() if self._agent.is_over else self._agent.refused(fact)
-            self._ended.set()
-            self._fail(error)
-            return
-        self._hearing.used(fact.usage)
-        words = self._followups.next()
-        if words:
-            self.telling.pause()
-            self._say([TextBlock(text=words)])
-            return
-        self._ended.set()
+        if isinstance(how, GatewayError):
+            self.telling.end(how.failed())
+            self._finish(is_torn=True)
+        else:
+            self._write_ending(how)
+            self._end_leg(Finished(reason=how.reason))
+            self._finish(is_torn=how.reason is StopReason.CANCELLED)
+        self._release()
+
+    def _write_ending(self, fact: facts.TurnEnded) -> None:
         if self._asking.refusal:
             # Some agents end their turn over a no without a word.
             self._explain(self._asking.refusal)
@@ -316,9 +354,6 @@ class Turn:
         self._hearing.tell_usage()
         if fact.said not in KNOWN_ENDINGS:
             self.telling.note("stop_reason", f"the agent ended the turn with {fact.said!r}")
-        self._end_leg(Finished(reason=fact.reason))
-        self._finish(is_torn=fact.reason is StopReason.CANCELLED)
-        self._release()
 
     def _explain(self, why: str) -> None:
         """Say why the turn ends here, since the agent did not: an empty answer tells nobody anything."""
@@ -326,14 +361,9 @@ class Turn:
             self.telling.text(f"The agent stopped here. {why}", message="ending")
 
     def _fail(self, error: GatewayError) -> None:
-        """The turn has failed for the client; if the agent still works on it, it is told to stop."""
-        self.has_failed = True
+        """Fail the turn for the client while the agent still works on it."""
         self.telling.end(error.failed())
-        if not self._ended.is_set():
-            self.cancel()
-            return
-        self._finish(is_torn=True)
-        self._release()
+        self.cancel()
 
     def _end_leg(self, ending: Finished) -> None:
         self.telling.end(ending)
@@ -344,11 +374,8 @@ class Turn:
         self._session.pasts = (self._seen, *self._before) if is_torn else (self._seen,)
 
     def _finish(self, *, is_torn: bool) -> None:
-        """Nothing more is told, nobody is waited for."""
-        self.is_over = True
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
+        """Stop everything that belongs to a live turn."""
+        self._timers.stop_all()
         if self._session.seat is not None:
             self._session.seat.caller = None
         self._asking.close()
@@ -356,16 +383,14 @@ class Turn:
         if is_torn:
             self._remember(is_torn=True)
 
-    async def _await_end(self) -> None:
-        terms = self._around.terms
-        try:
-            async with asyncio.timeout(terms.cancel_within):
-                await self._ended.wait()
-        except TimeoutError:
+    def _cancel_timed_out(self) -> None:
+        if self._advance(TurnEvent.CANCEL_TIMED_OUT):
             self._agent.retire()
-        else:
-            await asyncio.sleep(terms.settle)
-        self._release()
+            self._release()
+
+    def _settle(self) -> None:
+        if self._advance(TurnEvent.SETTLED):
+            self._release()
 
     def _release(self) -> None:
         self._session.release()
@@ -389,18 +414,10 @@ class Turn:
             )
             self._fail(GatewayError("timeout", message, code="agent_silent"))
             return
-        self._timer("watch", terms.stall_after - silent, self._watch)
-
-    def _timer(self, name: str, seconds: float | None, do: Callable[[], None] | None) -> None:
-        """Do something later, instead of what was to be done under this name."""
-        old = self._timers.pop(name, None)
-        if old is not None:
-            old.cancel()
-        if seconds is not None and do is not None:
-            self._timers[name] = self._loop.call_later(seconds, do)
+        self._timers.start("watch", terms.stall_after - silent, self._watch)
 
 
-_ASKS: dict[type, Callable[[Turn, Any], None]] = {
+_HANDLERS: dict[type, Callable[[Turn, Any], None]] = {
     facts.PermissionAsked: Turn._permission,
     facts.PlanProposed: Turn._plan_proposed,
     facts.QuestionAsked: Turn._question,
