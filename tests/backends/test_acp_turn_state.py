@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.backends.acp_support import SOON, Person, until
-from tieline.backends.acp.fingerprint import read
-from tieline.backends.acp.sessions import Session
-from tieline.backends.acp.settings import Kit, Terms
-from tieline.backends.acp.turn import Surroundings, Turn
+from tieline.backends.acp.fingerprint import fingerprint_of
+from tieline.backends.acp.sessions import AgentSession
+from tieline.backends.acp.settings import AcpRuntime, AgentSettings
+from tieline.backends.acp.turn import Turn, TurnContext
 from tieline.backends.acp.turn_state import LEG_OPEN, OVER, PARKED, TRANSITIONS, TurnEvent, TurnState
 from tieline.backends.acp.workplace import Workplace
 from tieline.model.content import Message, Text, ToolResult
@@ -22,7 +22,7 @@ from tieline.model.request import Request, ToolSpec
 from tieline.tasks import Tasks
 from tieline.wire.acp import facts
 from tieline.wire.acp.client_side import ClientSide
-from tieline.wire.acp.schema import TextBlock
+from tieline.wire.acp.schema import TextContent
 
 # ── the table ────────────────────────────────────────────────────────────────────────────────────
 
@@ -81,10 +81,10 @@ class FakeTurn:
         self.machine = ClientSide()
         self.retired = 0
         request = Request(model="a", messages=(Message(role="user", parts=(Text(text="go"),)),))
-        reading = read(request)
-        self.session = Session("a", reading.kind, Workplace(folder="/w"))
+        fingerprint = fingerprint_of(request)
+        self.session = AgentSession("a", fingerprint.kind, Workplace(folder="/w"))
         self.session.name = "s1"
-        self.session.seat = self.seat = FakeSeat()  # type: ignore[assignment] # all that a turn uses
+        self.session.endpoint = self.endpoint = FakeSeat()  # type: ignore[assignment] # all that a turn uses
         agent: Any = SimpleNamespace(
             machine=self.machine,
             push=lambda: self.machine.outbox(),
@@ -95,21 +95,21 @@ class FakeTurn:
         )
         numbers = itertools.count(1)
         self.tasks = Tasks()
-        kit = Kit(mint_call=lambda: f"call_{next(numbers)}", mint_leg=lambda: "leg", tasks=self.tasks)
+        runtime = AcpRuntime(mint_call=lambda: f"call_{next(numbers)}", mint_leg=lambda: "leg", tasks=self.tasks)
         usual = {"cwd": "/w", "env": {}, "batch_wait": 0.02, "settle": 0.01, "cancel_within": SOON, **terms}
-        around = Surroundings(self.session, agent, Terms(**usual), kit, self.returned.append)
-        self.turn = Turn(around, Host(Person()), reading, ())
+        context = TurnContext(self.session, agent, AgentSettings(**usual), runtime, self.returned.append)
+        self.turn = Turn(context, Host(Person()), fingerprint, ())
 
     async def begin(self) -> Turn:
         await self.session.hold(SOON)
-        self.turn.prompt([TextBlock(text="go")])
+        self.turn.prompt([TextContent(text="go")])
         return self.turn
 
     def call(self) -> asyncio.Task[ToolResult]:
-        return asyncio.create_task(self.seat.caller(ToolSpec(name="count"), "{}"))
+        return asyncio.create_task(self.endpoint.caller(ToolSpec(name="count"), "{}"))
 
     def end(self, reason: StopReason = StopReason.END_TURN, said: str = "end_turn") -> None:
-        self.session.receive(facts.TurnEnded(request=1, session="s1", reason=reason, said=said))
+        self.session.receive(facts.TurnEnded(request=1, session="s1", reason=reason, stop_reason=said))
 
     def _retire(self) -> None:
         self.retired += 1
@@ -122,7 +122,9 @@ async def fake() -> AsyncIterator[FakeTurn]:
     await fake.tasks.aclose()
 
 
-QUESTION = facts.QuestionAsked(ask=7, session="s1", message="Why?", fields=(facts.Field(name="a", kind="text"),))
+QUESTION = facts.QuestionAsked(
+    number=7, session="s1", message="Why?", fields=(facts.QuestionField(name="a", kind="text"),)
+)
 QUESTION_TEXT = "Why?\n\na\n(or skip it)"
 
 
@@ -184,7 +186,7 @@ async def test_a_withdrawn_question_is_not_answered_by_the_next_message(fake: Fa
     turn.begin()
     fake.session.receive(QUESTION)
     assert turn.awaits_answer
-    fake.session.receive(facts.Withdrawn(ask=7))
+    fake.session.receive(facts.Withdrawn(number=7))
     assert (turn.state, turn.awaits_answer) == (TurnState.BETWEEN_LEGS, False)
 
 

@@ -1,14 +1,14 @@
-"""A run as the core sees it: the legs of a turn, and the one attempt more where an agent died before it said a word."""
+"""A run with an agent: the legs of a turn, and one retry if the agent dies before it has produced output."""
 
 from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Self
 
 from tieline.backends.acp.agent import ENDED
-from tieline.backends.acp.fingerprint import read
-from tieline.backends.acp.opening import Opener
-from tieline.backends.acp.settings import Kit
+from tieline.backends.acp.fingerprint import fingerprint_of
+from tieline.backends.acp.settings import AcpRuntime
 from tieline.backends.acp.turn import Turn
+from tieline.backends.acp.turn_opener import TurnOpener
 from tieline.model.content import ToolResult
 from tieline.model.errors import GatewayError
 from tieline.model.events import Batch, Event, Failed, Finished, Note, Started
@@ -17,11 +17,11 @@ from tieline.model.request import Request
 
 
 class AcpRun:
-    """One conversation with an agent under way; its turn may outlive it, waiting for the next message."""
+    """A run with an agent. Its turn may outlive it, while a question waits for the next message."""
 
-    def __init__(self, opener: Opener, kit: Kit, request: Request, host: Host) -> None:
+    def __init__(self, opener: TurnOpener, runtime: AcpRuntime, request: Request, host: Host) -> None:
         self._opener = opener
-        self._kit = kit
+        self._runtime = runtime
         self._request = request
         self._host = host
         self._turn: Turn | None = None
@@ -35,7 +35,7 @@ class AcpRun:
         return _AcpLeg(self)
 
     async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:
-        """Hand over results; if the turn is gone, the next leg begins another one with them."""
+        """Submit tool results. If the turn is over, the next leg begins a new turn with them."""
         self._request = request or self._request
         turn = self._turn
         if turn is None:
@@ -44,8 +44,8 @@ class AcpRun:
             self._turn = None
             return
         if request is not None:
-            turn.offered(request.tools)
-        turn.answer(results, words, read(request) if request is not None else None)
+            turn.set_tools(request.tools)
+        turn.answer(results, words, fingerprint_of(request) if request is not None else None)
 
     async def aclose(self) -> None:
         turn, self._turn = self._turn, None
@@ -53,16 +53,16 @@ class AcpRun:
             turn.leave()
 
     async def begin(self) -> Started:
-        """A leg begins: of the turn that lives, or of a new one."""
+        """Begin a leg of the current turn or of a new one."""
         if self._turn is None:
             self._turn = await self._begun()
-        if self._turn.is_over and not self._turn.telling.has_ending:
-            raise GatewayError("internal", "The run is over: there is no further leg.")
+        if self._turn.is_over and not self._turn.queue.has_ending:
+            raise GatewayError("internal", "The run is over; there are no more legs.")
         self._turn.begin()
-        return Started(id=self._kit.mint_leg(), model=self._request.model)
+        return Started(id=self._runtime.mint_leg(), model=self._request.model)
 
     async def next_events(self) -> list[Event]:
-        """The next events of the leg."""
+        """Return the next events of the leg."""
         while True:
             if self._turn is None:
                 raise GatewayError("cancelled", "The run was closed.")
@@ -83,10 +83,10 @@ class AcpRun:
         return await self._opener.begin(self._request, self._host)
 
     def _may_retry(self, events: Sequence[Event]) -> bool:
-        """Whether the agent died, and nobody has heard anything of it yet."""
+        """Return whether the agent died before it produced output, and this is the first time."""
         last = events[-1]
         is_dead = isinstance(last, Failed) and last.code == ENDED
-        return is_dead and not self._has_retried and self._turn is not None and not self._turn.telling.has_spoken
+        return is_dead and not self._has_retried and self._turn is not None and not self._turn.queue.has_output
 
 
 class _LegState(Enum):
