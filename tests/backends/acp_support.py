@@ -15,7 +15,7 @@ from tests.grammar import check
 from tieline.backends.acp.backend import AcpBackend
 from tieline.backends.acp.catalogue import AgentSpec
 from tieline.backends.acp.session_store import SessionStorage
-from tieline.backends.acp.settings import AgentSettings
+from tieline.backends.acp.settings import AcpBackendSettings
 from tieline.backends.acp.tool_bridge import StdioShim, ToolBridge
 from tieline.model.content import Message, Part, Text, Thinking, ToolCall
 from tieline.model.events import Activity, Event, Failed, Finished, Note, PartEnd
@@ -192,7 +192,7 @@ async def serving(
     bridge = ToolBridge(mint_token=lambda: secrets.token_hex(16), shim=StdioShim(sys.executable)) if tools else None
     backend = AcpBackend(
         {spec.id: spec for spec in specs},
-        AgentSettings(**{**usual, **terms}),
+        AcpBackendSettings(**{**usual, **terms}),
         which=shutil.which,
         mint_call=lambda: f"call_{next(numbers)}",
         mint_leg=lambda: f"leg_{next(numbers)}",

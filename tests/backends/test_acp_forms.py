@@ -177,7 +177,7 @@ def test_an_address_is_consented_to_or_not(words: str, action: str, rest: str) -
     assert "https://a.b" in interview.text()
     outcome = interview.answer(words)
     assert outcome is not None
-    assert (outcome.filled.action, outcome.words) == (action, rest)
+    assert (outcome.filled.action, outcome.text) == (action, rest)
 
 
 def test_an_agent_may_say_itself_that_an_address_was_visited() -> None:

@@ -11,8 +11,8 @@ import pytest
 from tests.backends.acp_support import SOON, Person, until
 from tieline.backends.acp.fingerprint import fingerprint_of
 from tieline.backends.acp.sessions import AgentSession
-from tieline.backends.acp.settings import AcpRuntime, AgentSettings
-from tieline.backends.acp.turn import Turn, TurnContext
+from tieline.backends.acp.settings import AcpBackendSettings, AcpRuntime
+from tieline.backends.acp.turn import AgentTurn, TurnContext
 from tieline.backends.acp.turn_state import LEG_OPEN, OVER, PARKED, TRANSITIONS, TurnEvent, TurnState
 from tieline.backends.acp.workplace import Workplace
 from tieline.model.content import Message, Text, ToolResult
@@ -63,7 +63,7 @@ def test_a_prompted_turn_that_is_not_over_can_be_cancelled_and_ended() -> None:
 # ── a turn without a process ─────────────────────────────────────────────────────────────────────
 
 
-class FakeSeat:
+class FakeEndpoint:
     """Takes the turn's own function for calls, as the bridge does."""
 
     caller: Any = None
@@ -84,7 +84,7 @@ class FakeTurn:
         fingerprint = fingerprint_of(request)
         self.session = AgentSession("a", fingerprint.kind, Workplace(folder="/w"))
         self.session.name = "s1"
-        self.session.endpoint = self.endpoint = FakeSeat()  # type: ignore[assignment] # all that a turn uses
+        self.session.endpoint = self.endpoint = FakeEndpoint()  # type: ignore[assignment] # all that a turn uses
         agent: Any = SimpleNamespace(
             machine=self.machine,
             push=lambda: self.machine.outbox(),
@@ -97,10 +97,10 @@ class FakeTurn:
         self.tasks = Tasks()
         runtime = AcpRuntime(mint_call=lambda: f"call_{next(numbers)}", mint_leg=lambda: "leg", tasks=self.tasks)
         usual = {"cwd": "/w", "env": {}, "batch_wait": 0.02, "settle": 0.01, "cancel_within": SOON, **terms}
-        context = TurnContext(self.session, agent, AgentSettings(**usual), runtime, self.returned.append)
-        self.turn = Turn(context, Host(Person()), fingerprint, ())
+        context = TurnContext(self.session, agent, AcpBackendSettings(**usual), runtime, self.returned.append)
+        self.turn = AgentTurn(context, Host(Person()), fingerprint, ())
 
-    async def begin(self) -> Turn:
+    async def begin(self) -> AgentTurn:
         await self.session.hold(SOON)
         self.turn.prompt([TextContent(text="go")])
         return self.turn
@@ -128,7 +128,7 @@ QUESTION = facts.QuestionAsked(
 QUESTION_TEXT = "Why?\n\na\n(or skip it)"
 
 
-async def leg(turn: Turn) -> list[Event]:
+async def leg(turn: AgentTurn) -> list[Event]:
     events: list[Event] = []
     async with asyncio.timeout(SOON):
         while not events or not isinstance(events[-1], Finished | Failed):

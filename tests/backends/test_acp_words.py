@@ -29,7 +29,7 @@ from tieline.backends.acp.session_options import (
     option_resets,
     parse_model_name,
 )
-from tieline.backends.acp.settings import AgentSettings
+from tieline.backends.acp.settings import AcpBackendSettings
 from tieline.model.content import Image, Message, Text, ToolCall, ToolResult
 from tieline.model.errors import BadRequest
 from tieline.model.events import Activity, Failed, Finished, Note, Started, StopReason
@@ -92,8 +92,8 @@ def test_a_login_is_a_command_that_can_be_run(
 
 def test_no_proxy_stands_between_an_agent_and_the_clients_tools() -> None:
     spec = AgentSpec(id="a", title="A", command=("a",), env={"KEY": "k"})
-    assert environment(AgentSettings(cwd="/", env={"PATH": "/bin"}), spec) == {"PATH": "/bin", "KEY": "k"}
-    proxied = environment(AgentSettings(cwd="/", env={"HTTP_PROXY": "http://p", "NO_PROXY": "corp"}), spec)
+    assert environment(AcpBackendSettings(cwd="/", env={"PATH": "/bin"}), spec) == {"PATH": "/bin", "KEY": "k"}
+    proxied = environment(AcpBackendSettings(cwd="/", env={"HTTP_PROXY": "http://p", "NO_PROXY": "corp"}), spec)
     assert proxied["NO_PROXY"] == "corp,127.0.0.1,localhost"
 
 
@@ -195,7 +195,7 @@ def test_a_session_that_has_seen_nothing_knows_nobody() -> None:
 
 def test_the_tail_leaves_out_what_was_heard_and_words_leave_out_reminders() -> None:
     messages = [HELLO, MORE, user("<system-reminder>x</system-reminder> and this ")]
-    assert [part.text for part in user_tail(messages, heard=2) if isinstance(part, Text)] == [
+    assert [part.text for part in user_tail(messages, seen=2) if isinstance(part, Text)] == [
         "<system-reminder>x</system-reminder> and this "
     ]
     assert latest_user_text(messages) == "hello\nmore\nand this"

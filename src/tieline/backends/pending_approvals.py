@@ -9,7 +9,7 @@ from tieline.model.inbox import Answer, Ask, Form, Permission, PlanReview
 from tieline.model.ports import Human
 from tieline.tasks import Tasks
 
-log = logging.getLogger("tieline.asks")
+log = logging.getLogger("tieline.inbox")
 
 
 async def submit(item: Ask, human: Human) -> Answer:

@@ -16,7 +16,7 @@ from tieline.app.store import DiskStore
 from tieline.backends.acp.backend import AcpBackend
 from tieline.backends.acp.catalogue import AgentSpec, Which
 from tieline.backends.acp.session_store import SessionStorage
-from tieline.backends.acp.settings import AgentSettings
+from tieline.backends.acp.settings import AcpBackendSettings
 from tieline.backends.acp.tool_bridge import StdioShim, ToolBridge
 from tieline.backends.acp.workplace import ToolServer
 from tieline.tasks import Tasks
@@ -45,7 +45,7 @@ def agent_runs(
     settings = config.acp
     return AcpBackend(
         agents,
-        AgentSettings(
+        AcpBackendSettings(
             cwd=folder,
             env=_environment(settings, env, key_variables(config)),
             version=__version__,

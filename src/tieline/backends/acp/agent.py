@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tieline.backends.acp.catalogue import NAME, AgentSpec
-from tieline.backends.acp.settings import AgentSettings
+from tieline.backends.acp.settings import AcpBackendSettings
 from tieline.model.errors import GatewayError
 from tieline.net.process.program import Process, ProcessError
 from tieline.tasks import Tasks
@@ -53,7 +53,7 @@ class Agent:
     """A running agent process."""
 
     def __init__(
-        self, spec: AgentSpec, process: Process, settings: AgentSettings, tasks: Tasks, on_end: OnEnd, folder: str
+        self, spec: AgentSpec, process: Process, settings: AcpBackendSettings, tasks: Tasks, on_end: OnEnd, folder: str
     ) -> None:
         self.spec = spec
         # File access and terminals are offered only inside the workspace, to which the rules apply.
@@ -85,7 +85,7 @@ class Agent:
         cls,
         spec: AgentSpec,
         command: Sequence[str],
-        settings: AgentSettings,
+        settings: AcpBackendSettings,
         tasks: Tasks,
         on_end: OnEnd = lambda _: None,
         folder: str = "",
@@ -117,12 +117,12 @@ class Agent:
         """Send a request and return its answer, which may be a refusal. Raise GatewayError if none comes."""
         self.check()
         request = send(self.machine)
-        asked = _PendingRequest(asyncio.get_running_loop().create_future(), listener)
-        self._pending[request] = asked
+        pending = _PendingRequest(asyncio.get_running_loop().create_future(), listener)
+        self._pending[request] = pending
         self.push()
         try:
             async with asyncio.timeout(within):
-                answer = await asked.answer
+                answer = await pending.answer
         except TimeoutError:
             self._give_up(request)
             raise self._silent(within) from None
@@ -200,11 +200,11 @@ class Agent:
 
     def _login_line(self) -> str:
         for login in self.about.logins:
-            words = login_command(self.spec.command, login)
-            if not words and login.arguments and not self.spec.login:
-                words = (*self.spec.command, *login.arguments)
-            if words:
-                return " ".join([*(f"{name}={value}" for name, value in login.env), *words])
+            command = login_command(self.spec.command, login)
+            if not command and login.arguments and not self.spec.login:
+                command = (*self.spec.command, *login.arguments)
+            if command:
+                return " ".join([*(f"{name}={value}" for name, value in login.env), *command])
         return self.spec.login
 
     # ── end ──
@@ -325,7 +325,7 @@ class Agent:
                 self._stray = fact.beginning[:LINE_SHOWN]
                 log.debug("%s: %s: %s", self.spec.id, fact.reason, fact.beginning)
             case facts.UnknownRequested():
-                log.info("%s asked for %s: %s", self.spec.id, fact.method, fact.reason)
+                log.info("%s sent the request %s: %s", self.spec.id, fact.method, fact.reason)
             case facts.QuestionCompleted():
                 for listener in list(self._listeners.values()):
                     self._notify(listener, fact)
@@ -341,16 +341,16 @@ def login_command(command: Sequence[str], login: facts.LoginMethod) -> tuple[str
     """
     if login.arguments is not None and not _is_interpreter(command[0]):
         return (command[0], *login.arguments)
-    words = login.command or ()
-    is_broken = len(words) > 1 and _is_interpreter(words[0]) and not re.search(r"[./\\]", words[1])
-    return () if is_broken else words
+    given = login.command or ()
+    is_broken = len(given) > 1 and _is_interpreter(given[0]) and not re.search(r"[./\\]", given[1])
+    return () if is_broken else given
 
 
 def _is_interpreter(program: str) -> bool:
     return _INTERPRETER.fullmatch(program.replace("\\", "/").rpartition("/")[2]) is not None
 
 
-def environment(settings: AgentSettings, spec: AgentSpec) -> dict[str, str]:
+def environment(settings: AcpBackendSettings, spec: AgentSpec) -> dict[str, str]:
     """Return the environment of an agent's process. The server of client tools is on loopback, so it needs no proxy."""
     env = {**settings.env, **spec.env}
     if any(name.lower() in ("http_proxy", "all_proxy") for name in env):

@@ -6,7 +6,7 @@ from tieline.backends.acp.catalogue import AgentSpec, Which, installed
 from tieline.backends.acp.run import AcpRun
 from tieline.backends.acp.session_options import modes
 from tieline.backends.acp.session_store import SessionStorage, SessionStore
-from tieline.backends.acp.settings import AcpRuntime, AgentSettings
+from tieline.backends.acp.settings import AcpBackendSettings, AcpRuntime
 from tieline.backends.acp.tool_bridge import ToolBridge
 from tieline.backends.acp.turn_opener import TurnOpener
 from tieline.backends.acp.workplace import Workplaces
@@ -28,7 +28,7 @@ class AcpBackend:
     def __init__(
         self,
         catalogue: Mapping[str, AgentSpec],
-        settings: AgentSettings,
+        settings: AcpBackendSettings,
         *,
         which: Which,
         mint_call: Callable[[], str],
@@ -45,7 +45,7 @@ class AcpBackend:
         usual = {spec.id: spec.cwd or settings.cwd for spec in catalogue.values()}
         places = Workplaces(usual, settings.folders, settings.servers)
         store = (
-            SessionStore(storage, places, self._runtime.tasks, most=settings.sessions) if storage is not None else None
+            SessionStore(storage, places, self._runtime.tasks, limit=settings.sessions) if storage is not None else None
         )
         self._opener = TurnOpener(catalogue, which, settings, self._runtime, places, bridge, store)
 

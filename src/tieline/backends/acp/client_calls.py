@@ -49,13 +49,13 @@ class ClientCalls:
         self._queue.call(call)
         return call.id
 
-    def answer(self, results: Sequence[ToolResult], words: str) -> bool:
+    def answer(self, results: Sequence[ToolResult], user_text: str) -> bool:
         """Pass results to the waiting calls, and the user's text with the last one. Return whether any call matched."""
         matching = [result for result in results if result.call_id in self._waiting]
         for result in matching[:-1]:
             self._waiting.pop(result.call_id).resolve(result)
         for result in matching[-1:]:
-            text = (Text(text=f"The user says: {words}"),) if words else ()
+            text = (Text(text=f"The user says: {user_text}"),) if user_text else ()
             self._waiting.pop(result.call_id).resolve(replace(result, content=(*result.content, *text)))
         return bool(matching)
 

@@ -56,9 +56,9 @@ def _has_effects(call: facts.AgentCall) -> bool:
     return bool(call.diffs or call.terminals)
 
 
-def _named(said: str, tools: Collection[str]) -> str | None:
+def _named(text: str, tools: Collection[str]) -> str | None:
     """Return the tool that a name or title consists of."""
-    letters = _letters(said)
+    letters = _letters(text)
     for tool in tools:
         name = _letters(tool)
         if letters in (f"{NAME}{name}", f"mcp{NAME}{name}", f"{name}{NAME}mcpserver"):
@@ -68,8 +68,8 @@ def _named(said: str, tools: Collection[str]) -> str | None:
 
 def _mentions(call: facts.AgentCall, tools: Collection[str]) -> bool:
     """Return whether the name or title contains the server and a tool."""
-    said = f"{call.name} {call.title}".lower()
-    return NAME in said and any(tool.lower() in said for tool in tools)
+    name = f"{call.name} {call.title}".lower()
+    return NAME in name and any(tool.lower() in name for tool in tools)
 
 
 def _letters(text: str) -> str:

@@ -96,22 +96,22 @@ class HistoryPosition(NamedTuple):
 
 def position_of(history: SeenHistory) -> HistoryPosition:
     """Return the position of a session. A request can continue it only if the request passes this position."""
-    said = 0
+    user_hash = 0
     for item in history.items:
         if isinstance(item, bytes):
-            said = hash((said, item))
+            user_hash = hash((user_hash, item))
     is_answered = bool(history.items) and isinstance(history.items[-1], tuple) and bool(history.items[-1])
-    return HistoryPosition(said, is_answered and not history.is_torn)
+    return HistoryPosition(user_hash, is_answered and not history.is_torn)
 
 
 def positions_in(fingerprint: RequestFingerprint) -> list[HistoryPosition]:
     """Return the positions that a request passes, in order."""
-    said = 0
-    positions = [HistoryPosition(said, is_answered=False)]
+    user_hash = 0
+    positions = [HistoryPosition(user_hash, is_answered=False)]
     for item in fingerprint.items:
         if isinstance(item, bytes):
-            said = hash((said, item))
-        positions.append(HistoryPosition(said, isinstance(item, str)))
+            user_hash = hash((user_hash, item))
+        positions.append(HistoryPosition(user_hash, isinstance(item, str)))
     return positions
 
 
@@ -121,9 +121,9 @@ def fingerprint_of(request: Request) -> RequestFingerprint:
     seen: list[HistoryItem] = []
     for role, parts in _runs(request.messages):
         if role == "user":
-            said = [digest for part in parts if (digest := _part_digest(part)) is not None]
-            items += said
-            seen += said
+            user_digests = [digest for part in parts if (digest := _part_digest(part)) is not None]
+            items += user_digests
+            seen += user_digests
         elif role == "assistant":
             texts = [text for part in parts if isinstance(part, Text) and (text := squeeze(part.text))]
             digests = tuple(TextDigest.of(text) for text in texts)
@@ -141,49 +141,49 @@ def match_history(history: SeenHistory, fingerprint: RequestFingerprint) -> int 
     if not history.items or not fingerprint.has_tail:
         return None
     rest = list(reversed(fingerprint.items))
-    for place, seen in enumerate(history.items):
-        is_torn = history.is_torn and place == len(history.items) - 1
-        said = rest[-1] if rest else b""
+    for index, seen in enumerate(history.items):
+        is_torn = history.is_torn and index == len(history.items) - 1
+        item = rest[-1] if rest else b""
         if isinstance(seen, bytes):
-            if said != seen:
+            if item != seen:
                 return None
             rest.pop()
-        elif isinstance(said, str):
-            if not _holds(said, seen, is_torn=is_torn):
+        elif isinstance(item, str):
+            if not _holds(item, seen, is_torn=is_torn):
                 return None
             rest.pop()
         elif seen and not is_torn:
             return None
-    return _new(rest, fingerprint, history)
+    return _seen_count(rest, fingerprint, history)
 
 
-def _new(rest: Sequence[bytes | str], fingerprint: RequestFingerprint, history: SeenHistory) -> int | None:
-    heard = sum(isinstance(item, bytes) for item in history.items)
+def _seen_count(rest: Sequence[bytes | str], fingerprint: RequestFingerprint, history: SeenHistory) -> int | None:
+    count = sum(isinstance(item, bytes) for item in history.items)
     if not rest:
         # Only tool results are new. They follow text of the agent; otherwise another conversation began the same way.
-        return heard if isinstance(fingerprint.items[-1], str) else None
-    return heard if all(isinstance(item, bytes) for item in rest) else None
+        return count if isinstance(fingerprint.items[-1], str) else None
+    return count if all(isinstance(item, bytes) for item in rest) else None
 
 
-def extend_history(history: SeenHistory, said: Iterable[str], *, is_torn: bool) -> SeenHistory:
-    """Return the history after the agent has said these texts."""
-    digests = tuple(TextDigest.of(text) for text in said if text.strip())
+def extend_history(history: SeenHistory, texts: Iterable[str], *, is_torn: bool) -> SeenHistory:
+    """Return the history after further texts of the agent."""
+    digests = tuple(TextDigest.of(text) for text in texts if text.strip())
     if history.items and isinstance(history.items[-1], tuple):
         return SeenHistory((*history.items[:-1], (*history.items[-1], *digests)), is_torn)
     return SeenHistory((*history.items, digests), is_torn)
 
 
-def user_tail(messages: Sequence[Message], heard: int = 0) -> list[Part]:
-    """Return the user's parts after the last message of the agent, without the first `heard` parts."""
+def user_tail(messages: Sequence[Message], seen: int = 0) -> list[Part]:
+    """Return the user's parts after the last message of the agent, without the first `seen` parts."""
     tail: list[Part] = []
-    said = 0
+    count = 0
     for message in messages:
         if message.role == "assistant":
             tail.clear()
         elif message.role == "user":
             for part in message.parts:
-                said += _part_digest(part) is not None
-                if said > heard or (said == heard and _part_digest(part) is None):
+                count += _part_digest(part) is not None
+                if count > seen or (count == seen and _part_digest(part) is None):
                     tail.append(part)
     return [part for part in tail if not isinstance(part, Text) or part.text.strip()]
 

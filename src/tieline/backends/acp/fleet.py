@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tieline.backends.acp.agent import Agent, OnEnd
 from tieline.backends.acp.catalogue import AgentSpec
-from tieline.backends.acp.settings import AgentSettings
+from tieline.backends.acp.settings import AcpBackendSettings
 from tieline.backends.acp.workplace import Workplace
 from tieline.model.errors import GatewayError
 from tieline.tasks import Tasks
@@ -30,7 +30,7 @@ class ProcessKey(NamedTuple):
 class Fleet:
     """The processes by key. Their number is limited: if necessary, the one that has been idle longest is ended."""
 
-    def __init__(self, settings: AgentSettings, tasks: Tasks, on_end: OnEnd) -> None:
+    def __init__(self, settings: AcpBackendSettings, tasks: Tasks, on_end: OnEnd) -> None:
         self._settings = settings
         self._on_end = on_end
         self._tasks = tasks
@@ -68,7 +68,7 @@ class Fleet:
             self._dismiss(agent, IDLE)
 
     def give_back(self, agent: Agent) -> None:
-        """Return an agent after a turn."""
+        """Give an agent back after a turn."""
         agent.uses -= 1
         if agent.uses:
             return
@@ -123,13 +123,13 @@ class Fleet:
         return agent
 
     async def _make_room(self) -> None:
-        most = self._settings.processes
-        while len(self._all) + self._launching >= most:
+        limit = self._settings.processes
+        while len(self._all) + self._launching >= limit:
             spare = next((agent for agent in self._all if agent in self._idle or agent.is_over), None)
             if spare is None:
                 message = (
-                    f"All {most} agent processes are in use (`acp.processes`). A conversation whose client brings tools"
-                    " needs a process of its own. Try again later."
+                    f"All {limit} agent processes are in use (`acp.processes`). A conversation whose client brings"
+                    " tools needs a process of its own. Try again later."
                 )
                 raise GatewayError("overloaded", message, code="too_many_agents")
             await asyncio.wait([self._dismiss(spare, IDLE)])

@@ -20,19 +20,19 @@ class Followups:
         self._last = ""
         self._count = 0
 
-    def add(self, words: str) -> None:
+    def add(self, text: str) -> None:
         """Add text of the user."""
-        if words.strip():
-            self._waiting.append(words)
+        if text.strip():
+            self._waiting.append(text)
 
-    def feedback(self, words: str, is_told: bool) -> None:
-        """Add text that came with a denial. `is_told` says whether the agent received it with the answer."""
-        if not words.strip():
+    def feedback(self, text: str, is_sent: bool) -> None:
+        """Add text that came with a denial. `is_sent` says whether the agent received it with the answer."""
+        if not text.strip():
             return
-        if is_told:
-            self._unconfirmed.append(words)
+        if is_sent:
+            self._unconfirmed.append(text)
         else:
-            self._waiting.append(words)
+            self._waiting.append(text)
 
     def confirm(self) -> None:
         """Drop feedback that the agent has received, since it has reacted."""
@@ -43,9 +43,9 @@ class Followups:
         self._waiting.extend(self._unconfirmed)
         self._unconfirmed.clear()
         while self._waiting and self._count < MAX_FOLLOWUPS:
-            words = self._waiting.popleft()
-            if words != self._last:
-                self._last = words
+            text = self._waiting.popleft()
+            if text != self._last:
+                self._last = text
                 self._count += 1
-                return words
+                return text
         return ""

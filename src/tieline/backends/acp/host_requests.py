@@ -5,7 +5,7 @@ from typing import Any
 
 from tieline.backends.acp.agent import Agent
 from tieline.backends.acp.host_services import HostFiles, HostTerminals, TerminalCommand
-from tieline.backends.acp.settings import AgentSettings
+from tieline.backends.acp.settings import AcpBackendSettings
 from tieline.model.errors import GatewayError
 from tieline.model.ports import Host
 from tieline.tasks import Tasks
@@ -21,7 +21,7 @@ class HostRequests:
     def __init__(
         self,
         agent: Agent,
-        settings: AgentSettings,
+        settings: AcpBackendSettings,
         tasks: Tasks,
         owned: set[str],
         shown: Callable[[str, str], None],

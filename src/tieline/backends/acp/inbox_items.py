@@ -43,7 +43,7 @@ _CONTENT_FIELDS = frozenset(
 class PlanDraft(NamedTuple):
     """What is known about a plan besides the permission request: the agent's last text, and the steps."""
 
-    words: str
+    text: str
     steps: tuple[PlanEntry, ...]
 
 
@@ -80,13 +80,13 @@ def review_of(request: facts.PermissionRequested, draft: PlanDraft) -> PlanRevie
     call = request.call
     given = given_input(call)
     plan = given.fields.get("plan")
-    words = "\n".join(_texts(call, given.text))
+    content = "\n".join(_texts(call, given.text))
     if not isinstance(plan, str) or not plan.strip():
-        plan = words if words.strip() else draft.words
+        plan = content if content.strip() else draft.text
     others = {name: value for name, value in given.fields.items() if value != plan}
     details = list(_ShownParts("", "", ()).missing(given.text, others)) if others or not given.fields else []
-    if words.strip() and words.strip() != plan.strip():
-        details.append(words)
+    if content.strip() and content.strip() != plan.strip():
+        details.append(content)
     (plan, detail, text), hidden = within_limit((plan, "\n".join(details), given.text))
     return PlanReview(
         title=title_of(call),
@@ -142,8 +142,8 @@ class _ShownParts(NamedTuple):
     def _changes(self, text: str) -> bool:
         return any(text in (diff.old or "") or text in diff.new for diff in self.diffs)
 
-    def _is_argv(self, words: list[str]) -> bool:
-        return command_of(facts.AgentCall(id="", input=json.dumps({"command": words}))) == self.command
+    def _is_argv(self, argv: list[str]) -> bool:
+        return command_of(facts.AgentCall(id="", input=json.dumps({"command": argv}))) == self.command
 
 
 def _descriptions(call: facts.AgentCall, arguments: str, command: str) -> Iterator[str]:

@@ -25,11 +25,11 @@ MAX_TRIES = 2
 
 
 class InterviewOutcome(NamedTuple):
-    """A settled question. `words` is a message that was no answer."""
+    """A settled question. `text` is a message that was no answer."""
 
     question: AgentQuestion
     filled: Filled
-    words: str = ""
+    text: str = ""
 
 
 class Interview:
@@ -57,18 +57,18 @@ class Interview:
         text = as_text(form, self._fields)
         return f"{self._remark}\n\n{text}" if self._remark else text
 
-    def answer(self, words: str) -> InterviewOutcome | None:
+    def answer(self, text: str) -> InterviewOutcome | None:
         """Take the user's message as answer. Return None if the question has to be asked again."""
         self._remark = ""
         question = self._questions[0]
         if question.form.url or not self._fields:
-            return self._consented(words)
+            return self._consented(text)
         try:
-            given = answers(words, self._fields)
+            given = answers(text, self._fields)
         except Skipped:
-            return self._settle(Filled(action="decline", reason=words))
+            return self._settle(Filled(action="decline", reason=text))
         except Unclear as problem:
-            return self._again(str(problem), words)
+            return self._again(str(problem), text)
         self._values |= given.values
         del self._fields[: given.taken]
         if not all(map(may_be_skipped, self._fields)):
@@ -93,22 +93,22 @@ class Interview:
             return None
         return self._settle(Filled())
 
-    def _consented(self, words: str) -> InterviewOutcome:
-        if is_consent(words):
+    def _consented(self, text: str) -> InterviewOutcome:
+        if is_consent(text):
             return self._settle(Filled())
-        return self._settle(Filled(action="decline", reason=words), "" if is_refusal(words) else words)
+        return self._settle(Filled(action="decline", reason=text), "" if is_refusal(text) else text)
 
-    def _again(self, remark: str, words: str) -> InterviewOutcome | None:
+    def _again(self, remark: str, text: str) -> InterviewOutcome | None:
         self._tries += 1
         if self._tries >= MAX_TRIES:
-            return self._settle(Filled(action="decline", reason=words), words)
+            return self._settle(Filled(action="decline", reason=text), text)
         self._remark = remark
         return None
 
-    def _settle(self, filled: Filled, words: str = "") -> InterviewOutcome:
+    def _settle(self, filled: Filled, text: str = "") -> InterviewOutcome:
         question = self._questions.popleft()
         self._begin()
-        return InterviewOutcome(question, filled, words)
+        return InterviewOutcome(question, filled, text)
 
     def _begin(self) -> None:
         """Prepare the first question."""

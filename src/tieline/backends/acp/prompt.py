@@ -20,9 +20,9 @@ MAX_RESULT = 4_000
 CONTINUE = "Go on."
 
 
-def continued(messages: Sequence[Message], heard: int, takes: PromptCapabilities) -> Prompt:
-    """Return the prompt for a session that has seen the first `heard` parts of the user."""
-    return prompt_of([*_later_instructions(messages), *_new_parts(messages, heard)], takes)
+def continued(messages: Sequence[Message], seen: int, takes: PromptCapabilities) -> Prompt:
+    """Return the prompt for a session that has seen the first `seen` parts of the user."""
+    return prompt_of([*_later_instructions(messages), *_new_parts(messages, seen)], takes)
 
 
 def seeded(messages: Sequence[Message], takes: PromptCapabilities) -> Prompt:
@@ -43,11 +43,11 @@ def seeded(messages: Sequence[Message], takes: PromptCapabilities) -> Prompt:
     return Prompt([*first, *prompt.blocks], (*notes, *prompt.notes))
 
 
-def _new_parts(messages: Sequence[Message], heard: int = 0) -> list[Part]:
+def _new_parts(messages: Sequence[Message], seen: int = 0) -> list[Part]:
     """Return the new parts of the user. Results of calls that no longer wait become text."""
     names = {part.id: part.name for message in messages for part in message.parts if isinstance(part, ToolCall)}
     parts: list[Part] = []
-    for part in user_tail(messages, heard):
+    for part in user_tail(messages, seen):
         if isinstance(part, ToolResult):
             name = names.get(part.call_id, "a tool")
             parts.append(Text(text=f"The result of {name}{' (it failed)' if part.is_error else ''}:"))

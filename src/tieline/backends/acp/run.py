@@ -7,7 +7,7 @@ from typing import Self
 from tieline.backends.acp.agent import ENDED
 from tieline.backends.acp.fingerprint import fingerprint_of
 from tieline.backends.acp.settings import AcpRuntime
-from tieline.backends.acp.turn import Turn
+from tieline.backends.acp.turn import AgentTurn
 from tieline.backends.acp.turn_opener import TurnOpener
 from tieline.model.content import ToolResult
 from tieline.model.errors import GatewayError
@@ -24,7 +24,7 @@ class AcpRun:
         self._runtime = runtime
         self._request = request
         self._host = host
-        self._turn: Turn | None = None
+        self._turn: AgentTurn | None = None
         self._has_retried = False
 
     @property
@@ -73,7 +73,7 @@ class AcpRun:
             self._turn = await self._opener.begin(self._request, self._host)
             self._turn.begin()
 
-    async def _begun(self) -> Turn:
+    async def _begun(self) -> AgentTurn:
         try:
             return await self._opener.begin(self._request, self._host)
         except GatewayError as error:
@@ -89,7 +89,7 @@ class AcpRun:
         return is_dead and not self._has_retried and self._turn is not None and not self._turn.queue.has_output
 
 
-class _LegState(Enum):
+class _AcpLegState(Enum):
     NEW = auto()
     HOLDING = auto()
     """Begun, but nothing has come except notes."""
@@ -105,18 +105,18 @@ class _AcpLeg:
 
     def __init__(self, run: AcpRun) -> None:
         self._run = run
-        self._state = _LegState.NEW
+        self._state = _AcpLegState.NEW
         self._held: list[Event] = []
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Batch:
-        if self._state is _LegState.OVER:
+        if self._state is _AcpLegState.OVER:
             raise StopAsyncIteration
-        if self._state is _LegState.NEW:
+        if self._state is _AcpLegState.NEW:
             self._held.append(await self._run.begin())
-            self._state = _LegState.HOLDING
+            self._state = _AcpLegState.HOLDING
         while True:
             events = self._released(await self._run.next_events())
             if events:
@@ -128,14 +128,14 @@ class _AcpLeg:
     def _released(self, events: list[Event]) -> list[Event]:
         """Return the events to show now, which are none while only notes have come."""
         is_over = isinstance(events[-1], Finished | Failed)
-        if self._state is _LegState.HOLDING:
+        if self._state is _AcpLegState.HOLDING:
             self._held += events
             if any(not isinstance(event, Started | Note | Failed) for event in self._held):
                 events = self._held
             else:
                 events = events[-1:] if is_over else []
         if is_over:
-            self._state = _LegState.OVER
+            self._state = _AcpLegState.OVER
         elif events:
-            self._state = _LegState.OPEN
+            self._state = _AcpLegState.OPEN
         return events

@@ -69,13 +69,13 @@ class SessionStorage(NamedTuple):
 
 
 class SessionStore:
-    """At most `most` stored sessions. Only those at configured workplaces are loaded."""
+    """At most `limit` stored sessions. Only those at configured workplaces are loaded."""
 
-    def __init__(self, storage: SessionStorage, places: Workplaces, tasks: Tasks, *, most: int) -> None:
+    def __init__(self, storage: SessionStorage, places: Workplaces, tasks: Tasks, *, limit: int) -> None:
         self._store, self._clock = storage
         self._places = places
         self._tasks = tasks
-        self._most = most
+        self._limit = limit
         self._keys: dict[AgentSession, str] = {}
         self._owners: dict[str, AgentSession] = {}
         self._waiting: dict[str, AgentSession | None] = {}
@@ -88,7 +88,7 @@ class SessionStore:
         stored = self._parsed(await self._store.read(SHELF))
         oldest = self._clock() - MAX_AGE
         order = sorted(stored, key=lambda key: stored[key].used)
-        gone = {key for place, key in enumerate(order) if place < len(order) - self._most or stored[key].used < oldest}
+        gone = {key for place, key in enumerate(order) if place < len(order) - self._limit or stored[key].used < oldest}
         for key in gone:
             self._put(key, None)
         here = [key for key in order if key not in gone and self._places.has(_place(stored[key]), stored[key].agent)]

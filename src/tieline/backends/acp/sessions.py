@@ -169,8 +169,8 @@ class AgentSession:
 class SessionIndex:
     """All sessions, the most recently used last, and their positions. Busy sessions are never evicted."""
 
-    def __init__(self, most: int, on_leave: OnSession, on_change: OnSession = _ignored) -> None:
-        self._most = most
+    def __init__(self, limit: int, on_leave: OnSession, on_change: OnSession = _ignored) -> None:
+        self._limit = limit
         self._on_leave = on_leave
         self._on_change = on_change
         self._sessions: dict[AgentSession, frozenset[HistoryPosition]] = {}
@@ -197,7 +197,7 @@ class SessionIndex:
         self._sessions[session] = self._sessions.pop(session, frozenset())
         self._move(session)
         session.on_change = self._changed
-        if len(self._sessions) > self._most:
+        if len(self._sessions) > self._limit:
             oldest = next((one for one in self._sessions if not one.is_busy), None)
             if oldest is not None:
                 self.forget(oldest)
@@ -232,7 +232,8 @@ class SessionIndex:
 def seen_parts(session: AgentSession, fingerprint: RequestFingerprint) -> int | None:
     """Return how many of the user's parts a session has seen, or None if the request does not continue it."""
     return max(
-        (heard for past in session.histories if (heard := match_history(past, fingerprint)) is not None), default=None
+        (seen for history in session.histories if (seen := match_history(history, fingerprint)) is not None),
+        default=None,
     )
 
 

@@ -16,7 +16,7 @@ PATIENCE = Patience(eof=2, term=2, kill=3)
 
 
 @dataclass(frozen=True, slots=True)
-class AgentSettings:
+class AcpBackendSettings:
     """Settings for all agents. `cwd` is their absolute working folder, `env` their complete environment."""
 
     cwd: str

@@ -22,7 +22,7 @@ from tieline.backends.acp.inbox_items import PlanDraft
 from tieline.backends.acp.interview import Interview, InterviewOutcome
 from tieline.backends.acp.leg_queue import LegQueue
 from tieline.backends.acp.sessions import AgentSession
-from tieline.backends.acp.settings import AcpRuntime, AgentSettings
+from tieline.backends.acp.settings import AcpBackendSettings, AcpRuntime
 from tieline.backends.acp.timers import Timers
 from tieline.backends.acp.turn_inbox import TurnInbox
 from tieline.backends.acp.turn_state import LEG_OPEN, OVER, PARKED, TRANSITIONS, TurnEvent, TurnState
@@ -38,7 +38,7 @@ from tieline.wire.shared.questions.tools import call_for, read_result
 
 GIVEN_UP = "The call was cancelled because the turn is over."
 MAX_BATCH_WAITS = 10
-"""An agent that keeps writing beside its calls delays the end of the leg by at most this many batch windows."""
+"""An agent that keeps writing besides its calls delays the end of the leg by at most this many batch windows."""
 _SILENT_ENDINGS = {
     "max_turn_requests": "It reached its limit of requests in one turn.",
     "refusal": "It refused to continue.",
@@ -53,12 +53,12 @@ class TurnContext:
 
     session: AgentSession
     agent: Agent
-    settings: AgentSettings
+    settings: AcpBackendSettings
     runtime: AcpRuntime
     give_back: Callable[[Agent], None]
 
 
-class Turn:
+class AgentTurn:
     """One turn of one session."""
 
     def __init__(
@@ -116,7 +116,7 @@ class Turn:
 
     @property
     def is_parked(self) -> bool:
-        """Whether the turn goes on while no leg is open."""
+        """Whether the turn continues while no leg is open."""
         return self.state in PARKED
 
     @property
@@ -173,13 +173,13 @@ class Turn:
         if self._session.endpoint is not None:
             self._session.endpoint.offer(tools)
 
-    def take_answer(self, words: str, fingerprint: RequestFingerprint, host: Host) -> None:
+    def take_answer(self, text: str, fingerprint: RequestFingerprint, host: Host) -> None:
         """Take the next message of the conversation as the answer to the question that was put."""
         self._advance(TurnEvent.ANSWERED)
         self._seen = fingerprint.history
         self.queue.take_texts()
         self.host = host
-        outcome = self._interview.answer(words)
+        outcome = self._interview.answer(text)
         if outcome is not None:
             self._settled(outcome)
 
@@ -282,8 +282,8 @@ class Turn:
 
     def _settled(self, outcome: InterviewOutcome) -> None:
         self._inbox.answer(outcome.question, outcome.filled)
-        if outcome.words:
-            self._followups.add(outcome.words)
+        if outcome.text:
+            self._followups.add(outcome.text)
         self._put_question()
 
     # ── calls of the client's tools ──
@@ -333,9 +333,9 @@ class Turn:
             self._end(self._agent.ended() if self._agent.is_over else self._agent.refused(fact))
         elif not self.is_over:
             self._translator.add_usage(fact.usage)
-            if words := self._followups.next():
+            if text := self._followups.next():
                 self.queue.end_message()
-                self._send_prompt([TextContent(text=words)])
+                self._send_prompt([TextContent(text=text)])
             else:
                 self._end(fact)
 
@@ -422,14 +422,14 @@ class Turn:
         self._timers.start("watch", settings.stall_after - silent, self._watch)
 
 
-_HANDLERS: dict[type, Callable[[Turn, Any], None]] = {
-    facts.PermissionRequested: Turn._permission,
-    facts.PlanProposed: Turn._plan_proposed,
-    facts.QuestionAsked: Turn._question,
-    facts.QuestionCompleted: Turn._question_done,
-    facts.Withdrawn: Turn._withdrawn,
-    facts.FileReadRequested: Turn._host_request,
-    facts.FileWriteRequested: Turn._host_request,
-    facts.TerminalRequested: Turn._host_request,
-    facts.TerminalUseRequested: Turn._host_request,
+_HANDLERS: dict[type, Callable[[AgentTurn, Any], None]] = {
+    facts.PermissionRequested: AgentTurn._permission,
+    facts.PlanProposed: AgentTurn._plan_proposed,
+    facts.QuestionAsked: AgentTurn._question,
+    facts.QuestionCompleted: AgentTurn._question_done,
+    facts.Withdrawn: AgentTurn._withdrawn,
+    facts.FileReadRequested: AgentTurn._host_request,
+    facts.FileWriteRequested: AgentTurn._host_request,
+    facts.TerminalRequested: AgentTurn._host_request,
+    facts.TerminalUseRequested: AgentTurn._host_request,
 }

@@ -124,7 +124,7 @@ class TurnInbox:
 
     async def _exit_plan(self, request: facts.PermissionRequested, human: Human, draft: PlanDraft) -> None:
         review = await human.review(review_of(request, draft))
-        self._reviewed(review, is_told=False)
+        self._reviewed(review, is_sent=False)
         offered = {option.id for option in request.options}
         usual = first_option(request.options, ALLOW if review.approved else REJECT)
         self._choose(request.number, review.option if review.option in offered else usual)
@@ -133,15 +133,15 @@ class TurnInbox:
         steps = plan_of(request.entries).entries
         number = plan_review(request.plan, name=request.name, overview=request.overview, steps=steps)
         review = await human.review(number)
-        self._reviewed(review, is_told=True)
+        self._reviewed(review, is_sent=True)
         self._agent.machine.answer_plan(request.number, "accepted" if review.approved else "rejected", review.feedback)
         self._agent.push()
 
-    def _reviewed(self, review: Reviewed, *, is_told: bool) -> None:
+    def _reviewed(self, review: Reviewed, *, is_sent: bool) -> None:
         if not review.approved:
             self._note("plan_rejected", review.feedback)
             self._refused("The plan was not approved", review.feedback)
-            self._feedback(review.feedback, is_told)
+            self._feedback(review.feedback, is_sent)
 
     async def _fill(self, question: AgentQuestion, human: Human) -> None:
         self.answer(question, await human.fill(question.form))

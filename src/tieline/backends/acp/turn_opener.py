@@ -28,9 +28,9 @@ from tieline.backends.acp.session_options import (
 )
 from tieline.backends.acp.session_store import SessionStore
 from tieline.backends.acp.sessions import AgentSession, SessionIndex, seen_parts
-from tieline.backends.acp.settings import AcpRuntime, AgentSettings
+from tieline.backends.acp.settings import AcpBackendSettings, AcpRuntime
 from tieline.backends.acp.tool_bridge import ToolBridge
-from tieline.backends.acp.turn import Turn, TurnContext
+from tieline.backends.acp.turn import AgentTurn, TurnContext
 from tieline.backends.acp.workplace import Workplace, Workplaces
 from tieline.model.errors import GatewayError
 from tieline.model.ports import Host
@@ -63,7 +63,7 @@ class TurnOpener:
         self,
         catalogue: Mapping[str, AgentSpec],
         which: Which,
-        settings: AgentSettings,
+        settings: AcpBackendSettings,
         runtime: AcpRuntime,
         places: Workplaces,
         bridge: ToolBridge | None,
@@ -90,13 +90,13 @@ class TurnOpener:
         self._installed(agent)
         self._places.of(request, agent)
 
-    async def begin(self, request: Request, host: Host) -> Turn:
+    async def begin(self, request: Request, host: Host) -> AgentTurn:
         """Begin a turn, or continue one whose question this request answers. Raise GatewayError."""
         opening = self._parsed(request, host)
         await self._load()
         session = self.sessions.find(opening.spec.id, opening.workplace, opening.fingerprint)
         turn = session.turn if session is not None else None
-        if isinstance(turn, Turn) and turn.awaits_answer:
+        if isinstance(turn, AgentTurn) and turn.awaits_answer:
             turn.set_tools(opening.tools)
             turn.take_answer(latest_user_text(request.messages), opening.fingerprint, host)
             return turn
@@ -158,12 +158,12 @@ class TurnOpener:
 
     # ── beginning a turn ──
 
-    async def _begin_new(self, session: AgentSession, opening: _TurnRequest) -> Turn:
+    async def _begin_new(self, session: AgentSession, opening: _TurnRequest) -> AgentTurn:
         """Begin a turn in a new session."""
         await session.hold(self._settings.queue_within)
         return await self._begin_held(session, opening)
 
-    async def _begin_held(self, session: AgentSession, opening: _TurnRequest) -> Turn:
+    async def _begin_held(self, session: AgentSession, opening: _TurnRequest) -> AgentTurn:
         """Begin a turn in a session that is held."""
         if opening.tools and self._bridge is not None:
             session.separate(next(self._conversation_numbers))
@@ -180,9 +180,9 @@ class TurnOpener:
         self.sessions.use(session)
         return turn
 
-    async def _prepared(self, session: AgentSession, agent: Agent, opening: _TurnRequest) -> Turn:
+    async def _prepared(self, session: AgentSession, agent: Agent, opening: _TurnRequest) -> AgentTurn:
         context = TurnContext(session, agent, self._settings, self._runtime, self.fleet.give_back)
-        turn = Turn(context, opening.host, opening.fingerprint, opening.tools)
+        turn = AgentTurn(context, opening.host, opening.fingerprint, opening.tools)
         is_known = await self._opened(session, agent, opening.tools, turn)
         await self._set(opening.requested, session, agent)
         messages, takes = opening.request.messages, agent.about.abilities.prompt
@@ -203,7 +203,7 @@ class TurnOpener:
 
     # ── opening a session ──
 
-    async def _opened(self, session: AgentSession, agent: Agent, tools: Sequence[ToolSpec], turn: Turn) -> bool:
+    async def _opened(self, session: AgentSession, agent: Agent, tools: Sequence[ToolSpec], turn: AgentTurn) -> bool:
         """Open a session in this agent, if necessary. Return whether it knows the conversation."""
         wants_seat = bool(tools) and self._bridge is not None
         is_there = session.is_open and session.agent is agent

@@ -5,7 +5,7 @@ Theory of operation
 
 A turn begins with a prompt to the agent and ends with the agent's answer to that prompt. Clients see it in legs: one
 HTTP request and the events that answer it. The agent keeps working whether a leg is open or not, so the state of a turn
-says two things: whether a leg is open, and who has to act next.
+tells two things: whether a leg is open, and who has to act next.
 
 - Before and between legs (`BETWEEN_LEGS`) events are queued for the next leg. A leg that ended with calls of the
   client's tools leaves the turn in this state; the calls themselves wait in `client_calls.py`.
@@ -13,8 +13,9 @@ says two things: whether a leg is open, and who has to act next.
   that calls made together reach the client together; when the window closes, the leg ends.
 - A question without a person or a client's tool to answer it ends the leg as text (`AWAITING_ANSWER`); the next
   message of the conversation is the answer.
-- A turn that nobody wants any more is cancelled. For the client it is over, but the session stays taken until the agent
-  has ended the turn (`CANCELLING`) and its late updates have arrived (`SETTLING`).
+- A turn is cancelled when its client leaves, or when it fails while the agent still works on it. For the client it is
+  over, but the session stays taken until the agent has ended the turn (`CANCELLING`) and its late updates have arrived
+  (`SETTLING`).
 - `CLOSED` is final: the session is free for the next turn.
 
 `TRANSITIONS` is the whole machine. An event without an entry for the current state has no effect: client, agent and
@@ -126,6 +127,6 @@ TRANSITIONS: Mapping[TurnState, Mapping[TurnEvent, TurnState]] = MappingProxyTyp
 LEG_OPEN = frozenset([TurnState.STREAMING, TurnState.BATCHING])
 """The states in which a leg is open."""
 PARKED = frozenset([TurnState.BETWEEN_LEGS, TurnState.AWAITING_ANSWER])
-"""The states in which the turn goes on without a leg."""
+"""The states in which the turn continues without a leg."""
 OVER = frozenset([TurnState.CANCELLING, TurnState.SETTLING, TurnState.CLOSED])
 """The states in which no event reaches the client any more, except those already queued."""

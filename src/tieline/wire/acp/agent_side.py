@@ -45,7 +45,7 @@ NOTIFICATIONS: dict[str, type[schema.AcpShape]] = {
     "session/cancel": schema.SessionParams,
     "$/cancel_request": schema.CancelledRequest,
 }
-"""What a client may tell."""
+"""The notifications of a client, and the shapes of their parameters."""
 
 RESULTS: dict[str, type[schema.AcpShape]] = {
     "session/request_permission": schema.PermissionResult,
@@ -116,7 +116,7 @@ class AgentSide:
 
     def feed(self, data: bytes) -> list[ClientMessage]:
         """Return the messages that the client's next bytes complete."""
-        return [heard for item in self._peer.feed(data) if (heard := self._receive(item)) is not None]
+        return [message for item in self._peer.feed(data) if (message := self._receive(item)) is not None]
 
     def _receive(self, item: Incoming) -> ClientMessage | None:
         match item:
