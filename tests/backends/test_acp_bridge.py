@@ -157,19 +157,19 @@ async def bridge() -> Any:
 
 
 class Server:
-    """A seat's server as an agent is told of it."""
+    """The server that an agent is given for an endpoint."""
 
-    def __init__(self, seat: ToolEndpoint, token: str = "") -> None:
-        told = seat.server(Abilities(mcp_http=True))
+    def __init__(self, endpoint: ToolEndpoint, token: str = "") -> None:
+        told = endpoint.server(Abilities(mcp_http=True))
         assert isinstance(told, McpHttp)
-        self.url = told.url.replace(seat.token, token) if token else told.url
+        self.url = told.url.replace(endpoint.token, token) if token else told.url
 
 
 async def shout(spec: ToolSpec, arguments: str) -> ToolResult:
     return ToolResult(call_id="", content=(Text(text=f"{spec.name} {arguments}".upper()),))
 
 
-async def test_a_seat_knows_its_own_tools_and_nobody_elses(bridge: ToolBridge) -> None:
+async def test_an_endpoint_knows_its_own_tools_and_nobody_elses(bridge: ToolBridge) -> None:
     first, second = await bridge.open(), await bridge.open()
     first.offer([COUNT])
     second.offer([LOOK, ToolSpec(name="shell", freeform=True), ToolSpec(name="search", hosted="web")])
@@ -185,20 +185,20 @@ async def test_a_seat_knows_its_own_tools_and_nobody_elses(bridge: ToolBridge) -
 
 
 async def test_whoever_does_not_know_a_token_gets_nothing(bridge: ToolBridge) -> None:
-    seat = await bridge.open()
-    seat.offer([COUNT])
+    endpoint = await bridge.open()
+    endpoint.offer([COUNT])
     with pytest.raises(Exception, match=r"."):
-        async with asyncio.timeout(SOON), connected(Server(seat, token="guessed")):
+        async with asyncio.timeout(SOON), connected(Server(endpoint, token="guessed")):
             pass
-    seat.close()
+    endpoint.close()
     with pytest.raises(Exception, match=r"."):
-        async with asyncio.timeout(SOON), connected(Server(seat)):
+        async with asyncio.timeout(SOON), connected(Server(endpoint)):
             pass
 
 
 async def test_a_call_that_waits_shows_signs_of_life_and_goes_with_whoever_made_it(bridge: ToolBridge) -> None:
-    seat = await bridge.open()
-    seat.offer([COUNT])
+    endpoint = await bridge.open()
+    endpoint.offer([COUNT])
     given_up = asyncio.Event()
     beats: list[float] = []
 
@@ -212,8 +212,8 @@ async def test_a_call_that_waits_shows_signs_of_life_and_goes_with_whoever_made_
     async def beat(progress: float, total: float | None, message: str | None) -> None:
         beats.append(progress)
 
-    seat.caller = wait
-    async with asyncio.timeout(SOON), connected(Server(seat)) as mcp:
+    endpoint.caller = wait
+    async with asyncio.timeout(SOON), connected(Server(endpoint)) as mcp:
         call = asyncio.create_task(mcp.call_tool("count", {}, progress_callback=beat))
         await until(lambda: len(beats) >= 2)
         call.cancel()
@@ -222,15 +222,15 @@ async def test_a_call_that_waits_shows_signs_of_life_and_goes_with_whoever_made_
 
 async def test_an_agent_that_takes_no_servers_by_http_gets_a_program(bridge: ToolBridge) -> None:
     await bridge.open()  # for somebody else: without anybody the server itself would go
-    seat = await bridge.open()
-    told = seat.server(Abilities())
+    endpoint = await bridge.open()
+    told = endpoint.server(Abilities())
     assert isinstance(told, McpStdio)
     assert told.command == sys.executable
-    seat.offer([COUNT])
-    seat.caller = shout
+    endpoint.offer([COUNT])
+    endpoint.caller = shout
     async with asyncio.timeout(SOON), connected(told) as mcp:
         assert _text(await mcp.call_tool("count", {"to": 3})) == 'COUNT {"TO":3}'
-        seat.close()
+        endpoint.close()
         with pytest.raises(Exception, match="404"):
             await mcp.list_tools()
 

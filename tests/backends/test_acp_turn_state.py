@@ -140,6 +140,13 @@ def texts(events: list[Event]) -> list[str]:
     return [event.part.text for event in events if isinstance(event, PartEnd) and isinstance(event.part, Text)]
 
 
+async def test_an_event_without_an_entry_changes_nothing(fake: FakeTurn) -> None:
+    for state, event in itertools.product(TurnState, TurnEvent):
+        fake.turn.state = state
+        assert fake.turn._advance(event) is (event in TRANSITIONS[state])
+        assert fake.turn.state is TRANSITIONS[state].get(event, state)
+
+
 async def test_a_call_between_legs_waits_for_the_next_leg(fake: FakeTurn) -> None:
     turn = await fake.begin()
     call = fake.call()

@@ -1,4 +1,4 @@
-"""The agent's side of the protocol, without I/O. Simulated agents and tests use it.
+"""The agent's side of the protocol, without I/O. Tests use it to play an agent.
 
 It is a thin layer: callers read and build the shapes of `schema.py` and `updates.py` themselves. Requests with an
 unknown method or unreadable parameters are answered with an error.
