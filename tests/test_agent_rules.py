@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from tieline.app.agent_rules import AgentRules
-from tieline.backends.acp.rules import Deed, deed_of
+from tieline.backends.acp.rules import AgentAction, action_of
 from tieline.model.content import Text
 from tieline.model.rules import Rule
 from tieline.tools.policy import Policy, Subject, Verdict
@@ -22,47 +22,53 @@ WRITES = Rule(decision="allow", tool="write_file", path="src/")
 
 
 class Case(NamedTuple):
-    deed: Deed
+    deed: AgentAction
     decision: str
     rules: tuple[Rule, ...] = ()
 
 
 CASES = {
-    "a file inside is read": Case(Deed("read", ("src/a.py",)), "allow"),
-    "a file outside is asked for": Case(Deed("read", ("/etc/passwd",)), "ask"),
-    "one of several is outside": Case(Deed("read", ("src/a.py", "../b")), "ask"),
-    "a link leads outside": Case(Deed("read", ("way_out/passwd",)), "ask"),
-    "nobody knows what is read": Case(Deed("read"), "ask"),
-    "nobody knows it even where all is allowed": Case(Deed("read"), "ask", (ALLOW_ALL,)),
-    "what is outside is asked for even where all is allowed": Case(Deed("edit", ("/etc/passwd",)), "ask", (ALLOW_ALL,)),
-    "more files than anybody looks up": Case(Deed("read", tuple(f"src/{n}" for n in range(101))), "ask"),
-    "a search inside": Case(Deed("search", ("src",)), "allow"),
-    "a search where something is held back": Case(Deed("search", ("src",)), "ask", (SECRET,)),
+    "a file inside is read": Case(AgentAction("read", ("src/a.py",)), "allow"),
+    "a file outside is asked for": Case(AgentAction("read", ("/etc/passwd",)), "ask"),
+    "one of several is outside": Case(AgentAction("read", ("src/a.py", "../b")), "ask"),
+    "a link leads outside": Case(AgentAction("read", ("way_out/passwd",)), "ask"),
+    "nobody knows what is read": Case(AgentAction("read"), "ask"),
+    "nobody knows it even where all is allowed": Case(AgentAction("read"), "ask", (ALLOW_ALL,)),
+    "what is outside is asked for even where all is allowed": Case(
+        AgentAction("edit", ("/etc/passwd",)), "ask", (ALLOW_ALL,)
+    ),
+    "more files than anybody looks up": Case(AgentAction("read", tuple(f"src/{n}" for n in range(101))), "ask"),
+    "a search inside": Case(AgentAction("search", ("src",)), "allow"),
+    "a search where something is held back": Case(AgentAction("search", ("src",)), "ask", (SECRET,)),
     "a search that a rule allows": Case(
-        Deed("search", ("src",)), "allow", (SECRET, Rule(decision="allow", tool="search_content", path="src/**"))
+        AgentAction("search", ("src",)), "allow", (SECRET, Rule(decision="allow", tool="search_content", path="src/**"))
     ),
-    "what is called reading but runs a command": Case(Deed("read", ("src/a.py",), "cat src/a.py; rm -rf ."), "ask"),
-    "what is called reading but changes a file": Case(Deed("read", ("src/a.py",), is_change=True), "ask"),
-    "an edit": Case(Deed("edit", ("src/a.py",)), "ask"),
-    "an edit that one rule of two allows": Case(Deed("edit", ("src/a.py",)), "ask", (EDITS,)),
-    "an edit that both rules allow": Case(Deed("edit", ("src/a.py",)), "allow", (EDITS, WRITES)),
+    "what is called reading but runs a command": Case(
+        AgentAction("read", ("src/a.py",), "cat src/a.py; rm -rf ."), "ask"
+    ),
+    "what is called reading but changes a file": Case(AgentAction("read", ("src/a.py",), is_change=True), "ask"),
+    "an edit": Case(AgentAction("edit", ("src/a.py",)), "ask"),
+    "an edit that one rule of two allows": Case(AgentAction("edit", ("src/a.py",)), "ask", (EDITS,)),
+    "an edit that both rules allow": Case(AgentAction("edit", ("src/a.py",)), "allow", (EDITS, WRITES)),
     "an edit of two files of which one is held back": Case(
-        Deed("edit", ("src/a.py", ".env")), "deny", (SECRET, ALLOW_ALL)
+        AgentAction("edit", ("src/a.py", ".env")), "deny", (SECRET, ALLOW_ALL)
     ),
-    "to delete is more than to write": Case(Deed("delete", ("src/a.py",)), "ask", (EDITS, WRITES)),
+    "to delete is more than to write": Case(AgentAction("delete", ("src/a.py",)), "ask", (EDITS, WRITES)),
     "to delete where no writing is allowed": Case(
-        Deed("delete", ("src/a.py",)), "deny", (Rule(decision="deny", tool="write_file"), ALLOW_ALL)
+        AgentAction("delete", ("src/a.py",)), "deny", (Rule(decision="deny", tool="write_file"), ALLOW_ALL)
     ),
-    "a secret is not read": Case(Deed("read", (".env",)), "deny", (SECRET,)),
-    "a command": Case(Deed("execute", command="git status"), "ask"),
-    "a command by its prefix": Case(Deed("execute", command="git status --short"), "allow", (GIT,)),
-    "two commands where one is allowed": Case(Deed("execute", command="git status; rm x"), "ask", (GIT,)),
-    "a command of its own kind": Case(Deed("other", command="git status"), "ask", (GIT,)),
-    "a command in a folder outside": Case(Deed("execute", command="git status", folder="/"), "ask", (GIT,)),
-    "a command that is held back": Case(Deed("execute", command="git status && rm x"), "deny", (NO_RM, ALLOW_ALL)),
-    "nobody knows what is run": Case(Deed("execute"), "ask", (ALLOW_ALL,)),
-    "what is no tool of ours": Case(Deed("fetch"), "ask"),
-    "what a rule names by its kind": Case(Deed("fetch"), "allow", (Rule(decision="allow", tool="fetch"),)),
+    "a secret is not read": Case(AgentAction("read", (".env",)), "deny", (SECRET,)),
+    "a command": Case(AgentAction("execute", command="git status"), "ask"),
+    "a command by its prefix": Case(AgentAction("execute", command="git status --short"), "allow", (GIT,)),
+    "two commands where one is allowed": Case(AgentAction("execute", command="git status; rm x"), "ask", (GIT,)),
+    "a command of its own kind": Case(AgentAction("other", command="git status"), "ask", (GIT,)),
+    "a command in a folder outside": Case(AgentAction("execute", command="git status", folder="/"), "ask", (GIT,)),
+    "a command that is held back": Case(
+        AgentAction("execute", command="git status && rm x"), "deny", (NO_RM, ALLOW_ALL)
+    ),
+    "nobody knows what is run": Case(AgentAction("execute"), "ask", (ALLOW_ALL,)),
+    "what is no tool of ours": Case(AgentAction("fetch"), "ask"),
+    "what a rule names by its kind": Case(AgentAction("fetch"), "allow", (Rule(decision="allow", tool="fetch"),)),
 }
 
 
@@ -90,19 +96,19 @@ async def test_what_was_allowed_for_good_counts_for_agents_too(workspace: Worksp
     granted = Rule(decision="allow", tool="run_terminal", path="/.", command="git status")
     policy = Policy(workspace.locate, remembered=(granted,))
     rules = AgentRules(policy, lambda _, __: None, workspace.root)
-    assert (await rules.judge(Deed("execute", command="git status"))).decision == "allow"
+    assert (await rules.judge(AgentAction("execute", command="git status"))).decision == "allow"
     policy.revoke(granted.id)
-    assert (await rules.judge(Deed("execute", command="git status"))).decision == "ask"
+    assert (await rules.judge(AgentAction("execute", command="git status"))).decision == "ask"
 
 
 async def test_what_a_rule_decides_is_noted_and_what_goes_without_saying_is_not(workspace: Workspace) -> None:
     noted: list[tuple[Subject, Verdict]] = []
     rules = AgentRules(Policy(workspace.locate, rules=(GIT, SECRET)), lambda *one: noted.append(one), workspace.root)
     for deed in (
-        Deed("read", ("src/a.py",)),
-        Deed("execute", command="make"),
-        Deed("execute", command="git status"),
-        Deed("edit", (".env",)),
+        AgentAction("read", ("src/a.py",)),
+        AgentAction("execute", command="make"),
+        AgentAction("execute", command="git status"),
+        AgentAction("edit", (".env",)),
     ):
         await rules.judge(deed)
     assert [(subject.tool, subject.path, verdict.decision) for subject, verdict in noted] == [
@@ -112,19 +118,19 @@ async def test_what_a_rule_decides_is_noted_and_what_goes_without_saying_is_not(
 
 
 def test_a_deed_is_everything_that_a_call_tells() -> None:
-    call = facts.Call(
+    call = facts.AgentCall(
         id="1",
         kind="edit",
-        locations=(facts.Location(path="a"),),
-        diffs=(facts.Diff(path="b", old=None, new="x"),),
+        locations=(facts.CallLocation(path="a"),),
+        diffs=(facts.CallDiff(path="b", old=None, new="x"),),
         input='{"file_path":"c","command":["sh","-c","ls; rm x"],"workdir":"src"}',
     )
-    assert deed_of(call) == Deed("edit", ("a", "b", "c"), "sh -c 'ls; rm x'", "src", is_change=True)
-    assert deed_of(facts.Call(id="2", input="[1]")) == Deed("other")
+    assert action_of(call) == AgentAction("edit", ("a", "b", "c"), "sh -c 'ls; rm x'", "src", is_change=True)
+    assert action_of(facts.AgentCall(id="2", input="[1]")) == AgentAction("other")
 
 
-def told(title: str, words: str = "", given: str = "", kind: str = "execute") -> facts.Call:
-    return facts.Call(id="1", title=title, kind=kind, content=(Text(text=words),) if words else (), input=given)
+def told(title: str, words: str = "", given: str = "", kind: str = "execute") -> facts.AgentCall:
+    return facts.AgentCall(id="1", title=title, kind=kind, content=(Text(text=words),) if words else (), input=given)
 
 
 TOLD = {
@@ -139,11 +145,11 @@ TOLD = {
 
 @pytest.mark.parametrize("call", TOLD.values(), ids=TOLD.keys())
 async def test_a_command_is_denied_wherever_the_agent_tells_it_and_allowed_only_by_structured_input(
-    workspace: Workspace, call: facts.Call
+    workspace: Workspace, call: facts.AgentCall
 ) -> None:
     async def decision(*rules: Rule) -> str:
         judge = AgentRules(Policy(workspace.locate, rules=rules), lambda _, __: None, workspace.root)
-        return (await judge.judge(deed_of(call))).decision
+        return (await judge.judge(action_of(call))).decision
 
     assert await decision(NO_RM, ALLOW_ALL) == "deny"
     allowing = [Rule(decision="allow", tool="run_terminal", command=words) for words in ("rm", "Running:", "Bash")]
@@ -154,26 +160,30 @@ async def test_a_file_that_is_named_only_in_the_content_can_be_denied_and_not_al
     call = told("Read", '{"path": ".env"}', kind="read")
     for rules, decision in (((SECRET,), "deny"), ((ALLOW_ALL,), "ask")):
         judge = AgentRules(Policy(workspace.locate, rules=rules), lambda _, __: None, workspace.root)
-        assert (await judge.judge(deed_of(call))).decision == decision
+        assert (await judge.judge(action_of(call))).decision == decision
 
 
 @pytest.mark.parametrize(
     ("deed", "risk", "is_protected"),
     [
-        (Deed("edit", ("src/a.py",)), "", False),
-        (Deed("read", (".git/config",)), "", False),
+        (AgentAction("edit", ("src/a.py",)), "", False),
+        (AgentAction("read", (".git/config",)), "", False),
         (
-            Deed("edit", ("src/a.py", ".git/hooks/pre-push")),
+            AgentAction("edit", ("src/a.py", ".git/hooks/pre-push")),
             "`.git/hooks/pre-push` is protected: it controls what version control does.",
             True,
         ),
-        (Deed("edit", ("/home/me/.bashrc",)), "`/home/me/.bashrc` is protected: it controls what a shell does.", True),
-        (Deed("execute", command="rm -rf src"), "It deletes whole folders for good (rm -r).", False),
-        (Deed("execute", command="git status"), "", False),
+        (
+            AgentAction("edit", ("/home/me/.bashrc",)),
+            "`/home/me/.bashrc` is protected: it controls what a shell does.",
+            True,
+        ),
+        (AgentAction("execute", command="rm -rf src"), "It deletes whole folders for good (rm -r).", False),
+        (AgentAction("execute", command="git status"), "", False),
     ],
 )
 async def test_what_is_risky_about_an_agents_wish_is_said(
-    workspace: Workspace, deed: Deed, risk: str, is_protected: bool
+    workspace: Workspace, deed: AgentAction, risk: str, is_protected: bool
 ) -> None:
     ruled = await AgentRules(Policy(workspace.locate), lambda _, __: None, workspace.root).judge(deed)
     assert (ruled.risk, ruled.is_protected) == (risk, is_protected)

@@ -13,7 +13,7 @@ from tieline.app.build.tools import tool_keeper
 from tieline.app.build.upstreams import audit_log
 from tieline.app.config import ToolSettings
 from tieline.app.local_host import MOST_TERMINALS, AgentFiles, AgentTerminals
-from tieline.backends.acp.host_services import Command, Ended
+from tieline.backends.acp.host_services import CommandExit, TerminalCommand
 from tieline.model.errors import GatewayError
 from tieline.model.inbox import Permission, Permitted
 from tieline.model.ports import Host
@@ -46,8 +46,10 @@ async def terminals_of(home: Path, *rules: Rule, yolo: bool = True) -> AsyncIter
         await tasks.aclose()
 
 
-def command(program: str, *arguments: str, **more: Any) -> Command:
-    return Command(**{"program": program, "arguments": arguments, "env": {}, "cwd": None, "limit": None, **more})
+def command(program: str, *arguments: str, **more: Any) -> TerminalCommand:
+    return TerminalCommand(
+        **{"program": program, "arguments": arguments, "env": {}, "cwd": None, "limit": None, **more}
+    )
 
 
 # ── Files ────────────────────────────────────────────────────────────────────────────────────────
@@ -117,8 +119,8 @@ async def test_a_command_runs_as_it_was_shown(tmp_path: Path) -> None:
         person = Person(YES)
         asked = command("printf", "%s|", "a b", "$HOME", env={"WHO": "it's me"})
         name = await terminals.create(asked, Host(person))
-        assert await terminals.wait(name) == Ended(status=0)
-        assert await terminals.output(name) == ("a b|$HOME|", False, Ended(status=0))
+        assert await terminals.wait(name) == CommandExit(status=0)
+        assert await terminals.output(name) == ("a b|$HOME|", False, CommandExit(status=0))
         (ask,) = person.asked
         assert isinstance(ask, Permission)
         assert ask.command == """export WHO='it'"'"'s me'; printf '%s|' 'a b' '$HOME'"""
@@ -128,7 +130,7 @@ async def test_a_line_without_arguments_is_run_by_a_shell_with_both_streams_in_o
     async with terminals_of(tmp_path) as terminals:
         line = "echo $GREETING $WHO; echo no >&2; pwd; exit 3"
         name = await terminals.create(command(line, env={"WHO": "you"}), Host(Person()))
-        assert await terminals.wait(name) == Ended(status=3)
+        assert await terminals.wait(name) == CommandExit(status=3)
         assert (await terminals.output(name)).output == f"hello you\nno\n{tmp_path / 'work'}\n"
 
 
@@ -159,7 +161,7 @@ async def test_a_command_can_be_ended_and_what_it_wrote_stays(tmp_path: Path) ->
         assert (await terminals.output(name)).ended is None
         waiting = asyncio.create_task(terminals.wait(name))
         await terminals.kill(name)
-        assert await waiting == Ended(signal="SIGTERM")
+        assert await waiting == CommandExit(signal="SIGTERM")
         assert (await terminals.output(name)).output == "begun\n"
         await terminals.release(name)
         with pytest.raises(KeyError):

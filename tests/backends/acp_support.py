@@ -13,10 +13,10 @@ from typing import Any
 
 from tests.grammar import check
 from tieline.backends.acp.backend import AcpBackend
-from tieline.backends.acp.bridge import Shim, ToolBridge
 from tieline.backends.acp.catalogue import AgentSpec
-from tieline.backends.acp.session_store import Keeping
-from tieline.backends.acp.settings import Terms
+from tieline.backends.acp.session_store import SessionStorage
+from tieline.backends.acp.settings import AcpBackendSettings
+from tieline.backends.acp.tool_bridge import StdioShim, ToolBridge
 from tieline.model.content import Message, Part, Text, Thinking, ToolCall
 from tieline.model.events import Activity, Event, Failed, Finished, Note, PartEnd
 from tieline.model.inbox import Ask, Filled, Form, Permission, Permitted, PlanReview, Reviewed
@@ -177,7 +177,7 @@ def tool(name: str, schema: bytes = b'{"type":"object","properties":{}}', **more
 
 @asynccontextmanager
 async def serving(
-    *specs: AgentSpec, tools: bool = False, keeping: Keeping | None = None, **terms: Any
+    *specs: AgentSpec, tools: bool = False, storage: SessionStorage | None = None, **terms: Any
 ) -> AsyncIterator[AcpBackend]:
     """A backend with these agents; every wait in it is short, and no process outlives it."""
     numbers = itertools.count(1)
@@ -189,15 +189,15 @@ async def serving(
         "batch_wait": 0.2,
         "patience": Patience(eof=0.2, term=0.2, kill=SOON),
     }
-    bridge = ToolBridge(mint_token=lambda: secrets.token_hex(16), shim=Shim(sys.executable)) if tools else None
+    bridge = ToolBridge(mint_token=lambda: secrets.token_hex(16), shim=StdioShim(sys.executable)) if tools else None
     backend = AcpBackend(
         {spec.id: spec for spec in specs},
-        Terms(**{**usual, **terms}),
+        AcpBackendSettings(**{**usual, **terms}),
         which=shutil.which,
         mint_call=lambda: f"call_{next(numbers)}",
         mint_leg=lambda: f"leg_{next(numbers)}",
         bridge=bridge,
-        keeping=keeping,
+        storage=storage,
     )
     try:
         yield backend

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from tests.backends.acp_support import Person, Talk, plain, serving
-from tieline.backends.acp.inbox_items import Draft, permission_of, review_of
-from tieline.backends.acp.rules import Ruled
+from tieline.backends.acp.inbox_items import PlanDraft, permission_of, review_of
+from tieline.backends.acp.rules import Ruling
 from tieline.model.content import Text
 from tieline.model.inbox import ITEM_LIMIT, Permission
 from tieline.wire.acp import facts
@@ -16,9 +16,9 @@ OPTIONS = tuple(
 )
 
 
-def asked(given: Any = None, *words: str, **more: Any) -> facts.PermissionAsked:
+def asked(given: Any = None, *words: str, **more: Any) -> facts.PermissionRequested:
     """A permission request for a call with these arguments, about which the agent says these words."""
-    call = facts.Call(
+    call = facts.AgentCall(
         **{
             "id": "c1",
             "title": "A call",
@@ -27,11 +27,11 @@ def asked(given: Any = None, *words: str, **more: Any) -> facts.PermissionAsked:
             **more,
         }
     )
-    return facts.PermissionAsked(ask=1, session="s", call=call, options=OPTIONS)
+    return facts.PermissionRequested(number=1, session="s", call=call, options=OPTIONS)
 
 
-def edited(old: str, new: str, path: str = "a.py") -> tuple[facts.Diff, ...]:
-    return (facts.Diff(path=path, old=old, new=new),)
+def edited(old: str, new: str, path: str = "a.py") -> tuple[facts.CallDiff, ...]:
+    return (facts.CallDiff(path=path, old=old, new=new),)
 
 
 def test_what_an_agent_says_of_a_call_does_not_replace_its_arguments() -> None:
@@ -92,7 +92,7 @@ def test_nothing_is_shown_twice() -> None:
     item = permission_of(asked({"command": "ls -l", "cwd": "/x"}, "ls -l", title="ls -l", kind="execute"))
     assert (item.command, item.detail) == ("ls -l", "cwd: /x")
     given = {"file_path": "a.py", "old_string": "b = 1", "new_string": "b = 2"}
-    item = permission_of(asked(given, diffs=edited("b = 1\n", "b = 2\n"), locations=(facts.Location(path="a.py"),)))
+    item = permission_of(asked(given, diffs=edited("b = 1\n", "b = 2\n"), locations=(facts.CallLocation(path="a.py"),)))
     assert (item.path, item.detail) == ("a.py", "")
     assert "+b = 2" in item.diff
     assert json.loads(item.input) == given
@@ -106,7 +106,7 @@ def test_an_argument_that_the_change_does_not_show_is_spelled_out() -> None:
 
 def test_a_title_that_is_shortened_and_further_files_are_shown_whole() -> None:
     title = "touch a\nrm -rf b"
-    places = tuple(facts.Location(path=path) for path in ("a", "b", "c"))
+    places = tuple(facts.CallLocation(path=path) for path in ("a", "b", "c"))
     item = permission_of(asked(None, title=title, locations=places))
     assert title in item.detail
     assert "also at b\nalso at c" in item.detail
@@ -114,7 +114,7 @@ def test_a_title_that_is_shortened_and_further_files_are_shown_whole() -> None:
 
 def test_arguments_beside_a_plan_are_shown_with_it() -> None:
     given = {"plan": "Paint it", "allowedPrompts": [{"tool": "Bash", "prompt": "run anything"}]}
-    review = review_of(asked(given, kind="switch_mode"), Draft("", ()))
+    review = review_of(asked(given, kind="switch_mode"), PlanDraft("", ()))
     assert review.plan == "Paint it"
     assert "run anything" in review.detail
     assert json.loads(review.input) == given
@@ -134,7 +134,7 @@ async def test_a_command_is_whole_when_the_request_for_permission_has_only_a_sum
 
 def test_what_is_risky_is_shown_and_a_protected_file_is_never_allowed_for_good() -> None:
     ask = asked(None, diffs=edited("a", "b"), kind="edit")
-    risky = permission_of(ask, Ruled("ask", risk="It is protected.", is_protected=True))
+    risky = permission_of(ask, Ruling("ask", risk="It is protected.", is_protected=True))
     assert risky.risk == "It is protected."
     offered = {option.kind for option in permission_of(ask).options}
     assert "allow_always" in offered

@@ -11,7 +11,7 @@ import pytest
 from tests.backends.acp_support import ROOT, SOON, Reply, Talk, leg, scripted, serving, tool, until, user
 from tests.backends.agents.mcp_client import connected
 from tieline.backends.acp.backend import AcpBackend
-from tieline.backends.acp.bridge import Seat, Shim, ToolBridge, named
+from tieline.backends.acp.tool_bridge import StdioShim, ToolBridge, ToolEndpoint, named_tools
 from tieline.model.content import Image, Message, Text, ToolCall, ToolResult
 from tieline.model.ports import Run
 from tieline.model.request import Request, ToolChoice, ToolSpec
@@ -134,7 +134,7 @@ async def test_where_no_tool_may_be_called_none_is_offered() -> None:
         talk = Talk(backend, tools=(COUNT,), tool_choice=ToolChoice(mode="none"))
         reply = await talk.ask("say hello")
         assert reply.reason == "end_turn"
-        assert next(iter(backend._opener.sessions)).seat is None
+        assert next(iter(backend._opener.sessions)).endpoint is None
 
 
 async def test_tools_that_come_later_are_offered_to_the_session_taken_up_again() -> None:
@@ -151,26 +151,26 @@ async def test_tools_that_come_later_are_offered_to_the_session_taken_up_again()
 
 @pytest.fixture
 async def bridge() -> Any:
-    bridge = ToolBridge(mint_token=iter("abcdefgh").__next__, shim=Shim(sys.executable), life=0.05)
+    bridge = ToolBridge(mint_token=iter("abcdefgh").__next__, shim=StdioShim(sys.executable), progress_interval=0.05)
     yield bridge
     await bridge.aclose()
 
 
 class Server:
-    """A seat's server as an agent is told of it."""
+    """The server that an agent is given for an endpoint."""
 
-    def __init__(self, seat: Seat, token: str = "") -> None:
-        told = seat.server(Abilities(mcp_http=True))
+    def __init__(self, endpoint: ToolEndpoint, token: str = "") -> None:
+        told = endpoint.server(Abilities(mcp_http=True))
         assert isinstance(told, McpHttp)
-        self.url = told.url.replace(seat.token, token) if token else told.url
+        self.url = told.url.replace(endpoint.token, token) if token else told.url
 
 
 async def shout(spec: ToolSpec, arguments: str) -> ToolResult:
     return ToolResult(call_id="", content=(Text(text=f"{spec.name} {arguments}".upper()),))
 
 
-async def test_a_seat_knows_its_own_tools_and_nobody_elses(bridge: ToolBridge) -> None:
-    first, second = await bridge.seat(), await bridge.seat()
+async def test_an_endpoint_knows_its_own_tools_and_nobody_elses(bridge: ToolBridge) -> None:
+    first, second = await bridge.open(), await bridge.open()
     first.offer([COUNT])
     second.offer([LOOK, ToolSpec(name="shell", freeform=True), ToolSpec(name="search", hosted="web")])
     second.caller = shout
@@ -185,20 +185,20 @@ async def test_a_seat_knows_its_own_tools_and_nobody_elses(bridge: ToolBridge) -
 
 
 async def test_whoever_does_not_know_a_token_gets_nothing(bridge: ToolBridge) -> None:
-    seat = await bridge.seat()
-    seat.offer([COUNT])
+    endpoint = await bridge.open()
+    endpoint.offer([COUNT])
     with pytest.raises(Exception, match=r"."):
-        async with asyncio.timeout(SOON), connected(Server(seat, token="guessed")):
+        async with asyncio.timeout(SOON), connected(Server(endpoint, token="guessed")):
             pass
-    seat.leave()
+    endpoint.close()
     with pytest.raises(Exception, match=r"."):
-        async with asyncio.timeout(SOON), connected(Server(seat)):
+        async with asyncio.timeout(SOON), connected(Server(endpoint)):
             pass
 
 
 async def test_a_call_that_waits_shows_signs_of_life_and_goes_with_whoever_made_it(bridge: ToolBridge) -> None:
-    seat = await bridge.seat()
-    seat.offer([COUNT])
+    endpoint = await bridge.open()
+    endpoint.offer([COUNT])
     given_up = asyncio.Event()
     beats: list[float] = []
 
@@ -212,8 +212,8 @@ async def test_a_call_that_waits_shows_signs_of_life_and_goes_with_whoever_made_
     async def beat(progress: float, total: float | None, message: str | None) -> None:
         beats.append(progress)
 
-    seat.caller = wait
-    async with asyncio.timeout(SOON), connected(Server(seat)) as mcp:
+    endpoint.caller = wait
+    async with asyncio.timeout(SOON), connected(Server(endpoint)) as mcp:
         call = asyncio.create_task(mcp.call_tool("count", {}, progress_callback=beat))
         await until(lambda: len(beats) >= 2)
         call.cancel()
@@ -221,23 +221,23 @@ async def test_a_call_that_waits_shows_signs_of_life_and_goes_with_whoever_made_
 
 
 async def test_an_agent_that_takes_no_servers_by_http_gets_a_program(bridge: ToolBridge) -> None:
-    await bridge.seat()  # for somebody else: without anybody the server itself would go
-    seat = await bridge.seat()
-    told = seat.server(Abilities())
+    await bridge.open()  # for somebody else: without anybody the server itself would go
+    endpoint = await bridge.open()
+    told = endpoint.server(Abilities())
     assert isinstance(told, McpStdio)
     assert told.command == sys.executable
-    seat.offer([COUNT])
-    seat.caller = shout
+    endpoint.offer([COUNT])
+    endpoint.caller = shout
     async with asyncio.timeout(SOON), connected(told) as mcp:
         assert _text(await mcp.call_tool("count", {"to": 3})) == 'COUNT {"TO":3}'
-        seat.leave()
+        endpoint.close()
         with pytest.raises(Exception, match="404"):
             await mcp.list_tools()
 
 
 def test_names_are_such_as_every_agent_takes() -> None:
     longest = "x" * 80
-    found = named([tool("a.b"), tool("a b"), tool(longest), tool(longest), tool("")])
+    found = named_tools([tool("a.b"), tool("a b"), tool(longest), tool(longest), tool("")])
     assert list(found)[:2] == ["a_b", "a_b_2"]
     assert all(len(name) <= 48 and name for name in found)
     assert len(found) == 5

@@ -6,22 +6,22 @@ from typing import Any
 import pytest
 
 from tests.backends.acp_support import tool
-from tieline.backends.acp.bridge import named
 from tieline.backends.acp.client_tools import is_shown_as_call, may_be_allowed
+from tieline.backends.acp.tool_bridge import named_tools
 from tieline.wire.acp import facts
 
-TOOLS = named(
+TOOLS = named_tools(
     [
         tool("get_weather", b'{"type":"object","properties":{"city":{"type":"string"}}}'),
         tool("bash", b'{"type":"object","properties":{"command":{"type":"string"},"description":{"type":"string"}}}'),
         tool("patch", freeform=True),
     ]
 )
-DIFF = facts.Diff(path="a", new="b")
+DIFF = facts.CallDiff(path="a", new="b")
 
 
-def call(title: str, given: Any = None, **more: Any) -> facts.Call:
-    return facts.Call(id="1", title=title, input=json.dumps(given) if given is not None else "", **more)
+def call(title: str, given: Any = None, **more: Any) -> facts.AgentCall:
+    return facts.AgentCall(id="1", title=title, input=json.dumps(given) if given is not None else "", **more)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def call(title: str, given: Any = None, **more: Any) -> facts.Call:
         call("tieline_patch", {"input": "*** Begin"}),
     ],
 )
-def test_a_call_of_a_client_tool_is_recognised(told: facts.Call) -> None:
+def test_a_call_of_a_client_tool_is_recognised(told: facts.AgentCall) -> None:
     assert is_shown_as_call(told, TOOLS)
     assert may_be_allowed(told, TOOLS)
 
@@ -62,7 +62,7 @@ def test_a_call_of_a_client_tool_is_recognised(told: facts.Call) -> None:
         call("bash", {"command": "tieline_bash"}, kind="execute"),
     ],
 )
-def test_a_call_that_only_looks_like_one_is_never_allowed_without_asking(told: facts.Call) -> None:
+def test_a_call_that_only_looks_like_one_is_never_allowed_without_asking(told: facts.AgentCall) -> None:
     assert not may_be_allowed(told, TOOLS)
 
 

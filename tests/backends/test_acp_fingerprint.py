@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tieline.backends.acp.fingerprint import FARTHEST, Past, Piece, after, known, place_of, places_in, read
+from tieline.backends.acp.fingerprint import (
+    FARTHEST,
+    SeenHistory,
+    TextDigest,
+    extend_history,
+    fingerprint_of,
+    match_history,
+    position_of,
+    positions_in,
+)
 from tieline.model.content import Message, Text
 from tieline.model.request import Request
 
@@ -26,18 +35,18 @@ def request(said: Sequence[Said]) -> Request:
     return Request(model="m", messages=tuple(Message(role=role, parts=(Text(text=text),)) for role, text in said))
 
 
-def past(said: Sequence[Said], *, is_torn: bool = False) -> Past:
+def past(said: Sequence[Said], *, is_torn: bool = False) -> SeenHistory:
     """What a session has seen that was told all of this."""
-    return Past(read(request(said)).past.items, is_torn)
+    return SeenHistory(fingerprint_of(request(said)).history.items, is_torn)
 
 
-def kept(past: Past) -> Past:
+def kept(past: SeenHistory) -> SeenHistory:
     """The same from the disk: without the words."""
     items = [
-        item if isinstance(item, bytes) else tuple(Piece(one.length, one.mark, one.digest) for one in item)
+        item if isinstance(item, bytes) else tuple(TextDigest(one.length, one.checksum, one.digest) for one in item)
         for item in past.items
     ]
-    return Past(tuple(items), past.is_torn)
+    return SeenHistory(tuple(items), past.is_torn)
 
 
 @given(history, history, st.booleans(), st.booleans())
@@ -45,16 +54,16 @@ def test_a_session_that_a_request_goes_on_with_stands_where_the_request_comes_by
     before: list[Said], more: list[Said], is_torn: bool, is_kept: bool
 ) -> None:
     for said in (before + more, more):
-        reading, seen = read(request(said)), past(before, is_torn=is_torn)
-        if known(kept(seen) if is_kept else seen, reading) is not None:
-            assert place_of(seen) in places_in(reading)
+        reading, seen = fingerprint_of(request(said)), past(before, is_torn=is_torn)
+        if match_history(kept(seen) if is_kept else seen, reading) is not None:
+            assert position_of(seen) in positions_in(reading)
 
 
 @given(history, history)
 def test_digests_alone_know_what_the_words_know(before: list[Said], more: list[Said]) -> None:
     for said in (before + more, more):
-        reading = read(request(said))
-        assert known(kept(past(before)), reading) == known(past(before), reading)
+        reading = fingerprint_of(request(said))
+        assert match_history(kept(past(before)), reading) == match_history(past(before), reading)
 
 
 @pytest.mark.parametrize(
@@ -72,8 +81,8 @@ def test_digests_alone_know_what_the_words_know(before: list[Said], more: list[S
     ],
 )
 def test_words_are_found_among_others_by_their_digests(shown: str, is_known: bool) -> None:
-    reading = read(request([("user", "count"), ("assistant", shown), ("user", "again")]))
-    assert (known(kept(past(TOLD[:2])), reading) is not None) is is_known
+    reading = fingerprint_of(request([("user", "count"), ("assistant", shown), ("user", "again")]))
+    assert (match_history(kept(past(TOLD[:2])), reading) is not None) is is_known
 
 
 @pytest.mark.parametrize(
@@ -90,8 +99,8 @@ def test_of_words_that_were_cut_off_the_beginning_has_to_be_there(
     seen: str, from_words: bool, from_digests: bool
 ) -> None:
     """Too little to tell from a checksum of the beginning is taken for something else: a new session is told all."""
-    torn = after(past(TOLD[:1]), [LONG], is_torn=True)
+    torn = extend_history(past(TOLD[:1]), [LONG], is_torn=True)
     answer: list[Said] = [("assistant", seen)] if seen else []
-    reading = read(request([TOLD[0], *answer, ("user", "again")]))
-    assert (known(torn, reading) is not None) is from_words
-    assert (known(kept(torn), reading) is not None) is from_digests
+    reading = fingerprint_of(request([TOLD[0], *answer, ("user", "again")]))
+    assert (match_history(torn, reading) is not None) is from_words
+    assert (match_history(kept(torn), reading) is not None) is from_digests

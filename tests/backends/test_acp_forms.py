@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.backends.acp_support import tool
-from tieline.backends.acp.forms import Question, question_of
-from tieline.backends.acp.interview import Interview, Outcome
+from tieline.backends.acp.forms import AgentQuestion, question_of
+from tieline.backends.acp.interview import Interview, InterviewOutcome
 from tieline.model.content import Text, ToolResult
 from tieline.model.inbox import Field, Filled, Form, Option
 from tieline.wire.acp import facts
@@ -116,14 +116,14 @@ def test_a_choice_and_its_field_for_other_words_are_one_question() -> None:
 
 def test_an_agents_question_becomes_a_form() -> None:
     asked = facts.QuestionAsked(
-        ask=7,
+        number=7,
         session="s",
         message="Well?",
         fields=(
-            facts.Field(name="a", kind="choices", choices=(facts.Choice(id="x"),), default=("x",)),
-            facts.Field(name="b", kind="integer", minimum=1),
-            facts.Field(name="c", kind="boolean", required=True),
-            facts.Field(name="d", kind="text", format="file-path"),
+            facts.QuestionField(name="a", kind="choices", choices=(facts.NamedChoice(id="x"),), default=("x",)),
+            facts.QuestionField(name="b", kind="integer", minimum=1),
+            facts.QuestionField(name="c", kind="boolean", required=True),
+            facts.QuestionField(name="d", kind="text", format="file-path"),
         ),
     )
     question = question_of(asked)
@@ -143,28 +143,29 @@ def test_an_agents_question_becomes_a_form() -> None:
 
 def test_questions_are_put_one_after_the_other_and_a_withdrawn_one_makes_room() -> None:
     interview = Interview()
-    first, second = Question(1, Form(message="A", fields=(WORDS,))), Question(2, Form(message="B", fields=(YES_NO,)))
+    first, second = (
+        AgentQuestion(1, Form(message="A", fields=(WORDS,))),
+        AgentQuestion(2, Form(message="B", fields=(YES_NO,))),
+    )
     interview.add(first)
     interview.add(second)
-    assert interview.put().startswith("A")
-    assert interview.is_waiting
+    assert interview.text().startswith("A")
     assert interview.withdraw(1)
-    assert not interview.is_waiting
-    assert interview.put().startswith("B")
-    assert interview.hear("yes") == Outcome(second, Filled(values={"sure": True}))
+    assert interview.text().startswith("B")
+    assert interview.answer("yes") == InterviewOutcome(second, Filled(values={"sure": True}))
     assert not interview
     assert not interview.withdraw(2)
 
 
 def test_what_is_no_answer_twice_is_declined_and_kept_as_words() -> None:
     interview = Interview()
-    question = Question(1, Form(message="", fields=(ONE,)))
+    question = AgentQuestion(1, Form(message="", fields=(ONE,)))
     interview.add(question)
-    interview.put()
-    assert interview.hear("pears") is None
-    assert interview.put().startswith("Please choose one of: Apples")
-    outcome = interview.hear("I said pears")
-    assert outcome == Outcome(question, Filled(action="decline", reason="I said pears"), "I said pears")
+    interview.text()
+    assert interview.answer("pears") is None
+    assert interview.text().startswith("Please choose one of: Apples")
+    outcome = interview.answer("I said pears")
+    assert outcome == InterviewOutcome(question, Filled(action="decline", reason="I said pears"), "I said pears")
 
 
 @pytest.mark.parametrize(
@@ -172,19 +173,19 @@ def test_what_is_no_answer_twice_is_declined_and_kept_as_words() -> None:
 )
 def test_an_address_is_consented_to_or_not(words: str, action: str, rest: str) -> None:
     interview = Interview()
-    interview.add(Question(1, Form(message="Log in", url="https://a.b"), "e1"))
-    assert "https://a.b" in interview.put()
-    outcome = interview.hear(words)
+    interview.add(AgentQuestion(1, Form(message="Log in", url="https://a.b"), "e1"))
+    assert "https://a.b" in interview.text()
+    outcome = interview.answer(words)
     assert outcome is not None
-    assert (outcome.filled.action, outcome.words) == (action, rest)
+    assert (outcome.filled.action, outcome.text) == (action, rest)
 
 
 def test_an_agent_may_say_itself_that_an_address_was_visited() -> None:
     interview = Interview()
-    interview.add(Question(1, Form(message="Log in", url="https://a.b"), "e1"))
-    interview.put()
-    assert interview.done("other") is None
-    outcome = interview.done("e1")
+    interview.add(AgentQuestion(1, Form(message="Log in", url="https://a.b"), "e1"))
+    interview.text()
+    assert interview.complete("other") is None
+    outcome = interview.complete("e1")
     assert outcome is not None
     assert outcome.filled.action == "accept"
 

@@ -14,7 +14,7 @@ import pytest
 from tests.backends.acp_support import SOON, Reply, Talk, plain, serving, until, user
 from tieline.app.store import FILE_NAME, DiskStore, MemoryStore
 from tieline.backends.acp.catalogue import AgentSpec
-from tieline.backends.acp.session_store import KEPT_FOR, MOST_ITEMS, SHELF, Keeping
+from tieline.backends.acp.session_store import MAX_AGE, MAX_ITEMS, SHELF, SessionStorage
 from tieline.model.content import Message, Text
 from tieline.model.ports import Store
 
@@ -35,9 +35,9 @@ class Life:
         return plain("remembers", str(self.home / "memory.json"))
 
     @property
-    def keeping(self) -> Keeping:
+    def storage(self) -> SessionStorage:
         """For the next gateway; what is on the disk is opened anew."""
-        return Keeping(self.store or DiskStore(self.folder), lambda: self.now)
+        return SessionStorage(self.store or DiskStore(self.folder), lambda: self.now)
 
     def contents(self) -> bytes:
         """All that is kept on the disk."""
@@ -45,7 +45,7 @@ class Life:
 
     async def ask(self, words: str, messages: list[Message] | None = None, **terms: Any) -> "tuple[Reply, Talk]":
         """What an agent of a fresh gateway answers, and the conversation."""
-        async with serving(self.agent, keeping=self.keeping, **terms) as backend:
+        async with serving(self.agent, storage=self.storage, **terms) as backend:
             talk = Talk(backend, "plain")
             talk.messages = list(messages or [])
             return await talk.ask(words), talk
@@ -94,7 +94,7 @@ async def test_a_history_that_was_edited_is_told_to_a_new_session_after_a_restar
 
 
 async def test_a_turn_that_was_cancelled_can_be_asked_for_again_after_a_restart(life: Life) -> None:
-    async with serving(life.agent, keeping=life.keeping) as backend:
+    async with serving(life.agent, storage=life.storage) as backend:
         talk = Talk(backend, "plain")
         await talk.ask("one")
         run = await _with(talk, "wait").start()
@@ -107,7 +107,7 @@ async def test_a_turn_that_was_cancelled_can_be_asked_for_again_after_a_restart(
 
 @pytest.mark.parametrize("seen", ["", '["one", "wai', '["one", "wait"]'])
 async def test_whatever_a_client_has_seen_of_a_cancelled_turn_the_session_is_known_again(life: Life, seen: str) -> None:
-    async with serving(life.agent, keeping=life.keeping) as backend:
+    async with serving(life.agent, storage=life.storage) as backend:
         talk = Talk(backend, "plain")
         await talk.ask("one")
         run = await _with(talk, "wait").start()
@@ -145,7 +145,7 @@ async def test_a_gateway_in_another_folder_leaves_the_session_alone(life: Life, 
 
 async def test_it_is_kept_when_the_turn_is_over_and_not_when_the_gateway_ends(life: Life) -> None:
     life.store = MemoryStore()
-    async with serving(life.agent, keeping=life.keeping) as backend:
+    async with serving(life.agent, storage=life.storage) as backend:
         _, store = await Talk(backend, "plain").ask("one"), life.store
         kept: Mapping[str, bytes] = {}
         async with asyncio.timeout(SOON):
@@ -179,7 +179,7 @@ async def test_only_its_owner_can_read_it(life: Life) -> None:
 
 
 async def test_nothing_is_kept_of_an_agent_that_cannot_take_a_session_up_again(life: Life) -> None:
-    async with serving(plain("echo"), keeping=life.keeping) as backend:
+    async with serving(plain("echo"), storage=life.storage) as backend:
         await Talk(backend, "plain").ask("one")
     assert not life.folder.exists()
 
@@ -187,7 +187,7 @@ async def test_nothing_is_kept_of_an_agent_that_cannot_take_a_session_up_again(l
 # ── Bounds ───────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(("later", "is_known"), [(KEPT_FOR - 1, True), (KEPT_FOR + 1, False)])
+@pytest.mark.parametrize(("later", "is_known"), [(MAX_AGE - 1, True), (MAX_AGE + 1, False)])
 async def test_a_session_is_remembered_for_a_month(life: Life, later: float, is_known: bool) -> None:
     life.store = store = MemoryStore()
     _, talk = await life.ask("one")
@@ -213,7 +213,7 @@ async def test_only_so_many_sessions_are_kept(life: Life) -> None:
 
 async def test_a_conversation_that_is_too_long_is_not_kept(life: Life) -> None:
     life.store = store = MemoryStore()
-    history = [user("one"), *([user("more"), answered("yes")] * (MOST_ITEMS // 2))]
+    history = [user("one"), *([user("more"), answered("yes")] * (MAX_ITEMS // 2))]
     await life.ask("two", history)
     assert await store.read(SHELF) == {}
 
@@ -242,9 +242,18 @@ async def test_what_cannot_be_read_is_forgotten_with_one_line(
         reply, _ = await life.ask("two", talk.messages)
     assert told(reply) == ["one", "two"]
     assert [record.getMessage() for record in caplog.records if "cannot be read" in record.getMessage()] == [
-        "what was remembered of 2 sessions of agents cannot be read, and is forgotten"
+        "2 stored agent sessions cannot be read and were removed"
     ]
     assert {"a", "b"}.isdisjoint(await store.read(SHELF))
+
+
+async def test_documents_keep_their_field_names(life: Life) -> None:
+    """They are a file format: another version of the gateway reads them."""
+    await life.ask("one")
+    (document,) = (await DiskStore(life.folder).read(SHELF)).values()
+    stored = json.loads(document)
+    assert set(stored) == {"agent", "session", "folder", "used", "system", "tools", "pasts"}
+    assert set(stored["pasts"][0]) == {"items"}
 
 
 async def test_a_damaged_file_is_put_aside_with_one_line(life: Life, caplog: pytest.LogCaptureFixture) -> None:
@@ -284,7 +293,7 @@ class SlowStore(MemoryStore):
 
 async def test_nobody_waits_for_the_disk_but_the_end_of_the_gateway(life: Life) -> None:
     life.store = store = SlowStore()
-    async with serving(life.agent, keeping=life.keeping) as backend:
+    async with serving(life.agent, storage=life.storage) as backend:
         talk = Talk(backend, "plain")
         await talk.ask("one")
         await until(store.is_writing.is_set)

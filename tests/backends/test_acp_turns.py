@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.backends.acp_support import Person, Talk, plain, scripted, serving, user
-from tieline.backends.acp.host_services import Command, Ended, Shown
+from tieline.backends.acp.host_services import CommandExit, TerminalCommand, TerminalSnapshot
 from tieline.model.content import File, Image, Text, Thinking
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.events import Activity, Diff, Plan, PlanEntry, Usage
@@ -143,7 +143,7 @@ async def test_the_reason_of_a_no_reaches_the_agent_as_its_next_prompt_in_the_sa
     ("reason", "said"),
     [
         ("max_turn_requests", "The agent stopped here. It reached its limit of requests in one turn."),
-        ("refusal", "The agent stopped here. It refused to go on."),
+        ("refusal", "The agent stopped here. It refused to continue."),
         ("cancelled", "The agent stopped here. It cancelled the turn."),
         ("end_turn", ""),
     ],
@@ -247,7 +247,7 @@ async def test_modes_models_and_options_are_set_by_the_name_of_the_model_and_the
         ("scripted?mode=yolo", "Scripted has no mode `yolo`. It offers: default, plan."),
         ("scripted?model=huge", "Scripted has no model `huge`. It offers: small, large."),
         ("scripted?colour=red", "Scripted has no option `colour`. It offers: model, effort, verbose, mode."),
-        ("scripted?verbose=maybe", "`verbose` is true or false, not `maybe`"),
+        ("scripted?verbose=maybe", "`verbose` must be true or false, not `maybe`"),
     ],
 )
 async def test_what_an_agent_does_not_offer_is_an_error_that_says_what_it_does(model: str, message: str) -> None:
@@ -266,9 +266,9 @@ async def test_models_that_are_no_option_are_set_in_the_older_way() -> None:
 async def test_agents_that_are_not_known_or_not_installed_are_errors_that_say_so() -> None:
     missing = plain("echo", id="missing", title="Missing", command=("nowhere-to-be-found",), install=("get", "it"))
     async with serving(plain("echo"), missing) as backend:
-        with pytest.raises(GatewayError, match=r"There is no agent `nobody`\. Known are: missing, plain"):
+        with pytest.raises(GatewayError, match=r"There is no agent `nobody`\. Known agents: missing, plain"):
             await Talk(backend, "nobody").ask("hello")
-        with pytest.raises(GatewayError, match=r"Missing is not installed here\. To install it: get it"):
+        with pytest.raises(GatewayError, match=r"Missing is not installed\. To install it: get it"):
             await Talk(backend, "missing").ask("hello")
         assert [(info.id, info.title) for info in await backend.models()] == [("plain", "Plain")]
         assert await backend.count(None) is None  # type: ignore[arg-type] # whatever is asked
@@ -294,15 +294,15 @@ class Hands:
     async def write(self, path: str, content: str, host: Host) -> None:
         self.done.append(f"wrote {path}")
 
-    async def create(self, command: Command, host: Host) -> str:
+    async def create(self, command: TerminalCommand, host: Host) -> str:
         self.done.append(f"ran {command.program}")
         return "t9"
 
-    async def output(self, terminal: str) -> Shown:
-        return Shown("all is well\n", False, Ended(0))
+    async def output(self, terminal: str) -> TerminalSnapshot:
+        return TerminalSnapshot("all is well\n", False, CommandExit(0))
 
-    async def wait(self, terminal: str) -> Ended:
-        return Ended(0)
+    async def wait(self, terminal: str) -> CommandExit:
+        return CommandExit(0)
 
     async def kill(self, terminal: str) -> None:
         self.done.append("killed")

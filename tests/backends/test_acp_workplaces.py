@@ -10,7 +10,7 @@ import pytest
 
 from tests.backends.acp_support import Person, Talk, scripted, serving
 from tieline.backends.acp.backend import AcpBackend
-from tieline.backends.acp.rules import Deed, Ruled
+from tieline.backends.acp.rules import AgentAction, Ruling
 from tieline.backends.acp.workplace import ToolServer
 from tieline.model.errors import BadRequest
 from tieline.model.request import Selection
@@ -51,16 +51,16 @@ async def test_a_conversation_works_where_it_selects_to_and_shares_a_process_onl
 @pytest.mark.parametrize(
     ("asked", "param", "message"),
     [
-        ({"selection": Selection(folder="/etc")}, "tieline_folder", "There is no folder `/etc`. Configured are: a, b."),
-        ({"extra": metadata(tieline_folder="c")}, "tieline_folder", "There is no folder `c`. Configured are: a, b."),
+        ({"selection": Selection(folder="/etc")}, "tieline_folder", "There is no folder `/etc`. Configured: a, b."),
+        ({"extra": metadata(tieline_folder="c")}, "tieline_folder", "There is no folder `c`. Configured: a, b."),
         (
             {"selection": Selection(servers=("db", "/bin/sh"))},
             "tieline_mcp",
-            "There is no MCP server `/bin/sh`. Configured are: db, docs.",
+            "There is no MCP server `/bin/sh`. Configured: db, docs.",
         ),
-        ({"extra": metadata(tieline_mcp=7)}, "metadata.tieline_mcp", "has to be names of MCP servers"),
-        ({"extra": metadata(tieline_folder=[])}, "metadata.tieline_folder", "has to be the name of a folder"),
-        ({"selection": Selection(servers=("docs",))}, "tieline_mcp", "takes no MCP servers over HTTP"),
+        ({"extra": metadata(tieline_mcp=7)}, "metadata.tieline_mcp", "must be names of MCP servers"),
+        ({"extra": metadata(tieline_folder=[])}, "metadata.tieline_folder", "must be the name of a folder"),
+        ({"selection": Selection(servers=("docs",))}, "tieline_mcp", "does not support MCP servers over HTTP"),
     ],
 )
 async def test_what_is_not_configured_is_an_error_with_the_names_that_are(
@@ -89,11 +89,11 @@ class Overhears:
     """Rules that write down what they judge."""
 
     def __init__(self) -> None:
-        self.judged: list[Deed] = []
+        self.judged: list[AgentAction] = []
 
-    async def judge(self, deed: Deed) -> Ruled:
+    async def judge(self, deed: AgentAction) -> Ruling:
         self.judged.append(deed)
-        return Ruled("allow")
+        return Ruling("allow")
 
 
 async def test_paths_of_an_agent_in_another_folder_are_judged_from_there(tmp_path: Path) -> None:

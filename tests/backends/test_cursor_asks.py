@@ -192,7 +192,7 @@ async def test_a_person_who_cannot_be_asked_is_nobody(tasks: Tasks, caplog: pyte
     person.decision.set_exception(RuntimeError("the desk is broken"))
     await wire.until(lambda: bool(replies(wire)))
     assert replies(wire)[0].ask_question_interaction_response.result.HasField("rejected")
-    assert "could not be put to anybody" in caplog.text
+    assert "cannot submit" in caplog.text
     attempt.close()
 
 

@@ -78,7 +78,7 @@ class Stand(ToolsStand):
         """In turns that begin now, calls made at once are one leg however far apart they come on a slow machine."""
         opener = self.backend._opener
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(opener, "_terms", replace(opener._terms, batch_wait=1.5))
+            patch.setattr(opener, "_settings", replace(opener._settings, batch_wait=1.5))
             yield
 
     async def gone(self, pid: int) -> None:

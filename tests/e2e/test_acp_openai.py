@@ -66,7 +66,7 @@ async def test_an_agent_that_wants_a_login_says_what_to_run(tmp_path: Path) -> N
     async with serving(tmp_path, {"scripted": scripted("--login")}) as stand:
         error = await refused(stand, MODEL, stream=True)
         assert isinstance(error, openai.AuthenticationError)
-        assert "Run `scripted login` in a terminal, then ask again." in error.message
+        assert "Run `scripted login` in a terminal, then try again." in error.message
 
 
 async def test_an_agent_that_dies_at_start_is_a_bad_gateway_with_its_last_lines(tmp_path: Path) -> None:

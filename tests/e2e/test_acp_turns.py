@@ -84,7 +84,7 @@ async def test_a_mode_and_a_model_stand_behind_the_name(stand: Stand, dialect: D
 async def test_a_mode_may_be_a_field_of_the_request(stand: Stand, dialect: Dialect) -> None:
     talk = stand.talk(dialect, extra_body={"mode": "plan"})
     assert json.loads((await talk.say("settings")).text)["mode"] == "plan"
-    for mode, words in (("sideways", "default, plan"), (5, "`mode` has to be the name of a mode")):
+    for mode, words in (("sideways", "default, plan"), (5, "`mode` must be the name of a mode")):
         with pytest.raises((openai.BadRequestError, anthropic.BadRequestError), match=words):
             await stand.talk(dialect, extra_body={"mode": mode}).say("settings")
 

@@ -30,7 +30,7 @@ async def test_headers_and_metadata_select_by_name_and_unknown_names_are_a_400(
         body = {"metadata": {"tieline_folder": "site"}}
         told = json.loads((await stand.talk(dialect, extra_body=body).say("workplace")).text)
         assert (told["cwd"], told["servers"]) == (str(site), [])
-        with pytest.raises((openai.BadRequestError, anthropic.BadRequestError), match="Configured are: site"):
+        with pytest.raises((openai.BadRequestError, anthropic.BadRequestError), match="Configured: site"):
             await stand.talk(dialect, extra_headers={"x-tieline-folder": str(site)}).say("workplace")
 
 

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tieline.wire.acp import facts, schema
-from tieline.wire.acp.calls import KEPT, MAX_CALLS
-from tieline.wire.acp.client_side import ClientSide, Offer
+from tieline.wire.acp.call_table import KEPT, MAX_CALLS
+from tieline.wire.acp.client_side import ClientOffer, ClientSide
 from tieline.wire.acp.facts import Fact
 from tieline.wire.acp.questions import form_fields
 from tieline.wire.acp.sessions import HELD_BYTES, HELD_UPDATES
 
-EVERYTHING = Offer(read_files=True, write_files=True, terminals=True)
+EVERYTHING = ClientOffer(read_files=True, write_files=True, terminals=True)
 OPTIONS = [
     {"optionId": "y", "name": "Yes", "kind": "allow_once"},
     {"optionId": "n", "name": "No", "kind": "reject_once"},
@@ -38,12 +38,12 @@ def permission(their_id: Any, session: str = "s1", **call: Any) -> bytes:
     return line(id=their_id, method="session/request_permission", params=params)
 
 
-def opened(offer: Offer = EVERYTHING) -> ClientSide:
+def opened(offer: ClientOffer = EVERYTHING) -> ClientSide:
     """A machine with the session s1 and a turn in it."""
     machine = ClientSide(offer)
     machine.new_session("/w")
     machine.feed(line(id=1, result={"sessionId": "s1"}))
-    machine.prompt("s1", [schema.TextBlock(text="go")])
+    machine.prompt("s1", [schema.TextContent(text="go")])
     machine.outbox()
     return machine
 
@@ -63,12 +63,12 @@ def only(found: list[Fact]) -> Fact:
 def test_an_option_that_was_not_offered_is_a_mistake_and_the_question_stays_open() -> None:
     machine = opened()
     asked = only(machine.feed(permission(5)))
-    assert isinstance(asked, facts.PermissionAsked)
-    with pytest.raises(ValueError, match="none of the options"):
-        machine.answer_permission(asked.ask, "maybe")
-    assert machine.open_asks == {asked.ask: "permission"}
-    assert machine.answer_permission(asked.ask, "y")
-    assert machine.open_asks == {}
+    assert isinstance(asked, facts.PermissionRequested)
+    with pytest.raises(ValueError, match="not one of the offered options"):
+        machine.answer_permission(asked.number, "maybe")
+    assert machine.open_requests == {asked.number: "permission"}
+    assert machine.answer_permission(asked.number, "y")
+    assert machine.open_requests == {}
 
 
 @pytest.mark.parametrize(
@@ -82,21 +82,21 @@ def test_a_bound_that_no_number_has_bounds_nothing(least: Any, bound: float | No
 def test_a_question_is_answered_as_what_it_is() -> None:
     machine = opened()
     asked = only(machine.feed(permission(5)))
-    assert isinstance(asked, facts.PermissionAsked)
+    assert isinstance(asked, facts.PermissionRequested)
     with pytest.raises(ValueError, match="'permission'"):
-        machine.answer_file(asked.ask, "content")
+        machine.answer_file(asked.number, "content")
     assert sent(machine) == []
 
 
 def test_whoever_answers_too_late_is_told_so() -> None:
     machine = opened()
     asked = only(machine.feed(permission(5)))
-    assert isinstance(asked, facts.PermissionAsked)
-    assert machine.cancel("s1") == [asked.ask]
+    assert isinstance(asked, facts.PermissionRequested)
+    assert machine.cancel("s1") == [asked.number]
     machine.outbox()
-    assert not machine.answer_permission(asked.ask, "y")
+    assert not machine.answer_permission(asked.number, "y")
     assert not machine.answer_permission(77, "y")
-    assert not machine.refuse(asked.ask, "no")
+    assert not machine.refuse(asked.number, "no")
     assert sent(machine) == []
 
 
@@ -104,30 +104,30 @@ def test_144_what_runs_here_is_not_answered_by_a_cancel() -> None:
     """A file or a terminal is at work while the turn is cancelled: it is answered when it is done, as always."""
     machine = opened()
     asked = only(machine.feed(line(id=6, method="fs/read_text_file", params={"sessionId": "s1", "path": "/w/a"})))
-    assert isinstance(asked, facts.FileReadAsked)
+    assert isinstance(asked, facts.FileReadRequested)
     assert machine.cancel("s1") == []
-    assert machine.answer_file(asked.ask, "text")
+    assert machine.answer_file(asked.number, "text")
 
 
 def test_every_question_can_be_refused() -> None:
     machine = opened()
     asked = only(machine.feed(permission("x")))
-    assert isinstance(asked, facts.PermissionAsked)
-    assert machine.refuse(asked.ask, "nobody is there", -32000)
+    assert isinstance(asked, facts.PermissionRequested)
+    assert machine.refuse(asked.number, "nobody is there", -32000)
     assert sent(machine) == [{"jsonrpc": "2.0", "id": "x", "error": {"code": -32000, "message": "nobody is there"}}]
-    assert machine.open_asks == {}
+    assert machine.open_requests == {}
 
 
 @pytest.mark.parametrize(
     ("offer", "is_asked"),
-    [(Offer(), True), (Offer(forms=False), True), (Offer(urls=False), False)],
+    [(ClientOffer(), True), (ClientOffer(forms=False), True), (ClientOffer(urls=False), False)],
     ids=["both", "urls", "forms"],
 )
-def test_a_question_in_a_way_that_was_not_offered_is_refused(offer: Offer, is_asked: bool) -> None:
+def test_a_question_in_a_way_that_was_not_offered_is_refused(offer: ClientOffer, is_asked: bool) -> None:
     machine = opened(offer)
     params = {"sessionId": "s1", "mode": "url", "message": "go", "url": "https://example.com", "elicitationId": "e"}
     asked = only(machine.feed(line(id=5, method="elicitation/create", params=params)))
-    assert isinstance(asked, facts.QuestionAsked if is_asked else facts.UnknownAsked)
+    assert isinstance(asked, facts.QuestionAsked if is_asked else facts.UnknownRequested)
     assert ["error" in answer for answer in sent(machine)] == ([] if is_asked else [True])
 
 
@@ -168,7 +168,7 @@ def test_an_answer_that_was_given_up_is_nothing_any_more() -> None:
 
 def test_the_answer_to_a_prompt_of_before_does_not_end_the_turn_of_now() -> None:
     machine = opened()
-    machine.prompt("s1", [schema.TextBlock(text="impatient")])
+    machine.prompt("s1", [schema.TextContent(text="impatient")])
     machine.feed(permission(5))
     first = machine.feed(line(id=2, result={"stopReason": "end_turn"}))
     assert [type(fact) for fact in first] == [facts.TurnEnded]
@@ -181,7 +181,7 @@ def test_a_session_can_be_forgotten() -> None:
     machine.feed(permission(5))
     machine.feed(update("s1", "tool_call", toolCallId="c1", title="Known"))
     machine.forget_session("s1")
-    assert machine.open_asks == {}
+    assert machine.open_requests == {}
     told = only(machine.feed(update("s1", "tool_call_update", toolCallId="c1", status="completed")))
     assert isinstance(told, facts.CallUpdate)
     assert told.call.title == ""
@@ -256,7 +256,7 @@ def test_a_prompt_whose_answer_is_over_the_limit_fails() -> None:
     machine.prompt("s1", [])
     found = machine.feed(line(id=1, result={"stopReason": "end_turn", "_meta": {"log": "x" * 1000}}))
     refused = only(found)
-    assert isinstance(refused, facts.Refused)
+    assert isinstance(refused, facts.RequestRefused)
     assert (refused.session, refused.method) == ("s1", "session/prompt")
 
 
@@ -267,7 +267,7 @@ def test_the_id_of_a_call_that_has_ended_may_be_used_again() -> None:
     machine = opened()
     machine.feed(update("s1", "tool_call", toolCallId="1", title="First", kind="read", status="completed", rawInput={}))
     told = only(machine.feed(update("s1", "tool_call", toolCallId="1", title="Second")))
-    assert told == facts.CallUpdate(session="s1", call=facts.Call(id="1", title="Second"))
+    assert told == facts.CallUpdate(session="s1", call=facts.AgentCall(id="1", title="Second"))
 
 
 def test_lists_in_a_patch_replace_and_what_is_missing_stays() -> None:
@@ -276,7 +276,7 @@ def test_lists_in_a_patch_replace_and_what_is_missing_stays() -> None:
     machine.feed(update("s1", "tool_call", toolCallId="1", title="Edit", content=[diff], locations=[{"path": "/w/a"}]))
     told = only(machine.feed(update("s1", "tool_call_update", toolCallId="1", content=[])))
     assert isinstance(told, facts.CallUpdate)
-    assert (told.call.title, told.call.diffs, told.call.locations) == ("Edit", (), (facts.Location(path="/w/a"),))
+    assert (told.call.title, told.call.diffs, told.call.locations) == ("Edit", (), (facts.CallLocation(path="/w/a"),))
 
 
 # ── anything at all ──────────────────────────────────────────────────────────────────────────────

@@ -8,13 +8,13 @@ from tieline.model.content import File, Foreign, Image, Part, Text, Thinking, To
 from tieline.wire.acp.content import part_of, prompt_of
 from tieline.wire.acp.facts import Abilities
 from tieline.wire.acp.schema import (
-    AudioBlock,
-    Block,
-    ImageBlock,
-    LinkBlock,
+    AudioContent,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
     Resource,
-    ResourceBlock,
-    TextBlock,
+    ResourceLink,
+    TextContent,
 )
 
 ALL = Abilities(image=True, audio=True, embedded=True).prompt
@@ -30,48 +30,52 @@ SOUND = File(media_type="audio/wav", data="AAAA")
 @pytest.mark.parametrize(
     ("part", "block"),
     [
-        (Text(text="hello"), TextBlock(text="hello")),
-        (IMAGE, ImageBlock(data="AAAA", mime_type="image/png")),
-        (Image(data="AAAA"), ImageBlock(data="AAAA", mime_type="image/png")),
-        (Image(url="https://example.com/a.png"), LinkBlock(uri="https://example.com/a.png", name="image")),
-        (SOUND, AudioBlock(data="AAAA", mime_type="audio/wav")),
+        (Text(text="hello"), TextContent(text="hello")),
+        (IMAGE, ImageContent(data="AAAA", mime_type="image/png")),
+        (Image(data="AAAA"), ImageContent(data="AAAA", mime_type="image/png")),
+        (Image(url="https://example.com/a.png"), ResourceLink(uri="https://example.com/a.png", name="image")),
+        (SOUND, AudioContent(data="AAAA", mime_type="audio/wav")),
         (
             MARKDOWN,
-            ResourceBlock(resource=Resource(uri="attachment:///notes.md", mime_type="text/markdown", text="# Notes ä")),
+            EmbeddedResource(
+                resource=Resource(uri="attachment:///notes.md", mime_type="text/markdown", text="# Notes ä")
+            ),
         ),
         (
             PDF,
-            ResourceBlock(resource=Resource(uri="attachment:///a.pdf", mime_type="application/pdf", blob="JVBERi0=")),
+            EmbeddedResource(
+                resource=Resource(uri="attachment:///a.pdf", mime_type="application/pdf", blob="JVBERi0=")
+            ),
         ),
         (
             File(media_type="text/plain", data="/w=="),
-            ResourceBlock(resource=Resource(uri="attachment:///file", mime_type="text/plain", blob="/w==")),
+            EmbeddedResource(resource=Resource(uri="attachment:///file", mime_type="text/plain", blob="/w==")),
         ),
-        (File(url="file:///w/a.py", name="a.py"), LinkBlock(uri="file:///w/a.py", name="a.py")),
+        (File(url="file:///w/a.py", name="a.py"), ResourceLink(uri="file:///w/a.py", name="a.py")),
     ],
     ids=repr,
 )
-def test_an_agent_that_takes_everything_gets_everything(part: Part, block: Block) -> None:
+def test_an_agent_that_takes_everything_gets_everything(part: Part, block: ContentBlock) -> None:
     assert prompt_of([part], ALL) == ([block], ())
 
 
 @pytest.mark.parametrize(
     ("part", "block"),
     [
-        (Text(text="hello"), TextBlock(text="hello")),
-        (MARKDOWN, TextBlock(text="notes.md:\n\n# Notes ä")),
-        (Image(url="https://example.com/a.png"), LinkBlock(uri="https://example.com/a.png", name="image")),
+        (Text(text="hello"), TextContent(text="hello")),
+        (MARKDOWN, TextContent(text="notes.md:\n\n# Notes ä")),
+        (Image(url="https://example.com/a.png"), ResourceLink(uri="https://example.com/a.png", name="image")),
     ],
     ids=repr,
 )
-def test_text_and_links_are_taken_by_every_agent(part: Part, block: Block) -> None:
+def test_text_and_links_are_taken_by_every_agent(part: Part, block: ContentBlock) -> None:
     assert prompt_of([part], NONE) == ([block], ())
 
 
 @pytest.mark.parametrize(("part", "kind"), [(IMAGE, "image/png"), (PDF, "application/pdf"), (SOUND, "audio/wav")])
 def test_what_an_agent_does_not_take_is_named_and_noted(part: Part, kind: str) -> None:
     (block,), (note,) = prompt_of([part], NONE)
-    assert block == TextBlock(text=f"[a {kind} was here, which this agent cannot take]")
+    assert block == TextContent(text=f"[{kind} omitted: this agent does not accept it]")
     assert kind in note.message
 
 
@@ -88,11 +92,11 @@ def test_what_is_no_content_of_a_prompt_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("block", "part"),
     [
-        (TextBlock(text="half \ud83d"), Text(text="half \ufffd")),
-        (ImageBlock(data="", mime_type="image/png", uri="file:///a"), Image(media_type="image/png", url="file:///a")),
-        (LinkBlock(uri="file:///a", name="a", title="The a"), File(url="file:///a", name="The a")),
+        (TextContent(text="half \ud83d"), Text(text="half \ufffd")),
+        (ImageContent(data="", mime_type="image/png", uri="file:///a"), Image(media_type="image/png", url="file:///a")),
+        (ResourceLink(uri="file:///a", name="a", title="The a"), File(url="file:///a", name="The a")),
     ],
     ids=repr,
 )
-def test_a_block_is_a_part(block: Block, part: Part) -> None:
+def test_a_block_is_a_part(block: ContentBlock, part: Part) -> None:
     assert part_of(block) == part

@@ -17,7 +17,7 @@ import pytest
 
 from tests.conftest import Golden
 from tests.wire.acp_shapes import check_sent
-from tieline.wire.acp.client_side import ClientSide, Offer
+from tieline.wire.acp.client_side import ClientOffer, ClientSide
 from tieline.wire.acp.facts import Fact
 
 DIALOGUES = sorted((Path(__file__).parent.parent / "transcripts" / "acp").glob("*.dialogue"))
@@ -52,7 +52,7 @@ def perform(text: str, cut: Cut = whole) -> str:
     for kind, group in groupby((line for line in text.splitlines() if line[:1] not in "=>"), key=lambda line: line[:1]):
         said = list(group)
         if kind == "%":
-            machine = ClientSide(msgspec.json.decode(said[0][2:], type=Offer))
+            machine = ClientSide(msgspec.json.decode(said[0][2:], type=ClientOffer))
         if kind == "<":
             data = "".join(f"{line[2:]}\n" for line in said).encode()
             lines += said + shown(machine, [fact for piece in cut(data) for fact in machine.feed(piece)])

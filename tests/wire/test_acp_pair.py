@@ -7,13 +7,13 @@ import pytest
 from tieline.model.content import Text
 from tieline.model.events import StopReason
 from tieline.wire.acp import facts, schema, updates
-from tieline.wire.acp.agent_side import AgentSide, Answer, Asked, Heard, Told
-from tieline.wire.acp.client_side import ClientSide, Offer
+from tieline.wire.acp.agent_side import AgentSide, ClientAnswer, ClientMessage, ClientNotification, ClientRequest
+from tieline.wire.acp.client_side import ClientOffer, ClientSide
 from tieline.wire.acp.facts import Fact
-from tieline.wire.framing.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Skipped
+from tieline.wire.framing.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, SkippedInput
 
-EVERYTHING = Offer(read_files=True, write_files=True, terminals=True)
-TEXT = schema.TextBlock(text="hello")
+EVERYTHING = ClientOffer(read_files=True, write_files=True, terminals=True)
+TEXT = schema.TextContent(text="hello")
 
 
 class Pair:
@@ -23,7 +23,7 @@ class Pair:
         self.client = ClientSide(EVERYTHING)
         self.agent = AgentSide()
 
-    def heard(self) -> list[Heard]:
+    def heard(self) -> list[ClientMessage]:
         """What the agent hears of what the client said."""
         return self.agent.feed(self.client.outbox())
 
@@ -31,14 +31,14 @@ class Pair:
         """What the client learns of what the agent said."""
         return self.client.feed(self.agent.outbox())
 
-    def asked(self) -> Asked:
+    def asked(self) -> ClientRequest:
         (one,) = self.heard()
-        assert isinstance(one, Asked)
+        assert isinstance(one, ClientRequest)
         return one
 
-    def answer(self, result: schema.Shape) -> list[Fact]:
+    def answer(self, result: schema.AcpShape) -> list[Fact]:
         """Answer the one thing that the client asked."""
-        assert self.agent.answer(self.asked().ask, result)
+        assert self.agent.answer(self.asked().number, result)
         return self.learned()
 
 
@@ -59,7 +59,7 @@ def test_an_introduction() -> None:
     assert params.client_capabilities is not None
     assert params.client_capabilities.terminal
     pair.agent.answer(
-        asked.ask,
+        asked.number,
         schema.InitializeResult(
             protocol_version=schema.VERSION,
             agent_capabilities=schema.AgentCapabilities(load_session=True),
@@ -74,76 +74,80 @@ def test_an_introduction() -> None:
             name="agent",
             agent_version="2",
             abilities=facts.Abilities(load=True),
-            logins=(facts.Login(id="key", name="API key"),),
+            logins=(facts.LoginMethod(id="key", name="API key"),),
         )
     ]
 
 
 UPDATES: list[tuple[updates.Update, Fact]] = [
-    (updates.MessageChunk(content=TEXT, message_id="m"), facts.TextChunk(session="s1", text="hello", message="m")),
-    (updates.ThoughtChunk(content=TEXT), facts.ThoughtChunk(session="s1", text="hello")),
-    (updates.UserChunk(content=TEXT), facts.ContentChunk(session="s1", speaker="user", part=Text(text="hello"))),
+    (updates.MessageChunkShape(content=TEXT, message_id="m"), facts.TextChunk(session="s1", text="hello", message="m")),
+    (updates.ThoughtChunkShape(content=TEXT), facts.ThoughtChunk(session="s1", text="hello")),
+    (updates.UserChunkShape(content=TEXT), facts.ContentChunk(session="s1", speaker="user", part=Text(text="hello"))),
     (
-        updates.CallStarted(tool_call_id="c", title="Edit", kind="edit", status="in_progress"),
-        facts.CallUpdate(session="s1", call=facts.Call(id="c", title="Edit", kind="edit", status="in_progress")),
+        updates.CallStartedShape(tool_call_id="c", title="Edit", kind="edit", status="in_progress"),
+        facts.CallUpdate(session="s1", call=facts.AgentCall(id="c", title="Edit", kind="edit", status="in_progress")),
     ),
     (
-        updates.CallPatched(
+        updates.CallPatchedShape(
             tool_call_id="c",
             content=[
-                updates.ContentItem(content=TEXT),
-                updates.DiffItem(path="/a", new_text="2", old_text="1"),
-                updates.TerminalItem(terminal_id="t"),
+                updates.ContentItemShape(content=TEXT),
+                updates.DiffItemShape(path="/a", new_text="2", old_text="1"),
+                updates.TerminalItemShape(terminal_id="t"),
             ],
-            locations=[updates.Location(path="/a", line=3)],
+            locations=[updates.LocationShape(path="/a", line=3)],
         ),
         facts.CallUpdate(
             session="s1",
-            call=facts.Call(
+            call=facts.AgentCall(
                 id="c",
                 content=(Text(text="hello"),),
-                diffs=(facts.Diff(path="/a", new="2", old="1"),),
+                diffs=(facts.CallDiff(path="/a", new="2", old="1"),),
                 terminals=("t",),
-                locations=(facts.Location(path="/a", line=3),),
+                locations=(facts.CallLocation(path="/a", line=3),),
             ),
         ),
     ),
     (
-        updates.Plan(entries=[updates.PlanEntry(content="one", priority="high", status="completed")]),
-        facts.PlanUpdate(session="s1", entries=(facts.PlanEntry(content="one", priority="high", status="completed"),)),
+        updates.PlanShape(entries=[updates.PlanEntryShape(content="one", priority="high", status="completed")]),
+        facts.PlanUpdate(
+            session="s1", entries=(facts.AgentPlanEntry(content="one", priority="high", status="completed"),)
+        ),
     ),
     (
-        updates.CommandsUpdate(
+        updates.CommandsUpdateShape(
             available_commands=[
-                updates.Command(name="init", description="begin", input=updates.CommandInput(hint="where"))
+                updates.CommandShape(name="init", description="begin", input=updates.CommandInputShape(hint="where"))
             ]
         ),
-        facts.CommandsUpdate(session="s1", commands=(facts.Command(name="init", description="begin", hint="where"),)),
+        facts.CommandsUpdate(
+            session="s1", commands=(facts.SlashCommand(name="init", description="begin", hint="where"),)
+        ),
     ),
-    (updates.ModeUpdate(current_mode_id="plan"), facts.ModeChanged(session="s1", mode="plan")),
+    (updates.ModeUpdateShape(current_mode_id="plan"), facts.ModeChanged(session="s1", mode="plan")),
     (
-        updates.OptionsUpdate(
-            config_options=[schema.ConfigOption(id="fast", name="Fast", type="boolean", current_value=True)]
+        updates.OptionsUpdateShape(
+            config_options=[schema.ConfigOptionShape(id="fast", name="Fast", type="boolean", current_value=True)]
         ),
         facts.OptionsChanged(
             session="s1", options=(facts.ConfigOption(id="fast", name="Fast", kind="boolean", current=True),)
         ),
     ),
-    (updates.InfoUpdate(title="Title"), facts.TitleChanged(session="s1", title="Title")),
+    (updates.InfoUpdateShape(title="Title"), facts.TitleChanged(session="s1", title="Title")),
     (
-        updates.UsageUpdate(used=1, size=2, cost=updates.Cost(amount=0.5, currency="EUR")),
+        updates.UsageUpdateShape(used=1, size=2, cost=updates.Cost(amount=0.5, currency="EUR")),
         facts.UsageUpdate(session="s1", used=1, size=2, cost=0.5, currency="EUR"),
     ),
     (
-        updates.Notice(severity="error", title="Oh", description="no"),
+        updates.NoticeShape(severity="error", title="Oh", description="no"),
         facts.Noticed(session="s1", severity="error", title="Oh", description="no"),
     ),
     (
-        updates.CompactionUpdate(compaction_id="k", status="failed", error="too long"),
+        updates.CompactionUpdateShape(compaction_id="k", status="failed", error="too long"),
         facts.Compaction(session="s1", id="k", status="failed", text="too long"),
     ),
     (
-        updates.CompactionChunk(compaction_id="k", content=TEXT),
+        updates.CompactionChunkShape(compaction_id="k", content=TEXT),
         facts.Compaction(session="s1", id="k", text="hello"),
     ),
 ]
@@ -161,23 +165,25 @@ def test_a_turn_with_a_permission() -> None:
     pair.client.prompt("s1", [TEXT])
     prompt = pair.asked()
     assert prompt.params == schema.PromptParams(session_id="s1", prompt=[TEXT])
-    request = pair.agent.ask(
+    request = pair.agent.request(
         "session/request_permission",
         updates.PermissionParams(
             session_id="s1",
             tool_call=updates.CallFields(tool_call_id="c", title="rm"),
-            options=[schema.PermissionOption(option_id="y", name="Yes", kind="allow_once")],
+            options=[schema.PermissionOptionShape(option_id="y", name="Yes", kind="allow_once")],
         ),
     )
     (asked,) = pair.learned()
-    assert isinstance(asked, facts.PermissionAsked)
-    pair.client.answer_permission(asked.ask, "y")
+    assert isinstance(asked, facts.PermissionRequested)
+    pair.client.answer_permission(asked.number, "y")
     outcome = schema.PermissionOutcome(outcome="selected", option_id="y")
     assert pair.heard() == [
-        Answer(request, "session/request_permission", schema.PermissionResult(outcome=outcome), None)
+        ClientAnswer(request, "session/request_permission", schema.PermissionResult(outcome=outcome), None)
     ]
-    pair.agent.answer(prompt.ask, schema.PromptResult(stop_reason="end_turn"))
-    assert pair.learned() == [facts.TurnEnded(request=2, session="s1", reason=StopReason.END_TURN, said="end_turn")]
+    pair.agent.answer(prompt.number, schema.PromptResult(stop_reason="end_turn"))
+    assert pair.learned() == [
+        facts.TurnEnded(request=2, session="s1", reason=StopReason.END_TURN, stop_reason="end_turn")
+    ]
 
 
 def test_a_cancelled_turn() -> None:
@@ -185,14 +191,14 @@ def test_a_cancelled_turn() -> None:
     pair.client.prompt("s1", [TEXT])
     prompt = pair.asked()
     pair.client.cancel("s1")
-    assert pair.heard() == [Told("session/cancel", schema.SessionParams(session_id="s1"))]
-    pair.agent.answer(prompt.ask, schema.PromptResult(stop_reason="cancelled"))
+    assert pair.heard() == [ClientNotification("session/cancel", schema.SessionParams(session_id="s1"))]
+    pair.agent.answer(prompt.number, schema.PromptResult(stop_reason="cancelled"))
     (ended,) = pair.learned()
     assert isinstance(ended, facts.TurnEnded)
     assert ended.reason is StopReason.CANCELLED
 
 
-ASKED: list[tuple[str, schema.Shape, str, tuple[Any, ...], schema.Shape]] = [
+REQUESTS: list[tuple[str, schema.AcpShape, str, tuple[Any, ...], schema.AcpShape]] = [
     (
         "fs/read_text_file",
         schema.ReadFileParams(session_id="s1", path="/a"),
@@ -240,19 +246,23 @@ ASKED: list[tuple[str, schema.Shape, str, tuple[Any, ...], schema.Shape]] = [
 ]
 
 
-@pytest.mark.parametrize(("method", "params", "answer", "said", "result"), ASKED, ids=lambda value: str(value)[:24])
+@pytest.mark.parametrize(("method", "params", "answer", "said", "result"), REQUESTS, ids=lambda value: str(value)[:24])
 def test_what_an_agent_asks_is_answered(
-    method: str, params: schema.Shape, answer: str, said: tuple[Any, ...], result: schema.Shape
+    method: str, params: schema.AcpShape, answer: str, said: tuple[Any, ...], result: schema.AcpShape
 ) -> None:
     pair = opened()
-    request = pair.agent.ask(method, params)
+    request = pair.agent.request(method, params)
     (asked,) = pair.learned()
     assert isinstance(
         asked,
-        facts.FileReadAsked | facts.FileWriteAsked | facts.TerminalAsked | facts.TerminalUseAsked | facts.QuestionAsked,
+        facts.FileReadRequested
+        | facts.FileWriteRequested
+        | facts.TerminalRequested
+        | facts.TerminalUseRequested
+        | facts.QuestionAsked,
     )
-    assert getattr(pair.client, answer)(asked.ask, *said)
-    assert pair.heard() == [Answer(request, method, result, None)]
+    assert getattr(pair.client, answer)(asked.number, *said)
+    assert pair.heard() == [ClientAnswer(request, method, result, None)]
 
 
 def test_an_agent_answers_what_it_does_not_know() -> None:
@@ -263,34 +273,34 @@ def test_an_agent_answers_what_it_does_not_know() -> None:
         b'{"jsonrpc":"2.0","method":"_vendor/y"}\n'
         b"garbage\n"
     )
-    assert heard == [Skipped("not a JSON-RPC message", "garbage")]
+    assert heard == [SkippedInput("not a JSON-RPC message", "garbage")]
     assert agent.outbox().count(b'"error"') == 2
 
 
 def test_an_agent_refuses_and_is_refused() -> None:
     pair = Pair()
     pair.client.load_session("s9", "/w")
-    pair.agent.refuse(pair.asked().ask, schema.NOT_FOUND, "no such session")
+    pair.agent.refuse(pair.asked().number, schema.NOT_FOUND, "no such session")
     (refused,) = pair.learned()
-    assert isinstance(refused, facts.Refused)
+    assert isinstance(refused, facts.RequestRefused)
     assert (refused.code, refused.session, refused.needs_login) == (schema.NOT_FOUND, "s9", False)
-    pair.agent.ask("session/unknown", schema.SessionParams(session_id="s9"))
-    pair.agent.ask("session/request_permission", schema.Empty())
+    pair.agent.request("session/unknown", schema.SessionParams(session_id="s9"))
+    pair.agent.request("session/request_permission", schema.Empty())
     pair.learned()
-    codes = [one.error.code for one in pair.heard() if isinstance(one, Answer) and one.error]
+    codes = [one.error.code for one in pair.heard() if isinstance(one, ClientAnswer) and one.error]
     assert codes == [METHOD_NOT_FOUND, INVALID_PARAMS]
 
 
 def test_a_login_is_asked_for_by_its_code() -> None:
     pair = Pair()
     pair.client.new_session("/w")
-    pair.agent.refuse(pair.asked().ask, schema.AUTH_REQUIRED, "log in")
+    pair.agent.refuse(pair.asked().number, schema.AUTH_REQUIRED, "log in")
     (refused,) = pair.learned()
-    assert isinstance(refused, facts.Refused)
+    assert isinstance(refused, facts.RequestRefused)
     assert refused.needs_login
 
 
 def test_what_asks_for_nothing_may_come_without_parameters() -> None:
     agent = AgentSide()
     heard = agent.feed(b'{"jsonrpc":"2.0","id":1,"method":"logout"}\n')
-    assert heard == [Asked(1, "logout", schema.Empty())]
+    assert heard == [ClientRequest(1, "logout", schema.Empty())]

@@ -16,15 +16,15 @@ from tieline.wire.framing.jsonrpc import (
     MAX_OPEN,
     METHOD_NOT_FOUND,
     Incoming,
+    IncomingRequest,
+    JsonRpcPeer,
     Notification,
-    Peer,
-    Request,
     Response,
-    Skipped,
+    SkippedInput,
 )
 
 
-def sent(peer: Peer) -> list[Any]:
+def sent(peer: JsonRpcPeer) -> list[Any]:
     return [json.loads(line) for line in peer.outbox().splitlines()]
 
 
@@ -33,9 +33,9 @@ def plain(items: Iterable[Incoming]) -> list[tuple[Any, ...]]:
     return [(type(item).__name__, *(bytes(f) if isinstance(f, Raw) else f for f in item)) for item in items]
 
 
-def asking(count: int = 3, limit: int = 1000) -> Peer:
+def asking(count: int = 3, limit: int = 1000) -> JsonRpcPeer:
     """A peer that waits for answers to requests 1, 2, 3 …"""
-    peer = Peer(limit=limit)
+    peer = JsonRpcPeer(limit=limit)
     for _ in range(count):
         peer.request("ask")
     peer.outbox()
@@ -71,26 +71,26 @@ LINES = {
     ),
     "an error as text": Line(b'{"id":1,"error":"no"}', (("Response", 1, "ask", b"null", (-32603, "no", b"")),)),
     "an error without words": Line(
-        b'{"id":1,"error":{}}', (("Response", 1, "ask", b"null", (-32603, "a failure without a word", b"")),)
+        b'{"id":1,"error":{}}', (("Response", 1, "ask", b"null", (-32603, "an error without a message", b"")),)
     ),
     "an error of no form": Line(
         b'{"id":1,"error":7}',
-        (("Response", 1, "ask", b"null", (-32603, "a failure that is not described as one", b"7")),),
+        (("Response", 1, "ask", b"null", (-32603, "an error in an unknown form", b"7")),),
     ),
     "a notification": Line(b'{"method":"tell","params":{"a":1}}', (("Notification", "tell", b'{"a":1}'),)),
     "a notification without params": Line(b'{"method":"tell"}', (("Notification", "tell", b"null"),)),
     "an id that is null": Line(b'{"id":null,"method":"tell"}', (("Notification", "tell", b"null"),)),
-    "a request": Line(b'{"id":"x","method":"do","params":[1]}', (("Request", 1, "do", b"[1]"),)),
+    "a request": Line(b'{"id":"x","method":"do","params":[1]}', (("IncomingRequest", 1, "do", b"[1]"),)),
     "a batch": Line(
         b'[{"method":"a"},{"id":5,"method":"b"},{"id":1,"result":2}]',
-        (("Notification", "a", b"null"), ("Request", 1, "b", b"null"), ("Response", 1, "ask", b"2", None)),
+        (("Notification", "a", b"null"), ("IncomingRequest", 1, "b", b"null"), ("Response", 1, "ask", b"2", None)),
     ),
     "colours before it": Line(b'\x1b[?25h\x1b[0m\x1b]0;title\x07 {"method":"a"}', (("Notification", "a", b"null"),)),
     "a byte order mark": Line(b'\xef\xbb\xbf{"method":"a"}', (("Notification", "a", b"null"),)),
     "half of a pair": Line(b'{"method":"a","params":{"t":"\\ud83d"}}', (("Notification", "a", b'{"t": "\\ud83d"}'),)),
     "not a number": Line(b'{"method":"a","params":[NaN]}', (("Notification", "a", b"[NaN]"),)),
     "not UTF-8": Line(b'{"method":"a","params":"\xff"}', (("Notification", "a", '"\ufffd"'.encode()),)),
-    "a batch in a batch": Line(b"[[1]]", (("Skipped", "not a JSON-RPC message", "[1]"),)),
+    "a batch in a batch": Line(b"[[1]]", (("SkippedInput", "not a JSON-RPC message", "[1]"),)),
     "nothing": Line(b"", ()),
     "blanks": Line(b" \t\r", ()),
 }
@@ -114,24 +114,24 @@ def test_a_line_means_what_it_means(name: str) -> None:
         (b"\x00\xff\xfe\x1b[", "not a JSON-RPC message"),
         (b'DEBUG sent {"id":1,"result":2}', "not a JSON-RPC message"),
         (b'{"params":' + b"[" * 200_000 + b"]" * 200_000 + b"}", "not a JSON-RPC message"),
-        (b"[]", "a list that is no batch of messages"),
-        (b"[INFO] starting", "a list that is no batch of messages"),
-        (b"{}", "an object that is no JSON-RPC message"),
-        (b'{"level":"info"}', "an object that is no JSON-RPC message"),
+        (b"[]", "a list that is not a batch of messages"),
+        (b"[INFO] starting", "a list that is not a batch of messages"),
+        (b"{}", "an object that is not a JSON-RPC message"),
+        (b'{"level":"info"}', "an object that is not a JSON-RPC message"),
         (b'{"method":7}', "a message whose method is not a string"),
-        (b'{"id":99,"result":1}', "an answer to nothing that was asked"),
-        (b'{"id":"one","result":1}', "an answer to nothing that was asked"),
-        (b'{"id":1.5,"result":1}', "an answer to nothing that was asked"),
-        (b'{"id":[1],"result":1}', "an answer to nothing that was asked"),
-        (b'{"result":1}', "an answer to nothing that was asked"),
-        (b'{"id":null,"error":{"code":-32700,"message":"Parse error"}}', "an answer to nothing that was asked"),
+        (b'{"id":99,"result":1}', "a response to no open request"),
+        (b'{"id":"one","result":1}', "a response to no open request"),
+        (b'{"id":1.5,"result":1}', "a response to no open request"),
+        (b'{"id":[1],"result":1}', "a response to no open request"),
+        (b'{"result":1}', "a response to no open request"),
+        (b'{"id":null,"error":{"code":-32700,"message":"Parse error"}}', "a response to no open request"),
     ],
     ids=lambda value: None if isinstance(value, str) else repr(value[:24]),
 )
 def test_what_is_no_message_is_skipped_and_shown(line: bytes, reason: str) -> None:
     peer = asking(limit=1_000_000)
     (item,) = peer.feed(line + b"\n")
-    assert item == Skipped(reason, line[:200].decode("utf-8", "replace"))
+    assert item == SkippedInput(reason, line[:200].decode("utf-8", "replace"))
     assert peer.outbox() == b""
     assert len(peer.pending) == 3
 
@@ -150,7 +150,7 @@ def test_any_cutting_gives_the_same_items() -> None:
 
 
 def test_many_messages_in_one_read_come_together() -> None:
-    assert len(Peer().feed(b'{"method":"a"}\n' * 1000)) == 1000
+    assert len(JsonRpcPeer().feed(b'{"method":"a"}\n' * 1000)) == 1000
 
 
 def test_a_message_that_lacks_only_its_line_end_counts_when_the_stream_ends() -> None:
@@ -163,7 +163,7 @@ def test_a_message_that_lacks_only_its_line_end_counts_when_the_stream_ends() ->
 def test_half_a_line_at_the_end_is_skipped() -> None:
     peer = asking()
     peer.feed(b'{"id":1,"resu')
-    assert peer.close() == [Skipped("not a JSON-RPC message", '{"id":1,"resu')]
+    assert peer.close() == [SkippedInput("not a JSON-RPC message", '{"id":1,"resu')]
 
 
 # ── answers ──────────────────────────────────────────────────────────────────────────────────────
@@ -173,7 +173,7 @@ def test_only_the_first_answer_counts() -> None:
     peer = asking()
     first, second = peer.feed(b'{"id":1,"result":1}\n{"id":1,"error":{"code":1,"message":"late"}}\n')
     assert isinstance(first, Response)
-    assert isinstance(second, Skipped)
+    assert isinstance(second, SkippedInput)
     assert peer.pending == {2: "ask", 3: "ask"}
 
 
@@ -181,28 +181,28 @@ def test_an_answer_nobody_waits_for_is_skipped() -> None:
     peer = asking()
     peer.forget(1)
     (item,) = peer.feed(b'{"id":1,"result":1}\n')
-    assert isinstance(item, Skipped)
+    assert isinstance(item, SkippedInput)
 
 
 @pytest.mark.parametrize(
     "their_id", [b"0", b"1", b'"1"', b"1.0", b'"\\u0031"', b"123456789012345678901234567890", b'"a b"']
 )
 def test_an_id_goes_back_as_it_came(their_id: bytes) -> None:
-    peer = Peer()
+    peer = JsonRpcPeer()
     (item,) = peer.feed(b'{"id":' + their_id + b',"method":"do"}\n')
-    assert isinstance(item, Request)
-    assert peer.result(item.ask, {"a": 1})
+    assert isinstance(item, IncomingRequest)
+    assert peer.result(item.number, {"a": 1})
     assert peer.outbox() == b'{"jsonrpc":"2.0","id":' + their_id + b',"result":{"a":1}}\n'
 
 
 def test_two_open_requests_of_one_id_are_two_requests() -> None:
-    peer = Peer()
+    peer = JsonRpcPeer()
     first, second = peer.feed(b'{"id":7,"method":"a"}\n{"id":7,"method":"b"}\n')
-    assert isinstance(first, Request)
-    assert isinstance(second, Request)
-    assert peer.open == {first.ask: "a", second.ask: "b"}
-    assert peer.result(second.ask, "B")
-    assert peer.error(first.ask, METHOD_NOT_FOUND, "no", {"why": 1})
+    assert isinstance(first, IncomingRequest)
+    assert isinstance(second, IncomingRequest)
+    assert peer.open == {first.number: "a", second.number: "b"}
+    assert peer.result(second.number, "B")
+    assert peer.error(first.number, METHOD_NOT_FOUND, "no", {"why": 1})
     assert sent(peer) == [
         {"jsonrpc": "2.0", "id": 7, "result": "B"},
         {"jsonrpc": "2.0", "id": 7, "error": {"code": METHOD_NOT_FOUND, "message": "no", "data": {"why": 1}}},
@@ -210,30 +210,30 @@ def test_two_open_requests_of_one_id_are_two_requests() -> None:
 
 
 def test_a_request_is_answered_once() -> None:
-    peer = Peer()
+    peer = JsonRpcPeer()
     (item,) = peer.feed(b'{"id":7,"method":"a"}\n')
-    assert isinstance(item, Request)
-    assert peer.result(item.ask, None)
-    assert not peer.result(item.ask, None)
-    assert not peer.error(item.ask, 1, "no")
+    assert isinstance(item, IncomingRequest)
+    assert peer.result(item.number, None)
+    assert not peer.result(item.number, None)
+    assert not peer.error(item.number, 1, "no")
     assert sent(peer) == [{"jsonrpc": "2.0", "id": 7, "result": None}]
 
 
 def test_a_request_whose_method_is_no_string_is_answered() -> None:
-    peer = Peer()
+    peer = JsonRpcPeer()
     peer.feed(b'{"id":7,"method":{}}\n')
     assert [answer["error"]["code"] for answer in sent(peer)] == [INVALID_REQUEST]
 
 
 def test_too_many_open_requests_are_refused() -> None:
-    peer = Peer()
+    peer = JsonRpcPeer()
     items = peer.feed(b'{"id":7,"method":"a"}\n' * (MAX_OPEN + 2))
-    assert [type(item) for item in items[-3:]] == [Request, Skipped, Skipped]
+    assert [type(item) for item in items[-3:]] == [IncomingRequest, SkippedInput, SkippedInput]
     assert [answer["error"]["code"] for answer in sent(peer)] == [INTERNAL_ERROR] * 2
 
 
 def test_requests_are_numbered_and_notifications_are_not() -> None:
-    peer = Peer()
+    peer = JsonRpcPeer()
     assert (peer.request("a", {"x": 1}), peer.request("b")) == (1, 2)
     peer.notify("c", [])
     peer.notify("d")
@@ -247,13 +247,13 @@ def test_requests_are_numbered_and_notifications_are_not() -> None:
 
 
 def test_every_message_is_one_line() -> None:
-    peer = Peer()
+    peer = JsonRpcPeer()
     peer.notify("a", {"text": "one\ntwo\r\n\u2028three"})
     assert peer.outbox().count(b"\n") == 1
 
 
 def test_half_of_a_pair_does_not_stop_a_message() -> None:
-    peer = Peer()
+    peer = JsonRpcPeer()
     peer.notify("a", {"text": "half \ud83d"})
     assert sent(peer) == [{"jsonrpc": "2.0", "method": "a", "params": {"text": "half \ufffd"}}]
 
@@ -272,7 +272,7 @@ def test_an_answer_that_is_too_large_fails_only_its_request(step: int) -> None:
     assert isinstance(failed, Response)
     assert (failed.id, failed.error and failed.error.code) == (2, INTERNAL_ERROR)
     assert failed.error is not None
-    assert "1000 are the most" in failed.error.message
+    assert "the limit is 1000" in failed.error.message
     assert isinstance(fine, Response)
     assert fine.error is None
     assert peer.pending == {3: "ask"}
@@ -298,8 +298,8 @@ def test_anything_else_that_is_too_large_is_skipped_and_answered_if_it_asks(
 ) -> None:
     peer = asking()
     (item,) = peer.feed(beginning + FILL + b'"}}\n')
-    assert isinstance(item, Skipped)
-    assert "1000 are the most" in item.reason
+    assert isinstance(item, SkippedInput)
+    assert "the limit is 1000" in item.reason
     assert item.beginning.startswith(beginning.decode())
     assert len(peer.pending) == 3
     answers = peer.outbox()
@@ -327,7 +327,7 @@ def test_a_line_that_never_ends_takes_no_memory() -> None:
         tracemalloc.stop()
     assert held < 100_000
     (item,) = peer.close()
-    assert isinstance(item, Skipped)
+    assert isinstance(item, SkippedInput)
     assert str(500 * 65536) in item.reason
 
 
@@ -335,7 +335,7 @@ def test_large_lines_pass_by_default() -> None:
     """Seen: half a megabyte of commands in one line."""
     text = b"x" * 8_000_000
     line = b'{"method":"a","params":"' + text + b'"}\n'
-    peer = Peer()
+    peer = JsonRpcPeer()
     found = [item for at in range(0, len(line), 65536) for item in peer.feed(line[at : at + 65536])]
     (item,) = found
     assert isinstance(item, Notification)

@@ -9,7 +9,7 @@ not allowed.
 import asyncio
 from collections.abc import Iterator
 
-from tieline.backends.acp.rules import Deed, Ruled
+from tieline.backends.acp.rules import AgentAction, Ruling
 from tieline.tools.errors import ToolFailed
 from tieline.tools.guarded_tools import Note
 from tieline.tools.invisible_text import visible
@@ -42,7 +42,7 @@ class AgentRules:
         self._root = root
         self._note = note
 
-    async def judge(self, deed: Deed) -> Ruled:
+    async def judge(self, deed: AgentAction) -> Ruling:
         """What the rules say; where they lead is looked up on the disk."""
         subject, verdict, warning = await asyncio.to_thread(self._strictest, deed)
         if verdict.decision != "ask" and verdict.rule not in DEFAULTS:
@@ -52,9 +52,9 @@ class AgentRules:
             for command in (deed.command, *deed.hinted_commands)
         )
         risk = warning or next(filter(None, risks), "")
-        return Ruled(verdict.decision, verdict.reason, visible(risk), bool(warning))
+        return Ruling(verdict.decision, verdict.reason, visible(risk), bool(warning))
 
-    def _strictest(self, deed: Deed) -> tuple[Subject, Verdict, str]:
+    def _strictest(self, deed: AgentAction) -> tuple[Subject, Verdict, str]:
         """The subject that decides and its verdict; and what is said of a protected file among all of them."""
         subjects = list(self._subjects(deed))
         judged = [(subject, self._judged(subject, is_known)) for subject, is_known in subjects]
@@ -75,7 +75,7 @@ class AgentRules:
             return Verdict(decision="ask", reason="it may find what a rule holds back")
         return verdict
 
-    def _subjects(self, deed: Deed) -> Iterator[tuple[Subject, bool]]:
+    def _subjects(self, deed: AgentAction) -> Iterator[tuple[Subject, bool]]:
         """Everything a deed counts as, and whether it is known where that is."""
         if deed.command or deed.kind == "execute":
             folder = self._located(deed.folder or ".")
@@ -90,7 +90,7 @@ class AgentRules:
                 found = self._located(path) if path else None
                 yield Subject(tool=tool, path=found), found is not None or deed.kind not in _TOOLS
 
-    def _hinted(self, deed: Deed) -> Iterator[Subject]:
+    def _hinted(self, deed: AgentAction) -> Iterator[Subject]:
         """What a deed may count as too, by what is told outside of its structured input: enough to deny it."""
         for command in deed.hinted_commands:
             yield Subject(tool="run_terminal", path=self._located(deed.folder or "."), command=command)

@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from io import StringIO
 from itertools import count
 
-from tieline.backends.acp.host_services import Command, Ended, Shown
+from tieline.backends.acp.host_services import CommandExit, TerminalCommand, TerminalSnapshot
 from tieline.model.content import Text, ToolCall
 from tieline.model.errors import GatewayError
 from tieline.model.ports import Host
@@ -84,7 +84,7 @@ class AgentTerminals:
         self._numbers = count(1)
         self._terminals: dict[str, _Terminal] = {}
 
-    async def create(self, command: Command, host: Host) -> str:
+    async def create(self, command: TerminalCommand, host: Host) -> str:
         """Start a command, if that is allowed."""
         line, cwd = _line(command), command.cwd or "."
         self._check_room()
@@ -98,11 +98,11 @@ class AgentTerminals:
         await asyncio.sleep(0)
         return name
 
-    async def output(self, terminal: str) -> Shown:
+    async def output(self, terminal: str) -> TerminalSnapshot:
         """What a command has written so far."""
         return self._terminals[terminal].shown()
 
-    async def wait(self, terminal: str) -> Ended:
+    async def wait(self, terminal: str) -> CommandExit:
         """How a command ended, once it has."""
         return await self._terminals[terminal].ended()
 
@@ -136,7 +136,7 @@ class _Terminal:
         self.running = running
         self._waiting = waiting
 
-    def shown(self) -> Shown:
+    def shown(self) -> TerminalSnapshot:
         written = self.running.stdout
         is_cut = written.omitted > 0
         data = written.tail
@@ -144,9 +144,9 @@ class _Terminal:
             # A character that lost its beginning says nothing.
             data = data.lstrip(bytes(range(0x80, 0xC0)))
         ended = _ended(self.running) if self.running.is_over else None
-        return Shown(data.decode("utf-8", "replace"), is_cut, ended)
+        return TerminalSnapshot(data.decode("utf-8", "replace"), is_cut, ended)
 
-    async def ended(self) -> Ended:
+    async def ended(self) -> CommandExit:
         # Whoever stops waiting does not end the command.
         await asyncio.wait([self._waiting])
         return _ended(self.running)
@@ -164,7 +164,7 @@ def _call(name: str, /, **arguments: str) -> ToolCall:
     return ToolCall(id="", name=name, arguments=json.dumps(arguments))
 
 
-def _line(command: Command) -> str:
+def _line(command: TerminalCommand) -> str:
     """A command as a person reads it and a shell runs it; without arguments it is a line already."""
     line = shlex.join([command.program, *command.arguments]) if command.arguments else command.program
     for name in command.env:
@@ -181,17 +181,17 @@ async def _watched(running: Running) -> None:
         await running.wait()
 
 
-def _ended(running: Running) -> Ended:
+def _ended(running: Running) -> CommandExit:
     try:
         outcome = running.outcome()
     except ToolFailed as error:
         raise _refused(str(error)) from error
     if outcome.signal is None:
-        return Ended(status=outcome.exit_code)
+        return CommandExit(status=outcome.exit_code)
     try:
-        return Ended(signal=signal.Signals(outcome.signal).name)
+        return CommandExit(signal=signal.Signals(outcome.signal).name)
     except ValueError:
-        return Ended(signal=str(outcome.signal))
+        return CommandExit(signal=str(outcome.signal))
 
 
 def _refused(why: str) -> GatewayError:

@@ -1,4 +1,4 @@
-"""What upstreams ask of the person: each ask waits in a task of its own until it is decided or taken back."""
+"""Inbox items of upstreams: each waits in a task of its own until it is decided or withdrawn."""
 
 import asyncio
 import logging
@@ -9,22 +9,22 @@ from tieline.model.inbox import Answer, Ask, Form, Permission, PlanReview
 from tieline.model.ports import Human
 from tieline.tasks import Tasks
 
-log = logging.getLogger("tieline.asks")
+log = logging.getLogger("tieline.inbox")
 
 
-async def put(ask: Ask, human: Human) -> Answer:
-    """The person's answer to an ask of any kind."""
-    match ask:
+async def submit(item: Ask, human: Human) -> Answer:
+    """Submit an inbox item of any kind and return the answer."""
+    match item:
         case Permission():
-            return await human.permit(ask)
+            return await human.permit(item)
         case PlanReview():
-            return await human.review(ask)
+            return await human.review(item)
         case Form():
-            return await human.fill(ask)
+            return await human.fill(item)
 
 
-class Asked:
-    """The asks of one conversation that wait, by the numbers their upstream knows them by."""
+class PendingItems:
+    """The open inbox items of one conversation, by the numbers that identify them for the upstream."""
 
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
@@ -37,31 +37,31 @@ class Asked:
         return number in self._waiting
 
     def begin(self, number: int, work: Coroutine[Any, Any, None], what: str, give_up: Callable[[], None]) -> None:
-        """Ask, and answer the upstream. Whatever breaks on the way, `give_up` answers it: it would wait for ever."""
-        task = self._tasks.start(_guarded(work, what, give_up), f"asking for {what}")
+        """Run the task that submits an item and answers the upstream. If it fails, `give_up` answers the upstream."""
+        task = self._tasks.start(_guarded(work, what, give_up), f"inbox item: {what}")
         self._waiting[number] = task
         task.add_done_callback(lambda task: self._done(number, task, work))
 
     def withdraw(self, number: int) -> None:
-        """This needs no answer any more."""
+        """Withdraw an item."""
         task = self._waiting.pop(number, None)
         if task is not None:
             task.cancel()
 
     def close(self) -> None:
-        """Nothing needs an answer any more."""
+        """Withdraw all items."""
         for number in list(self._waiting):
             self.withdraw(number)
 
     def _done(self, number: int, task: asyncio.Task[None], work: Coroutine[Any, Any, None]) -> None:
         if self._waiting.get(number) is task:
             del self._waiting[number]
-        work.close()  # what was taken back before it could begin is never awaited
+        work.close()  # a task that is cancelled before it starts never awaits its coroutine
 
 
 async def _guarded(work: Coroutine[Any, Any, None], what: str, give_up: Callable[[], None]) -> None:
     try:
         await work
     except Exception:
-        log.exception("%s could not be put to anybody", what)
+        log.exception("cannot submit %s to the inbox", what)
         give_up()

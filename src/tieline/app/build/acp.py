@@ -14,10 +14,10 @@ from tieline.app.config import AcpSettings, Config, McpSettings, key_variables
 from tieline.app.local_host import AgentFiles, AgentTerminals
 from tieline.app.store import DiskStore
 from tieline.backends.acp.backend import AcpBackend
-from tieline.backends.acp.bridge import Shim, ToolBridge
 from tieline.backends.acp.catalogue import AgentSpec, Which
-from tieline.backends.acp.session_store import Keeping
-from tieline.backends.acp.settings import Terms
+from tieline.backends.acp.session_store import SessionStorage
+from tieline.backends.acp.settings import AcpBackendSettings
+from tieline.backends.acp.tool_bridge import StdioShim, ToolBridge
 from tieline.backends.acp.workplace import ToolServer
 from tieline.tasks import Tasks
 from tieline.tools.guarded_tools import Keeper
@@ -45,7 +45,7 @@ def agent_runs(
     settings = config.acp
     return AcpBackend(
         agents,
-        Terms(
+        AcpBackendSettings(
             cwd=folder,
             env=_environment(settings, env, key_variables(config)),
             version=__version__,
@@ -65,7 +65,7 @@ def agent_runs(
         mint_call=mint_call,
         mint_leg=mint_leg,
         bridge=_bridge() if settings.client_tools else None,
-        keeping=_keeping(env) if settings.keep_sessions else None,
+        storage=_keeping(env) if settings.keep_sessions else None,
     )
 
 
@@ -73,10 +73,10 @@ def _server(server: McpSettings) -> ToolServer:
     return ToolServer(command=server.command, env=server.env, url=server.url, headers=server.headers)
 
 
-def _keeping(env: Mapping[str, str]) -> Keeping | None:
+def _keeping(env: Mapping[str, str]) -> SessionStorage | None:
     """Where sessions are remembered: in a file of their own, and nothing but digests."""
     folder = state_folder(env)
-    return Keeping(DiskStore(folder / "agents"), time.time) if folder is not None else None
+    return SessionStorage(DiskStore(folder / "agents"), time.time) if folder is not None else None
 
 
 def _rules(config: Config, env: Mapping[str, str], folder: str, audit: Audit, keeper: Keeper | None) -> AgentRules:
@@ -95,7 +95,7 @@ def _terminals(config: Config, env: Mapping[str, str], keeper: Keeper, tasks: Ta
 
 
 def _bridge() -> ToolBridge:
-    return ToolBridge(mint_token=lambda: secrets.token_urlsafe(24), shim=Shim(sys.executable))
+    return ToolBridge(mint_token=lambda: secrets.token_urlsafe(24), shim=StdioShim(sys.executable))
 
 
 def _environment(settings: AcpSettings, env: Mapping[str, str], hidden: frozenset[str]) -> dict[str, str]:

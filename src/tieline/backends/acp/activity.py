@@ -1,7 +1,7 @@
-"""An agent's tool calls as activities: what it does, how far it is, what changed and what came out of it.
+"""Tool calls of an agent as activities, with status, output and changed files.
 
-Output may stand in the call itself, in a terminal of the agent's own (told piece by piece), or in one that we run for
-it. Whatever it is, an activity shows a bounded part of it.
+Output is in the call itself, in one of the agent's own terminals (reported in fragments), or in a terminal that the
+gateway runs for the agent. An activity shows a bounded part of it.
 """
 
 import json
@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from tieline.model.bounded_cache import BoundedCache
 from tieline.model.content import File, Image, Text
 from tieline.model.events import Activity, Diff, Plan, PlanEntry, Status
 from tieline.wire.acp import facts
 
-MOST_OUTPUT = 32 * 1024
-MOST_TITLE = 300
-MOST_TERMINALS = 256
+MAX_OUTPUT = 32 * 1024
+MAX_TITLE = 300
+MAX_TERMINALS = 256
 
 _STATUSES: Mapping[str, Status] = {
     "pending": "pending",
@@ -30,56 +31,56 @@ _OUTPUT_FIELDS = ("output", "stdout", "aggregated_output", "formatted_output", "
 
 
 class Activities:
-    """The calls of one turn."""
+    """The calls of one turn, and the output of their terminals."""
 
     def __init__(self) -> None:
-        self._calls: dict[str, facts.Call] = {}
-        self._terminals: dict[str, str] = {}
+        self._calls: BoundedCache[str, facts.AgentCall] = BoundedCache(MAX_TERMINALS)
+        self._terminals: BoundedCache[str, str] = BoundedCache(MAX_TERMINALS)
+        self._owners: BoundedCache[str, str] = BoundedCache(MAX_TERMINALS)
+        """The ids of the calls that terminals belong to."""
 
-    def call(self, call: facts.Call) -> Activity:
-        """A call began or changed. Terminals that only their output told of stay with it."""
+    def call(self, call: facts.AgentCall) -> Activity:
+        """Return the activity of a call that began or changed. Terminals known only from their output stay with it."""
         known = self._calls.get(call.id)
         if known is not None and not call.content:
             call = replace(call, terminals=tuple(dict.fromkeys([*call.terminals, *known.terminals])))
-        self._calls[call.id] = call
-        while len(self._calls) > MOST_TERMINALS:
-            del self._calls[next(iter(self._calls))]
+        self._calls.put(call.id, call)
+        for terminal in call.terminals:
+            self._owners.put(terminal, call.id)
         return self._activity(call)
 
-    def output(self, told: facts.TerminalOutput) -> Activity:
-        """More output of a terminal of the agent's own."""
-        self._write(told.terminal, self._terminals.get(told.terminal, "") + told.text)
-        return self._of_terminal(told.call, told.terminal)
+    def output(self, fact: facts.TerminalOutput) -> Activity:
+        """Add output of one of the agent's own terminals."""
+        self._write(fact.terminal, (self._terminals.get(fact.terminal) or "") + fact.text)
+        return self._of_terminal(fact.call, fact.terminal)
 
-    def ended(self, told: facts.TerminalEnded) -> Activity | None:
-        """A terminal of the agent's own has ended; that it did well need not be said."""
-        if told.signal is None and not told.exit_code:
+    def ended(self, fact: facts.TerminalEnded) -> Activity | None:
+        """Add how one of the agent's own terminals ended. Return None after success, which is not shown."""
+        if fact.signal is None and not fact.exit_code:
             return None
-        end = f"ended by {told.signal}" if told.signal is not None else f"exit status {told.exit_code}"
-        before = self._terminals.get(told.terminal, "")
+        end = f"ended by {fact.signal}" if fact.signal is not None else f"exit status {fact.exit_code}"
+        before = self._terminals.get(fact.terminal) or ""
         gap = "" if not before or before.endswith("\n") else "\n"
-        self._write(told.terminal, f"{before}{gap}({end})\n")
-        return self._of_terminal(told.call, told.terminal)
+        self._write(fact.terminal, f"{before}{gap}({end})\n")
+        return self._of_terminal(fact.call, fact.terminal)
 
     def shown(self, terminal: str, text: str) -> Activity | None:
-        """What one of our terminals shows now; the activity it belongs to, if that is known."""
+        """Replace the output of a terminal of the gateway. Return its activity, if it belongs to a known call."""
         self._write(terminal, text)
-        call = next((call for call in self._calls.values() if terminal in call.terminals), None)
+        call = self._calls.get(self._owners.get(terminal) or "")
         return self._activity(call) if call is not None else None
 
     def _write(self, terminal: str, text: str) -> None:
-        self._terminals[terminal] = text[-MOST_OUTPUT:]
-        while len(self._terminals) > MOST_TERMINALS:
-            del self._terminals[next(iter(self._terminals))]
+        self._terminals.put(terminal, text[-MAX_OUTPUT:])
 
     def _of_terminal(self, call_id: str, terminal: str) -> Activity:
-        call = self._calls.get(call_id) or facts.Call(id=call_id, kind="execute", status="in_progress")
+        call = self._calls.get(call_id) or facts.AgentCall(id=call_id, kind="execute", status="in_progress")
         if terminal not in call.terminals:
-            # A terminal that nobody announced belongs to the call that speaks of it.
+            # A terminal that was not announced belongs to the call that reports its output.
             call = replace(call, terminals=(*call.terminals, terminal))
         return self.call(call)
 
-    def _activity(self, call: facts.Call) -> Activity:
+    def _activity(self, call: facts.AgentCall) -> Activity:
         return Activity(
             id=call.id,
             kind=call.kind or "other",
@@ -90,23 +91,23 @@ class Activities:
             paths=tuple(dict.fromkeys([place.path for place in call.locations])),
         )
 
-    def _output(self, call: facts.Call) -> str:
-        texts = [_words(part) for part in call.content if not _is_input(part, call)]
-        texts += [self._terminals.get(terminal, "") for terminal in call.terminals]
+    def _output(self, call: facts.AgentCall) -> str:
+        texts = [_described(part) for part in call.content if not _is_input(part, call)]
+        texts += [self._terminals.get(terminal) or "" for terminal in call.terminals]
         text = "\n".join(one.rstrip("\n") for one in texts if one.strip())
         if not text and not call.diffs and call.has_ended:
             text = _raw(call.output)
-        return text if len(text) <= MOST_OUTPUT else f"{text[: MOST_OUTPUT // 2]}\n…\n{text[-MOST_OUTPUT // 2 :]}"
+        return text if len(text) <= MAX_OUTPUT else f"{text[: MAX_OUTPUT // 2]}\n…\n{text[-MAX_OUTPUT // 2 :]}"
 
 
-def _is_input(part: object, call: facts.Call) -> bool:
-    """Whether a part of the content is the arguments of the call (Kimi), and nothing that came of it."""
+def _is_input(part: object, call: facts.AgentCall) -> bool:
+    """Return whether a part of the content holds the arguments of the call (Kimi) and not its output."""
     may_be = isinstance(part, Text) and not call.input and part.text.lstrip().startswith("{")
     return may_be and isinstance(part, Text) and part.text == given_input(call).text
 
 
-def plan_of(entries: tuple[facts.PlanEntry, ...]) -> Plan:
-    """A plan in neutral words."""
+def plan_of(entries: tuple[facts.AgentPlanEntry, ...]) -> Plan:
+    """Return the neutral plan."""
     return Plan(
         entries=tuple(
             PlanEntry(
@@ -119,65 +120,65 @@ def plan_of(entries: tuple[facts.PlanEntry, ...]) -> Plan:
     )
 
 
-def title_of(call: facts.Call) -> str:
-    """A line for a call, whatever the agent told of it."""
+def title_of(call: facts.AgentCall) -> str:
+    """Return a one-line title for a call, whatever is known about it."""
     title = " ".join(full_title(call).split())
     if not title:
         title = command_of(call) or (call.locations[0].path if call.locations else "") or call.kind or "a tool call"
-    return title if len(title) <= MOST_TITLE else f"{title[:MOST_TITLE]}…"
+    return title if len(title) <= MAX_TITLE else f"{title[:MAX_TITLE]}…"
 
 
-def shown_title(call: facts.Call) -> str:
-    """What a call does: the command, or the title with the file, since titles may tell neither ("bash", "Read")."""
+def shown_title(call: facts.AgentCall) -> str:
+    """Return what a call does: its command, or its title with the file. Titles may show neither ("bash", "Read")."""
     command = " ".join(command_of(call).split()) if call.kind == "execute" else ""
     if command:
-        return command if len(command) <= MOST_TITLE else f"{command[:MOST_TITLE]}…"
+        return command if len(command) <= MAX_TITLE else f"{command[:MAX_TITLE]}…"
     title = title_of(call)
     path = call.locations[0].path if call.locations else next((diff.path for diff in call.diffs), "")
     return f"{title} {path}" if path and path.rstrip("/").rpartition("/")[2] not in title else title
 
 
-def is_bare(call: facts.Call) -> bool:
-    """Whether nothing is known of a call but its name: the agent's model is still writing the arguments."""
-    # The place of a command is only the folder it runs in (OpenCode).
+def is_bare(call: facts.AgentCall) -> bool:
+    """Return whether only the name of a call is known, because the model is still writing the arguments."""
+    # The location of a command is just the folder it runs in (OpenCode).
     has_more = call.content or call.diffs or (call.locations and call.kind != "execute")
     return call.status == "pending" and not has_more and call.input.strip() in ("", "{}", "null")
 
 
-def full_title(call: facts.Call) -> str:
-    """What the agent calls a call, as it says it."""
+def full_title(call: facts.AgentCall) -> str:
+    """Return the title of a call as the agent wrote it."""
     return call.title or call.name
 
 
-class Input(NamedTuple):
-    """The arguments of a call: as text, and by name if they are an object."""
+class CallInput(NamedTuple):
+    """The arguments of a call: as text and, if they are an object, by name."""
 
     text: str
     fields: dict[str, Any]
 
 
-def input_of(call: facts.Call) -> dict[str, Any]:
-    """The structured input of a call, if it is an object."""
+def input_of(call: facts.AgentCall) -> dict[str, Any]:
+    """Return the structured input of a call, if it is an object."""
     return _object(call.input)
 
 
-def given_input(call: facts.Call) -> Input:
-    """The arguments of a call. Some agents tell them only as JSON text in the content (Kimi)."""
+def given_input(call: facts.AgentCall) -> CallInput:
+    """Return the arguments of a call. Some agents send them only as JSON text in the content (Kimi)."""
     if call.input.strip() not in ("", "null", "{}"):
-        return Input(call.input, _object(call.input))
+        return CallInput(call.input, _object(call.input))
     for part in call.content:
         if isinstance(part, Text) and part.text.lstrip().startswith("{") and (fields := _object(part.text)):
-            return Input(part.text, fields)
-    return Input(call.input, {})
+            return CallInput(part.text, fields)
+    return CallInput(call.input, {})
 
 
-def command_of(call: facts.Call) -> str:
-    """The command that a call would run, if its arguments tell one."""
+def command_of(call: facts.AgentCall) -> str:
+    """Return the command that a call would run, if its arguments contain one."""
     return command_in(given_input(call).fields)
 
 
 def command_in(given: Mapping[str, Any]) -> str:
-    """The command among the arguments of a call."""
+    """Return the command among the arguments of a call."""
     for name in ("command", "cmd", "commandLine", "script"):
         value = given.get(name)
         if isinstance(value, str) and value.strip():
@@ -195,12 +196,12 @@ def _object(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _words(part: object) -> str:
+def _described(part: object) -> str:
     match part:
         case Text():
             return part.text
         case Image():
-            return f"[a picture{f': {part.url}' if part.url else ''}]"
+            return f"[an image{f': {part.url}' if part.url else ''}]"
         case File():
             return f"[{part.name or part.url or 'a file'}]"
         case _:
@@ -208,7 +209,7 @@ def _words(part: object) -> str:
 
 
 def _raw(output: str) -> str:
-    """What a call's raw output says, which may be text, an object with text in it, or anything."""
+    """Return the text in the raw output of a call, which may be text, an object with text, or anything else."""
     try:
         value = json.loads(output or "null")
     except (ValueError, RecursionError):

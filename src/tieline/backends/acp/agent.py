@@ -1,8 +1,8 @@
-"""One agent process: what is asked of it, what it tells its sessions, and its end.
+"""One agent process: requests to it, facts for its sessions, and its end.
 
-The pump reads for as long as the process lives; facts go, in their order, to whoever asked or to the session they are
-about. Whatever happens, whoever waits hears of it: a process that ends refuses what was asked of it, an agent that is
-silent for too long is given up.
+A background task reads the output of the process as long as it lives, and delivers facts in order: to the request that
+they answer, or to the session that they concern. A waiting request always ends: with a response, with an error when the
+process ends, or with a timeout.
 """
 
 import asyncio
@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tieline.backends.acp.catalogue import NAME, AgentSpec
-from tieline.backends.acp.settings import Terms
+from tieline.backends.acp.settings import AcpBackendSettings
 from tieline.model.errors import GatewayError
 from tieline.net.process.program import Process, ProcessError
 from tieline.tasks import Tasks
 from tieline.wire.acp import facts
-from tieline.wire.acp.client_side import ClientSide, Offer
+from tieline.wire.acp.client_side import ClientOffer, ClientSide
 from tieline.wire.acp.facts import Fact
 
 log = logging.getLogger("tieline.acp")
@@ -27,10 +27,13 @@ SILENT = "agent_silent"
 NEEDS_LOGIN = "agent_needs_login"
 
 STDERR_SHOWN = 12
-"""How many of the last lines an agent wrote to its standard error are shown when it fails."""
+"""How many of the last lines of standard error are shown when an agent fails."""
 LINE_SHOWN = 300
 LINGER = 1.0
-"""Seconds that an agent whose output has ended has to end itself."""
+"""Seconds between the end of an agent's output and the end of its process."""
+
+MAX_ANSWERED = 64
+"""How many listeners of requests are kept before those of answered ones are dropped."""
 
 _INTERPRETER = re.compile(r"(node|nodejs|npx|bun|bunx|deno|python[\d.]*|uv|uvx|sh|bash|env)(\.exe)?")
 
@@ -39,37 +42,37 @@ OnEnd = Callable[["Agent"], None]
 
 
 @dataclass(slots=True)
-class _Asked:
-    """A request of ours that waits; `listener` hears of the session that it opens."""
+class _PendingRequest:
+    """A request without a response. `listener` receives the facts of the session that it opens."""
 
     answer: asyncio.Future[Fact]
     listener: Listener | None
 
 
 class Agent:
-    """A running agent."""
+    """A running agent process."""
 
     def __init__(
-        self, spec: AgentSpec, process: Process, terms: Terms, tasks: Tasks, on_end: OnEnd, folder: str
+        self, spec: AgentSpec, process: Process, settings: AcpBackendSettings, tasks: Tasks, on_end: OnEnd, folder: str
     ) -> None:
         self.spec = spec
-        # Files and terminals of ours are those of the workspace that the rules are about.
-        is_inside = f"{folder}/".startswith(f"{terms.cwd.rstrip('/')}/")
-        self.machine = ClientSide(terms.offer if is_inside else Offer())
+        # File access and terminals are offered only inside the workspace, to which the rules apply.
+        is_inside = f"{folder}/".startswith(f"{settings.cwd.rstrip('/')}/")
+        self.machine = ClientSide(settings.offer if is_inside else ClientOffer())
         self.about = facts.Initialized(request=0, version=0)
         self.is_over = False
-        """Nothing can be asked of it any more."""
+        """Whether the process has ended or is being ended."""
         self.is_retiring = False
-        """It gets no new turns, and is ended after those under way."""
+        """Whether it gets no new turns and is ended after the current ones."""
         self.uses = 0
-        """How many turns are under way or wait for somebody."""
+        """How many turns use this process."""
         self._process = process
-        self._terms = terms
+        self._settings = settings
         self._tasks = tasks
         self._on_end = on_end
-        self._asked: dict[int, _Asked] = {}
+        self._pending: dict[int, _PendingRequest] = {}
         self._listeners: dict[str, Listener] = {}
-        self._asks: dict[int, Listener] = {}
+        self._request_listeners: dict[int, Listener] = {}
         self._stray = ""
         self._to_send: list[bytes] = []
         self._sender: asyncio.Task[None] | None = None
@@ -82,44 +85,44 @@ class Agent:
         cls,
         spec: AgentSpec,
         command: Sequence[str],
-        terms: Terms,
+        settings: AcpBackendSettings,
         tasks: Tasks,
         on_end: OnEnd = lambda _: None,
         folder: str = "",
     ) -> "Agent":
-        """Start an agent in a folder, its own if none is given, and let it introduce itself; raises GatewayError."""
-        folder = folder or spec.cwd or terms.cwd
+        """Start an agent, by default in its configured folder, and initialize the connection. Raise GatewayError."""
+        folder = folder or spec.cwd or settings.cwd
         try:
-            process = await Process.start(command, env=environment(terms, spec), cwd=folder)
+            process = await Process.start(command, env=environment(settings, spec), cwd=folder)
         except ProcessError as error:
             raise GatewayError("upstream", f"{spec.title} did not start: {error.message}.", code=ENDED) from error
-        agent = cls(spec, process, terms, tasks, on_end, folder)
+        agent = cls(spec, process, settings, tasks, on_end, folder)
         try:
-            await agent._introduce()
+            await agent._initialize()
         except BaseException:
-            agent.end("it was given up while it started")
+            agent.end("was ended because its start failed")
             raise
         return agent
 
     @property
     def pid(self) -> int:
-        """Of the process and of its group."""
+        """The id of the process and of its group."""
         return self._process.pid
 
-    # ── asking ──
+    # ── requests ──
 
-    async def ask(
+    async def request(
         self, send: Callable[[ClientSide], int], within: float, listener: Listener | None = None
-    ) -> Fact | facts.Refused:
-        """Ask something and wait for the answer, which may be a refusal; raises GatewayError if none comes."""
+    ) -> Fact | facts.RequestRefused:
+        """Send a request and return its answer, which may be a refusal. Raise GatewayError if none comes."""
         self.check()
         request = send(self.machine)
-        asked = _Asked(asyncio.get_running_loop().create_future(), listener)
-        self._asked[request] = asked
+        pending = _PendingRequest(asyncio.get_running_loop().create_future(), listener)
+        self._pending[request] = pending
         self.push()
         try:
             async with asyncio.timeout(within):
-                answer = await asked.answer
+                answer = await pending.answer
         except TimeoutError:
             self._give_up(request)
             raise self._silent(within) from None
@@ -127,13 +130,13 @@ class Agent:
             self._give_up(request)
             raise
         finally:
-            self._asked.pop(request, None)
-        if self.is_over and isinstance(answer, facts.Refused):
+            self._pending.pop(request, None)
+        if self.is_over and isinstance(answer, facts.RequestRefused):
             raise self.ended()
         return answer
 
     def push(self) -> None:
-        """Send what the machine has to say, in its order."""
+        """Send the bytes in the outbox, in order."""
         data = self.machine.outbox()
         if not data or self.is_over:
             return
@@ -142,37 +145,37 @@ class Agent:
             self._sender = self._tasks.start(self._send(), f"sending to {self.spec.id}")
 
     def check(self) -> None:
-        """Raise GatewayError if nothing can be asked any more."""
+        """Raise GatewayError if the process has ended."""
         if self.is_over:
             raise self.ended()
 
     def listen(self, session: str, listener: Listener) -> None:
-        """From now on this session's facts go there."""
+        """Deliver the facts of a session to this listener."""
         self._listeners[session] = listener
 
     def forget(self, session: str) -> None:
-        """Nobody cares for this session any more."""
+        """Stop delivering facts of a session, and forget it."""
         self._listeners.pop(session, None)
         if not self.is_over:
             self.machine.forget_session(session)
             self.push()
 
-    # ── what is said when it fails ──
+    # ── errors ──
 
     def ended(self) -> GatewayError:
-        """The error for whoever needed it."""
-        return GatewayError("upstream", self._last_words(self._why or "has ended"), code=ENDED)
+        """Return the error that says how the process ended."""
+        return GatewayError("upstream", self._with_output(self._why or "has ended"), code=ENDED)
 
     def wants_login(self) -> GatewayError:
-        """The error that says what to run to log in."""
+        """Return the error that says which command logs in."""
         line = self._login_line()
         does = (
-            f"Run `{line}` in a terminal, then ask again." if line else "Log in with its own program, then ask again."
+            f"Run `{line}` in a terminal, then try again." if line else "Log in with its own program, then try again."
         )
-        return GatewayError("unauthorized", f"{self.spec.title} wants a login first. {does}", code=NEEDS_LOGIN)
+        return GatewayError("unauthorized", f"{self.spec.title} requires a login. {does}", code=NEEDS_LOGIN)
 
-    def refused(self, refusal: facts.Refused) -> GatewayError:
-        """A refusal as an error."""
+    def refused(self, refusal: facts.RequestRefused) -> GatewayError:
+        """Return a refusal as an error."""
         if refusal.needs_login:
             return self.wants_login()
         detail = refusal.data.strip()
@@ -183,37 +186,37 @@ class Agent:
         return GatewayError("upstream", message, code=f"agent_error_{refusal.code}")
 
     def _silent(self, within: float) -> GatewayError:
-        said = f"has not answered for {within:g} seconds"
-        return GatewayError("timeout", self._last_words(said), code=SILENT)
+        what = f"has not answered for {within:g} seconds"
+        return GatewayError("timeout", self._with_output(what), code=SILENT)
 
-    def _last_words(self, said: str) -> str:
+    def _with_output(self, what: str) -> str:
         lines = [line[:LINE_SHOWN] for line in self._process.stderr.splitlines() if line.strip()][-STDERR_SHOWN:]
-        text = f"{self.spec.title} {said}."
+        text = f"{self.spec.title} {what}."
         if lines:
-            text += " The last it wrote to its standard error:\n" + "\n".join(lines)
+            text += " Last lines of its standard error:\n" + "\n".join(lines)
         elif self._stray:
-            text += f" It wrote something that is no message: {self._stray}"
+            text += f" It wrote something that is not a message: {self._stray}"
         return text
 
     def _login_line(self) -> str:
         for login in self.about.logins:
-            words = login_command(self.spec.command, login)
-            if not words and login.arguments and not self.spec.login:
-                words = (*self.spec.command, *login.arguments)
-            if words:
-                return " ".join([*(f"{name}={value}" for name, value in login.env), *words])
+            command = login_command(self.spec.command, login)
+            if not command and login.arguments and not self.spec.login:
+                command = (*self.spec.command, *login.arguments)
+            if command:
+                return " ".join([*(f"{name}={value}" for name, value in login.env), *command])
         return self.spec.login
 
-    # ── its end ──
+    # ── end ──
 
     def retire(self) -> None:
-        """It does not do what it is told: it gets no new turns, and is ended once nobody else needs it."""
+        """Give no new turns to an agent that ignored a cancellation, and end it once no turn uses it."""
         self.is_retiring = True
         if self.uses == 0:
-            self.end("was ended because it did not do what it was told")
+            self.end("was ended because it ignored a cancellation")
 
     def end(self, why: str) -> asyncio.Task[None]:
-        """End the process and all of its group; who waits for an answer is told why."""
+        """End the process and its group. Waiting requests fail with this reason."""
         if self._ending is None:
             self._why = self._why or why
             self.is_over = True
@@ -221,17 +224,17 @@ class Agent:
         return self._ending
 
     async def _close(self) -> None:
-        await self._process.aclose(self._terms.patience)
-        await asyncio.wait([self._pump], timeout=self._terms.patience.kill)
+        await self._process.aclose(self._settings.patience)
+        await asyncio.wait([self._pump], timeout=self._settings.patience.kill)
 
-    # ── the pump ──
+    # ── reading and writing ──
 
-    async def _introduce(self) -> None:
+    async def _initialize(self) -> None:
         def send(machine: ClientSide) -> int:
-            return machine.initialize(NAME, self._terms.version, "Tieline")
+            return machine.initialize(NAME, self._settings.version, "Tieline")
 
-        answer = await self.ask(send, self._terms.start_within)
-        if isinstance(answer, facts.Refused):
+        answer = await self.request(send, self._settings.start_within)
+        if isinstance(answer, facts.RequestRefused):
             raise self.refused(answer)
         if isinstance(answer, facts.Initialized):
             self.about = answer
@@ -244,8 +247,8 @@ class Agent:
                     self._deliver(fact)
                 self.push()
         except Exception:
-            log.exception("what %s wrote could not be read", self.spec.id)
-            self._why = "was ended because what it wrote could not be read"
+            log.exception("cannot process the output of %s", self.spec.id)
+            self._why = "was ended because its output could not be processed"
         self.is_over = True
         if not self._why:
             await self._learn_why()
@@ -255,7 +258,7 @@ class Agent:
         self.end(self._why)
 
     async def _learn_why(self) -> None:
-        """Its output has ended; how it ended, and its last words, come a moment later."""
+        """Wait a moment after the end of the output for the exit status and the rest of standard error."""
         ended = self._tasks.start(self._process.wait(), f"the end of {self.spec.id}")
         await asyncio.wait([ended], timeout=LINGER)
         ended.cancel()
@@ -268,7 +271,7 @@ class Agent:
                 self._to_send.clear()
                 await self._process.send(data)
         except ProcessError as error:
-            # If it has ended the pump knows better why.
+            # If the process has ended, the reader knows the reason.
             if error.reason != "ended":
                 self.end(f"was ended: {error.message}")
         finally:
@@ -280,78 +283,76 @@ class Agent:
             self.push()
 
     def _deliver(self, fact: Fact) -> None:
-        """A fact to whoever it is for."""
-        request = getattr(fact, "request", None)
-        if request is not None and (asked := self._asked.get(request)) is not None:
-            if isinstance(fact, facts.SessionOpened) and asked.listener is not None:
-                self._listeners[fact.session] = asked.listener
-            if not asked.answer.done():
-                asked.answer.set_result(fact)
+        """Pass a fact to the request or the session that it concerns."""
+        request = self._pending.get(getattr(fact, "request", 0))
+        if request is not None:
+            if isinstance(fact, facts.SessionOpened) and request.listener is not None:
+                self._listeners[fact.session] = request.listener
+            if not request.answer.done():
+                request.answer.set_result(fact)
             return
-        ask = getattr(fact, "ask", None)
         if isinstance(fact, facts.Withdrawn):
-            listener = self._asks.pop(fact.ask, None)
+            listener = self._request_listeners.pop(fact.number, None)
         else:
             listener = self._listeners.get(getattr(fact, "session", ""))
-            if ask is not None:
-                self._remember(ask, listener)
         if listener is not None:
-            self._hear(listener, fact)
-        elif ask is not None and not isinstance(fact, facts.Withdrawn):
-            self.machine.refuse(ask, "nobody is there for this session")
+            if isinstance(fact, facts.AgentRequest):
+                self._remember(fact.number, listener)
+            self._notify(listener, fact)
+        elif isinstance(fact, facts.AgentRequest):
+            self.machine.refuse(fact.number, "the session is not in use")
         else:
-            self._overhear(fact)
+            self._unclaimed(fact)
 
-    def _hear(self, listener: Listener, fact: Fact) -> None:
-        """What one session cannot take must not cost the others anything."""
+    def _notify(self, listener: Listener, fact: Fact) -> None:
+        """Call a listener. An error in one session must not affect the others."""
         try:
             listener(fact)
         except Exception:
-            log.exception("a session of %s could not take %s", self.spec.id, type(fact).__name__)
+            log.exception("a session of %s failed to handle %s", self.spec.id, type(fact).__name__)
 
-    def _remember(self, ask: int, listener: Listener | None) -> None:
-        """Who has to hear if this is withdrawn; what has been answered is forgotten on the way."""
-        if listener is not None:
-            self._asks[ask] = listener
-        if len(self._asks) > 64:
-            still_open = self.machine.open_asks
-            self._asks = {one: who for one, who in self._asks.items() if one in still_open}
+    def _remember(self, number: int, listener: Listener) -> None:
+        """Remember the listener for a withdrawal, and now and then drop those of answered requests."""
+        self._request_listeners[number] = listener
+        if len(self._request_listeners) > MAX_ANSWERED:
+            still_open = self.machine.open_requests
+            self._request_listeners = {one: who for one, who in self._request_listeners.items() if one in still_open}
 
-    def _overhear(self, fact: Fact) -> None:
-        """What is for nobody in particular."""
+    def _unclaimed(self, fact: Fact) -> None:
+        """Handle a fact without a listener."""
         match fact:
             case facts.Stray():
                 self._stray = fact.beginning[:LINE_SHOWN]
                 log.debug("%s: %s: %s", self.spec.id, fact.reason, fact.beginning)
-            case facts.UnknownAsked():
-                log.info("%s asked for %s: %s", self.spec.id, fact.method, fact.reason)
+            case facts.UnknownRequested():
+                log.info("%s sent the request %s: %s", self.spec.id, fact.method, fact.reason)
             case facts.QuestionCompleted():
                 for listener in list(self._listeners.values()):
-                    self._hear(listener, fact)
+                    self._notify(listener, fact)
             case _:
                 log.debug("%s: %s", self.spec.id, type(fact).__name__)
 
 
-def login_command(command: Sequence[str], login: facts.Login) -> tuple[str, ...]:
-    """What to run to log in this way; nothing if the agent does not tell, or tells something that cannot work.
+def login_command(command: Sequence[str], login: facts.LoginMethod) -> tuple[str, ...]:
+    """Return the command that logs in this way, or () if the agent gives none, or one that cannot work.
 
-    The arguments of a login are for the agent's program, in place of those that make it speak this protocol. Older
-    agents tell a whole command; Qoder's is its interpreter without a script.
+    The arguments of a login method replace those that make the agent's program speak this protocol. Older agents send
+    a complete command; Qoder's is its interpreter without a script.
     """
     if login.arguments is not None and not _is_interpreter(command[0]):
         return (command[0], *login.arguments)
-    words = login.command or ()
-    is_broken = len(words) > 1 and _is_interpreter(words[0]) and not re.search(r"[./\\]", words[1])
-    return () if is_broken else words
+    given = login.command or ()
+    is_broken = len(given) > 1 and _is_interpreter(given[0]) and not re.search(r"[./\\]", given[1])
+    return () if is_broken else given
 
 
 def _is_interpreter(program: str) -> bool:
     return _INTERPRETER.fullmatch(program.replace("\\", "/").rpartition("/")[2]) is not None
 
 
-def environment(terms: Terms, spec: AgentSpec) -> dict[str, str]:
-    """What an agent's process gets. The client's tools are on loopback: no proxy may stand in between."""
-    env = {**terms.env, **spec.env}
+def environment(settings: AcpBackendSettings, spec: AgentSpec) -> dict[str, str]:
+    """Return the environment of an agent's process. The server of client tools is on loopback, so it needs no proxy."""
+    env = {**settings.env, **spec.env}
     if any(name.lower() in ("http_proxy", "all_proxy") for name in env):
         for name in ("NO_PROXY", "no_proxy"):
             env[name] = ",".join(one for one in (env.get(name, ""), "127.0.0.1", "localhost") if one)

@@ -1,6 +1,6 @@
-"""Agents that are known: how each is started, what installs it, how to log in; and whether it is there.
+"""The known agents: how to start, install and log in to each, and whether it is installed.
 
-Nothing is ever downloaded from here: what installs an agent is shown to a person, who runs it or does not.
+Nothing is downloaded from here. Install commands are shown to the user, who decides whether to run them.
 """
 
 import shlex
@@ -11,55 +11,55 @@ from tieline.model.content import Value
 from tieline.model.ports import ModelInfo
 
 NAME = "tieline"
-"""What we are called: by agents we introduce ourselves to, and as the server of the client's tools."""
+"""The name of the gateway as a client of agents, and of the MCP server of client tools."""
 
 Which = Callable[[str], str | None]
-"""Where a program is, or None."""
+"""Returns the path of a program, or None."""
 
 
 class AgentSpec(Value):
-    """One agent. `command` starts it; `alternatives` are other names under which it may be installed."""
+    """One agent. `command` starts it; `alternatives` are other commands under which it may be installed."""
 
     id: str
     title: str
     command: tuple[str, ...]
     alternatives: tuple[tuple[str, ...], ...] = ()
     env: Mapping[str, str] = {}
-    """What it needs beside the environment that all agents get."""
+    """Environment variables in addition to those of all agents."""
     install: tuple[str, ...] | None = None
-    """The command that installs it, where one command does."""
+    """The command that installs it, if one command is enough."""
     needs: str = ""
-    """What a person has to know about installing it."""
+    """What the user has to know to install it."""
     login: str = ""
-    """What to run when it wants a login, unless the agent tells better itself."""
+    """The command that logs in, unless the agent itself names one."""
     method: str = ""
-    """The login that may be asked of the agent itself, by its id: only one that needs nobody at a browser."""
+    """The id of a login method that the agent can perform itself, without a browser."""
     cwd: str = ""
-    """Where it works, if not where all do."""
+    """Its working folder, if it is not the common one."""
 
 
-class Found(NamedTuple):
-    """How an agent stands: the command that starts it, or None and what to do about it."""
+class AgentLookup(NamedTuple):
+    """The command that starts an agent, or None. `line` is that command, or how to install the agent."""
 
     command: tuple[str, ...] | None
     line: str
 
 
-def find(spec: AgentSpec, which: Which) -> Found:
-    """Whether an agent is installed; if it is not, the line that installs it."""
+def find(spec: AgentSpec, which: Which) -> AgentLookup:
+    """Look for an installed agent."""
     for command in (spec.command, *spec.alternatives):
         if command and which(command[0]):
-            return Found(command, " ".join(command))
-    return Found(None, install_line(spec))
+            return AgentLookup(command, " ".join(command))
+    return AgentLookup(None, install_line(spec))
 
 
 def installed(specs: Iterable[AgentSpec], which: Which) -> list[ModelInfo]:
-    """The agents that are here, as models."""
+    """Return the installed agents as models."""
     return [ModelInfo(id=spec.id, title=spec.title) for spec in specs if find(spec, which).command is not None]
 
 
 def install_line(spec: AgentSpec) -> str:
-    """How to install an agent, in a line."""
+    """Return how to install an agent, in one line."""
     if spec.install is not None:
         line = shlex.join(spec.install)
         return f"{line}  ({spec.needs})" if spec.needs else line
@@ -124,7 +124,7 @@ _KNOWN = (
         id="cursor",
         title="Cursor Agent",
         command=("cursor-agent", "acp"),
-        # Its program is also called `agent`; so are many others, so that name alone proves nothing.
+        # Its program is also called `agent`, but so are many others.
         needs="get Cursor's command line agent from https://cursor.com/docs/cli (not from npm)",
         login="cursor-agent login",
     ),
@@ -258,4 +258,4 @@ _KNOWN = (
 )
 
 CATALOGUE: Mapping[str, AgentSpec] = {spec.id: spec for spec in _KNOWN}
-"""The agents by the name that follows `acp/`."""
+"""The agents, by the name that follows `acp/`."""

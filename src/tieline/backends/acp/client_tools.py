@@ -1,13 +1,14 @@
 """Recognises calls of the client's own tools among the calls that an agent reports.
 
-Agents spell the name of such a tool in many ways: `mcp__tieline__get_weather` (Claude, Kimi), `tieline_get_weather`
+Agents write the name of such a tool in many ways: `mcp__tieline__get_weather` (Claude, Kimi), `tieline_get_weather`
 (OpenCode), `tieline-get_weather` (Copilot), `mcp.tieline.get_weather` (Codex), `tieline: get weather` (Goose),
-`get_weather (tieline MCP Server)` (Gemini); Qwen tells it only beside a title that is the arguments. Kinds differ too.
+`get_weather (tieline MCP Server)` (Gemini). Qwen uses the arguments as title and reports the name separately. The
+kinds of these calls differ too.
 
-A recognised call is shown as the tool call that its client gets, and not as something the agent did. Its permission is
-given without asking, because the client decides when it is called. That needs more than a title: some agents let the
-model word the title of a shell command. So the name has to stand where only the agent writes, or the call must be one
-that could not run a command or change a file by itself, with the arguments of that very tool.
+A recognised call is shown as the tool call that the client receives, and not as an activity. Permission for it is given
+without asking, because the client decides when it is called. A title is not enough for that: with some agents the model
+writes the title of a shell command. So either the name is in a field that only the agent writes, or the call is of a
+kind that runs no command and changes no file, and has the arguments of that tool.
 """
 
 import re
@@ -23,11 +24,11 @@ from tieline.wire.shared.capabilities.schema import load
 _RISKY = frozenset(["execute", "edit", "delete", "move", "switch_mode"])
 _NO_LETTERS = re.compile(r"[^a-z0-9]+")
 _CALL_FIELDS = frozenset(["server", "tool", "arguments"])
-"""How Codex tells the input of an MCP call."""
+"""The fields of the input of an MCP call, as Codex reports it."""
 
 
-def is_shown_as_call(call: facts.Call, tools: Mapping[str, ToolSpec]) -> bool:
-    """Whether the client sees this call as its own: it gets a tool call, so nothing else is shown."""
+def is_shown_as_call(call: facts.AgentCall, tools: Mapping[str, ToolSpec]) -> bool:
+    """Return whether the client receives this call as a tool call, so that no activity is shown."""
     if _has_effects(call):
         return False
     if may_be_allowed(call, tools):
@@ -35,8 +36,8 @@ def is_shown_as_call(call: facts.Call, tools: Mapping[str, ToolSpec]) -> bool:
     return call.kind not in _RISKY and (_named(call.title, tools) is not None or _mentions(call, tools))
 
 
-def may_be_allowed(call: facts.Call, tools: Mapping[str, ToolSpec]) -> bool:
-    """Whether this is certainly a call of one of these tools, so that its permission is for the client to decide."""
+def may_be_allowed(call: facts.AgentCall, tools: Mapping[str, ToolSpec]) -> bool:
+    """Return whether this is certainly a call of one of these tools, so that permission is up to the client."""
     if _has_effects(call):
         return False
     if any(_named(name, tools) is not None for name in (call.name, call.tool)):
@@ -50,14 +51,14 @@ def may_be_allowed(call: facts.Call, tools: Mapping[str, ToolSpec]) -> bool:
     return given.keys() <= set(_parameters(tools[tool]))
 
 
-def _has_effects(call: facts.Call) -> bool:
-    """Whether a call does something by itself, which one that only reaches an MCP server does not."""
+def _has_effects(call: facts.AgentCall) -> bool:
+    """Return whether a call changes files or runs commands, which a call of an MCP tool does not."""
     return bool(call.diffs or call.terminals)
 
 
-def _named(said: str, tools: Collection[str]) -> str | None:
-    """The tool that is meant by a name or title, if that names nothing else."""
-    letters = _letters(said)
+def _named(text: str, tools: Collection[str]) -> str | None:
+    """Return the tool that a name or title consists of."""
+    letters = _letters(text)
     for tool in tools:
         name = _letters(tool)
         if letters in (f"{NAME}{name}", f"mcp{NAME}{name}", f"{name}{NAME}mcpserver"):
@@ -65,10 +66,10 @@ def _named(said: str, tools: Collection[str]) -> str | None:
     return None
 
 
-def _mentions(call: facts.Call, tools: Collection[str]) -> bool:
-    """Whether the server and a tool stand somewhere in the name or title."""
-    said = f"{call.name} {call.title}".lower()
-    return NAME in said and any(tool.lower() in said for tool in tools)
+def _mentions(call: facts.AgentCall, tools: Collection[str]) -> bool:
+    """Return whether the name or title contains the server and a tool."""
+    name = f"{call.name} {call.title}".lower()
+    return NAME in name and any(tool.lower() in name for tool in tools)
 
 
 def _letters(text: str) -> str:

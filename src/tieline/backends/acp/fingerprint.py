@@ -1,13 +1,13 @@
-"""What of a conversation is remembered to know it again, and whether a request goes on where a session stands.
+"""Fingerprints of conversations, to find the session that a request continues.
 
-A client sends the whole history each time, as it shows it, and not as it was said: thoughts are dropped or kept,
-activities stand there as text, reminders of the client come and go, results of tools are shortened. So only the
-verbatim words count: what the user said, part by part, and what the agent said, without regard to white space and to
-what stands in between. System messages are not compared: they hold the time of day. They tell, with the tools, whether
-a request is one of those that clients make beside a conversation (for a title, say): such a one must not be appended.
+A client sends the whole history with each request, but not as it was said: thinking is dropped or kept, activities
+appear as text, reminders of the client come and go, tool results are shortened. So only two things are compared, both
+without white space: the parts that the user wrote, which must be equal, and the texts of the agent, which must occur in
+order. System messages are not compared, because they contain the time of day. Together with the tools they tell whether
+a request belongs to the conversation or is one that clients make besides it, for a title for example.
 
-Words are kept as digests. Of the agent's, the length is kept too and, for as long as the gateway runs, the beginning:
-by them the words are found among other text. Words that were said before a restart are found by a checksum of it.
+Texts are kept as digests. For texts of the agent the length is kept too and, until a restart, the beginning; with them
+a text is found inside a longer one. After a restart it is found by a checksum of the beginning.
 """
 
 import hashlib
@@ -20,187 +20,187 @@ from tieline.model.content import File, Image, Message, Part, Text, ToolResult
 from tieline.model.request import Request
 
 HEAD = 24
-"""How many characters of the beginning are kept."""
+"""How many characters of the beginning of a text are kept."""
 TRIES = 64
-"""How often a beginning is looked for in a text."""
+"""How many occurrences of a beginning are checked."""
 FARTHEST = 1 << 16
-"""How many characters further on words are looked for by their checksum, which is slow."""
+"""How many characters are searched by checksum, which is slow."""
 SYSTEM_HEAD = 200
-"""How much of the system prompt tells what kind of request it is; further on stand the date and the folder."""
+"""How many characters of a system message are compared. Later ones contain the date and the folder."""
 
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
 
 
-class Piece(NamedTuple):
-    """Words of the agent, without white space."""
+class TextDigest(NamedTuple):
+    """The digest of a text of the agent, without white space."""
 
     length: int
-    mark: int
-    """The checksum of the beginning."""
+    checksum: int
+    """The CRC-32 of the beginning."""
     digest: bytes
     head: str = ""
-    """The beginning; it is not known of words that were said before a restart."""
+    """The beginning. It is not known after a restart."""
 
     @classmethod
-    def of(cls, text: str) -> "Piece":
+    def of(cls, text: str) -> "TextDigest":
         squeezed = squeeze(text)
         head = squeezed[:HEAD]
         return cls(len(squeezed), zlib.crc32(_wide(head)), _digest(squeezed), head)
 
 
-Pieces = tuple[Piece, ...]
-Item = bytes | Pieces
-"""What the user said, or what the agent did between two things the user said."""
+TextDigests = tuple[TextDigest, ...]
+HistoryItem = bytes | TextDigests
+"""The digest of one part of the user, or those of the agent's texts between two parts."""
 
 
-class Past(NamedTuple):
-    """What a session has seen; if it is torn, the client may have seen less of the end."""
+class SeenHistory(NamedTuple):
+    """What a session has seen. If it is torn, the client may have seen less of the end."""
 
-    items: tuple[Item, ...] = ()
+    items: tuple[HistoryItem, ...] = ()
     is_torn: bool = False
 
 
-class Kind(NamedTuple):
-    """What tells one conversation's requests from those made beside it: how the system messages begin, and tools."""
+class RequestKind(NamedTuple):
+    """Distinguishes requests of a conversation from those made besides it: system messages and tools."""
 
     system: frozenset[bytes]
     has_tools: bool
 
-    def goes_with(self, other: "Kind") -> bool:
-        """Whether a request of this kind may go on with a conversation of the other.
+    def may_continue(self, other: "RequestKind") -> bool:
+        """Return whether a request of this kind may continue a conversation of the other.
 
-        One beginning in common is enough: some clients put a line of their own in front that is never the same.
+        One common system message is enough: some clients put a line in front that changes with each request.
         """
         is_alike = not self.system.isdisjoint(other.system) or self.system == other.system
         return is_alike and (self.has_tools or not other.has_tools)
 
 
-class Reading(NamedTuple):
-    """A request, as far as it tells which conversation it is of."""
+class RequestFingerprint(NamedTuple):
+    """The parts of a request that identify its conversation."""
 
     items: tuple[bytes | str, ...]
-    """Digests of what the user said, and the words of the agent without white space."""
+    """Digests of the user's parts, and texts of the agent without white space."""
     has_tail: bool
-    """Whether the user says something after the agent's last words."""
-    kind: Kind
-    past: Past
-    """What a session that is told all of it has seen."""
+    """Whether the last message is one of the user."""
+    kind: RequestKind
+    history: SeenHistory
+    """What a session has seen after it received the whole request."""
 
 
-class Place(NamedTuple):
-    """Where a conversation stands: a hash of all that the user said, and whether the agent has said anything since."""
+class HistoryPosition(NamedTuple):
+    """A point in a conversation: a hash of the user's parts so far, and whether the agent has answered."""
 
-    said: int
+    user_hash: int
     is_answered: bool
 
 
-def place_of(past: Past) -> Place:
-    """Where a session stands. A request can go on with it only if this is one of the places it comes by."""
-    said = 0
-    for item in past.items:
+def position_of(history: SeenHistory) -> HistoryPosition:
+    """Return the position of a session. A request can continue it only if the request passes this position."""
+    user_hash = 0
+    for item in history.items:
         if isinstance(item, bytes):
-            said = hash((said, item))
-    is_answered = bool(past.items) and isinstance(past.items[-1], tuple) and bool(past.items[-1])
-    return Place(said, is_answered and not past.is_torn)
+            user_hash = hash((user_hash, item))
+    is_answered = bool(history.items) and isinstance(history.items[-1], tuple) and bool(history.items[-1])
+    return HistoryPosition(user_hash, is_answered and not history.is_torn)
 
 
-def places_in(reading: Reading) -> list[Place]:
-    """The places that a request comes by, one after the other."""
-    said = 0
-    places = [Place(said, is_answered=False)]
-    for item in reading.items:
+def positions_in(fingerprint: RequestFingerprint) -> list[HistoryPosition]:
+    """Return the positions that a request passes, in order."""
+    user_hash = 0
+    positions = [HistoryPosition(user_hash, is_answered=False)]
+    for item in fingerprint.items:
         if isinstance(item, bytes):
-            said = hash((said, item))
-        places.append(Place(said, isinstance(item, str)))
-    return places
+            user_hash = hash((user_hash, item))
+        positions.append(HistoryPosition(user_hash, isinstance(item, str)))
+    return positions
 
 
-def read(request: Request) -> Reading:
-    """What a request tells of its conversation."""
+def fingerprint_of(request: Request) -> RequestFingerprint:
+    """Return the fingerprint of a request."""
     items: list[bytes | str] = []
-    seen: list[Item] = []
+    seen: list[HistoryItem] = []
     for role, parts in _runs(request.messages):
         if role == "user":
-            said = [mark for part in parts if (mark := _mark(part)) is not None]
-            items += said
-            seen += said
+            user_digests = [digest for part in parts if (digest := _part_digest(part)) is not None]
+            items += user_digests
+            seen += user_digests
         elif role == "assistant":
             texts = [text for part in parts if isinstance(part, Text) and (text := squeeze(part.text))]
-            pieces = tuple(Piece.of(text) for text in texts)
+            digests = tuple(TextDigest.of(text) for text in texts)
             if seen and isinstance(seen[-1], tuple) and isinstance(items[-1], str):
-                seen[-1] = (*seen[-1], *pieces)
+                seen[-1] = (*seen[-1], *digests)
                 items[-1] += "".join(texts)
             else:
-                seen.append(pieces)
+                seen.append(digests)
                 items.append("".join(texts))
-    return Reading(tuple(items), bool(tail_of(request.messages)), _kind(request), Past(tuple(seen)))
+    return RequestFingerprint(tuple(items), bool(user_tail(request.messages)), _kind(request), SeenHistory(tuple(seen)))
 
 
-def known(past: Past, reading: Reading) -> int | None:
-    """How much of what the user says a session has heard, if the request goes on with something new; else None."""
-    if not past.items or not reading.has_tail:
+def match_history(history: SeenHistory, fingerprint: RequestFingerprint) -> int | None:
+    """Return how many of the user's parts a session has seen, or None if the request does not continue it."""
+    if not history.items or not fingerprint.has_tail:
         return None
-    rest = list(reversed(reading.items))
-    for place, seen in enumerate(past.items):
-        is_torn = past.is_torn and place == len(past.items) - 1
-        said = rest[-1] if rest else b""
+    rest = list(reversed(fingerprint.items))
+    for index, seen in enumerate(history.items):
+        is_torn = history.is_torn and index == len(history.items) - 1
+        item = rest[-1] if rest else b""
         if isinstance(seen, bytes):
-            if said != seen:
+            if item != seen:
                 return None
             rest.pop()
-        elif isinstance(said, str):
-            if not _holds(said, seen, is_torn=is_torn):
+        elif isinstance(item, str):
+            if not _holds(item, seen, is_torn=is_torn):
                 return None
             rest.pop()
         elif seen and not is_torn:
             return None
-    return _new(rest, reading, past)
+    return _seen_count(rest, fingerprint, history)
 
 
-def _new(rest: Sequence[bytes | str], reading: Reading, past: Past) -> int | None:
-    heard = sum(isinstance(item, bytes) for item in past.items)
+def _seen_count(rest: Sequence[bytes | str], fingerprint: RequestFingerprint, history: SeenHistory) -> int | None:
+    count = sum(isinstance(item, bytes) for item in history.items)
     if not rest:
-        # Nothing but results of tools; they follow the agent's words, or the same words begin another conversation.
-        return heard if isinstance(reading.items[-1], str) else None
-    return heard if all(isinstance(item, bytes) for item in rest) else None
+        # Only tool results are new. They follow text of the agent; otherwise another conversation began the same way.
+        return count if isinstance(fingerprint.items[-1], str) else None
+    return count if all(isinstance(item, bytes) for item in rest) else None
 
 
-def after(past: Past, said: Iterable[str], *, is_torn: bool) -> Past:
-    """What a session has seen after it said these texts too."""
-    pieces = tuple(Piece.of(text) for text in said if text.strip())
-    if past.items and isinstance(past.items[-1], tuple):
-        return Past((*past.items[:-1], (*past.items[-1], *pieces)), is_torn)
-    return Past((*past.items, pieces), is_torn)
+def extend_history(history: SeenHistory, texts: Iterable[str], *, is_torn: bool) -> SeenHistory:
+    """Return the history after further texts of the agent."""
+    digests = tuple(TextDigest.of(text) for text in texts if text.strip())
+    if history.items and isinstance(history.items[-1], tuple):
+        return SeenHistory((*history.items[:-1], (*history.items[-1], *digests)), is_torn)
+    return SeenHistory((*history.items, digests), is_torn)
 
 
-def tail_of(messages: Sequence[Message], heard: int = 0) -> list[Part]:
-    """What the user says after the agent's last words, without the first things that were heard already."""
+def user_tail(messages: Sequence[Message], seen: int = 0) -> list[Part]:
+    """Return the user's parts after the last message of the agent, without the first `seen` parts."""
     tail: list[Part] = []
-    said = 0
+    count = 0
     for message in messages:
         if message.role == "assistant":
             tail.clear()
         elif message.role == "user":
             for part in message.parts:
-                said += _mark(part) is not None
-                if said > heard or (said == heard and _mark(part) is None):
+                count += _part_digest(part) is not None
+                if count > seen or (count == seen and _part_digest(part) is None):
                     tail.append(part)
     return [part for part in tail if not isinstance(part, Text) or part.text.strip()]
 
 
-def spoken_in(messages: Sequence[Message]) -> str:
-    """The user's newest words, without what a client put beside them."""
-    texts = [_words(part.text).strip() for part in tail_of(messages) if isinstance(part, Text)]
+def latest_user_text(messages: Sequence[Message]) -> str:
+    """Return the newest text of the user, without reminders of the client."""
+    texts = [_without_reminders(part.text).strip() for part in user_tail(messages) if isinstance(part, Text)]
     return "\n".join(text for text in texts if text)
 
 
 def squeeze(text: str) -> str:
-    """The text without white space."""
+    """Return the text without white space."""
     return "".join(text.split())
 
 
-def _words(text: str) -> str:
-    """The text without what a client put beside it."""
+def _without_reminders(text: str) -> str:
+    """Return the text without reminders of the client."""
     return _REMINDER.sub("", text) if "<system-reminder>" in text else text
 
 
@@ -210,11 +210,11 @@ def _runs(messages: Sequence[Message]) -> Iterator[tuple[str, Sequence[Part]]]:
             yield message.role, message.parts
 
 
-def _mark(part: Part) -> bytes | None:
-    """The digest of something the user said; None for what is not compared."""
+def _part_digest(part: Part) -> bytes | None:
+    """Return the digest of a part of the user, or None if it is not compared."""
     match part:
         case Text():
-            text = squeeze(_words(part.text))
+            text = squeeze(_without_reminders(part.text))
             return _digest(text) if text else None
         case Image() | File():
             return _digest(part.data or part.url or "")
@@ -222,7 +222,7 @@ def _mark(part: Part) -> bytes | None:
             return None
 
 
-def _kind(request: Request) -> Kind:
+def _kind(request: Request) -> RequestKind:
     heads = (
         squeeze(part.text[: 2 * SYSTEM_HEAD])[:SYSTEM_HEAD]
         for message in request.messages
@@ -230,56 +230,56 @@ def _kind(request: Request) -> Kind:
         for part in message.parts
         if isinstance(part, Text)
     )
-    return Kind(frozenset(_digest(head) for head in heads if head), bool(request.tools))
+    return RequestKind(frozenset(_digest(head) for head in heads if head), bool(request.tools))
 
 
-def _holds(text: str, pieces: Pieces, *, is_torn: bool) -> bool:
-    """Whether these words stand in the text in this order; of torn ones only the beginning has to."""
+def _holds(text: str, digests: TextDigests, *, is_torn: bool) -> bool:
+    """Return whether a text contains these texts in order. Of torn ones the beginning is enough."""
     at = 0
-    for piece in pieces:
-        found = _find(text, piece, at)
+    for digest in digests:
+        found = _find(text, digest, at)
         if found < 0:
-            return is_torn and _begins(text[at:], piece)
-        at = found + piece.length
+            return is_torn and _begins(text[at:], digest)
+        at = found + digest.length
     return True
 
 
-def _begins(rest: str, piece: Piece) -> bool:
-    """Whether a text is the beginning of these words, as far as can be told, or begins with their beginning."""
+def _begins(rest: str, digest: TextDigest) -> bool:
+    """Return whether one of both texts may be the beginning of the other."""
     if not rest:
         return True
-    if piece.head:
-        return piece.head.startswith(rest[:HEAD]) or rest.startswith(piece.head)
-    size = min(piece.length, HEAD)
-    return len(rest) >= size and zlib.crc32(_wide(rest[:size])) == piece.mark
+    if digest.head:
+        return digest.head.startswith(rest[:HEAD]) or rest.startswith(digest.head)
+    size = min(digest.length, HEAD)
+    return len(rest) >= size and zlib.crc32(_wide(rest[:size])) == digest.checksum
 
 
-def _find(text: str, piece: Piece, begin: int) -> int:
-    if not piece.head:
-        return _seek(text, piece, begin)
+def _find(text: str, digest: TextDigest, begin: int) -> int:
+    if not digest.head:
+        return _seek(text, digest, begin)
     at = begin - 1
     for _ in range(TRIES):
-        at = text.find(piece.head, at + 1)
-        if at < 0 or _digest(text[at : at + piece.length]) == piece.digest:
+        at = text.find(digest.head, at + 1)
+        if at < 0 or _digest(text[at : at + digest.length]) == digest.digest:
             return at
     return -1
 
 
-def _seek(text: str, piece: Piece, begin: int) -> int:
-    """The same for words whose beginning is not known."""
-    last = min(len(text) - piece.length, begin + FARTHEST)
+def _seek(text: str, digest: TextDigest, begin: int) -> int:
+    """Find a text whose beginning is not known."""
+    last = min(len(text) - digest.length, begin + FARTHEST)
     wide = _wide(text[begin : last + HEAD])
-    size = 4 * min(piece.length, HEAD)
+    size = 4 * min(digest.length, HEAD)
     for at in range(begin, last + 1):
         place = 4 * (at - begin)
-        is_likely = zlib.crc32(wide[place : place + size]) == piece.mark
-        if is_likely and _digest(text[at : at + piece.length]) == piece.digest:
+        is_likely = zlib.crc32(wide[place : place + size]) == digest.checksum
+        if is_likely and _digest(text[at : at + digest.length]) == digest.digest:
             return at
     return -1
 
 
 def _wide(text: str) -> bytes:
-    """Four bytes for each character."""
+    """Encode with four bytes per character, so that offsets are easy to compute."""
     return text.encode("utf-32-le", "surrogatepass")
 
 

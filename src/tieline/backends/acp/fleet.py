@@ -1,9 +1,9 @@
-"""The agent processes: started when they are needed, ended when they are not.
+"""The agent processes: started on demand, ended when idle.
 
-Conversations with one agent share a process, except those that bring tools of their client: some agents know the tools
-of all sessions of a process by one name (OpenCode, Kilo, Hermes), so one conversation could call, or lose, the tools of
-another. Each of these has a process to itself. For the same reason only conversations with the same folder and the same
-MCP servers share one.
+Conversations with the same agent share a process, except those whose client brings tools: some agents (OpenCode, Kilo,
+Hermes) keep one set of tools for all sessions of a process, so a conversation could call, or lose, the tools of
+another. Such a conversation gets a process of its own. For the same reason only conversations with the same folder and
+the same MCP servers share a process.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tieline.backends.acp.agent import Agent, OnEnd
 from tieline.backends.acp.catalogue import AgentSpec
-from tieline.backends.acp.settings import Terms
+from tieline.backends.acp.settings import AcpBackendSettings
 from tieline.backends.acp.workplace import Workplace
 from tieline.model.errors import GatewayError
 from tieline.tasks import Tasks
@@ -19,8 +19,8 @@ from tieline.tasks import Tasks
 IDLE = "was ended because it was idle"
 
 
-class Lane(NamedTuple):
-    """Who shares a process: all conversations with an agent at a workplace, or only the one that has this number."""
+class ProcessKey(NamedTuple):
+    """Identifies a process: shared by the conversations with an agent at a workplace, or for one conversation only."""
 
     agent: str
     workplace: Workplace
@@ -28,47 +28,47 @@ class Lane(NamedTuple):
 
 
 class Fleet:
-    """The processes by lane. Their number is bounded: to start one more, the one that idles longest is ended."""
+    """The processes by key. Their number is limited: if necessary, the one that has been idle longest is ended."""
 
-    def __init__(self, terms: Terms, tasks: Tasks, on_end: OnEnd) -> None:
-        self._terms = terms
+    def __init__(self, settings: AcpBackendSettings, tasks: Tasks, on_end: OnEnd) -> None:
+        self._settings = settings
         self._on_end = on_end
         self._tasks = tasks
-        self._current: dict[Lane, Agent] = {}
-        self._starting: dict[Lane, asyncio.Task[Agent | GatewayError]] = {}
+        self._current: dict[ProcessKey, Agent] = {}
+        self._starting: dict[ProcessKey, asyncio.Task[Agent | GatewayError]] = {}
         self._launching = 0
-        """How many of them have room and are being started."""
+        """How many processes are being started."""
         self._all: dict[Agent, None] = {}
-        """Every agent whose process may still exist, the one used last at the end."""
+        """Every agent whose process may still exist, the most recently used last."""
         self._idle: dict[Agent, asyncio.TimerHandle] = {}
 
     @property
     def agents(self) -> tuple[Agent, ...]:
-        """Those that can be asked."""
+        """The running agents."""
         return tuple(agent for agent in self._all if not agent.is_over)
 
     def is_running(self, agent: str) -> bool:
-        """Whether some process of this agent takes turns."""
-        return any(lane.agent == agent and _takes_turns(one) for lane, one in self._current.items())
+        """Return whether a process of this agent accepts turns."""
+        return any(process_key.agent == agent and _takes_turns(one) for process_key, one in self._current.items())
 
-    async def take(self, spec: AgentSpec, command: tuple[str, ...], lane: Lane) -> Agent:
-        """The agent of this lane, running and introduced; the caller gives it back. Raises GatewayError."""
-        agent = self._current.get(lane)
+    async def take(self, spec: AgentSpec, command: tuple[str, ...], process_key: ProcessKey) -> Agent:
+        """Return the agent for a key, and start it if necessary. The caller gives it back. Raise GatewayError."""
+        agent = self._current.get(process_key)
         if agent is None or not _takes_turns(agent):
-            agent = await self._started(spec, command, lane)
-        self._wake(agent)
+            agent = await self._started(spec, command, process_key)
+        self._keep(agent)
         agent.uses += 1
         return agent
 
-    def end_lane(self, lane: Lane) -> None:
-        """A conversation is over: end the process that it had to itself, unless it is in use."""
-        agent = self._current.get(lane)
-        if lane.conversation and agent is not None and not agent.uses:
-            del self._current[lane]
+    def end_process(self, process_key: ProcessKey) -> None:
+        """End the process of a single conversation, unless it is in use."""
+        agent = self._current.get(process_key)
+        if process_key.conversation and agent is not None and not agent.uses:
+            del self._current[process_key]
             self._dismiss(agent, IDLE)
 
     def give_back(self, agent: Agent) -> None:
-        """A turn is over."""
+        """Give an agent back after a turn."""
         agent.uses -= 1
         if agent.uses:
             return
@@ -77,10 +77,10 @@ class Fleet:
         elif agent.is_retiring:
             agent.retire()
         else:
-            self._rest(agent)
+            self._end_when_idle(agent)
 
     async def aclose(self) -> None:
-        """End all of them; when this returns they are gone."""
+        """End all processes and wait until they are gone."""
         starting = list(self._starting.values())
         for task in starting:
             task.cancel()
@@ -88,21 +88,21 @@ class Fleet:
         ending = [self._dismiss(agent, "was ended with the gateway") for agent in list(self._all)]
         await asyncio.gather(*ending, return_exceptions=True)
 
-    async def _started(self, spec: AgentSpec, command: tuple[str, ...], lane: Lane) -> Agent:
-        """Start it once for all who wait; one that leaves does not stop it for the others."""
-        starting = self._starting.get(lane)
+    async def _started(self, spec: AgentSpec, command: tuple[str, ...], process_key: ProcessKey) -> Agent:
+        """Start a process once for all waiting requests. A cancelled request does not cancel the start."""
+        starting = self._starting.get(process_key)
         if starting is None:
-            starting = self._tasks.start(self._start(spec, command, lane), f"starting {spec.id}")
-            self._starting[lane] = starting
-            starting.add_done_callback(lambda _: self._starting.pop(lane, None))
+            starting = self._tasks.start(self._start(spec, command, process_key), f"starting {spec.id}")
+            self._starting[process_key] = starting
+            starting.add_done_callback(lambda _: self._starting.pop(process_key, None))
         agent = await asyncio.shield(starting)
         if isinstance(agent, GatewayError):
             raise agent
         return agent
 
-    async def _start(self, spec: AgentSpec, command: tuple[str, ...], lane: Lane) -> Agent | GatewayError:
-        """The agent, or what went wrong: nobody could catch what the task that runs this raises."""
-        dead = self._current.pop(lane, None)
+    async def _start(self, spec: AgentSpec, command: tuple[str, ...], process_key: ProcessKey) -> Agent | GatewayError:
+        """Return the agent or the error. It is not raised, because the task may have no one left to await it."""
+        dead = self._current.pop(process_key, None)
         if dead is not None and dead.is_over:
             self._dismiss(dead, IDLE)
         try:
@@ -111,51 +111,51 @@ class Fleet:
             return error
         self._launching += 1
         try:
-            folder = lane.workplace.folder
-            agent = await Agent.start(spec, command, self._terms, self._tasks, self._on_end, folder)
+            folder = process_key.workplace.folder
+            agent = await Agent.start(spec, command, self._settings, self._tasks, self._on_end, folder)
         except GatewayError as error:
             return error
         finally:
             self._launching -= 1
-        self._current[lane] = agent
+        self._current[process_key] = agent
         self._all[agent] = None
-        self._rest(agent)
+        self._end_when_idle(agent)
         return agent
 
     async def _make_room(self) -> None:
-        most = self._terms.processes
-        while len(self._all) + self._launching >= most:
+        limit = self._settings.processes
+        while len(self._all) + self._launching >= limit:
             spare = next((agent for agent in self._all if agent in self._idle or agent.is_over), None)
             if spare is None:
                 message = (
-                    f"All {most} agent processes are in use (`acp.processes`); a conversation that brings tools of its"
-                    " client needs a process of its own. Ask again later."
+                    f"All {limit} agent processes are in use (`acp.processes`). A conversation whose client brings"
+                    " tools needs a process of its own. Try again later."
                 )
                 raise GatewayError("overloaded", message, code="too_many_agents")
             await asyncio.wait([self._dismiss(spare, IDLE)])
 
-    def _rest(self, agent: Agent) -> None:
-        """It is idle: it is ended unless it is used again in time."""
+    def _end_when_idle(self, agent: Agent) -> None:
+        """End an idle process after a while."""
         self._all.pop(agent, None)
         self._all[agent] = None
         loop = asyncio.get_running_loop()
-        self._idle[agent] = loop.call_later(self._terms.idle_after, self._dismiss, agent, IDLE)
+        self._idle[agent] = loop.call_later(self._settings.idle_after, self._dismiss, agent, IDLE)
 
-    def _wake(self, agent: Agent) -> None:
+    def _keep(self, agent: Agent) -> None:
         timer = self._idle.pop(agent, None)
         if timer is not None:
             timer.cancel()
 
     def _dismiss(self, agent: Agent, why: str) -> asyncio.Task[None]:
-        self._wake(agent)
+        self._keep(agent)
         ending = agent.end(why)
         ending.add_done_callback(lambda _: self._gone(agent))
         return ending
 
     def _gone(self, agent: Agent) -> None:
         self._all.pop(agent, None)
-        for lane in [lane for lane, one in self._current.items() if one is agent]:
-            del self._current[lane]
+        for process_key in [process_key for process_key, one in self._current.items() if one is agent]:
+            del self._current[process_key]
 
 
 def _takes_turns(agent: Agent) -> bool:

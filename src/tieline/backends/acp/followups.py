@@ -1,52 +1,51 @@
-"""Words for the agent that have to wait for the end of its prompt: it is told them next, in the same turn.
+"""Text for the agent that is sent as its next prompt, in the same turn.
 
-Feedback to a plan that is rejected, the reason of a no, a wish instead of an answer: the protocol has no place for them
-but a prompt.
-What is said twice in a row is not said a third time, and there is a bound on all of it: where nobody is there, a plan
-may be rejected for that reason again and again.
+Feedback on a rejected plan, the reason for a denial, or a message in place of an answer: the protocol can transport
+them only as a prompt. The same text is not sent twice in a row, and the number of prompts is limited: without a person,
+a plan may be rejected for the same reason again and again.
 """
 
 from collections import deque
 
-MOST = 8
+MAX_FOLLOWUPS = 8
 
 
 class Followups:
-    """What is still to be said."""
+    """The texts that wait for the end of the current prompt."""
 
     def __init__(self) -> None:
         self._waiting: deque[str] = deque()
-        self._unsure: list[str] = []
-        """Feedback the agent was told with its answer: said again only if it says nothing to it."""
+        self._unconfirmed: list[str] = []
+        """Feedback that was part of an answer. It is repeated only if the agent does not react to it."""
         self._last = ""
         self._count = 0
 
-    def add(self, words: str) -> None:
-        """Something the user said."""
-        if words.strip():
-            self._waiting.append(words)
+    def add(self, text: str) -> None:
+        """Add text of the user."""
+        if text.strip():
+            self._waiting.append(text)
 
-    def feedback(self, words: str, is_told: bool) -> None:
-        """Something a person said along with a no."""
-        if not words.strip():
+    def feedback(self, text: str, is_sent: bool) -> None:
+        """Add text that came with a denial. `is_sent` says whether the agent received it with the answer."""
+        if not text.strip():
             return
-        if is_told:
-            self._unsure.append(words)
+        if is_sent:
+            self._unconfirmed.append(text)
         else:
-            self._waiting.append(words)
+            self._waiting.append(text)
 
-    def spoken(self) -> None:
-        """The agent says something: what it was told with an answer has reached it."""
-        self._unsure.clear()
+    def confirm(self) -> None:
+        """Drop feedback that the agent has received, since it has reacted."""
+        self._unconfirmed.clear()
 
     def next(self) -> str:
-        """What to say next; nothing if there is nothing."""
-        self._waiting.extend(self._unsure)
-        self._unsure.clear()
-        while self._waiting and self._count < MOST:
-            words = self._waiting.popleft()
-            if words != self._last:
-                self._last = words
+        """Return the next text to send, or an empty one."""
+        self._waiting.extend(self._unconfirmed)
+        self._unconfirmed.clear()
+        while self._waiting and self._count < MAX_FOLLOWUPS:
+            text = self._waiting.popleft()
+            if text != self._last:
+                self._last = text
                 self._count += 1
-                return words
+                return text
         return ""

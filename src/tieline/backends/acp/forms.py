@@ -1,4 +1,4 @@
-"""Questions of agents for people, as forms."""
+"""Questions of agents as forms of the inbox."""
 
 from typing import Any, NamedTuple
 
@@ -6,21 +6,21 @@ from tieline.model.inbox import Field, Form, Option
 from tieline.wire.acp import facts
 
 
-class Question(NamedTuple):
-    """Something an agent asks; `ask` is what to answer it by."""
+class AgentQuestion(NamedTuple):
+    """A question of an agent. `number` identifies it when it is answered."""
 
-    ask: int
+    number: int
     form: Form
     elicitation: str = ""
 
 
-def question_of(asked: facts.QuestionAsked) -> Question:
-    """What an agent asked, as a form."""
-    fields = tuple(_field(field) for field in asked.fields)
-    return Question(asked.ask, Form(message=asked.message, fields=fields, url=asked.url), asked.elicitation)
+def question_of(fact: facts.QuestionAsked) -> AgentQuestion:
+    """Return a question as a form."""
+    fields = tuple(_field(field) for field in fact.fields)
+    return AgentQuestion(fact.number, Form(message=fact.message, fields=fields, url=fact.url), fact.elicitation)
 
 
-def _field(field: facts.Field) -> Field:
+def _field(field: facts.QuestionField) -> Field:
     kinds = {"boolean": "yes_no", "choice": "choice", "choices": "choice", "number": "number", "integer": "number"}
     options = tuple(
         Option(id=choice.id, label=choice.name or choice.id, description=choice.description) for choice in field.choices

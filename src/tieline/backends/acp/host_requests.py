@@ -1,106 +1,106 @@
-"""Files and terminals for an agent that works through us: each thing it asks for is done and answered."""
+"""Serves an agent's requests for files and terminals."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from tieline.backends.acp.agent import Agent
-from tieline.backends.acp.host_services import Command, Files, Terminals
-from tieline.backends.acp.settings import Terms
+from tieline.backends.acp.host_services import HostFiles, HostTerminals, TerminalCommand
+from tieline.backends.acp.settings import AcpBackendSettings
 from tieline.model.errors import GatewayError
 from tieline.model.ports import Host
 from tieline.tasks import Tasks
 from tieline.wire.acp import facts
 from tieline.wire.acp.schema import ExitStatus
 
-Asked = facts.FileReadAsked | facts.FileWriteAsked | facts.TerminalAsked | facts.TerminalUseAsked
+HostRequest = facts.FileReadRequested | facts.FileWriteRequested | facts.TerminalRequested | facts.TerminalUseRequested
 
 
-class Serving:
-    """Does for one agent what it asks for; `shown` hears what a terminal shows."""
+class HostRequests:
+    """Serves the requests of one turn. `shown` is called with the output of a terminal."""
 
     def __init__(
         self,
         agent: Agent,
-        terms: Terms,
+        settings: AcpBackendSettings,
         tasks: Tasks,
         owned: set[str],
         shown: Callable[[str, str], None],
     ) -> None:
-        """`owned` are the terminals of the session, which outlive a turn."""
+        """`owned` holds the terminals of the session, which outlive a turn."""
         self._agent = agent
-        self._files = terms.files
-        self._terminals = terms.terminals
+        self._files = settings.files
+        self._terminals = settings.terminals
         self._tasks = tasks
         self._owned = owned
         self._shown = shown
 
-    def serve(self, asked: Asked, host: Host) -> None:
-        """Do what was asked, beside everything else that goes on."""
-        self._tasks.start(self._served(asked, host), "serving an agent")
+    def serve(self, request: HostRequest, host: Host) -> None:
+        """Serve a request in the background."""
+        self._tasks.start(self._served(request, host), "serving a request of an agent")
 
-    async def _served(self, asked: Asked, host: Host) -> None:
+    async def _served(self, request: HostRequest, host: Host) -> None:
         machine = self._agent.machine
         try:
-            await self._work(asked, host)
+            await self._work(request, host)
         except KeyError:
-            machine.refuse(asked.ask, "there is no such terminal")
+            machine.refuse(request.number, "there is no such terminal")
         except GatewayError as error:
-            machine.refuse(asked.ask, error.message)
+            machine.refuse(request.number, error.message)
         except (OSError, ValueError) as error:
-            machine.refuse(asked.ask, str(error))
+            machine.refuse(request.number, str(error))
         self._agent.push()
 
-    def _work(self, asked: Asked, host: Host) -> Coroutine[Any, Any, None]:
-        match asked:
-            case facts.FileReadAsked() if self._files is not None:
-                return self._read(asked, self._files, host)
-            case facts.FileWriteAsked() if self._files is not None:
-                return self._write(asked, self._files, host)
-            case facts.TerminalAsked() if self._terminals is not None:
-                return self._create(asked, self._terminals, host)
-            case facts.TerminalUseAsked() if self._terminals is not None:
-                return self._use(asked, self._terminals)
+    def _work(self, request: HostRequest, host: Host) -> Coroutine[Any, Any, None]:
+        match request:
+            case facts.FileReadRequested() if self._files is not None:
+                return self._read(request, self._files, host)
+            case facts.FileWriteRequested() if self._files is not None:
+                return self._write(request, self._files, host)
+            case facts.TerminalRequested() if self._terminals is not None:
+                return self._create(request, self._terminals, host)
+            case facts.TerminalUseRequested() if self._terminals is not None:
+                return self._use(request, self._terminals)
             case _:
-                raise GatewayError("forbidden", "that is not offered here")
+                raise GatewayError("forbidden", "this is not offered")
 
-    async def _read(self, asked: facts.FileReadAsked, files: Files, host: Host) -> None:
+    async def _read(self, request: facts.FileReadRequested, files: HostFiles, host: Host) -> None:
         try:
-            content = await files.read(asked.path, asked.line, asked.limit, host)
+            content = await files.read(request.path, request.line, request.limit, host)
         except FileNotFoundError:
-            # Agents read before they create; told that there is nothing, some give up.
+            # Agents read before they create, and some give up after an error.
             content = ""
-        self._agent.machine.answer_file(asked.ask, content)
+        self._agent.machine.answer_file(request.number, content)
 
-    async def _write(self, asked: facts.FileWriteAsked, files: Files, host: Host) -> None:
-        await files.write(asked.path, asked.content, host)
-        self._agent.machine.answer_done(asked.ask)
+    async def _write(self, request: facts.FileWriteRequested, files: HostFiles, host: Host) -> None:
+        await files.write(request.path, request.content, host)
+        self._agent.machine.answer_done(request.number)
 
-    async def _create(self, asked: facts.TerminalAsked, terminals: Terminals, host: Host) -> None:
-        command = Command(asked.command, asked.args, dict(asked.env), asked.cwd, asked.limit)
+    async def _create(self, request: facts.TerminalRequested, terminals: HostTerminals, host: Host) -> None:
+        command = TerminalCommand(request.command, request.args, dict(request.env), request.cwd, request.limit)
         terminal = await terminals.create(command, host)
         self._owned.add(terminal)
-        self._agent.machine.answer_terminal(asked.ask, terminal)
+        self._agent.machine.answer_terminal(request.number, terminal)
 
-    async def _use(self, asked: facts.TerminalUseAsked, terminals: Terminals) -> None:
-        machine, terminal = self._agent.machine, asked.terminal
+    async def _use(self, request: facts.TerminalUseRequested, terminals: HostTerminals) -> None:
+        machine, terminal = self._agent.machine, request.terminal
         if terminal not in self._owned:
             raise KeyError(terminal)
-        match asked.use:
+        match request.use:
             case "output":
                 shown = await terminals.output(terminal)
                 self._shown(terminal, shown.output)
                 ended = shown.ended
                 status = ExitStatus(exit_code=ended.status, signal=ended.signal) if ended is not None else None
-                machine.answer_output(asked.ask, shown.output, shown.is_cut, status)
+                machine.answer_output(request.number, shown.output, shown.is_cut, status)
             case "wait":
                 ended = await terminals.wait(terminal)
                 self._shown(terminal, (await terminals.output(terminal)).output)
-                machine.answer_exit(asked.ask, ExitStatus(exit_code=ended.status, signal=ended.signal))
+                machine.answer_exit(request.number, ExitStatus(exit_code=ended.status, signal=ended.signal))
             case "kill":
                 await terminals.kill(terminal)
-                machine.answer_done(asked.ask)
+                machine.answer_done(request.number)
             case "release":
                 self._shown(terminal, (await terminals.output(terminal)).output)
                 await terminals.release(terminal)
                 self._owned.discard(terminal)
-                machine.answer_done(asked.ask)
+                machine.answer_done(request.number)

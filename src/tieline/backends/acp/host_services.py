@@ -1,7 +1,7 @@
-"""What an agent may have done through us, where a user turns that on: files read and written, commands run.
+"""Interfaces for files and terminals that the gateway offers to agents.
 
-Both are off unless somebody is given for them. Whoever they are asks the person where something may not be done
-without asking, and says no by raising GatewayError or OSError; the agent is told the reason.
+Disabled unless an implementation is passed. An implementation asks the user where the rules require it, and refuses by
+raising GatewayError or OSError; the agent receives the reason.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,8 @@ from typing import NamedTuple, Protocol
 from tieline.model.ports import Host
 
 
-class Command(NamedTuple):
-    """A command an agent wants run; `limit` is how many bytes of its output to keep, the last ones."""
+class TerminalCommand(NamedTuple):
+    """A command to run. `limit` is how many bytes of its output to keep, the last ones."""
 
     program: str
     arguments: Sequence[str]
@@ -20,42 +20,42 @@ class Command(NamedTuple):
     limit: int | None
 
 
-class Ended(NamedTuple):
+class CommandExit(NamedTuple):
     """How a command ended."""
 
     status: int | None = None
     signal: str | None = None
 
 
-class Shown(NamedTuple):
-    """What a command has written so far; `is_cut` if the beginning is missing."""
+class TerminalSnapshot(NamedTuple):
+    """The output of a command so far. `is_cut` tells whether the beginning is missing."""
 
     output: str
     is_cut: bool
-    ended: Ended | None = None
+    ended: CommandExit | None = None
 
 
-class Files(Protocol):
-    """Where an agent's files are."""
+class HostFiles(Protocol):
+    """File access for agents."""
 
     async def read(self, path: str, line: int | None, limit: int | None, host: Host) -> str:
-        """The text of a file, or `limit` lines of it from `line` on, which counts from 1."""
+        """Return the text of a file, or `limit` lines beginning with `line`, which counts from 1."""
 
     async def write(self, path: str, content: str, host: Host) -> None: ...
 
 
-class Terminals(Protocol):
-    """Where an agent's commands run; a terminal that is not known raises KeyError."""
+class HostTerminals(Protocol):
+    """Runs commands for agents. An unknown terminal raises KeyError."""
 
-    async def create(self, command: Command, host: Host) -> str:
-        """Start a command and do not wait for it; the name of its terminal."""
+    async def create(self, command: TerminalCommand, host: Host) -> str:
+        """Start a command without waiting for it, and return the name of its terminal."""
 
-    async def output(self, terminal: str) -> Shown: ...
+    async def output(self, terminal: str) -> TerminalSnapshot: ...
 
-    async def wait(self, terminal: str) -> Ended: ...
+    async def wait(self, terminal: str) -> CommandExit: ...
 
     async def kill(self, terminal: str) -> None:
-        """End the command; what it wrote stays."""
+        """End the command and keep its output."""
 
     async def release(self, terminal: str) -> None:
-        """End the command if it runs, and forget it."""
+        """End the command if it runs, and drop its output."""

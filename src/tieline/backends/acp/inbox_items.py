@@ -1,9 +1,9 @@
-"""Inbox items for what an agent asks: complete, so that what is approved is what will be done.
+"""Inbox items for permission requests of agents, complete enough that the user sees what will be done.
 
-The arguments of the call always stand in the item as they came. What they say beyond the command, the path and the
-change is spelled out first, and what the agent says about the call follows: a description never replaces arguments.
-An item is bounded. What exceeds the bound is cut in the middle with a mark, the item tells how much is hidden, and
-nothing that was not seen whole can be allowed for good.
+An item always contains the arguments of the call unchanged. Arguments besides the command, the path and the change are
+listed first, and what the agent says about the call follows: a description never replaces arguments. The size of an
+item is limited. A longer one is cut in the middle with a mark and says how much is hidden, and it cannot be allowed
+permanently.
 """
 
 import difflib
@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tieline.backends.acp.activity import command_of, full_title, given_input, title_of
-from tieline.backends.acp.rules import PATH_FIELDS, UNRULED, Ruled
+from tieline.backends.acp.rules import NO_RULING, PATH_FIELDS, Ruling
 from tieline.model.content import Text
 from tieline.model.events import PlanEntry
 from tieline.model.inbox import Option, OptionKind, Permission, PlanReview, within_limit
 from tieline.wire.acp import facts
 
-MOST_COMPARED = 6_000
-"""Lines: to find what two longer texts have in common takes too long."""
+MAX_COMPARED = 6_000
+"""How many lines are compared. Comparing longer texts takes too long."""
 CONTEXT = 3
 
 ALLOW = ("allow_once", "allow_always")
@@ -37,27 +37,27 @@ _CONTENT_FIELDS = frozenset(
         *("old_string", "new_string", "oldString", "newString", "old_str", "new_str", "oldText", "newText"),
     ]
 )
-"""Arguments that hold the text of a change, which the diff shows."""
+"""Arguments with the text of a change, which the diff shows."""
 
 
-class Draft(NamedTuple):
-    """What an agent told of its plan beside the question about it: its last words, and the steps."""
+class PlanDraft(NamedTuple):
+    """What is known about a plan besides the permission request: the agent's last text, and the steps."""
 
-    words: str
+    text: str
     steps: tuple[PlanEntry, ...]
 
 
-def permission_of(asked: facts.PermissionAsked, ruled: Ruled = UNRULED) -> Permission:
-    """What an agent wants to do, as the user should see it: exactly what would run or change.
+def permission_of(request: facts.PermissionRequested, ruled: Ruling = NO_RULING) -> Permission:
+    """Return the inbox item for a permission request, with everything that would run or change.
 
-    Nothing lasting is offered for a protected file: the agent would remember it and not ask again.
+    For a protected file no lasting permission is offered: the agent would remember it and not ask again.
     """
-    call = asked.call
+    call = request.call
     given = given_input(call)
     path = _path(call, given.fields)
     command = command_of(call)
-    shown = _Shown(command, path or "", call.diffs)
-    details = [*shown.missing(given.text, given.fields), *_said(call, given.text, command)]
+    shown = _ShownParts(command, path or "", call.diffs)
+    details = [*shown.missing(given.text, given.fields), *_descriptions(call, given.text, command)]
     fields = (command, "\n".join(map(_diff, call.diffs)), "\n".join(details), given.text)
     (command, diff, detail, text), hidden = within_limit(fields)
     return Permission(
@@ -71,22 +71,22 @@ def permission_of(asked: facts.PermissionAsked, ruled: Ruled = UNRULED) -> Permi
         input=text,
         hidden=hidden,
         risk=ruled.risk,
-        options=_options(asked.options, may_last=not hidden and not ruled.is_protected),
+        options=_options(request.options, may_last=not hidden and not ruled.is_protected),
     )
 
 
-def review_of(asked: facts.PermissionAsked, draft: Draft) -> PlanReview:
-    """A plan that stands in a call that wants to leave the mode of planning; else it is what was said before it."""
-    call = asked.call
+def review_of(request: facts.PermissionRequested, draft: PlanDraft) -> PlanReview:
+    """Return the review for a call that leaves plan mode. The plan is in the call or else in the text before it."""
+    call = request.call
     given = given_input(call)
     plan = given.fields.get("plan")
-    words = "\n".join(_texts(call, given.text))
+    content = "\n".join(_texts(call, given.text))
     if not isinstance(plan, str) or not plan.strip():
-        plan = words if words.strip() else draft.words
+        plan = content if content.strip() else draft.text
     others = {name: value for name, value in given.fields.items() if value != plan}
-    details = list(_Shown("", "", ()).missing(given.text, others)) if others or not given.fields else []
-    if words.strip() and words.strip() != plan.strip():
-        details.append(words)
+    details = list(_ShownParts("", "", ()).missing(given.text, others)) if others or not given.fields else []
+    if content.strip() and content.strip() != plan.strip():
+        details.append(content)
     (plan, detail, text), hidden = within_limit((plan, "\n".join(details), given.text))
     return PlanReview(
         title=title_of(call),
@@ -95,31 +95,31 @@ def review_of(asked: facts.PermissionAsked, draft: Draft) -> PlanReview:
         detail=detail,
         input=text,
         hidden=hidden,
-        options=_options(asked.options, may_last=not hidden),
+        options=_options(request.options, may_last=not hidden),
     )
 
 
 def _options(offered: Sequence[facts.PermissionOption], *, may_last: bool) -> tuple[Option, ...]:
-    """The agent's options, without those that allow for good unless that may be."""
+    """Return the agent's options, without lasting permissions unless `may_last`."""
     options = (Option(id=option.id, label=option.name, kind=_KINDS.get(option.kind, "other")) for option in offered)
     return tuple(option for option in options if may_last or option.kind != "allow_always")
 
 
-def _path(call: facts.Call, given: dict[str, Any]) -> str | None:
-    told = [place.path for place in call.locations] + [diff.path for diff in call.diffs]
+def _path(call: facts.AgentCall, given: dict[str, Any]) -> str | None:
+    reported = [place.path for place in call.locations] + [diff.path for diff in call.diffs]
     named = (given.get(name) for name in PATH_FIELDS)
-    return next((one for one in (*told, *named) if isinstance(one, str)), None)
+    return next((one for one in (*reported, *named) if isinstance(one, str)), None)
 
 
-class _Shown(NamedTuple):
-    """What an item shows of its call apart from details."""
+class _ShownParts(NamedTuple):
+    """The parts of a call that an item shows outside of its details."""
 
     command: str
     path: str
-    diffs: Sequence[facts.Diff]
+    diffs: Sequence[facts.CallDiff]
 
     def missing(self, text: str, fields: dict[str, Any]) -> Iterator[str]:
-        """The arguments that are not shown, one after the other; all of them if they are no object."""
+        """Yield the arguments that are not shown elsewhere; all of them if they are no object."""
         if not fields and text.strip() not in ("", "{}", "[]"):
             yield text
         for name, value in fields.items():
@@ -142,12 +142,12 @@ class _Shown(NamedTuple):
     def _changes(self, text: str) -> bool:
         return any(text in (diff.old or "") or text in diff.new for diff in self.diffs)
 
-    def _is_argv(self, words: list[str]) -> bool:
-        return command_of(facts.Call(id="", input=json.dumps({"command": words}))) == self.command
+    def _is_argv(self, argv: list[str]) -> bool:
+        return command_of(facts.AgentCall(id="", input=json.dumps({"command": argv}))) == self.command
 
 
-def _said(call: facts.Call, arguments: str, command: str) -> Iterator[str]:
-    """What the agent says about a call, without what the item shows already."""
+def _descriptions(call: facts.AgentCall, arguments: str, command: str) -> Iterator[str]:
+    """Yield what the agent says about a call, without what the item shows already."""
     title = full_title(call)
     if title.strip() and title.strip() not in (title_of(call), command.strip()):
         yield title
@@ -158,18 +158,18 @@ def _said(call: facts.Call, arguments: str, command: str) -> Iterator[str]:
             yield text
 
 
-def _texts(call: facts.Call, arguments: str) -> list[str]:
+def _texts(call: facts.AgentCall, arguments: str) -> list[str]:
     texts = [part.text for part in call.content if isinstance(part, Text) and part.text.strip()]
     return [text for text in texts if text.strip() != arguments.strip()]
 
 
-def _diff(diff: facts.Diff) -> str:
-    """A change as a unified diff. Long texts are not compared: what goes is shown, then what comes."""
+def _diff(diff: facts.CallDiff) -> str:
+    """Return a change as a unified diff. Long texts are not compared: all old lines come before all new ones."""
     before, after = (diff.old or "").splitlines(), diff.new.splitlines()
     same = _common(before, after)
     rest = _common(before[same:][::-1], after[same:][::-1])
-    if len(before) + len(after) - 2 * (same + rest) <= MOST_COMPARED:
-        # Of the lines in common at both ends only the context is needed.
+    if len(before) + len(after) - 2 * (same + rest) <= MAX_COMPARED:
+        # Only the context is needed of the common lines at both ends.
         head, tail = max(0, same - CONTEXT), max(0, rest - CONTEXT)
         old, new = before[head : len(before) - tail], after[head : len(after) - tail]
         return "\n".join(_renumbered(difflib.unified_diff(old, new, diff.path, diff.path, lineterm=""), head))
@@ -180,13 +180,13 @@ def _diff(diff: facts.Diff) -> str:
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many lines both begin with."""
+    """Return how many lines at the beginning are equal."""
     pairs = zip(one, other, strict=False)
     return next((at for at, (left, right) in enumerate(pairs) if left != right), min(len(one), len(other)))
 
 
 def _renumbered(lines: Iterator[str], by: int) -> Iterator[str]:
-    """A diff of texts whose first lines were left out, with the line numbers of the whole ones."""
+    """Shift the line numbers of a diff whose texts lack their first `by` lines."""
     for line in lines:
         if by and line.startswith("@@ "):
             _, old, new, _ = line.split(" ")

@@ -1,13 +1,13 @@
-"""Questions put to a person in plain text, in a conversation: one after the other, each until it is answered.
+"""Questions that are asked as plain text in the conversation, one after the other.
 
-It says what to write, hears what the person writes, and tells what became of a question. A person who says something
-else twice wants something else: the question is declined, and the words are for the agent.
+An interview returns the text to write, takes the user's next message as answer, and returns the outcome. After two
+messages that are no answer the question is declined, and the message goes to the agent.
 """
 
 from collections import deque
 from typing import Any, NamedTuple
 
-from tieline.backends.acp.forms import Question
+from tieline.backends.acp.forms import AgentQuestion
 from tieline.model.inbox import Field, Filled
 from tieline.wire.shared.questions.forms import (
     Skipped,
@@ -21,104 +21,96 @@ from tieline.wire.shared.questions.forms import (
     may_be_skipped,
 )
 
-TRIES = 2
+MAX_TRIES = 2
 
 
-class Outcome(NamedTuple):
-    """A question is settled; `words` are something else that was said instead of an answer."""
+class InterviewOutcome(NamedTuple):
+    """A settled question. `text` is a message that was no answer."""
 
-    question: Question
+    question: AgentQuestion
     filled: Filled
-    words: str = ""
+    text: str = ""
 
 
 class Interview:
-    """The questions of one turn that nobody but the next message can answer."""
+    """The questions of one turn that are answered by the next message."""
 
     def __init__(self) -> None:
-        self._questions: deque[Question] = deque()
+        self._questions: deque[AgentQuestion] = deque()
         self._values: dict[str, Any] = {}
         self._fields: list[Field] = []
         self._remark = ""
         self._tries = 0
-        self._is_told = False
 
     def __bool__(self) -> bool:
         return bool(self._questions)
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a question has been put and not answered."""
-        return self._is_told
-
-    def add(self, question: Question) -> None:
-        """One more question; it waits for those before it."""
+    def add(self, question: AgentQuestion) -> None:
+        """Add a question behind those that wait."""
         self._questions.append(question)
         if len(self._questions) == 1:
             self._begin()
 
-    def put(self) -> str:
-        """What to write now; it counts as written."""
-        self._is_told = True
+    def text(self) -> str:
+        """Return the text of the current question."""
         form = condensed(self._questions[0].form)
         text = as_text(form, self._fields)
         return f"{self._remark}\n\n{text}" if self._remark else text
 
-    def hear(self, words: str) -> Outcome | None:
-        """What the person wrote; None if something is still to be asked."""
-        self._is_told = False
+    def answer(self, text: str) -> InterviewOutcome | None:
+        """Take the user's message as answer. Return None if the question has to be asked again."""
         self._remark = ""
         question = self._questions[0]
         if question.form.url or not self._fields:
-            return self._consented(words)
+            return self._consented(text)
         try:
-            given = answers(words, self._fields)
+            given = answers(text, self._fields)
         except Skipped:
-            return self._settle(Filled(action="decline", reason=words))
+            return self._settle(Filled(action="decline", reason=text))
         except Unclear as problem:
-            return self._again(str(problem), words)
+            return self._again(str(problem), text)
         self._values |= given.values
         del self._fields[: given.taken]
         if not all(map(may_be_skipped, self._fields)):
             return None
         return self._settle(Filled(values=expanded(self._values, question.form)))
 
-    def withdraw(self, ask: int) -> bool:
-        """A question needs no answer any more; whether it was one of these."""
-        found = next((question for question in self._questions if question.ask == ask), None)
+    def withdraw(self, number: int) -> bool:
+        """Remove a question that needs no answer any more. Return whether it was the current one."""
+        found = next((question for question in self._questions if question.number == number), None)
         if found is None:
             return False
         is_first = found is self._questions[0]
         self._questions.remove(found)
         if is_first:
             self._begin()
-        return True
+        return is_first
 
-    def done(self, elicitation: str) -> Outcome | None:
-        """The agent says that what was to be done at an address has been done."""
+    def complete(self, elicitation: str) -> InterviewOutcome | None:
+        """Settle the current question, if it asked the user to visit the address of this elicitation."""
         first = self._questions[0] if self._questions else None
         if first is None or not elicitation or first.elicitation != elicitation:
             return None
         return self._settle(Filled())
 
-    def _consented(self, words: str) -> Outcome:
-        if is_consent(words):
+    def _consented(self, text: str) -> InterviewOutcome:
+        if is_consent(text):
             return self._settle(Filled())
-        return self._settle(Filled(action="decline", reason=words), "" if is_refusal(words) else words)
+        return self._settle(Filled(action="decline", reason=text), "" if is_refusal(text) else text)
 
-    def _again(self, remark: str, words: str) -> Outcome | None:
+    def _again(self, remark: str, text: str) -> InterviewOutcome | None:
         self._tries += 1
-        if self._tries >= TRIES:
-            return self._settle(Filled(action="decline", reason=words), words)
+        if self._tries >= MAX_TRIES:
+            return self._settle(Filled(action="decline", reason=text), text)
         self._remark = remark
         return None
 
-    def _settle(self, filled: Filled, words: str = "") -> Outcome:
+    def _settle(self, filled: Filled, text: str = "") -> InterviewOutcome:
         question = self._questions.popleft()
         self._begin()
-        return Outcome(question, filled, words)
+        return InterviewOutcome(question, filled, text)
 
     def _begin(self) -> None:
-        """The first question is to be put."""
-        self._values, self._tries, self._remark, self._is_told = {}, 0, "", False
+        """Prepare the first question."""
+        self._values, self._tries, self._remark = {}, 0, ""
         self._fields = list(condensed(self._questions[0].form).fields) if self._questions else []

@@ -1,9 +1,8 @@
-"""The events of a turn, leg by leg, as they wait to be taken.
+"""The events of a turn, queued leg by leg until the client takes them.
 
-A turn goes on whether a leg is open or not. What happens between two legs belongs to the next one; an ending closes the
-leg that is open, or the next if none is. Parts are ended by another message, another kind of part, or something that
-stands between parts. How far an activity is replaces what was told of it and not taken yet, so a slow reader gets less,
-and not more and more.
+A turn continues whether a leg is open or not. Events between two legs belong to the next one. An ending closes the open
+leg, or the next one if none is open. A part ends with another message, another kind of part, or an event that stands
+between parts. Progress of an activity replaces earlier progress that was not taken, so a slow reader gets fewer events.
 """
 
 import asyncio
@@ -14,26 +13,28 @@ from tieline.model.content import Text, Thinking, ToolCall
 from tieline.model.events import Activity, Event, Failed, Finished, Note, Plan, Usage
 from tieline.wire.shared.lenient import whole
 
-MOST_WAITING = 64 * 1024 * 1024
-"""So many characters may wait to be taken."""
+MAX_WAITING = 64 * 1024 * 1024
+"""How many characters may be queued."""
 
 _PART = "part"
 
 
-class Telling:
-    """What is told of one turn."""
+class LegQueue:
+    """The queued events of one turn."""
 
     def __init__(self) -> None:
-        self.said: list[str] = []
-        """The texts that were said to the user, as far as they are complete."""
-        self.has_spoken = False
-        """Whether anything was told that cannot be told again."""
+        self.texts: list[str] = []
+        """The complete texts for the user since `take_texts`."""
+        self.has_output = False
+        """Whether anything was queued that a second attempt could not repeat."""
+        self.last_ending: Finished | Failed | None = None
+        """The ending of the last leg."""
         self._parts = PartsWriter()
         self._open: tuple[type, str | None] | None = None
-        """The kind and the message of the part that is open."""
+        """The kind and the message id of the open part."""
         self._chunks: list[str] = []
         self._gap = ""
-        """What has to stand before the next message: Chat clients write all texts one behind the other."""
+        """Separator before the next message, because Chat clients join all texts."""
         self._progress: dict[str, Activity] = {}
         self._statuses: dict[str, str] = {}
         self._size = 0
@@ -42,40 +43,35 @@ class Telling:
         self._waiter: asyncio.Future[None] | None = None
 
     @property
-    def is_open(self) -> bool:
-        """Whether a leg is open that has not ended."""
-        return self._begun > self._ended
-
-    @property
     def leg(self) -> int:
-        """The number of the leg that what is told now belongs to."""
+        """The number of the leg to which new events belong."""
         return self._ended
 
     @property
-    def last_words(self) -> str:
-        """The last text that was said to the user."""
+    def last_text(self) -> str:
+        """The last text for the user."""
         if self._open is not None and self._open[0] is Text:
             return "".join(self._chunks)
-        return self.said[-1] if self.said else ""
+        return self.texts[-1] if self.texts else ""
 
     @property
     def has_ending(self) -> bool:
-        """Whether a leg that begins now finds its ending."""
+        """Whether a leg that begins now has its ending queued."""
         return bool(self._finished)
 
     @property
-    def is_flooded(self) -> bool:
-        """Whether too much waits, because nobody takes it."""
-        return self._size > MOST_WAITING
+    def is_full(self) -> bool:
+        """Whether too much is queued."""
+        return self._size > MAX_WAITING
 
-    # ── for whoever takes ──
+    # ── taking events ──
 
     def begin(self) -> None:
-        """A leg begins."""
+        """Begin a leg."""
         self._begun += 1
 
     async def events(self) -> list[Event]:
-        """The next events of the leg; waits for some if need be."""
+        """Return the next events of the leg, and wait for them if necessary."""
         while not (events := self._take()):
             self._waiter = asyncio.get_running_loop().create_future()
             try:
@@ -95,25 +91,25 @@ class Telling:
             self._flush()
         return self._parts.take()
 
-    # ── for whoever tells ──
+    # ── adding events ──
 
     def text(self, text: str, message: str | None = None) -> None:
-        """Words for the user."""
-        self._say(Text, text, message)
+        """Add text for the user."""
+        self._write(Text, text, message)
 
     def thought(self, text: str, message: str | None = None) -> None:
-        """Words the agent says to itself."""
-        self._say(Thinking, text, message)
+        """Add thinking of the agent."""
+        self._write(Thinking, text, message)
 
     def call(self, call: ToolCall) -> None:
-        """A call for the client."""
+        """Add a call for the client."""
         self._close()
         self._flush()
         self._parts.whole(ToolCall(id=call.id, name=call.name, freeform=call.freeform), call.arguments)
-        self._told(len(call.arguments))
+        self._added(len(call.arguments))
 
     def activity(self, activity: Activity) -> None:
-        """Something the agent does by itself; how far it is can wait until a part is over."""
+        """Add or update an activity. Progress waits until the current part is complete."""
         self._progress.pop(activity.id, None)
         self._progress[activity.id] = activity
         if self._statuses.get(activity.id) != activity.status:
@@ -121,42 +117,43 @@ class Telling:
             self._close()
             self._flush()
             self._gap = ""
-        self._told(0)
+        self._added(0)
 
-    def between(self, event: Plan | Usage) -> None:
-        """Something that stands between parts."""
+    def event(self, event: Plan | Usage) -> None:
+        """Add an event that stands between parts."""
         self._close()
         self._flush()
         if isinstance(event, Plan):
             self._gap = ""
         self._parts.events.append(event)
-        self._told(0)
+        self._added(0)
 
     def note(self, kind: str, message: str) -> None:
-        """Something for whoever looks into the leg; it may stand anywhere, and is nothing that was said."""
+        """Add a note. It may stand anywhere and does not count as output."""
         self._parts.events.append(Note(kind=kind, message=message))
         self._wake()
 
     def end(self, ending: Finished | Failed) -> None:
-        """The leg that is open is over, or the next one if none is."""
+        """End the open leg, or the next one if none is open."""
         self._close()
         self._flush()
         self._gap = ""
         self._finished.append([*self._parts.take(), ending])
+        self.last_ending = ending
         self._parts = PartsWriter()
         self._ended += 1
         self._wake()
 
-    def pause(self) -> None:
-        """What is said next is another message, also if the agent does not say so."""
+    def end_message(self) -> None:
+        """Begin another message, even if the agent does not mark it as such."""
         self._close()
 
-    def take_said(self) -> list[str]:
-        """The texts said since the last time."""
-        said, self.said = self.said, []
-        return said
+    def take_texts(self) -> list[str]:
+        """Remove and return the complete texts for the user."""
+        texts, self.texts = self.texts, []
+        return texts
 
-    def _say(self, kind: type[Text] | type[Thinking], text: str, message: str | None) -> None:
+    def _write(self, kind: type[Text] | type[Thinking], text: str, message: str | None) -> None:
         if not text:
             return
         if self._open != (kind, message):
@@ -168,15 +165,15 @@ class Telling:
                 self._parts.add(_PART, self._gap)
         self._parts.add(_PART, text)
         self._chunks.append(text)
-        self._told(len(text))
+        self._added(len(text))
 
     def _close(self) -> None:
-        """The part that is open is complete."""
+        """End the open part."""
         if self._open is None:
             return
         self._parts.end(_PART)
         if self._open[0] is Text:
-            self.said.append(whole("".join(self._chunks)))
+            self.texts.append(whole("".join(self._chunks)))
             self._gap = "" if self._chunks[-1].endswith("\n") else "\n\n"
         self._open = None
         self._chunks.clear()
@@ -186,8 +183,8 @@ class Telling:
             self._parts.events += self._progress.values()
             self._progress.clear()
 
-    def _told(self, size: int) -> None:
-        self.has_spoken = True
+    def _added(self, size: int) -> None:
+        self.has_output = True
         self._size += size
         self._wake()
 

@@ -1,9 +1,8 @@
-"""What may be decided about an agent's wishes before a person is asked: a seam for the rules of whoever runs us.
+"""Interface for rules that decide about permission requests before the user is asked.
 
-What an agent wants to do is what it says of it: it runs with rights of its own and asks of its own accord. So the rules
-see the same that the user would see, and where they cannot tell, the user is asked. Some agents tell a command only in
-the title (Gemini) or in the content (Kimi) of a call. That is enough to deny it, and never enough to allow it: only
-structured input allows.
+An agent runs with rights of its own and asks of its own accord, so the rules see only what the agent says it will do,
+like the user. If they do not decide, the user is asked. Some agents put a command only into the title (Gemini) or the
+content (Kimi) of a call. Such a hint can deny a call but never allow it; only structured input can.
 """
 
 import posixpath
@@ -18,60 +17,60 @@ PATH_FIELDS = ("file_path", "filePath", "path", "abs_path", "file")
 _FOLDER_FIELDS = ("cwd", "workdir", "working_directory", "directory")
 
 
-class Deed(NamedTuple):
-    """What an agent wants to do: its kind as the protocol has it, the files it is about, what it runs and where."""
+class AgentAction(NamedTuple):
+    """What an agent wants to do: the kind of the call in the protocol, the files, the command and its folder."""
 
     kind: str
     paths: tuple[str, ...] = ()
     command: str = ""
     folder: str = ""
     is_change: bool = False
-    """Whether it tells of a change of these files."""
+    """Whether it contains a change of these files."""
     hinted_commands: tuple[str, ...] = ()
-    """Texts that hold the command if `command` is not known: they can only deny."""
+    """Texts that may contain the command if `command` is empty. They can only deny."""
     hinted_paths: tuple[str, ...] = ()
-    """Files that are named somewhere else than in `paths`: they can only deny."""
+    """Files that are named outside of structured input. They can only deny."""
 
 
-class Ruled(NamedTuple):
-    """What the rules say of it, and why."""
+class Ruling(NamedTuple):
+    """The decision of the rules, and the reason."""
 
     decision: Literal["allow", "ask", "deny"]
     reason: str = ""
     risk: str = ""
-    """What is risky about it, in one sentence for the person who is asked."""
+    """The risk of the action, in one sentence for the user."""
     is_protected: bool = False
-    """Whether it concerns a file that no lasting permission may cover."""
+    """Whether it concerns a protected file, for which no lasting permission may be given."""
 
 
-UNRULED = Ruled("ask")
-"""No rule says anything about it."""
+NO_RULING = Ruling("ask")
+"""No rule applies."""
 
 
-class Rules(Protocol):
-    """Whoever knows what may be done without asking, and what may not be done at all."""
+class ActionRules(Protocol):
+    """Decides what is allowed without asking and what is denied."""
 
-    async def judge(self, deed: Deed) -> Ruled: ...
+    async def judge(self, action: AgentAction) -> Ruling: ...
 
 
-def deed_in(folder: str, call: facts.Call) -> Deed:
-    """What a call of an agent that works in this folder would do: paths count from there."""
-    deed = deed_of(call)
-    return deed._replace(
-        paths=tuple(posixpath.join(folder, path) for path in deed.paths),
-        folder=posixpath.join(folder, deed.folder),
-        hinted_paths=tuple(posixpath.join(folder, path) for path in deed.hinted_paths),
+def action_in(folder: str, call: facts.AgentCall) -> AgentAction:
+    """Return the action of a call, with paths relative to this folder."""
+    action = action_of(call)
+    return action._replace(
+        paths=tuple(posixpath.join(folder, path) for path in action.paths),
+        folder=posixpath.join(folder, action.folder),
+        hinted_paths=tuple(posixpath.join(folder, path) for path in action.hinted_paths),
     )
 
 
-def deed_of(call: facts.Call) -> Deed:
-    """What a call would do, as far as it is told."""
+def action_of(call: facts.AgentCall) -> AgentAction:
+    """Return the action of a call, as far as it is known."""
     given = input_of(call)
-    told = [place.path for place in call.locations] + [diff.path for diff in call.diffs]
+    reported = [place.path for place in call.locations] + [diff.path for diff in call.diffs]
     folders = [given.get(name) for name in _FOLDER_FIELDS]
     command = command_in(given)
-    paths = tuple(dict.fromkeys([*told, *_named_paths(given)]))
-    return Deed(
+    paths = tuple(dict.fromkeys([*reported, *_named_paths(given)]))
+    return AgentAction(
         kind=call.kind or "other",
         paths=paths,
         command=command,
@@ -86,8 +85,8 @@ def _named_paths(given: Mapping[str, Any]) -> list[str]:
     return [one for name in PATH_FIELDS if isinstance(one := given.get(name), str) and one]
 
 
-def _hints(call: facts.Call) -> Iterator[str]:
-    """Where a command may stand that the structured input does not tell."""
+def _hints(call: facts.AgentCall) -> Iterator[str]:
+    """Yield texts that may contain the command, if it is not in the structured input."""
     if command := command_of(call):
         yield command
     if call.kind == "execute":

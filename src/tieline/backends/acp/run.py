@@ -1,13 +1,14 @@
-"""A run as the core sees it: the legs of a turn, and the one attempt more where an agent died before it said a word."""
+"""A run with an agent: the legs of a turn, and one retry if the agent dies before it has produced output."""
 
 from collections.abc import Sequence
+from enum import Enum, auto
 from typing import Self
 
 from tieline.backends.acp.agent import ENDED
-from tieline.backends.acp.fingerprint import read
-from tieline.backends.acp.opening import Opener
-from tieline.backends.acp.settings import Kit
-from tieline.backends.acp.turn import Turn
+from tieline.backends.acp.fingerprint import fingerprint_of
+from tieline.backends.acp.settings import AcpRuntime
+from tieline.backends.acp.turn import AgentTurn
+from tieline.backends.acp.turn_opener import TurnOpener
 from tieline.model.content import ToolResult
 from tieline.model.errors import GatewayError
 from tieline.model.events import Batch, Event, Failed, Finished, Note, Started
@@ -16,14 +17,14 @@ from tieline.model.request import Request
 
 
 class AcpRun:
-    """One conversation with an agent under way; its turn may outlive it, waiting for the next message."""
+    """A run with an agent. Its turn may outlive it, while a question waits for the next message."""
 
-    def __init__(self, opener: Opener, kit: Kit, request: Request, host: Host) -> None:
+    def __init__(self, opener: TurnOpener, runtime: AcpRuntime, request: Request, host: Host) -> None:
         self._opener = opener
-        self._kit = kit
+        self._runtime = runtime
         self._request = request
         self._host = host
-        self._turn: Turn | None = None
+        self._turn: AgentTurn | None = None
         self._has_retried = False
 
     @property
@@ -31,10 +32,10 @@ class AcpRun:
         return self._turn.pending if self._turn is not None else frozenset()
 
     def leg(self) -> Leg:
-        return _Leg(self)
+        return _AcpLeg(self)
 
     async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:
-        """Hand over results; if the turn is gone, the next leg begins another one with them."""
+        """Submit tool results. If the turn is over, the next leg begins a new turn with them."""
         self._request = request or self._request
         turn = self._turn
         if turn is None:
@@ -43,8 +44,8 @@ class AcpRun:
             self._turn = None
             return
         if request is not None:
-            turn.offered(request.tools)
-        turn.answer(results, words, read(request) if request is not None else None)
+            turn.set_tools(request.tools)
+        turn.answer(results, words, fingerprint_of(request) if request is not None else None)
 
     async def aclose(self) -> None:
         turn, self._turn = self._turn, None
@@ -52,16 +53,16 @@ class AcpRun:
             turn.leave()
 
     async def begin(self) -> Started:
-        """A leg begins: of the turn that lives, or of a new one."""
+        """Begin a leg of the current turn or of a new one."""
         if self._turn is None:
             self._turn = await self._begun()
-        if self._turn.is_over and not self._turn.telling.has_ending:
-            raise GatewayError("internal", "The run is over: there is no further leg.")
+        if self._turn.is_over and not self._turn.queue.has_ending:
+            raise GatewayError("internal", "The run is over; there are no more legs.")
         self._turn.begin()
-        return Started(id=self._kit.mint_leg(), model=self._request.model)
+        return Started(id=self._runtime.mint_leg(), model=self._request.model)
 
     async def next_events(self) -> list[Event]:
-        """The next events of the leg."""
+        """Return the next events of the leg."""
         while True:
             if self._turn is None:
                 raise GatewayError("cancelled", "The run was closed.")
@@ -72,7 +73,7 @@ class AcpRun:
             self._turn = await self._opener.begin(self._request, self._host)
             self._turn.begin()
 
-    async def _begun(self) -> Turn:
+    async def _begun(self) -> AgentTurn:
         try:
             return await self._opener.begin(self._request, self._host)
         except GatewayError as error:
@@ -82,47 +83,59 @@ class AcpRun:
         return await self._opener.begin(self._request, self._host)
 
     def _may_retry(self, events: Sequence[Event]) -> bool:
-        """Whether the agent died, and nobody has heard anything of it yet."""
+        """Return whether the agent died before it produced output, and this is the first time."""
         last = events[-1]
         is_dead = isinstance(last, Failed) and last.code == ENDED
-        return is_dead and not self._has_retried and self._turn is not None and not self._turn.telling.has_spoken
+        return is_dead and not self._has_retried and self._turn is not None and not self._turn.queue.has_output
 
 
-class _Leg:
-    """The events of one leg: begun with the first that says something, so that a failure before it stands alone."""
+class _AcpLegState(Enum):
+    NEW = auto()
+    HOLDING = auto()
+    """Begun, but nothing has come except notes."""
+    OPEN = auto()
+    OVER = auto()
+
+
+class _AcpLeg:
+    """The events of one leg.
+
+    `Started` is held back until there is something to show, so that a failure before that is the only event.
+    """
 
     def __init__(self, run: AcpRun) -> None:
         self._run = run
-        self._started: Started | None = None
+        self._state = _AcpLegState.NEW
         self._held: list[Event] = []
-        self._has_begun = False
-        self._is_over = False
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Batch:
-        if self._is_over:
+        if self._state is _AcpLegState.OVER:
             raise StopAsyncIteration
-        if not self._has_begun:
-            self._has_begun = True
-            self._started = await self._run.begin()
+        if self._state is _AcpLegState.NEW:
+            self._held.append(await self._run.begin())
+            self._state = _AcpLegState.HOLDING
         while True:
-            events = await self._run.next_events()
-            self._is_over = isinstance(events[-1], Finished | Failed)
-            if self._started is None:
+            events = self._released(await self._run.next_events())
+            if events:
                 return events
-            self._held += events
-            if all(isinstance(event, Note) for event in self._held):
-                continue
-            return self._first()
 
     async def aclose(self) -> None:
-        """The run is closed by whoever has it; a leg holds nothing."""
+        """Do nothing: the owner of the run closes it."""
 
-    def _first(self) -> list[Event]:
-        started, self._started = self._started, None
-        held, self._held = self._held, []
-        if started is None or all(isinstance(event, Note | Failed) for event in held):
-            return held[-1:]
-        return [started, *held]
+    def _released(self, events: list[Event]) -> list[Event]:
+        """Return the events to show now, which are none while only notes have come."""
+        is_over = isinstance(events[-1], Finished | Failed)
+        if self._state is _AcpLegState.HOLDING:
+            self._held += events
+            if any(not isinstance(event, Started | Note | Failed) for event in self._held):
+                events = self._held
+            else:
+                events = events[-1:] if is_over else []
+        if is_over:
+            self._state = _AcpLegState.OVER
+        elif events:
+            self._state = _AcpLegState.OPEN
+        return events

@@ -1,9 +1,9 @@
-"""Modes, models and options: what a request wants of an agent's session, and how that is set.
+"""Modes, models and options of a session: what a request selects, and which changes that needs.
 
-A model is named `<agent>?mode=plan&model=opus&effort=high`: the mode, the upstream model, and any option the agent
-offers; the mode may also be a field of the request. Agents offer their modes and models as options of those categories,
-or in the older ways; where both are there the options count. What an agent does not offer is an error that says what it
-does offer.
+A model name such as `<agent>?mode=plan&model=opus&effort=high` selects the mode, the upstream model, and any option
+that the agent offers. The mode may also be a field of the request. Agents offer modes and models as options of these
+categories or in an older way; if they do both, the options count. Selecting something that is not offered is an error
+that lists what is offered.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,60 +20,60 @@ from tieline.wire.shared.capabilities import plain
 
 How = Literal["option", "mode", "model"]
 
-MOST_SHOWN = 40
+MAX_LISTED = 40
 
 _ALIASES: dict[str, tuple[str, ...]] = {
     "agent": ("agent", "default", "build", "code", "normal", "auto", "act"),
     "plan": ("plan", "architect", "planning", "readonlyplan"),
     "chat": ("chat", "ask", "askmode", "readonly", "read"),
 }
-"""What agents call the three modes that everything here has."""
+"""Names that agents use for the three common modes."""
 _CATEGORIES = {"mode": "mode", "model": "model", "effort": "thought_level", "thinking": "thought_level"}
 _TRUE = frozenset(["true", "1", "yes", "on"])
 _FALSE = frozenset(["false", "0", "no", "off"])
 
 
-class Wish(Value):
-    """What a request wants: an agent, and values by `mode`, `model` or the name of an option."""
+class RequestedOptions(Value):
+    """What a request selects: an agent, and values for `mode`, `model` or options by name."""
 
     agent: str
     values: tuple[tuple[str, str], ...] = ()
     effort: str = ""
-    """How hard to think, as the request says it: taken where the agent has such a thing, no error where not."""
+    """The reasoning effort of the request. It is ignored if the agent has no such option."""
 
 
-class State(Value):
-    """What a session offers, and what is chosen."""
+class SessionOptions(Value):
+    """What a session offers, and the current values."""
 
     modes: facts.Choices | None = None
     models: facts.Choices | None = None
     options: tuple[facts.ConfigOption, ...] = ()
 
 
-class Setting(NamedTuple):
-    """One thing to set."""
+class OptionChange(NamedTuple):
+    """One value to set."""
 
     how: How
     id: str
     value: str | bool
 
 
-class _Place(NamedTuple):
-    """Somewhere a value can be set: how, under which id, what it is now, and what there is to choose."""
+class _OptionSlot(NamedTuple):
+    """Something that can be set: how, by which id, its current value, and the choices."""
 
     how: How
     id: str
     current: str | bool
-    choices: Sequence[facts.Choice]
+    choices: Sequence[facts.NamedChoice]
 
 
-def wish_of(request: Request) -> Wish:
-    """What a request wants. Raises BadRequest."""
-    return read_wish(request.model, request.mode or _mode_field(request), request.reasoning.effort)
+def requested_options(request: Request) -> RequestedOptions:
+    """Return what a request selects. Raise BadRequest."""
+    return parse_model_name(request.model, request.mode or _mode_field(request), request.reasoning.effort)
 
 
-def read_wish(model: str, mode: str | None, effort: str | None) -> Wish:
-    """What the name of a model and the request ask for; the name wins. Raises BadRequest."""
+def parse_model_name(model: str, mode: str | None, effort: str | None) -> RequestedOptions:
+    """Parse a model name. Values in the name take precedence over the arguments. Raise BadRequest."""
     agent, _, query = model.partition("?")
     pairs = parse_qsl(query, keep_blank_values=True)
     for name, value in pairs:
@@ -82,96 +82,98 @@ def read_wish(model: str, mode: str | None, effort: str | None) -> Wish:
     values = dict(pairs)
     if mode:
         values.setdefault("mode", mode)
-    return Wish(agent=unquote(agent), values=tuple(values.items()), effort=effort or "")
+    return RequestedOptions(agent=unquote(agent), values=tuple(values.items()), effort=effort or "")
 
 
 def _mode_field(request: Request) -> str | None:
-    """The field `mode` of the body, which no protocol of clients has: whoever sends it means us."""
+    """Return the field `mode` of the body, which is an extension of the gateway."""
     if (given := request.extra.get("mode")) is None:
         return None
     try:
         return msgspec.json.decode(given, type=str)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise BadRequest("`mode` has to be the name of a mode", "mode") from error
+        raise BadRequest("`mode` must be the name of a mode", "mode") from error
 
 
-def modes(state: State) -> tuple[str, ...]:
-    """The modes that a session offers."""
+def modes(state: SessionOptions) -> tuple[str, ...]:
+    """Return the modes that a session offers."""
     return tuple(choice.id for choice in _choices("mode", state))
 
 
-def settings(wish: Wish, state: State, title: str) -> list[Setting]:
-    """What has to be set so that a session is as wished. Raises BadRequest for what is not offered."""
-    found: list[Setting] = []
-    for name, value in wish.values:
+def option_changes(requested: RequestedOptions, state: SessionOptions, title: str) -> list[OptionChange]:
+    """Return the changes that a session needs. Raise BadRequest for a value that is not offered."""
+    found: list[OptionChange] = []
+    for name, value in requested.values:
         setting = _setting(name, value, state, title)
         if setting is not None:
             found.append(setting)
-    if wish.effort and not any(_CATEGORIES.get(name) == "thought_level" for name, _ in wish.values):
+    if requested.effort and not any(_CATEGORIES.get(name) == "thought_level" for name, _ in requested.values):
         option = _option("effort", state.options)
-        chosen = option and _chosen(wish.effort, option.choices)
+        chosen = option and _chosen(requested.effort, option.choices)
         if option and chosen and option.current != chosen:
-            found.append(Setting("option", option.id, chosen))
+            found.append(OptionChange("option", option.id, chosen))
     return found
 
 
-def back_to(before: State, now: State, wish: Wish, past: Wish) -> list[Setting]:
-    """What an earlier request had set and this one does not wish any more, as it was at first."""
-    found: list[Setting] = []
-    wished = dict(wish.values)
-    for name, _ in past.values:
-        first = {(place.how, place.id): place.current for place in _places(name, before)}
-        chosen = _chosen_place(wished[name], _places(name, now)) if name in wished else None
-        for place in _places(name, now):
-            was = first.get((place.how, place.id), place.current)
-            if was != place.current and place != chosen:
-                found.append(Setting(place.how, place.id, was))
+def option_resets(
+    before: SessionOptions, now: SessionOptions, requested: RequestedOptions, previous: RequestedOptions
+) -> list[OptionChange]:
+    """Return the changes that reset what an earlier request selected and this one does not."""
+    found: list[OptionChange] = []
+    requested_values = dict(requested.values)
+    for name, _ in previous.values:
+        first = {(slot.how, slot.id): slot.current for slot in _slots(name, before)}
+        chosen = _slot_with(requested_values[name], _slots(name, now)) if name in requested_values else None
+        for slot in _slots(name, now):
+            original = first.get((slot.how, slot.id), slot.current)
+            if original != slot.current and slot != chosen:
+                found.append(OptionChange(slot.how, slot.id, original))
     return found
 
 
-def _setting(name: str, value: str, state: State, title: str) -> Setting | None:
-    """How to set one thing; None if it is so already."""
+def _setting(name: str, value: str, state: SessionOptions, title: str) -> OptionChange | None:
+    """Return the change for one value, or None if it is set already."""
     option = _option(name, state.options)
     if option is not None and option.kind == "boolean":
         return _flag(option, value)
-    places = [place for place in _places(name, state) if place.choices]
-    if not places:
+    slots = [slot for slot in _slots(name, state) if slot.choices]
+    if not slots:
         raise BadRequest(_unknown_option(name, state, title), "model", code="unknown_option")
-    place = _chosen_place(value, places)
-    if place is None and name == "mode" and plain(value) == "agent":
-        # Whatever it is called, working by itself is what an agent does at first.
+    slot = _slot_with(value, slots)
+    if slot is None and name == "mode" and plain(value) == "agent":
+        # Working on its own is what an agent does by default, whatever it calls that mode.
         return None
-    if place is None:
-        message = f"{title} has no {name} `{value}`. It offers: {_offered(name, places)}."
+    if slot is None:
+        message = f"{title} has no {name} `{value}`. It offers: {_offered(name, slots)}."
         raise BadRequest(message, "model", code="unknown_option")
-    chosen = _chosen(value, place.choices)
-    return None if chosen is None or chosen == place.current else Setting(place.how, place.id, chosen)
+    chosen = _chosen(value, slot.choices)
+    return None if chosen is None or chosen == slot.current else OptionChange(slot.how, slot.id, chosen)
 
 
-def _flag(option: facts.ConfigOption, value: str) -> Setting | None:
+def _flag(option: facts.ConfigOption, value: str) -> OptionChange | None:
     if value.lower() not in _TRUE | _FALSE:
-        raise BadRequest(f"`{option.id}` is true or false, not `{value}`", "model", code="unknown_option")
+        raise BadRequest(f"`{option.id}` must be true or false, not `{value}`", "model", code="unknown_option")
     wanted = value.lower() in _TRUE
-    return None if option.current is wanted else Setting("option", option.id, wanted)
+    return None if option.current is wanted else OptionChange("option", option.id, wanted)
 
 
-def _places(name: str, state: State) -> list[_Place]:
-    """Where something of this name can be set, the usual place first.
+def _slots(name: str, state: SessionOptions) -> list[_OptionSlot]:
+    """Return the slots of a name, the usual one first.
 
-    Some agents have several options for modes of working: Codex has `mode` for what it may do without asking and
+    Some agents have several options for modes: Codex has `mode` for what it may do without asking and
     `collaboration_mode` for planning.
     """
     option = _option(name, state.options)
     options = [option] if option is not None else []
     if name == "mode":
         options += [one for one in state.options if one is not option and _is_mode(one)]
-    places = [_Place("option", one.id, one.current, one.choices) for one in options]
-    known = {choice.id for place in places for choice in place.choices}
+    slots = [_OptionSlot("option", one.id, one.current, one.choices) for one in options]
+    known = {choice.id for slot in slots for choice in slot.choices}
     if name == "mode" and state.modes is not None and not known.issuperset(one.id for one in state.modes.choices):
-        places.append(_Place("mode", "", state.modes.current, state.modes.choices))
-    if name == "model" and state.models is not None and not places:
-        places.append(_Place("model", "", state.models.current, state.models.choices))
-    return places
+        slots.append(_OptionSlot("mode", "", state.modes.current, state.modes.choices))
+    if name == "model" and state.models is not None and not slots:
+        slots.append(_OptionSlot("model", "", state.models.current, state.models.choices))
+    return slots
 
 
 def _is_mode(option: facts.ConfigOption) -> bool:
@@ -179,27 +181,27 @@ def _is_mode(option: facts.ConfigOption) -> bool:
     return option.kind == "select" and (option.category == "mode" or is_named_so)
 
 
-def _chosen_place(value: str, places: Sequence[_Place]) -> _Place | None:
-    """The first place where this value can be chosen."""
-    return next((place for place in places if _chosen(value, place.choices) is not None), None)
+def _slot_with(value: str, slots: Sequence[_OptionSlot]) -> _OptionSlot | None:
+    """Return the first slot that has this choice."""
+    return next((slot for slot in slots if _chosen(value, slot.choices) is not None), None)
 
 
-def _offered(name: str, places: Sequence[_Place]) -> str:
-    """Everything there is to choose, under the option that it belongs to if there are several."""
-    lists = {place.id or name: _listed(choice.id for choice in place.choices) for place in reversed(places)}
+def _offered(name: str, slots: Sequence[_OptionSlot]) -> str:
+    """List all choices, by option if there are several."""
+    lists = {slot.id or name: _listed(choice.id for choice in slot.choices) for slot in reversed(slots)}
     if len(set(lists.values())) == 1:
         return next(iter(lists.values()))
     return "; ".join(f"{option}: {values}" for option, values in reversed(lists.items()))
 
 
-def _choices(name: str, state: State) -> Sequence[facts.Choice]:
-    """What can be chosen in all places, each once."""
-    found = {choice.id: choice for place in reversed(_places(name, state)) for choice in reversed(place.choices)}
+def _choices(name: str, state: SessionOptions) -> Sequence[facts.NamedChoice]:
+    """Return the choices of all slots, each once."""
+    found = {choice.id: choice for slot in reversed(_slots(name, state)) for choice in reversed(slot.choices)}
     return tuple(reversed(found.values()))
 
 
 def _option(name: str, options: Iterable[facts.ConfigOption]) -> facts.ConfigOption | None:
-    """The option of a name: by its id, by its category, by what it is shown as."""
+    """Find an option by its id, its category or its title."""
     options = list(options)
     category = _CATEGORIES.get(name, name)
     tests = (
@@ -210,8 +212,8 @@ def _option(name: str, options: Iterable[facts.ConfigOption]) -> facts.ConfigOpt
     return next((option for test in tests for option in options if test(option)), None)
 
 
-def _chosen(value: str, choices: Sequence[facts.Choice]) -> str | None:
-    """The id of the choice that is meant: by its id or name, by the end of its id, by another word for it."""
+def _chosen(value: str, choices: Sequence[facts.NamedChoice]) -> str | None:
+    """Find a choice by its id or name, by the end of its id, or by an alias, and return its id."""
     wanted = plain(value)
     for choice in choices:
         if value in (choice.id, choice.name):
@@ -227,21 +229,21 @@ def _chosen(value: str, choices: Sequence[facts.Choice]) -> str | None:
 
 
 def _end(name: str) -> str:
-    """The last word of an id: some are addresses, some have a maker in front."""
+    """Return the last component of an id. Some ids are addresses, some begin with a vendor."""
     for mark in ("#", "/", ":"):
         name = name.rpartition(mark)[2]
     return name
 
 
-def _unknown_option(name: str, state: State, title: str) -> str:
+def _unknown_option(name: str, state: SessionOptions, title: str) -> str:
     names = [option.id for option in state.options]
     names += ["mode"] if state.modes is not None and not _option("mode", state.options) else []
     names += ["model"] if state.models is not None and not _option("model", state.options) else []
-    offered = f"It offers: {_listed(names)}." if names else "It offers nothing to choose."
+    offered = f"It offers: {_listed(names)}." if names else "It offers no options."
     return f"{title} has no option `{name}`. {offered}"
 
 
 def _listed(names: Iterable[str]) -> str:
     names = list(names)
-    more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
-    return ", ".join(names[:MOST_SHOWN]) + more
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return ", ".join(names[:MAX_LISTED]) + more

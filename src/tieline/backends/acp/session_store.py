@@ -1,8 +1,8 @@
-"""What survives the gateway of its sessions: enough to know a conversation again, and nothing of what was said in it.
+"""Stores sessions over a restart of the gateway: enough to recognise a conversation, but none of its text.
 
-A document for each session that its agent could take up again: the agent, the agent's name for the session, the folder,
-when it was used, and digests of what it has seen. They are read once, before the first request is looked at; those of
-other folders stay where they are, for the gateways there. What is too old or too much is forgotten.
+There is one document for each session that its agent can reopen: the agent, the agent's name for the session, the
+folder, the time of last use, and digests of what the session has seen. Documents are read once, before the first
+request. Those of other folders are left for other gateways. Old and surplus documents are removed.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from tieline.backends.acp.fingerprint import Item, Kind, Past, Piece
-from tieline.backends.acp.sessions import Session
+from tieline.backends.acp.fingerprint import HistoryItem, RequestKind, SeenHistory, TextDigest
+from tieline.backends.acp.sessions import AgentSession
 from tieline.backends.acp.workplace import Workplace, Workplaces
 from tieline.model.content import Value
 from tieline.model.ports import Store
@@ -23,140 +23,140 @@ from tieline.tasks import Tasks
 log = logging.getLogger("tieline.acp")
 
 SHELF = "acp"
-KEPT_FOR = 30 * 24 * 3600.0
-"""Seconds that a session is remembered after it was used last."""
-PAUSE = 0.5
-"""Seconds until what has changed is written: when a turn ends there is enough else to do, and often another begins."""
-MOST_ITEMS = 10_000
-"""A conversation of more than that is not remembered."""
-MOST_PASTS = 4
+MAX_AGE = 30 * 24 * 3600.0
+"""Seconds that a document is kept after the last use of its session."""
+WRITE_DELAY = 0.5
+"""Seconds before changes are written, since another turn often follows."""
+MAX_ITEMS = 10_000
+"""A longer conversation is not stored."""
+MAX_HISTORIES = 4
 
-KeptPiece = tuple[int, int, bytes]
+StoredDigest = tuple[int, int, bytes]
 """Length, checksum of the beginning, digest."""
 
 
-class KeptPast(Value):
-    """What a session has seen: digests of what the user said, and lists of what the agent said in between."""
+class StoredHistory(Value):
+    """What a session has seen: digests of the user's parts, and of the agent's texts between them."""
 
-    items: tuple[bytes | tuple[KeptPiece, ...], ...]
+    items: tuple[bytes | tuple[StoredDigest, ...], ...]
     torn: bool = False
 
 
-class KeptSession(Value):
-    """One session."""
+class StoredSession(Value):
+    """The document of one session."""
 
     agent: str
     session: str
     folder: str
     used: float
     system: tuple[bytes, ...]
-    """Digests of how the system messages begin."""
+    """Digests of the beginnings of the system messages."""
     tools: bool
-    pasts: tuple[KeptPast, ...]
+    histories: tuple[StoredHistory, ...] = msgspec.field(name="pasts")
     servers: tuple[str, ...] = ()
-    """The MCP servers that it was opened with, by name."""
+    """The names of its MCP servers."""
 
 
-_read = msgspec.json.Decoder(KeptSession).decode
+_read = msgspec.json.Decoder(StoredSession).decode
 _write = msgspec.json.Encoder().encode
 
 
-class Keeping(NamedTuple):
-    """Where sessions are kept, and the clock of the wall."""
+class SessionStorage(NamedTuple):
+    """Where sessions are stored, and the wall clock."""
 
     store: Store
     clock: Callable[[], float]
 
 
-class Memory:
-    """At most so many sessions in a store; only those at workplaces that are configured are recalled."""
+class SessionStore:
+    """At most `limit` stored sessions. Only those at configured workplaces are loaded."""
 
-    def __init__(self, keeping: Keeping, places: Workplaces, tasks: Tasks, *, most: int) -> None:
-        self._store, self._clock = keeping
+    def __init__(self, storage: SessionStorage, places: Workplaces, tasks: Tasks, *, limit: int) -> None:
+        self._store, self._clock = storage
         self._places = places
         self._tasks = tasks
-        self._most = most
-        self._keys: dict[Session, str] = {}
-        self._owners: dict[str, Session] = {}
-        self._waiting: dict[str, Session | None] = {}
-        """What is to be written, or removed."""
+        self._limit = limit
+        self._keys: dict[AgentSession, str] = {}
+        self._owners: dict[str, AgentSession] = {}
+        self._waiting: dict[str, AgentSession | None] = {}
+        """Sessions to write by key; None removes the document."""
         self._writing: asyncio.Task[None] | None = None
         self._closed = asyncio.Event()
 
-    async def recall(self) -> list[Session]:
-        """The sessions of before, the one used last at the end."""
-        kept = self._understood(await self._store.read(SHELF))
-        oldest = self._clock() - KEPT_FOR
-        order = sorted(kept, key=lambda key: kept[key].used)
-        gone = {key for place, key in enumerate(order) if place < len(order) - self._most or kept[key].used < oldest}
+    async def load(self) -> list[AgentSession]:
+        """Return the stored sessions, the most recently used last."""
+        stored = self._parsed(await self._store.read(SHELF))
+        oldest = self._clock() - MAX_AGE
+        order = sorted(stored, key=lambda key: stored[key].used)
+        gone = {key for place, key in enumerate(order) if place < len(order) - self._limit or stored[key].used < oldest}
         for key in gone:
             self._put(key, None)
-        here = [key for key in order if key not in gone and self._places.has(_place(kept[key]), kept[key].agent)]
-        return [self._recalled(key, kept[key]) for key in here]
+        here = [key for key in order if key not in gone and self._places.has(_place(stored[key]), stored[key].agent)]
+        return [self._session(key, stored[key]) for key in here]
 
-    def keep(self, session: Session) -> None:
-        """A session has seen more."""
+    def save(self, session: AgentSession) -> None:
+        """Store a session that has changed."""
         key, before = f"{session.spec_id}/{session.name}", self._keys.get(session)
         if before not in (None, key):
             self.forget(session)
-        if not _can_return(session):
+        if not _can_reopen(session):
             return
         self._keys[session] = key
         self._owners[key] = session
         self._put(key, session)
 
-    def forget(self, session: Session) -> None:
-        """Nobody comes back to a session."""
+    def forget(self, session: AgentSession) -> None:
+        """Remove a session."""
         key = self._keys.pop(session, None)
-        # An agent may give a name again: then it is the other session that is meant by it.
+        # An agent may reuse a name: then the document belongs to the other session.
         if key is not None and self._owners.get(key) is session:
             del self._owners[key]
             self._put(key, None)
 
     async def aclose(self) -> None:
-        """Wait until everything is written."""
+        """Write everything and close the store."""
         self._closed.set()
         while self._writing is not None:
             await asyncio.wait([self._writing])
         await self._store.aclose()
 
-    def _understood(self, documents: Mapping[str, bytes]) -> dict[str, KeptSession]:
-        kept: dict[str, KeptSession] = {}
+    def _parsed(self, documents: Mapping[str, bytes]) -> dict[str, StoredSession]:
+        stored: dict[str, StoredSession] = {}
         for key, document in documents.items():
             try:
-                kept[key] = _read(document)
+                stored[key] = _read(document)
             except (msgspec.DecodeError, RecursionError, TypeError, UnicodeDecodeError):
                 self._put(key, None)
-        if len(kept) < len(documents):
-            number = len(documents) - len(kept)
-            log.warning("what was remembered of %d sessions of agents cannot be read, and is forgotten", number)
-        return kept
+        if len(stored) < len(documents):
+            number = len(documents) - len(stored)
+            log.warning("%d stored agent sessions cannot be read and were removed", number)
+        return stored
 
-    def _recalled(self, key: str, kept: KeptSession) -> Session:
-        session = Session(kept.agent, Kind(frozenset(kept.system), kept.tools), _place(kept))
-        session.name = kept.session
-        session.pasts = tuple(Past(tuple(map(_item, past.items)), past.torn) for past in kept.pasts)
+    def _session(self, key: str, stored: StoredSession) -> AgentSession:
+        session = AgentSession(stored.agent, RequestKind(frozenset(stored.system), stored.tools), _place(stored))
+        session.name = stored.session
+        session.histories = tuple(SeenHistory(tuple(map(_item, past.items)), past.torn) for past in stored.histories)
         self._keys[session] = key
         self._owners[key] = session
         return session
 
-    # ── writing, beside everything else ──
+    # ── writing in the background ──
 
-    def _put(self, key: str, session: Session | None) -> None:
+    def _put(self, key: str, session: AgentSession | None) -> None:
         if self._closed.is_set():
             return
         self._waiting[key] = session
         if self._writing is None:
-            self._writing = self._tasks.start(self._write_all(), "remembering sessions")
+            self._writing = self._tasks.start(self._write_all(), "storing agent sessions")
 
     async def _write_all(self) -> None:
         try:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._closed.wait(), PAUSE)
+                await asyncio.wait_for(self._closed.wait(), WRITE_DELAY)
             while self._waiting:
                 key = next(iter(self._waiting))
                 session = self._waiting.pop(key)
-                document = _document(self._kept(session)) if session is not None else None
+                document = _document(self._stored(session)) if session is not None else None
                 if document is None:
                     await self._store.remove(SHELF, key)
                 else:
@@ -164,48 +164,48 @@ class Memory:
         finally:
             self._writing = None
 
-    def _kept(self, session: Session) -> KeptSession:
-        return KeptSession(
+    def _stored(self, session: AgentSession) -> StoredSession:
+        return StoredSession(
             agent=session.spec_id,
             session=session.name,
-            folder=session.lane.workplace.folder,
-            servers=session.lane.workplace.servers,
+            folder=session.process_key.workplace.folder,
+            servers=session.process_key.workplace.servers,
             used=self._clock(),
             system=tuple(sorted(session.kind.system)),
             tools=session.kind.has_tools,
-            pasts=tuple(
-                KeptPast(items=tuple(map(_kept_item, past.items)), torn=past.is_torn)
-                for past in session.pasts[:MOST_PASTS]
+            histories=tuple(
+                StoredHistory(items=tuple(map(_stored_item, past.items)), torn=past.is_torn)
+                for past in session.histories[:MAX_HISTORIES]
             ),
         )
 
 
-def _place(kept: KeptSession) -> Workplace:
-    return Workplace(folder=kept.folder, servers=kept.servers)
+def _place(stored: StoredSession) -> Workplace:
+    return Workplace(folder=stored.folder, servers=stored.servers)
 
 
-def _document(kept: KeptSession) -> bytes | None:
-    """What is written of a session; nothing of one that has seen too much, or has a name that cannot be written."""
-    if sum(len(past.items) for past in kept.pasts) > MOST_ITEMS:
+def _document(stored: StoredSession) -> bytes | None:
+    """Encode a session. Return None if it is too long, or its name cannot be encoded."""
+    if sum(len(past.items) for past in stored.histories) > MAX_ITEMS:
         return None
     try:
-        return _write(kept)
+        return _write(stored)
     except UnicodeEncodeError:
         return None
 
 
-def _can_return(session: Session) -> bool:
-    """Whether its agent could take it up again."""
+def _can_reopen(session: AgentSession) -> bool:
+    """Return whether the agent can reopen a session."""
     abilities = session.agent.about.abilities if session.agent is not None else None
     is_able = abilities is not None and (abilities.load or abilities.resume)
-    return is_able and bool(session.pasts) and bool(session.name) and session.name.isprintable()
+    return is_able and bool(session.histories) and bool(session.name) and session.name.isprintable()
 
 
-def _kept_item(item: Item) -> bytes | tuple[KeptPiece, ...]:
+def _stored_item(item: HistoryItem) -> bytes | tuple[StoredDigest, ...]:
     if isinstance(item, bytes):
         return item
-    return tuple((piece.length, piece.mark, piece.digest) for piece in item)
+    return tuple((digest.length, digest.checksum, digest.digest) for digest in item)
 
 
-def _item(kept: bytes | tuple[KeptPiece, ...]) -> Item:
-    return kept if isinstance(kept, bytes) else tuple(Piece(*piece) for piece in kept)
+def _item(stored: bytes | tuple[StoredDigest, ...]) -> HistoryItem:
+    return stored if isinstance(stored, bytes) else tuple(TextDigest(*digest) for digest in stored)

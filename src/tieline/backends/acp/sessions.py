@@ -1,91 +1,93 @@
-"""Which session belongs to a conversation: what each has seen, what it offers, and whether it is open in an agent.
+"""Sessions with agents: what each has seen and offers, where it is open, and which one a request continues.
 
-A session outlives the agent that opened it: when the agent is gone it is loaded or resumed in the next one, where that
-is possible. A turn holds its session; whoever comes meanwhile waits.
+A session outlives the process in which it was opened: later it is loaded or resumed in another process, if the agent
+can do that. A turn holds its session, and other requests wait for it.
 """
 
 import asyncio
 from collections.abc import Callable, Iterator
-from itertools import count
 from typing import Protocol
 
 from msgspec.structs import replace
 
 from tieline.backends.acp.agent import Agent
-from tieline.backends.acp.bridge import Seat
 from tieline.backends.acp.client_tools import is_shown_as_call, may_be_allowed
-from tieline.backends.acp.fingerprint import Kind, Past, Place, Reading, known, place_of, places_in
-from tieline.backends.acp.fleet import Lane
-from tieline.backends.acp.session_options import State, Wish
+from tieline.backends.acp.fingerprint import (
+    HistoryPosition,
+    RequestFingerprint,
+    RequestKind,
+    SeenHistory,
+    match_history,
+    position_of,
+    positions_in,
+)
+from tieline.backends.acp.fleet import ProcessKey
+from tieline.backends.acp.session_options import RequestedOptions, SessionOptions
+from tieline.backends.acp.tool_bridge import ToolEndpoint
 from tieline.backends.acp.workplace import Workplace
 from tieline.model.errors import GatewayError
 from tieline.wire.acp import facts
 from tieline.wire.acp.facts import Fact
 
-Receiver = Callable[[Fact], None]
 
-_NUMBERS = count(1)
-"""Of conversations that have a process of their own."""
-
-
-class UnderWay(Protocol):
-    """A turn, as far as whoever comes next has to do with it."""
+class ActiveTurn(Protocol):
+    """The current turn of a session, as seen by the session and by the next request."""
 
     @property
-    def waits_for_words(self) -> bool: ...
+    def awaits_answer(self) -> bool: ...
 
     @property
     def is_parked(self) -> bool: ...
 
     def cancel(self) -> None: ...
 
-
-OnSession = Callable[["Session"], None]
-
-
-def _ignored(_: "Session") -> None:
-    """Nobody needs to know."""
+    def receive(self, fact: Fact) -> None: ...
 
 
-class Session:
-    """One conversation with one agent."""
+OnSession = Callable[["AgentSession"], None]
 
-    def __init__(self, spec_id: str, kind: Kind, workplace: Workplace) -> None:
+
+def _ignored(_: "AgentSession") -> None:
+    """Do nothing."""
+
+
+class AgentSession:
+    """A conversation with an agent."""
+
+    def __init__(self, spec_id: str, kind: RequestKind, workplace: Workplace) -> None:
         self.spec_id = spec_id
         self.kind = kind
-        self.lane = Lane(spec_id, workplace)
-        """Which process it is open in: one that it shares, or one of its own once its client has brought tools."""
+        self.process_key = ProcessKey(spec_id, workplace)
+        """The process it belongs to: a shared one, or its own once the client has brought tools."""
         self.name = ""
-        """The agent's name for it; none before it is open for the first time."""
+        """The agent's name for it; empty before it is opened for the first time."""
         self.agent: Agent | None = None
-        """The agent it is open in."""
+        """The process in which it is open."""
         self.on_change: OnSession = _ignored
-        """Who hears that it has seen more."""
-        self._pasts: tuple[Past, ...] = ()
-        self.first = State()
-        """What was chosen when it was opened."""
-        self.state = State()
-        self.wish = Wish(agent=spec_id)
-        """What was wished last."""
-        self.commands: tuple[facts.Command, ...] = ()
+        """Called when the session has seen more."""
+        self._histories: tuple[SeenHistory, ...] = ()
+        self.first = SessionOptions()
+        """The options when it was opened."""
+        self.state = SessionOptions()
+        self.requested = RequestedOptions(agent=spec_id)
+        """What the last request selected."""
+        self.commands: tuple[facts.SlashCommand, ...] = ()
         self.title = ""
-        self.seat: Seat | None = None
-        """Where it finds the client's tools, if it was opened with them."""
-        self.receiver: Receiver | None = None
-        """Who hears what is told in the turn under way."""
-        self.turn: UnderWay | None = None
+        self.endpoint: ToolEndpoint | None = None
+        """The MCP endpoint with the client's tools, if it was opened with them."""
+        self.turn: ActiveTurn | None = None
         self.terminals: set[str] = set()
-        """Those that we run for it."""
+        """The terminals that the gateway runs for it."""
         self._lock = asyncio.Lock()
 
     @property
-    def pasts(self) -> tuple[Past, ...]:
-        """What it has seen. After a turn that failed or was cancelled also what it had seen before."""
-        return self._pasts
+    def histories(self) -> tuple[SeenHistory, ...]:
+        """What it has seen. After a failed or cancelled turn also what it had seen before."""
+        return self._histories
 
-    @pasts.setter
-    def pasts(self, pasts: tuple[Past, ...]) -> None:
-        self._pasts = pasts
+    @histories.setter
+    def histories(self, histories: tuple[SeenHistory, ...]) -> None:
+        self._histories = histories
         self.on_change(self)
 
     @property
@@ -95,46 +97,45 @@ class Session:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a turn is under way."""
+        """Whether a turn holds it."""
         return self._lock.locked()
 
-    def is_clients(self, call: facts.Call) -> bool:
-        """Whether the agent tells of a call that the client sees as its own."""
-        return self.seat is not None and is_shown_as_call(call, self.seat.tools)
+    def is_clients(self, call: facts.AgentCall) -> bool:
+        """Return whether the client receives this call as a tool call."""
+        return self.endpoint is not None and is_shown_as_call(call, self.endpoint.tools)
 
-    def is_for_client(self, call: facts.Call) -> bool:
-        """Whether a call is certainly one of the client's tools, so that the client decides about it."""
-        return self.seat is not None and may_be_allowed(call, self.seat.tools)
+    def is_for_client(self, call: facts.AgentCall) -> bool:
+        """Return whether this is certainly a call of the client's tools, so that permission is up to the client."""
+        return self.endpoint is not None and may_be_allowed(call, self.endpoint.tools)
 
     async def hold(self, within: float) -> None:
-        """Wait for the turn under way to end and begin one; raises GatewayError if that takes too long."""
+        """Wait for the current turn to end, and hold the session. Raise GatewayError if that takes too long."""
         try:
             async with asyncio.timeout(within):
                 await self._lock.acquire()
         except TimeoutError:
-            message = f"The conversation is still at work since {within:g} seconds ago. Ask again later."
+            message = f"The conversation has been busy for {within:g} seconds. Try again later."
             raise GatewayError("overloaded", message, code="session_busy") from None
 
     def release(self) -> None:
-        """The turn is over."""
-        self.receiver = None
+        """End the turn that holds the session."""
         self.turn = None
         self._lock.release()
 
     def opened(self, fact: facts.SessionOpened, agent: Agent) -> None:
-        """The agent has it open now."""
+        """Note that an agent has opened it."""
         self.name = fact.session
         self.agent = agent
-        self.first = self.state = State(modes=fact.modes, models=fact.models, options=fact.options)
-        self.wish = Wish(agent=self.spec_id)
+        self.first = self.state = SessionOptions(modes=fact.modes, models=fact.models, options=fact.options)
+        self.requested = RequestedOptions(agent=self.spec_id)
 
-    def separate(self) -> None:
-        """From now on it needs a process of its own."""
-        if not self.lane.conversation:
-            self.lane = self.lane._replace(conversation=next(_NUMBERS))
+    def separate(self, number: int) -> None:
+        """Give it a process of its own, identified by this number, unless it has one."""
+        if not self.process_key.conversation:
+            self.process_key = self.process_key._replace(conversation=number)
 
     def receive(self, fact: Fact) -> None:
-        """Something is told of it."""
+        """Handle a fact of this session."""
         match fact:
             case facts.ModeChanged():
                 self.state = _in_mode(self.state, fact.mode)
@@ -145,65 +146,64 @@ class Session:
             case facts.TitleChanged():
                 self.title = fact.title or self.title
             case _:
-                if self.receiver is not None:
-                    self.receiver(fact)
+                if self.turn is not None:
+                    self.turn.receive(fact)
                 else:
                     self._decline(fact)
 
     def leave(self) -> None:
-        """Nobody will come back to it."""
-        if self.seat is not None:
-            self.seat.leave()
-            self.seat = None
+        """Close its endpoint and detach it from its agent."""
+        if self.endpoint is not None:
+            self.endpoint.close()
+            self.endpoint = None
         agent, self.agent = self.agent, None
         if agent is not None:
             agent.forget(self.name)
 
     def _decline(self, fact: Fact) -> None:
-        """Outside of a turn nobody is there to be asked."""
-        ask = getattr(fact, "ask", None)
-        if ask is not None and self.agent is not None and not isinstance(fact, facts.Withdrawn):
-            self.agent.machine.refuse(ask, "no turn is under way")
+        """Refuse a request of the agent outside of a turn."""
+        if isinstance(fact, facts.AgentRequest) and self.agent is not None:
+            self.agent.machine.refuse(fact.number, "there is no current turn")
 
 
-class Sessions:
-    """All sessions that are remembered, the one used last at the end, and where each of them stands."""
+class SessionIndex:
+    """All sessions, the most recently used last, and their positions. Busy sessions are never evicted."""
 
-    def __init__(self, most: int, on_leave: OnSession, on_change: OnSession = _ignored) -> None:
-        self._most = most
+    def __init__(self, limit: int, on_leave: OnSession, on_change: OnSession = _ignored) -> None:
+        self._limit = limit
         self._on_leave = on_leave
         self._on_change = on_change
-        self._sessions: dict[Session, frozenset[Place]] = {}
-        self._standing: dict[Place, dict[Session, None]] = {}
+        self._sessions: dict[AgentSession, frozenset[HistoryPosition]] = {}
+        self._by_position: dict[HistoryPosition, dict[AgentSession, None]] = {}
 
-    def __iter__(self) -> Iterator[Session]:
+    def __iter__(self) -> Iterator[AgentSession]:
         return iter(list(self._sessions))
 
-    def find(self, spec_id: str, workplace: Workplace, reading: Reading) -> Session | None:
-        """The session that this request goes on with: the one that has seen most of it, an idle one first."""
-        near = (self._standing.get(place, ()) for place in places_in(reading))
+    def find(self, spec_id: str, workplace: Workplace, fingerprint: RequestFingerprint) -> AgentSession | None:
+        """Return the session that a request continues: the one that has seen most of it, preferably an idle one."""
+        near = (self._by_position.get(position, ()) for position in positions_in(fingerprint))
         found = [
             session
             for session in dict.fromkeys(one for there in near for one in there)
             if session.spec_id == spec_id
-            and session.lane.workplace == workplace
-            and reading.kind.goes_with(session.kind)
-            and heard_of(session, reading) is not None
+            and session.process_key.workplace == workplace
+            and fingerprint.kind.may_continue(session.kind)
+            and seen_parts(session, fingerprint) is not None
         ]
-        return max(found, key=lambda session: (_seen(session), not session.is_busy), default=None)
+        return max(found, key=lambda session: (_length(session), not session.is_busy), default=None)
 
-    def use(self, session: Session) -> None:
-        """It is used now; if there are too many, one that was not used for long goes."""
+    def use(self, session: AgentSession) -> None:
+        """Mark a session as used. If there are too many, drop the idle session that was used least recently."""
         self._sessions[session] = self._sessions.pop(session, frozenset())
         self._move(session)
         session.on_change = self._changed
-        if len(self._sessions) > self._most:
+        if len(self._sessions) > self._limit:
             oldest = next((one for one in self._sessions if not one.is_busy), None)
             if oldest is not None:
                 self.forget(oldest)
 
-    def forget(self, session: Session) -> None:
-        """It is not gone on with any more."""
+    def forget(self, session: AgentSession) -> None:
+        """Drop a session."""
         if session not in self._sessions:
             return
         session.on_change = _ignored
@@ -211,35 +211,38 @@ class Sessions:
         del self._sessions[session]
         self._on_leave(session)
 
-    def _changed(self, session: Session) -> None:
+    def _changed(self, session: AgentSession) -> None:
         self._move(session)
         self._on_change(session)
 
-    def _move(self, session: Session, *, is_gone: bool = False) -> None:
-        """It stands somewhere else now, or nowhere."""
+    def _move(self, session: AgentSession, *, is_gone: bool = False) -> None:
+        """Update the positions of a session, or remove them."""
         before = self._sessions[session]
-        now = frozenset() if is_gone else frozenset(place_of(past) for past in session.pasts)
+        now = frozenset() if is_gone else frozenset(position_of(past) for past in session.histories)
         self._sessions[session] = now
-        for place in before - now:
-            there = self._standing[place]
+        for position in before - now:
+            there = self._by_position[position]
             del there[session]
             if not there:
-                del self._standing[place]
-        for place in now - before:
-            self._standing.setdefault(place, {})[session] = None
+                del self._by_position[position]
+        for position in now - before:
+            self._by_position.setdefault(position, {})[session] = None
 
 
-def heard_of(session: Session, reading: Reading) -> int | None:
-    """How much of what the user says a session has heard, if the request goes on with it; else None."""
-    return max((heard for past in session.pasts if (heard := known(past, reading)) is not None), default=None)
+def seen_parts(session: AgentSession, fingerprint: RequestFingerprint) -> int | None:
+    """Return how many of the user's parts a session has seen, or None if the request does not continue it."""
+    return max(
+        (seen for history in session.histories if (seen := match_history(history, fingerprint)) is not None),
+        default=None,
+    )
 
 
-def _seen(session: Session) -> int:
-    return max((len(past.items) for past in session.pasts), default=0)
+def _length(session: AgentSession) -> int:
+    return max((len(past.items) for past in session.histories), default=0)
 
 
-def _in_mode(state: State, mode: str) -> State:
-    """The state in another mode, which may be told of in one of two ways."""
+def _in_mode(state: SessionOptions, mode: str) -> SessionOptions:
+    """Return the options in another mode, which may be offered in two ways."""
     modes = replace(state.modes, current=mode) if state.modes is not None else None
     options = tuple(
         replace(option, current=mode)

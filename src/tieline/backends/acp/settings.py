@@ -1,73 +1,73 @@
-"""How agents are run, and how long anybody is waited for."""
+"""Settings of the agent backend, and its runtime services."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tieline.backends.acp.host_services import Files, Terminals
-from tieline.backends.acp.rules import Rules
+from tieline.backends.acp.host_services import HostFiles, HostTerminals
+from tieline.backends.acp.rules import ActionRules
 from tieline.backends.acp.workplace import ToolServer
 from tieline.net.process.program import Patience
 from tieline.tasks import Tasks
-from tieline.wire.acp.client_side import Offer
+from tieline.wire.acp.client_side import ClientOffer
 
 INPUT = "input"
-"""The one argument of a tool that takes raw text."""
+"""The argument of a tool that takes raw text."""
 PATIENCE = Patience(eof=2, term=2, kill=3)
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """What a user can set. `cwd` is the folder agents work in, absolute; `env` is all the environment they get."""
+class AcpBackendSettings:
+    """Settings for all agents. `cwd` is their absolute working folder, `env` their complete environment."""
 
     cwd: str
     env: Mapping[str, str]
     version: str = "0"
     start_within: float = 60.0
-    """Seconds an agent has to introduce itself."""
+    """Seconds an agent has to initialize the connection."""
     open_within: float = 60.0
     """Seconds it has to open a session."""
     set_within: float = 30.0
     """Seconds it has to set a mode, a model or an option."""
     stall_after: float = 600.0
-    """A turn in which nothing is told for so long, while nobody is waited for, has failed."""
+    """Seconds without output after which a turn fails, unless the agent waits for the client or the user."""
     cancel_within: float = 10.0
-    """Seconds a cancelled turn has to end; then the agent is ended."""
+    """Seconds a cancelled turn has to end before the agent is ended."""
     settle: float = 0.1
-    """Seconds a session is left alone after a cancelled turn: late words must not land in the next one."""
+    """Seconds between a cancelled turn and the next one, so that late updates are dropped."""
     queue_within: float = 600.0
-    """Seconds a request waits for its session's turn under way."""
+    """Seconds a request waits for the current turn of its session."""
     park_for: float = 900.0
-    """Seconds a question that ended a turn as text waits for the next message."""
+    """Seconds a question that was asked as text waits for the next message."""
     idle_after: float = 900.0
-    """An agent without a turn for so long is ended; its sessions are taken up again where it can do that."""
+    """Seconds without a turn after which an agent process is ended. Its sessions are reopened if possible."""
     batch_wait: float = 0.3
-    """Quiet seconds after a call of a client's tool: calls made together are handed over together."""
+    """Seconds without output after a call of a client's tool before the leg ends, to collect parallel calls."""
     processes: int = 8
-    """How many agents run at once."""
+    """How many agent processes may run at once."""
     sessions: int = 512
-    """How many conversations are remembered."""
+    """How many sessions are kept."""
     patience: Patience = PATIENCE
-    files: Files | None = None
-    terminals: Terminals | None = None
-    rules: Rules | None = None
-    """Who decides about permissions before a person is asked."""
+    files: HostFiles | None = None
+    terminals: HostTerminals | None = None
+    rules: ActionRules | None = None
+    """Decides about permission requests before the user is asked."""
     folders: Mapping[str, str] = field(default_factory=dict)
-    """Other folders that a conversation can select, by name; absolute."""
+    """Other absolute folders that a conversation can select, by name."""
     servers: Mapping[str, ToolServer] = field(default_factory=dict)
     """MCP servers that a conversation can select, by name."""
     offers_tools: bool = True
     """Whether agents may call the tools of clients."""
 
     @property
-    def offer(self) -> Offer:
-        """What agents are told we can do for them."""
+    def offer(self) -> ClientOffer:
+        """The capabilities that are offered to agents."""
         has_files = self.files is not None
-        return Offer(read_files=has_files, write_files=has_files, terminals=self.terminals is not None)
+        return ClientOffer(read_files=has_files, write_files=has_files, terminals=self.terminals is not None)
 
 
 @dataclass(frozen=True, slots=True)
-class Kit:
-    """What everything here needs that is not to be made up on the spot."""
+class AcpRuntime:
+    """Services that are injected: id generators and background tasks."""
 
     mint_call: Callable[[], str]
     mint_leg: Callable[[], str]

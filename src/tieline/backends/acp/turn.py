@@ -1,9 +1,9 @@
-"""A turn under way: from a prompt to the end that the agent gives it, over as many legs as the client needs.
+"""A turn: from a prompt to the end that the agent gives it, over as many legs as the client needs.
 
-The turn hears every fact of its session. What the agent says and does becomes events; what it asks goes to the person,
-to the client's own tool for questions, or into the conversation as text; what it calls of the client's tools ends the
-leg and waits. It ends when the agent says so, when the agent dies, when it is silent for too long, or when nobody wants
-it any more; whatever the reason, its session is free afterwards, or given up.
+`turn_state.py` describes the states of a turn and is the place to start reading. This module performs what belongs to
+the transitions. The turn receives every fact of its session: output of the agent becomes events, requests of the agent
+go to the person, to the client's own tool for questions, or into the conversation as text, and calls of the client's
+tools end the leg.
 """
 
 import asyncio
@@ -12,253 +12,284 @@ from dataclasses import dataclass
 from typing import Any
 
 from tieline.backends.acp.agent import Agent
-from tieline.backends.acp.approvals import Asking
-from tieline.backends.acp.calls import ClientCalls
-from tieline.backends.acp.fact_events import Hearing
-from tieline.backends.acp.fingerprint import Reading, after
+from tieline.backends.acp.client_calls import ClientCalls
+from tieline.backends.acp.fact_events import FactTranslator
+from tieline.backends.acp.fingerprint import RequestFingerprint, extend_history
 from tieline.backends.acp.followups import Followups
-from tieline.backends.acp.forms import Question, question_of
-from tieline.backends.acp.host_requests import Serving
-from tieline.backends.acp.inbox_items import Draft
-from tieline.backends.acp.interview import Interview, Outcome
-from tieline.backends.acp.leg_queue import Telling
-from tieline.backends.acp.sessions import Session
-from tieline.backends.acp.settings import Kit, Terms
+from tieline.backends.acp.forms import AgentQuestion, question_of
+from tieline.backends.acp.host_requests import HostRequests
+from tieline.backends.acp.inbox_items import PlanDraft
+from tieline.backends.acp.interview import Interview, InterviewOutcome
+from tieline.backends.acp.leg_queue import LegQueue
+from tieline.backends.acp.sessions import AgentSession
+from tieline.backends.acp.settings import AcpBackendSettings, AcpRuntime
+from tieline.backends.acp.timers import Timers
+from tieline.backends.acp.turn_inbox import TurnInbox
+from tieline.backends.acp.turn_state import LEG_OPEN, OVER, PARKED, TRANSITIONS, TurnEvent, TurnState
 from tieline.model.content import Text, ToolResult
 from tieline.model.errors import GatewayError
-from tieline.model.events import Event, Finished, StopReason
+from tieline.model.events import Event, Failed, Finished, StopReason
 from tieline.model.ports import Host
 from tieline.model.request import ToolSpec
 from tieline.wire.acp import facts
 from tieline.wire.acp.facts import Fact
-from tieline.wire.acp.schema import Block, TextBlock
+from tieline.wire.acp.schema import ContentBlock, TextContent
 from tieline.wire.shared.questions.tools import call_for, read_result
 
-GIVEN_UP = "The call was given up: the turn is over."
-MOST_RESTS = 10
-"""An agent that goes on talking beside its calls puts the end of a leg off for so many times the usual at most."""
+GIVEN_UP = "The call was cancelled because the turn is over."
+MAX_BATCH_WAITS = 10
+"""An agent that keeps writing besides its calls delays the end of the leg by at most this many batch windows."""
 _SILENT_ENDINGS = {
     "max_turn_requests": "It reached its limit of requests in one turn.",
-    "refusal": "It refused to go on.",
+    "refusal": "It refused to continue.",
     "cancelled": "It cancelled the turn.",
 }
 KNOWN_ENDINGS = frozenset(["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"])
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a turn has around it."""
+class TurnContext:
+    """The session and the services that a turn uses."""
 
-    session: Session
+    session: AgentSession
     agent: Agent
-    terms: Terms
-    kit: Kit
+    settings: AcpBackendSettings
+    runtime: AcpRuntime
     give_back: Callable[[Agent], None]
 
 
-class Turn:
+class AgentTurn:
     """One turn of one session."""
 
-    def __init__(self, around: Surroundings, host: Host, reading: Reading, tools: Sequence[ToolSpec]) -> None:
+    def __init__(
+        self, context: TurnContext, host: Host, fingerprint: RequestFingerprint, tools: Sequence[ToolSpec]
+    ) -> None:
+        self.state = TurnState.NEW
         self.host = host
-        self.is_over = False
-        """Whether no more is to come after what waits to be taken."""
-        self.has_failed = False
-        self.telling = Telling()
-        self._around = around
-        self._session, self._agent = around.session, around.agent
+        self.queue = LegQueue()
+        self._context = context
+        self._session, self._agent = context.session, context.agent
         self._tools = tuple(tools)
-        self._before = around.session.pasts
-        self._seen = reading.past
+        self._before = context.session.histories
+        self._seen = fingerprint.history
         self._followups = Followups()
-        # Nothing that a turn has may have the turn: it would stay, with all that came by it, until somebody cleans up.
-        self._hearing = Hearing(self.telling, self._session.is_clients)
-        tasks = around.kit.tasks
-        folder = around.session.lane.workplace.folder
-        self._asking = Asking(
+        # Collaborators must not reference the turn: a reference cycle would keep it, and all its output, in memory.
+        self._translator = FactTranslator(self.queue, self._session.is_clients)
+        tasks = context.runtime.tasks
+        folder = context.session.process_key.workplace.folder
+        self._inbox = TurnInbox(
             self._agent,
             tasks,
-            self.telling.note,
+            self.queue.note,
             self._followups.feedback,
-            around.terms.rules,
-            folder if folder != around.terms.cwd else "",
+            context.settings.rules,
+            folder if folder != context.settings.cwd else "",
         )
-        self._serving = Serving(self._agent, around.terms, tasks, around.session.terminals, self._hearing.shown)
-        self._calls = ClientCalls(self.telling, around.kit.mint_call)
+        self._host_requests = HostRequests(
+            self._agent, context.settings, tasks, context.session.terminals, self._translator.shown
+        )
+        self._calls = ClientCalls(self.queue, context.runtime.mint_call)
         self._interview = Interview()
         self._loop = asyncio.get_running_loop()
-        self._ended = asyncio.Event()
-        self._is_cancelled = False
-        self._has_said = False
-        self._heard_at = self._loop.time()
-        self._rest_until = 0.0
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._timers = Timers(self._loop)
+        self._active_at = self._loop.time()
+        """When the agent last sent something."""
+        self._batch_until = 0.0
+        """When output of the agent stops prolonging the batch window."""
+        self._has_text = False
+        """Whether the turn has produced text for the user."""
+
+    def _advance(self, event: TurnEvent) -> bool:
+        """Change the state as the table says. Return False, and change nothing, if the event does not apply now."""
+        after = TRANSITIONS[self.state].get(event)
+        if after is None:
+            return False
+        self.state = after
+        return True
 
     # ── for the run ──
 
     @property
-    def pending(self) -> frozenset[str]:
-        """The client's calls that wait for a result."""
-        return frozenset() if self.is_over else self._calls.pending()
-
-    @property
-    def waits_for_words(self) -> bool:
-        """Whether the next message of the conversation is an answer."""
-        return not self.is_over and self._interview.is_waiting
+    def is_over(self) -> bool:
+        """Whether nothing comes after the events that are queued."""
+        return self.state in OVER
 
     @property
     def is_parked(self) -> bool:
-        """Whether it waits for the client, or for words, while no leg is open."""
-        return not self.is_over and not self.telling.is_open
+        """Whether the turn continues while no leg is open."""
+        return self.state in PARKED
 
-    def prompt(self, blocks: Sequence[Block]) -> None:
-        """Say something to the agent, which begins the turn."""
-        self._session.receiver = self._receive
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether the next message of the conversation is an answer."""
+        return self.state is TurnState.AWAITING_ANSWER
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the turn ended with an error."""
+        return isinstance(self.queue.last_ending, Failed)
+
+    @property
+    def pending(self) -> frozenset[str]:
+        """The ids of the client's calls that wait for a result."""
+        return self._calls.pending(is_leg_open=self.state in LEG_OPEN)
+
+    def prompt(self, blocks: Sequence[ContentBlock]) -> None:
+        """Send the prompt that begins the turn."""
+        self._advance(TurnEvent.PROMPTED)
         self._session.turn = self
-        if self._session.seat is not None:
-            self._session.seat.caller = self._call
-        self._say(blocks)
+        if self._session.endpoint is not None:
+            self._session.endpoint.caller = self._call
+        self._send_prompt(blocks)
         self._watch()
 
     def begin(self) -> None:
-        """A leg begins."""
-        self.telling.begin()
-        self._timer("deadline", None, None)
-        self._heard_at = self._loop.time()
-        self._put_question()
+        """Begin a leg. If the turn is over, the leg consists of what is queued."""
+        self.queue.begin()
+        if not self._advance(TurnEvent.LEG_BEGAN):
+            return
+        self._timers.stop("abandoned")
+        self._active_at = self._loop.time()
         if self._calls.is_due:
-            self._rest()
+            self._batch()
+        else:
+            self._put_question()
 
     async def events(self) -> list[Event]:
-        """The next events of the leg."""
-        return await self.telling.events()
+        """Return the next events of the leg."""
+        return await self.queue.events()
 
-    def answer(self, results: Sequence[ToolResult], words: str, reading: Reading | None) -> None:
-        """Results of calls, and the words that came along."""
-        if reading is not None:
-            self._seen = reading.past
-            self.telling.take_said()
+    def answer(self, results: Sequence[ToolResult], words: str, fingerprint: RequestFingerprint | None) -> None:
+        """Submit tool results, and text of the user that came with them."""
+        if fingerprint is not None:
+            self._seen = fingerprint.history
+            self.queue.take_texts()
         if not self._calls.answer(results, words) and words:
             self._followups.add(words)
 
-    def offered(self, tools: Sequence[ToolSpec]) -> None:
-        """The client's tools are these now."""
+    def set_tools(self, tools: Sequence[ToolSpec]) -> None:
+        """Set the client's tools."""
         self._tools = tuple(tools)
-        if self._session.seat is not None:
-            self._session.seat.offer(tools)
+        if self._session.endpoint is not None:
+            self._session.endpoint.offer(tools)
 
-    def hear(self, words: str, reading: Reading, host: Host) -> None:
-        """The next message of the conversation, which answers a question."""
-        self._seen = reading.past
-        self.telling.take_said()
+    def take_answer(self, text: str, fingerprint: RequestFingerprint, host: Host) -> None:
+        """Take the next message of the conversation as the answer to the question that was put."""
+        self._advance(TurnEvent.ANSWERED)
+        self._seen = fingerprint.history
+        self.queue.take_texts()
         self.host = host
-        outcome = self._interview.hear(words)
+        outcome = self._interview.answer(text)
         if outcome is not None:
             self._settled(outcome)
 
     def leave(self) -> None:
-        """Nobody takes the events any more: a question that was put as text waits a while, all else is cancelled."""
-        if self.waits_for_words:
-            self._timer("deadline", self._around.terms.park_for, self.cancel)
+        """The client takes no more events: cancel the turn, or wait a while if the next message may be an answer."""
+        if self.awaits_answer:
+            self._timers.start("abandoned", self._context.settings.park_for, self.cancel)
         else:
             self.cancel()
 
     def cancel(self) -> None:
-        """Nobody wants this turn any more; the session is free as soon as the agent has ended it."""
-        if self.is_over or self._is_cancelled:
+        """Give up the turn. The session is free as soon as the agent has ended it."""
+        if not self._advance(TurnEvent.CANCELLED):
             return
-        self._is_cancelled = True
         self._agent.machine.cancel(self._session.name)
         self._agent.push()
         self._finish(is_torn=True)
-        self._around.kit.tasks.start(self._await_end(), "waiting for a cancelled turn")
+        self._timers.start("cancelling", self._context.settings.cancel_within, self._cancel_timed_out)
 
-    # ── what the agent tells and asks ──
+    # ── facts and requests of the agent ──
 
-    def _receive(self, fact: Fact) -> None:
-        self._heard_at = self._loop.time()
-        if "rest" in self._timers and self._heard_at < self._rest_until:
-            self._rest()
-        if isinstance(fact, facts.TurnEnded | facts.Refused):
+    def receive(self, fact: Fact) -> None:
+        """Handle a fact of the session."""
+        self._active_at = self._loop.time()
+        if self.state is TurnState.BATCHING and self._active_at < self._batch_until:
+            self._batch()
+        if isinstance(fact, facts.TurnEnded | facts.RequestRefused):
             self._conclude(fact)
         elif self.is_over:
             self._decline(fact)
-        elif self._hearing.hear(fact):
+        elif self._translator.translate(fact):
             if isinstance(fact, facts.TextChunk):
-                self._followups.spoken()
-                self._asking.refusal = ""
-                self._has_said = True
-            if self.telling.is_flooded:
-                self._fail(GatewayError("upstream", "The client has not taken what the agent said; it was too much."))
-        elif (asked := _ASKS.get(type(fact))) is not None:
-            asked(self, fact)
+                self._followups.confirm()
+                self._inbox.refusal = ""
+                self._has_text = True
+            if self.queue.is_full:
+                self._fail(
+                    GatewayError(
+                        "upstream", "The client did not read the agent's output, and too much has accumulated."
+                    )
+                )
+        elif (handle := _HANDLERS.get(type(fact))) is not None:
+            handle(self, fact)
 
-    def _permission(self, fact: facts.PermissionAsked) -> None:
+    def _permission(self, fact: facts.PermissionRequested) -> None:
         if self._session.is_for_client(fact.call):
-            # The client decides when it is called: it has its own ways to ask its user.
-            self._asking.allow(fact)
+            # The client decides when its tool is called, and may ask its user then.
+            self._inbox.allow(fact)
             return
-        self._hearing.call(fact.call)
-        self._asking.permission(fact, self.host.human, Draft(self.telling.last_words, self._hearing.steps))
+        self._translator.call(fact.call)
+        self._inbox.permission(fact, self.host.human, PlanDraft(self.queue.last_text, self._translator.steps))
 
     def _plan_proposed(self, fact: facts.PlanProposed) -> None:
-        self._asking.plan(fact, self.host.human)
+        self._inbox.plan(fact, self.host.human)
 
     def _question(self, fact: facts.QuestionAsked) -> None:
-        """A question goes to the person; if nobody is there, to the client's tool; else into the conversation."""
+        """Submit a question to the person if present, else to the client's tool, else put it into the conversation."""
         question = question_of(fact)
         if self.host.human.is_present:
-            self._asking.question(question, self.host.human)
+            self._inbox.question(question, self.host.human)
             return
         call = call_for(question.form, self._tools)
         if call is None:
             self._interview.add(question)
             self._put_question()
             return
-        self._calls.make(call.name, call.arguments, lambda result: self._told_by_tool(question, result))
-        self._rest()
+        self._calls.make(call.name, call.arguments, lambda result: self._answered_by_tool(question, result))
+        self._batch()
 
-    def _told_by_tool(self, question: Question, result: ToolResult) -> None:
+    def _answered_by_tool(self, question: AgentQuestion, result: ToolResult) -> None:
         if not self.is_over:
-            self._asking.answer(question, read_result(result, question.form))
+            self._inbox.answer(question, read_result(result, question.form))
 
     def _question_done(self, fact: facts.QuestionCompleted) -> None:
-        outcome = self._interview.done(fact.elicitation)
+        outcome = self._interview.complete(fact.elicitation)
         if outcome is not None:
+            self._advance(TurnEvent.WITHDRAWN)
             self._settled(outcome)
 
     def _withdrawn(self, fact: facts.Withdrawn) -> None:
-        self._asking.withdraw(fact.ask)
-        self._interview.withdraw(fact.ask)
+        self._inbox.withdraw(fact.number)
+        if self._interview.withdraw(fact.number):
+            self._advance(TurnEvent.WITHDRAWN)
 
-    def _hand(self, fact: Any) -> None:
-        self._serving.serve(fact, self.host)
+    def _host_request(self, fact: Any) -> None:
+        self._host_requests.serve(fact, self.host)
 
     def _decline(self, fact: Fact) -> None:
-        """Nobody is there any more."""
-        ask = getattr(fact, "ask", None)
-        if ask is not None and not isinstance(fact, facts.Withdrawn):
-            self._agent.machine.refuse(ask, "the turn is over")
+        """Refuse a request of the agent after the end of the turn."""
+        if isinstance(fact, facts.AgentRequest):
+            self._agent.machine.refuse(fact.number, "the turn is over")
 
     # ── questions in the conversation ──
 
     def _put_question(self) -> None:
-        """Write the question that is next, and end the leg with it; calls of the same leg come first."""
-        if not self._interview or self._interview.is_waiting or not self.telling.is_open or self._calls.is_due:
-            return
-        self.telling.text(self._interview.put(), message="question")
-        self._end_leg(Finished(reason=StopReason.END_TURN))
+        """End the leg with the next question, if there is one and the leg has no calls to deliver."""
+        if self._interview and self._advance(TurnEvent.QUESTION_PUT):
+            self.queue.text(self._interview.text(), message="question")
+            self._end_leg(Finished(reason=StopReason.END_TURN))
 
-    def _settled(self, outcome: Outcome) -> None:
-        self._asking.answer(outcome.question, outcome.filled)
-        if outcome.words:
-            self._followups.add(outcome.words)
+    def _settled(self, outcome: InterviewOutcome) -> None:
+        self._inbox.answer(outcome.question, outcome.filled)
+        if outcome.text:
+            self._followups.add(outcome.text)
         self._put_question()
 
     # ── calls of the client's tools ──
 
     async def _call(self, spec: ToolSpec, arguments: str) -> ToolResult:
-        """The agent calls a tool of the client."""
+        """Call a tool of the client and wait for its result."""
         answer: asyncio.Future[ToolResult] = self._loop.create_future()
 
         def resolve(result: ToolResult) -> None:
@@ -267,147 +298,138 @@ class Turn:
 
         if self.is_over:
             return ToolResult(call_id="", content=(Text(text=GIVEN_UP),), is_error=True)
-        self._heard_at = self._loop.time()
+        self._active_at = self._loop.time()
         call_id = self._calls.make(spec.name, arguments, resolve, freeform=spec.freeform)
-        self._rest()
+        self._batch()
         try:
             return await answer
         finally:
             self._calls.drop(call_id)
 
-    def _rest(self) -> None:
-        """A call was made: the leg ends once nothing else has come for a moment."""
-        if not self.telling.is_open:
-            return
-        wait = self._around.terms.batch_wait
-        if "rest" not in self._timers:
-            self._rest_until = self._loop.time() + MOST_RESTS * wait
-        self._timer("rest", wait, self._rested)
+    def _batch(self) -> None:
+        """Open the batch window or prolong it, if a leg is open."""
+        wait = self._context.settings.batch_wait
+        if self._advance(TurnEvent.CALL_MADE):
+            self._batch_until = self._loop.time() + MAX_BATCH_WAITS * wait
+        if self.state is TurnState.BATCHING:
+            self._timers.start("batch", wait, self._end_batch)
 
-    def _rested(self) -> None:
-        self._timers.pop("rest", None)
-        if not self.is_over and self.telling.is_open and self._calls.is_due:
+    def _end_batch(self) -> None:
+        if not self._calls.is_due:
+            self._advance(TurnEvent.BATCH_EMPTIED)
+            self._put_question()
+        elif self._advance(TurnEvent.BATCH_ENDED):
             self._end_leg(Finished(reason=StopReason.TOOL_USE))
 
     # ── the end ──
 
-    def _conclude(self, fact: facts.TurnEnded | facts.Refused) -> None:
+    def _conclude(self, fact: facts.TurnEnded | facts.RequestRefused) -> None:
         """The agent has answered the prompt."""
-        if self.is_over:
-            self._ended.set()
+        if self.state is TurnState.CANCELLING:
+            self._advance(TurnEvent.AGENT_ENDED)
+            self._timers.stop("cancelling")
+            self._timers.start("settling", self._context.settings.settle, self._settle)
+        elif isinstance(fact, facts.RequestRefused):
+            self._end(self._agent.ended() if self._agent.is_over else self._agent.refused(fact))
+        elif not self.is_over:
+            self._translator.add_usage(fact.usage)
+            if text := self._followups.next():
+                self.queue.end_message()
+                self._send_prompt([TextContent(text=text)])
+            else:
+                self._end(fact)
+
+    def _end(self, how: facts.TurnEnded | GatewayError) -> None:
+        """End the turn for the client, after the agent has ended it."""
+        if not self._advance(TurnEvent.AGENT_ENDED):
             return
-        if isinstance(fact, facts.Refused):
-            error = self._agent.ended() if self._agent.is_over else self._agent.refused(fact)
-            self._ended.set()
-            self._fail(error)
-            return
-        self._hearing.used(fact.usage)
-        words = self._followups.next()
-        if words:
-            self.telling.pause()
-            self._say([TextBlock(text=words)])
-            return
-        self._ended.set()
-        if self._asking.refusal:
-            # Some agents end their turn over a no without a word.
-            self._explain(self._asking.refusal)
-        elif not self._has_said:
-            self._explain(_SILENT_ENDINGS.get(fact.said, ""))
-        self._hearing.tell_usage()
-        if fact.said not in KNOWN_ENDINGS:
-            self.telling.note("stop_reason", f"the agent ended the turn with {fact.said!r}")
-        self._end_leg(Finished(reason=fact.reason))
-        self._finish(is_torn=fact.reason is StopReason.CANCELLED)
+        if isinstance(how, GatewayError):
+            self.queue.end(how.failed())
+            self._finish(is_torn=True)
+        else:
+            self._write_ending(how)
+            self._end_leg(Finished(reason=how.reason))
+            self._finish(is_torn=how.reason is StopReason.CANCELLED)
         self._release()
+
+    def _write_ending(self, fact: facts.TurnEnded) -> None:
+        if self._inbox.refusal:
+            # Some agents end their turn after a denial without any text.
+            self._explain(self._inbox.refusal)
+        elif not self._has_text:
+            self._explain(_SILENT_ENDINGS.get(fact.stop_reason, ""))
+        self._translator.queue_usage()
+        if fact.stop_reason not in KNOWN_ENDINGS:
+            self.queue.note("stop_reason", f"the agent ended the turn with {fact.stop_reason!r}")
 
     def _explain(self, why: str) -> None:
-        """Say why the turn ends here, since the agent did not: an empty answer tells nobody anything."""
+        """Add the reason why the turn ended, if the agent gave none."""
         if why:
-            self.telling.text(f"The agent stopped here. {why}", message="ending")
+            self.queue.text(f"The agent stopped here. {why}", message="ending")
 
     def _fail(self, error: GatewayError) -> None:
-        """The turn has failed for the client; if the agent still works on it, it is told to stop."""
-        self.has_failed = True
-        self.telling.end(error.failed())
-        if not self._ended.is_set():
-            self.cancel()
-            return
-        self._finish(is_torn=True)
-        self._release()
+        """Fail the turn for the client while the agent still works on it."""
+        self.queue.end(error.failed())
+        self.cancel()
 
     def _end_leg(self, ending: Finished) -> None:
-        self.telling.end(ending)
+        self.queue.end(ending)
         self._remember(is_torn=False)
 
     def _remember(self, *, is_torn: bool) -> None:
-        self._seen = after(self._seen, self.telling.take_said(), is_torn=is_torn)
-        self._session.pasts = (self._seen, *self._before) if is_torn else (self._seen,)
+        self._seen = extend_history(self._seen, self.queue.take_texts(), is_torn=is_torn)
+        self._session.histories = (self._seen, *self._before) if is_torn else (self._seen,)
 
     def _finish(self, *, is_torn: bool) -> None:
-        """Nothing more is told, nobody is waited for."""
-        self.is_over = True
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
-        if self._session.seat is not None:
-            self._session.seat.caller = None
-        self._asking.close()
+        """Stop everything that belongs to a live turn."""
+        self._timers.stop_all()
+        if self._session.endpoint is not None:
+            self._session.endpoint.caller = None
+        self._inbox.close()
         self._calls.fail(GIVEN_UP)
         if is_torn:
             self._remember(is_torn=True)
 
-    async def _await_end(self) -> None:
-        terms = self._around.terms
-        try:
-            async with asyncio.timeout(terms.cancel_within):
-                await self._ended.wait()
-        except TimeoutError:
+    def _cancel_timed_out(self) -> None:
+        if self._advance(TurnEvent.CANCEL_TIMED_OUT):
             self._agent.retire()
-        else:
-            await asyncio.sleep(terms.settle)
-        self._release()
+            self._release()
+
+    def _settle(self) -> None:
+        if self._advance(TurnEvent.SETTLED):
+            self._release()
 
     def _release(self) -> None:
         self._session.release()
-        self._around.give_back(self._agent)
+        self._context.give_back(self._agent)
 
-    # ── saying and waiting ──
+    # ── prompts and silence ──
 
-    def _say(self, blocks: Sequence[Block]) -> None:
+    def _send_prompt(self, blocks: Sequence[ContentBlock]) -> None:
         self._agent.machine.prompt(self._session.name, blocks)
         self._agent.push()
 
     def _watch(self) -> None:
-        """Mind that the agent says something, unless it waits for somebody."""
-        terms = self._around.terms
-        silent = self._loop.time() - self._heard_at
-        if self._asking.is_waiting or self._calls or self._interview:
-            self._heard_at, silent = self._loop.time(), 0.0
-        if silent >= terms.stall_after:
-            message = (
-                f"{self._agent.spec.title} has said nothing for {terms.stall_after:g} seconds; the turn was ended."
-            )
+        """Fail the turn if the agent is silent for too long, unless it waits for the client or the user."""
+        settings = self._context.settings
+        silent = self._loop.time() - self._active_at
+        if self._inbox.is_waiting or self._calls or self._interview:
+            self._active_at, silent = self._loop.time(), 0.0
+        if silent >= settings.stall_after:
+            message = f"{self._agent.spec.title} was silent for {settings.stall_after:g} seconds; the turn was ended."
             self._fail(GatewayError("timeout", message, code="agent_silent"))
             return
-        self._timer("watch", terms.stall_after - silent, self._watch)
-
-    def _timer(self, name: str, seconds: float | None, do: Callable[[], None] | None) -> None:
-        """Do something later, instead of what was to be done under this name."""
-        old = self._timers.pop(name, None)
-        if old is not None:
-            old.cancel()
-        if seconds is not None and do is not None:
-            self._timers[name] = self._loop.call_later(seconds, do)
+        self._timers.start("watch", settings.stall_after - silent, self._watch)
 
 
-_ASKS: dict[type, Callable[[Turn, Any], None]] = {
-    facts.PermissionAsked: Turn._permission,
-    facts.PlanProposed: Turn._plan_proposed,
-    facts.QuestionAsked: Turn._question,
-    facts.QuestionCompleted: Turn._question_done,
-    facts.Withdrawn: Turn._withdrawn,
-    facts.FileReadAsked: Turn._hand,
-    facts.FileWriteAsked: Turn._hand,
-    facts.TerminalAsked: Turn._hand,
-    facts.TerminalUseAsked: Turn._hand,
+_HANDLERS: dict[type, Callable[[AgentTurn, Any], None]] = {
+    facts.PermissionRequested: AgentTurn._permission,
+    facts.PlanProposed: AgentTurn._plan_proposed,
+    facts.QuestionAsked: AgentTurn._question,
+    facts.QuestionCompleted: AgentTurn._question_done,
+    facts.Withdrawn: AgentTurn._withdrawn,
+    facts.FileReadRequested: AgentTurn._host_request,
+    facts.FileWriteRequested: AgentTurn._host_request,
+    facts.TerminalRequested: AgentTurn._host_request,
+    facts.TerminalUseRequested: AgentTurn._host_request,
 }

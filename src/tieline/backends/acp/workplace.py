@@ -1,7 +1,7 @@
-"""Where a conversation works: a folder and MCP servers, selected by name from what is configured.
+"""Workplaces: the folder and the MCP servers of a conversation, selected by name from the configuration.
 
-A request names what the configuration has, in the headers `x-tieline-folder` and `x-tieline-mcp` or in its metadata
-(`tieline_folder`, `tieline_mcp`). It can never name a path or a program.
+A request selects them with the headers `x-tieline-folder` and `x-tieline-mcp` or in its metadata (`tieline_folder`,
+`tieline_mcp`). It cannot name a path or a program.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,11 +15,11 @@ from tieline.wire.acp import facts
 from tieline.wire.acp.schema import McpHttp, McpServer, McpStdio, NameValue
 
 FOLDER, SERVERS = "tieline_folder", "tieline_mcp"
-LONGEST_NAME = 100
+MAX_NAME = 100
 
 
 class ToolServer(Value):
-    """A configured MCP server: a program with its arguments, or an address."""
+    """A configured MCP server: a command line or a URL."""
 
     command: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
@@ -28,14 +28,14 @@ class ToolServer(Value):
 
 
 class Workplace(Value):
-    """A folder, absolute, and the names of MCP servers."""
+    """An absolute folder, and the names of MCP servers."""
 
     folder: str
     servers: tuple[str, ...] = ()
 
 
 class Workplaces:
-    """What can be selected; `usual` is the folder of each agent, for conversations that select none."""
+    """The configured folders and servers. `usual` holds the default folder of each agent."""
 
     def __init__(self, usual: Mapping[str, str], folders: Mapping[str, str], servers: Mapping[str, ToolServer]) -> None:
         self._usual = usual
@@ -43,7 +43,7 @@ class Workplaces:
         self._servers = servers
 
     def of(self, request: Request, agent: str) -> Workplace:
-        """Where a request wants to work; raises BadRequest for a name that is not configured."""
+        """Return the workplace that a request selects. Raise BadRequest for a name that is not configured."""
         folder, servers = _selected(request)
         for name in servers:
             if name not in self._servers:
@@ -54,37 +54,39 @@ class Workplaces:
         return Workplace(folder=path, servers=tuple(sorted(set(servers))))
 
     def has(self, workplace: Workplace, agent: str) -> bool:
-        """Whether this could still be selected."""
+        """Return whether a workplace can still be selected."""
         folders = (self._usual.get(agent), *self._folders.values())
         return workplace.folder in folders and all(name in self._servers for name in workplace.servers)
 
     def servers(self, workplace: Workplace, abilities: facts.Abilities, title: str) -> list[McpServer]:
-        """The servers as the agent is told of them; raises BadRequest for one that it cannot reach."""
-        return [self._told(name, abilities, title) for name in workplace.servers]
+        """Return the servers to configure in an agent. Raise BadRequest for one that it does not support."""
+        return [self._server(name, abilities, title) for name in workplace.servers]
 
-    def _told(self, name: str, abilities: facts.Abilities, title: str) -> McpServer:
+    def _server(self, name: str, abilities: facts.Abilities, title: str) -> McpServer:
         server = self._servers[name]
         if server.command:
             program, *arguments = server.command
             return McpStdio(name=name, command=program, args=arguments, env=_pairs(server.env))
         if not abilities.mcp_http:
-            message = f"{title} takes no MCP servers over HTTP, and `{name}` is one."
+            message = f"{title} does not support MCP servers over HTTP, such as `{name}`."
             raise BadRequest(message, SERVERS, code="unsupported_mcp_server")
         return McpHttp(type="http", name=name, url=server.url, headers=_pairs(server.headers))
 
 
 def _selected(request: Request) -> tuple[str | None, Sequence[str]]:
-    """The names that a request selects; headers count before metadata."""
+    """Return the names that a request selects. Headers take precedence over metadata."""
     metadata = _metadata(request)
     chosen = request.selection
     folder = chosen.folder if chosen is not None and chosen.folder is not None else metadata.get(FOLDER)
     if folder is not None and not isinstance(folder, str):
-        raise BadRequest(f"`metadata.{FOLDER}` has to be the name of a folder", f"metadata.{FOLDER}")
+        raise BadRequest(f"`metadata.{FOLDER}` must be the name of a folder", f"metadata.{FOLDER}")
     servers = chosen.servers if chosen is not None and chosen.servers else metadata.get(SERVERS, ())
     if isinstance(servers, str):
         servers = tuple(name.strip() for name in servers.split(",") if name.strip())
     if not isinstance(servers, list | tuple) or not all(isinstance(name, str) for name in servers):
-        raise BadRequest(f"`metadata.{SERVERS}` has to be names of MCP servers, with commas", f"metadata.{SERVERS}")
+        raise BadRequest(
+            f"`metadata.{SERVERS}` must be names of MCP servers, separated by commas", f"metadata.{SERVERS}"
+        )
     return folder, servers
 
 
@@ -100,8 +102,8 @@ def _metadata(request: Request) -> Mapping[str, object]:
 
 
 def _unknown(what: str, name: str, known: Mapping[str, object], param: str, setting: str) -> BadRequest:
-    shown = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
-    names = f"Configured are: {', '.join(known)}." if known else f"None is configured (`[{setting}]`)."
+    shown = name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…"
+    names = f"Configured: {', '.join(known)}." if known else f"None is configured (`[{setting}]`)."
     return BadRequest(f"There is no {what} `{shown}`. {names}", param, code=f"unknown_{param.removeprefix('tieline_')}")
 
 

@@ -12,7 +12,7 @@ from functools import partial
 
 from tieline.backends.cursor.pipes import Pipe, Refused
 from tieline.backends.cursor.recovery import BROKEN, NOT_SPOKEN, SILENT, STALLED
-from tieline.backends.pending_approvals import Asked, put
+from tieline.backends.pending_approvals import PendingItems, submit
 from tieline.model.events import Event, Failed
 from tieline.model.inbox import Answer, Ask
 from tieline.model.ports import Human
@@ -48,7 +48,7 @@ class Attempt:
         self._tasks = tasks
         self._stall_after = stall_after
         self.human = human
-        self._asked = Asked(tasks)
+        self._asked = PendingItems(tasks)
         self._loop = asyncio.get_running_loop()
         self._events: list[Event] = []
         self._waiter: asyncio.Future[None] | None = None
@@ -161,7 +161,7 @@ class Attempt:
                 self._asked.begin(query, work, f"a question of {self._name}", partial(self._tell, query, None))
 
     async def _put(self, query: int, ask: Ask, human: Human) -> None:
-        self._tell(query, await put(ask, human))
+        self._tell(query, await submit(ask, human))
 
     def _tell(self, query: int, answer: Answer | None) -> None:
         """The person has decided: it is the service's turn again."""

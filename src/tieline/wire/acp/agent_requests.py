@@ -1,4 +1,4 @@
-"""What an agent may ask of a client, read into facts; what we did not offer is not among it."""
+"""Requests of an agent as facts, limited to what the client has offered."""
 
 from collections.abc import Callable
 from functools import partial
@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from tieline.model.content import Value
 from tieline.wire.acp import extensions, facts, schema, updates
-from tieline.wire.acp.answers import Kind, OpenAsk
+from tieline.wire.acp.answers import Kind, OpenRequest
 from tieline.wire.acp.facts import Fact
 from tieline.wire.acp.questions import (
     choice_fields,
@@ -17,15 +17,15 @@ from tieline.wire.acp.questions import (
     label_result,
 )
 from tieline.wire.acp.session import todo_entries
-from tieline.wire.acp.sessions import Sessions
-from tieline.wire.framing.jsonrpc import Request
+from tieline.wire.acp.sessions import ClientSessions
+from tieline.wire.framing.jsonrpc import IncomingRequest
 from tieline.wire.shared.lenient import read
 
 Use = Literal["output", "wait", "kill", "release"]
 
 
-class Offer(Value):
-    """What we can do for an agent. Files and terminals are off unless somebody wants the agent to work through us."""
+class ClientOffer(Value):
+    """The capabilities that a client offers to an agent. File access and terminals are off by default."""
 
     read_files: bool = False
     write_files: bool = False
@@ -33,52 +33,52 @@ class Offer(Value):
     forms: bool = True
     urls: bool = True
     terminal_login: bool = True
-    """Whether a person can be told to run a command to log in."""
+    """Whether the user can run a command in a terminal to log in."""
     shown_terminals: bool = True
-    """Whether terminals of the agent's own can be shown; an agent that is told so writes its output nowhere else."""
+    """Whether output of the agent's own terminals can be shown. An agent that relies on it reports it nowhere else."""
 
     def capabilities(self) -> schema.ClientCapabilities:
-        """The same as the agent is told. Notices and the like are only to be read, so they are always welcome."""
+        """Return the capabilities for `initialize`. Notices and compaction are always accepted."""
         files = schema.FileSystemCapabilities(read_text_file=self.read_files, write_text_file=self.write_files)
-        asking = schema.ElicitationCapabilities(
-            form=schema.HERE if self.forms else None, url=schema.HERE if self.urls else None
+        elicitation = schema.ElicitationCapabilities(
+            form=schema.PRESENT if self.forms else None, url=schema.PRESENT if self.urls else None
         )
         return schema.ClientCapabilities(
             fs=files if self.read_files or self.write_files else None,
             terminal=self.terminals,
             session=schema.ClientSessionCapabilities(
-                config_options=schema.ConfigOptionCapabilities(boolean=schema.HERE),
-                notices=schema.HERE,
-                compaction=schema.HERE,
+                config_options=schema.ConfigOptionCapabilities(boolean=schema.PRESENT),
+                notices=schema.PRESENT,
+                compaction=schema.PRESENT,
             ),
             auth=schema.ClientAuthCapabilities(terminal=True) if self.terminal_login else None,
-            elicitation=asking if self.forms or self.urls else None,
+            elicitation=elicitation if self.forms or self.urls else None,
             meta=self._meta() or None,
         )
 
     def _meta(self) -> dict[str, Any]:
-        """What the protocol has no words for."""
-        said: dict[str, Any] = {}
+        """Return capabilities that the protocol does not define."""
+        meta: dict[str, Any] = {}
         if self.shown_terminals:
-            said |= {"terminal_output": True, "terminal_output_delta": True}
+            meta |= {"terminal_output": True, "terminal_output_delta": True}
         if self.terminal_login:
-            said["terminal-auth"] = True
-        return said
+            meta["terminal-auth"] = True
+        return meta
 
 
-class Reading(NamedTuple):
-    """A fact, and what is open until it is answered."""
+class RequestReading(NamedTuple):
+    """A fact, and the record of the request that has to be answered."""
 
     fact: Fact
-    opened: OpenAsk
+    opened: OpenRequest
 
 
-Reader = Callable[[Request, Sessions], Reading | None]
-"""None means that the parameters make no sense."""
+Reader = Callable[[IncomingRequest, ClientSessions], RequestReading | None]
+"""Reads a request; returns None if its parameters are invalid."""
 
 
-def readers(offer: Offer) -> dict[str, Reader]:
-    """How to read what we have offered to be asked, by method."""
+def readers(offer: ClientOffer) -> dict[str, Reader]:
+    """Return the readers of the requests that the offer allows, by method."""
     found: dict[str, Reader] = {
         "session/request_permission": _permission,
         extensions.ASK_QUESTION: _choices,
@@ -96,31 +96,33 @@ def readers(offer: Offer) -> dict[str, Reader]:
     return found
 
 
-def _permission(asked: Request, sessions: Sessions) -> Reading | None:
-    params = read(updates.PermissionParams, asked.params)
+def _permission(request: IncomingRequest, sessions: ClientSessions) -> RequestReading | None:
+    params = read(updates.PermissionParams, request.params)
     if params is None:
         return None
     session = sessions.find(params.session_id)
-    call = session.calls.asked(params.tool_call)
+    call = session.calls.merge_request(params.tool_call)
     options = tuple(
         facts.PermissionOption(id=option.option_id, name=option.name, kind=option.kind) for option in params.options
     )
     fields = label_fields(params.tool_call)
     if not fields:
-        permission = facts.PermissionAsked(ask=asked.ask, session=session.name, call=call, options=options)
-        return Reading(permission, OpenAsk("permission", session.name, options))
-    question = facts.QuestionAsked(ask=asked.ask, session=session.name, message=call.title, fields=fields, call=call.id)
-    opened = OpenAsk("question", session.name, spell=lambda action, said: label_result(options, action, said))
-    return Reading(question, opened)
+        permission = facts.PermissionRequested(number=request.number, session=session.name, call=call, options=options)
+        return RequestReading(permission, OpenRequest("permission", session.name, options))
+    question = facts.QuestionAsked(
+        number=request.number, session=session.name, message=call.title, fields=fields, call=call.id
+    )
+    opened = OpenRequest("question", session.name, spell=lambda action, content: label_result(options, action, content))
+    return RequestReading(question, opened)
 
 
-def _elicitation(offer: Offer, asked: Request, sessions: Sessions) -> Reading | None:
-    params = read(schema.ElicitationParams, asked.params)
+def _elicitation(offer: ClientOffer, request: IncomingRequest, sessions: ClientSessions) -> RequestReading | None:
+    params = read(schema.ElicitationParams, request.params)
     if params is None or not (offer.urls if params.url else offer.forms):
         return None
     session = sessions.find(params.session_id or "", params.tool_call_id or "")
     question = facts.QuestionAsked(
-        ask=asked.ask,
+        number=request.number,
         session=session.name,
         message=params.message,
         fields=form_fields(params.requested_schema),
@@ -128,31 +130,31 @@ def _elicitation(offer: Offer, asked: Request, sessions: Sessions) -> Reading | 
         elicitation=params.elicitation_id or "",
         call=params.tool_call_id or "",
     )
-    return Reading(question, OpenAsk("question", session.name, spell=form_result))
+    return RequestReading(question, OpenRequest("question", session.name, spell=form_result))
 
 
-def _choices(asked: Request, sessions: Sessions) -> Reading | None:
-    params = read(extensions.AskQuestionParams, asked.params)
+def _choices(request: IncomingRequest, sessions: ClientSessions) -> RequestReading | None:
+    params = read(extensions.AskQuestionParams, request.params)
     if params is None:
         return None
     session = sessions.find(params.session_id, params.tool_call_id)
     question = facts.QuestionAsked(
-        ask=asked.ask,
+        number=request.number,
         session=session.name,
         message=params.title or "",
         fields=choice_fields(params.questions),
         call=params.tool_call_id,
     )
-    return Reading(question, OpenAsk("question", session.name, spell=choice_result))
+    return RequestReading(question, OpenRequest("question", session.name, spell=choice_result))
 
 
-def _plan(asked: Request, sessions: Sessions) -> Reading | None:
-    params = read(extensions.CreatePlanParams, asked.params)
+def _plan(request: IncomingRequest, sessions: ClientSessions) -> RequestReading | None:
+    params = read(extensions.CreatePlanParams, request.params)
     if params is None:
         return None
     session = sessions.find(params.session_id, params.tool_call_id)
     proposed = facts.PlanProposed(
-        ask=asked.ask,
+        number=request.number,
         session=session.name,
         plan=params.plan,
         name=params.name or "",
@@ -160,33 +162,35 @@ def _plan(asked: Request, sessions: Sessions) -> Reading | None:
         entries=todo_entries(params.todos or []),
         call=params.tool_call_id,
     )
-    return Reading(proposed, OpenAsk("plan", session.name))
+    return RequestReading(proposed, OpenRequest("plan", session.name))
 
 
-def _read_file(asked: Request, _: Sessions) -> Reading | None:
-    params = read(schema.ReadFileParams, asked.params)
+def _read_file(request: IncomingRequest, _: ClientSessions) -> RequestReading | None:
+    params = read(schema.ReadFileParams, request.params)
     if params is None:
         return None
-    fact = facts.FileReadAsked(
-        ask=asked.ask, session=params.session_id, path=params.path, line=params.line, limit=params.limit
+    fact = facts.FileReadRequested(
+        number=request.number, session=params.session_id, path=params.path, line=params.line, limit=params.limit
     )
-    return Reading(fact, OpenAsk("read", params.session_id))
+    return RequestReading(fact, OpenRequest("read", params.session_id))
 
 
-def _write_file(asked: Request, _: Sessions) -> Reading | None:
-    params = read(schema.WriteFileParams, asked.params)
+def _write_file(request: IncomingRequest, _: ClientSessions) -> RequestReading | None:
+    params = read(schema.WriteFileParams, request.params)
     if params is None:
         return None
-    fact = facts.FileWriteAsked(ask=asked.ask, session=params.session_id, path=params.path, content=params.content)
-    return Reading(fact, OpenAsk("done", params.session_id))
+    fact = facts.FileWriteRequested(
+        number=request.number, session=params.session_id, path=params.path, content=params.content
+    )
+    return RequestReading(fact, OpenRequest("done", params.session_id))
 
 
-def _create_terminal(asked: Request, _: Sessions) -> Reading | None:
-    params = read(schema.CreateTerminalParams, asked.params)
+def _create_terminal(request: IncomingRequest, _: ClientSessions) -> RequestReading | None:
+    params = read(schema.CreateTerminalParams, request.params)
     if params is None:
         return None
-    fact = facts.TerminalAsked(
-        ask=asked.ask,
+    fact = facts.TerminalRequested(
+        number=request.number,
         session=params.session_id,
         command=params.command,
         args=tuple(params.args or ()),
@@ -194,16 +198,18 @@ def _create_terminal(asked: Request, _: Sessions) -> Reading | None:
         cwd=params.cwd,
         limit=params.output_byte_limit,
     )
-    return Reading(fact, OpenAsk("create", params.session_id))
+    return RequestReading(fact, OpenRequest("create", params.session_id))
 
 
-def _use_terminal(asked: Request, _: Sessions) -> Reading | None:
-    params = read(schema.TerminalParams, asked.params)
+def _use_terminal(request: IncomingRequest, _: ClientSessions) -> RequestReading | None:
+    params = read(schema.TerminalParams, request.params)
     if params is None:
         return None
-    use, kind = _USES[asked.method]
-    fact = facts.TerminalUseAsked(ask=asked.ask, session=params.session_id, terminal=params.terminal_id, use=use)
-    return Reading(fact, OpenAsk(kind, params.session_id))
+    use, kind = _USES[request.method]
+    fact = facts.TerminalUseRequested(
+        number=request.number, session=params.session_id, terminal=params.terminal_id, use=use
+    )
+    return RequestReading(fact, OpenRequest(kind, params.session_id))
 
 
 _USES: dict[str, tuple[Use, Kind]] = {

@@ -1,7 +1,7 @@
-"""The agent's role, without I/O: what a client asks is read into shapes, what an agent says is written.
+"""The agent's side of the protocol, without I/O. Tests use it to play an agent.
 
-It is as thin as it can be: whoever plays the agent reads and fills the shapes of `schema.py` and `updates.py` itself.
-What a client asks that no agent of this protocol knows, or that cannot be read, is answered with an error at once.
+It is a thin layer: callers read and build the shapes of `schema.py` and `updates.py` themselves. Requests with an
+unknown method or unreadable parameters are answered with an error.
 """
 
 from typing import NamedTuple
@@ -14,16 +14,16 @@ from tieline.wire.framing.jsonrpc import (
     LIMIT,
     METHOD_NOT_FOUND,
     Incoming,
+    IncomingRequest,
+    JsonRpcPeer,
     Notification,
-    Peer,
-    Request,
     Response,
     RpcError,
-    Skipped,
+    SkippedInput,
 )
 from tieline.wire.shared.lenient import read
 
-ASKED: dict[str, type[schema.Shape]] = {
+REQUESTS: dict[str, type[schema.AcpShape]] = {
     "initialize": schema.InitializeParams,
     "authenticate": schema.AuthenticateParams,
     "logout": schema.Empty,
@@ -39,15 +39,15 @@ ASKED: dict[str, type[schema.Shape]] = {
     "session/set_config_option": schema.SetConfigOptionParams,
     "session/prompt": schema.PromptParams,
 }
-"""What a client may ask, and the shape of its parameters."""
+"""The requests of a client, and the shapes of their parameters."""
 
-TOLD: dict[str, type[schema.Shape]] = {
+NOTIFICATIONS: dict[str, type[schema.AcpShape]] = {
     "session/cancel": schema.SessionParams,
     "$/cancel_request": schema.CancelledRequest,
 }
-"""What a client may tell."""
+"""The notifications of a client, and the shapes of their parameters."""
 
-ANSWERED: dict[str, type[schema.Shape]] = {
+RESULTS: dict[str, type[schema.AcpShape]] = {
     "session/request_permission": schema.PermissionResult,
     "fs/read_text_file": schema.ReadFileResult,
     "fs/write_text_file": schema.Empty,
@@ -58,92 +58,92 @@ ANSWERED: dict[str, type[schema.Shape]] = {
     "terminal/release": schema.Empty,
     "elicitation/create": schema.ElicitationResult,
 }
-"""What an agent may ask, and the shape of the answer."""
+"""The requests of an agent, and the shapes of their results."""
 
 
-class Asked(NamedTuple):
-    """The client asks; answer it by `ask`."""
+class ClientRequest(NamedTuple):
+    """A request of the client. `number` identifies it when it is answered."""
 
-    ask: int
+    number: int
     method: str
-    params: schema.Shape
+    params: schema.AcpShape
 
 
-class Told(NamedTuple):
-    """The client tells something."""
+class ClientNotification(NamedTuple):
+    """A notification of the client."""
 
     method: str
-    params: schema.Shape
+    params: schema.AcpShape
 
 
-class Answer(NamedTuple):
-    """The client's answer to what the agent asked: an error, or a result (None if it cannot be read)."""
+class ClientAnswer(NamedTuple):
+    """The client's answer to a request of the agent. `result` is None after an error, or if it cannot be read."""
 
     request: int
     method: str
-    result: schema.Shape | None
+    result: schema.AcpShape | None
     error: RpcError | None
 
 
-Heard = Asked | Told | Answer | Skipped
+ClientMessage = ClientRequest | ClientNotification | ClientAnswer | SkippedInput
 
 
 class AgentSide:
-    """The agent of one client."""
+    """The agent's side of one connection."""
 
     def __init__(self, *, limit: int = LIMIT) -> None:
-        self._peer = Peer(limit=limit)
+        self._peer = JsonRpcPeer(limit=limit)
 
-    def answer(self, ask: int, result: schema.Shape) -> bool:
-        """Answer what the client asked; False if that was done already."""
-        return self._peer.result(ask, result)
+    def answer(self, number: int, result: schema.AcpShape) -> bool:
+        """Answer a request. Return False if it was answered already."""
+        return self._peer.result(number, result)
 
-    def refuse(self, ask: int, code: int, message: str) -> bool:
-        """Answer with an error."""
-        return self._peer.error(ask, code, message)
+    def refuse(self, number: int, code: int, message: str) -> bool:
+        """Answer a request with an error."""
+        return self._peer.error(number, code, message)
 
     def update(self, session: str, update: updates.Update) -> None:
-        """Tell what happens in a session."""
+        """Send an update of a session."""
         self._peer.notify("session/update", updates.UpdateParams(session_id=session, update=update))
 
-    def ask(self, method: str, params: schema.Shape) -> int:
-        """Ask the client for one of the things in `ANSWERED`."""
+    def request(self, method: str, params: schema.AcpShape) -> int:
+        """Send one of the requests in `RESULTS` and return its id."""
         return self._peer.request(method, params)
 
     def outbox(self) -> bytes:
-        """What is to be sent now; it is taken out."""
+        """Remove and return the bytes to send."""
         return self._peer.outbox()
 
-    def feed(self, data: bytes) -> list[Heard]:
-        """What the client's next bytes mean."""
-        return [heard for item in self._peer.feed(data) if (heard := self._receive(item)) is not None]
+    def feed(self, data: bytes) -> list[ClientMessage]:
+        """Return the messages that the client's next bytes complete."""
+        return [message for item in self._peer.feed(data) if (message := self._receive(item)) is not None]
 
-    def _receive(self, item: Incoming) -> Heard | None:
+    def _receive(self, item: Incoming) -> ClientMessage | None:
         match item:
-            case Request():
-                return self._asked(item)
+            case IncomingRequest():
+                return self._requested(item)
             case Notification(method, params):
-                told = _params(TOLD.get(method), params)
-                return None if told is None else Told(method, told)
+                parsed = _params(NOTIFICATIONS.get(method), params)
+                return None if parsed is None else ClientNotification(method, parsed)
             case Response(request, method, result, error):
-                shape = ANSWERED.get(method)
-                return Answer(request, method, None if shape is None or error else read(shape, result), error)
-            case Skipped():
+                shape = RESULTS.get(method)
+                return ClientAnswer(request, method, None if shape is None or error else read(shape, result), error)
+            case SkippedInput():
                 return item
 
-    def _asked(self, asked: Request) -> Heard | None:
-        shape = ASKED.get(asked.method)
-        params = _params(shape, asked.params)
+    def _requested(self, request: IncomingRequest) -> ClientMessage | None:
+        shape = REQUESTS.get(request.method)
+        params = _params(shape, request.params)
         if params is not None:
-            return Asked(asked.ask, asked.method, params)
+            return ClientRequest(request.number, request.method, params)
         if shape is None:
-            self._peer.error(asked.ask, METHOD_NOT_FOUND, f"{asked.method} is not a method of this agent")
+            self._peer.error(request.number, METHOD_NOT_FOUND, f"{request.method} is not a method of this agent")
         else:
-            self._peer.error(asked.ask, INVALID_PARAMS, "the parameters are not those of this method")
+            self._peer.error(request.number, INVALID_PARAMS, "the parameters are not valid for this method")
         return None
 
 
-def _params(shape: type[schema.Shape] | None, params: Raw) -> schema.Shape | None:
+def _params(shape: type[schema.AcpShape] | None, params: Raw) -> schema.AcpShape | None:
     if shape is None:
         return None
     return read(shape, b"{}" if bytes(params) == b"null" else params)

@@ -1,20 +1,19 @@
-"""A client of a coding agent, without I/O: what we ask, what the agent tells, what it asks, what we answer.
+"""The client's side of a connection to a coding agent, without I/O.
 
     machine = ClientSide()
     machine.initialize("tieline", "1.0")
     pipe.write(machine.outbox())
     for fact in machine.feed(pipe.read()): ...
 
-Whatever is called or fed, look into the outbox afterwards: answers that need nobody's decision are written at once.
-Rules:
+Check the outbox after every call: requests that need no decision are answered immediately. Rules:
 
-- Facts come in the order of their messages. Updates of a session that is still being opened wait for its
-  `SessionOpened`, since only then somebody knows its name; a session that is loaded has its name already, so its
-  history comes at once. Updates after the end of a turn are facts like any other.
-- Whatever the agent asks is answered: by us with an error if we do not have it or did not offer it, else by whoever
-  got the fact. What a person was asked ends with the turn at the latest, answered as cancelled and told as `Withdrawn`.
-- After `cancel` the turn ends as cancelled, also when the agent calls that an error.
-- What cannot be read costs no more than itself.
+- Facts are returned in the order of the messages. Updates of a session that is being created are held back until
+  `SessionOpened`, because only then its name is known. A session that is loaded has a name already, so its history is
+  reported immediately. Updates after the end of a turn are reported like any other.
+- Every request of the agent is answered: with an error if it was not offered, otherwise by the receiver of the fact.
+  Requests that wait for a person end with the turn; they are answered as cancelled and reported as `Withdrawn`.
+- After `cancel` the turn ends as cancelled, even if the agent reports an error.
+- An unreadable message affects nothing but itself.
 """
 
 from collections.abc import Sequence
@@ -24,149 +23,149 @@ from msgspec import Raw
 
 from tieline.model.events import StopReason
 from tieline.wire.acp import extensions, facts, results, schema
-from tieline.wire.acp.agent_requests import Offer, readers
-from tieline.wire.acp.answers import HUMAN, Answers
+from tieline.wire.acp.agent_requests import ClientOffer, readers
+from tieline.wire.acp.answers import PERSON_KINDS, AgentRequestAnswers
 from tieline.wire.acp.facts import Fact
 from tieline.wire.acp.session import options_of
-from tieline.wire.acp.sessions import Sessions
+from tieline.wire.acp.sessions import ClientSessions
 from tieline.wire.framing.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     LIMIT,
     METHOD_NOT_FOUND,
     Incoming,
+    IncomingRequest,
+    JsonRpcPeer,
     Notification,
-    Peer,
-    Request,
     Response,
     RpcError,
-    Skipped,
+    SkippedInput,
 )
 from tieline.wire.shared.lenient import read
 
-__all__ = ["ClientSide", "Offer"]
+__all__ = ["ClientOffer", "ClientSide"]
 
-DEFAULT_OFFER = Offer()
+DEFAULT_OFFER = ClientOffer()
 
 _UNNAMED = frozenset(["session/new", "session/fork"])
-"""Requests whose answer names the session."""
+"""Requests whose result names the session."""
 _QUIET = frozenset(
     ["authenticate", "logout", "session/close", "session/delete", "session/set_mode", "session/set_model"]
 )
-"""Requests whose answer says no more than that it is done."""
+"""Requests whose result holds no information."""
 _SHOWN = 200
 
 
-class ClientSide(Answers):
-    """The client of one agent, for all of its sessions."""
+class ClientSide(AgentRequestAnswers):
+    """The client of one agent process, with all of its sessions."""
 
-    def __init__(self, offer: Offer = DEFAULT_OFFER, *, limit: int = LIMIT) -> None:
-        super().__init__(Peer(limit=limit))
+    def __init__(self, offer: ClientOffer = DEFAULT_OFFER, *, limit: int = LIMIT) -> None:
+        super().__init__(JsonRpcPeer(limit=limit))
         self._offer = offer
         self._readers = readers(offer)
-        self._sessions = Sessions()
+        self._sessions = ClientSessions()
         self._about: dict[int, str] = {}
-        """The session that a request of ours is about."""
+        """The session that an outgoing request is about."""
         self._opening: set[int] = set()
-        """The requests whose answer will name a session."""
+        """The outgoing requests that create a session."""
 
-    # ── what we ask ──
+    # ── outgoing requests; the fact that answers each is named after the arrow ──
 
     def initialize(self, name: str, version: str, title: str | None = None) -> int:
-        """Introduce ourselves; → Initialized."""
+        """Begin the connection. → Initialized"""
         info = schema.Implementation(name=name, version=version, title=title)
         params = schema.InitializeParams(
             protocol_version=schema.VERSION, client_capabilities=self._offer.capabilities(), client_info=info
         )
-        return self._ask("initialize", params)
+        return self._request("initialize", params)
 
     def authenticate(self, login: str) -> int:
-        """Have the agent log in, by the id of one of its logins; → Done."""
-        return self._ask("authenticate", schema.AuthenticateParams(method_id=login))
+        """Log in with one of the agent's login methods. → RequestDone"""
+        return self._request("authenticate", schema.AuthenticateParams(method_id=login))
 
     def logout(self) -> int:
-        """→ Done."""
-        return self._ask("logout", schema.HERE)
+        """→ RequestDone"""
+        return self._request("logout", schema.PRESENT)
 
     def new_session(self, cwd: str, servers: Sequence[schema.McpServer] = (), directories: Sequence[str] = ()) -> int:
-        """Open a session in a folder, with MCP servers that the agent may use; → SessionOpened."""
+        """Create a session in a folder, with MCP servers that the agent may use. → SessionOpened"""
         params = schema.NewSessionParams(
             cwd=cwd, mcp_servers=list(servers), additional_directories=list(directories) or None
         )
-        request = self._ask("session/new", params)
+        request = self._request("session/new", params)
         self._opening.add(request)
         return request
 
     def load_session(
         self, session: str, cwd: str, servers: Sequence[schema.McpServer] = (), directories: Sequence[str] = ()
     ) -> int:
-        """Take up a session of before, and have its history told; → SessionOpened."""
+        """Reopen a session and have its history repeated. → SessionOpened"""
         return self._open_known("session/load", session, cwd, servers, directories)
 
     def resume_session(
         self, session: str, cwd: str, servers: Sequence[schema.McpServer] = (), directories: Sequence[str] = ()
     ) -> int:
-        """Take up a session of before without its history; → SessionOpened."""
+        """Reopen a session without its history. → SessionOpened"""
         return self._open_known("session/resume", session, cwd, servers, directories)
 
     def fork_session(
         self, session: str, cwd: str, servers: Sequence[schema.McpServer] = (), directories: Sequence[str] = ()
     ) -> int:
-        """Open a session that begins like another; → SessionOpened."""
+        """Create a session with the history of another. → SessionOpened"""
         request = self._open_known("session/fork", session, cwd, servers, directories)
         self._opening.add(request)
         return request
 
     def list_sessions(self, cwd: str | None = None, cursor: str | None = None) -> int:
-        """→ SessionsListed."""
-        return self._ask("session/list", schema.ListSessionsParams(cwd=cwd, cursor=cursor))
+        """→ SessionsListed"""
+        return self._request("session/list", schema.ListSessionsParams(cwd=cwd, cursor=cursor))
 
     def close_session(self, session: str) -> int:
-        """→ Done."""
-        return self._ask("session/close", schema.SessionParams(session_id=session), session)
+        """→ RequestDone"""
+        return self._request("session/close", schema.SessionParams(session_id=session), session)
 
     def delete_session(self, session: str) -> int:
-        """→ Done."""
-        return self._ask("session/delete", schema.SessionParams(session_id=session), session)
+        """→ RequestDone"""
+        return self._request("session/delete", schema.SessionParams(session_id=session), session)
 
     def set_mode(self, session: str, mode: str) -> int:
-        """→ Done."""
-        return self._ask("session/set_mode", schema.SetModeParams(session_id=session, mode_id=mode), session)
+        """→ RequestDone"""
+        return self._request("session/set_mode", schema.SetModeParams(session_id=session, mode_id=mode), session)
 
     def set_model(self, session: str, model: str) -> int:
-        """For agents that offer models but no option of the category `model`; → Done."""
-        return self._ask("session/set_model", schema.SetModelParams(session_id=session, model_id=model), session)
+        """Choose a model, for agents that offer models but no option of the category `model`. → RequestDone"""
+        return self._request("session/set_model", schema.SetModelParams(session_id=session, model_id=model), session)
 
     def set_option(self, session: str, option: str, value: str | bool) -> int:
-        """→ OptionsChanged, Done."""
+        """→ OptionsChanged, RequestDone"""
         kind = "boolean" if isinstance(value, bool) else None
         params = schema.SetConfigOptionParams(session_id=session, config_id=option, value=value, type=kind)
-        return self._ask("session/set_config_option", params, session)
+        return self._request("session/set_config_option", params, session)
 
-    def prompt(self, session: str, blocks: Sequence[schema.Block]) -> int:
-        """Begin a turn; → TurnEnded, after all that happens in it. One turn at a time: not every agent takes more."""
-        request = self._ask("session/prompt", schema.PromptParams(session_id=session, prompt=list(blocks)), session)
+    def prompt(self, session: str, blocks: Sequence[schema.ContentBlock]) -> int:
+        """Begin a turn. → TurnEnded, after the facts of the turn. Not every agent allows two turns at once."""
+        request = self._request("session/prompt", schema.PromptParams(session_id=session, prompt=list(blocks)), session)
         self._sessions.open(session).turn = request
         return request
 
     def cancel(self, session: str) -> list[int]:
-        """End a turn; what a person was asked in it is answered as cancelled and returned. → TurnEnded."""
+        """Cancel a turn. Return the numbers of the requests that were withdrawn from a person. → TurnEnded"""
         known = self._sessions.open(session)
         known.is_cancelling = known.turn is not None
         self._peer.notify("session/cancel", schema.SessionParams(session_id=session))
         return self._withdraw_all(session)
 
     def forget_session(self, session: str) -> None:
-        """Remember nothing of a session: one that is not used any more, of an agent that cannot close any."""
+        """Drop a session that is no longer used, for agents that cannot close sessions."""
         self._withdraw_all(session)
         self._sessions.forget(session)
 
     def call(self, method: str, params: Any = None) -> int:
-        """Ask for something that this protocol does not define; → Answered."""
-        return self._ask(method, params)
+        """Send a request that this protocol does not define. → ExtensionAnswered"""
+        return self._request(method, params)
 
     def give_up(self, request: int) -> None:
-        """Nobody waits for this answer any more; the agent is told so and nothing comes of it."""
+        """Stop waiting for a response and tell the agent so. No fact will follow."""
         self._peer.forget(request)
         self._opening.discard(request)
         self._peer.notify("$/cancel_request", schema.CancelRequestParams(request_id=request))
@@ -175,24 +174,24 @@ class ClientSide(Answers):
             session.end_turn()
 
     def outbox(self) -> bytes:
-        """What is to be sent now; it is taken out."""
+        """Remove and return the bytes to send."""
         return self._peer.outbox()
 
-    # ── what we learn ──
+    # ── receiving ──
 
     def feed(self, data: bytes) -> list[Fact]:
-        """What the agent's next bytes mean."""
+        """Return the facts that the agent's next bytes complete."""
         found: list[Fact] = []
         for item in self._peer.feed(data):
             found += self._receive(item)
         return found
 
     def close(self, reason: str) -> list[Fact]:
-        """The agent has ended: what was asked of it is refused for this reason, and nothing is to be answered."""
+        """End the connection: outgoing requests are refused with this reason, and open ones need no answer."""
         found: list[Fact] = []
         for item in self._peer.close():
             found += self._receive(item)
-        found += [facts.Withdrawn(ask=ask) for ask in self._open]
+        found += [facts.Withdrawn(number=number) for number in self._open]
         self._open.clear()
         for request, method in self._peer.pending.items():
             self._peer.forget(request)
@@ -203,17 +202,17 @@ class ClientSide(Answers):
     def _receive(self, item: Incoming) -> list[Fact]:
         match item:
             case Notification():
-                return self._told(item)
-            case Request():
-                return self._asked(item)
+                return self._notified(item)
+            case IncomingRequest():
+                return self._requested(item)
             case Response(error=None):
                 return self._answered(item)
             case Response():
                 return self._refused(item)
-            case Skipped(reason, beginning):
+            case SkippedInput(reason, beginning):
                 return [facts.Stray(reason=reason, beginning=beginning)]
 
-    # ── answers to what we asked ──
+    # ── responses ──
 
     def _answered(self, answer: Response) -> list[Fact]:
         request, method, result = answer.id, answer.method, answer.result
@@ -228,7 +227,7 @@ class ClientSide(Answers):
             return [results.listed(request, result)]
         if method == "session/set_config_option" or method in _QUIET:
             return self._done(answer, session)
-        return [facts.Answered(request=request, method=method, result=_text(result))]
+        return [facts.ExtensionAnswered(request=request, method=method, result=_text(result))]
 
     def _opened(self, answer: Response) -> list[Fact]:
         self._opening.discard(answer.id)
@@ -243,13 +242,13 @@ class ClientSide(Answers):
     def _done(self, answer: Response, session: str) -> list[Fact]:
         found: list[Fact] = []
         if answer.method in ("session/close", "session/delete"):
-            found += [facts.Withdrawn(ask=ask) for ask in self._withdraw_all(session)]
+            found += [facts.Withdrawn(number=number) for number in self._withdraw_all(session)]
             self._sessions.forget(session)
         elif answer.method == "session/set_config_option":
-            said = read(schema.SetConfigOptionResult, answer.result)
-            if said is not None and said.config_options:
-                found.append(facts.OptionsChanged(session=session, options=options_of(said.config_options)))
-        return [*found, facts.Done(request=answer.id, method=answer.method, session=session)]
+            parsed = read(schema.SetConfigOptionResult, answer.result)
+            if parsed is not None and parsed.config_options:
+                found.append(facts.OptionsChanged(session=session, options=options_of(parsed.config_options)))
+        return [*found, facts.RequestDone(request=answer.id, method=answer.method, session=session)]
 
     def _refused(self, answer: Response) -> list[Fact]:
         session = self._about.pop(answer.id, "")
@@ -259,8 +258,8 @@ class ClientSide(Answers):
         found = self._end_turn(session, answer.id)
         if was_cancelled:
             end = StopReason.CANCELLED
-            return [*found, facts.TurnEnded(request=answer.id, session=session, reason=end, said=error.message)]
-        refused = facts.Refused(
+            return [*found, facts.TurnEnded(request=answer.id, session=session, reason=end, stop_reason=error.message)]
+        refused = facts.RequestRefused(
             request=answer.id,
             method=answer.method,
             session=session,
@@ -271,7 +270,7 @@ class ClientSide(Answers):
         return [*found, refused, *self._not_opened(answer, session)]
 
     def _not_opened(self, answer: Response, session: str) -> list[Fact]:
-        """A session that was asked for will not be there, unless it was before."""
+        """Forget a session that could not be opened, unless it is in use."""
         if answer.method not in results.HOW:
             return []
         self._opening.discard(answer.id)
@@ -285,63 +284,63 @@ class ClientSide(Answers):
         if known is None or known.turn != request:
             return []
         known.end_turn()
-        return [facts.Withdrawn(ask=ask) for ask in self._withdraw_all(session)]
+        return [facts.Withdrawn(number=number) for number in self._withdraw_all(session)]
 
     def _release(self) -> list[Fact]:
         return self._sessions.release(is_opening=bool(self._opening))
 
-    # ── what the agent tells and asks ──
+    # ── notifications and requests of the agent ──
 
-    def _told(self, told: Notification) -> list[Fact]:
-        if told.method == "session/update":
-            return self._sessions.update(told.params, is_opening=bool(self._opening))
-        if told.method == "$/cancel_request":
-            return self._changed_its_mind(told.params)
-        if told.method == "elicitation/complete":
-            said = read(schema.ElicitationCompleteParams, told.params)
-            return [facts.QuestionCompleted(elicitation=said.elicitation_id)] if said else []
-        if told.method == extensions.UPDATE_TODOS:
-            todos = read(extensions.UpdateTodosParams, told.params)
+    def _notified(self, notification: Notification) -> list[Fact]:
+        if notification.method == "session/update":
+            return self._sessions.update(notification.params, is_opening=bool(self._opening))
+        if notification.method == "$/cancel_request":
+            return self._withdrawn_by_agent(notification.params)
+        if notification.method == "elicitation/complete":
+            parsed = read(schema.ElicitationCompleteParams, notification.params)
+            return [facts.QuestionCompleted(elicitation=parsed.elicitation_id)] if parsed else []
+        if notification.method == extensions.UPDATE_TODOS:
+            todos = read(extensions.UpdateTodosParams, notification.params)
             return [self._sessions.find(todos.session_id, todos.tool_call_id).todos(todos)] if todos else []
-        return [facts.Notified(method=told.method, params=_text(told.params))]
+        return [facts.Notified(method=notification.method, params=_text(notification.params))]
 
-    def _changed_its_mind(self, params: Raw) -> list[Fact]:
+    def _withdrawn_by_agent(self, params: Raw) -> list[Fact]:
         named = read(schema.CancelledRequest, params)
-        asks = self._peer.asks_of(named.request_id) if named else []
-        return [facts.Withdrawn(ask=ask) for ask in asks if self._withdraw(ask)]
+        numbers = self._peer.numbers_with_id(named.request_id) if named else []
+        return [facts.Withdrawn(number=number) for number in numbers if self._withdraw(number)]
 
-    def _asked(self, asked: Request) -> list[Fact]:
-        if asked.method in ("session/update", extensions.UPDATE_TODOS):
-            # Not meant to be asked, but whoever does waits.
-            self._peer.result(asked.ask, schema.HERE)
-            return self._told(Notification(asked.method, asked.params))
-        reader = self._readers.get(asked.method)
+    def _requested(self, request: IncomingRequest) -> list[Fact]:
+        if request.method in ("session/update", extensions.UPDATE_TODOS):
+            # A notification sent as a request: its sender waits for an answer.
+            self._peer.result(request.number, schema.PRESENT)
+            return self._notified(Notification(request.method, request.params))
+        reader = self._readers.get(request.method)
         if reader is None:
-            return [self._unknown(asked)]
-        reading = reader(asked, self._sessions)
+            return [self._unknown(request)]
+        reading = reader(request, self._sessions)
         if reading is None:
-            self._peer.error(asked.ask, INVALID_PARAMS, "the parameters are not those of this method")
-            return [facts.UnknownAsked(method=asked.method, reason="its parameters cannot be read")]
+            self._peer.error(request.number, INVALID_PARAMS, "the parameters are not valid for this method")
+            return [facts.UnknownRequested(method=request.method, reason="its parameters cannot be read")]
         fact, opened = reading
-        self._register(asked.ask, opened)
+        self._register(request.number, opened)
         session = self._sessions.get(opened.session)
-        if opened.kind in HUMAN and session is not None and session.is_cancelling:
-            # It was on its way when we cancelled: nobody needs to see it.
-            self._withdraw(asked.ask)
+        if opened.kind in PERSON_KINDS and session is not None and session.is_cancelling:
+            # It crossed our cancellation on the way.
+            self._withdraw(request.number)
             return []
         return [fact]
 
-    def _unknown(self, asked: Request) -> Fact:
-        if asked.method.startswith(extensions.PREFIX):
-            # Told that a method is unknown, this agent waits for ever.
-            self._peer.result(asked.ask, schema.HERE)
-            return facts.UnknownAsked(method=asked.method, reason="it means nothing here")
-        self._peer.error(asked.ask, METHOD_NOT_FOUND, f"{asked.method} is not offered by this client")
-        return facts.UnknownAsked(method=asked.method, reason="it is not offered")
+    def _unknown(self, request: IncomingRequest) -> Fact:
+        if request.method.startswith(extensions.PREFIX):
+            # This agent waits for ever if a method is reported as unknown.
+            self._peer.result(request.number, schema.PRESENT)
+            return facts.UnknownRequested(method=request.method, reason="it is not known here")
+        self._peer.error(request.number, METHOD_NOT_FOUND, f"{request.method} is not offered by this client")
+        return facts.UnknownRequested(method=request.method, reason="it is not offered")
 
-    # ── asking ──
+    # ── sending ──
 
-    def _ask(self, method: str, params: Any, session: str = "") -> int:
+    def _request(self, method: str, params: Any, session: str = "") -> int:
         request = self._peer.request(method, params)
         if session:
             self._about[request] = session
@@ -363,12 +362,12 @@ class ClientSide(Answers):
             mcp_servers=list(servers),
             additional_directories=list(directories) or None,
         )
-        return self._ask(method, params, session)
+        return self._request(method, params, session)
 
 
 def _unreadable(answer: Response) -> Fact:
     message = f"the agent's answer to {answer.method} cannot be read: {_text(answer.result)[:_SHOWN]}"
-    return facts.Refused(request=answer.id, method=answer.method, code=INTERNAL_ERROR, message=message)
+    return facts.RequestRefused(request=answer.id, method=answer.method, code=INTERNAL_ERROR, message=message)
 
 
 def _text(json: Raw) -> str:

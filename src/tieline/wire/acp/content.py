@@ -1,7 +1,7 @@
-"""Content blocks and neutral parts: what a user says to an agent, and what an agent shows.
+"""Conversion between content blocks and neutral parts.
 
-Every agent takes text and links. Pictures, sounds and whole files go only to agents that say they take them; to the
-others a text file is said as text, and of everything else a note remains, so that nobody wonders.
+Every agent accepts text and links. Images, audio and embedded files are sent only to agents that accept them. For other
+agents a text file becomes text, and anything else a placeholder and a note.
 """
 
 import base64
@@ -13,14 +13,14 @@ from tieline.model.content import File, Image, Part, Text
 from tieline.model.events import Note, left_out
 from tieline.wire.acp.schema import (
     PROTOCOL,
-    AudioBlock,
-    Block,
-    ImageBlock,
-    LinkBlock,
+    AudioContent,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
     PromptCapabilities,
     Resource,
-    ResourceBlock,
-    TextBlock,
+    ResourceLink,
+    TextContent,
 )
 from tieline.wire.shared.lenient import whole
 
@@ -28,15 +28,15 @@ _PLAIN = ("text/", "application/json", "application/xml", "application/yaml", "a
 
 
 class Prompt(NamedTuple):
-    """What is sent of a message, and what a person should know was not."""
+    """The content of a prompt, and notes about what had to be left out."""
 
-    blocks: list[Block]
+    blocks: list[ContentBlock]
     notes: tuple[Note, ...]
 
 
 def prompt_of(parts: Sequence[Part], takes: PromptCapabilities) -> Prompt:
-    """The blocks that say these parts to an agent; what is neither text nor picture nor file is left out."""
-    blocks: list[Block] = []
+    """Return the blocks for these parts. Parts other than text, images and files are ignored."""
+    blocks: list[ContentBlock] = []
     notes: list[Note] = []
     for part in parts:
         block = _block(part, takes)
@@ -44,23 +44,23 @@ def prompt_of(parts: Sequence[Part], takes: PromptCapabilities) -> Prompt:
             blocks.append(block)
         elif isinstance(part, Image | File):
             kind = part.media_type or "picture"
-            blocks.append(TextBlock(text=f"[a {kind} was here, which this agent cannot take]"))
-            notes.append(left_out(kind, "the agent takes none, it is not in the prompt"))
+            blocks.append(TextContent(text=f"[{kind} omitted: this agent does not accept it]"))
+            notes.append(left_out(kind, "the agent does not accept it; it is not in the prompt"))
     return Prompt(blocks, tuple(notes))
 
 
-def part_of(block: Block) -> Part:
-    """The neutral part of a block."""
+def part_of(block: ContentBlock) -> Part:
+    """Return the neutral part for a block."""
     match block:
-        case TextBlock():
+        case TextContent():
             return Text(text=whole(block.text))
-        case ImageBlock():
+        case ImageContent():
             return Image(media_type=block.mime_type, data=block.data or None, url=block.uri)
-        case AudioBlock():
+        case AudioContent():
             return File(media_type=block.mime_type, data=block.data)
-        case LinkBlock():
+        case ResourceLink():
             return File(media_type=block.mime_type or "", url=block.uri, name=block.title or block.name)
-        case ResourceBlock():
+        case EmbeddedResource():
             return _part_of_resource(block.resource)
 
 
@@ -70,32 +70,32 @@ def _part_of_resource(resource: Resource) -> Part:
     return File(media_type=resource.mime_type or "", data=resource.blob, name=resource.uri)
 
 
-def _block(part: Part, takes: PromptCapabilities) -> Block | None:
+def _block(part: Part, takes: PromptCapabilities) -> ContentBlock | None:
     match part:
         case Text():
-            return TextBlock(text=part.text) if part.text else None
+            return TextContent(text=part.text) if part.text else None
         case Image(data=str(data)) if takes.image:
-            return ImageBlock(data=data, mime_type=part.media_type or "image/png", uri=part.url)
+            return ImageContent(data=data, mime_type=part.media_type or "image/png", uri=part.url)
         case File(data=str(data)):
             return _file(part, data, takes)
         case Image(url=str(url)):
-            return LinkBlock(uri=url, name="image", mime_type=part.media_type or None)
+            return ResourceLink(uri=url, name="image", mime_type=part.media_type or None)
         case File(url=str(url)):
-            return LinkBlock(uri=url, name=part.name or "file", mime_type=part.media_type or None)
+            return ResourceLink(uri=url, name=part.name or "file", mime_type=part.media_type or None)
         case _:
             return None
 
 
-def _file(file: File, data: str, takes: PromptCapabilities) -> Block | None:
+def _file(file: File, data: str, takes: PromptCapabilities) -> ContentBlock | None:
     if takes.audio and file.media_type.startswith("audio/"):
-        return AudioBlock(data=data, mime_type=file.media_type)
+        return AudioContent(data=data, mime_type=file.media_type)
     text = _text_of(file, data)
     if takes.embedded_context:
         uri = file.url or f"attachment:///{file.name or 'file'}"
         blob = data if text is None else None
-        return ResourceBlock(resource=Resource(uri=uri, mime_type=file.media_type or None, text=text, blob=blob))
+        return EmbeddedResource(resource=Resource(uri=uri, mime_type=file.media_type or None, text=text, blob=blob))
     if text is not None:
-        return TextBlock(text=f"{file.name or 'file'}:\n\n{text}")
+        return TextContent(text=f"{file.name or 'file'}:\n\n{text}")
     return None
 
 

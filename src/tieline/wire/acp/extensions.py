@@ -1,11 +1,11 @@
-"""The shapes of what single agents add to the protocol, and cannot go on without an answer to.
+"""Shapes that single agents add to the protocol.
 
-One asks its questions and has its plans approved by requests of its own, `cursor/…`; it takes an outcome only inside of
-another object called outcome, and waits for ever when it is told that a method is unknown. Another puts its questions
-into a permission request.
+Cursor's agent asks questions and has plans approved with requests of its own, `cursor/…`. It expects the outcome nested
+in another object named outcome, and waits for ever if a method is reported as unknown. Qwen puts questions into a
+permission request.
 """
 
-from tieline.wire.acp.schema import Shape
+from tieline.wire.acp.schema import AcpShape
 
 PREFIX = "cursor/"
 ASK_QUESTION = "cursor/ask_question"
@@ -13,73 +13,73 @@ CREATE_PLAN = "cursor/create_plan"
 UPDATE_TODOS = "cursor/update_todos"
 
 
-class Choice(Shape):
+class QuestionOptionShape(AcpShape):
     id: str
     label: str
 
 
-class ChoiceQuestion(Shape):
+class ChoiceQuestion(AcpShape):
     id: str
     prompt: str
-    options: list[Choice]
+    options: list[QuestionOptionShape]
     allow_multiple: bool = False
 
 
-class AskQuestionParams(Shape):
+class AskQuestionParams(AcpShape):
     questions: list[ChoiceQuestion]
     tool_call_id: str = ""
     session_id: str = ""
     title: str | None = None
 
 
-class Todo(Shape):
+class TodoShape(AcpShape):
     id: str
     content: str
     status: str
 
 
-class CreatePlanParams(Shape):
+class CreatePlanParams(AcpShape):
     plan: str
     tool_call_id: str = ""
     session_id: str = ""
     name: str | None = None
     overview: str | None = None
-    todos: list[Todo] | None = None
+    todos: list[TodoShape] | None = None
 
 
-class UpdateTodosParams(Shape):
-    """With `merge` these todos replace only those of the same id."""
+class UpdateTodosParams(AcpShape):
+    """With `merge`, only todos with the same id are replaced."""
 
-    todos: list[Todo]
+    todos: list[TodoShape]
     tool_call_id: str = ""
     session_id: str = ""
     merge: bool = False
 
 
-class ChoiceAnswer(Shape):
+class ChoiceAnswer(AcpShape):
     question_id: str
     selected_option_ids: list[str]
 
 
-class Outcome(Shape):
-    """What became of a question (answered, skipped, cancelled) or of a plan (accepted, rejected, cancelled)."""
+class OutcomeShape(AcpShape):
+    """The outcome of a question (answered, skipped, cancelled) or of a plan (accepted, rejected, cancelled)."""
 
     outcome: str
     answers: list[ChoiceAnswer] | None = None
     reason: str | None = None
 
 
-class OutcomeResult(Shape):
-    outcome: Outcome
+class OutcomeResult(AcpShape):
+    outcome: OutcomeShape
 
 
-class OptionLabel(Shape):
+class OptionLabel(AcpShape):
     label: str
     description: str | None = None
 
 
-class LabelQuestion(Shape):
-    """A question inside of a permission request; what is answered is the label of an option, or other words."""
+class LabelQuestion(AcpShape):
+    """A question in a permission request. The answer is the label of an option, or free text."""
 
     question: str
     header: str | None = None
@@ -87,7 +87,7 @@ class LabelQuestion(Shape):
     multi_select: bool = False
 
 
-class QuestionInput(Shape):
-    """The same questions as the input of the call."""
+class QuestionInput(AcpShape):
+    """The same questions as the input of the tool call."""
 
     questions: list[LabelQuestion]

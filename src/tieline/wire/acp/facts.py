@@ -1,8 +1,8 @@
-"""What a client learns of an agent, in words that are no longer JSON.
+"""Facts: what a client learns from an agent, independent of the JSON on the wire.
 
-`ClientSide.feed` gives facts in the order in which things happened. `session` is the agent's name for a session;
-`request` is the number that the method which asked returned; `ask` is the number to answer by what the agent asks.
-What only travels through (a call's input and output, data of an error) is JSON text.
+`ClientSide.feed` returns facts in order. `session` is the agent's name for a session. `request` is the id of an
+outgoing request, as returned by the method that sent it. `number` identifies a request of the agent and is used to
+answer it. Values that are only passed on (input and output of a call, error data) are JSON text.
 """
 
 from typing import Literal
@@ -15,7 +15,7 @@ from tieline.wire.acp.schema import AUTH_REQUIRED, PromptCapabilities
 
 
 class Abilities(Value):
-    """What an agent can do."""
+    """The capabilities of an agent."""
 
     load: bool = False
     resume: bool = False
@@ -33,12 +33,12 @@ class Abilities(Value):
 
     @property
     def prompt(self) -> PromptCapabilities:
-        """What a prompt may hold, for `content.prompt_of`."""
+        """What a prompt may contain, for `content.prompt_of`."""
         return PromptCapabilities(image=self.image, audio=self.audio, embedded_context=self.embedded)
 
 
-class Login(Value):
-    """A way to log in. `arguments` are for the agent's own program, `command` is a whole command line; or neither."""
+class LoginMethod(Value):
+    """A way to log in: `arguments` for the agent's own program, a whole `command` line, or neither."""
 
     id: str
     name: str = ""
@@ -49,7 +49,7 @@ class Login(Value):
 
 
 class Initialized(Value):
-    """The agent has introduced itself."""
+    """The connection is established."""
 
     request: int
     version: int
@@ -57,11 +57,11 @@ class Initialized(Value):
     title: str = ""
     agent_version: str = ""
     abilities: Abilities = Abilities()
-    logins: tuple[Login, ...] = ()
+    logins: tuple[LoginMethod, ...] = ()
 
 
-class Choice(Value):
-    """One thing to choose: a mode, a model, a value of an option, an answer to a question."""
+class NamedChoice(Value):
+    """One choice: a mode, a model, a value of an option, an answer to a question."""
 
     id: str
     name: str = ""
@@ -70,14 +70,14 @@ class Choice(Value):
 
 
 class Choices(Value):
-    """What there is to choose from, and what is chosen."""
+    """The available choices, and the current one."""
 
     current: str = ""
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[NamedChoice, ...] = ()
 
 
 class ConfigOption(Value):
-    """Something of a session that can be set: `category` says whether it is the mode, the model or something else."""
+    """An option of a session. `category` tells whether it selects the mode, the model or something else."""
 
     id: str
     name: str = ""
@@ -85,11 +85,11 @@ class ConfigOption(Value):
     category: str = ""
     kind: Literal["select", "boolean"] = "select"
     current: str | bool = ""
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[NamedChoice, ...] = ()
 
 
 class SessionOpened(Value):
-    """A session can be used. What comes of a session between loading it and this is its history, told again."""
+    """A session is ready. Updates between `load_session` and this fact repeat its history."""
 
     request: int
     session: str
@@ -100,7 +100,7 @@ class SessionOpened(Value):
 
 
 class SessionInfo(Value):
-    """A session that the agent remembers."""
+    """A session that the agent has stored."""
 
     session: str
     cwd: str = ""
@@ -109,31 +109,31 @@ class SessionInfo(Value):
 
 
 class SessionsListed(Value):
-    """The answer to `list_sessions`; with a `cursor` there is more."""
+    """The answer to `list_sessions`. With a `cursor` there are more."""
 
     request: int
     sessions: tuple[SessionInfo, ...] = ()
     cursor: str | None = None
 
 
-class Done(Value):
-    """What was asked for has been done."""
+class RequestDone(Value):
+    """An outgoing request has succeeded."""
 
     request: int
     method: str
     session: str = ""
 
 
-class Answered(Value):
-    """The answer to a method that this protocol does not define."""
+class ExtensionAnswered(Value):
+    """The result of a request that this protocol does not define."""
 
     request: int
     method: str
     result: str
 
 
-class Refused(Value):
-    """What was asked for was refused or failed; a prompt that is refused has ended its turn."""
+class RequestRefused(Value):
+    """An outgoing request has failed. A failed prompt ends its turn."""
 
     request: int
     method: str
@@ -144,25 +144,25 @@ class Refused(Value):
 
     @property
     def needs_login(self) -> bool:
-        """Whether one of `Initialized.logins` has to come first."""
+        """Whether the user has to log in first, with one of `Initialized.logins`."""
         return self.code == AUTH_REQUIRED
 
 
 class TurnEnded(Value):
-    """The agent has answered a prompt. `said` is its own word for the reason."""
+    """The agent has answered a prompt. `stop_reason` is the reason as the agent wrote it."""
 
     request: int
     session: str
     reason: StopReason
-    said: str
+    stop_reason: str
     usage: Usage | None = None
 
 
-# ── What happens in a session ────────────────────────────────────────────────────────────────────
+# ── Updates of a session ────────────────────────────────────────────────────────────────────────
 
 
 class TextChunk(Value):
-    """Words for the user. Another `message` than before is another message."""
+    """Text for the user. A different `message` id begins another message."""
 
     session: str
     text: str
@@ -170,7 +170,7 @@ class TextChunk(Value):
 
 
 class ThoughtChunk(Value):
-    """Words the agent says to itself."""
+    """Text of the agent's thinking."""
 
     session: str
     text: str
@@ -178,7 +178,7 @@ class ThoughtChunk(Value):
 
 
 class ContentChunk(Value):
-    """A picture or file in what is said, or anything the user said: an agent may repeat that, or tell it again."""
+    """An image or a file of the agent, or any content of the user, which agents may repeat."""
 
     session: str
     speaker: Literal["agent", "thought", "user"]
@@ -186,23 +186,23 @@ class ContentChunk(Value):
     message: str | None = None
 
 
-class Diff(Value):
-    """A change of a file; `old` is None when the file is new."""
+class CallDiff(Value):
+    """A change of a file. `old` is None if the file is new."""
 
     path: str
     new: str
     old: str | None = None
 
 
-class Location(Value):
-    """A place in a file that the agent works at."""
+class CallLocation(Value):
+    """A place in a file that the agent works on."""
 
     path: str
     line: int | None = None
 
 
-class Call(Value):
-    """A tool call of the agent's, as far as it is known: everything that was told of it so far."""
+class AgentCall(Value):
+    """A tool call of the agent, with everything known about it so far."""
 
     id: str
     title: str = ""
@@ -210,15 +210,15 @@ class Call(Value):
     kind: str = "other"
     status: str = "pending"
     content: tuple[Part, ...] = ()
-    diffs: tuple[Diff, ...] = ()
+    diffs: tuple[CallDiff, ...] = ()
     terminals: tuple[str, ...] = ()
-    locations: tuple[Location, ...] = ()
+    locations: tuple[CallLocation, ...] = ()
     input: str = ""
     output: str = ""
     tool: str = ""
-    """The name by which the agent's model called the tool, where the agent tells it beside the title."""
+    """The name by which the agent's model called the tool, if the agent reports it besides the title."""
     is_mcp: bool = False
-    """Whether the agent says that it is a call of a tool of an MCP server."""
+    """Whether the agent reports it as a call of an MCP tool."""
 
     @property
     def has_ended(self) -> bool:
@@ -229,11 +229,11 @@ class CallUpdate(Value):
     """A tool call began or changed."""
 
     session: str
-    call: Call
+    call: AgentCall
 
 
 class TerminalOutput(Value):
-    """More output of a terminal of the agent's own."""
+    """More output of one of the agent's own terminals."""
 
     session: str
     call: str
@@ -242,7 +242,7 @@ class TerminalOutput(Value):
 
 
 class TerminalEnded(Value):
-    """A terminal of the agent's own has ended."""
+    """One of the agent's own terminals has ended."""
 
     session: str
     call: str
@@ -251,8 +251,8 @@ class TerminalEnded(Value):
     signal: str | None = None
 
 
-class PlanEntry(Value):
-    """One thing the agent means to do."""
+class AgentPlanEntry(Value):
+    """One step of a plan."""
 
     content: str
     status: str = "pending"
@@ -260,28 +260,28 @@ class PlanEntry(Value):
 
 
 class PlanUpdate(Value):
-    """The whole plan, as it is now."""
+    """The complete current plan."""
 
     session: str
-    entries: tuple[PlanEntry, ...] = ()
+    entries: tuple[AgentPlanEntry, ...] = ()
 
 
 class ModeChanged(Value):
-    """The session is in another mode."""
+    """The mode of the session has changed."""
 
     session: str
     mode: str
 
 
 class OptionsChanged(Value):
-    """All options of the session, as they are now."""
+    """All options of the session with their current values."""
 
     session: str
     options: tuple[ConfigOption, ...] = ()
 
 
-class Command(Value):
-    """Something a prompt can begin with: "/name" and perhaps what `hint` describes."""
+class SlashCommand(Value):
+    """A command that a prompt can begin with: "/name", optionally followed by what `hint` describes."""
 
     name: str
     description: str = ""
@@ -289,14 +289,14 @@ class Command(Value):
 
 
 class CommandsUpdate(Value):
-    """All commands of the session."""
+    """All slash commands of the session."""
 
     session: str
-    commands: tuple[Command, ...] = ()
+    commands: tuple[SlashCommand, ...] = ()
 
 
 class TitleChanged(Value):
-    """The session has another title, or was used."""
+    """The title or the time of last use has changed."""
 
     session: str
     title: str | None = None
@@ -304,7 +304,7 @@ class TitleChanged(Value):
 
 
 class UsageUpdate(Value):
-    """How much of its context the session fills, in tokens, and what it has cost."""
+    """How many tokens of its context the session uses, and its cost so far."""
 
     session: str
     used: int
@@ -314,7 +314,7 @@ class UsageUpdate(Value):
 
 
 class Noticed(Value):
-    """Something the agent wants the user to know that is no part of its answer."""
+    """A notice for the user that is not part of the answer."""
 
     session: str
     severity: str
@@ -323,7 +323,7 @@ class Noticed(Value):
 
 
 class Compaction(Value):
-    """The agent shortens its history: how far it is, or words of the summary."""
+    """The agent compacts its history: the status, or text of the summary."""
 
     session: str
     id: str
@@ -332,35 +332,35 @@ class Compaction(Value):
 
 
 class UnknownUpdate(Value):
-    """An update of a kind that is not known here, or cannot be read, as JSON text."""
+    """An update of an unknown kind, or one that cannot be read, as JSON text."""
 
     session: str
     kind: str
     json: str
 
 
-# ── What the agent asks ──────────────────────────────────────────────────────────────────────────
+# ── Requests of the agent ────────────────────────────────────────────────────────────────────────
 
 
 class PermissionOption(Value):
-    """One possible answer. Several may be of one kind: it is the id that answers."""
+    """One possible answer. Several may have the same kind; the id is what is answered."""
 
     id: str
     name: str = ""
     kind: str = ""
 
 
-class PermissionAsked(Value):
-    """May the agent do this?"""
+class PermissionRequested(Value):
+    """The agent requests permission for a call."""
 
-    ask: int
+    number: int
     session: str
-    call: Call
+    call: AgentCall
     options: tuple[PermissionOption, ...] = ()
 
 
-class Field(Value):
-    """One thing a question wants to know, and what an answer must be like."""
+class QuestionField(Value):
+    """One field of a question, and the constraints on its value."""
 
     name: str
     kind: Literal["boolean", "choice", "choices", "text", "number", "integer"]
@@ -368,69 +368,69 @@ class Field(Value):
     description: str = ""
     required: bool = False
     default: str | int | float | bool | tuple[str, ...] | None = None
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[NamedChoice, ...] = ()
     is_open: bool = False
-    """Whether other words than a choice are an answer too."""
+    """Whether free text is accepted besides the choices."""
     minimum: float | None = None
-    """Of a number; of text its length, of choices how many."""
+    """The least value of a number, length of a text, or number of choices."""
     maximum: float | None = None
     pattern: str = ""
     format: str = ""
 
 
 class QuestionAsked(Value):
-    """The agent wants to know something: these fields; or, with a `url`, that the user goes there and says so."""
+    """The agent asks the user to fill in fields or, with a `url`, to visit an address and confirm it."""
 
-    ask: int
+    number: int
     session: str
     message: str = ""
-    fields: tuple[Field, ...] = ()
+    fields: tuple[QuestionField, ...] = ()
     url: str = ""
     elicitation: str = ""
     call: str = ""
 
 
 class QuestionCompleted(Value):
-    """What was to be done at the `url` of a question has been done."""
+    """The user has finished at the `url` of a question."""
 
     elicitation: str
 
 
 class PlanProposed(Value):
-    """The agent wants its plan approved before it begins."""
+    """The agent requests approval of its plan."""
 
-    ask: int
+    number: int
     session: str
     plan: str
     name: str = ""
     overview: str = ""
-    entries: tuple[PlanEntry, ...] = ()
+    entries: tuple[AgentPlanEntry, ...] = ()
     call: str = ""
 
 
-class FileReadAsked(Value):
-    """What does this file hold? `line` counts from 1."""
+class FileReadRequested(Value):
+    """The agent wants to read a file. `line` counts from 1."""
 
-    ask: int
+    number: int
     session: str
     path: str
     line: int | None = None
     limit: int | None = None
 
 
-class FileWriteAsked(Value):
-    """Write this file; it may be new."""
+class FileWriteRequested(Value):
+    """The agent wants to write a file, which may be new."""
 
-    ask: int
+    number: int
     session: str
     path: str
     content: str
 
 
-class TerminalAsked(Value):
-    """Run this command, and do not wait for it; `limit` is how many bytes of its output to keep, the last ones."""
+class TerminalRequested(Value):
+    """The agent wants to start a command. `limit` is how many bytes of its output to keep, the last ones."""
 
-    ask: int
+    number: int
     session: str
     command: str
     args: tuple[str, ...] = ()
@@ -439,40 +439,52 @@ class TerminalAsked(Value):
     limit: int | None = None
 
 
-class TerminalUseAsked(Value):
-    """Something about a terminal that runs: its output so far, its end, to end it, or to end and forget it."""
+class TerminalUseRequested(Value):
+    """The agent wants the output of a terminal, its end, or to kill or release it."""
 
-    ask: int
+    number: int
     session: str
     terminal: str
     use: Literal["output", "wait", "kill", "release"]
 
 
+AgentRequest = (
+    PermissionRequested
+    | QuestionAsked
+    | PlanProposed
+    | FileReadRequested
+    | FileWriteRequested
+    | TerminalRequested
+    | TerminalUseRequested
+)
+"""A request of the agent that has to be answered by its `number`."""
+
+
 class Withdrawn(Value):
-    """What was asked needs no answer any more; it has been answered."""
+    """A request needs no answer any more. It has been answered as cancelled."""
 
-    ask: int
-
-
-# ── What a person may want to look into ──────────────────────────────────────────────────────────
+    number: int
 
 
-class UnknownAsked(Value):
-    """The agent asked for something we do not have, or in words we do not understand; it was told so."""
+# ── For the log ────────────────────────────────────────────────────────────────────────────────
+
+
+class UnknownRequested(Value):
+    """The agent sent a request that is not offered or cannot be read. It was answered."""
 
     method: str
     reason: str
 
 
 class Notified(Value):
-    """The agent told something that this protocol does not define, as JSON text."""
+    """A notification that this protocol does not define, as JSON text."""
 
     method: str
     params: str
 
 
 class Stray(Value):
-    """The agent wrote something that is no message."""
+    """The agent wrote something that is not a message."""
 
     reason: str
     beginning: str = ""
@@ -482,9 +494,9 @@ Fact = (
     Initialized
     | SessionOpened
     | SessionsListed
-    | Done
-    | Answered
-    | Refused
+    | RequestDone
+    | ExtensionAnswered
+    | RequestRefused
     | TurnEnded
     | TextChunk
     | ThoughtChunk
@@ -501,16 +513,16 @@ Fact = (
     | Noticed
     | Compaction
     | UnknownUpdate
-    | PermissionAsked
+    | PermissionRequested
     | QuestionAsked
     | QuestionCompleted
     | PlanProposed
-    | FileReadAsked
-    | FileWriteAsked
-    | TerminalAsked
-    | TerminalUseAsked
+    | FileReadRequested
+    | FileWriteRequested
+    | TerminalRequested
+    | TerminalUseRequested
     | Withdrawn
-    | UnknownAsked
+    | UnknownRequested
     | Notified
     | Stray
 )

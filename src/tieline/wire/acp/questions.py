@@ -1,12 +1,12 @@
-"""Questions: three ways in which agents ask the user something, as one list of fields, and the answers spelled back.
+"""Questions to the user: three wire formats read into one list of fields, and the answers written back.
 
-- A form of the protocol (`elicitation/create`) is a flat JSON schema; it is answered by accepting with content,
-  declining or cancelling. It may also be an address the user is to visit.
-- `cursor/ask_question` is a list of questions with options; it is answered by the ids of options.
-- Some questions come as a permission request, marked in its `_meta`; they are answered by choosing the option that
-  allows, with the answers beside it, by the index of the question.
+- `elicitation/create` holds a flat JSON schema, or an address for the user to visit. It is answered by accepting with
+  content, declining or cancelling.
+- `cursor/ask_question` holds a list of questions with options. It is answered with the ids of options.
+- A permission request marked in its `_meta` holds questions too. It is answered by choosing the option that allows,
+  with the answers besides it, by the index of the question.
 
-An answer is given by the names of the fields; where several choices may be made it is a list.
+An answer maps field names to values. The value of a field with several choices is a list.
 """
 
 import sys
@@ -17,7 +17,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from tieline.wire.acp import extensions, schema, updates
-from tieline.wire.acp.facts import Choice, Field, PermissionOption
+from tieline.wire.acp.facts import NamedChoice, PermissionOption, QuestionField
 from tieline.wire.shared.lenient import fit, read
 
 Action = Literal["accept", "decline", "cancel"]
@@ -26,11 +26,11 @@ Content = Mapping[str, Any]
 USER_QUESTION = "user_question"
 
 
-# ── Forms of the protocol ────────────────────────────────────────────────────────────────────────
+# ── elicitation/create ───────────────────────────────────────────────────────────────────────────
 
 
-def form_fields(form: Mapping[str, Any] | None) -> tuple[Field, ...]:
-    """The fields of a form's schema; a property that is no object is left out."""
+def form_fields(form: Mapping[str, Any] | None) -> tuple[QuestionField, ...]:
+    """Return the fields of a form's schema. Properties whose schema is no object are ignored."""
     properties = (form or {}).get("properties")
     required = (form or {}).get("required")
     if not isinstance(properties, Mapping):
@@ -44,13 +44,13 @@ def form_fields(form: Mapping[str, Any] | None) -> tuple[Field, ...]:
 
 
 def form_result(action: Action, content: Content) -> schema.ElicitationResult:
-    """The answer to a form or an address."""
+    """Return the result for a form or an address."""
     accepted = dict(content) if action == "accept" and content else None
     return schema.ElicitationResult(action=action, content=accepted)
 
 
-def _field(name: str, rule: dict[str, Any], *, is_required: bool) -> Field:
-    field = Field(
+def _field(name: str, rule: dict[str, Any], *, is_required: bool) -> QuestionField:
+    field = QuestionField(
         name=name,
         kind="text",
         title=_words(rule.get("title")),
@@ -79,14 +79,14 @@ def _type_of(rule: dict[str, Any]) -> str:
     return kind if isinstance(kind, str) else "string"
 
 
-def _choices(rule: Any) -> tuple[Choice, ...]:
-    """The choices of an enumeration, plain or with titles."""
+def _choices(rule: Any) -> tuple[NamedChoice, ...]:
+    """Return the values of an enumeration, plain or with titles."""
     if not isinstance(rule, dict):
         return ()
     titled = rule.get("oneOf") or rule.get("anyOf")
     if isinstance(titled, list):
         return tuple(
-            Choice(id=str(one["const"]), name=_words(one.get("title")), description=_words(one.get("description")))
+            NamedChoice(id=str(one["const"]), name=_words(one.get("title")), description=_words(one.get("description")))
             for one in titled
             if isinstance(one, dict) and "const" in one
         )
@@ -94,15 +94,15 @@ def _choices(rule: Any) -> tuple[Choice, ...]:
     if not isinstance(plain, list):
         return ()
     titles = names if isinstance(names, list) and len(names) == len(plain) else plain
-    return tuple(Choice(id=str(value), name=str(title)) for value, title in zip(plain, titles, strict=True))
+    return tuple(NamedChoice(id=str(value), name=str(title)) for value, title in zip(plain, titles, strict=True))
 
 
-def _bounded(field: Field, rule: dict[str, Any], least: str, most: str) -> Field:
+def _bounded(field: QuestionField, rule: dict[str, Any], least: str, most: str) -> QuestionField:
     return replace(field, minimum=_number(rule.get(least)), maximum=_number(rule.get(most)))
 
 
 def _number(value: Any) -> float | None:
-    """A bound; one that is too large for a float bounds nothing."""
+    """Return a bound, or None if it is no number or too large for a float."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return value if is_number and abs(value) <= sys.float_info.max else None
 
@@ -117,42 +117,42 @@ def _words(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-# ── Questions with options ───────────────────────────────────────────────────────────────────────
+# ── cursor/ask_question ──────────────────────────────────────────────────────────────────────────
 
 
-def choice_fields(questions: Sequence[extensions.ChoiceQuestion]) -> tuple[Field, ...]:
-    """The fields of `cursor/ask_question`."""
+def choice_fields(questions: Sequence[extensions.ChoiceQuestion]) -> tuple[QuestionField, ...]:
+    """Return the fields of `cursor/ask_question`."""
     return tuple(
-        Field(
+        QuestionField(
             name=question.id,
             kind="choices" if question.allow_multiple else "choice",
             title=question.prompt,
             required=True,
-            choices=tuple(Choice(id=option.id, name=option.label) for option in question.options),
+            choices=tuple(NamedChoice(id=option.id, name=option.label) for option in question.options),
         )
         for question in questions
     )
 
 
 def choice_result(action: Action, content: Content) -> extensions.OutcomeResult:
-    """The answer to `cursor/ask_question`."""
+    """Return the result for `cursor/ask_question`."""
     if action == "accept":
         answers = [
             extensions.ChoiceAnswer(question_id=name, selected_option_ids=_listed(value))
             for name, value in content.items()
         ]
-        return extensions.OutcomeResult(outcome=extensions.Outcome(outcome="answered", answers=answers))
+        return extensions.OutcomeResult(outcome=extensions.OutcomeShape(outcome="answered", answers=answers))
     if action == "decline":
-        reason = "the user did not want to answer"
-        return extensions.OutcomeResult(outcome=extensions.Outcome(outcome="skipped", reason=reason))
-    return extensions.OutcomeResult(outcome=extensions.Outcome(outcome="cancelled"))
+        reason = "the user declined to answer"
+        return extensions.OutcomeResult(outcome=extensions.OutcomeShape(outcome="skipped", reason=reason))
+    return extensions.OutcomeResult(outcome=extensions.OutcomeShape(outcome="cancelled"))
 
 
-# ── Questions inside of a permission request ─────────────────────────────────────────────────────
+# ── Questions in a permission request ────────────────────────────────────────────────────────────
 
 
-def label_fields(call: updates.CallFields) -> tuple[Field, ...]:
-    """The fields of the questions that a permission request carries; none if it carries none."""
+def label_fields(call: updates.CallFields) -> tuple[QuestionField, ...]:
+    """Return the fields of the questions in a permission request, if it contains any."""
     meta = call.meta
     if meta is None or meta.interaction != USER_QUESTION:
         return ()
@@ -164,7 +164,7 @@ def label_fields(call: updates.CallFields) -> tuple[Field, ...]:
 
 
 def label_result(options: Sequence[PermissionOption], action: Action, content: Content) -> schema.PermissionResult:
-    """The answer to such a permission request."""
+    """Return the result for a permission request that contains questions."""
     wanted = "allow" if action == "accept" else "reject"
     option = next((option.id for option in options if option.kind.startswith(wanted)), None)
     if action == "cancel" or option is None:
@@ -182,15 +182,15 @@ def _questions_in(raw_input: Raw) -> list[extensions.LabelQuestion]:
     return found.questions if found else []
 
 
-def _label_field(name: str, question: extensions.LabelQuestion) -> Field:
+def _label_field(name: str, question: extensions.LabelQuestion) -> QuestionField:
     choices = tuple(
-        Choice(id=option.label, name=option.label, description=option.description or "")
+        NamedChoice(id=option.label, name=option.label, description=option.description or "")
         for option in question.options or []
     )
     kind: Literal["choice", "choices", "text"] = "text"
     if choices:
         kind = "choices" if question.multi_select else "choice"
-    return Field(
+    return QuestionField(
         name=name,
         kind=kind,
         title=question.question,

@@ -1,10 +1,9 @@
-"""The shapes of the Agent Client Protocol: what is asked, and what is answered.
+"""Shapes of the Agent Client Protocol: parameters and results of its methods.
 
-Every struct serves both roles: it is encoded by the side that says it and decoded by the other. Fields without a
-default are those that the published schema requires, so they are always written; the others are written only when they
-are said. Reading is more patient than this file looks, see `lenient.py`; enumerations are plain strings, since a new
-value must not cost a message. What happens inside a session stands in `updates.py`, what one agent alone sends in
-`extensions.py`.
+Both sides use the same structs, one to encode and the other to decode. Fields without a default are required by the
+published schema and always written; other fields are written only if they are set. Decoding tolerates deviations, see
+`lenient.py`, and enumerations are plain strings so that a new value does not invalidate a message. `updates.py` holds
+the shapes of `session/update`, `extensions.py` those of single agents.
 """
 
 from typing import Any
@@ -18,37 +17,37 @@ AUTH_REQUIRED = -32000
 NOT_FOUND = -32002
 
 
-class Shape(Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """What every object of the protocol is."""
+class AcpShape(Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """Base of the protocol's objects."""
 
 
-class Empty(Shape):
-    """An answer, or a capability, that is there and says no more."""
+class Empty(AcpShape):
+    """An empty object, as a result or as a capability."""
 
 
-HERE = Empty()
-"""A capability is offered by being there."""
+PRESENT = Empty()
+"""The value of an offered capability."""
 
 
 # ── Content ──────────────────────────────────────────────────────────────────────────────────────
 
 
-class TextBlock(Shape, tag="text", tag_field="type"):
+class TextContent(AcpShape, tag="text", tag_field="type"):
     text: str
 
 
-class ImageBlock(Shape, tag="image", tag_field="type"):
+class ImageContent(AcpShape, tag="image", tag_field="type"):
     data: str
     mime_type: str
     uri: str | None = None
 
 
-class AudioBlock(Shape, tag="audio", tag_field="type"):
+class AudioContent(AcpShape, tag="audio", tag_field="type"):
     data: str
     mime_type: str
 
 
-class LinkBlock(Shape, tag="resource_link", tag_field="type"):
+class ResourceLink(AcpShape, tag="resource_link", tag_field="type"):
     uri: str
     name: str
     mime_type: str | None = None
@@ -57,8 +56,8 @@ class LinkBlock(Shape, tag="resource_link", tag_field="type"):
     size: int | None = None
 
 
-class Resource(Shape):
-    """Holds `text` or `blob` (base64)."""
+class Resource(AcpShape):
+    """Contains either `text` or `blob` (base64)."""
 
     uri: str
     mime_type: str | None = None
@@ -66,47 +65,47 @@ class Resource(Shape):
     blob: str | None = None
 
 
-class ResourceBlock(Shape, tag="resource", tag_field="type"):
+class EmbeddedResource(AcpShape, tag="resource", tag_field="type"):
     resource: Resource
 
 
-Block = TextBlock | ImageBlock | AudioBlock | LinkBlock | ResourceBlock
+ContentBlock = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
 
 
-# ── The beginning ────────────────────────────────────────────────────────────────────────────────
+# ── initialize ───────────────────────────────────────────────────────────────────────────────────
 
 
-class Implementation(Shape):
+class Implementation(AcpShape):
     name: str
     version: str
     title: str | None = None
 
 
-class FileSystemCapabilities(Shape):
+class FileSystemCapabilities(AcpShape):
     read_text_file: bool = False
     write_text_file: bool = False
 
 
-class ConfigOptionCapabilities(Shape):
+class ConfigOptionCapabilities(AcpShape):
     boolean: Empty | None = None
 
 
-class ClientSessionCapabilities(Shape):
+class ClientSessionCapabilities(AcpShape):
     config_options: ConfigOptionCapabilities | None = None
     notices: Empty | None = None
     compaction: Empty | None = None
 
 
-class ClientAuthCapabilities(Shape):
+class ClientAuthCapabilities(AcpShape):
     terminal: bool = False
 
 
-class ElicitationCapabilities(Shape):
+class ElicitationCapabilities(AcpShape):
     form: Empty | None = None
     url: Empty | None = None
 
 
-class ClientCapabilities(Shape):
+class ClientCapabilities(AcpShape):
     fs: FileSystemCapabilities | None = None
     terminal: bool = False
     session: ClientSessionCapabilities | None = None
@@ -115,25 +114,25 @@ class ClientCapabilities(Shape):
     meta: dict[str, Any] | None = field(default=None, name="_meta")
 
 
-class InitializeParams(Shape):
+class InitializeParams(AcpShape):
     protocol_version: int
     client_capabilities: ClientCapabilities | None = None
     client_info: Implementation | None = None
 
 
-class PromptCapabilities(Shape):
+class PromptCapabilities(AcpShape):
     image: bool = False
     audio: bool = False
     embedded_context: bool = False
 
 
-class McpCapabilities(Shape):
+class McpCapabilities(AcpShape):
     http: bool = False
     sse: bool = False
 
 
-class SessionCapabilities(Shape):
-    """Each is there or not; what is inside does not matter here."""
+class SessionCapabilities(AcpShape):
+    """Each capability is present or absent. Its content does not matter here."""
 
     list: Any = None
     delete: Any = None
@@ -143,11 +142,11 @@ class SessionCapabilities(Shape):
     additional_directories: Any = None
 
 
-class AgentAuthCapabilities(Shape):
+class AgentAuthCapabilities(AcpShape):
     logout: Any = None
 
 
-class AgentCapabilities(Shape):
+class AgentCapabilities(AcpShape):
     load_session: bool = False
     prompt_capabilities: PromptCapabilities | None = None
     mcp_capabilities: McpCapabilities | None = None
@@ -156,7 +155,7 @@ class AgentCapabilities(Shape):
 
 
 class TerminalLogin(Struct):
-    """The older way to say what to run to log in: the whole command, in the `_meta` of a method."""
+    """A complete login command in the `_meta` of a login method, as older agents send it."""
 
     command: str
     args: list[str] | None = None
@@ -168,8 +167,8 @@ class AuthMeta(Struct):
     terminal: TerminalLogin | None = field(default=None, name="terminal-auth")
 
 
-class AuthMethod(Shape):
-    """A way to log in: by asking the agent, or (`type` is "terminal") by running it with these arguments."""
+class AuthMethod(AcpShape):
+    """A login method: a request to the agent or, if `type` is "terminal", running its program with these arguments."""
 
     id: str
     name: str
@@ -180,36 +179,36 @@ class AuthMethod(Shape):
     meta: AuthMeta | None = field(default=None, name="_meta")
 
 
-class InitializeResult(Shape):
+class InitializeResult(AcpShape):
     protocol_version: int
     agent_capabilities: AgentCapabilities | None = None
     auth_methods: list[AuthMethod] | None = None
     agent_info: Implementation | None = None
 
 
-class AuthenticateParams(Shape):
+class AuthenticateParams(AcpShape):
     method_id: str
 
 
 # ── Sessions ─────────────────────────────────────────────────────────────────────────────────────
 
 
-class NameValue(Shape):
-    """A variable of the environment, or a header."""
+class NameValue(AcpShape):
+    """An environment variable or an HTTP header."""
 
     name: str
     value: str
 
 
-class McpStdio(Shape):
+class McpStdio(AcpShape):
     name: str
     command: str
     args: list[str]
     env: list[NameValue]
 
 
-class McpHttp(Shape):
-    """A server reached by HTTP; `type` is "http" or "sse"."""
+class McpHttp(AcpShape):
+    """A server reached over HTTP. `type` is "http" or "sse"."""
 
     type: str
     name: str
@@ -220,14 +219,14 @@ class McpHttp(Shape):
 McpServer = McpStdio | McpHttp
 
 
-class NewSessionParams(Shape):
+class NewSessionParams(AcpShape):
     cwd: str
     mcp_servers: list[Any]
     additional_directories: list[str] | None = None
 
 
-class KnownSessionParams(Shape):
-    """To load, resume or fork."""
+class KnownSessionParams(AcpShape):
+    """Parameters of session/load, resume and fork."""
 
     session_id: str
     cwd: str
@@ -235,38 +234,38 @@ class KnownSessionParams(Shape):
     additional_directories: list[str] | None = None
 
 
-class SessionParams(Shape):
-    """To close, delete or cancel."""
+class SessionParams(AcpShape):
+    """Parameters of session/close, delete and cancel."""
 
     session_id: str
 
 
-class Mode(Shape):
+class ModeShape(AcpShape):
     id: str
     name: str
     description: str | None = None
 
 
-class ModeState(Shape):
+class ModeState(AcpShape):
     current_mode_id: str
-    available_modes: list[Mode]
+    available_modes: list[ModeShape]
 
 
-class Model(Shape):
+class ModelShape(AcpShape):
     model_id: str
     name: str
     description: str | None = None
 
 
-class ModelState(Shape):
-    """Never became part of the protocol, but several agents still offer their models only this way."""
+class ModelState(AcpShape):
+    """Not part of the final protocol, but the only way in which several agents offer their models."""
 
     current_model_id: str
-    available_models: list[Model]
+    available_models: list[ModelShape]
 
 
-class ConfigValue(Shape):
-    """One value of an option; or, with `options`, a group of them."""
+class ConfigValue(AcpShape):
+    """A value of an option or, with `options`, a group of values."""
 
     name: str
     value: str = ""
@@ -275,7 +274,7 @@ class ConfigValue(Shape):
     options: "list[ConfigValue] | None" = None
 
 
-class ConfigOption(Shape):
+class ConfigOptionShape(AcpShape):
     id: str
     name: str
     type: str
@@ -285,44 +284,44 @@ class ConfigOption(Shape):
     options: list[ConfigValue] | None = None
 
 
-class SessionResult(Shape):
-    """The answer to session/new, load, resume and fork; only new and fork need the id."""
+class SessionResult(AcpShape):
+    """Result of session/new, load, resume and fork. Only new and fork need the id."""
 
     session_id: str = ""
     modes: ModeState | None = None
     models: ModelState | None = None
-    config_options: list[ConfigOption] | None = None
+    config_options: list[ConfigOptionShape] | None = None
 
 
-class ListSessionsParams(Shape):
+class ListSessionsParams(AcpShape):
     cwd: str | None = None
     cursor: str | None = None
 
 
-class SessionInfo(Shape):
+class SessionInfoShape(AcpShape):
     session_id: str
     cwd: str
     title: str | None = None
     updated_at: str | None = None
 
 
-class ListSessionsResult(Shape):
-    sessions: list[SessionInfo]
+class ListSessionsResult(AcpShape):
+    sessions: list[SessionInfoShape]
     next_cursor: str | None = None
 
 
-class SetModeParams(Shape):
+class SetModeParams(AcpShape):
     session_id: str
     mode_id: str
 
 
-class SetModelParams(Shape):
+class SetModelParams(AcpShape):
     session_id: str
     model_id: str
 
 
-class SetConfigOptionParams(Shape):
-    """`type` is said only with a boolean value."""
+class SetConfigOptionParams(AcpShape):
+    """`type` is set only for a boolean value."""
 
     session_id: str
     config_id: str
@@ -330,19 +329,19 @@ class SetConfigOptionParams(Shape):
     type: str | None = None
 
 
-class SetConfigOptionResult(Shape):
-    config_options: list[ConfigOption]
+class SetConfigOptionResult(AcpShape):
+    config_options: list[ConfigOptionShape]
 
 
 # ── A turn ───────────────────────────────────────────────────────────────────────────────────────
 
 
-class PromptParams(Shape):
+class PromptParams(AcpShape):
     session_id: str
-    prompt: list[Block]
+    prompt: list[ContentBlock]
 
 
-class TokenUsage(Shape):
+class TokenUsage(AcpShape):
     input_tokens: int
     output_tokens: int
     total_tokens: int
@@ -361,68 +360,68 @@ class Quota(Struct):
 
 
 class PromptMeta(Struct):
-    """Where an agent that does not know `usage` tells it."""
+    """Token counts of agents that do not use `usage`."""
 
     quota: Quota | None = None
 
 
-class PromptResult(Shape):
+class PromptResult(AcpShape):
     stop_reason: str
     usage: TokenUsage | None = None
     meta: PromptMeta | None = field(default=None, name="_meta")
 
 
-class CancelRequestParams(Shape):
+class CancelRequestParams(AcpShape):
     request_id: int
 
 
-class CancelledRequest(Shape):
-    """The same of the other side, whose ids are theirs to spell."""
+class CancelledRequest(AcpShape):
+    """Parameters of `$/cancel_request` from the agent, whose ids may have any type."""
 
     request_id: Raw
 
 
-# ── What an agent asks ───────────────────────────────────────────────────────────────────────────
+# ── Requests of the agent ────────────────────────────────────────────────────────────────────────
 
 
-class PermissionOption(Shape):
+class PermissionOptionShape(AcpShape):
     option_id: str
     name: str
     kind: str
 
 
-class PermissionOutcome(Shape):
+class PermissionOutcome(AcpShape):
     """`outcome` is "selected" or "cancelled"."""
 
     outcome: str
     option_id: str | None = None
 
 
-class PermissionResult(Shape):
-    """`answers` is an extension: what was answered to questions that came as a permission request, by their index."""
+class PermissionResult(AcpShape):
+    """`answers` is an extension: the answers to questions in a permission request, by index."""
 
     outcome: PermissionOutcome
     answers: dict[str, str] | None = None
 
 
-class ReadFileParams(Shape):
+class ReadFileParams(AcpShape):
     session_id: str
     path: str
     line: int | None = None
     limit: int | None = None
 
 
-class ReadFileResult(Shape):
+class ReadFileResult(AcpShape):
     content: str
 
 
-class WriteFileParams(Shape):
+class WriteFileParams(AcpShape):
     session_id: str
     path: str
     content: str
 
 
-class CreateTerminalParams(Shape):
+class CreateTerminalParams(AcpShape):
     session_id: str
     command: str
     args: list[str] | None = None
@@ -431,30 +430,30 @@ class CreateTerminalParams(Shape):
     output_byte_limit: int | None = None
 
 
-class CreateTerminalResult(Shape):
+class CreateTerminalResult(AcpShape):
     terminal_id: str
 
 
-class TerminalParams(Shape):
-    """To read, await, kill or release."""
+class TerminalParams(AcpShape):
+    """Parameters of terminal/output, wait_for_exit, kill and release."""
 
     session_id: str
     terminal_id: str
 
 
-class ExitStatus(Shape):
+class ExitStatus(AcpShape):
     exit_code: int | None = None
     signal: str | None = None
 
 
-class TerminalOutputResult(Shape):
+class TerminalOutputResult(AcpShape):
     output: str
     truncated: bool
     exit_status: ExitStatus | None = None
 
 
-class ElicitationParams(Shape):
-    """`mode` is "form" (then there is a schema) or "url"."""
+class ElicitationParams(AcpShape):
+    """`mode` is "form", with a schema, or "url"."""
 
     message: str
     mode: str
@@ -466,12 +465,12 @@ class ElicitationParams(Shape):
     url: str | None = None
 
 
-class ElicitationResult(Shape):
-    """`action` is "accept" (then there may be content), "decline" or "cancel"."""
+class ElicitationResult(AcpShape):
+    """`action` is "accept", possibly with content, "decline" or "cancel"."""
 
     action: str
     content: dict[str, Any] | None = None
 
 
-class ElicitationCompleteParams(Shape):
+class ElicitationCompleteParams(AcpShape):
     elicitation_id: str

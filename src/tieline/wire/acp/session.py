@@ -1,4 +1,4 @@
-"""What a client knows of one session, and what the agent's updates of it mean."""
+"""The state that a client keeps for one session, and the facts in the agent's updates."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,48 +7,48 @@ from msgspec.structs import replace
 
 from tieline.model.content import Text
 from tieline.wire.acp import extensions, facts, schema, updates
-from tieline.wire.acp.calls import Calls, terminal_facts
+from tieline.wire.acp.call_table import CallTable, terminal_facts
 from tieline.wire.acp.content import part_of
 from tieline.wire.acp.facts import Fact
 
 
-class Session:
-    """One session: its tool calls, its plan, and the turn under way."""
+class ClientSession:
+    """One session: its tool calls, its plan, and the current turn."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.calls = Calls()
+        self.calls = CallTable()
         self.turn: int | None = None
-        """The request of the prompt that is being answered."""
+        """The id of the prompt that is being answered."""
         self.is_cancelling = False
-        self._todos: dict[str, extensions.Todo] = {}
+        self._todos: dict[str, extensions.TodoShape] = {}
 
-    def update(self, told: updates.Update) -> list[Fact]:
-        """What one update tells."""
-        return _MEANINGS[type(told)](self, told)
+    def update(self, update: updates.Update) -> list[Fact]:
+        """Return the facts in an update."""
+        return _READERS[type(update)](self, update)
 
-    def todos(self, told: extensions.UpdateTodosParams) -> Fact:
-        """The plan, after todos were told that replace it or some of it."""
-        if not told.merge:
+    def todos(self, params: extensions.UpdateTodosParams) -> Fact:
+        """Merge todos into the plan, or replace it, and return the new plan."""
+        if not params.merge:
             self._todos.clear()
-        for todo in told.todos:
+        for todo in params.todos:
             self._todos[todo.id] = todo
         return facts.PlanUpdate(session=self.name, entries=todo_entries(list(self._todos.values())))
 
     def end_turn(self) -> None:
-        """The prompt has been answered."""
+        """End the current turn."""
         self.turn = None
         self.is_cancelling = False
         self.calls.settle()
 
 
-def todo_entries(todos: Sequence[extensions.Todo]) -> tuple[facts.PlanEntry, ...]:
-    """Todos as entries of a plan."""
-    return tuple(facts.PlanEntry(content=todo.content, status=todo.status or "pending") for todo in todos)
+def todo_entries(todos: Sequence[extensions.TodoShape]) -> tuple[facts.AgentPlanEntry, ...]:
+    """Return todos as entries of a plan."""
+    return tuple(facts.AgentPlanEntry(content=todo.content, status=todo.status or "pending") for todo in todos)
 
 
-def options_of(options: Sequence[schema.ConfigOption] | None) -> tuple[facts.ConfigOption, ...]:
-    """The options of a session, their groups of values made one list."""
+def options_of(options: Sequence[schema.ConfigOptionShape] | None) -> tuple[facts.ConfigOption, ...]:
+    """Return the options of a session, with groups of values flattened."""
     return tuple(
         facts.ConfigOption(
             id=option.id,
@@ -63,54 +63,56 @@ def options_of(options: Sequence[schema.ConfigOption] | None) -> tuple[facts.Con
     )
 
 
-def _choices(values: Sequence[schema.ConfigValue], group: str) -> list[facts.Choice]:
-    found: list[facts.Choice] = []
+def _choices(values: Sequence[schema.ConfigValue], group: str) -> list[facts.NamedChoice]:
+    found: list[facts.NamedChoice] = []
     for value in values:
         if value.options is not None:
             found += _choices(value.options, value.name)
         else:
-            choice = facts.Choice(id=value.value, name=value.name, description=value.description or "", group=group)
+            choice = facts.NamedChoice(
+                id=value.value, name=value.name, description=value.description or "", group=group
+            )
             found.append(choice)
     return found
 
 
-# ── The meaning of each kind ─────────────────────────────────────────────────────────────────────
+# ── Readers by kind of update ────────────────────────────────────────────────────────────────────
 
 
-def _message(session: Session, update: updates.MessageChunk) -> list[Fact]:
-    if isinstance(update.content, schema.TextBlock):
+def _message(session: ClientSession, update: updates.MessageChunkShape) -> list[Fact]:
+    if isinstance(update.content, schema.TextContent):
         return [facts.TextChunk(session=session.name, text=update.content.text, message=update.message_id)]
     part = part_of(update.content)
     return [facts.ContentChunk(session=session.name, speaker="agent", part=part, message=update.message_id)]
 
 
-def _thought(session: Session, update: updates.ThoughtChunk) -> list[Fact]:
-    if isinstance(update.content, schema.TextBlock):
+def _thought(session: ClientSession, update: updates.ThoughtChunkShape) -> list[Fact]:
+    if isinstance(update.content, schema.TextContent):
         return [facts.ThoughtChunk(session=session.name, text=update.content.text, message=update.message_id)]
     part = part_of(update.content)
     return [facts.ContentChunk(session=session.name, speaker="thought", part=part, message=update.message_id)]
 
 
-def _user(session: Session, update: updates.UserChunk) -> list[Fact]:
+def _user(session: ClientSession, update: updates.UserChunkShape) -> list[Fact]:
     part = part_of(update.content)
     return [facts.ContentChunk(session=session.name, speaker="user", part=part, message=update.message_id)]
 
 
-def _call(session: Session, update: updates.CallStarted) -> list[Fact]:
+def _call(session: ClientSession, update: updates.CallStartedShape) -> list[Fact]:
     call = session.calls.start(update)
-    return _told(session, call, terminal_facts(session.name, call, update.meta))
+    return _notified(session, call, terminal_facts(session.name, call, update.meta))
 
 
-def _patch(session: Session, update: updates.CallPatched) -> list[Fact]:
+def _patch(session: ClientSession, update: updates.CallPatchedShape) -> list[Fact]:
     call = session.calls.patch(update)
     more = terminal_facts(session.name, call, update.meta)
     if update.is_about_terminals and more:
         return more
-    return _told(session, call, more)
+    return _notified(session, call, more)
 
 
-def _told(session: Session, call: facts.Call, terminal: list[Fact]) -> list[Fact]:
-    """An update of a call, and what it tells of its terminal: output that comes with the end comes before it."""
+def _notified(session: ClientSession, call: facts.AgentCall, terminal: list[Fact]) -> list[Fact]:
+    """Return the facts of a call and its terminal. Output that arrives together with the end is reported first."""
     update = facts.CallUpdate(session=session.name, call=call)
     if not call.has_ended or not terminal:
         return [update, *terminal]
@@ -118,47 +120,49 @@ def _told(session: Session, call: facts.Call, terminal: list[Fact]) -> list[Fact
     return [begun, *terminal, update]
 
 
-def _plan(session: Session, update: updates.Plan) -> list[Fact]:
+def _plan(session: ClientSession, update: updates.PlanShape) -> list[Fact]:
     return [facts.PlanUpdate(session=session.name, entries=_entries(update.entries))]
 
 
-def _named_plan(session: Session, update: updates.PlanUpdate) -> list[Fact]:
+def _named_plan(session: ClientSession, update: updates.NamedPlanUpdateShape) -> list[Fact]:
     plan = update.plan
     if plan.entries is not None:
         entries = _entries(plan.entries)
     else:
-        entries = (facts.PlanEntry(content=plan.content or plan.uri or ""),)
+        entries = (facts.AgentPlanEntry(content=plan.content or plan.uri or ""),)
     return [facts.PlanUpdate(session=session.name, entries=entries)]
 
 
-def _entries(entries: Sequence[updates.PlanEntry]) -> tuple[facts.PlanEntry, ...]:
+def _entries(entries: Sequence[updates.PlanEntryShape]) -> tuple[facts.AgentPlanEntry, ...]:
     return tuple(
-        facts.PlanEntry(content=entry.content, status=entry.status or "pending", priority=entry.priority or "medium")
+        facts.AgentPlanEntry(
+            content=entry.content, status=entry.status or "pending", priority=entry.priority or "medium"
+        )
         for entry in entries
     )
 
 
-def _commands(session: Session, update: updates.CommandsUpdate) -> list[Fact]:
+def _commands(session: ClientSession, update: updates.CommandsUpdateShape) -> list[Fact]:
     commands = tuple(
-        facts.Command(name=one.name, description=one.description, hint=one.input.hint if one.input else "")
+        facts.SlashCommand(name=one.name, description=one.description, hint=one.input.hint if one.input else "")
         for one in update.available_commands
     )
     return [facts.CommandsUpdate(session=session.name, commands=commands)]
 
 
-def _mode(session: Session, update: updates.ModeUpdate) -> list[Fact]:
+def _mode(session: ClientSession, update: updates.ModeUpdateShape) -> list[Fact]:
     return [facts.ModeChanged(session=session.name, mode=update.current_mode_id or update.mode_id)]
 
 
-def _options(session: Session, update: updates.OptionsUpdate) -> list[Fact]:
+def _options(session: ClientSession, update: updates.OptionsUpdateShape) -> list[Fact]:
     return [facts.OptionsChanged(session=session.name, options=options_of(update.config_options))]
 
 
-def _info(session: Session, update: updates.InfoUpdate) -> list[Fact]:
+def _info(session: ClientSession, update: updates.InfoUpdateShape) -> list[Fact]:
     return [facts.TitleChanged(session=session.name, title=update.title, updated_at=update.updated_at)]
 
 
-def _usage(session: Session, update: updates.UsageUpdate) -> list[Fact]:
+def _usage(session: ClientSession, update: updates.UsageUpdateShape) -> list[Fact]:
     cost = update.cost
     return [
         facts.UsageUpdate(
@@ -171,7 +175,7 @@ def _usage(session: Session, update: updates.UsageUpdate) -> list[Fact]:
     ]
 
 
-def _notice(session: Session, update: updates.Notice) -> list[Fact]:
+def _notice(session: ClientSession, update: updates.NoticeShape) -> list[Fact]:
     return [
         facts.Noticed(
             session=session.name,
@@ -182,32 +186,32 @@ def _notice(session: Session, update: updates.Notice) -> list[Fact]:
     ]
 
 
-def _compaction(session: Session, update: updates.CompactionUpdate) -> list[Fact]:
+def _compaction(session: ClientSession, update: updates.CompactionUpdateShape) -> list[Fact]:
     summary = update.summary or []
-    text = "".join(block.text for block in summary if isinstance(block, schema.TextBlock)) or update.error or ""
+    text = "".join(block.text for block in summary if isinstance(block, schema.TextContent)) or update.error or ""
     return [facts.Compaction(session=session.name, id=update.compaction_id, status=update.status, text=text)]
 
 
-def _compaction_chunk(session: Session, update: updates.CompactionChunk) -> list[Fact]:
+def _compaction_chunk(session: ClientSession, update: updates.CompactionChunkShape) -> list[Fact]:
     part = part_of(update.content)
     text = part.text if isinstance(part, Text) else ""
     return [facts.Compaction(session=session.name, id=update.compaction_id, text=text)]
 
 
-_MEANINGS: dict[type, Callable[[Session, Any], list[Fact]]] = {
-    updates.MessageChunk: _message,
-    updates.ThoughtChunk: _thought,
-    updates.UserChunk: _user,
-    updates.CallStarted: _call,
-    updates.CallPatched: _patch,
-    updates.Plan: _plan,
-    updates.PlanUpdate: _named_plan,
-    updates.CommandsUpdate: _commands,
-    updates.ModeUpdate: _mode,
-    updates.OptionsUpdate: _options,
-    updates.InfoUpdate: _info,
-    updates.UsageUpdate: _usage,
-    updates.Notice: _notice,
-    updates.CompactionUpdate: _compaction,
-    updates.CompactionChunk: _compaction_chunk,
+_READERS: dict[type, Callable[[ClientSession, Any], list[Fact]]] = {
+    updates.MessageChunkShape: _message,
+    updates.ThoughtChunkShape: _thought,
+    updates.UserChunkShape: _user,
+    updates.CallStartedShape: _call,
+    updates.CallPatchedShape: _patch,
+    updates.PlanShape: _plan,
+    updates.NamedPlanUpdateShape: _named_plan,
+    updates.CommandsUpdateShape: _commands,
+    updates.ModeUpdateShape: _mode,
+    updates.OptionsUpdateShape: _options,
+    updates.InfoUpdateShape: _info,
+    updates.UsageUpdateShape: _usage,
+    updates.NoticeShape: _notice,
+    updates.CompactionUpdateShape: _compaction,
+    updates.CompactionChunkShape: _compaction_chunk,
 }

@@ -1,7 +1,7 @@
-"""The sessions of one agent by name, and what is told of a session before anybody knows its name.
+"""The sessions of one agent by name, and updates of sessions that are not open yet.
 
-Agents tell of a new session before they answer the request that opened it. Such updates wait until it is open, up to a
-bound; whatever nobody opened is understood as well as possible and not remembered.
+Agents send updates of a new session before they answer the request that creates it. Such updates are held back until
+the session is open, up to a limit. Updates of a session that was never opened are read without keeping state.
 """
 
 from collections import deque
@@ -10,60 +10,60 @@ from msgspec import Raw
 
 from tieline.wire.acp import facts, updates
 from tieline.wire.acp.facts import Fact
-from tieline.wire.acp.session import Session
+from tieline.wire.acp.session import ClientSession
 from tieline.wire.shared.lenient import read
 
 HELD_UPDATES = 4096
 HELD_BYTES = 16 * 1024 * 1024
-"""How much may be told of sessions before they are open."""
+"""Limits of the updates that are held back."""
 
 _SHOWN = 200
 
 
-class Sessions:
-    """All sessions that were opened and not forgotten."""
+class ClientSessions:
+    """All open sessions, by name."""
 
     def __init__(self) -> None:
-        self._by_name: dict[str, Session] = {}
+        self._by_name: dict[str, ClientSession] = {}
         self._held: deque[Raw] = deque()
         self._held_size = 0
 
-    def get(self, name: str) -> Session | None:
-        """A session that is open."""
+    def get(self, name: str) -> ClientSession | None:
+        """Return an open session, or None."""
         return self._by_name.get(name)
 
-    def open(self, name: str) -> Session:
-        """A session that is open from now on, or is already."""
-        return self._by_name.setdefault(name, Session(name))
+    def open(self, name: str) -> ClientSession:
+        """Return the session of this name, and open it if necessary."""
+        return self._by_name.setdefault(name, ClientSession(name))
 
     def forget(self, name: str) -> None:
-        """A session is closed."""
+        """Remove a session."""
         self._by_name.pop(name, None)
 
-    def find(self, name: str, call: str = "") -> Session:
-        """The session something is about; if it does not say, the one with this call, or the only one at work."""
+    def find(self, name: str, call: str = "") -> ClientSession:
+        """Return the session of this name; without a name, the one with this call, or the only one with a turn."""
         known = self._by_name.get(name)
         if known is not None or name:
-            return known or Session(name)
+            return known or ClientSession(name)
         sessions = self._by_name.values()
         with_call = [session for session in sessions if call and call in session.calls]
         at_work = [session for session in sessions if session.turn is not None]
-        return next((found[0] for found in (with_call, at_work) if len(found) == 1), Session(""))
+        return next((found[0] for found in (with_call, at_work) if len(found) == 1), ClientSession(""))
 
     def update(self, params: Raw, *, is_opening: bool) -> list[Fact]:
-        """What one update tells; while a session is being opened, those of unknown ones have to wait."""
-        told = read(updates.UpdateParams, params) or read(updates.UpdateShell, params)
-        if told is None:
-            return [facts.Stray(reason="an update that is no object", beginning=_shown(params))]
-        known = self._by_name.get(told.session_id)
+        """Return the facts in an update. While a session is being opened, hold back updates of unknown sessions."""
+        parsed = read(updates.UpdateParams, params) or read(updates.UpdateShell, params)
+        if parsed is None:
+            return [facts.Stray(reason="an update that is not an object", beginning=_shown(params))]
+        known = self._by_name.get(parsed.session_id)
         if known is None and is_opening:
             return self._hold(params)
-        if isinstance(told, updates.UpdateShell):
-            return [_unknown(told)]
-        return (known or Session(told.session_id)).update(told.update)
+        if isinstance(parsed, updates.UpdateShell):
+            return [_unknown(parsed)]
+        return (known or ClientSession(parsed.session_id)).update(parsed.update)
 
     def release(self, *, is_opening: bool) -> list[Fact]:
-        """What had to wait and need not any more."""
+        """Return the facts in the updates that were held back."""
         if not self._held:
             return []
         held, self._held, self._held_size = self._held, deque(), 0
@@ -79,14 +79,14 @@ class Sessions:
         while len(self._held) > HELD_UPDATES or self._held_size > HELD_BYTES:
             dropped = self._held.popleft()
             self._held_size -= len(bytes(dropped))
-            lost.append(facts.Stray(reason="too much is told of sessions that are not open", beginning=_shown(dropped)))
+            lost.append(facts.Stray(reason="too many updates of sessions that are not open", beginning=_shown(dropped)))
         return lost
 
 
-def _unknown(told: updates.UpdateShell) -> Fact:
-    head = read(updates.UpdateHead, told.update)
-    text = bytes(told.update).decode("utf-8", "replace")
-    return facts.UnknownUpdate(session=told.session_id, kind=head.session_update if head else "", json=text)
+def _unknown(parsed: updates.UpdateShell) -> Fact:
+    head = read(updates.UpdateHead, parsed.update)
+    text = bytes(parsed.update).decode("utf-8", "replace")
+    return facts.UnknownUpdate(session=parsed.session_id, kind=head.session_update if head else "", json=text)
 
 
 def _shown(params: Raw) -> str:

@@ -1,7 +1,7 @@
-"""The shapes of `session/update` and of the tool calls in it: what an agent tells while it works.
+"""Shapes of `session/update` and of the tool calls in it.
 
-Each kind of update is a struct, tagged by `sessionUpdate`. A tool call is told once and then patched: what a patch does
-not hold stays as it was, and lists are replaced whole.
+Each kind of update is a struct, tagged by `sessionUpdate`. A tool call is announced once and then patched: fields that
+a patch does not contain stay as they are, and lists are replaced as a whole.
 """
 
 from typing import Any
@@ -9,47 +9,56 @@ from typing import Any
 from msgspec import Raw, Struct, field
 
 from tieline.wire.acp.schema import (
-    AudioBlock,
-    Block,
-    ConfigOption,
-    ImageBlock,
-    LinkBlock,
-    PermissionOption,
-    ResourceBlock,
-    Shape,
-    TextBlock,
+    AcpShape,
+    AudioContent,
+    ConfigOptionShape,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    PermissionOptionShape,
+    ResourceLink,
+    TextContent,
 )
 
 ABSENT = Raw()
 
 
 def given(value: Raw) -> bool:
-    """Whether a field was there and said something."""
+    """Return whether a field was present and not null."""
     return value is not ABSENT and bytes(value) not in (b"", b"null")
 
 
 # ── Tool calls ───────────────────────────────────────────────────────────────────────────────────
 
 
-class ContentItem(Shape, tag="content", tag_field="type"):
-    content: Block
+class ContentItemShape(AcpShape, tag="content", tag_field="type"):
+    content: ContentBlock
 
 
-class DiffItem(Shape, tag="diff", tag_field="type"):
+class DiffItemShape(AcpShape, tag="diff", tag_field="type"):
     path: str
     new_text: str
     old_text: str | None = None
 
 
-class TerminalItem(Shape, tag="terminal", tag_field="type"):
+class TerminalItemShape(AcpShape, tag="terminal", tag_field="type"):
     terminal_id: str
 
 
-# An example in the documentation has a bare block where the schema wants one inside of `content`.
-CallContent = ContentItem | DiffItem | TerminalItem | TextBlock | ImageBlock | AudioBlock | LinkBlock | ResourceBlock
+# The documentation has an example with a bare block where the schema requires one inside `content`.
+CallContent = (
+    ContentItemShape
+    | DiffItemShape
+    | TerminalItemShape
+    | TextContent
+    | ImageContent
+    | AudioContent
+    | ResourceLink
+    | EmbeddedResource
+)
 
 
-class Location(Shape):
+class LocationShape(AcpShape):
     path: str
     line: int | None = None
 
@@ -71,8 +80,7 @@ class TerminalExit(Struct):
 
 
 class CallMeta(Struct):
-    """What the protocol has no words for: terminals of the agent's own, questions put as a permission request, and the
-    name by which the agent's model called the tool."""
+    """Extensions in `_meta`: the agent's own terminals, questions in a permission request, the name of the tool."""
 
     terminal_info: TerminalInfo | None = None
     terminal_output: TerminalData | None = None
@@ -86,13 +94,13 @@ class CallMeta(Struct):
 
     @property
     def tool(self) -> str:
-        """The name of the tool, if the agent tells it here (Claude, Qwen)."""
+        """The name of the tool, if the agent reports it here (Claude, Qwen)."""
         found = self.tool_name or (self.claude.get("toolName") if isinstance(self.claude, dict) else None)
         return found if isinstance(found, str) else ""
 
 
-class CallFields(Shape):
-    """A tool call or a patch of one."""
+class CallFields(AcpShape):
+    """A tool call, or a patch of one."""
 
     tool_call_id: str
     title: str | None = None
@@ -100,164 +108,164 @@ class CallFields(Shape):
     kind: str | None = None
     status: str | None = None
     content: list[CallContent] | None = None
-    locations: list[Location] | None = None
+    locations: list[LocationShape] | None = None
     raw_input: Raw = ABSENT
     raw_output: Raw = ABSENT
     meta: CallMeta | None = field(default=None, name="_meta")
 
     @property
     def is_about_terminals(self) -> bool:
-        """Whether nothing is told but what stands in `_meta`: then the call itself is as it was."""
-        said = (self.title, self.name, self.kind, self.status, self.content, self.locations)
-        is_silent = all(value is None for value in said) and not (given(self.raw_input) or given(self.raw_output))
+        """Whether only `_meta` is set, so that the call itself has not changed."""
+        fields = (self.title, self.name, self.kind, self.status, self.content, self.locations)
+        is_silent = all(value is None for value in fields) and not (given(self.raw_input) or given(self.raw_output))
         return is_silent and self.meta is not None and self.meta.terminal_info is None
 
 
-class PermissionParams(Shape):
+class PermissionParams(AcpShape):
     session_id: str
     tool_call: CallFields
-    options: list[PermissionOption]
+    options: list[PermissionOptionShape]
 
 
 # ── Updates ──────────────────────────────────────────────────────────────────────────────────────
 
 
-class MessageChunk(Shape, tag="agent_message_chunk", tag_field="sessionUpdate"):
-    content: Block
+class MessageChunkShape(AcpShape, tag="agent_message_chunk", tag_field="sessionUpdate"):
+    content: ContentBlock
     message_id: str | None = None
 
 
-class ThoughtChunk(Shape, tag="agent_thought_chunk", tag_field="sessionUpdate"):
-    content: Block
+class ThoughtChunkShape(AcpShape, tag="agent_thought_chunk", tag_field="sessionUpdate"):
+    content: ContentBlock
     message_id: str | None = None
 
 
-class UserChunk(Shape, tag="user_message_chunk", tag_field="sessionUpdate"):
-    content: Block
+class UserChunkShape(AcpShape, tag="user_message_chunk", tag_field="sessionUpdate"):
+    content: ContentBlock
     message_id: str | None = None
 
 
-class CallStarted(CallFields, tag="tool_call", tag_field="sessionUpdate"):
+class CallStartedShape(CallFields, tag="tool_call", tag_field="sessionUpdate"):
     """`title` is required here."""
 
 
-class CallPatched(CallFields, tag="tool_call_update", tag_field="sessionUpdate"):
+class CallPatchedShape(CallFields, tag="tool_call_update", tag_field="sessionUpdate"):
     pass
 
 
-class PlanEntry(Shape):
+class PlanEntryShape(AcpShape):
     content: str
     priority: str
     status: str
 
 
-class Plan(Shape, tag="plan", tag_field="sessionUpdate"):
-    entries: list[PlanEntry]
+class PlanShape(AcpShape, tag="plan", tag_field="sessionUpdate"):
+    entries: list[PlanEntryShape]
 
 
-class NamedPlan(Shape):
-    """A plan among several: `type` is "items", "file" or "markdown"."""
+class NamedPlanShape(AcpShape):
+    """One of several plans. `type` is "items", "file" or "markdown"."""
 
     type: str
     plan_id: str
-    entries: list[PlanEntry] | None = None
+    entries: list[PlanEntryShape] | None = None
     uri: str | None = None
     content: str | None = None
 
 
-class PlanUpdate(Shape, tag="plan_update", tag_field="sessionUpdate"):
-    plan: NamedPlan
+class NamedPlanUpdateShape(AcpShape, tag="plan_update", tag_field="sessionUpdate"):
+    plan: NamedPlanShape
 
 
-class CommandInput(Shape):
+class CommandInputShape(AcpShape):
     hint: str
 
 
-class Command(Shape):
+class CommandShape(AcpShape):
     name: str
     description: str
-    input: CommandInput | None = None
+    input: CommandInputShape | None = None
 
 
-class CommandsUpdate(Shape, tag="available_commands_update", tag_field="sessionUpdate"):
-    available_commands: list[Command]
+class CommandsUpdateShape(AcpShape, tag="available_commands_update", tag_field="sessionUpdate"):
+    available_commands: list[CommandShape]
 
 
-class ModeUpdate(Shape, tag="current_mode_update", tag_field="sessionUpdate"):
-    """`mode_id` stands in an example of the documentation where the schema says `currentModeId`."""
+class ModeUpdateShape(AcpShape, tag="current_mode_update", tag_field="sessionUpdate"):
+    """An example in the documentation uses `modeId` where the schema says `currentModeId`."""
 
     current_mode_id: str = ""
     mode_id: str = ""
 
 
-class OptionsUpdate(Shape, tag="config_option_update", tag_field="sessionUpdate"):
-    config_options: list[ConfigOption]
+class OptionsUpdateShape(AcpShape, tag="config_option_update", tag_field="sessionUpdate"):
+    config_options: list[ConfigOptionShape]
 
 
-class InfoUpdate(Shape, tag="session_info_update", tag_field="sessionUpdate"):
+class InfoUpdateShape(AcpShape, tag="session_info_update", tag_field="sessionUpdate"):
     title: str | None = None
     updated_at: str | None = None
 
 
-class Cost(Shape):
+class Cost(AcpShape):
     amount: float
     currency: str
 
 
-class UsageUpdate(Shape, tag="usage_update", tag_field="sessionUpdate"):
+class UsageUpdateShape(AcpShape, tag="usage_update", tag_field="sessionUpdate"):
     used: int
     size: int
     cost: Cost | None = None
 
 
-class Notice(Shape, tag="notice", tag_field="sessionUpdate"):
+class NoticeShape(AcpShape, tag="notice", tag_field="sessionUpdate"):
     severity: str
     title: str
     description: str | None = None
 
 
-class CompactionUpdate(Shape, tag="compaction_update", tag_field="sessionUpdate"):
+class CompactionUpdateShape(AcpShape, tag="compaction_update", tag_field="sessionUpdate"):
     compaction_id: str
     status: str
-    summary: list[Block] | None = None
+    summary: list[ContentBlock] | None = None
     error: str | None = None
 
 
-class CompactionChunk(Shape, tag="compaction_summary_chunk", tag_field="sessionUpdate"):
+class CompactionChunkShape(AcpShape, tag="compaction_summary_chunk", tag_field="sessionUpdate"):
     compaction_id: str
-    content: Block
+    content: ContentBlock
 
 
 Update = (
-    MessageChunk
-    | ThoughtChunk
-    | UserChunk
-    | CallStarted
-    | CallPatched
-    | Plan
-    | PlanUpdate
-    | CommandsUpdate
-    | ModeUpdate
-    | OptionsUpdate
-    | InfoUpdate
-    | UsageUpdate
-    | Notice
-    | CompactionUpdate
-    | CompactionChunk
+    MessageChunkShape
+    | ThoughtChunkShape
+    | UserChunkShape
+    | CallStartedShape
+    | CallPatchedShape
+    | PlanShape
+    | NamedPlanUpdateShape
+    | CommandsUpdateShape
+    | ModeUpdateShape
+    | OptionsUpdateShape
+    | InfoUpdateShape
+    | UsageUpdateShape
+    | NoticeShape
+    | CompactionUpdateShape
+    | CompactionChunkShape
 )
 
 
-class UpdateParams(Shape):
+class UpdateParams(AcpShape):
     session_id: str
     update: Update
 
 
-class UpdateShell(Shape):
-    """An update that is still to be read."""
+class UpdateShell(AcpShape):
+    """An update whose content has not been read."""
 
     session_id: str
     update: Raw = ABSENT
 
 
-class UpdateHead(Shape):
+class UpdateHead(AcpShape):
     session_update: str

@@ -1,24 +1,24 @@
-"""Lines: bytes cut at line feeds, however they arrive, with a bound on what one line may hold.
+"""Split a byte stream into lines, with a limit on the size of a line.
 
-A line that grows over the limit is not kept: from then on only its beginning is, and its size is counted until its end
-comes. So the worst the other side can do is to make one line vanish.
+Of a line over the limit only the beginning is kept, and the rest is counted and dropped. The other side can lose one
+line that way, but it cannot exhaust memory.
 """
 
 from typing import NamedTuple
 
 BEGINNING = 4096
-"""How much of a line that is too large is kept."""
+"""Bytes that are kept of a line over the limit."""
 
 
 class Oversized(NamedTuple):
-    """A line that was larger than the limit."""
+    """A line over the limit, without most of its content."""
 
     beginning: bytes
     size: int
 
 
 class LineReader:
-    """Feed it reads of any size; it gives whole lines without their line feed."""
+    """Collects input of any size into complete lines, without their line feeds."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -27,7 +27,7 @@ class LineReader:
         self._is_dropping = False
 
     def feed(self, data: bytes) -> list[bytes | Oversized]:
-        """The lines that are whole now."""
+        """Return the lines that `data` completes."""
         first, *rest = data.split(b"\n")
         self._hold(first)
         if not rest:
@@ -40,7 +40,7 @@ class LineReader:
         return lines
 
     def close(self) -> bytes | Oversized | None:
-        """The end of the stream: what stands after the last line feed, if anything does."""
+        """End the stream. Return what follows the last line feed, if anything does."""
         return self._end() if self._size else None
 
     def _hold(self, data: bytes) -> None:

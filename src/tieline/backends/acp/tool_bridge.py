@@ -1,13 +1,14 @@
-"""The client's own tools, offered to agents: an MCP server on loopback that any number of sessions share.
+"""Offers the clients' own tools to agents, through one MCP server on loopback for all sessions.
 
-Each session has a seat, known by a token that nobody can guess; whoever knows it may list and call the tools of that
-session and nothing else. The server runs as long as there are seats. A call waits until its result comes, which may
-take as long as a client and its user need: meanwhile the agent is shown signs of life, so that it does not give up.
-Calls of one agent run side by side: to answer them one after the other would keep both waiting for ever.
+Each session has an endpoint with an unguessable token in its URL, which gives access to the tools of that session only.
+The server runs while there are endpoints. A call waits for its result as long as the client and its user need; progress
+notifications keep the agent from giving up. Calls of one agent run in parallel: the client answers parallel calls
+together, so serving them one after the other would block.
 
-Agents that take no servers by HTTP get a small program that carries the same words over its standard streams.
+Agents that do not support MCP servers over HTTP get a small program that forwards the same messages over its standard
+streams.
 
-The `mcp` package is imported when the first seat is taken: it costs half a second and tens of MiB.
+The `mcp` package is imported with the first endpoint, because it costs half a second and tens of MiB.
 """
 
 import asyncio
@@ -37,120 +38,122 @@ log = logging.getLogger("tieline.acp")
 
 PATH = "/mcp/"
 HOST = "127.0.0.1"
-LIFE = 10.0
-"""Seconds between two signs of life of a call that waits."""
-MOST_CALLS = 64
-"""So many calls of one session may wait at once."""
-LONGEST_NAME = 48
-"""Agents put the server's name in front, and the whole must not exceed 64 characters upstream."""
+PROGRESS_INTERVAL = 10.0
+"""Seconds between two progress notifications of a waiting call."""
+MAX_CALLS = 64
+"""How many calls of one session may wait at once."""
+MAX_NAME = 48
+"""Agents put the server's name in front, and upstreams allow 64 characters in total."""
 STOP_WITHIN = 3.0
 
 _FREEFORM = {"type": "object", "properties": {INPUT: {"type": "string"}}, "required": [INPUT]}
 
-Call = Callable[[ToolSpec, str], Awaitable[ToolResult]]
-"""Makes a call of the client's tool with these arguments, and waits for its result."""
+CallTool = Callable[[ToolSpec, str], Awaitable[ToolResult]]
+"""Calls a tool of the client with these arguments and waits for its result."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shim:
-    """The program that carries MCP over standard streams: what runs it, and where it is."""
+class StdioShim:
+    """The program that forwards MCP over standard streams: its interpreter and its path."""
 
     python: str
-    script: str = str(Path(__file__).with_name("shim.py"))
+    script: str = str(Path(__file__).with_name("stdio_shim.py"))
 
 
-class Seat:
-    """One session's place at the server: its tools, and whoever makes its calls now."""
+class ToolEndpoint:
+    """The endpoint of one session: its tools, and the function that makes its calls."""
 
-    def __init__(self, token: str, url: str, shim: Shim, leave: Callable[["Seat"], None]) -> None:
+    def __init__(self, token: str, url: str, shim: StdioShim, on_close: Callable[["ToolEndpoint"], None]) -> None:
         self.token = token
-        self.caller: Call | None = None
-        """Makes the calls; None while no turn is under way."""
+        self.caller: CallTool | None = None
+        """Makes the calls; None outside of a turn."""
         self.calls: dict[Any, asyncio.Task[ToolResult]] = {}
-        """Those that wait, by the agent's number for the request."""
+        """The waiting calls, by the id of the agent's request."""
         self.tools: dict[str, ToolSpec] = {}
-        """The tools by the name the agent knows them by."""
+        """The tools, by the names that the agent sees."""
         self._url = url
         self._shim = shim
-        self._leave = leave
+        self._on_close = on_close
 
     def offer(self, tools: Sequence[ToolSpec]) -> bool:
-        """From now on these are the tools; whether that is anything new to an agent that has listed them."""
-        before, self.tools = self.tools, named(tools)
+        """Set the tools. Return whether they differ from those that the agent may have listed before."""
+        before, self.tools = self.tools, named_tools(tools)
         return bool(before) and self.tools != before
 
     def server(self, abilities: facts.Abilities) -> McpServer:
-        """How the agent is told to reach it."""
+        """Return the MCP server to configure in the agent."""
         if abilities.mcp_http:
             return McpHttp(type="http", name=NAME, url=self._url, headers=[])
         shim = self._shim
         env = [NameValue(name="TIELINE_MCP_URL", value=self._url)]
         return McpStdio(name=NAME, command=shim.python, args=["-I", shim.script], env=env)
 
-    def leave(self) -> None:
-        """Nobody will call any more."""
+    def close(self) -> None:
+        """Remove the endpoint from the server."""
         self.caller = None
-        self._leave(self)
+        self._on_close(self)
 
 
 class ToolBridge:
-    """The server; it runs while anybody has a seat."""
+    """The MCP server, which runs while there are endpoints."""
 
-    def __init__(self, *, mint_token: Callable[[], str], shim: Shim, life: float = LIFE) -> None:
+    def __init__(
+        self, *, mint_token: Callable[[], str], shim: StdioShim, progress_interval: float = PROGRESS_INTERVAL
+    ) -> None:
         self._mint_token = mint_token
         self._shim = shim
         self._tasks = Tasks()
-        self._life = life
-        self._seats: dict[str, Seat] = {}
-        self._running: _Running | None = None
+        self._progress_interval = progress_interval
+        self._endpoints: dict[str, ToolEndpoint] = {}
+        self._running: _McpServer | None = None
         self._changing = asyncio.Lock()
 
-    async def seat(self) -> Seat:
-        """A new seat."""
+    async def open(self) -> ToolEndpoint:
+        """Return a new endpoint, and start the server if necessary."""
         async with self._changing:
             if self._running is None:
-                self._running = await _Running.start(self, self._tasks)
+                self._running = await _McpServer.start(self, self._tasks)
             token = self._mint_token()
-            seat = Seat(token, f"http://{HOST}:{self._running.port}{PATH}{token}", self._shim, self._left)
-            self._seats[token] = seat
-            return seat
+            endpoint = ToolEndpoint(token, f"http://{HOST}:{self._running.port}{PATH}{token}", self._shim, self._closed)
+            self._endpoints[token] = endpoint
+            return endpoint
 
     async def aclose(self) -> None:
-        """Nobody has a seat any more."""
-        self._seats.clear()
+        """Remove all endpoints and stop the server."""
+        self._endpoints.clear()
         await self._stop()
         await self._tasks.aclose()
 
-    def _left(self, seat: Seat) -> None:
-        self._seats.pop(seat.token, None)
-        if not self._seats and self._running is not None:
-            self._tasks.start(self._stop(), "ending the server of client tools")
+    def _closed(self, endpoint: ToolEndpoint) -> None:
+        self._endpoints.pop(endpoint.token, None)
+        if not self._endpoints and self._running is not None:
+            self._tasks.start(self._stop(), "stopping the MCP server")
 
     async def _stop(self) -> None:
         async with self._changing:
-            if self._running is not None and not self._seats:
+            if self._running is not None and not self._endpoints:
                 await self._running.stop()
                 self._running = None
 
-    # ── what the server is asked ──
+    # ── requests to the server ──
 
     async def answer(self, scope: Any, receive: Any, send: Any) -> None:
-        """One HTTP request: to a seat, or to nothing."""
+        """Serve one HTTP request. Answer 404 if there is no such endpoint."""
         if scope["type"] != "http":
             return
-        if self._running is None or self._seat_of(scope["path"]) is None:
+        if self._running is None or self._endpoint_of(scope["path"]) is None:
             await send({"type": "http.response.start", "status": 404, "headers": [(b"content-length", b"0")]})
             await send({"type": "http.response.body", "body": b""})
             return
         await self._running.handle(scope, receive, send)
 
-    def _seat_of(self, path: str) -> Seat | None:
-        return self._seats.get(path.removeprefix(PATH)) if path.startswith(PATH) else None
+    def _endpoint_of(self, path: str) -> ToolEndpoint | None:
+        return self._endpoints.get(path.removeprefix(PATH)) if path.startswith(PATH) else None
 
     async def list_tools(self, context: Any, _: Any) -> Any:
         types = importlib.import_module("mcp.types")
-        seat = self._seat_of(context.request.url.path)
-        tools = seat.tools if seat is not None else {}
+        endpoint = self._endpoint_of(context.request.url.path)
+        tools = endpoint.tools if endpoint is not None else {}
         return types.ListToolsResult(
             tools=[
                 types.Tool(name=name, description=spec.description or spec.name, input_schema=_schema(spec))
@@ -159,45 +162,45 @@ class ToolBridge:
         )
 
     async def call_tool(self, context: Any, params: Any) -> Any:
-        seat = self._seat_of(context.request.url.path)
-        spec = seat.tools.get(params.name) if seat is not None else None
-        if seat is None or spec is None:
-            return _result(_failed(f"There is no tool `{params.name}` any more. Go on without it."))
-        if seat.caller is None or len(seat.calls) >= MOST_CALLS:
-            return _result(_failed("Nobody is there to run this now. Go on without it."))
-        call = self._tasks.start(_made(seat.caller, spec, params.arguments or {}), f"a call of {spec.name}")
-        seat.calls[context.request_id] = call
+        endpoint = self._endpoint_of(context.request.url.path)
+        spec = endpoint.tools.get(params.name) if endpoint is not None else None
+        if endpoint is None or spec is None:
+            return _result(_failed(f"The tool `{params.name}` is no longer available. Continue without it."))
+        if endpoint.caller is None or len(endpoint.calls) >= MAX_CALLS:
+            return _result(_failed("The client cannot run this tool now. Continue without it."))
+        call = self._tasks.start(_called(endpoint.caller, spec, params.arguments or {}), f"calling {spec.name}")
+        endpoint.calls[context.request_id] = call
         try:
             return _result(await self._awaited(call, context))
         finally:
-            if seat.calls.get(context.request_id) is call:
-                del seat.calls[context.request_id]
+            if endpoint.calls.get(context.request_id) is call:
+                del endpoint.calls[context.request_id]
 
-    async def overhear(self, context: Any, go_on: Any) -> Any:
-        """Each request is served by itself, so nobody but us connects a cancellation with what it cancels."""
+    async def cancel_calls(self, context: Any, handle: Any) -> Any:
+        """Middleware that cancels calls. The stateless server does not relate a cancellation to its request."""
         if context.method == "notifications/cancelled" and context.request is not None:
-            seat = self._seat_of(context.request.url.path)
-            call = seat.calls.get((context.params or {}).get("requestId")) if seat is not None else None
+            endpoint = self._endpoint_of(context.request.url.path)
+            call = endpoint.calls.get((context.params or {}).get("requestId")) if endpoint is not None else None
             if call is not None:
                 call.cancel()
-        return await go_on(context)
+        return await handle(context)
 
     async def _awaited(self, call: asyncio.Task[ToolResult], context: Any) -> ToolResult:
-        """Wait for a result with signs of life; whoever goes away takes the call along."""
+        """Wait for a result and report progress meanwhile. If the agent disconnects, cancel the call."""
         beats = 0
         try:
             while not call.done():
-                await asyncio.wait([call], timeout=self._life)
+                await asyncio.wait([call], timeout=self._progress_interval)
                 if not call.done():
                     beats += 1
                     await context.session.report_progress(beats, message="waiting for the client")
-            return _failed("The call was given up.") if call.cancelled() else call.result()
+            return _failed("The call was cancelled.") if call.cancelled() else call.result()
         finally:
             call.cancel()
 
 
-class _Running:
-    """The HTTP server under way."""
+class _McpServer:
+    """The running HTTP server."""
 
     def __init__(self, server: uvicorn.Server, manager: Any, listener: socket.socket) -> None:
         self.port: int = listener.getsockname()[1]
@@ -208,13 +211,13 @@ class _Running:
         self._task: asyncio.Task[None] | None = None
 
     @classmethod
-    async def start(cls, bridge: "ToolBridge", tasks: Tasks) -> "_Running":
-        # In a thread: nobody else should have to wait for it.
+    async def start(cls, bridge: "ToolBridge", tasks: Tasks) -> "_McpServer":
+        # In a thread: these imports are slow.
         lowlevel = await asyncio.to_thread(importlib.import_module, "mcp.server.lowlevel")
         managers = await asyncio.to_thread(importlib.import_module, "mcp.server.streamable_http_manager")
         server = lowlevel.Server(NAME, version="1", on_list_tools=bridge.list_tools, on_call_tool=bridge.call_tool)
-        # Instead of the one that writes a span for everything that happens, for nobody.
-        server.middleware[:] = [bridge.overhear]
+        # Replaces the default middleware, which records unused tracing spans.
+        server.middleware[:] = [bridge.cancel_calls]
         manager = managers.StreamableHTTPSessionManager(server, stateless=True, json_response=False)
         listener = socket.create_server((HOST, 0), backlog=128)
         config = uvicorn.Config(
@@ -226,8 +229,8 @@ class _Running:
             access_log=False,
             timeout_graceful_shutdown=1,
         )
-        running = cls(_Server(config), manager, listener)
-        running._task = tasks.start(running._run(), "serving client tools")
+        running = cls(_EmbeddedServer(config), manager, listener)
+        running._task = tasks.start(running._run(), "running the MCP server")
         await running._is_ready.wait()
         return running
 
@@ -248,37 +251,37 @@ class _Running:
                 await self._server.serve(sockets=[self._listener])
 
 
-class _Server(uvicorn.Server):
-    """A server inside of a program that minds its signals itself."""
+class _EmbeddedServer(uvicorn.Server):
+    """A server without signal handlers, because the program has its own."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
 
-def named(tools: Sequence[ToolSpec]) -> dict[str, ToolSpec]:
-    """Tools by names that every agent and every model takes; what only an upstream could run is left out."""
+def named_tools(tools: Sequence[ToolSpec]) -> dict[str, ToolSpec]:
+    """Return the tools by names that every agent and model accepts, without tools that only an upstream can run."""
     found: dict[str, ToolSpec] = {}
     for tool in tools:
         if tool.hosted is not None:
             continue
-        stem = re.sub(r"[^A-Za-z0-9_-]", "_", tool.name)[:LONGEST_NAME] or "tool"
+        stem = re.sub(r"[^A-Za-z0-9_-]", "_", tool.name)[:MAX_NAME] or "tool"
         name, number = stem, 1
         while name in found:
             number += 1
-            name = f"{stem[: LONGEST_NAME - 4]}_{number}"
+            name = f"{stem[: MAX_NAME - 4]}_{number}"
         found[name] = tool
     return found
 
 
-async def _made(caller: Call, spec: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+async def _called(caller: CallTool, spec: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
     if spec.freeform:
         return await caller(spec, str(arguments.get(INPUT, "")))
     return await caller(spec, msgspec.json.encode(arguments).decode())
 
 
 def _schema(spec: ToolSpec) -> dict[str, Any]:
-    """The schema as an object: some clients leave the type out."""
+    """Return the schema with its type, which some clients omit."""
     if spec.freeform:
         return _FREEFORM
     schema = dict(load(spec.schema))
@@ -301,6 +304,6 @@ def _content(part: Text | Image | File, types: Any) -> Any:
         case Image(data=str(data)):
             return types.ImageContent(type="image", data=data, mime_type=part.media_type or "image/png")
         case Image():
-            return types.TextContent(type="text", text=f"[a picture: {part.url}]")
+            return types.TextContent(type="text", text=f"[image: {part.url}]")
         case File():
             return types.TextContent(type="text", text=f"[{part.name or 'a file'}: {part.url or part.media_type}]")

@@ -1,8 +1,8 @@
-"""Carries MCP between standard streams and HTTP, for agents that only start programs: run as a script, by itself.
+"""Forwards MCP between standard streams and HTTP, for agents that support only MCP servers they can start.
 
-One message on each line of standard input is one POST; what comes back, as JSON or as a stream of events, is written
-to standard output line by line. Requests are made side by side. It ends with its standard input, and knows nothing but
-the standard library: it is run by an agent, without anything of ours around it.
+Each line of standard input is sent as one POST. The response, as JSON or as server-sent events, is written to standard
+output line by line. Requests run in parallel. The program ends with its standard input. An agent runs it as a script,
+outside of this package, so it uses only the standard library.
 """
 
 import http.client
@@ -14,13 +14,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 WAIT = 24 * 3600
-"""A tool of a client may take its time."""
+"""Seconds; a tool of a client may take long."""
 
 HEADERS = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 
 
-class Carrier:
-    """Sends messages to one address and writes what comes back."""
+class McpForwarder:
+    """Sends messages to one address and writes the responses."""
 
     def __init__(self, url: str, out: Any) -> None:
         self._where = urlsplit(url)
@@ -28,8 +28,8 @@ class Carrier:
         self._lock = threading.Lock()
         self._version = ""
 
-    def carry(self, line: bytes) -> None:
-        """One message there, its answers back; a request that cannot be delivered is answered with an error."""
+    def forward(self, line: bytes) -> None:
+        """Forward a message and write its responses. If that fails, answer the request with an error."""
         try:
             self._post(line)
         except (OSError, http.client.HTTPException) as error:
@@ -72,7 +72,7 @@ class Carrier:
             self._out.flush()
 
     def _note_version(self, message: bytes) -> None:
-        """What was agreed on at the beginning is said with every request after it."""
+        """Remember the negotiated protocol version for the header of later requests."""
         if self._version or b"protocolVersion" not in message:
             return
         try:
@@ -83,8 +83,7 @@ class Carrier:
 
     def _fail(self, line: bytes, why: str) -> None:
         try:
-            asked = json.loads(line)
-            number = asked["id"]
+            number = json.loads(line)["id"]
         except (ValueError, KeyError, TypeError):
             return
         error = {"jsonrpc": "2.0", "id": number, "error": {"code": -32603, "message": why}}
@@ -92,15 +91,15 @@ class Carrier:
 
 
 def main() -> None:
-    """Carry until there is nothing more to carry."""
-    carrier = Carrier(os.environ["TIELINE_MCP_URL"], sys.stdout.buffer)
+    """Forward messages until the end of standard input."""
+    forwarder = McpForwarder(os.environ["TIELINE_MCP_URL"], sys.stdout.buffer)
     for line in sys.stdin.buffer:
         if line.strip():
-            # The first message has to be through before the others: they depend on what it agrees on.
+            # Later messages depend on the protocol version that this one negotiates.
             if b'"initialize"' in line:
-                carrier.carry(line)
+                forwarder.forward(line)
             else:
-                threading.Thread(target=carrier.carry, args=(line,), daemon=True).start()
+                threading.Thread(target=forwarder.forward, args=(line,), daemon=True).start()
 
 
 if __name__ == "__main__":

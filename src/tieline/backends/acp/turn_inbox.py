@@ -1,0 +1,168 @@
+"""The inbox items of one turn: approvals, plan reviews and questions of an agent.
+
+Each item waits until it is decided, and the decision is sent to the agent. An approval shows the agent's own options
+and is answered with the id of one. If nobody answers, the option that rejects is chosen: most agents take a cancelled
+permission as the end of the whole turn.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from tieline.backends.acp.activity import plan_of, shown_title, title_of
+from tieline.backends.acp.agent import Agent
+from tieline.backends.acp.forms import AgentQuestion
+from tieline.backends.acp.inbox_items import ALLOW, REJECT, PlanDraft, permission_of, review_of
+from tieline.backends.acp.rules import NO_RULING, ActionRules, AgentAction, Ruling, action_in, action_of
+from tieline.backends.pending_approvals import PendingItems
+from tieline.model.inbox import Filled, Reviewed, plan_review
+from tieline.model.ports import Human
+from tieline.tasks import Tasks
+from tieline.wire.acp import facts
+
+
+class TurnInbox:
+    """The inbox items of one turn."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        tasks: Tasks,
+        note: Callable[[str, str], None],
+        feedback: Callable[[str, bool], None],
+        rules: ActionRules | None = None,
+        folder: str = "",
+    ) -> None:
+        """`feedback` receives the text of a denial, and whether the agent got it with the answer."""
+        self._agent = agent
+        self._rules = rules
+        self._folder = folder
+        self._note = note
+        self._feedback = feedback
+        self._pending = PendingItems(tasks)
+        self.refusal = ""
+        """The last denial and its reason, to be shown if the agent then ends the turn without any text."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an item is open."""
+        return bool(self._pending)
+
+    def permission(self, request: facts.PermissionRequested, human: Human, draft: PlanDraft) -> None:
+        """Submit a permission request. One that leaves plan mode becomes a plan review."""
+        if request.call.kind == "switch_mode":
+            self._begin(request.number, self._exit_plan(request, human, draft), "a plan")
+        else:
+            self._begin(request.number, self._permit(request, human), "a permission")
+
+    def plan(self, request: facts.PlanProposed, human: Human) -> None:
+        """Submit a plan for review."""
+        self._begin(request.number, self._propose(request, human), "a plan")
+
+    def question(self, question: AgentQuestion, human: Human) -> None:
+        """Submit a question."""
+        self._begin(question.number, self._fill(question, human), "a question")
+
+    def allow(self, request: facts.PermissionRequested) -> None:
+        """Allow a request without asking."""
+        self._choose(request.number, first_option(request.options, ALLOW))
+
+    def withdraw(self, number: int) -> None:
+        """Withdraw an item."""
+        self._pending.withdraw(number)
+
+    def close(self) -> None:
+        """Withdraw all items."""
+        self._pending.close()
+
+    def _begin(self, number: int, work: Coroutine[Any, Any, None], what: str) -> None:
+        self._pending.begin(number, work, f"{what} of {self._agent.spec.id}", lambda: self._give_up(number))
+
+    def _give_up(self, number: int) -> None:
+        self._agent.machine.refuse(number, "the user cannot be asked")
+        self._agent.push()
+
+    async def _permit(self, request: facts.PermissionRequested, human: Human) -> None:
+        ruling = NO_RULING if self._rules is None else await self._rules.judge(self._action(request.call))
+        if self._is_settled(request, ruling):
+            return
+        # In a thread: the diff of a large change takes a while.
+        answer = await human.permit(await asyncio.to_thread(permission_of, request, ruling))
+        if answer.option is None:
+            self._denied(request, answer.reason or "nobody allowed it")
+            self._choose(request.number, first_option(request.options, REJECT))
+            return
+        kinds = {option.id: option.kind for option in request.options}
+        if kinds.get(answer.option) not in ALLOW:
+            self._denied(request, answer.reason)
+            self._feedback(answer.reason, False)
+        self._choose(request.number, answer.option if answer.option in kinds else first_option(request.options, REJECT))
+
+    def _action(self, call: facts.AgentCall) -> AgentAction:
+        return action_in(self._folder, call) if self._folder else action_of(call)
+
+    def _is_settled(self, request: facts.PermissionRequested, ruling: Ruling) -> bool:
+        """Answer as the rules decide. Return False if the user has to decide, or no option matches the rules."""
+        if ruling.decision == "ask":
+            return False
+        option = first_option(request.options, ALLOW if ruling.decision == "allow" else REJECT)
+        if ruling.decision == "allow" and option is None:
+            return False
+        if ruling.decision == "deny":
+            self._denied(request, ruling.reason)
+        self._choose(request.number, option)
+        return True
+
+    def _denied(self, request: facts.PermissionRequested, reason: str) -> None:
+        if reason:
+            self._note("denied", f"{title_of(request.call)}: {reason}")
+        self._refused(f"“{shown_title(request.call)}” was not allowed", reason)
+
+    def _refused(self, what: str, reason: str) -> None:
+        why = " ".join(reason.split()).rstrip(".")
+        self.refusal = f"{what}: {why}." if why else f"{what}."
+
+    async def _exit_plan(self, request: facts.PermissionRequested, human: Human, draft: PlanDraft) -> None:
+        review = await human.review(review_of(request, draft))
+        self._reviewed(review, is_sent=False)
+        offered = {option.id for option in request.options}
+        usual = first_option(request.options, ALLOW if review.approved else REJECT)
+        self._choose(request.number, review.option if review.option in offered else usual)
+
+    async def _propose(self, request: facts.PlanProposed, human: Human) -> None:
+        steps = plan_of(request.entries).entries
+        number = plan_review(request.plan, name=request.name, overview=request.overview, steps=steps)
+        review = await human.review(number)
+        self._reviewed(review, is_sent=True)
+        self._agent.machine.answer_plan(request.number, "accepted" if review.approved else "rejected", review.feedback)
+        self._agent.push()
+
+    def _reviewed(self, review: Reviewed, *, is_sent: bool) -> None:
+        if not review.approved:
+            self._note("plan_rejected", review.feedback)
+            self._refused("The plan was not approved", review.feedback)
+            self._feedback(review.feedback, is_sent)
+
+    async def _fill(self, question: AgentQuestion, human: Human) -> None:
+        self.answer(question, await human.fill(question.form))
+
+    def answer(self, question: AgentQuestion, filled: Filled) -> None:
+        """Send the answer to a question."""
+        if filled.action != "accept":
+            self._note("question_declined", filled.reason or filled.action)
+            self._refused("The question was not answered", filled.reason)
+        self._agent.machine.answer_question(question.number, filled.action, filled.values)
+        self._agent.push()
+
+    def _choose(self, number: int, option: str | None) -> None:
+        self._agent.machine.answer_permission(number, option)
+        self._agent.push()
+
+
+def first_option(options: Sequence[facts.PermissionOption], kinds: Sequence[str]) -> str | None:
+    """Return the id of the first option, by the order of `kinds`, or None."""
+    for kind in kinds:
+        for option in options:
+            if option.kind == kind:
+                return option.id
+    return None

@@ -1,0 +1,132 @@
+"""The states of a turn and the events that move it between them.
+
+Theory of operation
+-------------------
+
+A turn begins with a prompt to the agent and ends with the agent's answer to that prompt. Clients see it in legs: one
+HTTP request and the events that answer it. The agent keeps working whether a leg is open or not, so the state of a turn
+tells two things: whether a leg is open, and who has to act next.
+
+- Before and between legs (`BETWEEN_LEGS`) events are queued for the next leg. A leg that ended with calls of the
+  client's tools leaves the turn in this state; the calls themselves wait in `client_calls.py`.
+- While a leg is open it streams (`STREAMING`). The first call of a client's tool opens a short window (`BATCHING`), so
+  that calls made together reach the client together; when the window closes, the leg ends.
+- A question without a person or a client's tool to answer it ends the leg as text (`AWAITING_ANSWER`); the next
+  message of the conversation is the answer.
+- A turn is cancelled when its client leaves, or when it fails while the agent still works on it. For the client it is
+  over, but the session stays taken until the agent has ended the turn (`CANCELLING`) and its late updates have arrived
+  (`SETTLING`).
+- `CLOSED` is final: the session is free for the next turn.
+
+`TRANSITIONS` is the whole machine. An event without an entry for the current state has no effect: client, agent and
+timers race with each other, so a late event is normal and not an error.
+"""
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from types import MappingProxyType
+
+
+class TurnState(Enum):
+    """Where a turn is."""
+
+    NEW = auto()
+    """The session is being opened; nothing was sent."""
+    BETWEEN_LEGS = auto()
+    """The agent works and no leg is open."""
+    STREAMING = auto()
+    """A leg is open."""
+    BATCHING = auto()
+    """A leg is open and ends soon, because the agent called a tool of the client."""
+    AWAITING_ANSWER = auto()
+    """A leg ended with a question as text; the next message answers it."""
+    CANCELLING = auto()
+    """The agent was asked to stop and has not ended the turn."""
+    SETTLING = auto()
+    """The agent has ended a cancelled turn; late updates are dropped."""
+    CLOSED = auto()
+    """The session is free."""
+
+
+class TurnEvent(Enum):
+    """What happens to a turn."""
+
+    PROMPTED = auto()
+    """The prompt was sent."""
+    LEG_BEGAN = auto()
+    """The client takes events."""
+    CALL_MADE = auto()
+    """The agent called a tool of the client."""
+    BATCH_ENDED = auto()
+    """The window for further calls closed with calls to deliver."""
+    BATCH_EMPTIED = auto()
+    """The window closed, but the agent has given up its calls."""
+    QUESTION_PUT = auto()
+    """A question was written as text."""
+    ANSWERED = auto()
+    """The next message of the conversation has come."""
+    WITHDRAWN = auto()
+    """The agent no longer needs the answer."""
+    CANCELLED = auto()
+    """The client has left, or the turn has failed while the agent still works on it."""
+    AGENT_ENDED = auto()
+    """The agent answered the prompt, refused it, or died."""
+    CANCEL_TIMED_OUT = auto()
+    """The agent ignored the cancellation."""
+    SETTLED = auto()
+    """The pause after a cancelled turn is over."""
+
+
+_ENDS = {
+    # The agent may end the turn while its own requests are open: permission_oddities.dialogue (it ends the turn with a
+    # permission open), the_end.dialogue (it dies). With no leg open, the ending is queued for the next one.
+    TurnEvent.AGENT_ENDED: TurnState.CLOSED,
+    # session/cancel has no reply. The turn ends with the answer to the prompt, and until then the agent may still send
+    # updates and requests: cancel.dialogue.
+    TurnEvent.CANCELLED: TurnState.CANCELLING,
+}
+
+TRANSITIONS: Mapping[TurnState, Mapping[TurnEvent, TurnState]] = MappingProxyType(
+    {
+        TurnState.NEW: {TurnEvent.PROMPTED: TurnState.BETWEEN_LEGS},
+        TurnState.BETWEEN_LEGS: {TurnEvent.LEG_BEGAN: TurnState.STREAMING, **_ENDS},
+        TurnState.STREAMING: {
+            TurnEvent.CALL_MADE: TurnState.BATCHING,
+            TurnEvent.QUESTION_PUT: TurnState.AWAITING_ANSWER,
+            **_ENDS,
+        },
+        TurnState.BATCHING: {
+            TurnEvent.BATCH_ENDED: TurnState.BETWEEN_LEGS,
+            # An agent may cancel a call before the client has seen it: test_acp_turn_state.py,
+            # test_a_leg_without_calls_streams_again_after_the_batch_window.
+            TurnEvent.BATCH_EMPTIED: TurnState.STREAMING,
+            **_ENDS,
+        },
+        TurnState.AWAITING_ANSWER: {
+            TurnEvent.ANSWERED: TurnState.BETWEEN_LEGS,
+            # forms.dialogue: the agent withdraws a question with $/cancel_request, or reports with
+            # elicitation/complete that the user has visited its address.
+            TurnEvent.WITHDRAWN: TurnState.BETWEEN_LEGS,
+            # The client continues without an answer, with results of earlier calls: the new leg repeats the question.
+            # test_acp_turn_state.py, test_a_leg_that_begins_without_an_answer_repeats_the_question.
+            TurnEvent.LEG_BEGAN: TurnState.STREAMING,
+            **_ENDS,
+        },
+        TurnState.CANCELLING: {
+            # cancel.dialogue and after_the_turn.dialogue: updates may follow the answer to a prompt. Without a pause
+            # they would appear in the next turn.
+            TurnEvent.AGENT_ENDED: TurnState.SETTLING,
+            # test_acp_faults.py, test_an_agent_that_ignores_cancel_is_killed_with_all_of_its_group.
+            TurnEvent.CANCEL_TIMED_OUT: TurnState.CLOSED,
+        },
+        TurnState.SETTLING: {TurnEvent.SETTLED: TurnState.CLOSED},
+        TurnState.CLOSED: {},
+    }
+)
+
+LEG_OPEN = frozenset([TurnState.STREAMING, TurnState.BATCHING])
+"""The states in which a leg is open."""
+PARKED = frozenset([TurnState.BETWEEN_LEGS, TurnState.AWAITING_ANSWER])
+"""The states in which the turn continues without a leg."""
+OVER = frozenset([TurnState.CANCELLING, TurnState.SETTLING, TurnState.CLOSED])
+"""The states in which no event reaches the client any more, except those already queued."""

@@ -1,0 +1,240 @@
+"""The states of a turn: the table itself, and transitions that no recorded agent shows."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.backends.acp_support import SOON, Person, until
+from tieline.backends.acp.fingerprint import fingerprint_of
+from tieline.backends.acp.sessions import AgentSession
+from tieline.backends.acp.settings import AcpBackendSettings, AcpRuntime
+from tieline.backends.acp.turn import AgentTurn, TurnContext
+from tieline.backends.acp.turn_state import LEG_OPEN, OVER, PARKED, TRANSITIONS, TurnEvent, TurnState
+from tieline.backends.acp.workplace import Workplace
+from tieline.model.content import Message, Text, ToolResult
+from tieline.model.events import Event, Failed, Finished, PartEnd, StopReason
+from tieline.model.ports import Host
+from tieline.model.request import Request, ToolSpec
+from tieline.tasks import Tasks
+from tieline.wire.acp import facts
+from tieline.wire.acp.client_side import ClientSide
+from tieline.wire.acp.schema import TextContent
+
+# ── the table ────────────────────────────────────────────────────────────────────────────────────
+
+
+def reachable(start: TurnState, edges: Mapping[TurnState, set[TurnState]]) -> set[TurnState]:
+    found, todo = {start}, [start]
+    while todo:
+        new = edges[todo.pop()] - found
+        found |= new
+        todo += new
+    return found
+
+
+def test_every_state_can_be_reached_and_every_state_can_end() -> None:
+    edges = {state: set(row.values()) for state, row in TRANSITIONS.items()}
+    assert set(edges) == set(TurnState)
+    assert reachable(TurnState.NEW, edges) == set(TurnState)
+    assert all(TurnState.CLOSED in reachable(state, edges) for state in TurnState)
+    assert edges[TurnState.CLOSED] == set()
+
+
+def test_every_event_is_used_and_the_groups_of_states_are_a_partition() -> None:
+    assert {event for row in TRANSITIONS.values() for event in row} == set(TurnEvent)
+    assert {TurnState.NEW} | LEG_OPEN | PARKED | OVER == set(TurnState)
+    assert len(LEG_OPEN) + len(PARKED) + len(OVER) + 1 == len(TurnState)
+
+
+def test_no_event_leads_from_the_end_of_a_turn_back_into_it() -> None:
+    assert all(after in OVER for state in OVER for after in TRANSITIONS[state].values())
+
+
+def test_a_prompted_turn_that_is_not_over_can_be_cancelled_and_ended() -> None:
+    for state in LEG_OPEN | PARKED:
+        assert TRANSITIONS[state][TurnEvent.CANCELLED] is TurnState.CANCELLING
+        assert TRANSITIONS[state][TurnEvent.AGENT_ENDED] is TurnState.CLOSED
+
+
+# ── a turn without a process ─────────────────────────────────────────────────────────────────────
+
+
+class FakeEndpoint:
+    """Takes the turn's own function for calls, as the bridge does."""
+
+    caller: Any = None
+    tools: Mapping[str, ToolSpec] = {}
+
+    def offer(self, tools: Any) -> bool:
+        return False
+
+
+class FakeTurn:
+    """A prompted turn, with everything it needs but a process."""
+
+    def __init__(self, **terms: Any) -> None:
+        self.returned: list[Any] = []
+        self.machine = ClientSide()
+        self.retired = 0
+        request = Request(model="a", messages=(Message(role="user", parts=(Text(text="go"),)),))
+        fingerprint = fingerprint_of(request)
+        self.session = AgentSession("a", fingerprint.kind, Workplace(folder="/w"))
+        self.session.name = "s1"
+        self.session.endpoint = self.endpoint = FakeEndpoint()  # type: ignore[assignment] # all that a turn uses
+        agent: Any = SimpleNamespace(
+            machine=self.machine,
+            push=lambda: self.machine.outbox(),
+            spec=SimpleNamespace(id="a", title="A"),
+            is_over=False,
+            retire=self._retire,
+            refused=lambda fact: pytest.fail(str(fact)),
+        )
+        numbers = itertools.count(1)
+        self.tasks = Tasks()
+        runtime = AcpRuntime(mint_call=lambda: f"call_{next(numbers)}", mint_leg=lambda: "leg", tasks=self.tasks)
+        usual = {"cwd": "/w", "env": {}, "batch_wait": 0.02, "settle": 0.01, "cancel_within": SOON, **terms}
+        context = TurnContext(self.session, agent, AcpBackendSettings(**usual), runtime, self.returned.append)
+        self.turn = AgentTurn(context, Host(Person()), fingerprint, ())
+
+    async def begin(self) -> AgentTurn:
+        await self.session.hold(SOON)
+        self.turn.prompt([TextContent(text="go")])
+        return self.turn
+
+    def call(self) -> asyncio.Task[ToolResult]:
+        return asyncio.create_task(self.endpoint.caller(ToolSpec(name="count"), "{}"))
+
+    def end(self, reason: StopReason = StopReason.END_TURN, said: str = "end_turn") -> None:
+        self.session.receive(facts.TurnEnded(request=1, session="s1", reason=reason, stop_reason=said))
+
+    def _retire(self) -> None:
+        self.retired += 1
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[FakeTurn]:
+    fake = FakeTurn()
+    yield fake
+    await fake.tasks.aclose()
+
+
+QUESTION = facts.QuestionAsked(
+    number=7, session="s1", message="Why?", fields=(facts.QuestionField(name="a", kind="text"),)
+)
+QUESTION_TEXT = "Why?\n\na\n(or skip it)"
+
+
+async def leg(turn: AgentTurn) -> list[Event]:
+    events: list[Event] = []
+    async with asyncio.timeout(SOON):
+        while not events or not isinstance(events[-1], Finished | Failed):
+            events += await turn.events()
+    return events
+
+
+def texts(events: list[Event]) -> list[str]:
+    return [event.part.text for event in events if isinstance(event, PartEnd) and isinstance(event.part, Text)]
+
+
+async def test_an_event_without_an_entry_changes_nothing(fake: FakeTurn) -> None:
+    for state, event in itertools.product(TurnState, TurnEvent):
+        fake.turn.state = state
+        assert fake.turn._advance(event) is (event in TRANSITIONS[state])
+        assert fake.turn.state is TRANSITIONS[state].get(event, state)
+
+
+async def test_a_call_between_legs_waits_for_the_next_leg(fake: FakeTurn) -> None:
+    turn = await fake.begin()
+    call = fake.call()
+    await asyncio.sleep(0)
+    assert (turn.state, turn.pending) == (TurnState.BETWEEN_LEGS, frozenset())
+    turn.begin()
+    assert turn.state is TurnState.BATCHING
+    assert (await leg(turn))[-1] == Finished(reason=StopReason.TOOL_USE)
+    assert (turn.state, turn.pending) == (TurnState.BETWEEN_LEGS, frozenset(["call_1"]))
+    turn.answer([ToolResult(call_id="call_1", content=(Text(text="7"),))], "", None)
+    assert (await call).content == (Text(text="7"),)
+
+
+async def test_a_leg_stays_open_if_the_agent_gives_up_its_calls_and_a_question_that_waited_is_put(
+    fake: FakeTurn,
+) -> None:
+    turn = await fake.begin()
+    turn.begin()
+    call = fake.call()
+    await asyncio.sleep(0)
+    fake.session.receive(QUESTION)
+    assert turn.state is TurnState.BATCHING, "calls of a leg come before its question"
+    call.cancel()
+    events = await leg(turn)
+    assert turn.awaits_answer
+    assert texts(events) == [QUESTION_TEXT]
+    assert turn.pending == frozenset()
+
+
+async def test_a_leg_without_calls_streams_again_after_the_batch_window(fake: FakeTurn) -> None:
+    turn = await fake.begin()
+    turn.begin()
+    call = fake.call()
+    await asyncio.sleep(0)
+    call.cancel()
+    await until(lambda: turn.state is TurnState.STREAMING)
+    fake.session.receive(facts.TextChunk(session="s1", text="never mind"))
+    fake.end()
+    assert (await leg(turn))[-1] == Finished(reason=StopReason.END_TURN)
+
+
+async def test_a_withdrawn_question_is_not_answered_by_the_next_message(fake: FakeTurn) -> None:
+    turn = await fake.begin()
+    turn.begin()
+    fake.session.receive(QUESTION)
+    assert turn.awaits_answer
+    fake.session.receive(facts.Withdrawn(number=7))
+    assert (turn.state, turn.awaits_answer) == (TurnState.BETWEEN_LEGS, False)
+
+
+async def test_a_leg_that_begins_without_an_answer_repeats_the_question(fake: FakeTurn) -> None:
+    turn = await fake.begin()
+    turn.begin()
+    fake.session.receive(QUESTION)
+    await leg(turn)
+    turn.begin()
+    assert texts(await leg(turn)) == [QUESTION_TEXT]
+    assert turn.awaits_answer
+
+
+async def test_a_turn_that_ends_between_legs_leaves_its_ending_for_the_next_leg(fake: FakeTurn) -> None:
+    turn = await fake.begin()
+    fake.session.receive(facts.TextChunk(session="s1", text="done"))
+    fake.end()
+    assert turn.state is TurnState.CLOSED
+    assert (len(fake.returned), fake.session.is_busy) == (1, False)
+    turn.begin()
+    assert turn.state is TurnState.CLOSED
+    events = await leg(turn)
+    assert (texts(events), events[-1]) == (["done"], Finished(reason=StopReason.END_TURN))
+
+
+async def test_a_cancelled_turn_is_released_after_the_agent_has_ended_it_and_a_pause(fake: FakeTurn) -> None:
+    turn = await fake.begin()
+    turn.cancel()
+    turn.cancel()
+    assert (turn.state, fake.session.is_busy) == (TurnState.CANCELLING, True)
+    fake.end(StopReason.CANCELLED, "cancelled")
+    assert (turn.state, fake.session.is_busy) == (TurnState.SETTLING, True)
+    fake.session.receive(facts.TextChunk(session="s1", text="too late"))
+    await until(lambda: turn.state is TurnState.CLOSED)
+    assert (len(fake.returned), fake.retired, fake.session.is_busy) == (1, 0, False)
+
+
+async def test_an_agent_that_does_not_end_a_cancelled_turn_is_retired() -> None:
+    fake = FakeTurn(cancel_within=0.01)
+    turn = await fake.begin()
+    turn.cancel()
+    await until(lambda: turn.state is TurnState.CLOSED)
+    assert (len(fake.returned), fake.retired, fake.session.is_busy) == (1, 1, False)
+    await fake.tasks.aclose()
