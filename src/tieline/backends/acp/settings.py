@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from tieline.backends.acp.host_services import Files, Terminals
 from tieline.backends.acp.rules import Rules
 from tieline.backends.acp.workplace import ToolServer
-from tieline.net.process.program import Patience
+from tieline.net.process.program import StopTimeouts
 from tieline.tasks import Tasks
 from tieline.wire.acp.client_side import Offer
 
 INPUT = "input"
 """The one argument of a tool that takes raw text."""
-PATIENCE = Patience(eof=2, term=2, kill=3)
+PATIENCE = StopTimeouts(eof=2, term=2, kill=3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Terms:
     """How many agents run at once."""
     sessions: int = 512
     """How many conversations are remembered."""
-    patience: Patience = PATIENCE
+    patience: StopTimeouts = PATIENCE
     files: Files | None = None
     terminals: Terminals | None = None
     rules: Rules | None = None
