@@ -14,7 +14,7 @@ from tests.net.upstream import until
 from tieline.net.h2 import connection as h2_connection
 from tieline.net.h2 import writer
 from tieline.net.h2.client import Http2Stream, PipeError, Timeouts
-from tieline.net.h2.connection import Http2Config, Http2Connection
+from tieline.net.h2.connection import Http2ClientConnection, Http2Config
 
 TERMS = Http2Config(streams=100, stream_window=100_000, window=200_000, ping_after=30, ping_wait=15, idle_keep=60)
 FIELDS = [(b":method", b"POST"), (b":scheme", b"http"), (b":authority", b"x"), (b":path", b"/")]
@@ -43,13 +43,13 @@ class Wire(asyncio.Transport):
         return sum(map(len, self.written))
 
 
-def connected() -> tuple[Http2Connection, Wire]:
-    connection, wire = Http2Connection("x:80", TERMS, lambda: None, lambda _: None), Wire()
+def connected() -> tuple[Http2ClientConnection, Wire]:
+    connection, wire = Http2ClientConnection("x:80", TERMS, lambda: None, lambda _: None), Wire()
     connection.connection_made(wire)
     return connection, wire
 
 
-def greeted() -> tuple[Http2Connection, Wire, H2Connection]:
+def greeted() -> tuple[Http2ClientConnection, Wire, H2Connection]:
     connection, wire = connected()
     server = H2Connection(H2Configuration(client_side=False))
     server.initiate_connection()
@@ -57,7 +57,7 @@ def greeted() -> tuple[Http2Connection, Wire, H2Connection]:
     return connection, wire, server
 
 
-async def conversation() -> tuple[Http2Connection, list[Http2Stream], bytes]:
+async def conversation() -> tuple[Http2ClientConnection, list[Http2Stream], bytes]:
     """Three streams, and all that a server answers to them, which has not been heard yet."""
     connection, wire, server = greeted()
     streams = [connection.open(FIELDS, Timeouts()) for _ in BODIES]
@@ -108,7 +108,7 @@ async def test_spoilt_bytes_end_in_a_response_or_a_pipe_error(seed: int) -> None
 
 
 async def test_a_peer_that_speaks_before_its_tunnel_is_announced_is_heard() -> None:
-    connection, wire = Http2Connection("x:80", TERMS, lambda: None, lambda _: None), Wire()
+    connection, wire = Http2ClientConnection("x:80", TERMS, lambda: None, lambda _: None), Wire()
     connection.data_received(frame(0x4, 0, 0))
     assert not connection.is_settled
     connection.connection_made(wire)
@@ -117,7 +117,7 @@ async def test_a_peer_that_speaks_before_its_tunnel_is_announced_is_heard() -> N
 
 
 async def test_a_peer_that_goes_before_its_tunnel_is_announced_is_not_used() -> None:
-    connection, wire = Http2Connection("x:80", TERMS, lambda: None, lambda _: None), Wire()
+    connection, wire = Http2ClientConnection("x:80", TERMS, lambda: None, lambda _: None), Wire()
     connection.connection_lost(None)
     connection.connection_made(wire)
     assert (connection.is_alive, connection.is_made, wire.is_closed) == (False, False, True)

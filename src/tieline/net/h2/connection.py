@@ -66,11 +66,15 @@ class Http2Config:
     idle_keep: float
 
 
-class Http2Connection(asyncio.Protocol):
+class Http2ClientConnection(asyncio.Protocol):
     """One connection and its open streams."""
 
     def __init__(
-        self, where: str, config: Http2Config, on_room: Callable[[], None], on_lost: Callable[["Http2Connection"], None]
+        self,
+        where: str,
+        config: Http2Config,
+        on_room: Callable[[], None],
+        on_lost: Callable[["Http2ClientConnection"], None],
     ) -> None:
         self.where = where
         self.is_alive = False
@@ -327,12 +331,12 @@ class Http2Connection(asyncio.Protocol):
             stream.fail(stream.failure("protocol", "sent a response without a status"))
 
     def _receive_goaway(self, payload: bytes) -> None:
-        last, code, words = frames.read_goaway(payload)
+        last, code, description = frames.read_goaway(payload)
         self.is_leaving = True
-        self._goaway = f" after announcing it ({words})"
+        self._goaway = f" after announcing it ({description})"
         for stream in [stream for number, stream in self._streams.items() if number > last]:
             self._forget(stream)
-            stream.fail(_refusal(stream, code, words))
+            stream.fail(_refusal(stream, code, description))
         self._leave_if_empty()
         self._on_room()
 
@@ -459,13 +463,13 @@ class Http2Connection(asyncio.Protocol):
 
 
 def _reset_error(stream: Http2Stream, code: int) -> PipeError:
-    words = frames.error_words(code)
+    description = frames.error_name(code)
     if code in (ErrorCodes.REFUSED_STREAM, ErrorCodes.HTTP_1_1_REQUIRED):
-        return _refusal(stream, code, words)
-    return stream.failure("reset", f"reset the stream ({words})")
+        return _refusal(stream, code, description)
+    return stream.failure("reset", f"reset the stream ({description})")
 
 
-def _refusal(stream: Http2Stream, code: int, words: str) -> PipeError:
+def _refusal(stream: Http2Stream, code: int, description: str) -> PipeError:
     if code == ErrorCodes.HTTP_1_1_REQUIRED:
         return stream.failure("protocol", "requires HTTP/1.1 instead of HTTP/2", phase="connect", sent=False)
-    return stream.failure("refused", f"refused the stream ({words})", sent=False)
+    return stream.failure("refused", f"refused the stream ({description})", sent=False)

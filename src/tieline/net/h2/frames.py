@@ -61,12 +61,12 @@ def read_goaway(payload: bytes) -> tuple[int, int, str]:
     if len(payload) < 8:
         raise ProtocolError("a GOAWAY frame is too short")
     code = int.from_bytes(payload[4:8], "big")
-    said = payload[8:208].decode("ascii", "replace")
-    words = error_words(code) + (f": {said}" if said and said.isprintable() else "")
-    return int.from_bytes(payload[:4], "big") & NUMBER_MASK, code, words
+    debug_data = payload[8:208].decode("ascii", "replace")
+    description = error_name(code) + (f": {debug_data}" if debug_data and debug_data.isprintable() else "")
+    return int.from_bytes(payload[:4], "big") & NUMBER_MASK, code, description
 
 
-def error_words(code: int) -> str:
+def error_name(code: int) -> str:
     """Return an HTTP/2 error code as text."""
     try:
         return ErrorCodes(code).name.lower().replace("_", " ").replace("http 1 1", "HTTP/1.1")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tieline.net.client.proxy import UpstreamRoute, dial
 from tieline.net.client.response import Fields, PipeError, Timeouts
-from tieline.net.h2.connection import Http2Config, Http2Connection
+from tieline.net.h2.connection import Http2ClientConnection, Http2Config
 from tieline.net.h2.stream import Http2Stream
 from tieline.tasks import Tasks
 
@@ -41,8 +41,8 @@ class Http2Pool:
         self._tls = tls
         self._dials = Tasks()
         self._dialling = 0
-        self._connections: list[Http2Connection] = []
-        self._made: set[Http2Connection] = set()
+        self._connections: list[Http2ClientConnection] = []
+        self._made: set[Http2ClientConnection] = set()
         self._waiters: deque[PendingOpen] = deque()
         self._emptied: asyncio.Future[None] | None = None
         self._is_closed = False
@@ -121,7 +121,7 @@ class Http2Pool:
     # ── connections ──
 
     async def _dial(self, timeouts: Timeouts) -> None:
-        connection = Http2Connection(self._where, self._config, self._serve, self._forget)
+        connection = Http2ClientConnection(self._where, self._config, self._serve, self._forget)
         self._made.add(connection)
         failure: PipeError | None = None
         try:
@@ -146,13 +146,13 @@ class Http2Pool:
         else:
             self._refuse(failure or connection.failure or self._vanished_error())
 
-    def _drop(self, connection: Http2Connection) -> None:
+    def _drop(self, connection: Http2ClientConnection) -> None:
         """Clean up after a failed dial; a connection that was made is forgotten when its transport is lost."""
         connection.abort()
         if not connection.is_made:
             self._forget(connection)
 
-    def _forget(self, connection: Http2Connection) -> None:
+    def _forget(self, connection: Http2ClientConnection) -> None:
         self._made.discard(connection)
         if connection in self._connections:
             self._connections.remove(connection)

@@ -111,10 +111,10 @@ class ProcessTree:
         self.exited()
         self._lifeline.close()
 
-    def _send(self, word: bytes) -> None:
+    def _send(self, request: bytes) -> None:
         # The warden may have exited.
         with contextlib.suppress(OSError):
-            self._lifeline.send(word)
+            self._lifeline.send(request)
 
     def _read_report(self) -> None:
         """Read what the warden has reported."""

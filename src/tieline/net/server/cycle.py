@@ -310,7 +310,7 @@ class RequestCycle:
         framing, remaining = self._choose_framing(status, named.get(b"content-length"))
         if framing == _CHUNKED:
             lines.append(b"transfer-encoding: chunked")
-        # A client that expects `100 Continue` and was not told to go on may send its body or not. We cannot know which.
+        # A client that expects `100 Continue` and did not get it may or may not send its body. We cannot know which.
         if not self.keep_alive or (self.expects_continue and not self.is_body_complete):
             self.keep_alive = False
             lines.append(b"connection: close")
