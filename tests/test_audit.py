@@ -72,7 +72,7 @@ def test_a_file_that_others_may_have_written_is_not_trusted(tmp_path: Path) -> N
     kept = Remembered(tmp_path, "/w")
     saved(kept)
     kept.path.chmod(0o620)
-    with pytest.raises(ConfigError, match="others may have written it"):
+    with pytest.raises(ConfigError, match="other users can write to it"):
         kept.load()
 
 

@@ -97,7 +97,7 @@ MISTAKES = {
     "a header that is ours": (
         '[upstreams.a]\nkind = "openai"\nheaders = { Host = "evil" }\n',
         3,
-        "`upstreams.a.headers.Host`: the header 'Host' is written by the HTTP client itself",
+        "`upstreams.a.headers.Host`: the header 'Host' is set by the HTTP client itself",
     ),
     "a key of many parts": ("a" + ".a" * 20_000 + " = 1\n", 1, "dots"),
     "an upstream named demo": ('[upstreams.demo]\nkind = "openai"\n', 1, "demo"),

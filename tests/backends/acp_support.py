@@ -22,7 +22,7 @@ from tieline.model.events import Activity, Event, Failed, Finished, Note, PartEn
 from tieline.model.inbox import Ask, Filled, Form, Permission, Permitted, PlanReview, Reviewed
 from tieline.model.ports import Host, Run
 from tieline.model.request import Request, ToolSpec
-from tieline.net.process.program import Patience
+from tieline.net.process.program import StopTimeouts
 
 SOON = 60.0
 """Seconds in which everything here happens on the slowest of machines."""
@@ -187,7 +187,7 @@ async def serving(
         "cancel_within": SOON,
         "settle": 0.01,
         "batch_wait": 0.2,
-        "patience": Patience(eof=0.2, term=0.2, kill=SOON),
+        "patience": StopTimeouts(eof=0.2, term=0.2, kill=SOON),
     }
     bridge = ToolBridge(mint_token=lambda: secrets.token_hex(16), shim=StdioShim(sys.executable)) if tools else None
     backend = AcpBackend(

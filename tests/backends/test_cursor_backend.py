@@ -18,7 +18,7 @@ from tieline.backends.cursor.login import Api
 from tieline.backends.cursor.unary import Told
 from tieline.model.errors import GatewayError
 from tieline.net.client.http import HttpClient, Origin, Proxies, Timeouts
-from tieline.net.h2.duplex import Http2Client
+from tieline.net.h2.client import Http2Client
 from tieline.sim.cursor import CursorSim, Settings
 from tieline.wire.cursor.identity import Identity
 from tieline.wire.cursor.opening.run_request import Settings as WireSettings

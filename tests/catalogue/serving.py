@@ -23,7 +23,7 @@ from tieline.app.config import Config, Server, UpstreamSettings
 from tieline.app.serve import server_config
 from tieline.model.content import Text
 from tieline.model.events import Event
-from tieline.net.server.protocol import HttpServing
+from tieline.net.server.protocol import HttpServerProtocol
 from tieline.sim.answers import PATHS, Dialect, streamed, whole
 from tieline.sim.model import Answer, Chunk, ModelServer, Pause, Received, Script
 
@@ -291,7 +291,7 @@ async def listening(app: App, port: int = 0) -> AsyncIterator[str]:
     state = ServerState()
     state.default_headers = config.encoded_headers  # as the ticking server does
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: HttpServing(config, state, {}), "127.0.0.1", port)
+    server = await loop.create_server(lambda: HttpServerProtocol(config, state, {}), "127.0.0.1", port)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:

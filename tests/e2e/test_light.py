@@ -22,7 +22,7 @@ HEAVY = (
     "tieline.backends.acp.backend",
     "tieline.backends.cursor.backend",
     "tieline.core.sessions.sessions",
-    "tieline.net.h2.duplex",
+    "tieline.net.h2.client",
     "tieline.net.process.program",
     "tieline.app.build.page",
     "tieline.sim",

@@ -15,17 +15,19 @@ from hypothesis import strategies as st
 
 from tests.net.served import Served, served
 from tieline.frontends.bodies import (
+    COUNT_ABOVE,
     MAX_VALUES,
     MIB,
-    MUCH,
-    UNCOUNTED,
-    VALUES,
-    HeldBodies,
+    TRIM_ABOVE,
+    VALUE_MARKS,
+    BodyBudget,
     StructureScan,
     check_values,
     occurrences,
 )
-from tieline.frontends.http import Exchange, Guard, HttpApp, Route
+from tieline.frontends.guard import Guard
+from tieline.frontends.http import Exchange
+from tieline.frontends.http_app import HttpApp, Route
 from tieline.model.errors import GatewayError
 from tieline.wire import anthropic, openai_chat
 
@@ -48,7 +50,7 @@ def test_values_are_counted_wherever_the_text_is_cut(value: Any, cuts: list[int]
     places = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
     scan = StructureScan()
     outside = b"".join(scan.outside_strings(text[start:end]) for start, end in pairwise(places))
-    assert occurrences(outside, VALUES) == structure(value)
+    assert occurrences(outside, VALUE_MARKS) == structure(value)
 
 
 async def test_text_that_looks_like_structure_is_not_counted() -> None:
@@ -67,13 +69,11 @@ async def test_too_many_values_are_refused(unit: bytes) -> None:
 
 
 async def read(exchange: Exchange) -> None:
-    body = exchange.body_at_once()
-    if body is None:
-        body = await exchange.body()
+    body = await exchange.body()
     await exchange.respond(200, b"%d" % len(body))
 
 
-def app(bodies: HeldBodies | None = None) -> HttpApp:
+def app(bodies: BodyBudget | None = None) -> HttpApp:
     chat, messages = Route(read, openai_chat.render_error), Route(read, anthropic.render_error)
     return HttpApp(
         {"/chat": {"POST": chat}, "/messages": {"POST": messages}},
@@ -91,7 +91,7 @@ def head(size: int, path: str = "/chat") -> bytes:
 @pytest.mark.parametrize("path", ["/chat", "/messages"])
 async def test_a_body_of_too_many_values_is_refused_in_the_dialect_of_its_path(path: str) -> None:
     body = b"[" + b"1," * MAX_VALUES + b"0]"
-    assert len(body) > UNCOUNTED
+    assert len(body) > COUNT_ABOVE
     async with served(app()) as server:
         client = await server.connect(head(len(body), path) + body)
         response = await client.response()
@@ -100,7 +100,7 @@ async def test_a_body_of_too_many_values_is_refused_in_the_dialect_of_its_path(p
 
 
 async def test_all_bodies_together_are_bounded_and_what_was_refused_may_come_again() -> None:
-    async with served(app(HeldBodies(4 * MIB))) as server:
+    async with served(app(BodyBudget(4 * MIB))) as server:
         clients = [await server.connect(head(MIB + 1)) for _ in range(6)]
         for client in clients:
             await client.say(b" " * MIB)
@@ -117,12 +117,12 @@ async def test_all_bodies_together_are_bounded_and_what_was_refused_may_come_aga
 
 
 async def test_a_body_is_held_until_its_request_is_answered() -> None:
-    bodies = HeldBodies()
+    bodies = BodyBudget()
     held = []
 
     async def answer(exchange: Exchange) -> None:
         await exchange.body()
-        held.append(bodies.held)
+        held.append(bodies.reserved)
         await exchange.respond(200, b"{}")
 
     route = Route(answer, openai_chat.render_error)
@@ -132,29 +132,29 @@ async def test_a_body_is_held_until_its_request_is_answered() -> None:
     async with served(application) as server:
         client = await server.connect(head(1000) + b" " * 1000)
         assert (await client.response()).status == 200
-    assert (held, bodies.held) == ([1000], 0)
+    assert (held, bodies.reserved) == ([1000], 0)
 
 
 def test_memory_is_given_back_after_much_was_held_and_nothing_is_any_more() -> None:
     trimmed: list[int] = []
-    bodies = HeldBodies(trim=lambda: trimmed.append(bodies.held))
-    for sizes in ((1000, 1000), (MUCH, 1000)):
+    bodies = BodyBudget(trim=lambda: trimmed.append(bodies.reserved))
+    for sizes in ((1000, 1000), (TRIM_ABOVE, 1000)):
         for size in sizes:
-            bodies.hold(size)
+            bodies.reserve(size)
         for size in sizes:
             bodies.release(size)
     assert trimmed == [0]
 
 
 def test_more_than_fits_is_refused() -> None:
-    bodies = HeldBodies(10)
-    bodies.hold(10)
+    bodies = BodyBudget(10)
+    bodies.reserve(10)
     with pytest.raises(GatewayError) as caught:
-        bodies.hold(1)
+        bodies.reserve(1)
     assert (caught.value.status, caught.value.retry_after) == (503, 5.0)
     bodies.release(6)
     with pytest.raises(GatewayError):
-        bodies.hold(6)
+        bodies.reserve(6)
 
 
 @contextmanager

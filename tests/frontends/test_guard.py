@@ -2,7 +2,8 @@
 
 import pytest
 
-from tieline.frontends.http import AsgiPeer, Exchange, Guard
+from tieline.frontends.guard import Guard
+from tieline.frontends.http import AsgiCycle, Exchange
 from tieline.model.errors import GatewayError
 
 
@@ -13,7 +14,7 @@ def exchange(**headers: str) -> Exchange:
         raise AssertionError("the guard reads only the head")
 
     scope = {"method": "POST", "path": "/", "headers": pairs}
-    return Exchange.of(AsgiPeer(scope, nothing, nothing), 1024)  # type: ignore[arg-type] # it is never called
+    return Exchange(AsgiCycle(scope, nothing, nothing), 1024)  # type: ignore[arg-type] # it is never called
 
 
 @pytest.mark.parametrize(

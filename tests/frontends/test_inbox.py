@@ -16,7 +16,7 @@ from tests.catalogue.serving import listening
 from tieline.app.build.application import App, build
 from tieline.app.config import Config, InboxSettings, Server, ToolSettings
 from tieline.core.inbox.inbox import Inbox, Item
-from tieline.frontends.http import AsgiPeer, Exchange
+from tieline.frontends.http import AsgiCycle, Exchange
 from tieline.frontends.inbox import KEEP_ALIVE, InboxFrontend, read_answer
 from tieline.frontends.token import PageToken
 from tieline.model.errors import BadRequest
@@ -190,7 +190,7 @@ def an_exchange(*, leaves: bool) -> tuple[Exchange, list[MutableMapping[str, Any
             begun.set()
 
     scope = {"type": "http", "method": "GET", "path": "/api/inbox/watch", "headers": []}
-    return Exchange.of(AsgiPeer(scope, receive, send), 1024), sent, begun
+    return Exchange(AsgiCycle(scope, receive, send), 1024), sent, begun
 
 
 async def test_a_gateway_that_stops_ends_the_stream_as_a_whole_one() -> None:
@@ -215,7 +215,7 @@ async def test_a_listener_that_leaves_is_told_nothing_more() -> None:
 
 
 async def test_a_listener_that_takes_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tieline.frontends.inbox.STALLED", 0.001)
+    monkeypatch.setattr("tieline.frontends.inbox.STALL_TIMEOUT", 0.001)
     inbox, tasks = Inbox(mint=lambda: "1", clock=lambda: 0.0), Tasks()
 
     async def never() -> MutableMapping[str, Any]:
@@ -227,9 +227,7 @@ async def test_a_listener_that_takes_nothing_is_given_up(monkeypatch: pytest.Mon
             await never()
 
     scope = {"type": "http", "method": "GET", "path": "/api/inbox/watch", "headers": []}
-    await bounded(
-        InboxFrontend(inbox, tasks, PageToken("token")).watch(Exchange.of(AsgiPeer(scope, never, stuck), 1024))
-    )
+    await bounded(InboxFrontend(inbox, tasks, PageToken("token")).watch(Exchange(AsgiCycle(scope, never, stuck), 1024)))
     assert not inbox.is_watched
     await tasks.aclose()
 

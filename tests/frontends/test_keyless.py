@@ -5,7 +5,9 @@ import json
 import pytest
 
 from tests.net.served import Client, served
-from tieline.frontends.http import Exchange, Guard, HttpApp, Route
+from tieline.frontends.guard import Guard
+from tieline.frontends.http import Exchange
+from tieline.frontends.http_app import HttpApp, Route
 from tieline.frontends.keyless import Keyless
 from tieline.wire import anthropic, openai_chat
 
@@ -81,7 +83,7 @@ async def test_others_may_ask_whether_it_is_alive() -> None:
         ]
 
 
-async def test_a_head_that_is_known_from_its_user_opens_nothing_for_another() -> None:
+async def test_a_head_that_was_accepted_from_its_user_is_not_accepted_from_another() -> None:
     async with served(app(Users(ME, OTHER))) as server:
         mine, theirs = await server.connect(), await server.connect()
         assert [await status(mine) for _ in range(3)] == [200, 200, 200]

@@ -20,7 +20,7 @@ from h2.settings import SettingCodes, Settings
 from hyperframe.frame import Frame, GoAwayFrame
 
 from tests.net.upstream import WAIT
-from tieline.net.h2.duplex import Duplex, Http2Client, Origin, PipeError, Timeouts
+from tieline.net.h2.client import Http2Client, Http2Stream, Origin, PipeError, Timeouts
 
 PATIENT = Timeouts()
 
@@ -264,11 +264,11 @@ async def hold(call: Call) -> None:
 # ── the client's side, in short ──
 
 
-async def begin(client: Http2Client, origin: Origin, timeouts: Timeouts = PATIENT) -> Duplex:
+async def begin(client: Http2Client, origin: Origin, timeouts: Timeouts = PATIENT) -> Http2Stream:
     return await client.open(origin, "/x", [("content-type", "a/b")], timeouts)
 
 
-async def body_of(stream: Duplex) -> bytes:
+async def body_of(stream: Http2Stream) -> bytes:
     parts = []
     while data := await stream.chunk():
         parts.append(data)

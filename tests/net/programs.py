@@ -8,15 +8,15 @@ import textwrap
 from types import TracebackType
 from typing import Self
 
-from tieline.net.process.program import Patience, Process
+from tieline.net.process.program import Process, StopTimeouts
 
 SOON = 60
 """Seconds in which everything here happens on the slowest of machines."""
 
-IMPATIENT = Patience(eof=0.05, term=0.05, kill=SOON)
+IMPATIENT = StopTimeouts(eof=0.05, term=0.05, kill=SOON)
 """For programs that are known to ignore what they are asked."""
 
-PATIENT = Patience(eof=SOON, term=SOON, kill=SOON)
+PATIENT = StopTimeouts(eof=SOON, term=SOON, kill=SOON)
 
 ENV = {"PATH": os.environ["PATH"]}
 PYTHON = [sys.executable, "-I", "-S", "-c"]

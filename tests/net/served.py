@@ -10,7 +10,7 @@ from typing import Any, cast
 import uvicorn
 from uvicorn.server import ServerState
 
-from tieline.net.server.protocol import HttpServing
+from tieline.net.server.protocol import HttpServerProtocol
 
 WAIT = 60.0
 """No wait in these tests takes longer, not even on a slow machine."""
@@ -130,9 +130,9 @@ class Served:
         return client
 
     @property
-    def connection(self) -> HttpServing:
+    def connection(self) -> HttpServerProtocol:
         (found,) = self.state.connections
-        return cast("HttpServing", found)
+        return cast("HttpServerProtocol", found)
 
 
 class Wire(asyncio.Transport):
@@ -169,7 +169,7 @@ def config(app: App, idle: int) -> uvicorn.Config:
 async def served(app: App, idle: int = 75) -> AsyncIterator[Served]:
     """An application behind our protocol; when it ends nothing of it may be left."""
     made, state = config(app, idle), ServerState()
-    server = await asyncio.get_running_loop().create_server(lambda: HttpServing(made, state, {}), "127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(lambda: HttpServerProtocol(made, state, {}), "127.0.0.1", 0)
     running = Served(server.sockets[0].getsockname()[1], state)
     try:
         yield running

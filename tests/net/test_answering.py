@@ -7,8 +7,8 @@ from uvicorn.server import ServerState
 
 from tests.net.served import Wire, config
 from tests.net.upstream import until
-from tieline.net.server.cycle import MAX_OPENINGS, Cycle
-from tieline.net.server.protocol import HttpServing
+from tieline.net.server.cycle import RequestCycle
+from tieline.net.server.protocol import HttpServerProtocol
 
 Fields = list[tuple[bytes, bytes]]
 
@@ -25,10 +25,10 @@ class Answering:
         self.headers = headers
         self.kind = kind
 
-    async def serve(self, cycle: Cycle) -> None:
+    async def serve(self, cycle: RequestCycle) -> None:
         body = b"" if self.status in (204, 304) else b"words"
         if self.at_once:
-            await cycle.answer(self.status, self.kind, self.headers, body)
+            await cycle.respond(self.status, self.kind, self.headers, body)
         else:
             length = b"%d" % len(body)
             await cycle.begin(self.status, [(b"content-type", self.kind), (b"content-length", length), *self.headers])
@@ -38,12 +38,12 @@ class Answering:
 async def heard(app: Any, state: ServerState, *requests: bytes) -> tuple[bytes, bool]:
     """What a connection says, and whether it says that this was all."""
     wire = Wire()
-    connection = HttpServing(config(app, 75), state, {})
+    connection = HttpServerProtocol(config(app, 75), state, {})
     connection.connection_made(wire)
     for request in requests:
         connection.data_received(request)
         await until(lambda: not state.tasks)
-    is_ending = connection.is_ending
+    is_ending = connection.is_closing
     connection.connection_lost(None)
     return wire.written, is_ending
 
@@ -98,7 +98,7 @@ async def test_the_headers_of_the_server_are_those_of_now() -> None:
 
 async def test_any_number_of_types_can_be_given() -> None:
     state, app = ServerState(), Answering(True, 200, [])
-    for number in range(2 * MAX_OPENINGS):
+    for number in range(20):
         app.kind = b"text/%d" % number
         assert b"\r\ncontent-type: text/%d\r\n" % number in (await heard(app, state, GET))[0]
 
@@ -107,7 +107,7 @@ async def test_what_is_answered_twice_is_out_of_order() -> None:
     errors: list[str] = []
 
     class Twice(Answering):
-        async def serve(self, cycle: Cycle) -> None:
+        async def serve(self, cycle: RequestCycle) -> None:
             await super().serve(cycle)
             try:
                 await super().serve(cycle)

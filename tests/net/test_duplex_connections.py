@@ -16,7 +16,7 @@ from tests.net.test_proxy import Relay
 from tests.net.upstream import WAIT, Peer, saying, serving, until
 from tieline.net.client.proxy import Proxy
 from tieline.net.h2 import connection
-from tieline.net.h2.duplex import Http2Client, Origin, PipeError, Proxies, Timeouts
+from tieline.net.h2.client import Http2Client, Origin, PipeError, Proxies, Timeouts
 
 SETTINGS = frame(0x4, 0, 0)
 
@@ -143,7 +143,7 @@ async def test_settings_may_change_at_any_time() -> None:
 
 
 async def test_a_connection_is_replaced_before_its_numbers_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "LAST_NUMBER", 3)
+    monkeypatch.setattr(connection, "LAST_STREAM_ID", 3)
     async with serving_h2(echo) as upstream, opened() as client:
         for _ in range(5):
             assert await exchange(client, upstream.origin) == b"hello"
@@ -161,7 +161,7 @@ async def test_after_a_goodbye_accepted_streams_go_on_and_new_ones_go_elsewhere(
         assert await kept.chunk() == b"before"
         await refused.status()
         upstream.peers[0].goaway(kept.number)
-        with pytest.raises(PipeError, match="did not take the stream") as caught:
+        with pytest.raises(PipeError, match="refused the stream") as caught:
             await refused.chunk()
         assert facts(caught.value) == ("body", "refused", False)
         for message in (b"after", b"x" * 200_000):
@@ -254,7 +254,7 @@ async def test_a_connection_that_answers_no_ping_is_dead() -> None:
 
     async with serving(script) as upstream, opened(ping_after=0.02, ping_wait=0.02) as client:
         stream = await begin(client, upstream.origin)
-        with pytest.raises(PipeError, match="no sign of life") as caught:
+        with pytest.raises(PipeError, match="did not reply to a ping") as caught:
             await stream.chunk()
     assert facts(caught.value) == ("first_byte", "timeout", True)
 
@@ -288,13 +288,13 @@ async def test_an_idle_connection_is_closed_after_a_while() -> None:
     [
         (b"HTTP/1.1 464 \r\ncontent-length: 0\r\n\r\n", ("connect", "protocol", False), r"HTTP/1\.1 \(status 464\)"),
         (b"HTTP/1.0 400 Bad Request\r\n\r\n", ("connect", "protocol", False), r"HTTP/1\.0 \(status 400\)"),
-        (b"HTTP/1.1 4", ("connect", "protocol", False), "does not answer in HTTP/2"),
-        (b"HTTP/one and a half", ("connect", "protocol", False), "does not answer in HTTP/2"),
-        (b"\x15\x03\x03\x00\x02\x02\x16 and so on", ("connect", "protocol", False), "does not answer in HTTP/2"),
-        (frame(0x6, 0, 0, bytes(8)), ("connect", "protocol", False), "does not answer in HTTP/2"),
-        (frame(0x4, 1, 0), ("connect", "protocol", False), "does not answer in HTTP/2"),
-        (b"", ("connect", "reset", True), "without a word"),
-        (b"\x00\x00", ("connect", "reset", True), "without a word"),
+        (b"HTTP/1.1 4", ("connect", "protocol", False), "did not respond with HTTP/2"),
+        (b"HTTP/one and a half", ("connect", "protocol", False), "did not respond with HTTP/2"),
+        (b"\x15\x03\x03\x00\x02\x02\x16 and so on", ("connect", "protocol", False), "did not respond with HTTP/2"),
+        (frame(0x6, 0, 0, bytes(8)), ("connect", "protocol", False), "did not respond with HTTP/2"),
+        (frame(0x4, 1, 0), ("connect", "protocol", False), "did not respond with HTTP/2"),
+        (b"", ("connect", "reset", True), "without sending HTTP/2"),
+        (b"\x00\x00", ("connect", "reset", True), "without sending HTTP/2"),
     ],
 )
 async def test_an_upstream_of_another_protocol_is_told_apart(
@@ -388,7 +388,7 @@ async def test_a_handshake_refused_for_offering_http2_says_so() -> None:
         await peer.say(no_application_protocol)
 
     async with serving(script) as upstream, opened() as client:
-        with pytest.raises(PipeError, match="does not speak HTTP/2") as caught:
+        with pytest.raises(PipeError, match="does not support HTTP/2") as caught:
             await begin(client, upstream.origin._replace(scheme="https", host="localhost"))
     assert facts(caught.value) == ("connect", "protocol", False)
 

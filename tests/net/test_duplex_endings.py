@@ -9,7 +9,7 @@ from h2.errors import ErrorCodes
 
 from tests.net.h2_server import Call, H2Peer, begin, body_of, echo, facts, frame, hold, serving_h2
 from tests.net.upstream import WAIT, until
-from tieline.net.h2.duplex import Http2Client, PipeError
+from tieline.net.h2.client import Http2Client, PipeError
 
 
 @asynccontextmanager
@@ -34,7 +34,7 @@ async def test_closing_a_stream_cancels_it_and_tells_everybody() -> None:
         assert [facts(error) for error in errors if isinstance(error, PipeError)] == [("first_byte", "reset", True)] * 2
         assert await upstream.calls[0].reset() == ErrorCodes.CANCEL
         for late in (stream.chunk(), stream.send(b"x"), stream.status()):
-            with pytest.raises(PipeError, match="closed here"):
+            with pytest.raises(PipeError, match="closed by the gateway"):
                 await late
         stream.end()
 
@@ -49,7 +49,7 @@ async def test_closing_a_stream_forgets_what_was_not_read() -> None:
         stream = await begin(client, upstream.origin)
         await until(lambda: stream.is_over)
         stream.close()
-        with pytest.raises(PipeError, match="closed here"):
+        with pytest.raises(PipeError, match="closed by the gateway"):
             await stream.chunk()
 
 
@@ -204,7 +204,7 @@ async def test_a_peer_that_breaks_the_rules_is_left(nonsense: bytes) -> None:
         await stream.status()
         await stream.send(b"now")
         await until(lambda: stream.error is not None)
-        with pytest.raises(PipeError, match="does not keep to HTTP/2") as caught:
+        with pytest.raises(PipeError, match="violated the HTTP/2 protocol") as caught:
             await body_of(stream)
         assert facts(caught.value) == ("body", "protocol", True)
         await until(lambda: peers[0].is_gone)

@@ -12,11 +12,11 @@ from h2.events import StreamEnded, WindowUpdated
 from tests.net.h2_server import frame
 from tests.net.upstream import until
 from tieline.net.h2 import connection as h2_connection
-from tieline.net.h2 import outlet
-from tieline.net.h2.connection import Connection, Terms
-from tieline.net.h2.duplex import Duplex, PipeError, Timeouts
+from tieline.net.h2 import writer
+from tieline.net.h2.client import Http2Stream, PipeError, Timeouts
+from tieline.net.h2.connection import Http2ClientConnection, Http2Config
 
-TERMS = Terms(streams=100, stream_window=100_000, window=200_000, ping_after=30, ping_wait=15, idle_keep=60)
+TERMS = Http2Config(streams=100, stream_window=100_000, window=200_000, ping_after=30, ping_wait=15, idle_keep=60)
 FIELDS = [(b":method", b"POST"), (b":scheme", b"http"), (b":authority", b"x"), (b":path", b"/")]
 BODIES = [b"", b"a", b"b" * 20_000]
 
@@ -43,13 +43,13 @@ class Wire(asyncio.Transport):
         return sum(map(len, self.written))
 
 
-def connected() -> tuple[Connection, Wire]:
-    connection, wire = Connection("x:80", TERMS, lambda: None, lambda _: None), Wire()
+def connected() -> tuple[Http2ClientConnection, Wire]:
+    connection, wire = Http2ClientConnection("x:80", TERMS, lambda: None, lambda _: None), Wire()
     connection.connection_made(wire)
     return connection, wire
 
 
-def greeted() -> tuple[Connection, Wire, H2Connection]:
+def greeted() -> tuple[Http2ClientConnection, Wire, H2Connection]:
     connection, wire = connected()
     server = H2Connection(H2Configuration(client_side=False))
     server.initiate_connection()
@@ -57,7 +57,7 @@ def greeted() -> tuple[Connection, Wire, H2Connection]:
     return connection, wire, server
 
 
-async def conversation() -> tuple[Connection, list[Duplex], bytes]:
+async def conversation() -> tuple[Http2ClientConnection, list[Http2Stream], bytes]:
     """Three streams, and all that a server answers to them, which has not been heard yet."""
     connection, wire, server = greeted()
     streams = [connection.open(FIELDS, Timeouts()) for _ in BODIES]
@@ -108,7 +108,7 @@ async def test_spoilt_bytes_end_in_a_response_or_a_pipe_error(seed: int) -> None
 
 
 async def test_a_peer_that_speaks_before_its_tunnel_is_announced_is_heard() -> None:
-    connection, wire = Connection("x:80", TERMS, lambda: None, lambda _: None), Wire()
+    connection, wire = Http2ClientConnection("x:80", TERMS, lambda: None, lambda _: None), Wire()
     connection.data_received(frame(0x4, 0, 0))
     assert not connection.is_settled
     connection.connection_made(wire)
@@ -117,7 +117,7 @@ async def test_a_peer_that_speaks_before_its_tunnel_is_announced_is_heard() -> N
 
 
 async def test_a_peer_that_goes_before_its_tunnel_is_announced_is_not_used() -> None:
-    connection, wire = Connection("x:80", TERMS, lambda: None, lambda _: None), Wire()
+    connection, wire = Http2ClientConnection("x:80", TERMS, lambda: None, lambda _: None), Wire()
     connection.connection_lost(None)
     connection.connection_made(wire)
     assert (connection.is_alive, connection.is_made, wire.is_closed) == (False, False, True)
@@ -157,7 +157,7 @@ async def test_a_peer_gets_its_window_back_only_when_the_data_is_taken() -> None
 
 
 async def test_a_peer_that_asks_and_does_not_read_the_answers_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outlet, "MAX_UNREAD", 50_000)
+    monkeypatch.setattr(writer, "MAX_UNREAD", 50_000)
     connection, wire, _ = greeted()
     stream = connection.open(FIELDS, Timeouts())
     connection.pause_writing()
@@ -165,13 +165,13 @@ async def test_a_peer_that_asks_and_does_not_read_the_answers_is_left(monkeypatc
     while not wire.is_closed:
         connection.data_received(frame(0x6, 0, 0, bytes(8)) * 100)
     assert wire.get_write_buffer_size() - before < 52_000
-    with pytest.raises(PipeError, match="does not read the answers") as caught:
+    with pytest.raises(PipeError, match="keeps sending but does not read") as caught:
         await stream.status()
     assert caught.value.reason == "timeout"
 
 
 async def test_a_goodbye_that_nobody_takes_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(h2_connection, "GRACE", 0.01)
+    monkeypatch.setattr(h2_connection, "CLOSE_TIMEOUT", 0.01)
     connection, wire, _ = greeted()
     connection.data_received(frame(0x7, 0, 0, bytes(8)))
     await until(lambda: wire.is_closed)
@@ -204,7 +204,7 @@ async def test_a_message_that_would_pile_up_is_refused() -> None:
     connection.pause_writing()
     sending = asyncio.create_task(stream.send(b"first"))
     await until(lambda: stream.queued == 5)
-    with pytest.raises(PipeError, match="not taken what was sent before") as caught:
+    with pytest.raises(PipeError, match="not read the data sent before") as caught:
         await stream.send(bytes(64 * 1024 * 1024))
     assert (caught.value.phase, caught.value.reason) == ("send", "busy")
     stream.close()

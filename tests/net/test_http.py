@@ -75,7 +75,7 @@ async def test_the_encodings_a_caller_accepts_are_not_overwritten(client: HttpCl
         ("GET", "/", [("x-key", "secret→")], "'x-key' contains a character outside latin-1"),
         ("GET", "/", [("x key", "1")], "not a header name"),
         ("GET", "/", [("", "1")], "not a header name"),
-        ("GET", "/", [("Content-Length", "1")], "written by the HTTP client itself"),
+        ("GET", "/", [("Content-Length", "1")], "set by the HTTP client itself"),
         ("GET", "/a b", [], "a request path"),
         ("GET", "/a\r\nx: y", [], "a request path"),
         ("GET", "v1", [], "a request path"),

@@ -9,7 +9,7 @@ import pytest
 
 from tests.net.upstream import OK, WAIT, Peer, Script, answering, saying, serving, until
 from tieline.net.client.http import HttpClient, HttpResponse, Origin, PipeError, Timeouts
-from tieline.net.client.pool import Connection
+from tieline.net.client.pool import PooledConnection
 
 CLOSING = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok"
 
@@ -298,12 +298,12 @@ async def test_a_finished_connection_needs_no_garbage_collector() -> None:
     gc.disable()
     try:
         async with serving(saying(CLOSING)) as upstream, opened() as client:
-            before = sum(isinstance(thing, Connection) for thing in gc.get_objects())
+            before = sum(isinstance(thing, PooledConnection) for thing in gc.get_objects())
             for _ in range(5):
                 await ask(client, upstream.origin)
             await asyncio.gather(*upstream.tasks)
             await client.aclose()
-            left = sum(isinstance(thing, Connection) for thing in gc.get_objects()) - before
+            left = sum(isinstance(thing, PooledConnection) for thing in gc.get_objects()) - before
     finally:
         gc.enable()
     assert left <= 1  # the task that asked last may still hold its own

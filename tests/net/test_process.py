@@ -25,8 +25,8 @@ from tests.net.programs import (
     send_for_ever,
 )
 from tieline.net.process import stdio, watchdog
-from tieline.net.process.program import HIGH_WATER, Exit, Patience, Process, ProcessError
-from tieline.net.process.tree import Tree
+from tieline.net.process.program import HIGH_WATER, Exit, Process, ProcessError, StopTimeouts
+from tieline.net.process.tree import ProcessTree
 
 Run = Callable[..., Awaitable[Process]]
 
@@ -42,8 +42,8 @@ ECHO = """
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Programs are run as on Linux, or as everywhere else."""
     if request.param == "group":
-        monkeypatch.setattr(Tree, "is_possible", lambda: False)
-    elif not Tree.is_possible():
+        monkeypatch.setattr(ProcessTree, "is_possible", lambda: False)
+    elif not ProcessTree.is_possible():
         pytest.skip("only Linux finds everything that comes of a program")
     return str(request.param)
 
@@ -163,7 +163,7 @@ async def test_a_program_that_closes_its_input_takes_nothing_more(run: Run) -> N
             """
         )
         assert await process.chunk() == b"closed"
-        with pytest.raises(ProcessError, match="takes no more input") as caught:
+        with pytest.raises(ProcessError, match="accepts no more input") as caught:
             await send_for_ever(process)
         assert caught.value.reason == "ended"
         assert process.exit is None
@@ -262,12 +262,12 @@ async def test_a_name_is_looked_up_on_the_path_that_is_given(tmp_path: Path) -> 
     [
         (["no-such-agent"], ".", "not_found", "no-such-agent was not found on the PATH"),
         (["/no/such/agent"], ".", "not_found", "/no/such/agent was not found"),
-        (["./plain"], ".", "not_executable", "./plain is not a program that may be run"),
-        (["./formless"], ".", "not_executable", "./formless is not a program"),
-        (["./orphan"], ".", "not_executable", "interpreter that was not found"),
-        (["."], ".", "not_executable", "may be run"),
-        (["/bin/sh"], "missing", "no_folder", "missing is not a folder"),
-        (["/bin/sh"], "plain", "no_folder", "plain is not a folder"),
+        (["./plain"], ".", "not_executable", "./plain cannot be executed"),
+        (["./formless"], ".", "not_executable", "./formless cannot be executed"),
+        (["./orphan"], ".", "not_executable", "interpreter was not found"),
+        (["."], ".", "not_executable", "cannot be executed"),
+        (["/bin/sh"], "missing", "no_folder", "missing is not a directory"),
+        (["/bin/sh"], "plain", "no_folder", "plain is not a directory"),
         (["/bin/sh", "a\0b"], ".", "failed", "could not be started"),
         ([], ".", "not_found", "no command"),
         ([""], ".", "not_found", "no command"),
@@ -316,7 +316,7 @@ async def test_a_program_that_goes_on_after_its_input_is_asked_to_end(run: Run, 
     async with asyncio.timeout(SOON):
         process = await run(LIVE + "    connection = live(); signal.pause()", presence.port)
         connection = await presence.next()
-        await process.aclose(Patience(eof=0.05, term=SOON, kill=SOON))
+        await process.aclose(StopTimeouts(eof=0.05, term=SOON, kill=SOON))
         await gone(connection)
     assert process.exit == Exit(signal=signal.SIGTERM)
 
@@ -379,7 +379,7 @@ async def test_children_of_a_program_end_with_it(run: Run, presence: Presence, t
     async with asyncio.timeout(SOON):
         process = await run(f"{PARENT}\n    {then}", presence.port, textwrap.dedent(STUBBORN))
         child = await presence.next()
-        await process.aclose(Patience(eof=0.2, term=0.05, kill=SOON))
+        await process.aclose(StopTimeouts(eof=0.2, term=0.05, kill=SOON))
         await gone(child)
 
 
@@ -434,8 +434,8 @@ async def test_programs_do_not_outlive_us_even_if_we_are_killed(presence: Presen
     ours = f"""
 import asyncio
 from tieline.net.process.program import Process
-from tieline.net.process.tree import Tree
-Tree.is_possible = lambda: {kind == "tree"}
+from tieline.net.process.tree import ProcessTree
+ProcessTree.is_possible = lambda: {kind == "tree"}
 async def main():
     argv = {argv!r}
     await Process.start(argv, env={ENV!r}, cwd={str(tmp_path)!r})

@@ -9,8 +9,8 @@ from uvicorn.server import ServerState
 
 from tests.net.served import Response, Wire, config, echo, respond, served, whole_body
 from tests.net.upstream import until
-from tieline.net.server.cycle import Cycle
-from tieline.net.server.protocol import HttpServing
+from tieline.net.server.cycle import RequestCycle
+from tieline.net.server.protocol import HttpServerProtocol
 
 GET = b"GET /a%20b?c=%20d HTTP/1.1\r\nHost: here\r\nX-Odd: one\r\nx-odd: two\r\n\r\n"
 POST = b"POST /p HTTP/1.1\r\nHost: here\r\nContent-Length: 5\r\n\r\nhello"
@@ -102,7 +102,7 @@ async def test_trailers_have_nothing_to_say_about_the_next_request() -> None:
 
 async def answered(pieces: list[bytes], count: int) -> bytes:
     wire, state = Wire(), ServerState()
-    connection = HttpServing(config(echo, 75), state, {})
+    connection = HttpServerProtocol(config(echo, 75), state, {})
     connection.connection_made(wire)
     for piece in pieces:
         connection.data_received(piece)
@@ -246,7 +246,7 @@ async def test_a_head_and_the_first_of_a_body_are_one_write() -> None:
         wire, state = Wire(), ServerState()
         writes: list[bytes] = []
         wire.write = writes.append  # type: ignore[method-assign,assignment] # to see each of them
-        connection = HttpServing(config(sends({"status": 200}, *messages), 75), state, {})
+        connection = HttpServerProtocol(config(sends({"status": 200}, *messages), 75), state, {})
         connection.connection_made(wire)
         connection.data_received(GET)
         await until(lambda state=state: not state.tasks)  # type: ignore[misc] # bound in a loop
@@ -367,7 +367,7 @@ async def test_a_response_that_breaks_in_the_middle_does_not_look_whole(
 class Cutting:
     """An application that writes some of a stream and then cuts it."""
 
-    async def serve(self, peer: Cycle) -> None:
+    async def serve(self, peer: RequestCycle) -> None:
         await peer.begin(200, [(b"content-type", b"text/event-stream")])
         await peer.write(b"data: error\n\n", False)
         peer.cut()
@@ -414,5 +414,5 @@ async def test_what_breaks_is_in_the_log(caplog: pytest.LogCaptureFixture) -> No
     async with served(raises) as server:
         client = await server.connect(GET)
         assert (await client.response()).status == 500
-    assert "GET /a b broke" in caplog.text
+    assert "GET /a b failed" in caplog.text
     assert "a bug" in caplog.text

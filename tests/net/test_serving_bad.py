@@ -82,7 +82,7 @@ async def test_a_bad_request_is_refused_and_nothing_behind_it_is_read(said: byte
 
 
 @pytest.mark.parametrize(("said", "status"), REFUSED.values(), ids=REFUSED)
-async def test_a_bad_request_after_a_head_that_is_known_is_refused_all_the_same(said: bytes, status: int) -> None:
+async def test_a_bad_request_on_a_connection_that_was_used_before_is_refused(said: bytes, status: int) -> None:
     async with served(echo) as server:
         client = await server.connect()
         for _ in range(2):
@@ -210,8 +210,8 @@ async def test_line_ends_without_end_are_refused() -> None:
 async def test_of_a_long_row_of_requests_the_first_are_answered_and_the_rest_is_not_read() -> None:
     async with served(echo) as server:
         client = await server.connect(1000 * SMUGGLED)
-        for _ in range(protocol.MAX_WAITING):
+        for _ in range(protocol.MAX_PIPELINED):
             assert (await client.response()).status == 200
         assert (await client.response()).headers["connection"] == "close"
         assert await client.rest() == b""
-        assert server.state.total_requests == protocol.MAX_WAITING + 1
+        assert server.state.total_requests == protocol.MAX_PIPELINED + 1

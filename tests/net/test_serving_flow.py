@@ -11,7 +11,7 @@ import uvicorn
 from tests.net.served import WAIT, Client, Served, config, echo, respond, served, whole_body
 from tests.net.upstream import until
 from tieline.net.server import connection, protocol
-from tieline.net.server.protocol import HttpServing
+from tieline.net.server.protocol import HttpServerProtocol
 
 GET = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"
 HEAD = b"POST /p HTTP/1.1\r\nHost: here\r\n"
@@ -56,7 +56,7 @@ async def test_a_large_body_waits_outside_until_the_application_takes_it() -> No
         client = await server.connect(HEAD + b"Content-Length: %d\r\n\r\n" % BIG)
         await gate.entered.wait()
         saying = asyncio.create_task(client.say(BIG * b"x"))
-        await until(lambda: server.connection._is_paused)
+        await until(lambda: server.connection._is_read_paused)
         held = server.connection._current
         assert held is not None
         assert sum(map(len, held.chunks)) < MIB
@@ -77,7 +77,7 @@ async def test_tiny_chunks_wait_outside_too() -> None:
     async with served(app) as server:
         client = await server.connect(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
         saying = asyncio.create_task(client.say(50_000 * b"1\r\nx\r\n" + b"0\r\n\r\n"))
-        await until(lambda: server.connection._is_paused)
+        await until(lambda: server.connection._is_read_paused)
         gate.opened.set()
         assert (await client.response()).body == b"50000"
         await saying
@@ -180,7 +180,7 @@ async def test_a_client_that_does_not_read_holds_up_the_application_and_little_i
         client = await server.connect(GET)
         await client.head()
         client.writer.transport.pause_reading()  # type: ignore[attr-defined] # a transport of a stream reads as well
-        await until(lambda: server.connection.is_stuck)
+        await until(lambda: server.connection.is_write_paused)
         held = server.connection.transport.get_write_buffer_size()
         assert held < MIB
         assert written < BIG
@@ -201,7 +201,7 @@ async def test_a_client_that_leaves_frees_who_waits_to_write() -> None:
         client = await server.connect(GET)
         await client.head()
         client.writer.transport.pause_reading()  # type: ignore[attr-defined] # a transport of a stream reads as well
-        await until(lambda: server.connection.is_stuck)
+        await until(lambda: server.connection.is_write_paused)
         client.leave()
         async with asyncio.timeout(WAIT):
             await gate.entered.wait()
@@ -318,10 +318,10 @@ async def test_a_connection_that_never_says_anything_is_closed_too() -> None:
 
 
 async def test_a_head_that_does_not_come_to_its_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "HEAD_WITHIN", 0.2)
+    monkeypatch.setattr(protocol, "HEAD_TIMEOUT", 0.2)
     async with served(echo) as server:
         client = await server.connect(GET[:-2])
-        await until(lambda: server.connection._fed > 0)
+        await until(lambda: server.connection._unparsed > 0)
         with contextlib.suppress(ConnectionError):
             await client.say(b"X: y\r\n")  # a sign of life now and then does not help
         assert (await client.response()).status == 408
@@ -329,7 +329,7 @@ async def test_a_head_that_does_not_come_to_its_end_is_given_up(monkeypatch: pyt
 
 
 async def test_a_body_that_stops_in_the_middle_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "BODY_WITHIN", 0.2)
+    monkeypatch.setattr(protocol, "BODY_TIMEOUT", 0.2)
     async with served(echo) as server:
         client = await server.connect(HEAD + b"Content-Length: 9\r\n\r\nhal")
         assert (await client.response()).status == 408
@@ -351,15 +351,15 @@ async def test_an_application_may_take_its_time(said: bytes) -> None:
         client = await server.connect()
         client.writer.write(HEAD + said)
         await gate.entered.wait()
-        await until(lambda: server.connection._incoming is None or server.connection._is_paused)
-        server.connection._since -= 1000.0  # seconds that have passed
-        server.connection._look()
+        await until(lambda: server.connection._incoming is None or server.connection._is_read_paused)
+        server.connection._waiting_since -= 1000.0  # seconds that have passed
+        server.connection._check_timeout()
         gate.opened.set()
         assert (await client.response()).status == 200
 
 
 async def test_a_body_nobody_wanted_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "DISCARD_WITHIN", 0.1)
+    monkeypatch.setattr(protocol, "DISCARD_TIMEOUT", 0.1)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await respond(send, b"no", 401)
@@ -371,7 +371,7 @@ async def test_a_body_nobody_wanted_has_its_time(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_last_words_that_nobody_takes_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "LINGER", 0.1)
+    monkeypatch.setattr(connection, "LINGER_TIMEOUT", 0.1)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await respond(send, BIG * b"x", 200, (b"connection", b"close"))
@@ -384,7 +384,7 @@ async def test_last_words_that_nobody_takes_are_not_kept_for_ever(monkeypatch: p
 
 
 async def test_who_was_refused_and_talks_on_is_left_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "LINGER", 0.1)
+    monkeypatch.setattr(connection, "LINGER_TIMEOUT", 0.1)
     async with served(echo) as server:
         client = await server.connect(b"nonsense\r\n\r\n")
         assert (await client.response()).status == 400
@@ -397,7 +397,7 @@ async def test_who_was_refused_and_talks_on_is_left_after_a_while(monkeypatch: p
 @contextlib.asynccontextmanager
 async def running(app: Any) -> AsyncIterator[tuple[uvicorn.Server, int, asyncio.Task[None]]]:
     made = config(app, 75)
-    made.http_protocol_class = HttpServing
+    made.http_protocol_class = HttpServerProtocol
     made.port = 0
     server = uvicorn.Server(made)
     server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign, assignment] # signals are not for tests

@@ -10,7 +10,7 @@ from typing import Literal
 
 import pytest
 
-from tieline.net.server.socket_owner import Address, ask_netlink, owner_of, search_tables
+from tieline.net.server.socket_owner import Address, owner_of, query_netlink, search_tables
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the owner of a socket")
 
@@ -24,7 +24,7 @@ with socket.create_connection((sys.argv[1], int(sys.argv[2]))):
     sys.stdin.read()
 """
 
-WAYS = pytest.mark.parametrize("look", [ask_netlink, search_tables])
+WAYS = pytest.mark.parametrize("look", [query_netlink, search_tables])
 HOSTS = pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 Look = Callable[[Address, Address], int | None]
 
@@ -86,7 +86,7 @@ async def test_the_tables_help_where_netlink_is_forbidden(monkeypatch: pytest.Mo
     def forbidden(*_: object) -> None:
         raise PermissionError("no netlink here")
 
-    monkeypatch.setattr("tieline.net.server.socket_owner.ask_netlink", forbidden)
+    monkeypatch.setattr("tieline.net.server.socket_owner.query_netlink", forbidden)
     with listening("127.0.0.1") as server, socket.create_connection(server.getsockname()):
         accepted, _ = server.accept()
         with accepted:

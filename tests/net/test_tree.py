@@ -24,10 +24,10 @@ from tests.net.programs import (
     python,
     send_for_ever,
 )
-from tieline.net.process.program import Exit, Patience, Process, ProcessError
-from tieline.net.process.tree import Tree
+from tieline.net.process.program import Exit, Process, ProcessError, StopTimeouts
+from tieline.net.process.tree import ProcessTree
 
-pytestmark = pytest.mark.skipif(not Tree.is_possible(), reason="only Linux finds everything that comes of a program")
+pytestmark = pytest.mark.skipif(not ProcessTree.is_possible(), reason="needs Linux")
 
 Run = Callable[..., Awaitable[Process]]
 
@@ -140,7 +140,7 @@ async def test_what_a_program_left_behind_is_asked_before_it_is_ended(run: Run, 
         process = await run(program, presence.port, textwrap.dedent(child))
         connection = await presence.next()
         assert await asyncio.get_running_loop().sock_recv(connection, 100) == b"ready "
-        await process.aclose(Patience(eof=0.05, term=SOON, kill=SOON))
+        await process.aclose(StopTimeouts(eof=0.05, term=SOON, kill=SOON))
         assert await gone(connection) == b"asked "
     assert process.exit == Exit(signal=signal.SIGTERM)
 
@@ -214,7 +214,7 @@ async def test_the_end_of_a_stream_is_seen_while_the_program_runs(run: Run) -> N
     async with asyncio.timeout(SOON):
         process = await run("import os, signal; os.close(1); os.close(0); signal.pause()")
         assert await process.chunk() == b""
-        with pytest.raises(ProcessError, match="takes no more input"):
+        with pytest.raises(ProcessError, match="accepts no more input"):
             await send_for_ever(process)
         assert process.exit is None
 
@@ -233,7 +233,7 @@ async def test_of_a_start_that_is_cancelled_nothing_is_left(tmp_path: Path, step
 
 @pytest.mark.parametrize(
     ("executable", "message"),
-    [("/no/such/python", "/no/such/python cannot be run"), ("/bin/false", "was to watch it has ended")],
+    [("/no/such/python", "/no/such/python cannot be run"), ("/bin/false", "supervising process has exited")],
 )
 async def test_without_a_warden_nothing_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executable: str, message: str

@@ -21,7 +21,7 @@ from tieline.app.build.upstreams import address
 from tieline.app.config import Config, ConfigError
 from tieline.app.lazy import Lazily
 from tieline.app.reachability import unreachable
-from tieline.net.server.protocol import HttpServing
+from tieline.net.server.protocol import HttpServerProtocol
 
 if TYPE_CHECKING:
     from tieline.sim.cursor import CursorSim
@@ -101,7 +101,7 @@ def server_config(app: App) -> uvicorn.Config:
     """How the gateway is served; tests serve it in the same way."""
     return uvicorn.Config(
         app.asgi,
-        http=HttpServing,
+        http=HttpServerProtocol,
         loop="auto",
         ws="none",
         lifespan="off",

@@ -1,8 +1,7 @@
-"""Limits on the bodies of requests: how much is held at once, and how many JSON values one may have.
+"""Limits on request bodies: memory for all of them together, and the number of JSON values in each.
 
-Reading JSON blocks the event loop, and a thread would not help: the decoder holds the interpreter's lock. What it costs
-depends on the number of values far more than on bytes, so values are counted while a body arrives, at a fraction of
-the cost of reading them.
+Decoding JSON blocks the event loop, and a thread would not help because the decoder holds the GIL. The cost depends far
+more on the number of values than on bytes, so values are counted before decoding, at a fraction of the cost.
 """
 
 import asyncio
@@ -11,61 +10,60 @@ from collections.abc import Callable, Iterator, Sequence
 from tieline.model.errors import GatewayError
 
 MIB = 1024 * 1024
-MAX_HELD = 256 * MIB
+MAX_RESERVED = 256 * MIB
 """Bytes of all requests that are being received or answered."""
-MUCH = 32 * MIB
-"""Bytes at once after which memory is given back to the system."""
+TRIM_ABOVE = 32 * MIB
+"""Peak of reserved bytes after which free memory is returned to the system."""
 RETRY_AFTER = 5.0
 MAX_VALUES = 100_000
-"""JSON values of one body. The longest conversations of coding agents have some ten thousand."""
-UNCOUNTED = 128 * 1024
-"""A body of so many bytes cannot have too many values."""
-PIECE = 256 * 1024
-"""Bytes that are counted before other requests have their turn."""
+"""JSON values of one body. The longest conversations of coding agents have about ten thousand."""
+COUNT_ABOVE = 128 * 1024
+"""Values are counted only in longer bodies: a shorter one cannot contain more than MAX_VALUES."""
+SCAN_SIZE = 256 * 1024
+"""Bytes that are counted before other tasks get to run."""
 
-VALUES = b"{[,"
-"""Each value of JSON text but the first follows one of these."""
-MEMBERS = b":"
-"""One in each member of an object: enough to count where arrays are passed on without being read."""
+VALUE_MARKS = b"{[,"
+"""Each JSON value except the first follows one of these characters."""
+MEMBER_MARKS = b":"
+"""One for each member of an object; enough where arrays are passed on without being decoded."""
 
 
-class HeldBodies:
-    """The bytes of all bodies in memory."""
+class BodyBudget:
+    """Limits the memory of all request bodies together."""
 
-    __slots__ = ("_limit", "_most", "_trim", "held")
+    __slots__ = ("_limit", "_peak", "_trim", "reserved")
 
-    def __init__(self, limit: int = MAX_HELD, trim: Callable[[], object] | None = None) -> None:
+    def __init__(self, limit: int = MAX_RESERVED, trim: Callable[[], object] | None = None) -> None:
         self._limit = limit
         self._trim = trim
-        self._most = 0
-        self.held = 0
+        self._peak = 0
+        self.reserved = 0
 
-    def hold(self, size: int) -> None:
-        """Count more bytes; raise GatewayError if there are more than fit."""
-        self.held = held = self.held + size
-        if held > self._most:
-            self._most = held
-        if held > self._limit:
+    def reserve(self, size: int) -> None:
+        """Count more bytes; raise GatewayError if that exceeds the limit. They count until `release` in any case."""
+        self.reserved += size
+        self._peak = max(self._peak, self.reserved)
+        if self.reserved > self._limit:
             raise GatewayError(
                 "overloaded",
-                f"The requests under way hold more than {self._limit // MIB} MiB together; ask again in a moment.",
+                f"The requests in progress hold more than {self._limit // MIB} MiB together; try again in a moment.",
                 retry_after=RETRY_AFTER,
             )
 
     def release(self, size: int) -> None:
-        """Some bytes are not held any more; after a lot of them, the allocator gives back what it keeps."""
-        self.held -= size
-        if self.held == 0 and self._most > MUCH:
-            self._most = 0
+        """Count fewer bytes; once none are left after a high peak, return free memory to the system."""
+        self.reserved -= size
+        if self.reserved == 0 and self._peak > TRIM_ABOVE:
+            self._peak = 0
             if self._trim is not None:
                 self._trim()
 
 
-async def check_values(body: Sequence[bytes], counted: bytes = VALUES) -> None:
+async def check_values(body: Sequence[bytes], counted: bytes = VALUE_MARKS) -> None:
     """Raise GatewayError if a JSON body, in chunks, has more than MAX_VALUES of the `counted` characters.
 
-    An upper bound is enough for most bodies. The exact count, without what strings contain, takes several times as
-    long.
+    Counting everywhere gives an upper bound, which is enough for most bodies. The exact count, outside strings, takes
+    several times as long.
     """
     scan = StructureScan()
     for outside in (bytes, scan.outside_strings):
@@ -79,23 +77,23 @@ async def check_values(body: Sequence[bytes], counted: bytes = VALUES) -> None:
             return
     raise GatewayError(
         "too_large",
-        f"The request has more than the {MAX_VALUES:,} JSON values this gateway takes.",
+        f"The request has more than the {MAX_VALUES:,} JSON values this gateway accepts.",
         code="too_many_values",
     )
 
 
 def _pieces(chunks: Sequence[bytes]) -> Iterator[bytes]:
-    """The same bytes in pieces of a similar size."""
-    waiting: list[bytes] = []
+    """Split or join chunks so that each piece has about SCAN_SIZE bytes."""
+    pending: list[bytes] = []
     size = 0
     for chunk in chunks:
-        for start in range(0, len(chunk), PIECE):
-            waiting.append(chunk[start : start + PIECE])
-            size += len(waiting[-1])
-            if size >= PIECE:
-                yield b"".join(waiting)
-                waiting, size = [], 0
-    yield b"".join(waiting)
+        for start in range(0, len(chunk), SCAN_SIZE):
+            pending.append(chunk[start : start + SCAN_SIZE])
+            size += len(pending[-1])
+            if size >= SCAN_SIZE:
+                yield b"".join(pending)
+                pending, size = [], 0
+    yield b"".join(pending)
 
 
 def occurrences(text: bytes, counted: bytes) -> int:
@@ -104,7 +102,7 @@ def occurrences(text: bytes, counted: bytes) -> int:
 
 
 class StructureScan:
-    """Finds what stands outside the strings of JSON text that comes in pieces."""
+    """Removes the strings from JSON text that comes in pieces."""
 
     __slots__ = ("_is_in_string", "_rest")
 
@@ -117,7 +115,7 @@ class StructureScan:
         piece = self._rest + piece if self._rest else piece
         self._rest = b""
         if piece.endswith(b"\\") and (len(piece) - len(piece.rstrip(b"\\"))) % 2:
-            piece, self._rest = piece[:-1], b"\\"  # it belongs to the next character
+            piece, self._rest = piece[:-1], b"\\"  # it escapes the first character of the next piece
         plain = piece.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in piece else piece
         segments = plain.split(b'"')
         outside = segments[self._is_in_string :: 2]

@@ -1,6 +1,6 @@
 """OpenAI's Chat Completions at `POST /v1/chat/completions`."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
@@ -32,16 +32,9 @@ class ChatFrontend:
         self._conversations = conversations
         self._clock = clock
 
-    def complete(self, exchange: Exchange) -> Awaitable[None]:
+    async def complete(self, exchange: Exchange) -> None:
         """One request of a client, whole or streamed."""
-        body = exchange.body_at_once()
-        return self._complete(exchange, body) if body is not None else self._complete_later(exchange)
-
-    async def _complete_later(self, exchange: Exchange) -> None:
-        await self._complete(exchange, await exchange.body())
-
-    def _complete(self, exchange: Exchange, body: bytes) -> Awaitable[None]:
-        request = wire.parse_request(body, self._conversations)
+        request = wire.parse_request(await exchange.body(), self._conversations)
         profile = self._profiles.of(exchange)
         options = wire.Options(
             created=int(self._clock()),
@@ -53,7 +46,8 @@ class ChatFrontend:
         if options.arguments == "incremental":
             request = replace(request, incremental_calls=True)
         if "n" in request.extra and (number := choices(request)) > 1:
-            return self._relay.carry_several(
+            await self._relay.carry_several(
                 exchange, [one_choice(request)] * number, FACE, lambda replies: render_choices(replies, options)
             )
-        return self._relay.carry(exchange, request, FACE, options, profile)
+        else:
+            await self._relay.carry(exchange, request, FACE, options, profile)

@@ -1,14 +1,14 @@
-"""What waits for a person at `/api/inbox`, for whoever shows it to one; and what was allowed for good at `/api/rules`.
+"""The inbox API at `/api/inbox` and the permanent grants ("always") at `/api/rules`.
 
-    GET    /api/inbox          {"version": 3, "items": […]}, the items as in `core.inbox.Item`
-    GET    /api/inbox/watch    the same as server-sent events, on every change; whoever listens counts as being there
-    POST   /api/inbox/<id>     an answer: by its tag, or in short {"option": "allow"}, {"approved": false, "feedback":
-                               "…"}, {"action": "accept", "values": {…}}; a plan that offers options also takes
-                               {"option": "…"}
+    GET    /api/inbox          {"version": 3, "items": […]}, items as in `core.inbox.Item`
+    GET    /api/inbox/watch    the same as server-sent events, on every change; a listener counts as a present person
+    POST   /api/inbox/<id>     an answer with its `type`, or in short {"option": "allow"}, {"approved": false,
+                               "feedback": "…"}, {"action": "accept", "values": {…}}; a plan that offers options also
+                               takes {"option": "…"}
     GET    /api/rules          {"workspace": "…", "rules": [{"id": "…", "text": "…", "rule": {…}}]}
-    DELETE /api/rules/<id>     allow it no longer
+    DELETE /api/rules/<id>     revoke a grant
 
-A browser that answers or takes back has to show the page's token. Errors are {"error": {"message": "…", "param": "…"}}.
+A browser must send the page's token to answer or revoke. Errors are {"error": {"message": "…", "param": "…"}}.
 """
 
 import asyncio
@@ -29,33 +29,33 @@ from tieline.tasks import Tasks
 log = logging.getLogger("tieline")
 
 KEEP_ALIVE = b": nothing new\n\n"
-STALLED = 300.0
-"""A listener that takes nothing for this long is given up."""
-LONGEST_NAME = 200
+STALL_TIMEOUT = 300.0
+"""Seconds after which a listener that reads nothing is dropped."""
+MAX_SHOWN = 200
 
-_KINDS: Mapping[str, type[Permitted | Reviewed | Filled]] = {
+_ANSWER_TYPES: Mapping[str, type[Permitted | Reviewed | Filled]] = {
     "permitted": Permitted,
     "reviewed": Reviewed,
     "filled": Filled,
 }
-_SHORT = {"approved": "reviewed", "option": "permitted", "action": "filled", "values": "filled"}
-"""Which answer is meant by the field that stands in it; the first that is there decides."""
+_TYPE_BY_FIELD = {"approved": "reviewed", "option": "permitted", "action": "filled", "values": "filled"}
+"""The type of an answer without `type`, by the first of these fields that it has."""
 
 
 class Rulebook(Protocol):
-    """What was allowed for good in a workspace."""
+    """The permanent grants of a workspace."""
 
     @property
     def workspace(self) -> str: ...
 
     async def listed(self) -> list[tuple[Rule, str]]:
-        """Return each grant, and why it covers nothing any more, if so."""
+        """Return each grant with the reason why it no longer applies, or an empty string."""
 
     async def revoke(self, rule_id: str) -> bool: ...
 
 
 class InboxFrontend:
-    """Serves the inbox; without a rulebook there are no tools, and nothing to allow."""
+    """Serves the inbox. There is no rulebook if the gateway's own tools are off."""
 
     def __init__(
         self,
@@ -75,60 +75,60 @@ class InboxFrontend:
         self._keep_alive = keep_alive
 
     async def list(self, exchange: Exchange) -> None:
-        """What waits now."""
+        """Respond with the current items."""
         await exchange.respond(200, self._listing())
 
     async def watch(self, exchange: Exchange) -> None:
-        """What waits, now and on every change, until the listener leaves or the gateway does."""
-        listener = _Listener(exchange)
-        leaving = self._tasks.start(listener.until_it_leaves(), "inbox watch")
+        """Stream the items, now and on every change, until the client leaves or the gateway stops."""
+        client = _WatchClient(exchange)
+        leaving = self._tasks.start(client.cancel_when_left(), "inbox watch")
         try:
             async with self._inbox.watched():
                 await exchange.begin_stream()
-                await self._tell(exchange)
+                await self._send_changes(exchange)
         except TimeoutError:
-            log.info("a listener of the inbox took nothing for %.0f seconds and was given up", STALLED)
+            log.info("dropped an inbox listener that read nothing for %.0f seconds", STALL_TIMEOUT)
         except asyncio.CancelledError:
-            if not await listener.parted():
+            if not await client.finish():
                 raise
         finally:
             leaving.cancel()
 
     async def decide(self, exchange: Exchange) -> None:
-        """Answer what waits."""
+        """Answer an inbox item."""
         self._token.check_browser(exchange)
         answer = read_answer(await exchange.body())
-        item_id = _last_of(exchange)
+        item_id = _last_segment(exchange)
         await self._check_files(item_id, answer)
-        self._inbox.decide(item_id, answer, exchange.header(b"user-agent")[:LONGEST_NAME])
+        self._inbox.decide(item_id, answer, exchange.header(b"user-agent")[:MAX_SHOWN])
         await exchange.respond(200, msgspec.json.encode({"id": item_id, "answer": answer}))
 
     async def _check_files(self, item_id: str, answer: Answer) -> None:
-        """Raise BadRequest for the path of a file that is not there."""
+        """Raise BadRequest if the answer names a file that does not exist."""
         item = next((one for one in self._inbox.items if one.id == item_id), None)
         if item is None or self._has_file is None or not isinstance(item.ask, Form) or not isinstance(answer, Filled):
             return
         for field in item.ask.fields:
             path = answer.values.get(field.name)
             if field.kind == "file" and isinstance(path, str) and path and not await self._has_file(path):
-                message = f"There is no file `{path[:LONGEST_NAME]}` in the workspace."
+                message = f"There is no file `{path[:MAX_SHOWN]}` in the workspace."
                 raise BadRequest(message, f"values.{field.name}")
 
     async def rules(self, exchange: Exchange) -> None:
-        """What was allowed for good."""
+        """Respond with the permanent grants."""
         book = self._book()
-        rules = [_listed(rule, reason) for rule, reason in await book.listed()]
+        rules = [_rule_entry(rule, reason) for rule, reason in await book.listed()]
         await exchange.respond(200, msgspec.json.encode({"workspace": book.workspace, "rules": rules}))
 
     async def revoke(self, exchange: Exchange) -> None:
-        """Allow something no longer."""
+        """Revoke a grant."""
         self._token.check_browser(exchange)
-        rule_id = _last_of(exchange)
+        rule_id = _last_segment(exchange)
         if not await self._book().revoke(rule_id):
-            raise GatewayError("not_found", f"There is no rule `{rule_id[:LONGEST_NAME]}`; `/api/rules` lists them.")
+            raise GatewayError("not_found", f"There is no rule `{rule_id[:MAX_SHOWN]}`; `/api/rules` lists them.")
         await exchange.respond(200, msgspec.json.encode({"id": rule_id, "revoked": True}))
 
-    async def _tell(self, exchange: Exchange) -> None:
+    async def _send_changes(self, exchange: Exchange) -> None:
         while True:
             version = self._inbox.version
             await _write(exchange, b"data: " + self._listing() + b"\n\n")
@@ -149,61 +149,62 @@ class InboxFrontend:
         return self._rulebook
 
 
-def _listed(rule: Rule, retired: str) -> dict[str, Any]:
+def _rule_entry(rule: Rule, retired: str) -> dict[str, Any]:
     text = f"{rule} (asks again: {retired})" if retired else str(rule)
     return {"id": rule.id, "text": text, "rule": rule, "retired": retired}
 
 
-class _Listener:
-    """One who watches: its leaving cancels the task that serves it."""
+class _WatchClient:
+    """Cancels the task that serves a stream when its client leaves."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._task = asyncio.current_task()
         self._has_left = False
 
-    async def until_it_leaves(self) -> None:
+    async def cancel_when_left(self) -> None:
         while (await self._exchange.receive())["type"] != "http.disconnect":
             pass
         self._has_left = True
         if self._task is not None:
-            self._task.cancel("the listener has left")
+            self._task.cancel("the client has left")
 
-    async def parted(self) -> bool:
-        """After a cancellation: whether the stream has come to its end with it."""
+    async def finish(self) -> bool:
+        """Complete the stream after a cancellation; return False if the cancellation has to be propagated."""
         if self._task is not None:
             self._task.uncancel()
         if not self._has_left and self._exchange.begun:
-            # The gateway is being stopped; an end that is whole tells the listener that nothing broke.
+            # The gateway is stopping. Complete the stream, so that the client does not take it for a broken transfer.
             await _write(self._exchange, b"", last=True)
         return self._has_left or self._exchange.begun
 
 
 async def _write(exchange: Exchange, data: bytes, *, last: bool = False) -> None:
-    async with asyncio.timeout(STALLED):
+    async with asyncio.timeout(STALL_TIMEOUT):
         await exchange.write(data, last=last)
 
 
 def read_answer(body: bytes) -> Answer:
-    """An answer as it was sent; raises BadRequest with the place of what is wrong."""
+    """Parse an answer; raise BadRequest with the path of the invalid field."""
     try:
         given = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise BadRequest(f"the answer is not JSON: {error}") from error
     if not isinstance(given, dict):
         raise BadRequest("the answer has to be a JSON object")
-    tag = given.pop("type", None) or next((_SHORT[name] for name in _SHORT if name in given), None)
-    kind = _KINDS.get(tag) if isinstance(tag, str) else None
+    tag = given.pop("type", None) or next((_TYPE_BY_FIELD[name] for name in _TYPE_BY_FIELD if name in given), None)
+    kind = _ANSWER_TYPES.get(tag) if isinstance(tag, str) else None
     if kind is None:
-        raise BadRequest(f"an answer has a `type` of {', '.join(_KINDS)}; or one of {', '.join(_SHORT)}", "type")
-    return _converted(given, kind)
+        types, fields = ", ".join(_ANSWER_TYPES), ", ".join(_TYPE_BY_FIELD)
+        raise BadRequest(f"an answer needs a `type` ({types}) or one of the fields {fields}", "type")
+    return _convert_answer(given, kind)
 
 
-def _converted(given: dict[str, Any], kind: type[Permitted | Reviewed | Filled]) -> Answer:
+def _convert_answer(given: dict[str, Any], kind: type[Permitted | Reviewed | Filled]) -> Answer:
     known = kind.__struct_fields__
     for name in given:
         if name not in known:
-            raise BadRequest(f"`{name[:LONGEST_NAME]}` does not belong here; there is {', '.join(known)}", name)
+            raise BadRequest(f"`{name[:MAX_SHOWN]}` is not a field of this answer; it has {', '.join(known)}", name)
     try:
         return msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
@@ -213,10 +214,10 @@ def _converted(given: dict[str, Any], kind: type[Permitted | Reviewed | Filled])
 
 
 def render_error(error: GatewayError) -> bytes:
-    """An error in plain JSON."""
+    """Render an error as plain JSON."""
     return msgspec.json.encode({"error": {"message": error.message, "param": error.param}})
 
 
-def _last_of(exchange: Exchange) -> str:
+def _last_segment(exchange: Exchange) -> str:
     path: str = exchange.scope["path"]
     return path.rstrip("/").rpartition("/")[2]

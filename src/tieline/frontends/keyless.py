@@ -1,16 +1,16 @@
-"""Who may use a gateway without a key: the user who runs it and root, on a direct connection from this machine.
+"""Access to a gateway without a key: only for the user who runs it and root, on a direct connection from this machine.
 
-Loopback is open to every user of the machine, and to whatever a proxy or a tunnel on it lets in. A gateway that can run
-commands must serve none of those without a key.
+Every user of the machine can connect to loopback, and so can anyone behind a proxy or a tunnel that runs on it. A
+gateway that can run commands must not serve them without a key.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from typing import Any, Protocol
+from typing import Protocol
 
 from tieline.model.errors import GatewayError
 
 OwnerLookup = Callable[[tuple[str, int], tuple[str, int]], Awaitable[int | None]]
-"""The uid behind a connection by the client's and the server's address, or None if that is not known."""
+"""Client address, server address → uid of the client, or None if it cannot be determined."""
 
 _FORWARDING = frozenset(
     (
@@ -29,20 +29,20 @@ _FORWARDING = frozenset(
 _FORWARDING_PREFIXES = (b"x-forwarded-", b"cf-", b"tailscale-", b"ngrok-", b"cdn-")
 
 
-class Connection(Protocol):
-    """The connection a request came on; an address is None if it is no TCP connection."""
+class AcceptedConnection(Protocol):
+    """The connection a request came on; the addresses are None if it is not a TCP connection."""
 
     client: tuple[str, int] | None
     server: tuple[str, int] | None
-    kept: Any
-    """What the application keeps with the connection."""
+    user_refusal: str | None
+    """Why requests of this connection's user are refused; empty if they are served, None before the check."""
 
 
 class Keyless:
-    """Checks the requests of a gateway that has no key.
+    """Checks the requests to a gateway that has no key.
 
-    `key_name` is the variable its key would be in. `is_published` says that host names were configured, under which
-    others may reach it. Without `owner_of` the users of connections are not known on this system, nor checked.
+    `key_name` is the environment variable for the key. `is_published` means that host names are configured, so that
+    other machines may reach the gateway. Without `owner_of` the users of connections are not checked.
     """
 
     def __init__(
@@ -63,36 +63,35 @@ class Keyless:
         )
 
     def warnings(self) -> tuple[str, ...]:
-        """What the person who starts such a gateway has to know."""
+        """Return warnings to print when the gateway starts."""
         if self._is_published:
             return (
-                "Warning: `hosts` under [server] is set and there is no key, so every request but /healthz is refused. "
-                f"Set {self._key_name}.",
+                "Warning: `hosts` under [server] is set and there is no key, so every request except /healthz is "
+                f"refused. Set {self._key_name}.",
             )
         if self._owner_of is None:
             return (
-                "Warning: this system does not tell which user a connection comes from. Every user of this machine can "
-                f"use this gateway. If there are others, set {self._key_name}.",
+                "Warning: this system cannot determine which user a connection comes from. Every user of this machine "
+                f"can use this gateway. If there are others, set {self._key_name}.",
             )
         return ()
 
-    def check_head(self, names: Iterable[bytes]) -> None:
-        """Raise GatewayError if the names of a request's headers show that others may be behind it."""
+    def check_headers(self, names: Iterable[bytes]) -> None:
+        """Raise GatewayError if header names show that a request was forwarded, or if host names are configured."""
         if self._is_published:
-            raise self._refused("`hosts` under [server] is set, so others may reach it")
+            raise self._refused("`hosts` under [server] is set, so other machines may reach it")
         for name in names:
             if name in _FORWARDING or name.startswith(_FORWARDING_PREFIXES):
                 raise self._refused(f"This request came through a proxy or a tunnel (`{name.decode('latin-1')[:60]}`)")
 
-    async def check_user(self, connection: Connection) -> None:
-        """Raise GatewayError unless a connection comes from a user who may use the gateway; look it up once."""
-        if connection.kept is None:
-            connection.kept = await self._refusal(connection)
-        if connection.kept:
-            raise self._refused(connection.kept)
+    async def check_user(self, connection: AcceptedConnection) -> None:
+        """Raise GatewayError unless a connection comes from an accepted user; look the user up once per connection."""
+        if connection.user_refusal is None:
+            connection.user_refusal = await self._user_refusal(connection)
+        if connection.user_refusal:
+            raise self._refused(connection.user_refusal)
 
-    async def _refusal(self, connection: Connection) -> str:
-        """Why a connection is not served, or nothing."""
+    async def _user_refusal(self, connection: AcceptedConnection) -> str:
         if self._owner_of is None:
             return ""
         client, server = connection.client, connection.server

@@ -1,7 +1,7 @@
-"""The keys of the gateway: its own, which opens everything, and named ones, each for one client.
+"""The keys of the gateway: its own key, valid for every path, and named keys, one per client.
 
-A named key opens only the paths that models are used through. It cannot answer what waits in the inbox, so a client
-that has one cannot allow its own commands.
+A named key is valid only for the model APIs. It cannot answer inbox items, so a client that has one cannot approve its
+own commands.
 """
 
 import hmac
@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 NAMED_PATHS = ("/v1/", "/chat/")
-"""The beginnings of the paths that a named key opens."""
+"""Prefixes of the paths that named keys are valid for."""
 
 
 class NamedKey(NamedTuple):
-    """The key of one client, and what the client may do with it."""
+    """The key of one client."""
 
     name: str
     value: str
@@ -22,12 +22,12 @@ class NamedKey(NamedTuple):
 
 
 def same_key(given: str, known: str) -> bool:
-    """Compare two keys in constant time. An empty key is never right."""
+    """Compare two keys in constant time. An empty known key never matches."""
     return bool(known) and hmac.compare_digest(given.encode(), known.encode())
 
 
 class Keys:
-    """All keys a client may bring."""
+    """All keys a client may send."""
 
     def __init__(self, own: Iterable[str] = (), named: Iterable[NamedKey] = ()) -> None:
         self.own = tuple(own)
@@ -43,5 +43,5 @@ class Keys:
         return next((key for key in self._named if same_key(given, key.value)), None)
 
     def opens(self, given: str, path: str) -> bool:
-        """Whether a key is good for a path."""
+        """Whether a key is valid for a path."""
         return self.is_own(given) or (path.startswith(NAMED_PATHS) and self.named(given) is not None)

@@ -1,6 +1,5 @@
 """Anthropic's Messages at `POST /v1/messages`, and `/v1/messages/count_tokens`."""
 
-from collections.abc import Awaitable
 from functools import partial
 
 from msgspec.structs import replace
@@ -34,23 +33,16 @@ class MessagesFrontend:
         self._profiles = profiles
         self._gateway = gateway
 
-    def create(self, exchange: Exchange) -> Awaitable[None]:
+    async def create(self, exchange: Exchange) -> None:
         """One request of a client, whole or streamed."""
-        body = exchange.body_at_once()
-        return self._create(exchange, body) if body is not None else self._create_later(exchange)
-
-    async def _create_later(self, exchange: Exchange) -> None:
-        await self._create(exchange, await exchange.body())
-
-    def _create(self, exchange: Exchange, body: bytes) -> Awaitable[None]:
-        request = wire.parse_request(body, self._gateway.conversations)
+        request = wire.parse_request(await exchange.body(), self._gateway.conversations)
         headers = tuple((name.decode(), exchange.header(name)) for name in PASSED_ON if name in exchange.headers)
         profile = self._profiles.of(exchange)
         options = wire.Options(arguments=profile.arguments or "incremental", estimate=partial(estimate, request))
         is_incremental = options.arguments == "incremental" and bool(request.tools)
         if headers or is_incremental:
             request = replace(request, headers=headers, incremental_calls=is_incremental)
-        return self._relay.carry(exchange, request, FACE, options, profile)
+        await self._relay.carry(exchange, request, FACE, options, profile)
 
     async def count_tokens(self, exchange: Exchange) -> None:
         """How large a prompt is; a header says so if that is only an estimate."""

@@ -1,4 +1,4 @@
-"""What can be asked for, at `GET /v1/models`, in the shape the client knows."""
+"""The list of models at `GET /v1/models`, in the format of the client's API."""
 
 from urllib.parse import unquote
 
@@ -9,29 +9,31 @@ from tieline.wire import anthropic, openai_chat
 from tieline.wire.anthropic import models as anthropic_models
 from tieline.wire.openai_chat import models as openai_models
 
-DISCOVERED = ("claude", "anthropic")
-"""Claude Code takes only names that begin like this from a list; a pattern such as `claude-*` gives it one."""
+CLAUDE_CODE_PREFIXES = ("claude", "anthropic")
+"""Claude Code lists only names with these prefixes; a route pattern such as `claude-*` gives it one."""
 
 
 class ModelsFrontend:
-    """Serves the list of models; a client that sends `anthropic-version` gets Anthropic's shape."""
+    """Serves the list of models; a client that sends `anthropic-version` receives Anthropic's format."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
     async def list(self, exchange: Exchange) -> None:
-        """All models, by full name and by alias."""
+        """Respond with all models, by full name and by alias."""
         names = await self._gateway.names()
         if not is_anthropic(exchange):
             await exchange.respond(200, openai_models.render_models(names))
             return
         samples = await self._gateway.samples()
-        shown = {name: info for name, info in samples.items() if name.startswith(DISCOVERED) and name not in names}
+        shown = {
+            name: info for name, info in samples.items() if name.startswith(CLAUDE_CODE_PREFIXES) and name not in names
+        }
         await exchange.respond(200, anthropic_models.render_models({**names, **shown}))
 
     async def one(self, exchange: Exchange) -> None:
-        """One model by any name that a request could use for it."""
-        spelling = anthropic_models if is_anthropic(exchange) else openai_models
+        """Respond with one model, by any name that a request may use for it."""
+        codec = anthropic_models if is_anthropic(exchange) else openai_models
         name = unquote(exchange.scope["path"].partition("/models/")[2])
         try:
             info = await self._gateway.model(name)
@@ -39,9 +41,9 @@ class ModelsFrontend:
             body = anthropic.render_error(error) if is_anthropic(exchange) else openai_chat.render_error(error)
             await exchange.respond(error.status, body)
             return
-        await exchange.respond(200, spelling.render_model(name, info))
+        await exchange.respond(200, codec.render_model(name, info))
 
 
 def is_anthropic(exchange: Exchange) -> bool:
-    """Whether the client speaks Anthropic's dialect on a path both dialects have."""
+    """Whether the client uses Anthropic's API, on a path that both APIs have."""
     return b"anthropic-version" in exchange.headers

@@ -1,9 +1,9 @@
-"""OpenAI's other endpoints, such as embeddings: passed through to an OpenAI-like upstream by the model's name."""
+"""OpenAI's other endpoints, such as embeddings: forwarded to the OpenAI-like upstream that has the model."""
 
 from collections.abc import Awaitable, Callable
 
 from tieline.core.legs.forwarding import Passage
-from tieline.frontends.bodies import MEMBERS
+from tieline.frontends.bodies import MEMBER_MARKS
 from tieline.frontends.chat import FACE
 from tieline.frontends.http import Exchange
 from tieline.frontends.relay import Relay
@@ -22,13 +22,13 @@ ENDPOINTS = (
 )
 
 
-def passes(relay: Relay, endpoint: str) -> Callable[[Exchange], Awaitable[None]]:
-    """What serves an endpoint."""
+def forwarding_endpoint(relay: Relay, endpoint: str) -> Callable[[Exchange], Awaitable[None]]:
+    """Return the HTTP endpoint that forwards requests for one of `ENDPOINTS`."""
 
     async def serve(exchange: Exchange) -> None:
         content_type = exchange.header(b"content-type") or "application/json"
-        # Texts to embed may come as hundreds of thousands of token numbers, which are not read here.
-        body = await exchange.body(b"" if is_form(content_type) else MEMBERS)
+        # Input for embeddings may be hundreds of thousands of token numbers, which are not decoded here.
+        body = await exchange.body(b"" if is_form(content_type) else MEMBER_MARKS)
         named = read_named(body, content_type)
         passage = Passage(
             endpoint=endpoint,

@@ -1,8 +1,8 @@
-"""The pass of the page: proof that the key was entered once, for the paths of the page and one origin only.
+"""Passes of the web page: proof that the key was entered once, valid for the page's own paths at one host.
 
-The page keeps it in the browser's storage, which belongs to one origin (scheme, host and port), and sends it in a
-header. A cookie would go to every port of the host. A pass names its end and is signed with the key together with the
-host it was issued for: it stops working after `LIFETIME`, when the key changes, and at any other address.
+The page keeps its pass in the browser's storage, which belongs to one origin (scheme, host and port), and sends it in a
+header. A cookie would be sent to every port of the host. A pass contains its expiry time and an HMAC of that time and
+the host: it is invalid after `LIFETIME`, when the key changes, and at any other host.
 """
 
 import hmac
@@ -17,21 +17,21 @@ LIFETIME = 30 * 24 * 3600
 
 
 class Passes:
-    """Issues and checks passes; `clock` is seconds since 1970."""
+    """Issues and checks passes. `clock` returns seconds since 1970."""
 
     def __init__(self, keys: Iterable[str], clock: Callable[[], float] = time.time) -> None:
         self._keys = tuple(keys)
         self._clock = clock
 
     def issue(self, key: str, host: str) -> str | None:
-        """A pass for the page at this host; None if this is not a key of the gateway."""
+        """Return a pass for the page at this host, or None if this is not a key of the gateway."""
         if not any(same_key(key, known) for known in self._keys):
             return None
         until = int(self._clock()) + LIFETIME
         return f"{until}.{_signature(key, until, host)}"
 
     def admits(self, given: str, host: str) -> bool:
-        """Whether this is a pass for that host, and not past its end."""
+        """Whether this is a valid pass for the host that has not expired."""
         until, _, signature = given.partition(".")
         if not until.isascii() or not until.isdecimal() or len(until) > 12 or int(until) <= self._clock():
             return False

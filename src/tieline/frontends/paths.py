@@ -1,4 +1,4 @@
-"""What is served at a path, also for clients whose base address has a `/v1` too many or too few."""
+"""Looks up routes by path, tolerating base URLs with one `/v1` too many or too few."""
 
 import logging
 from collections.abc import Mapping
@@ -9,39 +9,39 @@ from tieline.model.errors import GatewayError
 log = logging.getLogger("tieline")
 
 VERSION = "/v1"
-MOST_LOGGED = 100
-LONGEST_LOGGED = 200
+MAX_LOGGED_PATHS = 100
+MAX_LOGGED_LENGTH = 200
 
 R = TypeVar("R")
 
 
-class Paths(Generic[R]):
-    """A table of routes: path → method → route. A path that ends with `/*` takes everything below it."""
+class PathTable(Generic[R]):
+    """Path → method → route. A path that ends with `/*` matches everything below it."""
 
     def __init__(self, routes: Mapping[str, Mapping[str, R]]) -> None:
         self._routes = routes
         self._logged: set[str] = set()
 
     def methods(self, path: str) -> Mapping[str, R] | None:
-        """The methods of a path; None if nothing is served there."""
+        """Return the methods of a path, or None if nothing is served there."""
         exact = self._routes.get(path)
         if exact is not None:
             return exact
         path = path.rstrip("/").replace("//", "/")
         while path.startswith(VERSION * 2 + "/"):
             path = path[len(VERSION) :]
-        for spelling in (path, VERSION + path):
-            found = self._routes.get(spelling) or self._routes.get(_parent(spelling))
+        for candidate in (path, VERSION + path):
+            found = self._routes.get(candidate) or self._routes.get(_parent(candidate))
             if found is not None:
                 return found
         return None
 
     def missing(self, method: str, path: str) -> GatewayError:
-        """The error for a path at which nothing is served; each such path is logged once."""
-        shown = ascii(path[:LONGEST_LOGGED])[1:-1]
-        if shown not in self._logged and len(self._logged) < MOST_LOGGED:
+        """Return the error for a path at which nothing is served; log each such path once."""
+        shown = ascii(path[:MAX_LOGGED_LENGTH])[1:-1]
+        if shown not in self._logged and len(self._logged) < MAX_LOGGED_PATHS:
             self._logged.add(shown)
-            log.warning("%s %s: nothing is served there; is the client's base address right?", method, shown)
+            log.warning("%s %s: nothing is served there; is the client's base URL right?", method, shown)
         hint = ""
         if path.startswith("/v1/responses"):
             hint = " The Responses API is not served yet: use Chat Completions or Messages."
@@ -55,6 +55,6 @@ class Paths(Generic[R]):
 
 
 def _parent(path: str) -> str:
-    """`/v1/models/a/b` → `/v1/models/*`: model names hold slashes, so everything below belongs to one route."""
+    """Return `/v1/models/*` for `/v1/models/a/b`: model names contain slashes, so one route takes everything below."""
     pieces = path.split("/", 3)
     return "/".join((*pieces[:3], "*"))

@@ -1,23 +1,25 @@
-"""Every path of the HTTP port, in one table."""
+"""The table of all HTTP paths."""
 
 from collections.abc import Callable
 
 from tieline.core.legs.gateway import Gateway
-from tieline.frontends.bodies import HeldBodies
+from tieline.frontends.bodies import BodyBudget
 from tieline.frontends.chat import ChatFrontend
-from tieline.frontends.http import Endpoint, Guard, HttpApp, Route, Routes
+from tieline.frontends.guard import Guard
+from tieline.frontends.http import Endpoint
+from tieline.frontends.http_app import HttpApp, Route, Routes
 from tieline.frontends.inbox import InboxFrontend
 from tieline.frontends.inbox import render_error as plain
 from tieline.frontends.messages import MessagesFrontend
 from tieline.frontends.models import ModelsFrontend, is_anthropic
-from tieline.frontends.other_endpoints import ENDPOINTS, passes
+from tieline.frontends.other_endpoints import ENDPOINTS, forwarding_endpoint
 from tieline.frontends.profiles import Profiles
 from tieline.frontends.relay import Relay
 from tieline.frontends.status import Hello, StatusFrontend
 from tieline.wire import anthropic, openai_chat
 
 
-def http_app(
+def build_http_app(
     gateway: Gateway,
     relay: Relay,
     profiles: Profiles,
@@ -26,13 +28,13 @@ def http_app(
     guard: Guard,
     clock: Callable[[], float],
     limit: int,
-    bodies: HeldBodies,
+    bodies: BodyBudget,
     hello: Hello,
     page: Callable[[Endpoint], Routes] | None = None,
 ) -> HttpApp:
-    """The application behind the port.
+    """Build the HTTP application.
 
-    `page` gives the paths of the web page, which replace ours where both have one; it gets what is served at `/`.
+    `page` receives the endpoint of `/` and returns the routes of the web page, which take precedence.
     """
     chat = ChatFrontend(relay, profiles, gateway.conversations, clock=clock)
     messages = MessagesFrontend(relay, profiles, gateway)
@@ -46,11 +48,11 @@ def http_app(
         "/v1/chat/completions": {"POST": Route(chat.complete, openai)},
         "/v1/messages": {"POST": Route(messages.create, anthropic_)},
         "/v1/messages/count_tokens": {"POST": Route(messages.count_tokens, anthropic_)},
-        **{f"/v1/{name}": {"POST": Route(passes(relay, name), openai)} for name in ENDPOINTS},
+        **{f"/v1/{name}": {"POST": Route(forwarding_endpoint(relay, name), openai)} for name in ENDPOINTS},
         "/v1/models": {"GET": Route(models.list, openai)},
         "/v1/models/*": {"GET": Route(models.one, openai)},
         "/": {"GET": front, "HEAD": front},
-        "/v1": {"GET": health, "HEAD": health},  # clients probe their base address
+        "/v1": {"GET": health, "HEAD": health},  # clients probe their base URL
         "/api/hello": {"GET": health, "HEAD": health},
         "/healthz": {"GET": alive, "HEAD": alive},
         "/metrics": {"GET": Route(status.metrics, openai)},

@@ -1,13 +1,14 @@
-"""Signs of life: `/`, `/healthz`, `/metrics`, and what clients ask before they begin."""
+"""Status endpoints: `/`, `/healthz`, `/metrics`, and the paths that clients probe before they start."""
 
 from collections.abc import Callable
 
 from tieline.core.legs.gateway import Gateway
-from tieline.frontends.http import TEXT, Exchange, Guard, address
+from tieline.frontends.guard import Guard
+from tieline.frontends.http import TEXT, Exchange, address
 
 
 class Hello:
-    """The text at `/`: all of it for a client that has the key (or needs none), else only how to authenticate."""
+    """The text at `/`: the full text for a client with the key (or if none is needed), else how to authenticate."""
 
     def __init__(self, guard: Guard, text: Callable[[str], str], needs_key: str) -> None:
         self._guard = guard
@@ -15,22 +16,22 @@ class Hello:
         self._needs_key = needs_key
 
     async def serve(self, exchange: Exchange) -> None:
-        """Say what this is, under the address that the client used."""
+        """Respond with the text, which names the address that the client used."""
         text = self._text(address(exchange)) if self._guard.admits(exchange) else self._needs_key
         await exchange.respond(200, text.encode(), TEXT, ((b"vary", b"accept, authorization, x-api-key"),))
 
 
 class StatusFrontend:
-    """Says that the gateway is there, and how it does."""
+    """Serves health checks and metrics."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
     async def health(self, exchange: Exchange) -> None:
-        """Yes."""
+        """Respond that the gateway is running."""
         await exchange.respond(200, b'{"status":"ok"}')
 
     async def metrics(self, exchange: Exchange) -> None:
-        """Everything that is counted, for Prometheus."""
+        """Respond with all metrics in Prometheus' text format."""
         text = self._gateway.metrics.text().encode()
         await exchange.respond(200, text, b"text/plain; version=0.0.4; charset=utf-8")

@@ -1,7 +1,7 @@
-"""The token of our page: what a browser must show before it changes anything.
+"""The token of the web page, which a browser must send with every request that changes something.
 
-A page of another site can make a browser send a request here, but it cannot read what we answer; so it cannot know the
-token, which `/api/state` tells to those who may use the gateway.
+A page of another site can make a browser send requests to the gateway, but it cannot read the responses. So it cannot
+know the token, which `/api/state` returns to clients that may use the gateway.
 """
 
 import hmac
@@ -12,27 +12,27 @@ from tieline.model.errors import GatewayError
 
 TOKEN = b"x-tieline-token"
 _BROWSERS = frozenset((b"origin", b"sec-fetch-site", PASS))
-"""Headers that browsers add by themselves, and that no page can leave out or forge; and what only our page is given."""
+"""Headers that browsers add and pages can neither omit nor forge, and the pass, which only our page has."""
 
 
 class PageToken:
-    """One token, for as long as the gateway runs."""
+    """The token, which is valid as long as the gateway runs."""
 
     def __init__(self, value: str) -> None:
         self.value = value
 
     def check(self, exchange: Exchange) -> None:
-        """Raise GatewayError for a request that our own page cannot have made."""
+        """Raise GatewayError for a request that did not come from our own page."""
         if not hmac.compare_digest(exchange.headers.get(TOKEN, b""), self.value.encode()):
-            message = "This needs the token that /api/state tells; if the gateway was restarted, it is another one."
+            message = "This request needs the token from /api/state. It changes when the gateway is restarted."
             raise GatewayError("forbidden", message, code="bad_token")
 
     def check_browser(self, exchange: Exchange) -> None:
-        """The same, for paths that programs use too: those bring the gateway's key, if there is one, and no token."""
+        """Check the token, but only of requests from browsers: other programs use the same paths without one."""
         if is_browser(exchange):
             self.check(exchange)
 
 
 def is_browser(exchange: Exchange) -> bool:
-    """Whether a request comes from a web page, or with what only our page was given."""
+    """Whether a request comes from a web page."""
     return not _BROWSERS.isdisjoint(exchange.headers)

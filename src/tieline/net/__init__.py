@@ -1,4 +1,4 @@
-"""I/O without meaning: connections, servers, processes and private files.
+"""I/O without meaning: an HTTP client and server, HTTP/2 streams, child processes and private files.
 
-Nothing here knows the neutral model or a protocol above HTTP.
+Nothing here imports the neutral model or knows a protocol above HTTP.
 """

@@ -1,11 +1,11 @@
-"""Memory that the allocator keeps after large requests, given back to the system."""
+"""Returning free memory from the allocator to the system after large requests."""
 
 import contextlib
 import sys
 
 
 def trim() -> None:
-    """Give back what is free; nothing happens where the allocator has no such call."""
+    """Return free memory to the system; do nothing where the allocator has no such call."""
     if sys.platform != "linux":
         return
     import ctypes  # noqa: PLC0415 - needed only after large requests

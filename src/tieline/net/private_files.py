@@ -1,4 +1,4 @@
-"""Small files: read within a bound, and kept so that only their owner can read or change them."""
+"""Small files: reading with a size limit, and writing so that only the owner can read or change them."""
 
 import os
 import stat
@@ -22,8 +22,8 @@ class TooLargeError(ValueError):
 def read_file(path: Path, limit: int, *, check: Check | None = None, flags: int = 0) -> bytes:
     """Read a regular file of at most `limit` bytes; raise OSError, NotAFileError or TooLargeError.
 
-    The file is examined after it was opened, and opened without blocking: neither a pipe nor a file that is swapped
-    meanwhile can do harm. `check` may raise for a file whose owner or mode is not acceptable.
+    The file is opened without blocking and examined after opening, so that neither a pipe nor a file replaced in
+    between does harm. `check` may raise for a file whose owner or mode is not acceptable.
     """
     descriptor = os.open(path, _READ | flags)
     try:
@@ -38,7 +38,7 @@ def read_file(path: Path, limit: int, *, check: Check | None = None, flags: int 
 
 
 def read_stream(path: Path, limit: int) -> bytes:
-    """Read at most `limit` bytes of a file of any kind, waiting for a pipe; raise OSError or TooLargeError."""
+    """Read at most `limit` bytes of any kind of file, blocking on a pipe; raise OSError or TooLargeError."""
     with path.open("rb", buffering=0) as file:
         return _read(file.fileno(), limit)
 
@@ -49,7 +49,7 @@ def read_private(path: Path, limit: int) -> bytes:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Replace a file in one step, readable and writable by its owner only; raise OSError."""
+    """Replace a file atomically, readable and writable by its owner only; raise OSError if that fails."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")  # has mode 0600
     unfinished = Path(name)
@@ -66,7 +66,7 @@ def write_private(path: Path, data: bytes) -> None:
 
 def _require_private(state: os.stat_result) -> None:
     if state.st_uid != os.getuid() or state.st_mode & 0o022:
-        raise ValueError("others may have written it; if you trust what it says, make it yours alone")
+        raise ValueError("other users can write to it; if you trust its content, make it writable by you only")
 
 
 def _read(descriptor: int, limit: int) -> bytes:

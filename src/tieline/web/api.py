@@ -16,7 +16,8 @@ from msgspec import UNSET, UnsetType
 
 from tieline.core.legs.gateway import Gateway
 from tieline.core.sessions.sessions import Sent, Sessions
-from tieline.frontends.http import JSON, Exchange, Guard, address
+from tieline.frontends.guard import Guard
+from tieline.frontends.http import JSON, Exchange, address
 from tieline.frontends.token import PageToken
 from tieline.model.content import Image, Part, Text, Value
 from tieline.model.errors import BadRequest, GatewayError

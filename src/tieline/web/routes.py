@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from tieline.frontends.http import Endpoint, Exchange, Route, Routes
+from tieline.frontends.http import Endpoint, Exchange
+from tieline.frontends.http_app import Route, Routes
 from tieline.model.errors import GatewayError
 from tieline.web.pages import PAGES, File, front, static_names
 

@@ -28,14 +28,15 @@ from tieline.core.repair.repairs import DEFAULT
 from tieline.core.watch.bus import Bus
 from tieline.core.watch.secrets import Secrets, secret_values
 from tieline.demo import MODELS
-from tieline.frontends.bodies import HeldBodies
-from tieline.frontends.http import Guard, HttpApp
+from tieline.frontends.bodies import BodyBudget
+from tieline.frontends.guard import Guard
+from tieline.frontends.http_app import HttpApp
 from tieline.frontends.inbox import InboxFrontend
 from tieline.frontends.keyless import Keyless
 from tieline.frontends.keys import NamedKey
 from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.relay import Relay
-from tieline.frontends.routes import http_app
+from tieline.frontends.routes import build_http_app
 from tieline.frontends.status import Hello
 from tieline.frontends.token import PageToken
 from tieline.model.ports import Backend
@@ -191,7 +192,7 @@ def build(
         is_simulated=cursor_token is not None,
     )
     page = Later(build_page, around) if config.web.enabled else None
-    asgi = http_app(
+    asgi = build_http_app(
         gateway,
         Relay(gateway, tasks, keep_alive=config.server.keep_alive),
         _profiles(config, env, named),
@@ -206,7 +207,7 @@ def build(
         guard=guard,
         clock=time.time,
         limit=config.server.max_body_mib * MIB,
-        bodies=HeldBodies(trim=trim),
+        bodies=BodyBudget(trim=trim),
         hello=Hello(guard, startup.text, NEEDS_KEY),
         page=partial(page_routes, page.get) if page is not None else None,
     )

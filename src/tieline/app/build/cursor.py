@@ -19,7 +19,7 @@ from tieline.backends.cursor.imports import places
 from tieline.backends.cursor.login import Api
 from tieline.backends.cursor.store import Store
 from tieline.net.client.http import HttpClient, Origin, Proxies, Timeouts
-from tieline.net.h2.duplex import Http2Client
+from tieline.net.h2.client import Http2Client
 from tieline.wire.cursor.identity import CLI, Checksum, Identity, newest_version
 from tieline.wire.cursor.opening.run_request import Settings, Surroundings
 from tieline.wire.cursor.run.queries import Queries

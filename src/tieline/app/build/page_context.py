@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tieline.app.build.upstreams import State
 from tieline.app.config import Config
 from tieline.core.legs.gateway import Gateway
-from tieline.frontends.http import Guard
+from tieline.frontends.guard import Guard
 from tieline.frontends.token import PageToken
 from tieline.model.ports import Backend
 from tieline.net.client.http import Proxies

@@ -18,7 +18,7 @@ from tieline.backends.http_api.anthropic import headers_for as anthropic_headers
 from tieline.backends.http_api.openai import ChatCodec, OpenAIBackend
 from tieline.backends.http_api.openai import headers_for as openai_headers
 from tieline.backends.http_api.replay import Patience, Upstream
-from tieline.frontends.http import is_loopback
+from tieline.frontends.guard import is_loopback
 from tieline.frontends.keys import NamedKey
 from tieline.model.ports import Backend
 from tieline.net.client.http import HttpClient, Origin, Timeouts

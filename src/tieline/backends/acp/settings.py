@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from tieline.backends.acp.host_services import HostFiles, HostTerminals
 from tieline.backends.acp.rules import ActionRules
 from tieline.backends.acp.workplace import ToolServer
-from tieline.net.process.program import Patience
+from tieline.net.process.program import StopTimeouts
 from tieline.tasks import Tasks
 from tieline.wire.acp.client_side import ClientOffer
 
 INPUT = "input"
 """The argument of a tool that takes raw text."""
-PATIENCE = Patience(eof=2, term=2, kill=3)
+PATIENCE = StopTimeouts(eof=2, term=2, kill=3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class AcpBackendSettings:
     """How many agent processes may run at once."""
     sessions: int = 512
     """How many sessions are kept."""
-    patience: Patience = PATIENCE
+    patience: StopTimeouts = PATIENCE
     files: HostFiles | None = None
     terminals: HostTerminals | None = None
     rules: ActionRules | None = None

@@ -17,7 +17,7 @@ from tieline.model.errors import GatewayError
 from tieline.model.ports import Host, ModelInfo, Run
 from tieline.model.request import Request
 from tieline.net.client.http import HttpClient, Origin, Timeouts
-from tieline.net.h2.duplex import Http2Client
+from tieline.net.h2.client import Http2Client
 from tieline.tasks import Tasks
 from tieline.wire.cursor.identity import Identity, is_ghost
 from tieline.wire.cursor.models import AUTO, CursorModel

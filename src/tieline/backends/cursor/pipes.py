@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from tieline.net.client.http import HttpClient, HttpResponse, Origin, PipeError, Timeouts
-from tieline.net.h2.duplex import Duplex, Http2Client
+from tieline.net.h2.client import Http2Client, Http2Stream
 from tieline.tasks import Tasks
 from tieline.wire.cursor._pb import aiserver_pb2 as aiserver
 from tieline.wire.cursor.identity import Identity, append_headers, run_headers
@@ -82,7 +82,7 @@ class Http2Pipe:
         self._origin = origin
         self._headers = run_headers(identity, token, ids.request, ids.original, "http2", blob_key=ids.blob_key)
         self._timeouts = timeouts
-        self._stream: Duplex | None = None
+        self._stream: Http2Stream | None = None
 
     @property
     def trailers(self) -> Headers:
@@ -102,7 +102,7 @@ class Http2Pipe:
         return await self._open.chunk()
 
     @property
-    def _open(self) -> Duplex:
+    def _open(self) -> Http2Stream:
         if self._stream is None:
             raise PipeError("connect", "busy", "the stream was not opened", sent=False)
         return self._stream
@@ -194,7 +194,7 @@ def _close_unread(opening: "asyncio.Task[HttpResponse]") -> None:
         opening.result().close()
 
 
-async def _whole(stream: Duplex) -> bytes:
+async def _whole(stream: Http2Stream) -> bytes:
     body = b""
     while len(body) < ERROR_LIMIT and (data := await stream.chunk()):
         body += data

@@ -1,1 +1,5 @@
-"""The HTTP/1.1 client for upstreams: connection pool, proxies, response bodies."""
+"""The HTTP/1.1 client for upstreams: a connection pool per origin, proxies and response bodies.
+
+Nothing here knows which API an upstream speaks; requests are built and responses interpreted in `wire` and `backends`.
+HTTP/2 is `net.h2`.
+"""

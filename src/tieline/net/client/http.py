@@ -1,8 +1,9 @@
-"""A pooled keep-alive HTTP/1.1 client for upstreams, small and fast because it does only what a gateway needs.
+"""A keep-alive HTTP/1.1 client for upstreams with exactly the features the gateway needs.
 
-`HttpClient.send` returns when the head of the response is in; the body is then taken with `HttpResponse.chunk`. Nothing
-is followed, retried or interpreted, with one exception: a resting connection that turns out to be dead before any byte
-of an answer is replaced by a fresh one, once. Every failure is a `PipeError` that says in which phase and why.
+`HttpClient.send` returns when the head of the response has arrived; the body is then read with `HttpResponse.chunk`. No
+redirect is followed and nothing is retried, with one exception: if an idle connection turns out to be dead before any
+byte of a response, the request is sent once more on a new connection. Every failure is a `PipeError` with its phase and
+reason.
 """
 
 import re
@@ -11,9 +12,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from urllib.parse import urljoin, urlsplit
 
-from tieline.net.client.body import HttpResponse, PipeError, Timeouts
 from tieline.net.client.pool import Pool
-from tieline.net.client.proxy import Origin, Proxies, Proxy, Route
+from tieline.net.client.proxy import Origin, Proxies, Proxy, UpstreamRoute
+from tieline.net.client.response import HttpResponse, PipeError, Timeouts
 
 __all__ = [
     "HttpClient",
@@ -37,7 +38,7 @@ _BODILESS_METHODS = frozenset(("GET", "HEAD", "DELETE", "OPTIONS"))
 
 
 class HttpClient:
-    """Sends requests to any number of origins over connections it keeps; it belongs to one event loop."""
+    """Sends requests to any number of origins over pooled connections. It belongs to one event loop."""
 
     def __init__(
         self,
@@ -65,10 +66,10 @@ class HttpClient:
         body: bytes = b"",
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
     ) -> HttpResponse:
-        """Send a request and return its response as soon as the head is in; the caller must read it out or close it.
+        """Send a request and return its response when the head has arrived; the caller must read it fully or close it.
 
-        Host, Content-Length and `accept-encoding: identity` are added. Raises `PipeError`, or ValueError for a request
-        that cannot be written down.
+        Host, Content-Length and `accept-encoding: identity` are added. Raise PipeError if it fails, or ValueError if
+        the method, path or a header is not valid.
         """
         pool = self._pools.get(origin) or self._open_pool(origin)
         head = _head_start(pool.request_line, method, path, tuple(headers))
@@ -86,23 +87,23 @@ class HttpClient:
         try:
             connection = await pool.acquire_fresh(timeouts)
         except PipeError as error:
-            # The dead connection may have delivered the request before it died.
+            # The dead connection may have delivered the request.
             error.sent = True
             raise
         return await connection.exchange(head, body, timeouts, is_bodiless=is_bodiless)
 
     async def aclose(self) -> None:
-        """Abort what is under way, fail whoever waits, and return when every connection is gone."""
+        """Abort all requests, and return when every connection is closed."""
         self._is_closed = True
         for pool in list(self._pools.values()):
             await pool.aclose()
 
     def _open_pool(self, origin: Origin) -> Pool:
         if self._is_closed:
-            message = f"{origin.authority} was not asked: the HTTP client is closed"
+            message = f"{origin.authority} was not contacted: the HTTP client is closed"
             raise PipeError("connect", "busy", message, sent=False)
         pool = self._pools[origin] = Pool(
-            Route(origin, self._proxies.pick(origin)),
+            UpstreamRoute(origin, self._proxies.pick(origin)),
             limit=self._per_origin,
             idle_keep=self._idle_keep,
             max_header_bytes=self._max_header_bytes,
@@ -112,16 +113,16 @@ class HttpClient:
 
     def _tls_context(self) -> ssl.SSLContext:
         if self._tls is None:
-            # Loading the roots of the system takes tens of milliseconds, so it waits until somebody speaks TLS.
+            # Loaded on first use: reading the system's root certificates takes tens of milliseconds.
             self._tls = ssl.create_default_context()
             self._tls.set_alpn_protocols(["http/1.1"])
         return self._tls
 
 
 def redirected(origin: Origin, path: str, location: str) -> tuple[Origin, str] | None:
-    """Where a redirect leads, if credentials meant for `origin` may go there; None if they may not.
+    """Return the target of a redirect if credentials for `origin` may be sent there, else None.
 
-    That is the same origin, or the same host over TLS where there was none.
+    They may be sent to the same origin, and to the same host over TLS where there was none.
     """
     try:
         parts = urlsplit(urljoin(f"{origin.scheme}://{origin.host_field}{path}", location))
@@ -136,7 +137,7 @@ def redirected(origin: Origin, path: str, location: str) -> tuple[Origin, str] |
 
 @lru_cache(maxsize=64)
 def _head_start(line: tuple[str, str], method: str, path: str, headers: tuple[tuple[str, str], ...]) -> bytes:
-    """The head of a request up to the length of its body: for an upstream it is nearly always the same."""
+    """Return the head of a request up to its Content-Length. Cached: most requests to an upstream share it."""
     before, after = line
     lines = [f"{_checked_method(method)} {before}{_checked_path(path)}{after}"]
     is_identity = True
@@ -155,7 +156,7 @@ def _head_start(line: tuple[str, str], method: str, path: str, headers: tuple[tu
 
 def _checked_path(path: str) -> str:
     if not path.startswith("/") or not path.isascii() or not path.isprintable() or " " in path:
-        raise ValueError("a request path begins with / and holds neither spaces nor control or non-ASCII characters")
+        raise ValueError("a request path must begin with / and contain only printable ASCII without spaces")
     return path
 
 
@@ -171,18 +172,18 @@ def _checked_name(name: str) -> str:
     if not _TOKEN.fullmatch(name):
         raise ValueError(f"not a header name: {name!r}")
     if key in _OWN_FIELDS:
-        raise ValueError(f"the header {name!r} is written by the HTTP client itself")
+        raise ValueError(f"the header {name!r} is set by the HTTP client itself")
     return key
 
 
 def check_header(name: str, value: str) -> None:
-    """Raise ValueError for a header that cannot be sent; the value is not repeated."""
+    """Raise ValueError for a header that cannot be sent; the message does not contain the value."""
     _checked_name(name)
     _check_value(name, value)
 
 
 def _check_value(name: str, value: str) -> None:
-    """Complain about a value without repeating it: it may be a secret."""
+    """Raise ValueError for an invalid value, without quoting it: it may be a secret."""
     if any((character < " " and character != "\t") or character == "\x7f" for character in value):
         raise ValueError(f"the value of the header {name!r} contains a control character")
     if any(character > "\xff" for character in value):

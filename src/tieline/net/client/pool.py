@@ -1,10 +1,10 @@
-"""Connections that carry one exchange at a time, and the pool per origin that keeps them alive between exchanges.
+"""Connections that carry one exchange at a time, and a pool per origin that keeps them alive between exchanges.
 
-A connection is busy from `exchange` until its response is complete, failed or closed; then it rests in the pool or is
-gone. Exactly one of these happens, and its slot in the pool is freed when the transport says that it is lost.
+A connection is busy from `exchange` until its response is complete, failed or closed; then it returns to the pool as
+idle, or it is aborted. Its slot in the pool is freed when the transport reports that it is lost.
 
-Time is kept by one timer per connection that is never moved forward: a wait only stores its deadline, and the timer,
-when it fires early, arms itself again. A busy connection so pays for a timer every half minute, not for every read.
+Each connection has one timer, which is never moved forward: a wait only stores its deadline, and a timer that fires
+early re-arms itself. A busy connection thus sets a timer every half minute instead of for every read.
 """
 
 import asyncio
@@ -16,30 +16,30 @@ from typing import cast
 
 import httptools
 
-from tieline.net.client.body import HIGH_WATER, Fields, HttpResponse, Phase, PipeError, Reason, Timeouts
-from tieline.net.client.proxy import Route, dial
+from tieline.net.client.proxy import UpstreamRoute, dial
+from tieline.net.client.response import HIGH_WATER, Fields, HttpResponse, Phase, PipeError, Reason, Timeouts
 
-WHOLE = 64 * 1024
-"""Bodies up to this size are copied behind their head and go out in one write."""
+SINGLE_WRITE = 64 * 1024
+"""Bodies up to this size are sent together with the head in one write."""
 
 SLICE = 256 * 1024
-"""Larger bodies are written in slices of this size, so that no transport holds a second copy of them."""
+"""Larger bodies are written in slices of this size, so that the transport does not hold a second copy of them."""
 
 SLACK = 0.001
-"""Loops round timers to milliseconds: what is nearer than this is now."""
+"""Event loops round timers to milliseconds; a deadline closer than this has passed."""
 
 
-class Connection(asyncio.Protocol):
+class PooledConnection(asyncio.Protocol):
     """One keep-alive connection, with the response it is receiving."""
 
     __slots__ = (
         "_deadline",
         "_end",
         "_fields",
+        "_is_aborted",
         "_is_bodiless",
         "_is_complete",
         "_is_full",
-        "_is_given_up",
         "_is_paused",
         "_is_reusable",
         "_is_sending",
@@ -47,13 +47,13 @@ class Connection(asyncio.Protocol):
         "_max_header_bytes",
         "_on_free",
         "_on_lost",
+        "_overhead",
         "_parser",
         "_pieces",
         "_response",
         "_timer",
         "_timer_at",
         "_transport",
-        "_unframed",
         "is_alive",
         "is_reused",
         "is_stale",
@@ -65,8 +65,8 @@ class Connection(asyncio.Protocol):
         self,
         where: str,
         max_header_bytes: int,
-        on_free: Callable[["Connection"], None],
-        on_lost: Callable[["Connection"], None],
+        on_free: Callable[["PooledConnection"], None],
+        on_lost: Callable[["PooledConnection"], None],
     ) -> None:
         self.where = where
         self.is_alive = False
@@ -78,14 +78,14 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._pieces: list[bytes] = []
         self._end = 0
-        # The parser's callback for every piece of a body: a burst has dozens, so it is no function of ours.
+        # The parser calls this for every part of a body, dozens of times in a burst: use the list method directly.
         self.on_body = self._pieces.append
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         self._response: HttpResponse | None = None
         self._fields: Fields = []
-        self._unframed = 0
-        self._is_given_up = False
+        self._overhead = 0
+        self._is_aborted = False
         self._is_bodiless = False
         self._is_complete = False
         self._is_reusable = False
@@ -97,17 +97,17 @@ class Connection(asyncio.Protocol):
         self._timer_at = inf
 
     async def exchange(self, head: bytes, body: bytes, timeouts: Timeouts, *, is_bodiless: bool) -> HttpResponse:
-        """Send a request and wait for the head of its response; `is_bodiless` says that no body follows that head."""
+        """Send a request and wait for the head of its response; `is_bodiless` if the response has no body (HEAD)."""
         transport = self._transport
         if transport is None:
-            raise RuntimeError("a connection carries nothing before it is dialled")
+            raise RuntimeError("the connection is not open")
         response = HttpResponse(self, self._pieces, self._loop, timeouts.idle)
         self._response = response
-        self._unframed = 0
+        self._overhead = 0
         self._is_complete = False
         self._is_bodiless = is_bodiless
         try:
-            if len(body) > WHOLE:
+            if len(body) > SINGLE_WRITE:
                 await self._upload(transport, head, body, response)
             else:
                 transport.write(head + body)
@@ -129,46 +129,46 @@ class Connection(asyncio.Protocol):
             while self._is_full and not (response.status or response.error):
                 await response.news(response.idle)
             if response.status or response.error:
-                # Answered before we were done, most often with a refusal: the rest is not wanted.
+                # An early response, usually an error: the rest of the body is not wanted.
                 return
         self._is_sending = False
 
-    # ── what a response and the pool ask of it ──
+    # ── called by the response and the pool ──
 
     @property
     def is_made(self) -> bool:
         return self._transport is not None
 
     def expect(self, seconds: float) -> None:
-        """Something must happen within so many seconds."""
+        """Set the deadline of the current wait."""
         deadline = self._deadline = self._loop.time() + seconds
         if deadline < self._timer_at:
             self._arm(deadline)
 
     def resume(self) -> None:
-        """The reader has room again."""
+        """Resume reading from the socket."""
         if self._is_paused and self._transport is not None:
             self._is_paused = False
             self._transport.resume_reading()
 
     def abort(self) -> None:
-        """Drop the connection now; the response it was receiving, if any, hears nothing more."""
+        """Drop the connection without notifying the response it was receiving."""
         self.is_alive = False
-        self._is_given_up = True
+        self._is_aborted = True
         self._response = None
         if self._transport is not None:
             self._transport.abort()
 
     def shut(self) -> None:
-        """Drop the connection because the client closes, and say so to whoever reads from it."""
-        self._fail("reset", "was left: the HTTP client is closing")
+        """Drop the connection because the client is closed, and fail its response."""
+        self._fail("reset", "was disconnected: the HTTP client is closing")
 
     # ── asyncio.Protocol ──
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         made = cast("asyncio.Transport", transport)
-        if self._is_given_up:
-            # A loop may still finish what was cancelled while it was connecting.
+        if self._is_aborted:
+            # The loop may complete a connection attempt that was cancelled.
             made.abort()
             return
         self._transport = made
@@ -177,7 +177,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         response = self._response
         if response is None:
-            # Nothing was asked, so this cannot be an answer; whatever it is, it must not become one.
+            # Data without a request must not be taken for the response to the next one.
             self.abort()
             return
         before = len(self._pieces)
@@ -188,14 +188,14 @@ class Connection(asyncio.Protocol):
         if self._is_complete:
             self._finish()
         elif len(self._pieces) > before:
-            self._unframed = 0
+            self._overhead = 0
             response.buffered += len(data)
             response.wake()
             if response.buffered > HIGH_WATER:
                 self._pause()
         else:
-            self._unframed += len(data)
-            self._watch_overhead(response)
+            self._overhead += len(data)
+            self._check_overhead(response)
 
     def eof_received(self) -> None:
         self.is_alive = False
@@ -209,7 +209,7 @@ class Connection(asyncio.Protocol):
         response, self._response = self._response, None
         if response is not None:
             self._end_by_close(response, exc)
-        # The parser holds our bound methods: without it we need no garbage collector to go.
+        # Break the reference cycle: the parser holds our bound methods.
         del self._parser
         self._on_lost(self)
 
@@ -221,7 +221,7 @@ class Connection(asyncio.Protocol):
         if self._response is not None:
             self._response.wake()
 
-    # ── what the parser finds ──
+    # ── called by the parser ──
 
     def on_message_begin(self) -> None:
         if self._is_complete:
@@ -256,24 +256,24 @@ class Connection(asyncio.Protocol):
 
     def _reject(self, error: Exception) -> None:
         if self._is_complete:
-            # The response itself was sound; only what follows it is not.
+            # The response itself was valid; only the data after it is not.
             self._is_reusable = False
         elif isinstance(error, httptools.HttpParserUpgrade):
-            self._fail("protocol", "wants to switch to another protocol")
+            self._fail("protocol", "tried to switch to another protocol")
         else:
-            self._fail("protocol", f"did not answer in proper HTTP: {error}")
+            self._fail("protocol", f"sent an invalid HTTP response: {error}")
 
-    # ── endings ──
+    # ── end of an exchange ──
 
     def _finish(self) -> None:
         response, self._response = self._response, None
         pieces = self._pieces
         if len(pieces) > self._end:
-            # What follows a complete answer is not a part of it.
+            # Data after a complete response does not belong to it.
             self._is_reusable = False
             del pieces[self._end :]
         if response is not None:
-            # The next exchange may begin before all of this is taken.
+            # The next exchange may begin before the reader has taken all of this.
             response.chunks = pieces.copy()
         pieces.clear()
         if self._is_paused:
@@ -281,7 +281,7 @@ class Connection(asyncio.Protocol):
         self._fields = []
         if self._is_reusable and self.is_alive and not self._is_sending:
             if self._is_bodiless:
-                # The parser still waits for the body that the head announced.
+                # The parser still expects the body that the head announced.
                 self._parser = httptools.HttpResponseParser(self)
             self._on_free(self)
         else:
@@ -291,8 +291,8 @@ class Connection(asyncio.Protocol):
 
     def _end_by_close(self, response: HttpResponse, exc: Exception | None) -> None:
         if not response.status:
-            self.is_stale = self.is_reused and not self._unframed
-            error = self._error(response, "reset", "closed the connection without an answer")
+            self.is_stale = self.is_reused and not self._overhead
+            error = self._error(response, "reset", "closed the connection without a response")
         elif exc is None and not response.is_framed:
             response.finish()
             return
@@ -313,9 +313,9 @@ class Connection(asyncio.Protocol):
 
     # ── limits ──
 
-    def _watch_overhead(self, response: HttpResponse) -> None:
-        """Bytes came that are no body: a head, chunk sizes or trailers, none of which may grow for ever."""
-        if self._unframed > self._max_header_bytes:
+    def _check_overhead(self, response: HttpResponse) -> None:
+        """Limit the bytes that are not part of a body: heads, chunk sizes and trailers."""
+        if self._overhead > self._max_header_bytes:
             self._fail("too_large", f"sent header fields of more than {self._max_header_bytes} bytes")
         elif response.status and response.is_awaited:
             self.expect(response.idle)
@@ -340,14 +340,24 @@ class Connection(asyncio.Protocol):
         elif response is None:
             self.abort()
         elif response.is_awaited:
-            self._fail("timeout", "took no more of the request" if self._is_sending else "was silent for too long")
+            self._fail("timeout", "stopped reading the request" if self._is_sending else "sent nothing for too long")
+
+
+Turn = asyncio.Future[PooledConnection | PipeError | None]
+"""Resolves to a connection, an error, or None for a free slot."""
 
 
 class Pool:
-    """The connections of one origin: at most `limit`, the last used first, and a fair queue when all are busy."""
+    """The connections of one origin: at most `limit`, most recently used first, with a fair queue when all are busy."""
 
     def __init__(
-        self, route: Route, *, limit: int, idle_keep: float, max_header_bytes: int, tls: Callable[[], ssl.SSLContext]
+        self,
+        route: UpstreamRoute,
+        *,
+        limit: int,
+        idle_keep: float,
+        max_header_bytes: int,
+        tls: Callable[[], ssl.SSLContext],
     ) -> None:
         self.request_line = route.request_line
         self._route = route
@@ -356,24 +366,24 @@ class Pool:
         self._idle_keep = idle_keep
         self._max_header_bytes = max_header_bytes
         self._tls = tls
-        self._idle: list[Connection] = []
-        self._connections: set[Connection] = set()
+        self._idle: list[PooledConnection] = []
+        self._connections: set[PooledConnection] = set()
         self._slots = 0
-        self._waiters: deque[asyncio.Future[Connection | PipeError | None]] = deque()
+        self._waiters: deque[Turn] = deque()
         self._dialling: set[asyncio.Timeout] = set()
         self._emptied: asyncio.Future[None] | None = None
         self._is_closed = False
 
-    def take_idle(self) -> Connection | None:
-        """The connection that rested last, if there is one that still lives."""
+    def take_idle(self) -> PooledConnection | None:
+        """Return the most recently used idle connection that is still alive, or None."""
         while self._idle:
             connection = self._idle.pop()
             if connection.is_alive:
                 return connection
         return None
 
-    async def acquire(self, timeouts: Timeouts) -> Connection:
-        """A connection when none rests: a new one, or when too many are open, the first that is given back."""
+    async def acquire(self, timeouts: Timeouts) -> PooledConnection:
+        """Return a new connection or, when `limit` are open, the first one that becomes idle."""
         while True:
             if self._is_closed:
                 raise self._closed_error()
@@ -386,14 +396,14 @@ class Pool:
             if connection.is_alive:
                 return connection
 
-    async def acquire_fresh(self, timeouts: Timeouts) -> Connection:
-        """A connection for a retry: those that rest are as suspect as the one that was just found dead."""
+    async def acquire_fresh(self, timeouts: Timeouts) -> PooledConnection:
+        """Return a new connection for a retry; drop the idle ones, which may be dead as well."""
         while self._idle:
             self._idle.pop().abort()
         return await self.acquire(timeouts)
 
     async def aclose(self) -> None:
-        """Drop every connection, fail whoever waits for one, and return when all are gone."""
+        """Drop every connection, fail all waiters, and return when all connections are closed."""
         self._is_closed = True
         loop = asyncio.get_running_loop()
         while self._waiters:
@@ -407,12 +417,12 @@ class Pool:
                 self._emptied = loop.create_future()
             await asyncio.shield(self._emptied)
 
-    async def _dial(self, timeouts: Timeouts) -> Connection:
-        """Open a connection in a slot that is already ours; the slot is freed if that fails."""
+    async def _dial(self, timeouts: Timeouts) -> PooledConnection:
+        """Open a connection in a slot that is already reserved; free the slot if that fails."""
         if self._is_closed:
             self._free_slot()
             raise self._closed_error()
-        connection = Connection(self._where, self._max_header_bytes, self._give_back, self._forget)
+        connection = PooledConnection(self._where, self._max_header_bytes, self._give_back, self._forget)
         self._connections.add(connection)
         try:
             async with asyncio.timeout(timeouts.connect) as attempt:
@@ -424,23 +434,23 @@ class Pool:
         except BaseException as error:
             self._drop(connection)
             if isinstance(error, TimeoutError):
-                raise self._late_error() from error
+                raise self._dial_timeout_error() from error
             raise
         if not connection.is_alive:
-            message = f"{self._where} closed the connection as soon as it was made"
+            message = f"{self._where} closed the connection right after accepting it"
             raise PipeError("connect", "reset", message, sent=False)
         return connection
 
-    def _drop(self, connection: Connection) -> None:
-        """Undo a failed dial; a connection that was made frees its slot itself, when it is lost."""
+    def _drop(self, connection: PooledConnection) -> None:
+        """Clean up after a failed dial; a connection that was made frees its slot when it is lost."""
         connection.abort()
         if not connection.is_made:
             self._forget(connection)
 
-    async def _queue(self, timeouts: Timeouts) -> Connection | None:
-        """Wait for a turn; None stands for a free slot, in which the caller must dial."""
+    async def _queue(self, timeouts: Timeouts) -> PooledConnection | None:
+        """Wait for a connection; None means a free slot, in which the caller must dial."""
         loop = asyncio.get_running_loop()
-        turn: asyncio.Future[Connection | PipeError | None] = loop.create_future()
+        turn: Turn = loop.create_future()
         message = f"all {self._limit} connections to {self._where} are busy"
         timer = loop.call_later(timeouts.pool, self._settle, turn, PipeError("connect", "busy", message, sent=False))
         self._waiters.append(turn)
@@ -458,14 +468,14 @@ class Pool:
             raise given
         return given
 
-    def _return(self, given: Connection | PipeError | None) -> None:
-        """Pass on what was given to somebody who was cancelled at that moment."""
+    def _return(self, given: PooledConnection | PipeError | None) -> None:
+        """Pass on what was given to a waiter that was cancelled at that moment."""
         if given is None:
             self._free_slot()
-        elif isinstance(given, Connection) and given.is_alive:
+        elif isinstance(given, PooledConnection) and given.is_alive:
             self._give_back(given)
 
-    def _give_back(self, connection: Connection) -> None:
+    def _give_back(self, connection: PooledConnection) -> None:
         connection.is_reused = True
         connection.expect(self._idle_keep)
         while self._waiters:
@@ -473,7 +483,7 @@ class Pool:
                 return
         self._idle.append(connection)
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget(self, connection: PooledConnection) -> None:
         self._connections.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)
@@ -488,22 +498,22 @@ class Pool:
             self._emptied.set_result(None)
 
     @staticmethod
-    def _settle(turn: asyncio.Future[Connection | PipeError | None], given: Connection | PipeError | None) -> bool:
+    def _settle(turn: Turn, given: PooledConnection | PipeError | None) -> bool:
         if turn.done():
             return False
         turn.set_result(given)
         return True
 
-    def _late_error(self) -> PipeError:
+    def _dial_timeout_error(self) -> PipeError:
         if self._is_closed:
             return self._closed_error()
         return PipeError("connect", "timeout", f"{self._where} did not accept the connection in time", sent=False)
 
     def _closed_error(self) -> PipeError:
-        return PipeError("connect", "busy", f"{self._where} was not asked: the HTTP client is closed", sent=False)
+        return PipeError("connect", "busy", f"{self._where} was not contacted: the HTTP client is closed", sent=False)
 
 
 def _is_chunked(fields: Fields, first: Mapping[bytes, bytes]) -> bool:
-    if len(first) == len(fields):  # no field is there twice
+    if len(first) == len(fields):  # no field is repeated
         return first[b"transfer-encoding"].lower() == b"chunked"
     return all(value.lower() == b"chunked" for name, value in fields if name == b"transfer-encoding")

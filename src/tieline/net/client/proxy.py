@@ -1,4 +1,4 @@
-"""The way to an upstream: origins, the proxies the environment names, and how a connection is dialled through them."""
+"""Origins of upstreams, proxies from the environment, and dialling a connection directly or through a proxy."""
 
 import asyncio
 import base64
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from tieline.net.client.body import PipeError, Reason
+from tieline.net.client.response import PipeError, Reason
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 MAX_TUNNEL_HEAD = 16 * 1024
@@ -23,7 +23,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
 class Origin(NamedTuple):
     """The scheme, host and port of an upstream; IPv6 hosts are written without brackets.
 
-    A tuple, because every request looks up the connections to its origin, and tuples are hashed and compared in C.
+    A tuple, because it is a dictionary key on every request and tuples are hashed in C.
     """
 
     scheme: Literal["http", "https"]
@@ -37,17 +37,17 @@ class Origin(NamedTuple):
         if "@" in parts.netloc:
             raise ValueError("a URL must not contain a user name or password")
         if parts.query or parts.fragment:
-            raise ValueError(f"a base URL has no query and no fragment: {url!r}")
+            raise ValueError(f"a base URL must not have a query or a fragment: {url!r}")
         return _origin_of(parts), parts.path.rstrip("/")
 
     @property
     def authority(self) -> str:
-        """`host:port`, as messages and CONNECT spell it."""
+        """`host:port`, as in error messages and CONNECT."""
         return f"{self._bracketed}:{self.port}"
 
     @property
     def host_field(self) -> str:
-        """The value of the Host field, where a default port is left out."""
+        """The value of the Host field, without a default port."""
         return self._bracketed if self.port == DEFAULT_PORTS[self.scheme] else self.authority
 
     @property
@@ -57,14 +57,14 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """Where a proxy listens and the value of Proxy-Authorization it wants, if any."""
+    """The address of a proxy, and the value of Proxy-Authorization if it needs one."""
 
     origin: Origin
     authorization: str | None = field(default=None, repr=False)
 
     @classmethod
     def parse(cls, url: str) -> "Proxy":
-        """Read a proxy URL, by default of scheme http. Complaints never repeat it: it may hold a password."""
+        """Parse a proxy URL, by default with scheme http. Errors do not quote it: it may contain a password."""
         parts = _split(url if "://" in url else f"http://{url}", secret=True)
         if parts.username is None:
             return cls(_origin_of(parts))
@@ -74,7 +74,7 @@ class Proxy:
 
 @dataclass(frozen=True, slots=True)
 class Proxies:
-    """Which proxy serves which scheme, and the hosts that are reached without one."""
+    """The proxy for each scheme, and the hosts that are reached directly."""
 
     http: Proxy | None = None
     https: Proxy | None = None
@@ -82,7 +82,7 @@ class Proxies:
 
     @classmethod
     def from_env(cls, env: Mapping[str, str]) -> "Proxies":
-        """Understand `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy`; lower case wins over upper case."""
+        """Read `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy`; lower case takes precedence over upper case."""
         return cls(
             http=_proxy_from(env, "http_proxy"),
             https=_proxy_from(env, "https_proxy"),
@@ -90,7 +90,7 @@ class Proxies:
         )
 
     def pick(self, origin: Origin) -> Proxy | None:
-        """The proxy to use for an origin; None means to go there directly."""
+        """Return the proxy for an origin, or None for a direct connection."""
         proxy = self.https if origin.scheme == "https" else self.http
         if proxy is None or _is_loopback(origin.host):
             return None
@@ -98,20 +98,20 @@ class Proxies:
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
-    """An origin and the proxy on the way to it."""
+class UpstreamRoute:
+    """An origin, and the proxy through which it is reached."""
 
     origin: Origin
     proxy: Proxy | None
 
     @property
     def is_forwarded(self) -> bool:
-        """Whether the proxy reads our requests: only those in plain http; a tunnel hides everything else."""
+        """Whether the proxy forwards requests itself (plain http) rather than opening a tunnel."""
         return self.proxy is not None and self.origin.scheme == "http"
 
     @property
     def request_line(self) -> tuple[str, str]:
-        """What stands before and after the path of every request; a proxy that reads them wants whole URLs."""
+        """The text before and after the path in every request line; a forwarding proxy needs whole URLs."""
         host = self.origin.host_field
         before, after = "", f" HTTP/1.1\r\nhost: {host}"
         if self.is_forwarded and self.proxy is not None:
@@ -121,25 +121,27 @@ class Route:
         return before, after
 
 
-async def dial(connection: asyncio.Protocol, route: Route, tls: Callable[[], ssl.SSLContext], patience: float) -> None:
-    """Connect `connection` to the end of a route; whatever goes wrong is a `PipeError` of the phase "connect"."""
+async def dial(
+    connection: asyncio.Protocol, route: UpstreamRoute, tls: Callable[[], ssl.SSLContext], handshake_timeout: float
+) -> None:
+    """Connect `connection` along a route; raise PipeError with phase "connect" if that fails."""
     try:
         if route.proxy is None:
-            await _open(connection, route.origin, tls, patience)
+            await _open(connection, route.origin, tls, handshake_timeout)
         elif route.is_forwarded:
-            await _open_proxy(connection, route.proxy, tls, patience)
+            await _open_proxy(connection, route.proxy, tls, handshake_timeout)
         else:
-            await _tunnel(connection, route, route.proxy, tls, patience)
+            await _tunnel(connection, route, route.proxy, tls, handshake_timeout)
     except OSError as error:
         raise _connect_error(error, route.origin) from error
 
 
 async def _open(
-    protocol: asyncio.Protocol, origin: Origin, tls: Callable[[], ssl.SSLContext], patience: float
+    protocol: asyncio.Protocol, origin: Origin, tls: Callable[[], ssl.SSLContext], handshake_timeout: float
 ) -> asyncio.Transport:
     loop = asyncio.get_running_loop()
-    context, name, limit = (tls(), origin.host, patience) if origin.scheme == "https" else (None, None, None)
-    # No happy eyeballs: uvloop refuses the argument, and asyncio leaks the winning socket when the race is cancelled.
+    context, name, limit = (tls(), origin.host, handshake_timeout) if origin.scheme == "https" else (None, None, None)
+    # No happy eyeballs: uvloop rejects the argument, and asyncio leaks the winning socket when the race is cancelled.
     transport, _ = await loop.create_connection(
         lambda: protocol, origin.host, origin.port, ssl=context, server_hostname=name, ssl_handshake_timeout=limit
     )
@@ -147,10 +149,10 @@ async def _open(
 
 
 async def _open_proxy(
-    protocol: asyncio.Protocol, proxy: Proxy, tls: Callable[[], ssl.SSLContext], patience: float
+    protocol: asyncio.Protocol, proxy: Proxy, tls: Callable[[], ssl.SSLContext], handshake_timeout: float
 ) -> asyncio.Transport:
     try:
-        return await _open(protocol, proxy.origin, tls, patience)
+        return await _open(protocol, proxy.origin, tls, handshake_timeout)
     except TimeoutError:
         raise
     except OSError as error:
@@ -159,17 +161,21 @@ async def _open_proxy(
 
 
 async def _tunnel(
-    connection: asyncio.Protocol, route: Route, proxy: Proxy, tls: Callable[[], ssl.SSLContext], patience: float
+    connection: asyncio.Protocol,
+    route: UpstreamRoute,
+    proxy: Proxy,
+    tls: Callable[[], ssl.SSLContext],
+    handshake_timeout: float,
 ) -> None:
     target = route.origin.authority
     tunnel = _Tunnel(target, proxy.origin.authority)
-    transport = await _open_proxy(tunnel, proxy, tls, patience)
+    transport = await _open_proxy(tunnel, proxy, tls, handshake_timeout)
     try:
         login = f"proxy-authorization: {proxy.authorization}\r\n" if proxy.authorization else ""
         transport.write(f"CONNECT {target} HTTP/1.1\r\nhost: {target}\r\n{login}\r\n".encode("latin-1"))
         await tunnel.opened
         secure = await asyncio.get_running_loop().start_tls(
-            transport, connection, tls(), server_hostname=route.origin.host, ssl_handshake_timeout=patience
+            transport, connection, tls(), server_hostname=route.origin.host, ssl_handshake_timeout=handshake_timeout
         )
     except BaseException:
         transport.abort()
@@ -180,7 +186,7 @@ async def _tunnel(
 
 
 class _Tunnel(asyncio.Protocol):
-    """Waits for a proxy to say that the way to the target is open."""
+    """Waits for the response of a proxy to CONNECT."""
 
     def __init__(self, target: str, where: str) -> None:
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -193,11 +199,11 @@ class _Tunnel(asyncio.Protocol):
         end = self._head.find(b"\r\n\r\n")
         if end < 0:
             if len(self._head) > MAX_TUNNEL_HEAD:
-                self._refuse("answered with too large a head")
+                self._refuse("sent a response head that is too large")
             return
         status = re.match(rb"HTTP/1\.[01] (\d{3})(?: |\r\n)", self._head)
         if status is None:
-            self._refuse("did not answer in HTTP")
+            self._refuse("did not send an HTTP response")
         elif not status[1].startswith(b"2"):
             self._refuse(f"refused to connect to {self._target} (status {status[1].decode()})")
         elif len(self._head) > end + 4:
@@ -213,7 +219,7 @@ class _Tunnel(asyncio.Protocol):
             error = PipeError("connect", "proxy", f"the proxy {self._where} {complaint}", sent=False)
             error.__cause__ = cause
             self.opened.set_exception(error)
-            # Whoever dialled may be gone already; asyncio would then complain that nobody looked.
+            # Mark it as retrieved: the caller may be gone, and asyncio would log an unhandled exception.
             self.opened.exception()
 
 
@@ -223,7 +229,7 @@ def _connect_error(error: OSError, origin: Origin) -> PipeError:
         case TimeoutError():
             reason, text = "timeout", "did not accept the connection in time"
         case socket.gaierror():
-            reason, text = "dns", "cannot be found: the name does not resolve"
+            reason, text = "dns", "cannot be found: its name does not resolve"
         case ssl.SSLCertVerificationError():
             reason, text = "tls", f"has a certificate that is not trusted: {error.verify_message}"
         case ssl.SSLError():
@@ -277,7 +283,7 @@ def _variable(env: Mapping[str, str], name: str) -> str | None:
     if value is not None:
         return value
     if name == "http_proxy" and "REQUEST_METHOD" in env:
-        # In a CGI process HTTP_PROXY is the client's "Proxy:" header, not ours to obey.
+        # In a CGI process HTTP_PROXY is the client's "Proxy:" header, which must not be trusted.
         return None
     return env.get(name.upper())
 
@@ -308,7 +314,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _covers(entry: str, origin: Origin) -> bool:
-    """Whether a `no_proxy` entry names this origin: `*`, a name and all below it, an address or network, a port."""
+    """Whether a `no_proxy` entry matches an origin: `*`, a domain and its subdomains, an address or network, a port."""
     if entry == "*":
         return True
     address = _address(origin.host)

@@ -1,11 +1,11 @@
-"""An HTTP/2 connection in the client's role, which carries many two-way streams at a time.
+"""An HTTP/2 connection in the client role, with many two-way streams.
 
-h2 decides what may be said; this class reads frames, keeps the streams and knows when the connection must end. A peer
-gets its window back when a reader has taken the data, so a slow reader holds up its own stream and no other, until the
-window of the whole connection is used up.
+h2 keeps the protocol state; this class reads frames, owns the streams and decides when the connection ends. A window
+update is sent when a reader has taken the data, so that a slow reader blocks only its own stream until the window of
+the whole connection is used up.
 
-One timer per connection, never moved forward, serves three ends: a connection without streams is closed after a while,
-one with streams that has been silent is asked for a sign of life, and one that gives none is dead.
+One timer per connection serves three purposes: it closes a connection without streams after a while, pings a silent
+connection with streams, and drops one that does not reply.
 """
 
 import asyncio
@@ -30,24 +30,24 @@ from h2.events import (
 from h2.exceptions import FlowControlError, ProtocolError
 from h2.settings import SettingCodes, Settings
 
-from tieline.net.client.body import Fields, Phase, PipeError, Reason, Timeouts
+from tieline.net.client.response import Fields, Phase, PipeError, Reason, Timeouts
 from tieline.net.h2 import frames as frames
-from tieline.net.h2.outlet import Outlet
-from tieline.net.h2.stream import SLACK, Duplex
+from tieline.net.h2.stream import SLACK, Http2Stream
+from tieline.net.h2.writer import Http2Writer
 
 DEFAULT_WINDOW = 65535
-"""What a connection grants before anybody says otherwise; it cannot grant less."""
+"""The initial connection window of HTTP/2; settings cannot make it smaller."""
 
 MAX_HEADER_BYTES = 64 * 1024
 
 MAX_EARLY = 1024 * 1024
-"""What may come through a tunnel before we are told that it is open."""
+"""Bytes accepted from a tunnel before `connection_made` is called."""
 
-LAST_NUMBER = 20_001
-"""A connection that has carried ten thousand streams makes way for a new one: h2 remembers them all."""
+LAST_STREAM_ID = 20_001
+"""A connection is replaced after ten thousand streams, because h2 keeps state for every one of them."""
 
-GRACE = 1.0
-"""How long the last words of a connection may take."""
+CLOSE_TIMEOUT = 1.0
+"""Seconds for sending the last frames before a connection is aborted."""
 
 PING = b"tieline?"
 
@@ -55,8 +55,8 @@ _CONFIGURATION = H2Configuration(client_side=True, header_encoding=None, validat
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """What we grant and expect on every connection; windows are in bytes, times in seconds."""
+class Http2Config:
+    """Settings of every connection; windows in bytes, times in seconds."""
 
     streams: int
     stream_window: int
@@ -66,32 +66,36 @@ class Terms:
     idle_keep: float
 
 
-class Connection(asyncio.Protocol):
-    """One connection and the streams that are open on it."""
+class Http2ClientConnection(asyncio.Protocol):
+    """One connection and its open streams."""
 
     def __init__(
-        self, where: str, terms: Terms, on_room: Callable[[], None], on_lost: Callable[["Connection"], None]
+        self,
+        where: str,
+        config: Http2Config,
+        on_room: Callable[[], None],
+        on_lost: Callable[["Http2ClientConnection"], None],
     ) -> None:
         self.where = where
         self.is_alive = False
         self.is_settled = False
-        """The peer has greeted us in HTTP/2 and said how many streams it takes."""
+        """Whether the peer has sent its SETTINGS, with the number of streams it allows."""
         self.is_leaving = False
-        """No new streams here."""
+        """Whether no new streams may be opened."""
         self.failure: PipeError | None = None
-        self._terms = terms
+        self._config = config
         self._on_room = on_room
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._h2 = H2Connection(_CONFIGURATION)
-        self._outlet = Outlet(self._h2, terms.window, self._forget, self._fail_deaf)
+        self._writer = Http2Writer(self._h2, config.window, self._forget, self._fail_not_reading)
         self._transport: asyncio.Transport | None = None
-        self._streams: dict[int, Duplex] = {}
+        self._streams: dict[int, Http2Stream] = {}
         self._early = b""
         self._rest = b""
-        self._farewell = ""
-        self._is_given_up = False
-        self._heard_at = self._idle_since = self._loop.time()
+        self._goaway = ""
+        self._is_aborted = False
+        self._received_at = self._idle_since = self._loop.time()
         self._pinged_at = self._closed_at = -inf
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = inf
@@ -102,99 +106,99 @@ class Connection(asyncio.Protocol):
 
     @property
     def room(self) -> int:
-        """How many more streams may be opened now; until the peer has said how many it takes, one."""
+        """How many more streams may be opened now; only one until the peer has sent its SETTINGS."""
         if self.is_leaving or not self.is_alive:
             return 0
-        limit = min(self._terms.streams, self._h2.remote_settings.max_concurrent_streams) if self.is_settled else 1
+        limit = min(self._config.streams, self._h2.remote_settings.max_concurrent_streams) if self.is_settled else 1
         return limit - len(self._streams)
 
     @property
-    def hope(self) -> int:
-        """How many streams there may be room for once the peer has said how many it takes."""
+    def expected_room(self) -> int:
+        """How many more streams the connection can be expected to take once the peer has sent its SETTINGS."""
         is_new = self.is_alive and not (self.is_settled or self.is_leaving)
-        return self._terms.streams - len(self._streams) if is_new else 0
+        return self._config.streams - len(self._streams) if is_new else 0
 
-    def open(self, fields: Fields, timeouts: Timeouts) -> Duplex:
-        """Send the head of a request; there must be room."""
+    def open(self, fields: Fields, timeouts: Timeouts) -> Http2Stream:
+        """Open a stream by sending the head of a request; requires `room`."""
         number = self._h2.get_next_available_stream_id()
         self._h2.send_headers(number, fields)
-        stream = self._streams[number] = Duplex(self, number, timeouts, self._loop)
-        self.is_leaving = number >= LAST_NUMBER
-        self._outlet.flush_soon()
+        stream = self._streams[number] = Http2Stream(self, number, timeouts, self._loop)
+        self.is_leaving = number >= LAST_STREAM_ID
+        self._writer.flush_soon()
         self._arm()
         return stream
 
     def abort(self) -> None:
-        """Drop the connection now, without a word to anybody."""
+        """Drop the connection without notifying its streams."""
         self.is_alive = False
-        self._is_given_up = True
-        self._outlet.close()
+        self._is_aborted = True
+        self._writer.close()
         if self._transport is not None:
             self._transport.abort()
 
     def shut(self) -> None:
-        """Drop the connection because the client closes, and say so to everybody on it."""
-        self._fail("reset", "was left: the HTTP/2 client is closing")
+        """Drop the connection because the client is closed, and fail its streams."""
+        self._fail("reset", "was disconnected: the HTTP/2 client is closing")
         self.abort()
 
-    # ── what a stream asks of it ──
+    # ── called by a stream ──
 
-    def push(self, stream: Duplex) -> None:
-        """Send what a stream has to say, as far as the peer and the transport let it."""
-        self._outlet.push(stream)
+    def push(self, stream: Http2Stream) -> None:
+        """Send the queued data of a stream as far as flow control and the transport allow."""
+        self._writer.push(stream)
 
-    def credit(self, stream: Duplex, size: int) -> None:
-        """Its reader has taken so many bytes: the peer may send as many more, and hears of it now and then."""
-        stream.owed += size
-        if stream.owed >= self._terms.stream_window // 4 and not (stream.is_over or stream.is_gone):
-            self._outlet.grant(stream.number, stream.owed)
-            stream.held -= stream.owed
-            stream.owed = 0
-        self._outlet.credit(size)
+    def credit(self, stream: Http2Stream, size: int) -> None:
+        """Count bytes of a stream as consumed; send a window update when a quarter of the window is."""
+        stream.consumed += size
+        if stream.consumed >= self._config.stream_window // 4 and not (stream.is_over or stream.is_gone):
+            self._writer.grant(stream.number, stream.consumed)
+            stream.unacknowledged -= stream.consumed
+            stream.consumed = 0
+        self._writer.credit(size)
 
-    def cancel(self, stream: Duplex) -> None:
-        """Tell the peer that a stream is no longer wanted."""
+    def cancel(self, stream: Http2Stream) -> None:
+        """Reset a stream that is no longer wanted."""
         self._reset(stream, ErrorCodes.CANCEL)
 
     # ── asyncio.Protocol ──
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         made = cast("asyncio.Transport", transport)
-        if self._is_given_up:
-            # A loop may still finish what was cancelled, or lost, while it was connecting.
+        if self._is_aborted:
+            # The loop may complete a connection attempt that was cancelled or lost.
             made.abort()
             return
         self._transport = made
         self.is_alive = True
-        self._outlet.open(made)
-        self._greet()
+        self._writer.open(made)
+        self._send_preface()
         early, self._early = self._early, b""
         if early:
             self.data_received(early)
 
     def data_received(self, data: bytes) -> None:
         if self._transport is None:
-            # In HTTP/2 a server may speak first, even before the one who made the tunnel has told us that it is open.
+            # An HTTP/2 server may send first, even before the tunnel calls `connection_made`.
             self._early = (self._early + data)[:MAX_EARLY]
             return
         if not self.is_alive:
             return
-        self._heard_at = self._loop.time()
+        self._received_at = self._loop.time()
         if self._rest:
             data = self._rest + data
         try:
-            self._rest = data[self._read(data) :] if self.is_settled or self._is_greeting(data) else data
+            self._rest = data[self._read(data) :] if self.is_settled or self._is_preface_valid(data) else data
         except ProtocolError as error:
-            self._object(error)
+            self._on_protocol_error(error)
         else:
-            self._outlet.flush()
+            self._writer.flush()
 
     def eof_received(self) -> None:
         self.is_leaving = True
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._transport is None:
-            self._is_given_up = True
+            self._is_aborted = True
             return
         if self.is_alive:
             self._fail_by_close(exc)
@@ -203,38 +207,38 @@ class Connection(asyncio.Protocol):
         self._on_lost(self)
 
     def pause_writing(self) -> None:
-        self._outlet.pause()
+        self._writer.pause()
 
     def resume_writing(self) -> None:
-        self._outlet.resume()
+        self._writer.resume()
 
     # ── reading ──
 
-    def _greet(self) -> None:
+    def _send_preface(self) -> None:
         self._h2.local_settings = Settings(
             client=True,
             initial_values={
                 SettingCodes.ENABLE_PUSH: 0,
-                SettingCodes.INITIAL_WINDOW_SIZE: self._terms.stream_window,
-                SettingCodes.MAX_CONCURRENT_STREAMS: self._terms.streams,
+                SettingCodes.INITIAL_WINDOW_SIZE: self._config.stream_window,
+                SettingCodes.MAX_CONCURRENT_STREAMS: self._config.streams,
                 SettingCodes.MAX_HEADER_LIST_SIZE: MAX_HEADER_BYTES,
             },
         )
         self._h2.initiate_connection()
-        if self._terms.window > DEFAULT_WINDOW:
-            self._outlet.grant(0, self._terms.window - DEFAULT_WINDOW)
-        self._outlet.flush()
+        if self._config.window > DEFAULT_WINDOW:
+            self._writer.grant(0, self._config.window - DEFAULT_WINDOW)
+        self._writer.flush()
         self._arm()
 
-    def _is_greeting(self, data: bytes) -> bool:
-        """Whether the first bytes of the peer are enough to say that it speaks HTTP/2."""
-        complaint = frames.misgreeting(data)
+    def _is_preface_valid(self, data: bytes) -> bool:
+        """Whether the first bytes of the peer are complete and valid; fail the connection if they are invalid."""
+        complaint = frames.check_preface(data)
         if complaint:
             self._fail("protocol", complaint, phase="connect", sent=False)
         return complaint == ""
 
     def _read(self, data: bytes) -> int:
-        """Take the whole frames out of what has arrived and say where they end."""
+        """Process the complete frames in `data` and return where they end."""
         at, end = 0, len(data)
         while end - at >= frames.HEAD_SIZE and self.is_alive:
             high, low, kind, flags, number = frames.HEAD.unpack_from(data, at)
@@ -257,12 +261,12 @@ class Connection(asyncio.Protocol):
     def _receive_data(self, number: int, flags: int, payload: bytes) -> None:
         size = len(payload)
         stream = self._streams.get(number)
-        self._outlet.held += size
+        self._writer.unacknowledged += size
         if stream is None or stream.is_over or not stream.code:
             self._receive_unwanted(number, size)
             return
-        stream.held += size
-        if stream.held > self._terms.stream_window or self._outlet.held > self._terms.window:
+        stream.unacknowledged += size
+        if stream.unacknowledged > self._config.stream_window or self._writer.unacknowledged > self._config.window:
             raise FlowControlError("more data than the window allows")
         if flags & frames.PADDED:
             payload = frames.unpadded(payload)
@@ -274,35 +278,35 @@ class Connection(asyncio.Protocol):
             stream.wake()
 
     def _receive_unwanted(self, number: int, size: int) -> None:
-        """Data for a stream that was closed here still counts for the connection; the peer may not have known."""
+        """Handle data for a stream we have closed: it still counts against the connection window."""
         if not number & 1 or number > self._h2.highest_outbound_stream_id:
             raise ProtocolError("data for a stream that was never opened")
         stream = self._streams.get(number)
         if stream is not None:
             self._reset(stream, ErrorCodes.PROTOCOL_ERROR)
             stream.fail(stream.failure("protocol", "sent data before the head or after the end of a response"))
-        self._outlet.credit(size)
+        self._writer.credit(size)
 
     def _receive(self, frame: bytes) -> None:
         for event in self._h2.receive_data(frame):
             match event:
                 case WindowUpdated():
-                    self._outlet.pump()
+                    self._writer.pump()
                 case PingAckReceived():
                     self._arm()
                 case RemoteSettingsChanged():
                     self.is_settled = True
-                    self._outlet.pump()
+                    self._writer.pump()
                     self._on_room()
                 case ResponseReceived() | TrailersReceived() | StreamEnded() | StreamReset():
-                    # What comes for a stream that was closed here meanwhile concerns nobody.
+                    # Events of a stream that we have closed are ignored.
                     stream = self._streams.get(event.stream_id)
                     if stream is not None:
                         self._receive_for(stream, event)
                 case _:
                     pass
 
-    def _receive_for(self, stream: Duplex, event: Event) -> None:
+    def _receive_for(self, stream: Http2Stream, event: Event) -> None:
         match event:
             case ResponseReceived():
                 self._begin(stream, event.headers)
@@ -318,7 +322,7 @@ class Connection(asyncio.Protocol):
             case _:
                 pass
 
-    def _begin(self, stream: Duplex, fields: Fields) -> None:
+    def _begin(self, stream: Http2Stream, fields: Fields) -> None:
         status = dict(fields).get(b":status", b"")
         if len(status) == 3 and status.isdigit():
             stream.begin(int(status), [field for field in fields if field[0] != b":status"])
@@ -327,28 +331,28 @@ class Connection(asyncio.Protocol):
             stream.fail(stream.failure("protocol", "sent a response without a status"))
 
     def _receive_goaway(self, payload: bytes) -> None:
-        last, code, words = frames.read_goaway(payload)
+        last, code, description = frames.read_goaway(payload)
         self.is_leaving = True
-        self._farewell = f" after it had said that it would ({words})"
+        self._goaway = f" after announcing it ({description})"
         for stream in [stream for number, stream in self._streams.items() if number > last]:
             self._forget(stream)
-            stream.fail(_refusal(stream, code, words))
+            stream.fail(_refusal(stream, code, description))
         self._leave_if_empty()
         self._on_room()
 
     # ── endings of a stream ──
 
-    def _reset(self, stream: Duplex, code: ErrorCodes) -> None:
+    def _reset(self, stream: Http2Stream, code: ErrorCodes) -> None:
         if self.is_alive:
-            # Before it is forgotten: a stream that takes its place must not come first on the wire.
+            # First, because a stream that takes its place must not precede the reset on the wire.
             self._h2.reset_stream(stream.number, code)
-            self._outlet.flush_soon()
+            self._writer.flush_soon()
         self._forget(stream)
 
-    def _forget(self, stream: Duplex) -> None:
+    def _forget(self, stream: Http2Stream) -> None:
         stream.is_gone = True
         stream.retire()
-        self._outlet.drop(stream)
+        self._writer.drop(stream)
         self._streams.pop(stream.number, None)
         if not self._streams:
             self._idle_since = self._loop.time()
@@ -363,22 +367,22 @@ class Connection(asyncio.Protocol):
             self._loop.call_soon(self._leave)
 
     def _leave(self) -> None:
-        """Say goodbye and go, if nobody needs the connection."""
+        """Send GOAWAY and close, if there are no streams."""
         if self.is_alive and not self._streams:
             self._h2.close_connection()
-            self._hang_up()
+            self._close()
 
-    def _object(self, error: ProtocolError) -> None:
-        """The peer has broken the rules: tell it so, once, and go."""
+    def _on_protocol_error(self, error: ProtocolError) -> None:
+        """Send GOAWAY with the error code and close."""
         self._h2.clear_outbound_data_buffer()
         self._h2.close_connection(error.error_code)
-        self._hang_up()
-        self._fail("protocol", f"does not keep to HTTP/2: {error}")
+        self._close()
+        self._fail("protocol", f"violated the HTTP/2 protocol: {error}")
 
-    def _hang_up(self) -> None:
-        """Go as soon as the last words are out; the timer sees to it that this does not take long."""
-        self._outlet.flush()
-        self._outlet.close()
+    def _close(self) -> None:
+        """Close after the queued frames are sent, or after CLOSE_TIMEOUT."""
+        self._writer.flush()
+        self._writer.close()
         self.is_alive = False
         self._closed_at = self._loop.time()
         self._arm()
@@ -387,14 +391,14 @@ class Connection(asyncio.Protocol):
 
     def _fail_by_close(self, exc: Exception | None) -> None:
         if self.is_settled:
-            self._fail("reset", f"closed the connection{self._farewell}", cause=exc)
+            self._fail("reset", f"closed the connection{self._goaway}", cause=exc)
         elif self._rest.startswith(b"HTTP/"):
-            self._fail("protocol", "does not answer in HTTP/2", phase="connect", sent=False)
+            self._fail("protocol", "did not respond with HTTP/2", phase="connect", sent=False)
         else:
-            self._fail("reset", "closed the connection without a word of HTTP/2", phase="connect", cause=exc)
+            self._fail("reset", "closed the connection without sending HTTP/2", phase="connect", cause=exc)
 
-    def _fail_deaf(self) -> None:
-        self._fail("timeout", "asks on and on and does not read the answers")
+    def _fail_not_reading(self) -> None:
+        self._fail("timeout", "keeps sending but does not read")
 
     def _fail(
         self,
@@ -405,7 +409,7 @@ class Connection(asyncio.Protocol):
         sent: bool = True,
         cause: Exception | None = None,
     ) -> None:
-        """The connection is of no use any more: every stream on it fails."""
+        """Drop the connection and fail every stream on it."""
         if self._closed_at == -inf:
             self.abort()
         self.failure = PipeError("connect", reason, f"{self.where} {complaint}", sent=False)
@@ -419,14 +423,14 @@ class Connection(asyncio.Protocol):
     # ── time ──
 
     def _due(self) -> float:
-        """When the timer is needed next."""
+        """Return when the timer is needed next."""
         if self._closed_at > -inf:
-            return self._closed_at + GRACE
+            return self._closed_at + CLOSE_TIMEOUT
         if not self._streams:
-            return self._idle_since + self._terms.idle_keep
-        if self._heard_at < self._pinged_at:
-            return self._pinged_at + self._terms.ping_wait
-        return self._heard_at + self._terms.ping_after
+            return self._idle_since + self._config.idle_keep
+        if self._received_at < self._pinged_at:
+            return self._pinged_at + self._config.ping_wait
+        return self._received_at + self._config.ping_after
 
     def _arm(self) -> None:
         due = self._due()
@@ -442,7 +446,7 @@ class Connection(asyncio.Protocol):
         now = self._loop.time()
         if now + SLACK >= self._due():
             self._act(now)
-        if not self._is_given_up:
+        if not self._is_aborted:
             self._arm()
 
     def _act(self, now: float) -> None:
@@ -450,22 +454,22 @@ class Connection(asyncio.Protocol):
             self.abort()
         elif not self._streams:
             self._leave()
-        elif self._heard_at < self._pinged_at:
-            self._fail("timeout", "gave no sign of life: the connection is dead")
+        elif self._received_at < self._pinged_at:
+            self._fail("timeout", "did not reply to a ping: the connection is dead")
         else:
             self._pinged_at = now
             self._h2.ping(PING)
-            self._outlet.flush()
+            self._writer.flush()
 
 
-def _reset_error(stream: Duplex, code: int) -> PipeError:
-    words = frames.error_words(code)
+def _reset_error(stream: Http2Stream, code: int) -> PipeError:
+    description = frames.error_name(code)
     if code in (ErrorCodes.REFUSED_STREAM, ErrorCodes.HTTP_1_1_REQUIRED):
-        return _refusal(stream, code, words)
-    return stream.failure("reset", f"broke the stream off ({words})")
+        return _refusal(stream, code, description)
+    return stream.failure("reset", f"reset the stream ({description})")
 
 
-def _refusal(stream: Duplex, code: int, words: str) -> PipeError:
+def _refusal(stream: Http2Stream, code: int, description: str) -> PipeError:
     if code == ErrorCodes.HTTP_1_1_REQUIRED:
-        return stream.failure("protocol", "does not want HTTP/2 here, but HTTP/1.1", phase="connect", sent=False)
-    return stream.failure("refused", f"did not take the stream ({words})", sent=False)
+        return stream.failure("protocol", "requires HTTP/1.1 instead of HTTP/2", phase="connect", sent=False)
+    return stream.failure("refused", f"refused the stream ({description})", sent=False)

@@ -1,8 +1,8 @@
-"""The few HTTP/2 frames that are read and written here and not by h2: DATA, WINDOW_UPDATE and GOAWAY.
+"""The HTTP/2 frames that are parsed and built here instead of by h2: DATA, WINDOW_UPDATE and GOAWAY.
 
-h2 keeps the state of a connection, its header compression and its settings. It takes about ten times as long over a
-DATA frame as reading it plainly does, and after a GOAWAY it refuses everything, though the streams that the peer has
-accepted go on. So these frames do not reach it.
+h2 keeps the state of a connection, its header compression and its settings. It takes about ten times as long to parse a
+DATA frame as this module, and after a GOAWAY it rejects all data although accepted streams continue. Therefore these
+frames bypass it.
 """
 
 import re
@@ -29,7 +29,7 @@ HEAD_SIZE: Final = HEAD.size
 NUMBER_MASK: Final = 0x7FFFFFFF
 
 MAX_FRAME: Final = 16384
-"""The largest frame a peer may send unless it is told otherwise, which we never do."""
+"""The default maximum frame size, which our settings do not change."""
 
 _WINDOW_UPDATE = Struct(">HBBBLL")
 STATUS_LINE_SIZE: Final = len("HTTP/1.1 200")
@@ -37,54 +37,54 @@ _STATUS_LINE = re.compile(rb"HTTP/(\d(?:\.\d)?) (\d{3})")
 
 
 def window_update(number: int, size: int) -> bytes:
-    """Give the peer so many bytes more, for one stream or (0) for the connection."""
+    """Build a WINDOW_UPDATE frame of `size` bytes for a stream, or for the connection (0)."""
     return _WINDOW_UPDATE.pack(0, 4, WINDOW_UPDATE, 0, number, size)
 
 
 def last_trailers(number: int) -> bytes:
-    """Trailers without fields: how h2 hears of the end of a body whose DATA frames it has not seen.
+    """Build an empty trailers frame, which tells h2 that a body has ended whose DATA frames it has not seen.
 
-    An empty DATA frame would not do: h2 would compare the length it saw with a `content-length`.
+    An empty DATA frame would not work: h2 would compare the received length with `content-length`.
     """
     return HEAD.pack(0, 0, HEADERS, END_STREAM | END_HEADERS, number)
 
 
 def unpadded(payload: bytes) -> bytes:
-    """The data of a DATA frame that has padding."""
+    """Return the data of a padded DATA frame."""
     if not payload or payload[0] >= len(payload):
         raise ProtocolError("a DATA frame has more padding than bytes")
     return payload[1 : len(payload) - payload[0]]
 
 
 def read_goaway(payload: bytes) -> tuple[int, int, str]:
-    """The last stream the peer will serve, its error code, and the code in words with what it added."""
+    """Parse a GOAWAY frame: the last stream the peer will process, the error code, and a description."""
     if len(payload) < 8:
         raise ProtocolError("a GOAWAY frame is too short")
     code = int.from_bytes(payload[4:8], "big")
-    said = payload[8:208].decode("ascii", "replace")
-    words = error_words(code) + (f": {said}" if said and said.isprintable() else "")
-    return int.from_bytes(payload[:4], "big") & NUMBER_MASK, code, words
+    debug_data = payload[8:208].decode("ascii", "replace")
+    description = error_name(code) + (f": {debug_data}" if debug_data and debug_data.isprintable() else "")
+    return int.from_bytes(payload[:4], "big") & NUMBER_MASK, code, description
 
 
-def error_words(code: int) -> str:
-    """An error code as a person would say it."""
+def error_name(code: int) -> str:
+    """Return an HTTP/2 error code as text."""
     try:
         return ErrorCodes(code).name.lower().replace("_", " ").replace("http 1 1", "HTTP/1.1")
     except ValueError:
         return f"unknown error {code}"
 
 
-def misgreeting(data: bytes) -> str | None:
-    """What is wrong with the first bytes of a peer, which must begin a SETTINGS frame.
+def check_preface(data: bytes) -> str | None:
+    """Check the first bytes from a peer, which must begin a SETTINGS frame.
 
-    An empty string says that nothing is, None that there are too few bytes to tell.
+    Return a description of the error, an empty string if they are valid, or None if there are too few bytes to decide.
     """
     if data.startswith(b"HTTP/"):
         if line := _STATUS_LINE.match(data):
-            return f"answers in HTTP/{line[1].decode()} (status {line[2].decode()}) and not in HTTP/2"
-        return None if len(data) < STATUS_LINE_SIZE else "does not answer in HTTP/2"
+            return f"responded with HTTP/{line[1].decode()} (status {line[2].decode()}) instead of HTTP/2"
+        return None if len(data) < STATUS_LINE_SIZE else "did not respond with HTTP/2"
     if len(data) < HEAD_SIZE:
         return None
     high, low, kind, flags, number = HEAD.unpack_from(data)
     is_settings = kind == SETTINGS and not (number or flags & ACK) and (high << 8 | low) <= MAX_FRAME
-    return "" if is_settings else "does not answer in HTTP/2"
+    return "" if is_settings else "did not respond with HTTP/2"

@@ -1,8 +1,8 @@
-"""One two-way HTTP/2 stream as its users see it: what they send, what comes back, and how either can fail.
+"""A two-way HTTP/2 stream.
 
-A stream has two sides. The connection feeds it (`begin`, `finish`, `fail`) and takes what it has to say; its users
-send, read and close. There is one reader. Any number may send: what each hands over goes out whole and in order, even
-if the one who handed it over stops waiting. A reader that is cancelled or runs out of patience may try again.
+A stream has two sides. The connection feeds it (`begin`, `finish`, `fail`) and takes its outgoing data; its users send,
+read and close. There is one reader. Any number of tasks may send: each message goes out whole and in order, even if
+its sender is cancelled while waiting. A reader that is cancelled or times out may read again.
 """
 
 import asyncio
@@ -10,30 +10,30 @@ from collections.abc import Sequence
 from math import inf
 from typing import Protocol
 
-from tieline.net.client.body import Fields, Phase, PipeError, Reason, Timeouts
+from tieline.net.client.response import Fields, Phase, PipeError, Reason, Timeouts
 
 MAX_BACKLOG = 64 * 1024 * 1024
-"""What may wait in a stream for the peer to take it, beyond the one message that waits first."""
+"""Bytes that may be queued in a stream, apart from the message being sent."""
 
 SLACK = 0.001
-"""Loops round timers to milliseconds: what is nearer than this is now."""
+"""Event loops round timers to milliseconds; a deadline closer than this has passed."""
 
 
-class Carrier(Protocol):
-    """What a stream needs of the connection that carries it."""
+class StreamConnection(Protocol):
+    """The connection that carries a stream."""
 
     where: str
 
-    def push(self, stream: "Duplex") -> None: ...
-    def credit(self, stream: "Duplex", size: int) -> None: ...
-    def cancel(self, stream: "Duplex") -> None: ...
+    def push(self, stream: "Http2Stream") -> None: ...
+    def credit(self, stream: "Http2Stream", size: int) -> None: ...
+    def cancel(self, stream: "Http2Stream") -> None: ...
 
 
-class Duplex:
-    """A request that can go on while its response is already coming in."""
+class Http2Stream:
+    """A request whose body can continue while its response arrives."""
 
     __slots__ = (
-        "_carrier",
+        "_connection",
         "_deadline",
         "_fields",
         "_loop",
@@ -45,8 +45,8 @@ class Duplex:
         "_trailers",
         "_waiter",
         "code",
+        "consumed",
         "error",
-        "held",
         "incoming",
         "is_ended",
         "is_ending",
@@ -54,32 +54,34 @@ class Duplex:
         "is_over",
         "number",
         "outgoing",
-        "owed",
         "queued",
         "sent",
+        "unacknowledged",
     )
 
-    def __init__(self, carrier: Carrier, number: int, timeouts: Timeouts, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, connection: StreamConnection, number: int, timeouts: Timeouts, loop: asyncio.AbstractEventLoop
+    ) -> None:
         self.number = number
         self.code = 0
-        """The status of the response, 0 until its head is in."""
+        """The status of the response, 0 until its head has arrived."""
         self.error: PipeError | None = None
         self.incoming = bytearray()
         self.outgoing: list[memoryview] = []
         self.queued = 0
         self.sent = 0
-        self.held = 0
-        """Bytes of the peer's window that we have not given back."""
-        self.owed = 0
-        """Those of them whose content was taken, and which go back when they are worth a frame."""
+        self.unacknowledged = 0
+        """Bytes received for which no window update was sent yet."""
+        self.consumed = 0
+        """Those of them that the reader has taken."""
         self.is_over = False
-        """The response is complete."""
+        """Whether the response is complete."""
         self.is_ending = False
-        """The request ends when all that was queued is sent."""
+        """Whether the request ends after the queued data."""
         self.is_ended = False
         self.is_gone = False
-        """The connection no longer knows this stream."""
-        self._carrier = carrier
+        """Whether the connection has forgotten this stream."""
+        self._connection = connection
         self._loop = loop
         self._timeouts = timeouts
         self._fields: Fields = []
@@ -94,32 +96,32 @@ class Duplex:
     # ── the response ──
 
     async def status(self) -> int:
-        """Wait for the head of the response; `Timeouts.first_byte` counts from this call."""
+        """Wait for the head of the response and return its status; `Timeouts.first_byte` counts from this call."""
         while not self.code:
             if self.error is not None:
                 raise self.error
             if not await self._wait(self._timeouts.first_byte):
-                raise self._late()
+                raise self._timeout_error()
         return self.code
 
     @property
     def headers(self) -> Sequence[tuple[str, str]]:
-        """The fields of the head, names in lower case; none before `status` has returned."""
+        """The fields of the head, names in lower case; empty before `status` has returned."""
         return _decoded(self._fields)
 
     def header(self, name: str) -> str | None:
-        """The first value of a field of the head, by its lower-case name."""
+        """Return the first value of a field of the head by its lower-case name, or None."""
         return next((value for key, value in self.headers if key == name), None)
 
     @property
     def trailers(self) -> Sequence[tuple[str, str]]:
-        """The fields that came after the body; none before `chunk` has returned b""."""
+        """The trailer fields; empty before `chunk` has returned b""."""
         return _decoded(self._trailers)
 
     async def chunk(self, idle: float | None = None) -> bytes:
-        """Everything that has arrived since the last call, waiting for something if need be; b"" at the end.
+        """Return all data that has arrived since the last call, waiting for some if necessary; b"" at the end.
 
-        `idle` takes the place of `Timeouts.idle` for this call. With `inf` only a dead connection ends the wait.
+        `idle` replaces `Timeouts.idle` for this call. With `inf` only a dead connection ends the wait.
         """
         while not self.incoming:
             if self.is_over:
@@ -127,57 +129,57 @@ class Duplex:
             if self.error is not None:
                 raise self.error
             if not await self._wait(self._timeouts.idle if idle is None else idle):
-                raise self._late()
+                raise self._timeout_error()
         data = bytes(self.incoming)
         self.incoming.clear()
-        self._carrier.credit(self, len(data))
+        self._connection.credit(self, len(data))
         return data
 
     # ── the request ──
 
     async def send(self, data: bytes) -> None:
-        """Hand over the next bytes of the request and return when the connection has taken them all.
+        """Send the next bytes of the request and return when all of them were passed to the transport.
 
-        A peer that takes nothing for `Timeouts.idle` seconds fails the stream: half a message cannot be taken back.
+        If the peer accepts nothing for `Timeouts.idle` seconds the stream fails, because part of a message was sent.
         """
         if self.error is not None:
             raise self.error
         if self.is_ending:
             raise RuntimeError("nothing can be sent after the end of a request")
         if self.outgoing and self.queued - self.sent + len(data) > MAX_BACKLOG:
-            raise self.failure("busy", "has not taken what was sent before", phase="send")
+            raise self.failure("busy", "has not read the data sent before", phase="send")
         if not data:
             return
         self.outgoing.append(memoryview(data))
         self.queued += len(data)
-        self._carrier.push(self)
+        self._connection.push(self)
         if self.sent < self.queued:
-            await self._taken(self.queued)
+            await self._wait_until_sent(self.queued)
 
     def end(self) -> None:
-        """Say that the request is complete; what was handed over before still goes out first. Never raises."""
+        """Complete the request after the queued data. Never raises."""
         if not (self.is_ending or self.is_gone):
             self.is_ending = True
-            self._carrier.push(self)
+            self._connection.push(self)
 
     def close(self) -> None:
-        """Give up whatever is not complete: the peer is told to cancel, users get an error. Never raises."""
+        """Reset the stream unless it is complete; pending calls get an error. Never raises."""
         if not self.is_gone:
-            self._carrier.cancel(self)
+            self._connection.cancel(self)
         if self.incoming:
             self.is_over = False
-        self.fail(self.failure("reset", "is no longer listened to: the stream was closed here"))
+        self.fail(self.failure("reset", "was disconnected: the stream was closed by the gateway"))
         self._drop_unread()
 
-    # ── the connection's side ──
+    # ── called by the connection ──
 
     @property
     def has_more(self) -> bool:
-        """Whether something waits to be sent, if only the end of the request."""
+        """Whether data or the end of the request waits to be sent."""
         return not self.is_gone and bool(self.outgoing or (self.is_ending and not self.is_ended))
 
     def next_piece(self, limit: int) -> bytes | memoryview:
-        """Take up to `limit` bytes of what waits first."""
+        """Remove and return up to `limit` bytes of the first queued message."""
         if limit <= 0:
             return b""
         first = self.outgoing[0]
@@ -189,22 +191,22 @@ class Duplex:
         return first
 
     def begin(self, code: int, fields: Fields) -> None:
-        """The head is in."""
+        """Set the head of the response."""
         self.code = code
         self._fields = fields
         self.wake()
 
     def trail(self, fields: Fields) -> None:
-        """The trailers are in."""
+        """Set the trailers."""
         self._trailers = fields
 
     def finish(self) -> None:
-        """The response is complete."""
+        """Mark the response as complete."""
         self.is_over = True
         self.wake()
 
     def fail(self, error: PipeError) -> None:
-        """The stream is gone; a reader still gets what came before, and no error if that was all."""
+        """End the stream with an error, which the reader gets after the data that arrived before it."""
         self.is_gone = True
         if self.error is None:
             self.error = error
@@ -214,7 +216,7 @@ class Duplex:
         self.progress()
 
     def retire(self) -> None:
-        """Let go of the timers: nothing more has to be watched."""
+        """Cancel the timers."""
         for timer in (self._timer, self._stall):
             if timer is not None:
                 timer.cancel()
@@ -222,27 +224,27 @@ class Duplex:
         self._timer_at = inf
 
     def wake(self) -> None:
-        """There is news for the reader."""
+        """Wake the reader."""
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(True)
 
     def progress(self) -> None:
-        """Some of what was queued is sent, or never will be."""
+        """Wake the senders whose data was sent, or all of them after an error."""
         while self._senders and (self.error is not None or self._senders[0][0] <= self.sent):
             waiter = self._senders.pop(0)[1]
             if not waiter.done():
                 waiter.set_result(None)
 
     def failure(self, reason: Reason, complaint: str, *, sent: bool = True, phase: Phase | None = None) -> PipeError:
-        """An error of this stream, of the phase it is in."""
+        """Return an error of this stream, by default with its current phase."""
         phase = phase or ("body" if self.code else "first_byte")
-        return PipeError(phase, reason, f"{self._carrier.where} {complaint}", sent=sent)
+        return PipeError(phase, reason, f"{self._connection.where} {complaint}", sent=sent)
 
     # ── waiting ──
 
     async def _wait(self, seconds: float) -> bool:
-        """Sleep until there is news; False if there was none for so long."""
+        """Wait for the next change; return False after a timeout."""
         if self._waiter is not None:
             raise RuntimeError("a stream has one reader at a time")
         self._waiter = self._loop.create_future()
@@ -253,7 +255,7 @@ class Duplex:
             self._waiter = None
 
     def _expect(self, seconds: float) -> None:
-        """Keep a deadline; as a timer is only moved when it fires, most waits cost none."""
+        """Set the deadline of a wait. The timer is moved only when it fires, so most waits set none."""
         self._deadline = deadline = self._loop.time() + seconds
         if deadline < self._timer_at:
             if self._timer is not None:
@@ -275,7 +277,7 @@ class Duplex:
         else:
             waiter.set_result(False)
 
-    async def _taken(self, mark: int) -> None:
+    async def _wait_until_sent(self, mark: int) -> None:
         if self._stall is None:
             self._stall = self._loop.call_later(self._timeouts.idle, self._check_progress, self.sent)
         waiter: asyncio.Future[None] = self._loop.create_future()
@@ -291,17 +293,17 @@ class Duplex:
         if self.sent > before:
             self._stall = self._loop.call_later(self._timeouts.idle, self._check_progress, self.sent)
             return
-        self._carrier.cancel(self)
-        self.fail(self.failure("timeout", "took no more of the request", phase="send"))
+        self._connection.cancel(self)
+        self.fail(self.failure("timeout", "stopped reading the request", phase="send"))
 
-    def _late(self) -> PipeError:
-        return self.failure("timeout", "was silent for too long")
+    def _timeout_error(self) -> PipeError:
+        return self.failure("timeout", "sent nothing for too long")
 
     def _drop_unread(self) -> None:
         unread = len(self.incoming)
         if unread:
             self.incoming.clear()
-            self._carrier.credit(self, unread)
+            self._connection.credit(self, unread)
 
 
 def _decoded(fields: Fields) -> Sequence[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""How processes end: to be told of it, and to tell it to a person."""
+"""Waiting for processes to exit, and their exit status."""
 
 import asyncio
 import contextlib
@@ -9,13 +9,13 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-REAPING = 5.0
-"""How many seconds to wait for a process that is about to end."""
+REAP_TIMEOUT = 5.0
+"""Seconds to wait for a process that is about to exit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How a program ended: with a status, or by a signal."""
+    """How a program ended: with an exit status or by a signal."""
 
     status: int | None = None
     signal: int | None = None
@@ -34,9 +34,9 @@ class Exit:
 
 
 def on_exit(process: subprocess.Popen[bytes], callback: Callable[[], None]) -> Callable[[], None]:
-    """Call back once when a process has ended; what is returned stops waiting for that.
+    """Call back once when a process has exited; return a function that cancels this.
 
-    Where the system can tell, the process is not reaped yet, so that its number is still its own.
+    On systems with pidfd or waitid the process is not reaped before the callback, so its pid cannot be reused yet.
     """
     loop = asyncio.get_running_loop()
     try:
@@ -60,13 +60,13 @@ def on_exit(process: subprocess.Popen[bytes], callback: Callable[[], None]) -> C
 
 
 async def reaped(process: subprocess.Popen[bytes] | None) -> None:
-    """Wait for a process that is about to end; one that does not is ended."""
+    """Wait for a process that is about to exit, kill it after REAP_TIMEOUT, and reap it."""
     if process is None or process.poll() is not None:
         return
     ended = asyncio.Event()
     stop = on_exit(process, ended.set)
     try:
-        async with asyncio.timeout(REAPING):
+        async with asyncio.timeout(REAP_TIMEOUT):
             await ended.wait()
     except TimeoutError:
         process.kill()
@@ -76,7 +76,7 @@ async def reaped(process: subprocess.Popen[bytes] | None) -> None:
 
 
 def reap_now(process: subprocess.Popen[bytes] | None) -> None:
-    """The same without leaving the event loop, for whoever cannot wait: it takes milliseconds, and at most a second."""
+    """Reap a process that is about to exit, blocking the event loop for milliseconds, at most a second."""
     if process is not None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=1)
@@ -97,7 +97,7 @@ def _watch_in_thread(
                 os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         else:
             process.wait()
-        # The loop may be closed by now; then nobody waits.
+        # The loop may be closed by now.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(ended)
 

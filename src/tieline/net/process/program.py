@@ -1,16 +1,16 @@
-"""A program as a pipe: bytes to its standard input, bytes from its standard output, and a certain end.
+"""A child process as a byte stream: standard input, standard output, and a guaranteed end.
 
-A program runs in a process group of its own, with exactly the environment it is given. What it writes to its standard
-error is always read, so that it never stands still for that, and the last of it is kept.
+A program runs in a process group of its own, with exactly the environment it is given. Its standard error is always
+read, so that the program never blocks on it, and the last part is kept.
 
-What is guaranteed about its end:
+Guarantees about the end of a program:
 
-- `aclose` closes its standard input, waits, asks all of it to end, waits, and ends all of it.
-- When the program ends by itself, whatever it leaves is asked to end and is ended half a second later.
-- When we are killed, even by a signal that nobody can catch, all of it is ended within about a second.
-- On Linux "all of it" is everything that came of the program, also what left its group or its session (see `tree.py`).
-  Elsewhere it is the group: a daemon is not followed (see `watchdog.py`). It cannot hold us up either: once the program
-  itself has ended, its output ends too, no matter who still holds the pipe.
+- `aclose` closes its standard input, waits, sends SIGTERM to all its processes, waits, and sends SIGKILL.
+- When the program exits by itself, the processes it leaves behind get SIGTERM, and SIGKILL half a second later.
+- When the gateway is killed, even by SIGKILL, all processes are ended within about a second.
+- On Linux this covers all descendants, including those that left the process group or session (see `tree.py`).
+  Elsewhere it covers the process group only (see `watchdog.py`).
+- Once the program itself has exited its output ends, even if another process still holds the pipe.
 """
 
 import asyncio
@@ -24,27 +24,27 @@ from pathlib import Path
 from typing import Literal
 
 from tieline.net.process.exits import Exit, on_exit, reap_now
-from tieline.net.process.stdio import Input, Output
+from tieline.net.process.stdio import OutputPipe, StdinPipe
 from tieline.net.process.tail import Tail
-from tieline.net.process.tree import Tree
-from tieline.net.process.watchdog import Group
+from tieline.net.process.tree import ProcessTree
+from tieline.net.process.watchdog import ProcessGroup
 
-__all__ = ["Exit", "Patience", "Process", "ProcessError"]
+__all__ = ["Exit", "Process", "ProcessError", "StopTimeouts"]
 
 HIGH_WATER = 256 * 1024
-"""Reading pauses when more than this waits to be taken."""
+"""Bytes of unread output above which reading pauses."""
 
-STRAGGLE = 0.5
-"""How many seconds what a program leaves has to end, and its output to be read, once the program has ended."""
+STRAGGLER_TIMEOUT = 0.5
+"""Seconds after a program has exited until the processes it left behind are killed and its output is closed."""
 
-TAIL = 64 * 1024
-"""How much of the standard error is kept."""
+MAX_STDERR = 64 * 1024
+"""Bytes of the standard error that are kept."""
 
 Reason = Literal["not_found", "not_executable", "no_folder", "failed", "ended", "timeout"]
 
 
 class ProcessError(Exception):
-    """A program did not start, or takes nothing any more: `reason` says what kind, `message` how to tell a person."""
+    """A program could not be started or does not accept input; `message` is for the user."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -53,43 +53,43 @@ class ProcessError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How many seconds `aclose` waits after closing the input, after asking to end, and after ending."""
+class StopTimeouts:
+    """Seconds that `aclose` waits after closing the input, after SIGTERM and after SIGKILL."""
 
     eof: float = 5
     term: float = 3
     kill: float = 3
 
 
-DEFAULT_PATIENCE = Patience()
+DEFAULT_STOP_TIMEOUTS = StopTimeouts()
 
 
 class Process:
-    """A running program. One reader takes from it; any number of senders write to it, each a whole message."""
+    """A running program. One task reads from it; any number of tasks may write whole messages to it."""
 
-    def __init__(self, name: str, kin: Tree | Group, tail: int) -> None:
+    def __init__(self, name: str, processes: ProcessTree | ProcessGroup, tail: int) -> None:
         self._name = name
-        self._kin = kin
+        self._processes = processes
         self._loop = asyncio.get_running_loop()
         self._tail = Tail(tail)
-        self._stdin = Input()
-        self._stdout = Output(self._keep, self._output_ended)
-        self._stderr = Output(self._tail.add, self._output_ended)
+        self._stdin = StdinPipe()
+        self._stdout = OutputPipe(self._keep, self._output_ended)
+        self._stderr = OutputPipe(self._tail.add, self._output_ended)
         self._chunks: list[bytes] = []
         self._is_discarding = False
         self._waiter: asyncio.Future[None] | None = None
         self._has_exited = False
         self._ended: asyncio.Future[Exit] = self._loop.create_future()
-        self._straggling: asyncio.TimerHandle | None = None
+        self._straggler_timer: asyncio.TimerHandle | None = None
         self._stop_watching: Callable[[], None] | None = None
         self.buffered = 0
-        """How many bytes of output wait to be taken."""
+        """Bytes of output that were not read yet."""
 
     @classmethod
-    async def start(cls, argv: Sequence[str], *, env: Mapping[str, str], cwd: str, tail: int = TAIL) -> "Process":
-        """Start a program; its name is looked up on the PATH of `env`. Raises ProcessError."""
-        kin = await _spawn(argv, env, cwd)
-        process = cls(Path(argv[0]).name, kin, tail)
+    async def start(cls, argv: Sequence[str], *, env: Mapping[str, str], cwd: str, tail: int = MAX_STDERR) -> "Process":
+        """Start a program, which is looked up on the PATH of `env`; raise ProcessError if that fails."""
+        processes = await _spawn(argv, env, cwd)
+        process = cls(Path(argv[0]).name, processes, tail)
         try:
             await process._connect()
         except BaseException:
@@ -97,40 +97,37 @@ class Process:
             raise
         return process
 
-    # ── what it is ──
-
     @property
     def pid(self) -> int:
-        return self._kin.pid
+        return self._processes.pid
 
     @property
     def exit(self) -> Exit | None:
-        """How the program ended; None while it runs."""
+        """How the program ended, or None while it runs."""
         return self._ended.result() if self._ended.done() else None
 
     @property
     def stderr(self) -> str:
-        """The last lines it wrote to its standard error, without colours."""
+        """The last lines of its standard error, without escape sequences."""
         return self._tail.text()
 
-    # ── what it takes and gives ──
+    # ── input and output ──
 
     async def send(self, data: bytes, within: float = 60) -> None:
-        """Write a message whole, once the program has taken most of the earlier ones.
+        """Write a whole message once there is room in the pipe; if cancelled while waiting, write nothing.
 
-        Whoever is cancelled while waiting has written nothing. Raises ProcessError if the program has ended, or does
-        not make room in so many seconds.
+        Raise ProcessError if the program has ended or does not read its input for `within` seconds.
         """
         if not await self._stdin.has_room(within):
             raise ProcessError("timeout", f"{self._name} has not read its input for {within:g} seconds")
         if not self._stdin.write(data):
             ending = f": it {self.exit}" if self.exit else ""
-            raise ProcessError("ended", f"{self._name} takes no more input{ending}")
+            raise ProcessError("ended", f"{self._name} accepts no more input{ending}")
 
     async def chunk(self) -> bytes:
-        """Everything that has arrived since the last call, waiting for something if need be; b"" at the end."""
+        """Return all output since the last call, waiting for some if necessary; b"" at the end."""
         while not self._chunks and not self._stdout.is_ended:
-            linger = STRAGGLE if self._ended.done() else None
+            linger = STRAGGLER_TIMEOUT if self._ended.done() else None
             if not await self._woken(linger):
                 self._stdout.close()
         data = b"".join(self._chunks)
@@ -140,52 +137,52 @@ class Process:
         return data
 
     async def wait(self) -> Exit:
-        """Until the program and all that came of it have ended."""
+        """Wait until the program and its descendants have ended."""
         return await asyncio.shield(self._ended)
 
-    # ── its end ──
+    # ── stopping ──
 
-    async def aclose(self, patience: Patience = DEFAULT_PATIENCE) -> None:
-        """End the program and all that came of it; when this returns they are gone."""
+    async def aclose(self, timeouts: StopTimeouts = DEFAULT_STOP_TIMEOUTS) -> None:
+        """End the program and its descendants; when this returns they are gone."""
         self._is_discarding = True
         self._chunks.clear()
         self.buffered = 0
         self._stdout.resume()
         try:
-            await self._end(patience)
-            await self._kin.gone()
+            await self._stop(timeouts)
+            await self._processes.reaped()
             await self._disconnect()
         except BaseException:
             self._kill()
             raise
 
-    async def _end(self, patience: Patience) -> None:
+    async def _stop(self, timeouts: StopTimeouts) -> None:
         self._stdin.close()
-        if await self._ends_within(patience.eof):
+        if await self._has_ended_within(timeouts.eof):
             return
-        self._kin.ask()
-        if await self._ends_within(patience.term):
+        self._processes.terminate()
+        if await self._has_ended_within(timeouts.term):
             return
-        self._kin.kill()
-        await self._ends_within(patience.kill)
+        self._processes.kill()
+        await self._has_ended_within(timeouts.kill)
 
-    async def _ends_within(self, seconds: float) -> bool:
+    async def _has_ended_within(self, seconds: float) -> bool:
         await asyncio.wait([self._ended], timeout=seconds)
         return self._ended.done()
 
     def _kill(self) -> None:
-        """End it now, without leaving the event loop: whoever was waiting has been cancelled."""
+        """Kill all processes without awaiting anything, for use after a cancellation."""
         if not self._ended.done():
-            self._kin.kill()
-            reap_now(self._kin.popen)
+            self._processes.kill()
+            reap_now(self._processes.popen)
             self._conclude()
-        self._kin.gone_now()
+        self._processes.reap_now()
         self._close_pipes()
 
-    # ── what happens to it ──
+    # ── events ──
 
     async def _connect(self) -> None:
-        popen = self._kin.popen
+        popen = self._processes.popen
         await self._stdin.connect(popen.stdin)
         await self._stdout.connect(popen.stdout)
         await self._stderr.connect(popen.stderr)
@@ -216,28 +213,28 @@ class Process:
             self._finish()
 
     def _exited(self) -> None:
-        """The program itself has ended; what it leaves behind, if there still is any, is asked to end."""
+        """Handle the exit of the program itself: end the processes it left behind."""
         self._has_exited = True
-        self._kin.exited()
+        self._processes.exited()
         if self._stdout.is_ended and self._stderr.is_ended:
             self._finish()
         else:
-            self._straggling = self._loop.call_later(STRAGGLE, self._finish)
+            self._straggler_timer = self._loop.call_later(STRAGGLER_TIMEOUT, self._finish)
 
     def _finish(self) -> None:
         if not self._ended.done():
-            self._kin.kill()
+            self._processes.kill()
         self._conclude()
 
     def _conclude(self) -> None:
-        """All of it has been ended."""
-        if self._straggling is not None:
-            self._straggling.cancel()
+        """Record the exit status after all processes were ended."""
+        if self._straggler_timer is not None:
+            self._straggler_timer.cancel()
         if self._stop_watching is not None:
             self._stop_watching()
         if self._ended.done():
             return
-        returncode = self._kin.conclude()
+        returncode = self._processes.conclude()
         self._ended.set_result(Exit.of(returncode if returncode is not None else -signal.SIGKILL))
         self._stdin.abort()
         self._wake()
@@ -245,7 +242,7 @@ class Process:
     # ── waiting ──
 
     async def _woken(self, seconds: float | None) -> bool:
-        """Wait until something happens to the output; False if nothing does in that time."""
+        """Wait for output or its end; return False after `seconds`."""
         waiter = self._waiter = self._loop.create_future()
         if seconds is None:
             await waiter
@@ -258,11 +255,11 @@ class Process:
             self._waiter.set_result(None)
 
 
-async def _spawn(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> Tree | Group:
+async def _spawn(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> ProcessTree | ProcessGroup:
     name = argv[0] if argv else ""
     if not name:
-        raise ProcessError("not_found", "there is no command to run")
-    kind = Tree if Tree.is_possible() else Group
+        raise ProcessError("not_found", "no command was given")
+    kind = ProcessTree if ProcessTree.is_possible() else ProcessGroup
     try:
         return await kind.start(argv, env, cwd)
     except (OSError, ValueError) as error:
@@ -273,13 +270,13 @@ def _start_error(name: str, env: Mapping[str, str], cwd: str, error: Exception) 
     if not isinstance(error, OSError):
         return ProcessError("failed", f"{name!r} could not be started: {error}")
     if not Path(cwd).is_dir():
-        return ProcessError("no_folder", f"{name} was not started: {cwd} is not a folder")
+        return ProcessError("no_folder", f"{name} was not started: {cwd} is not a directory")
     if isinstance(error, FileNotFoundError):
         if shutil.which(name, path=env.get("PATH", os.defpath)):
-            return ProcessError("not_executable", f"{name} is a script for an interpreter that was not found")
+            return ProcessError("not_executable", f"{name} is a script whose interpreter was not found")
         return ProcessError("not_found", f"{name} was not found" + ("" if "/" in name else " on the PATH it was given"))
     if isinstance(error, PermissionError):
-        return ProcessError("not_executable", f"{name} is not a program that may be run: {error.strerror}")
+        return ProcessError("not_executable", f"{name} cannot be executed: {error.strerror}")
     if error.errno == errno.ENOEXEC:
-        return ProcessError("not_executable", f"{name} is not a program: it has no format that this system knows")
+        return ProcessError("not_executable", f"{name} cannot be executed: its format is not supported by this system")
     return ProcessError("failed", f"{name} could not be started: {error}")

@@ -1,4 +1,4 @@
-"""The standard streams of a program as asyncio protocols: what goes in waits for room, what comes out can be paused."""
+"""The standard streams of a program as asyncio protocols with flow control."""
 
 import asyncio
 import contextlib
@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import IO, cast
 
 HIGH_WATER = 256 * 1024
-"""Writing waits when more than this waits to be read by the program."""
+"""Bytes the program has not read above which writing waits."""
 
 
-class Input(asyncio.BaseProtocol):
+class StdinPipe(asyncio.BaseProtocol):
     """The pipe to a program's standard input."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Input(asyncio.BaseProtocol):
         await asyncio.get_running_loop().connect_write_pipe(lambda: self, pipe)
 
     async def has_room(self, within: float) -> bool:
-        """Wait until there is room for a message, or nobody to write it to; False if that takes too long."""
+        """Wait until there is room for a message or the pipe is closed; return False after `within` seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within):
                 while not self._room.is_set():
@@ -31,29 +31,29 @@ class Input(asyncio.BaseProtocol):
         return self._room.is_set()
 
     def write(self, data: bytes) -> bool:
-        """False if nobody can read it any more."""
+        """Write a message; return False if the pipe is closed."""
         if self._transport is None or self._transport.is_closing():
             return False
         self._transport.write(data)
         return True
 
     def close(self) -> None:
-        """No more is written; what was is still delivered."""
+        """Close the pipe after delivering what was written."""
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """No more is written, and what was not delivered is dropped."""
+        """Close the pipe and drop what was not delivered."""
         transport = self._transport
         if transport is None or self._is_aborted or self._lost.is_set():
             return
-        # Where nothing is left to deliver the end is on its way; asyncio fails when it is asked for a second one.
+        # A closing transport with an empty buffer is about to be lost; aborting it again makes asyncio fail.
         if not transport.is_closing() or transport.get_write_buffer_size():
             self._is_aborted = True
             transport.abort()
 
     async def closed(self) -> None:
-        """Until the pipe is gone."""
+        """Wait until the pipe is closed."""
         if self._transport is not None:
             await self._lost.wait()
 
@@ -73,12 +73,12 @@ class Input(asyncio.BaseProtocol):
         self._room.set()
 
 
-class Output(asyncio.Protocol):
-    """The pipe from a program's standard output, or error."""
+class OutputPipe(asyncio.Protocol):
+    """The pipe from a program's standard output or standard error."""
 
     def __init__(self, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
         self.is_ended = False
-        """Whether nothing more comes."""
+        """Whether there will be no more data."""
         self._on_data = on_data
         self._on_end = on_end
         self._transport: asyncio.ReadTransport | None = None
@@ -99,13 +99,13 @@ class Output(asyncio.Protocol):
             self._transport.resume_reading()
 
     def close(self) -> None:
-        """Nothing more is read."""
+        """Stop reading and close the pipe."""
         self.is_ended = True
         if self._transport is not None:
             self._transport.close()
 
     async def closed(self) -> None:
-        """Until the pipe is gone."""
+        """Wait until the pipe is closed."""
         if self._transport is not None:
             await self._lost.wait()
 

@@ -1,4 +1,4 @@
-"""The last of what a program wrote to its standard error: bounded, and fit to be shown to a person."""
+"""The last part of a program's standard error, limited in size and without control characters."""
 
 import re
 from collections import deque
@@ -12,7 +12,7 @@ _CONTROL = re.compile(
 
 
 class Tail:
-    """The last `limit` bytes of what was added."""
+    """Keeps the last `limit` bytes."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -21,19 +21,19 @@ class Tail:
         self._is_cut = False
 
     def add(self, data: bytes) -> None:
-        """More was written."""
+        """Append data."""
         if len(data) > self._limit:
             data = data[-self._limit :]
             self._is_cut = True
         self._pieces.append(data)
         self._size += len(data)
-        # Whole pieces go first: one more than the limit stays, so that no byte is moved while a program floods.
+        # Drop whole pieces only, so that nothing is copied while a program floods its standard error.
         while self._size - len(self._pieces[0]) >= self._limit:
             self._size -= len(self._pieces.popleft())
             self._is_cut = True
 
     def text(self) -> str:
-        """The lines that are whole, without colours; of a line that was written over, what was written last."""
+        """Return the complete lines without escape sequences; of a line overwritten with CR, its last version."""
         data = b"".join(self._pieces)
         is_cut = self._is_cut or len(data) > self._limit
         text = _CONTROL.sub("", data[-self._limit :].decode("utf-8", "replace"))

@@ -1,8 +1,8 @@
-"""A program and everything that comes of it, also what went away into a session of its own (Linux).
+"""A program and all its descendants, including those that moved to another session (Linux).
 
-Between us and the program stands a warden, a small process (see `warden.py`) that started it and becomes the parent of
-every orphan it leaves. We hold the warden by a socket: a word through it asks everything to end, or ends it; when the
-socket closes, because we are gone, everything is ended too. The warden itself ends when nothing else is left.
+The program is started by a warden, a small process (see `warden.py`) that becomes the parent of every orphan. A socket
+connects us to the warden: a byte through it terminates or kills all descendants, and so does closing it, which also
+happens when the gateway dies. The warden exits when no descendant is left.
 """
 
 import asyncio
@@ -15,34 +15,34 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tieline.net.process.exits import reap_now, reaped
+from tieline.net.process import exits
 
 GRACE = 0.5
-"""How many seconds everything else has to end once the program has, or once we are gone."""
+"""Seconds between SIGTERM and SIGKILL after the program has exited or the gateway has died."""
 
 _WARDEN = str(Path(__file__).with_name("warden.py"))
-_ASK, _KILL = b"T", b"K"
+_TERMINATE, _KILL = b"T", b"K"
 
 
-class Tree:
-    """A program under a warden. Its streams are its own; how it ended is what the warden reports."""
+class ProcessTree:
+    """A program started by a warden, which reports how it ended. The program's streams are ours directly."""
 
     def __init__(self, popen: subprocess.Popen[bytes], lifeline: socket.socket) -> None:
         self.popen = popen
-        """What has the streams of the program, and ends when all of it has."""
+        """The warden. It has the program's streams and exits after all descendants."""
         self._lifeline = lifeline
         self._reported = b""
 
     @staticmethod
     def is_possible() -> bool:
-        """Whether this system can find everything that comes of a program."""
+        """Whether this system can find all descendants of a program."""
         return sys.platform == "linux" and bool(sys.executable)
 
     @classmethod
-    async def start(cls, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> "Tree":
-        """Start a program; raises OSError or ValueError."""
+    async def start(cls, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> "ProcessTree":
+        """Start a program; raise OSError or ValueError if that fails."""
         entries = _entries(env)
-        tree = _under_a_warden(argv, cwd)
+        tree = _start_warden(argv, cwd)
         try:
             await tree._begin(entries)
         except BaseException:
@@ -52,43 +52,43 @@ class Tree:
 
     @property
     def pid(self) -> int:
-        """Of the program, and of its group and its session."""
+        """The pid of the program, which is also the id of its process group and session."""
         return self._facts()["group"]
 
-    def ask(self) -> None:
-        """Ask everything to end."""
-        self._say(_ASK)
+    def terminate(self) -> None:
+        """Send SIGTERM to all descendants."""
+        self._send(_TERMINATE)
 
     def kill(self) -> None:
-        """End everything."""
-        self._say(_KILL)
+        """Send SIGKILL to all descendants."""
+        self._send(_KILL)
 
     def exited(self) -> None:
-        """The warden has ended. If somebody killed it, the group of the program is all that we know of."""
-        self._hear()
+        """Handle the exit of the warden. If it was killed, kill at least the process group of the program."""
+        self._read_report()
         facts = self._facts()
         if "group" in facts and not facts.keys() & {"exit", "signal"}:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(facts["group"], signal.SIGKILL)
 
     def conclude(self) -> int | None:
-        """Everything has been ended: how the program did, a signal as a negative number; None if nobody knows."""
+        """Return the exit status after all descendants ended, a signal as a negative number; None if it is unknown."""
         self.popen.poll()
-        self._hear()
+        self._read_report()
         self._lifeline.close()
         facts = self._facts()
         return -facts["signal"] if "signal" in facts else facts.get("exit")
 
-    async def gone(self) -> None:
-        """Until nothing of ours is left of it."""
-        await reaped(self.popen)
+    async def reaped(self) -> None:
+        """Wait until the warden is reaped."""
+        await exits.reaped(self.popen)
 
-    def gone_now(self) -> None:
-        """The same without leaving the event loop."""
-        reap_now(self.popen)
+    def reap_now(self) -> None:
+        """Reap the warden without awaiting anything."""
+        exits.reap_now(self.popen)
 
     async def _begin(self, entries: bytes) -> None:
-        """Hand over the environment; the program runs when the warden says so."""
+        """Send the environment and wait until the warden reports that the program runs."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(ConnectionError):
             await loop.sock_sendall(self._lifeline, entries)
@@ -99,25 +99,25 @@ class Tree:
                     raise OSError(facts["error"], os.strerror(facts["error"]))
                 if "runs" in facts:
                     return
-        raise OSError("the process that was to watch it has ended")
+        raise OSError("the supervising process has exited")
 
     def _abandon(self) -> None:
-        """Nobody will need it."""
+        """Kill everything after a failed start."""
         self.kill()
         for stream in (self.popen.stdin, self.popen.stdout, self.popen.stderr):
             if stream is not None:
                 stream.close()
-        reap_now(self.popen)
+        exits.reap_now(self.popen)
         self.exited()
         self._lifeline.close()
 
-    def _say(self, word: bytes) -> None:
-        # A warden that is gone needs nobody to tell it anything.
+    def _send(self, request: bytes) -> None:
+        # The warden may have exited.
         with contextlib.suppress(OSError):
-            self._lifeline.send(word)
+            self._lifeline.send(request)
 
-    def _hear(self) -> None:
-        """Take what the warden has reported."""
+    def _read_report(self) -> None:
+        """Read what the warden has reported."""
         with contextlib.suppress(OSError):
             while more := self._lifeline.recv(4096):
                 self._reported += more
@@ -127,7 +127,7 @@ class Tree:
         return {name: int(number) for name, number in map(str.split, lines)}
 
 
-def _under_a_warden(argv: Sequence[str], cwd: str) -> Tree:
+def _start_warden(argv: Sequence[str], cwd: str) -> ProcessTree:
     with contextlib.ExitStack() as held:
         directory = os.open(cwd, os.O_PATH | os.O_DIRECTORY)
         held.callback(os.close, directory)
@@ -137,31 +137,31 @@ def _under_a_warden(argv: Sequence[str], cwd: str) -> Tree:
         descriptors = (directory, theirs.fileno())
         numbers = [str(number) for number in (*descriptors, theirs.fileno(), GRACE)]
         try:
-            popen = subprocess.Popen(  # noqa: S603 - to run what the user configured is what this is for
+            popen = subprocess.Popen(  # noqa: S603 - runs what the user configured
                 [sys.executable, "-I", "-S", _WARDEN, *numbers, *argv],
                 bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                # The environment comes through the socket: nothing in it is meant for the warden.
+                # The environment is sent through the socket; the warden itself must not see it.
                 env={},
                 pass_fds=descriptors,
-                # Whatever ends our group must not end the warden.
+                # A signal to our process group must not reach the warden.
                 start_new_session=True,
             )
         except OSError as error:
-            # Not the program's fault: it must not look as if the program could not be found.
+            # A plain OSError, so that the caller does not take it for a missing program.
             ours.close()
             raise OSError(f"{sys.executable} cannot be run: {error.strerror}") from error
         except BaseException:
             ours.close()
             raise
-        return Tree(popen, ours)
+        return ProcessTree(popen, ours)
 
 
 def _entries(env: Mapping[str, str]) -> bytes:
-    """An environment as the warden reads it."""
+    """Encode an environment for the warden."""
     for name, value in env.items():
         if not name or "=" in name or "\0" in f"{name}{value}":
-            raise ValueError(f"{name!r} cannot be a variable of the environment")
+            raise ValueError(f"{name!r} is not a valid environment variable")
     return b"".join(os.fsencode(f"{name}={value}\0") for name, value in env.items()) + b"\0"

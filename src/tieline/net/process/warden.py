@@ -1,25 +1,26 @@
-"""Runs one program and leaves nothing of it behind: a program of its own, started once for each.
+"""Supervises one command and ends all its descendants with it. A program of its own, started once per command.
 
     warden.py DIRECTORY LIFELINE STATUS GRACE COMMAND…
 
-The first three are open file descriptors. On the lifeline comes first the environment of the command, `NAME=value`
-entries each ended by a zero byte, closed by an empty entry; then, if ever, a word: `T` asks everything to end, `K` ends
-everything at once. When the lifeline itself ends (its holder let go of it, or died) the command is ended. A lifeline
-that is standard input stays here, and the command has no input; else all three streams are the command's.
+The first three are open file descriptors. The lifeline first carries the environment of the command as `NAME=value`
+entries, each terminated by a zero byte, and an empty entry at the end. After that, `T` sends SIGTERM to all descendants
+and `K` kills them. When the lifeline is closed, because its holder closed it or died, the command is ended. If the
+lifeline is standard input, the command gets no input; otherwise all three standard streams belong to the command.
 
-To STATUS is written the process group, `group N`; that the command runs, `runs 1`, or `error ERRNO` if it could not be
-started; and how it went, `exit N` or `signal N`.
+To STATUS are written: the process group, `group N`; `runs 1` when the command runs, or `error ERRNO` if it could not be
+started; and its result, `exit N` or `signal N`.
 
-When the command is over, or is to be, everything it started gets TERM, and after GRACE seconds KILL. On Linux the
-command has a session of its own, and orphans become children of this process, so that also those are found that went
-away into another session. Elsewhere there is the process group, which this process shares: its last act is to kill it,
-itself included.
+When the command has exited or is to be ended, all its descendants get SIGTERM, and SIGKILL after GRACE seconds. On
+Linux the command has a session of its own and orphans become children of this process (subreaper), so that descendants
+in other sessions are found as well. Elsewhere this process shares the process group with the command; its last act is
+to kill the group, including itself.
 
-It must start quickly, stay small and import nothing of ours: it runs without site packages, and nobody imports it.
+It must start fast and stay small, so it imports nothing from this project. It runs without site packages and is never
+imported.
 """
 
-# The module `signal` itself brings `enum`, which takes nearly as long to load as all the rest.
-import _signal as signal  # type: ignore[import-not-found]  # a module of CPython without types
+# The module `signal` imports `enum`, which takes nearly as long as everything else here.
+import _signal as signal  # type: ignore[import-not-found]  # a CPython module without type stubs
 import ctypes
 import os
 import select
@@ -27,16 +28,16 @@ import sys
 import time
 
 PR_SET_CHILD_SUBREAPER = 36
-LAST_WORDS = 5.0
-"""How long to wait for what was killed: a process that hangs in the kernel cannot be waited for."""
+KILL_TIMEOUT = 5.0
+"""Seconds to wait for killed processes; one that hangs in the kernel may never exit."""
 _ON_LINUX = sys.platform == "linux"
 _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
-_OF_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
-"""What Python ignores for itself, and a command must not."""
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+"""Signals that Python ignores at startup and the command must not."""
 
 
 def main() -> None:
-    """Run the command of the command line to its end."""
+    """Run the command given on the command line to its end."""
     directory, lifeline, status, grace = *map(int, sys.argv[1:4]), float(sys.argv[4])
     os.set_inheritable(lifeline, False)
     os.set_inheritable(status, False)
@@ -58,7 +59,7 @@ def main() -> None:
 
 
 def read_environment(lifeline: int) -> dict[bytes, bytes]:
-    """What comes first on the lifeline; if it ends before that, or a word follows already, there is nothing to do."""
+    """Read the environment from the lifeline; exit if the lifeline is closed or already carries a request to end."""
     data = b""
     while not (data.startswith(b"\0") or b"\0\0" in data):
         more = read(lifeline)
@@ -71,19 +72,19 @@ def read_environment(lifeline: int) -> dict[bytes, bytes]:
 
 
 class Warden:
-    """The command and everything that came of it."""
+    """The command and its descendants."""
 
     def __init__(self, lifeline: int, status: int) -> None:
         self.lifeline = lifeline
         self.status = status
         self.child = 0
         self.is_over = False
-        """The command has ended."""
+        """Whether the command has exited."""
         self.is_released = False
-        """The lifeline has ended."""
-        self.is_hurried = False
-        """Nobody waits for what was asked to end."""
-        self.asked: set[int] = set()
+        """Whether the lifeline is closed."""
+        self.is_kill_requested = False
+        """Whether to send SIGKILL without waiting for processes that got SIGTERM."""
+        self.terminated: set[int] = set()
         self.wake, waking = os.pipe()
         for end in (self.wake, waking):
             os.set_blocking(end, False)
@@ -91,7 +92,7 @@ class Warden:
         signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
 
     def start(self, command: list[str], environment: dict[bytes, bytes]) -> None:
-        """Start the command, and keep nothing open that it may read or write: others wait for it to close that."""
+        """Start the command, and close our copies of its standard streams: others wait for them to be closed."""
         nothing = os.open(os.devnull, os.O_RDWR)
         failed, failing = os.pipe()
         self.child = os.fork()
@@ -101,83 +102,83 @@ class Warden:
         for stream in (0, 1, 2):
             if stream != self.lifeline:
                 os.dup2(nothing, stream)
-        # A command that runs has closed its end of this pipe without a word.
+        # `exec` closes the other end of this pipe; an error is written to it.
         self.report(os.read(failed, 100) or b"runs 1\n")
         os.close(failed)
 
     def become(self, command: list[str], environment: dict[bytes, bytes], nothing: int, failing: int) -> None:
-        """Turn into the command; runs in the child and never returns."""
+        """Execute the command; runs in the child and never returns."""
         try:
             signal.set_wakeup_fd(-1)
             if _ON_LINUX:
                 os.setsid()
-            self.report(b"group %d\n" % os.getpgrp())  # before the command can do anything to this program
-            for number in (*_IGNORED, *_OF_PYTHON, signal.SIGCHLD):
+            self.report(b"group %d\n" % os.getpgrp())  # before the command can interfere with the warden
+            for number in (*_IGNORED, *_IGNORED_BY_PYTHON, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
             if self.lifeline == 0:
                 os.dup2(nothing, 0)
-            os.execvpe(command[0], command, environment)  # noqa: S606 - running the command is the job
+            os.execvpe(command[0], command, environment)  # noqa: S606 - runs the command of the caller
         except OSError as error:
             os.write(failing, b"error %d\n" % (error.errno or 0))
         finally:
             os._exit(127)
 
     def watch(self) -> None:
-        """Wait until the command is over or is to be."""
-        while not (self.is_over or self.is_released or self.is_hurried):
+        """Wait until the command has exited or is to be ended."""
+        while not (self.is_over or self.is_released or self.is_kill_requested):
             self.pause(None)
             self.reap()
 
     def end(self, grace: float) -> None:
-        """TERM, then KILL, until nothing is left."""
+        """Send SIGTERM, then SIGKILL, until no descendant is left."""
         if _ON_LINUX and not self.reap():
             return
-        if not self.is_hurried:
-            self.ask()
+        if not self.is_kill_requested:
+            self.terminate()
             self.wait(grace)
         if not _ON_LINUX:
-            time.sleep(0.1)  # orphans are no children of ours here: nothing says when they are gone
+            time.sleep(0.1)  # orphans are not our children here, so we cannot wait for them
             os.killpg(0, signal.SIGKILL)
-        deadline = time.monotonic() + LAST_WORDS
+        deadline = time.monotonic() + KILL_TIMEOUT
         while self.reap() and time.monotonic() < deadline:
             for process in descendants():
-                tell(process, signal.SIGKILL)
+                send_signal(process, signal.SIGKILL)
             self.pause(0.05)
 
-    def ask(self) -> None:
-        """TERM for everything, and for each only once: a second one makes some programs leave in a hurry."""
+    def terminate(self) -> None:
+        """Send SIGTERM to all descendants, once to each: a second one makes some programs skip their cleanup."""
         if not _ON_LINUX:
             os.killpg(0, signal.SIGTERM)
         for process in descendants():
-            if process not in self.asked:
-                self.asked.add(process)
-                tell(process, signal.SIGTERM)
+            if process not in self.terminated:
+                self.terminated.add(process)
+                send_signal(process, signal.SIGTERM)
 
     def wait(self, seconds: float) -> None:
-        """Wait until no child is left or there is no time for that, at most this long."""
+        """Wait until no child is left or a kill is requested, at most this long."""
         deadline = time.monotonic() + seconds
-        while self.reap() and not self.is_hurried and (left := deadline - time.monotonic()) > 0:
+        while self.reap() and not self.is_kill_requested and (left := deadline - time.monotonic()) > 0:
             self.pause(left)
 
     def pause(self, seconds: float | None) -> None:
-        """Until a child has ended or a word has come, at most this long."""
-        poller = select.poll()  # unlike `select` it takes descriptors of any number, and these come from elsewhere
+        """Wait until a child has exited or the lifeline has data, at most this long."""
+        poller = select.poll()  # unlike `select` it accepts large descriptor numbers
         for descriptor in [self.wake] if self.is_released else [self.wake, self.lifeline]:
             poller.register(descriptor, select.POLLIN)
         ready = poller.poll(None if seconds is None else seconds * 1000)
         if any(descriptor == self.lifeline for descriptor, _ in ready):
-            self.hear(read(self.lifeline))
+            self.handle(read(self.lifeline))
 
-    def hear(self, words: bytes) -> None:
-        """Do what the holder of the lifeline wants."""
-        self.is_released = not words
-        if b"K" in words:
-            self.is_hurried = True
-        elif b"T" in words:
-            self.ask()
+    def handle(self, requests: bytes) -> None:
+        """Process bytes from the lifeline; none mean that it is closed."""
+        self.is_released = not requests
+        if b"K" in requests:
+            self.is_kill_requested = True
+        elif b"T" in requests:
+            self.terminate()
 
     def reap(self) -> bool:
-        """Take note of what has ended; whether any child is left."""
+        """Reap exited children and report the command's result; return whether any child is left."""
         try:
             while os.read(self.wake, 4096):
                 pass
@@ -195,16 +196,16 @@ class Warden:
                 code = os.waitstatus_to_exitcode(status)
                 self.report(b"exit %d\n" % code if code >= 0 else b"signal %d\n" % -code)
 
-    def report(self, fact: bytes) -> None:
-        """Tell whoever started this, who may be gone."""
+    def report(self, line: bytes) -> None:
+        """Write a status line to the starter, which may be gone."""
         try:
-            os.write(self.status, fact)
+            os.write(self.status, line)
         except OSError:
             return
 
 
 def read(lifeline: int) -> bytes:
-    """What came on the lifeline; nothing when it has ended, in whatever way."""
+    """Return data from the lifeline, b"" when it is closed."""
     try:
         return os.read(lifeline, 65536)
     except OSError:
@@ -212,11 +213,11 @@ def read(lifeline: int) -> bytes:
 
 
 def descendants() -> list[int]:
-    """Every process that comes from this one, as far as the system tells."""
+    """Return the pids of all descendants; none where the system cannot list them."""
     if not _ON_LINUX:
         return []
     children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208 (pathlib takes as long to import as all the rest)
+    for name in os.listdir("/proc"):  # noqa: PTH208 (importing pathlib takes as long as everything else)
         if name.isdigit() and (parent := parent_of(name)):
             children.setdefault(parent, []).append(int(name))
     found = list(children.get(os.getpid(), ()))
@@ -226,16 +227,16 @@ def descendants() -> list[int]:
 
 
 def parent_of(process: str) -> int:
-    """The parent of a process; 0 if it is gone."""
+    """Return the parent of a process, 0 if it is gone."""
     try:
         with open(f"/proc/{process}/stat", "rb") as stat:  # noqa: PTH123 (as above)
-            # The name stands in parentheses and may itself contain some.
+            # The process name is in parentheses and may itself contain parentheses.
             return int(stat.read().rpartition(b")")[2].split()[1])
     except (OSError, IndexError):
         return 0
 
 
-def tell(process: int, number: int) -> None:
+def send_signal(process: int, number: int) -> None:
     """Send a signal to a process that may be gone."""
     try:
         os.kill(process, number)

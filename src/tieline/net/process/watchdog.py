@@ -1,8 +1,8 @@
-"""A program whose process group dies with us, for systems on which no more than the group can be found.
+"""A program whose process group is ended when the gateway dies, for systems without `tree.py`.
 
-A watchdog is a shell that waits on a pipe whose other end only we hold. A word through the pipe dismisses it. If the
-pipe closes without one we are gone, and nobody but the kernel could tell: it asks the group to end, and after a moment
-ends it. Where there is no shell there is no watchdog.
+A watchdog is a shell that reads from a pipe whose other end only the gateway holds. A line through the pipe dismisses
+it. If the pipe closes without one, the gateway has died: the watchdog sends SIGTERM to the group and SIGKILL a second
+later. Where there is no shell there is no watchdog.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tieline.net.process.exits import reap_now, reaped
+from tieline.net.process import exits
 
 SHELL = "/bin/sh"
 
@@ -26,21 +26,21 @@ kill -s KILL -- "-$group"
 """
 
 
-class Group:
-    """A program and its group; what leaves the group is not followed. The program is reaped after the group ended."""
+class ProcessGroup:
+    """A program and its process group. Processes that leave the group are not tracked."""
 
     def __init__(self, popen: subprocess.Popen[bytes], watchdog: "Watchdog") -> None:
         self.popen = popen
-        """What has the streams of the program, and ends when it does."""
+        """The program. It is reaped after its group was ended."""
         self.pid = popen.pid
         self._watchdog = watchdog
 
     @classmethod
-    async def start(cls, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> "Group":
-        """Start a program; raises OSError or ValueError."""
+    async def start(cls, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> "ProcessGroup":
+        """Start a program; raise OSError or ValueError if that fails."""
         watchdog = Watchdog()
         try:
-            popen = subprocess.Popen(  # noqa: S603, ASYNC220 - what the user configured; starting it takes a moment
+            popen = subprocess.Popen(  # noqa: S603, ASYNC220 - runs what the user configured; starting is fast
                 list(argv),
                 bufsize=0,
                 stdin=subprocess.PIPE,
@@ -52,45 +52,45 @@ class Group:
             )
         except (OSError, ValueError):
             watchdog.dismiss()
-            await reaped(watchdog.process)
+            await exits.reaped(watchdog.process)
             raise
         watchdog.guard(popen.pid)
         return cls(popen, watchdog)
 
-    def ask(self) -> None:
-        """Ask everything to end."""
+    def terminate(self) -> None:
+        """Send SIGTERM to the group."""
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End everything."""
+        """Send SIGKILL to the group."""
         self._signal(signal.SIGKILL)
 
     def exited(self) -> None:
-        """What has the streams has ended, and is not reaped: now for those it leaves behind."""
-        self.ask()
+        """Handle the exit of the program, which is not reaped yet: terminate the rest of its group."""
+        self.terminate()
 
     def conclude(self) -> int | None:
-        """Everything has been ended: how the program did, a signal as a negative number; None if nobody knows."""
+        """Return the exit status after the group was ended, a signal as a negative number; None if it is unknown."""
         returncode = self.popen.poll()
         self._watchdog.dismiss()
         return returncode
 
-    async def gone(self) -> None:
-        """Until nothing of ours is left of it."""
-        await reaped(self._watchdog.process)
+    async def reaped(self) -> None:
+        """Wait until the watchdog is reaped."""
+        await exits.reaped(self._watchdog.process)
 
-    def gone_now(self) -> None:
-        """The same without leaving the event loop."""
-        reap_now(self._watchdog.process)
+    def reap_now(self) -> None:
+        """Reap the watchdog without awaiting anything."""
+        exits.reap_now(self._watchdog.process)
 
     def _signal(self, number: int) -> None:
-        # Nobody is left (or, on some systems, only zombies are): that is what was wanted.
+        # No process is left, or on some systems only zombies.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
 
 class Watchdog:
-    """Starts before what it guards; ends when it is dismissed, or soon after us."""
+    """A shell that ends a process group when the gateway dies. It is started before the program."""
 
     def __init__(self) -> None:
         self._shell = self._start()
@@ -98,25 +98,25 @@ class Watchdog:
 
     @property
     def process(self) -> subprocess.Popen[bytes] | None:
-        """The shell, to be waited for after it was dismissed; None if there is none on this machine."""
+        """The shell, to be reaped after it was dismissed; None if this system has none."""
         return self._shell
 
     def guard(self, group: int) -> None:
-        """From now on this group dies with us."""
+        """Start guarding a process group."""
         self._is_guarding = True
-        self._say(f"{group}\n")
+        self._send(f"{group}\n")
 
     def dismiss(self) -> None:
-        """There is nothing to guard any more."""
+        """Stop guarding."""
         if self._is_guarding:
-            self._say("dismissed\n")
+            self._send("dismissed\n")
         if self._shell is not None and self._shell.stdin is not None:
             with contextlib.suppress(OSError):
                 self._shell.stdin.close()
 
     def _start(self) -> subprocess.Popen[bytes] | None:
         try:
-            return subprocess.Popen(  # noqa: S603 - a fixed script, nothing of it comes from outside
+            return subprocess.Popen(  # noqa: S603 - a fixed script
                 [SHELL, "-c", _SCRIPT],
                 bufsize=0,
                 stdin=subprocess.PIPE,
@@ -124,13 +124,13 @@ class Watchdog:
                 stderr=subprocess.DEVNULL,
                 cwd=Path("/"),
                 env={"PATH": os.defpath},
-                # In a session of its own: whatever ends our group must not end it.
+                # A signal to our process group must not reach it.
                 start_new_session=True,
             )
         except OSError:
             return None
 
-    def _say(self, word: str) -> None:
+    def _send(self, line: str) -> None:
         if self._shell is not None and self._shell.stdin is not None and not self._shell.stdin.closed:
             with contextlib.suppress(OSError):
-                self._shell.stdin.write(word.encode())
+                self._shell.stdin.write(line.encode())

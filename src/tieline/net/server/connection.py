@@ -1,4 +1,4 @@
-"""A client's connection below any protocol: flow in both directions, how it ends, and a bound on every wait."""
+"""A client's TCP connection, independent of HTTP: flow control in both directions, closing, and timeouts."""
 
 import asyncio
 import math
@@ -6,27 +6,30 @@ import socket
 import struct
 from typing import cast
 
-LINGER = 15.0
-"""Seconds that a client gets to take our last words; while it takes some of them, it gets more."""
+LINGER_TIMEOUT = 15.0
+"""Seconds a closing connection may take to deliver its last bytes; restarted as long as the client reads some."""
+
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+"""SO_LINGER with a timeout of zero: closing drops unsent data and sends RST."""
 
 
-_AT_ONCE = struct.pack("ii", 1, 0)
-"""What is not delivered is dropped, and the other side is told."""
+class ClientConnection(asyncio.Protocol):
+    """A connection with at most one timeout at a time.
 
-
-class Line(asyncio.Protocol):
-    """One timer looks after whatever is waited for, seldom: what goes well never touches it."""
+    A subclass says how long the current wait may take (`timeout`) and what happens then (`on_timeout`). The timer is
+    never moved forward: it fires rarely, compares clocks and re-arms itself, so ordinary requests do not touch it.
+    """
 
     __slots__ = (
-        "_drains",
+        "_drain_waiters",
         "_due",
         "_idle",
-        "_is_paused",
-        "_left",
-        "_since",
+        "_is_read_paused",
         "_timer",
-        "is_ending",
-        "is_stuck",
+        "_unsent",
+        "_waiting_since",
+        "is_closing",
+        "is_write_paused",
         "loop",
         "transport",
     )
@@ -35,130 +38,134 @@ class Line(asyncio.Protocol):
 
     def __init__(self, loop: asyncio.AbstractEventLoop, idle: float) -> None:
         self.loop = loop
-        self.is_stuck = False
-        """Whether the client takes less than it is given."""
-        self.is_ending = False
-        """Whether all is said, and only the end of the connection is awaited."""
+        self.is_write_paused = False
+        """Whether the client reads more slowly than we write."""
+        self.is_closing = False
+        """Whether everything is written and only the end of the connection is awaited."""
         self._idle = idle
-        self._is_paused = False
-        self._drains: list[asyncio.Future[None]] = []
+        self._is_read_paused = False
+        self._drain_waiters: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
-        self._since = 0.0
-        """When what is waited for began."""
-        self._left = 0
+        self._waiting_since = 0.0
+        self._unsent = 0
+        """Bytes in the write buffer when the linger timeout was last restarted."""
 
-    # ── what a protocol says of itself ──
+    # ── for subclasses to override ──
 
-    def bound(self) -> float:
-        """Seconds that what is waited for may take, without end if it is our own turn."""
+    def timeout(self) -> float:
+        """Return how many seconds the current wait may take, or infinity while the application is at work."""
         return self._idle
 
-    def expire(self) -> None:
-        """It took longer."""
+    def on_timeout(self) -> None:
+        """Handle a wait that took longer than `timeout`."""
         self.close()
 
-    # ── what the transport calls ──
+    # ── called by the transport ──
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client is there."""
+        """Start the idle timeout."""
         self.transport = cast("asyncio.Transport", transport)
-        self.wait_anew(self._idle)
+        self.restart_timeout(self._idle)
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """The client is gone, or we have closed."""
-        self.is_ending = True
+        """Stop the timer and wake waiting writers."""
+        self.is_closing = True
         if self._timer is not None:
             self._timer.cancel()
         self.resume_writing()
 
     def pause_writing(self) -> None:
-        """The client takes less than it is given."""
-        self.is_stuck = True
+        """Note that the write buffer is full."""
+        self.is_write_paused = True
 
     def resume_writing(self) -> None:
-        """The client has caught up, or is gone."""
-        self.is_stuck = False
-        drains, self._drains = self._drains, []
-        for drain in drains:
-            if not drain.done():
-                drain.set_result(None)
+        """Wake the writers that wait in `drain`."""
+        self.is_write_paused = False
+        waiters, self._drain_waiters = self._drain_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
-    # ── flow ──
+    # ── flow control ──
 
-    async def writable(self) -> None:
-        """Wait until the client has taken most of what it was given, or has left."""
-        while self.is_stuck:
-            drain: asyncio.Future[None] = self.loop.create_future()
-            self._drains.append(drain)
-            await drain
+    async def drain(self) -> None:
+        """Wait until the write buffer has room again or the connection is lost."""
+        while self.is_write_paused:
+            waiter: asyncio.Future[None] = self.loop.create_future()
+            self._drain_waiters.append(waiter)
+            await waiter
 
-    def pause(self) -> None:
-        """Read no more for now."""
-        if not self._is_paused:
-            self._is_paused = True
+    def pause_reading(self) -> None:
+        """Stop reading from the socket."""
+        if not self._is_read_paused:
+            self._is_read_paused = True
             self.transport.pause_reading()
 
-    def resume(self) -> None:
-        """Read again."""
-        if self._is_paused:
-            self._is_paused = False
+    def resume_reading(self) -> None:
+        """Read from the socket again."""
+        if self._is_read_paused:
+            self._is_read_paused = False
             self.transport.resume_reading()
 
-    # ── the end ──
+    # ── closing ──
 
-    def part(self) -> None:
-        """Say no more, and let the client finish: to close on what it still says could take our last words from it."""
-        self.resume()
+    def half_close(self) -> None:
+        """Close the sending side and wait for the client to close the other.
+
+        Closing both sides while the client still sends would reset the connection, and the client could lose our last
+        response.
+        """
+        self.resume_reading()
         if self.transport.can_write_eof():
             self.transport.write_eof()
-        self._await_end()
+        self._linger()
 
     def close(self) -> None:
-        """End when everything written has been taken."""
+        """Close the connection after everything written has been sent."""
         self.transport.close()
-        self._await_end()
+        self._linger()
 
     def reset(self) -> None:
-        """End in a way that nobody takes for the end of what was being said."""
-        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+        """Drop the connection with a TCP reset, which no client mistakes for the end of a response."""
+        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         self.transport.abort()
 
-    def _await_end(self) -> None:
-        self.is_ending = True
-        self._left = self.transport.get_write_buffer_size()
-        self.wait_anew(LINGER)
+    def _linger(self) -> None:
+        self.is_closing = True
+        self._unsent = self.transport.get_write_buffer_size()
+        self.restart_timeout(LINGER_TIMEOUT)
 
-    # ── waits ──
+    # ── timeouts ──
 
-    def wait_anew(self, bound: float) -> None:
-        """Something else is waited for from now on, for so many seconds at most."""
-        self._since = self.loop.time()
-        self._look_within(bound)
+    def restart_timeout(self, seconds: float) -> None:
+        """Begin a new wait of at most this many seconds."""
+        self._waiting_since = self.loop.time()
+        self._check_within(seconds)
 
-    def _look_within(self, seconds: float) -> None:
+    def _check_within(self, seconds: float) -> None:
         due = self.loop.time() + seconds
         if self._timer is not None:
             if self._due <= due:
                 return
             self._timer.cancel()
         self._due = due
-        self._timer = self.loop.call_at(due, self._look)
+        self._timer = self.loop.call_at(due, self._check_timeout)
 
-    def _look(self) -> None:
+    def _check_timeout(self) -> None:
         self._timer = None
-        bound = LINGER if self.is_ending else self.bound()
-        left = math.inf if math.isinf(bound) else self._since + bound - self.loop.time()
+        timeout = LINGER_TIMEOUT if self.is_closing else self.timeout()
+        left = math.inf if math.isinf(timeout) else self._waiting_since + timeout - self.loop.time()
         if left > 0:
-            self._look_within(min(left, max(self._idle, 1.0)))
-        elif self.is_ending:
-            self._give_up()
+            self._check_within(min(left, max(self._idle, 1.0)))
+        elif self.is_closing:
+            self._abort_unless_progress()
         else:
-            self.expire()
+            self.on_timeout()
 
-    def _give_up(self) -> None:
-        left = self.transport.get_write_buffer_size()
-        if 0 < left < self._left:
-            self._await_end()
+    def _abort_unless_progress(self) -> None:
+        unsent = self.transport.get_write_buffer_size()
+        if 0 < unsent < self._unsent:
+            self._linger()
         else:
             self.transport.abort()

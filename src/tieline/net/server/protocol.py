@@ -1,7 +1,8 @@
-"""Our side of HTTP/1.1: the protocol class that uvicorn puts on every connection, over httptools.
+"""The HTTP/1.1 protocol class that uvicorn creates for every connection, on top of httptools.
 
-uvicorn keeps the sockets, the signals and the life-cycle. A connection reads requests and answers them in order; a
-request and its response are a `Cycle`. Every buffer is capped and every wait bounded.
+uvicorn owns the listening sockets, the signals and the start and stop of the server. A connection parses requests and
+answers them in order; one request and its response are a `RequestCycle`. Every buffer has a limit and every wait a
+timeout.
 """
 
 import asyncio
@@ -9,20 +10,17 @@ import logging
 import math
 from collections import deque
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import httptools
 
-from tieline.net.server.connection import Line
-from tieline.net.server.cycle import Cycle, last_words
+from tieline.net.server.connection import ClientConnection
+from tieline.net.server.cycle import RequestCycle, closing_response
 from tieline.net.server.request_head import (
-    Head,
-    KnownHeads,
-    Refused,
+    CHECKED_HEADERS,
+    RefusedRequest,
     check_head,
+    head_size,
     parse_target,
-    plain_target,
-    weight,
     without_upgrade,
 )
 
@@ -33,232 +31,164 @@ if TYPE_CHECKING:
 log = logging.getLogger("tieline.serving")
 
 MAX_HEAD = 64 * 1024
-"""Bytes of a request's head; also of what comes between two pieces of a body."""
+"""Bytes of a request head, and of the framing between two parts of a body."""
 MAX_BUFFER = 64 * 1024
-"""Bytes of a body that wait for the application before reading stops."""
+"""Bytes of a body that wait for the application before reading pauses."""
 MAX_CHUNKS = 1024
-"""Pieces of it: a tiny one takes more room than it says."""
-MAX_WAITING = 64
-"""Requests that wait for the answer to the one before them; what follows them is not read."""
+"""Parts of a body that wait for the application: each takes memory of its own, however short it is."""
+MAX_PIPELINED = 64
+"""Requests that wait for the response to an earlier one; further ones are not read."""
 MAX_DISCARD = 64 * 1024 * 1024
-"""Bytes of a body that are read and thrown away after the response has been given."""
+"""Bytes of a body that are read and dropped after the response is complete."""
 
-HEAD_WITHIN = 30.0
+HEAD_TIMEOUT = 30.0
 """Seconds from the first byte of a head to its last."""
-BODY_WITHIN = 60.0
-"""Seconds of silence in the middle of a body."""
-DISCARD_WITHIN = 30.0
-"""Seconds that a client may go on with a body nobody wants."""
+BODY_TIMEOUT = 60.0
+"""Seconds without data in the middle of a body."""
+DISCARD_TIMEOUT = 30.0
+"""Seconds that a client may continue to send a body after its response is complete."""
 
-BROKEN = "Something went wrong inside the gateway; its log says what."
-
-_NOTABLE = frozenset((b"connection", b"expect", b"host", b"transfer-encoding", b"upgrade"))
-"""Headers that mean something to the connection."""
-_PLAIN = [b"host"]
-_UNUSUAL = _NOTABLE - {b"connection", b"host"}
-
-_known_heads: "WeakKeyDictionary[ServerState, KnownHeads]" = WeakKeyDictionary()
-"""Of every server, as what its application keeps with a head is of no use to another."""
+INTERNAL_ERROR = "Something went wrong inside the gateway; its log says what."
 
 
-class HttpServing(Line):
-    """One connection of a client. Of uvicorn's settings it heeds the application, the headers and the keep-alive.
+class HttpServerProtocol(ClientConnection):
+    """One connection of a client.
 
-    An application that has a method `serve` is given the cycle itself, any other what ASGI makes of it. A head that is
-    the last one again, but for its length, is not parsed: its body is counted here, and the parser never sees either.
+    An application with a method `serve` receives each `RequestCycle` itself, any other is called through ASGI. Only
+    these uvicorn settings are honoured: the application, the default headers and the keep-alive timeout.
     """
 
     __slots__ = (
         "_app",
+        "_checked_names",
         "_current",
         "_discarded",
-        "_fed",
         "_headers",
-        "_heads",
         "_incoming",
-        "_is_between",
-        "_last",
-        "_missing",
-        "_notable",
         "_parser",
-        "_read",
+        "_pipelined",
         "_refusal",
         "_serve",
         "_tasks",
+        "_unparsed",
         "_upgrade",
         "_url",
-        "_waiting",
         "client",
-        "kept",
-        "sent",
+        "done",
         "server",
         "state",
+        "user_refusal",
     )
 
     def __init__(
         self,
         config: "Config",
         server_state: "ServerState",
-        app_state: dict[str, Any],  # noqa: ARG002 - uvicorn gives what a lifespan leaves behind; we have none
+        app_state: dict[str, Any],  # noqa: ARG002 - uvicorn passes the lifespan state; we have no lifespan
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(_loop or asyncio.get_running_loop(), float(config.timeout_keep_alive))
-        self.sent: asyncio.Future[None] = self.loop.create_future()
-        self.sent.set_result(None)
+        self.done: asyncio.Future[None] = self.loop.create_future()
+        self.done.set_result(None)
         self._app: Any = config.loaded_app
         self._serve: Any = getattr(self._app, "serve", None)
         self.state = server_state
         self._tasks = server_state.tasks
         self.client: tuple[str, int] | None = None
         self.server: tuple[str, int] | None = None
-        self.kept: Any = None
-        # What is being read.
+        self.user_refusal: str | None = None
+        # The request that is being parsed.
         self._parser = httptools.HttpRequestParser(self)
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
-        self._notable: list[bytes] = []
+        self._checked_names: list[bytes] = []
+        """Names of the headers so far that `check_head` looks at."""
         self._upgrade = b""
-        self._fed = 0
-        """Bytes since a head was complete, or a piece of a body came."""
-        self._is_between = True
-        """Whether the parser has seen nothing of the next request."""
-        self._read = b""
-        """What has come at once, while the head it begins with is being read."""
-        self._heads = _known_heads.setdefault(server_state, KnownHeads())
-        self._last: Head | None = None
-        """The last head of this client, if it is one that is remembered."""
-        self._missing = 0
-        """Bytes of a body that is counted here."""
-        self._incoming: Cycle | None = None
-        """The request whose body is under way."""
+        """The head of an upgrade request without its Upgrade header, to be parsed again."""
+        self._unparsed = 0
+        """Bytes fed to the parser since the last complete head or part of a body."""
+        self._incoming: RequestCycle | None = None
+        """The request whose body is being received."""
         self._discarded = 0
-        # What is being answered.
-        self._current: Cycle | None = None
-        self._waiting: deque[Cycle] = deque()
-        self._refusal: Refused | None = None
-        """The last answer, when those before it have been given. Nothing is read any more."""
+        # The request that is being answered, and those after it.
+        self._current: RequestCycle | None = None
+        self._pipelined: deque[RequestCycle] = deque()
+        self._refusal: RefusedRequest | None = None
+        """The last response of this connection, sent after the responses before it. Nothing more is parsed."""
 
-    # ── what the transport calls ──
+    # ── called by the transport ──
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client is there."""
+        """Register the connection with the server."""
         super().connection_made(transport)
-        self.state.connections.add(self)  # type: ignore[arg-type] # uvicorn lists its own protocols
+        self.state.connections.add(self)  # type: ignore[arg-type] # uvicorn's type names its own protocols only
         self.client = _address(transport.get_extra_info("peername"))
         self.server = _address(transport.get_extra_info("sockname"))
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """The client is gone, or we have closed."""
+        """Tell all requests of the connection that the client has left."""
         self.state.connections.discard(self)
-        for cycle in (self._current, self._incoming, *self._waiting):
+        for cycle in (self._current, self._incoming, *self._pipelined):
             if cycle is not None:
-                cycle.leave()
+                cycle.disconnect()
         self._current = self._incoming = None
-        self._waiting.clear()
+        self._pipelined.clear()
         super().connection_lost(_error)
-        del self._parser  # it holds our methods: without it nothing is left for the garbage collector
+        del self._parser  # break the reference cycle: it holds our bound methods
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of requests, cut anywhere."""
-        if self.is_ending or self._refusal is not None:
+        """Parse bytes of requests, split anywhere."""
+        if self.is_closing or self._refusal is not None:
             return
-        if self._missing:
-            data = self._count(data)
-        elif self._is_between and self._fed == 0 and self._current is None:
-            if self._last is not None:
-                data = self._read_known(self._last, data)
-            self._read = data
-        if data:
-            self._parse(data)
-
-    def _parse(self, data: bytes) -> None:
-        self._fed += len(data)
+        self._unparsed += len(data)
         rest = None
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             rest = data[upgrade.args[0] :]
         except httptools.HttpParserError as error:
-            self._fail(error)
-        if rest is not None:  # not in the handler above: what is raised there loses the cause that httptools gives it
-            self._read_on(rest)
-        self._read = b""
-        if self._fed or self._incoming is not None:
-            self._take_stock(len(data))
+            self._on_parser_error(error)
+        if rest is not None:  # outside the handler: an error raised there would lose the cause that httptools sets
+            self._parse_after_upgrade(rest)
+        if self._unparsed or self._incoming is not None:
+            self._check_incomplete(len(data))
 
-    # ── heads that are known ──
-
-    def _read_known(self, head: Head, data: bytes) -> bytes:
-        """Begin a request with the last head again, and give back what is behind it; all, if it is another head."""
-        digits = head.length_in(data)
-        if digits is None:
-            return data
-        start = head.size + len(digits)
-        length = int(digits)
-        stop = start + length
-        if stop > len(data):
-            self._incoming = cycle = Cycle(self, head, True, [], digits)
-            self._start(cycle)
-            self._missing = length
-            return self._count(data[start:])
-        self._start(Cycle(self, head, True, [data[start:stop]], digits, True))
-        return data[stop:]
-
-    def _count(self, data: bytes) -> bytes:
-        """Take what is missing of a body, and give back what is behind it."""
-        missing = self._missing
-        self._missing = max(0, missing - len(data))
-        if data:
-            self.on_body(data[:missing])
-        if self._missing:
-            self._take_stock(len(data))
-        else:
-            self.on_message_complete()
-        return data[missing:]
-
-    # ── what the parser calls ──
-
-    def on_message_begin(self) -> None:
-        """The first byte of a request."""
-        self._is_between = False
+    # ── called by the parser ──
 
     def on_url(self, url: bytes) -> None:
-        """The target, in one or more pieces."""
+        """Collect the target, which may come in several parts."""
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, or a trailer."""
+        """Collect a header or a trailer."""
         name = name.lower()
-        if name in _NOTABLE:
-            self._notable.append(name)
+        if name in CHECKED_HEADERS:
+            self._checked_names.append(name)
         self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """A head is complete: its request begins, or waits for the answer to the one before it."""
+        """Start the request, or queue it until the requests before it are answered."""
         parser = self._parser
-        url, headers, notable, read = self._url, self._headers, self._notable, self._read
-        self._url, self._headers, self._notable, self._read = b"", [], [], b""
-        method = parser.get_method().decode()
-        version, keep_alive = "1.1", parser.should_keep_alive()
-        is_plain = keep_alive and notable == _PLAIN and method != "CONNECT"
-        if not is_plain:
-            version = parser.get_http_version()
-            if parser.should_upgrade():
-                self._upgrade = without_upgrade(method, url, version, headers)
-                return
-            check_head(version, notable, headers)
-        if self._fed > MAX_HEAD and weight(url, headers) > MAX_HEAD:
-            raise Refused(431, "The head of the request is too large.")
-        self._fed = 0
-        target = plain_target(url)
-        head = Head(method, target or parse_target(url, headers), version, headers)
-        cycle = Cycle(self, head, keep_alive, [])
-        if not is_plain:
-            cycle.is_old = version == "1.0"
-            cycle.keep_alive = keep_alive and not cycle.is_old
-            cycle.awaits_continue = b"expect" in notable and not cycle.is_old
-        if read and cycle.keep_alive and target is not None and _UNUSUAL.isdisjoint(notable) and method != "CONNECT":
-            self._last = self._heads.learn(read, head)
+        url, headers, names = self._url, self._headers, self._checked_names
+        self._url, self._headers, self._checked_names = b"", [], []
+        method, version = parser.get_method().decode(), parser.get_http_version()
+        if parser.should_upgrade():
+            self._upgrade = without_upgrade(method, url, version, headers)
+            return
+        check_head(version, names, headers)
+        if self._unparsed > MAX_HEAD and head_size(url, headers) > MAX_HEAD:
+            raise RefusedRequest(431, "The head of the request is too large.")
+        self._unparsed = 0
+        is_current = version == "1.1"
+        cycle = RequestCycle(
+            self,
+            method,
+            parse_target(url, headers),
+            version,
+            headers,
+            keep_alive=is_current and parser.should_keep_alive(),
+            expects_continue=is_current and b"expect" in names,
+        )
         if self._current is None:
             self._start(cycle)
         else:
@@ -266,10 +196,10 @@ class HttpServing(Line):
         self._incoming = cycle
 
     def on_body(self, body: bytes) -> None:
-        """A piece of a body."""
-        self._fed = 0
+        """Pass a part of a body to its request, or drop it if the response is complete."""
+        self._unparsed = 0
         cycle = self._incoming
-        if cycle is None or cycle.is_answered:
+        if cycle is None or cycle.is_response_complete:
             self._discarded += len(body)
             return
         cycle.chunks.append(body)
@@ -277,58 +207,57 @@ class HttpServing(Line):
             cycle.wake()
 
     def on_message_complete(self) -> None:
-        """A request is complete."""
-        self._is_between = True
+        """Mark the request as complete."""
         cycle = self._incoming
         if cycle is None:
-            return  # one that would change the protocol, and is read again
+            return  # an upgrade request, whose head is parsed again
         self._incoming = None
-        self._fed = 0
+        self._unparsed = 0
         if self._headers:
-            self._headers, self._notable = [], []  # trailers: nobody asks for them
-        cycle.is_whole = True
+            self._headers, self._checked_names = [], []  # ignore trailers
+        cycle.is_body_complete = True
         if cycle.waiters:
             cycle.wake()
-        if cycle.is_answered:
-            self._since = self.loop.time()
+        if cycle.is_response_complete:
+            self._waiting_since = self.loop.time()
 
-    # ── what a cycle calls ──
+    # ── called by a cycle ──
 
-    def wants_more(self) -> None:
-        """The application has taken what there was of the body."""
-        if self._is_paused and not self._waiting:
-            self._since = self.loop.time()
-            self.resume()
+    def on_body_taken(self) -> None:
+        """Read more of the request's body."""
+        if self._is_read_paused and not self._pipelined:
+            self._waiting_since = self.loop.time()
+            self.resume_reading()
 
-    def answered(self, cycle: Cycle) -> None:
-        """A response is complete: on to the next request."""
+    def on_response_complete(self, cycle: RequestCycle) -> None:
+        """Continue with the next request."""
         self.state.total_requests += 1
         self._current = None
-        self._since = self.loop.time()
-        if self._waiting or self._incoming is not None or self._refusal is not None or not cycle.keep_alive:
-            self._go_on_after(cycle)
+        self._waiting_since = self.loop.time()
+        if self._pipelined or self._incoming is not None or self._refusal is not None or not cycle.keep_alive:
+            self._continue_after(cycle)
 
-    def broke(self, cycle: Cycle) -> None:
-        """The application has ended, and the response never will."""
-        if not cycle.is_begun:
+    def on_response_failed(self, cycle: RequestCycle) -> None:
+        """Close the connection, after a response with status 500 if nothing was written yet."""
+        if not cycle.is_started:
             self.state.total_requests += 1
-            cycle.is_answered = True
-            self._say(Refused(500, BROKEN))
-        elif cycle.ends_by_closing:
-            self.reset()  # an orderly end would look like the end of the body
+            cycle.is_response_complete = True
+            self._send_refusal(RefusedRequest(500, INTERNAL_ERROR))
+        elif cycle.ends_by_close:
+            self.reset()  # an orderly close would look like the end of the body
         else:
             self.close()
         self._current = None
 
-    def cut(self, cycle: Cycle) -> None:
-        """A response ends before it is complete; the connection is closed once the client has what was written."""
+    def on_response_cut(self, cycle: RequestCycle) -> None:
+        """Close the connection after what was written is sent."""
         cycle.keep_alive = False
-        self.answered(cycle)
+        self.on_response_complete(cycle)
 
-    # ── what uvicorn calls ──
+    # ── called by uvicorn ──
 
     def shutdown(self) -> None:
-        """Close, or after the response that is under way."""
+        """Close the connection, after the current response if there is one."""
         if self._current is None:
             self.transport.close()
         else:
@@ -336,57 +265,57 @@ class HttpServing(Line):
 
     # ── requests ──
 
-    def _start(self, cycle: Cycle) -> None:
+    def _start(self, cycle: RequestCycle) -> None:
         self._current = cycle
-        # uvicorn waits for what is in this set before it ends; that keeps the task, too.
+        # uvicorn awaits the tasks in this set before it exits; the set also keeps a strong reference to the task.
         cycle.task = asyncio.Task(cycle.run(self._app, self._serve, self._tasks), loop=self.loop, name="request")
         self._tasks.add(cycle.task)
 
-    def _queue(self, cycle: Cycle) -> None:
-        if len(self._waiting) >= MAX_WAITING:
-            # A client must expect that a row of requests is not read to its end, and ask again for the rest.
-            self._waiting[-1].keep_alive = False
-            raise Refused(503, "Too many requests wait on one connection.")
-        self._waiting.append(cycle)
-        self.pause()
+    def _queue(self, cycle: RequestCycle) -> None:
+        if len(self._pipelined) >= MAX_PIPELINED:
+            # HTTP lets a server close after any of the pipelined requests; the client sends the others again.
+            self._pipelined[-1].keep_alive = False
+            raise RefusedRequest(503, "Too many requests wait on one connection.")
+        self._pipelined.append(cycle)
+        self.pause_reading()
 
-    def _go_on_after(self, cycle: Cycle) -> None:
+    def _continue_after(self, cycle: RequestCycle) -> None:
         if not cycle.keep_alive:
-            self._waiting.clear()
-            if cycle.is_whole:
+            self._pipelined.clear()
+            if cycle.is_body_complete:
                 self.close()
             else:
-                self.part()
+                self.half_close()
         elif cycle is self._incoming:
             self._discarded = 0
-            self.wait_anew(DISCARD_WITHIN)
-            self.resume()
-        elif self._waiting:
-            self._start(self._waiting.popleft())
-            if not self._waiting:
-                self.resume()
+            self.restart_timeout(DISCARD_TIMEOUT)
+            self.resume_reading()
+        elif self._pipelined:
+            self._start(self._pipelined.popleft())
+            if not self._pipelined:
+                self.resume_reading()
         elif self._refusal is not None:
-            self._say(self._refusal)
+            self._send_refusal(self._refusal)
 
-    def _take_stock(self, size: int) -> None:
-        """The bytes that have come did not end with a request."""
+    def _check_incomplete(self, size: int) -> None:
+        """Apply limits and timeouts after data that ended in the middle of a request."""
         cycle = self._incoming
-        if self.is_ending or self._refusal is not None:
+        if self.is_closing or self._refusal is not None:
             return
-        if self._fed > MAX_HEAD:
-            self._refuse(Refused(431, "The head of the request is too large."))
+        if self._unparsed > MAX_HEAD:
+            self._refuse(RefusedRequest(431, "The head of the request is too large."))
         elif cycle is None:
-            if self._fed == size:
-                self.wait_anew(HEAD_WITHIN)
-        elif not cycle.is_answered:
-            self.wait_anew(BODY_WITHIN)
+            if self._unparsed == size:
+                self.restart_timeout(HEAD_TIMEOUT)
+        elif not cycle.is_response_complete:
+            self.restart_timeout(BODY_TIMEOUT)
             if len(cycle.chunks) > MAX_CHUNKS or sum(map(len, cycle.chunks)) > MAX_BUFFER:
-                self.pause()
+                self.pause_reading()
         elif self._discarded > MAX_DISCARD:
             self.close()
 
-    def _read_on(self, rest: bytes) -> None:
-        """Read what follows a head that would change the protocol."""
+    def _parse_after_upgrade(self, rest: bytes) -> None:
+        """Parse an upgrade request again without its Upgrade header, then the bytes after its head."""
         while self._upgrade:
             data, self._upgrade = self._upgrade + rest, b""
             self._parser = httptools.HttpRequestParser(self)
@@ -395,58 +324,57 @@ class HttpServing(Line):
             except httptools.HttpParserUpgrade as upgrade:
                 rest = data[upgrade.args[0] :]
             except httptools.HttpParserError as error:
-                self._fail(error)
+                self._on_parser_error(error)
 
-    # ── what cannot be answered ──
+    # ── refusals ──
 
-    def _fail(self, error: httptools.HttpParserError) -> None:
+    def _on_parser_error(self, error: httptools.HttpParserError) -> None:
         cause = error.__context__
-        if isinstance(cause, Refused):
+        if isinstance(cause, RefusedRequest):
             self._refuse(cause)
         elif isinstance(error, httptools.HttpParserCallbackError):
-            log.error("reading a request broke", exc_info=cause)
-            self._refuse(Refused(500, BROKEN))
+            log.error("parsing a request failed", exc_info=cause)
+            self._refuse(RefusedRequest(500, INTERNAL_ERROR))
         else:
-            self._refuse(Refused(400, f"This is no HTTP/1.1 request: {error}."))
+            self._refuse(RefusedRequest(400, f"This is not a valid HTTP/1.1 request: {error}."))
 
-    def _refuse(self, refusal: Refused) -> None:
-        """Read no more; the client hears why after everything that it is to hear before."""
+    def _refuse(self, refusal: RefusedRequest) -> None:
+        """Stop parsing, and send the refusal after the responses to earlier requests."""
         self._refusal = refusal
-        broken, self._incoming = self._incoming, None
-        if broken is not None and not broken.is_answered:
-            broken.leave()
-            if broken is self._current:
+        incomplete, self._incoming = self._incoming, None
+        if incomplete is not None and not incomplete.is_response_complete:
+            incomplete.disconnect()
+            if incomplete is self._current:
                 self._current = None
             else:
-                self._waiting.remove(broken)
-        if broken is not None and broken.is_begun:
+                self._pipelined.remove(incomplete)
+        if incomplete is not None and incomplete.is_started:
             self.close()
         elif self._current is None:
-            self._say(refusal)
+            self._send_refusal(refusal)
 
-    def _say(self, refusal: Refused) -> None:
-        """The last answer of this connection."""
-        self.transport.write(last_words(refusal.status, str(refusal), self.state.default_headers))
-        self.part()
+    def _send_refusal(self, refusal: RefusedRequest) -> None:
+        self.transport.write(closing_response(refusal.status, str(refusal), self.state.default_headers))
+        self.half_close()
 
-    # ── waits ──
+    # ── timeouts ──
 
-    def bound(self) -> float:
-        """Seconds that what is waited for may take."""
+    def timeout(self) -> float:
+        """Return how many seconds the current wait may take."""
         cycle = self._incoming
-        if cycle is not None and cycle.is_answered:
-            return DISCARD_WITHIN
-        if cycle is not None and cycle is self._current and not self._is_paused:
-            return BODY_WITHIN
+        if cycle is not None and cycle.is_response_complete:
+            return DISCARD_TIMEOUT
+        if cycle is not None and cycle is self._current and not self._is_read_paused:
+            return BODY_TIMEOUT
         if self._current is not None:
             return math.inf
-        return HEAD_WITHIN if self._fed else self._idle
+        return HEAD_TIMEOUT if self._unparsed else self._idle
 
-    def expire(self) -> None:
-        """A head or a body that does not come is told so; whoever rests or sends for nobody is left."""
+    def on_timeout(self) -> None:
+        """Refuse a request that does not arrive in time; close an idle connection."""
         cycle = self._incoming
-        if self._fed if cycle is None else not cycle.is_answered:
-            self._refuse(Refused(408, "The request took too long to come."))
+        if self._unparsed if cycle is None else not cycle.is_response_complete:
+            self._refuse(RefusedRequest(408, "The request did not arrive in time."))
         else:
             self.close()
 

@@ -1,7 +1,7 @@
-"""The user at the other end of a TCP connection within this machine.
+"""Determines the user at the other end of a TCP connection on this machine (Linux).
 
-Loopback is open to every user, and TCP carries no credentials. Linux tells the owner of a socket to anyone who can name
-both of its addresses: through netlink (`sock_diag`, some microseconds), or in the tables under `/proc/net`.
+Every user can connect to loopback, and TCP carries no credentials. Linux reveals the owner of a socket by its two
+addresses, through netlink (`sock_diag`, which takes microseconds) and in the tables under `/proc/net`.
 """
 
 import asyncio
@@ -14,54 +14,54 @@ from pathlib import Path
 Address = tuple[str, int]
 
 IS_KNOWN_HERE = sys.platform == "linux"
-"""Whether this system tells the owner of a socket at all."""
+"""Whether this system can determine the owner of a socket."""
 
 _SOCK_DIAG = 4
 _BY_FAMILY = 20
 _ANY_STATE = 0xFFFFFFFF
 _NO_COOKIE = b"\xff" * 8
 _HEADER = struct.Struct("=IHHII")
-"""Of a netlink message: length, type, flags, sequence number, port."""
+"""Header of a netlink message: length, type, flags, sequence number, port."""
 _QUERY = struct.Struct("=BBBxI")
 _PORTS = struct.Struct("!HH")
 _OWNER = struct.Struct("=II")
-"""Uid and inode in the answer."""
+"""Uid and inode in the reply."""
 _OWNER_AT = _HEADER.size + 64
 _ERROR = struct.Struct("=i")
 _ABSENT = frozenset((errno.ENOENT, errno.ESTALE))
 
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _UID, _INODE = 7, 9
-"""Columns of these tables."""
+"""Columns of the tables."""
 
 
 async def owner_of(client: Address, server: Address) -> int | None:
-    """Return the uid of the process that opened the connection from `client`, or None if that is not known.
+    """Return the uid of the process that opened the connection from `client`, or None if it is unknown.
 
-    It is not known for a socket that was closed meanwhile: the system names no owner, or root, for those.
+    It is unknown for a socket that has been closed: the system then reports no owner, or root.
     """
     try:
-        return ask_netlink(client, server)
+        return query_netlink(client, server)
     except OSError:
-        # A container may forbid netlink. The tables can be long: the event loop does not wait for them.
+        # A container may forbid netlink. The tables can be long, so they are read in a thread.
         return await asyncio.to_thread(search_tables, client, server)
 
 
-def ask_netlink(client: Address, server: Address) -> int | None:
-    """Ask the kernel; raise OSError if it does not answer. It answers before `send` returns, so nothing blocks."""
+def query_netlink(client: Address, server: Address) -> int | None:
+    """Query the kernel; raise OSError if it does not reply. It replies before `send` returns, so this never blocks."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, _SOCK_DIAG) as netlink:
-        netlink.send(_question(client, server))
-        answer = netlink.recv(4096)
-    if _HEADER.unpack_from(answer)[1] == _BY_FAMILY:
-        uid, inode = _OWNER.unpack_from(answer, _OWNER_AT)
+        netlink.send(_build_query(client, server))
+        reply = netlink.recv(4096)
+    if _HEADER.unpack_from(reply)[1] == _BY_FAMILY:
+        uid, inode = _OWNER.unpack_from(reply, _OWNER_AT)
         return uid if inode else None
-    code = -_ERROR.unpack_from(answer, _HEADER.size)[0]
+    code = -_ERROR.unpack_from(reply, _HEADER.size)[0]
     if code in _ABSENT:
         return None
-    raise OSError(code, "sock_diag does not answer")
+    raise OSError(code, "sock_diag failed")
 
 
-def _question(client: Address, server: Address) -> bytes:
+def _build_query(client: Address, server: Address) -> bytes:
     family = _family(client)
     query = b"".join(
         (
@@ -77,7 +77,7 @@ def _question(client: Address, server: Address) -> bytes:
 
 
 def search_tables(client: Address, server: Address) -> int | None:
-    """The same from the tables under `/proc/net`: slower, but hardly anything forbids it."""
+    """Return the same from the tables under `/proc/net`, which are slower but rarely forbidden."""
     table = _TABLES[_family(client) == socket.AF_INET6]
     wanted = f": {_in_table(client)} {_in_table(server)} "
     try:
@@ -92,7 +92,7 @@ def search_tables(client: Address, server: Address) -> int | None:
 
 
 def _in_table(address: Address) -> str:
-    """An address as the tables spell it: words in the byte order of the machine."""
+    """Format an address as in the tables: 32-bit words in native byte order."""
     packed = socket.inet_pton(_family(address), address[0])
     words = struct.unpack(f"={len(packed) // 4}I", packed)
     return "".join(f"{word:08X}" for word in words) + f":{address[1]:04X}"

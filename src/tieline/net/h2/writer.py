@@ -1,7 +1,7 @@
-"""The writing half of an HTTP/2 connection: whose turn it is to send, and when bytes go to the transport.
+"""The sending side of an HTTP/2 connection: schedules streams and flushes bytes to the transport.
 
-What there is to write in one turn of the loop goes out in one write. Streams that have more to say than the windows of
-the peer or the transport allow take turns, a frame each, so that a large message does not hold up the small ones.
+Everything queued in one iteration of the event loop goes out in one write. Streams that are blocked by flow control or
+by the transport take turns, one frame each, so that a large message does not delay small ones.
 """
 
 import asyncio
@@ -10,101 +10,101 @@ from collections.abc import Callable
 from h2.connection import H2Connection
 
 from tieline.net.h2 import frames as frames
-from tieline.net.h2.stream import Duplex
+from tieline.net.h2.stream import Http2Stream
 
 MAX_UNREAD = 4 * 1024 * 1024
-"""How much may wait for a peer that asks and asks and reads no answers."""
+"""Bytes of replies (acknowledgements, window updates) that may wait for a peer that sends but does not read."""
 
 
-class Outlet:
-    """Writes what h2 and the streams have to say."""
+class Http2Writer:
+    """Writes the output of h2 and of the streams."""
 
     def __init__(
-        self, h2: H2Connection, window: int, on_done: Callable[[Duplex], None], on_deaf: Callable[[], None]
+        self, h2: H2Connection, window: int, on_done: Callable[[Http2Stream], None], on_not_reading: Callable[[], None]
     ) -> None:
-        self.held = 0
-        """Bytes of the window of the connection that we have not given back."""
+        self.unacknowledged = 0
+        """Bytes received on the connection for which no window update was sent yet."""
         self._h2 = h2
         self._window = window
         self._on_done = on_done
-        self._on_deaf = on_deaf
+        self._on_not_reading = on_not_reading
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._blocked: dict[int, Duplex] = {}
+        self._blocked: dict[int, Http2Stream] = {}
         self._updates = bytearray()
-        self._owed = 0
+        self._consumed = 0
         self._unread = 0
         self._is_full = False
         self._is_flushing = False
 
     def open(self, transport: asyncio.Transport) -> None:
-        """Begin to write."""
+        """Start writing to a transport."""
         self._transport = transport
 
     def close(self) -> None:
-        """Write nothing more."""
+        """Stop writing."""
         self._transport = None
         self._blocked.clear()
 
-    def push(self, stream: Duplex) -> None:
-        """Send what a stream has to say, as far as the peer and the transport let it."""
+    def push(self, stream: Http2Stream) -> None:
+        """Send the queued data of a stream as far as flow control and the transport allow."""
         if not (self._is_full or self._blocked):
-            self._say(stream)
+            self._send_frame(stream)
             self.flush_soon()
         if stream.has_more:
             self._blocked[stream.number] = stream
             self.pump()
 
-    def drop(self, stream: Duplex) -> None:
-        """A stream has nothing more to say."""
+    def drop(self, stream: Http2Stream) -> None:
+        """Remove a stream from the queue."""
         self._blocked.pop(stream.number, None)
 
     def pump(self) -> None:
-        """Let the streams that wait take turns until nothing moves."""
+        """Let blocked streams take turns until none of them can send."""
         has_moved = True
         while has_moved and self._blocked and self._transport is not None and not self._is_full:
             has_moved = False
             for number, stream in list(self._blocked.items()):
-                has_moved |= self._say(stream)
+                has_moved |= self._send_frame(stream)
                 if not stream.has_more:
                     self._blocked.pop(number, None)
             self.flush()
 
     def pause(self) -> None:
-        """The transport has enough for now."""
+        """Note that the transport's buffer is full."""
         self._is_full = True
 
     def resume(self) -> None:
-        """The transport takes more."""
+        """Continue after the transport's buffer has drained."""
         self._is_full = False
         self._unread = 0
         self.pump()
 
-    # ── windows we grant ──
+    # ── receive windows ──
 
     def credit(self, size: int) -> None:
-        """So many bytes were taken: the peer may send as many more on this connection, and hears of it now and then."""
-        self._owed += size
-        if self._owed >= self._window // 4:
-            self.grant(0, self._owed)
-            self.held -= self._owed
-            self._owed = 0
+        """Count bytes as consumed on the connection; send a window update when a quarter of the window is."""
+        self._consumed += size
+        if self._consumed >= self._window // 4:
+            self.grant(0, self._consumed)
+            self.unacknowledged -= self._consumed
+            self._consumed = 0
 
     def grant(self, number: int, size: int) -> None:
-        """Let the peer send so many bytes more on a stream, or (0) on the connection."""
+        """Queue a window update for a stream, or for the connection (0)."""
         self._updates += frames.window_update(number, size)
         self.flush_soon()
 
     # ── writing ──
 
     def flush_soon(self) -> None:
-        """Write in this turn of the loop, with what else there will be."""
+        """Flush at the end of this iteration of the event loop."""
         if not self._is_flushing:
             self._is_flushing = True
             self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
-        """Write what there is."""
+        """Write all queued bytes."""
         self._is_flushing = False
         transport = self._transport
         if transport is None:
@@ -117,10 +117,10 @@ class Outlet:
             self._unread += len(data) if self._is_full else 0
             transport.write(data)
             if self._unread > MAX_UNREAD:
-                self._on_deaf()
+                self._on_not_reading()
 
-    def _say(self, stream: Duplex) -> bool:
-        """Say up to one frame of what waits in a stream; whether anything could be said."""
+    def _send_frame(self, stream: Http2Stream) -> bool:
+        """Send up to one frame of a stream; return whether anything was sent."""
         if stream.outgoing:
             window = self._h2.local_flow_control_window(stream.number)
             piece = stream.next_piece(min(window, frames.MAX_FRAME))

@@ -1,8 +1,8 @@
-"""The HTTP/2 connections of one origin: which of them a new stream goes to, and when another is dialled.
+"""The HTTP/2 connections of one origin: assigns new streams to them and dials more when needed.
 
-Streams fill the oldest connection first, so that the others may fall idle and close. Whoever finds no room waits in a
-fair queue that is served whenever room appears. Another connection is dialled when more wait than those under way can
-be hoped to carry. A dial that fails fails everybody who waits: it would not go better for them.
+Streams go to the oldest connection with room, so that the others can become idle and close. Callers that find no room
+wait in a fair queue. Another connection is dialled when more callers wait than the connections being opened are
+expected to carry. A failed dial fails all waiting callers.
 """
 
 import asyncio
@@ -11,42 +11,44 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tieline.net.client.body import Fields, PipeError, Timeouts
-from tieline.net.client.proxy import Route, dial
-from tieline.net.h2.connection import Connection, Terms
-from tieline.net.h2.stream import Duplex
+from tieline.net.client.proxy import UpstreamRoute, dial
+from tieline.net.client.response import Fields, PipeError, Timeouts
+from tieline.net.h2.connection import Http2ClientConnection, Http2Config
+from tieline.net.h2.stream import Http2Stream
 from tieline.tasks import Tasks
 
-Turn = asyncio.Future[Duplex | PipeError]
+Turn = asyncio.Future[Http2Stream | PipeError]
 
 
-class Waiting(NamedTuple):
-    """Somebody who waits for room, and the stream to open then."""
+class PendingOpen(NamedTuple):
+    """A caller that waits for room, and the stream to open for it."""
 
     turn: Turn
     fields: Fields
     timeouts: Timeouts
 
 
-class Bundle:
-    """The connections of one origin, at most `limit` that take new streams."""
+class Http2Pool:
+    """The connections of one origin, of which at most `limit` accept new streams."""
 
-    def __init__(self, route: Route, terms: Terms, limit: int, tls: Callable[[], ssl.SSLContext]) -> None:
+    def __init__(
+        self, route: UpstreamRoute, config: Http2Config, limit: int, tls: Callable[[], ssl.SSLContext]
+    ) -> None:
         self._route = route
         self._where = route.origin.authority
-        self._terms = terms
+        self._config = config
         self._limit = limit
         self._tls = tls
         self._dials = Tasks()
         self._dialling = 0
-        self._connections: list[Connection] = []
-        self._made: set[Connection] = set()
-        self._waiters: deque[Waiting] = deque()
+        self._connections: list[Http2ClientConnection] = []
+        self._made: set[Http2ClientConnection] = set()
+        self._waiters: deque[PendingOpen] = deque()
         self._emptied: asyncio.Future[None] | None = None
         self._is_closed = False
 
-    async def open(self, fields: Fields, timeouts: Timeouts) -> Duplex:
-        """Open a stream where there is room, or wait for it."""
+    async def open(self, fields: Fields, timeouts: Timeouts) -> Http2Stream:
+        """Open a stream on a connection with room, or wait for one."""
         if self._is_closed:
             raise closed_error(self._where)
         if not self._waiters:
@@ -56,7 +58,7 @@ class Bundle:
         return await self._queue(fields, timeouts)
 
     async def aclose(self) -> None:
-        """Drop every connection, fail whoever waits for one, and return when all are gone."""
+        """Drop every connection, fail all waiting callers, and return when all connections are closed."""
         self._is_closed = True
         self._refuse(closed_error(self._where))
         await self._dials.aclose()
@@ -69,13 +71,13 @@ class Bundle:
 
     # ── waiting for room ──
 
-    async def _queue(self, fields: Fields, timeouts: Timeouts) -> Duplex:
+    async def _queue(self, fields: Fields, timeouts: Timeouts) -> Http2Stream:
         loop = asyncio.get_running_loop()
-        waiting = Waiting(loop.create_future(), fields, timeouts)
+        waiting = PendingOpen(loop.create_future(), fields, timeouts)
         self._waiters.append(waiting)
         self._serve()
-        patience = timeouts.pool + (timeouts.connect if self._dialling else 0)
-        timer = loop.call_later(patience, _settle, waiting.turn, self._busy_error())
+        wait = timeouts.pool + (timeouts.connect if self._dialling else 0)
+        timer = loop.call_later(wait, _settle, waiting.turn, self._busy_error())
         try:
             given = await waiting.turn
         except asyncio.CancelledError:
@@ -90,7 +92,7 @@ class Bundle:
         return given
 
     def _serve(self) -> None:
-        """Give what room there is to those who wait, and dial for the others."""
+        """Open streams for waiting callers where there is room, and dial for the others."""
         if not self._waiters:
             return
         for connection in self._connections:
@@ -101,23 +103,25 @@ class Bundle:
         self._dial_for_waiters()
 
     def _dial_for_waiters(self) -> None:
-        hope = self._dialling * self._terms.streams + sum(connection.hope for connection in self._connections)
-        taking = self._dialling + sum(not connection.is_leaving for connection in self._connections)
-        while len(self._waiters) > hope and taking < self._limit and not self._is_closed:
+        expected = self._dialling * self._config.streams + sum(
+            connection.expected_room for connection in self._connections
+        )
+        accepting = self._dialling + sum(not connection.is_leaving for connection in self._connections)
+        while len(self._waiters) > expected and accepting < self._limit and not self._is_closed:
             self._dialling += 1
             self._dials.start(self._dial(self._waiters[0].timeouts), f"dial {self._where}")
-            hope += self._terms.streams
-            taking += 1
+            expected += self._config.streams
+            accepting += 1
 
     def _refuse(self, error: PipeError) -> None:
-        """Nobody who waits now will be served."""
+        """Fail all waiting callers."""
         while self._waiters:
             _settle(self._waiters.popleft().turn, _copy(error))
 
     # ── connections ──
 
     async def _dial(self, timeouts: Timeouts) -> None:
-        connection = Connection(self._where, self._terms, self._serve, self._forget)
+        connection = Http2ClientConnection(self._where, self._config, self._serve, self._forget)
         self._made.add(connection)
         failure: PipeError | None = None
         try:
@@ -129,7 +133,7 @@ class Bundle:
             )
         except PipeError as error:
             failure = self._explained(error)
-        except Exception as error:  # noqa: BLE001 - a name no resolver accepts, roots that cannot be read: tell who waits
+        except Exception as error:  # noqa: BLE001 - such as an invalid host name or unreadable root certificates
             failure = PipeError("connect", "refused", f"{self._where} cannot be dialled: {error}", sent=False)
         finally:
             self._dialling -= 1
@@ -142,13 +146,13 @@ class Bundle:
         else:
             self._refuse(failure or connection.failure or self._vanished_error())
 
-    def _drop(self, connection: Connection) -> None:
-        """Undo a dial; a connection that was made is forgotten when its transport is lost."""
+    def _drop(self, connection: Http2ClientConnection) -> None:
+        """Clean up after a failed dial; a connection that was made is forgotten when its transport is lost."""
         connection.abort()
         if not connection.is_made:
             self._forget(connection)
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget(self, connection: Http2ClientConnection) -> None:
         self._made.discard(connection)
         if connection in self._connections:
             self._connections.remove(connection)
@@ -158,28 +162,28 @@ class Bundle:
         if not self._made and self._emptied is not None and not self._emptied.done():
             self._emptied.set_result(None)
 
-    # ── what went wrong ──
+    # ── errors ──
 
     def _explained(self, error: PipeError) -> PipeError:
-        """A handshake that fails because HTTP/2 was offered and nothing else says so."""
+        """Return a clearer error if the TLS handshake failed because only HTTP/2 was offered."""
         cause = error.__cause__
         if isinstance(cause, ssl.SSLError) and "no application protocol" in str(cause).lower().replace("_", " "):
-            message = f"{self._where} does not speak HTTP/2: it refused the TLS handshake that offered it"
+            message = f"{self._where} does not support HTTP/2: it rejected the TLS handshake"
             return PipeError("connect", "protocol", message, sent=False)
         return error
 
     def _busy_error(self) -> PipeError:
-        message = f"all connections to {self._where} carry as many streams as they may"
+        message = f"all connections to {self._where} have as many streams as they allow"
         return PipeError("connect", "busy", message, sent=False)
 
     def _vanished_error(self) -> PipeError:
-        message = f"{self._where} closed the connection as soon as it was made"
+        message = f"{self._where} closed the connection right after accepting it"
         return PipeError("connect", "reset", message, sent=False)
 
 
 def closed_error(where: str) -> PipeError:
-    """What is raised by a client that was closed."""
-    return PipeError("connect", "busy", f"{where} was not asked: the HTTP/2 client is closed", sent=False)
+    """Return the error for a request to a closed client."""
+    return PipeError("connect", "busy", f"{where} was not contacted: the HTTP/2 client is closed", sent=False)
 
 
 def _settle(turn: Turn, given: PipeError) -> None:
@@ -188,15 +192,15 @@ def _settle(turn: Turn, given: PipeError) -> None:
 
 
 def _take_back(turn: Turn) -> None:
-    """Close what was given to somebody who was cancelled at that moment."""
+    """Close the stream that was opened for a caller which was cancelled at that moment."""
     if turn.done() and not turn.cancelled():
         given = turn.result()
-        if isinstance(given, Duplex):
+        if isinstance(given, Http2Stream):
             given.close()
 
 
 def _copy(error: PipeError) -> PipeError:
-    """Whoever raises an error leaves marks in it, so each gets one of their own."""
+    """Copy an error, because raising one sets its traceback and each caller needs its own."""
     copy = PipeError(error.phase, error.reason, error.message, sent=error.sent)
     copy.__cause__ = error.__cause__
     return copy

@@ -1,18 +1,18 @@
-"""What is kept with a head that comes again, and what is looked at every time."""
+"""Many requests on one connection: each of them is checked."""
 
 import pytest
 
 from tests.net.served import Client, served
-from tieline.frontends.http import Exchange, Guard, HttpApp, Route
+from tieline.frontends.guard import Guard
+from tieline.frontends.http import Exchange
+from tieline.frontends.http_app import HttpApp, Route
 from tieline.frontends.page_pass import LIFETIME, Passes
 from tieline.model.errors import GatewayError
 from tieline.wire.openai_chat import render_error
 
 
 async def tell(exchange: Exchange) -> None:
-    body = exchange.body_at_once()
-    if body is None:
-        body = await exchange.body()
+    body = await exchange.body()
     await exchange.respond(200, b"%b %d" % (body, exchange.size))
 
 
@@ -64,7 +64,7 @@ async def test_the_key_of_one_client_does_not_open_for_another() -> None:
         assert [await status(other, post(key=b"s3creT")) for _ in range(2)] == [401, 401]
 
 
-async def test_a_pass_that_was_good_is_looked_at_again() -> None:
+async def test_a_pass_is_checked_with_every_request() -> None:
     now = 1000.0
     passes = Passes(["s3cret"], lambda: now)
     guard = Guard(keys=["s3cret"], clock=lambda: now)

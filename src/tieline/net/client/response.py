@@ -1,9 +1,8 @@
-"""The response of an HTTP exchange as its reader sees it: head, body in pieces, and how either can fail.
+"""An HTTP response: its head, its body as it arrives, and the errors of both.
 
-A response has two sides. The connection feeds it (`begin`, `chunks`, `finish`, `fail`); its reader takes from it
-(`take`, `chunk`, `read`, `close`). There is one reader, so one future is all the synchronisation there is. What arrives
-is kept as it came and decoded only when it is taken: a compressed bomb unfolds at the pace of its reader, piece by
-piece.
+A response has two sides. The connection feeds it (`begin`, `chunks`, `finish`, `fail`); one reader consumes it (`take`,
+`chunk`, `read`, `close`), so one future is all the synchronisation needed. Data is decompressed only when it is taken,
+in parts of bounded size, so that a decompression bomb cannot fill the memory.
 """
 
 import asyncio
@@ -17,18 +16,18 @@ Reason = Literal["refused", "dns", "tls", "timeout", "reset", "protocol", "too_l
 Fields = list[tuple[bytes, bytes]]
 
 HIGH_WATER = 256 * 1024
-"""Reading pauses when more than this waits for the reader."""
+"""Bytes waiting for the reader above which reading from the socket pauses."""
 
-PIECE = 256 * 1024
-"""The most a decoder puts out at once."""
+MAX_DECODED = 256 * 1024
+"""Bytes a decoder returns at most per call."""
 
 _NOTHING: Mapping[bytes, bytes] = {}
 
 
 class PipeError(Exception):
-    """A pipe did not carry: `phase` says when, `reason` what kind, `message` how to tell a person.
+    """A network operation failed, in this phase and for this reason; `message` is for the user.
 
-    `sent` says whether any byte of the request may have reached the upstream; if so, a retry may happen twice there.
+    `sent` says whether the upstream may have received any part of the request; if so, it may process a retry twice.
     """
 
     def __init__(self, phase: Phase, reason: Reason, message: str, *, sent: bool) -> None:
@@ -41,7 +40,7 @@ class PipeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How many seconds each phase may take: `first_byte` is for the whole head, `idle` for silence inside a body."""
+    """Seconds each phase may take: `first_byte` until the head is complete, `idle` without data inside a body."""
 
     connect: float = 10
     first_byte: float = 300
@@ -49,8 +48,8 @@ class Timeouts:
     pool: float = 30
 
 
-class Source(Protocol):
-    """What a response needs of the connection that feeds it."""
+class ResponseSource(Protocol):
+    """The connection that feeds a response."""
 
     where: str
 
@@ -60,7 +59,7 @@ class Source(Protocol):
 
 
 class HttpResponse:
-    """One answer: its status and header fields, and its body as it arrives."""
+    """A response: its status and header fields, and its body as it arrives."""
 
     __slots__ = (
         "_decoder",
@@ -79,14 +78,16 @@ class HttpResponse:
         "status",
     )
 
-    def __init__(self, source: Source, chunks: list[bytes], loop: asyncio.AbstractEventLoop, idle: float) -> None:
+    def __init__(
+        self, source: ResponseSource, chunks: list[bytes], loop: asyncio.AbstractEventLoop, idle: float
+    ) -> None:
         self.status = 0
         self.error: PipeError | None = None
         self.buffered = 0
-        """How many bytes arrived since something was taken."""
+        """Bytes that arrived since the reader last took some."""
         self.chunks = chunks
-        """What has arrived of the body and was not taken yet; the connection puts it here."""
-        self._source: Source | None = source
+        """The part of the body that was not taken yet; the connection appends to it."""
+        self._source: ResponseSource | None = source
         self._where = source.where
         self._loop = loop
         self.idle = idle
@@ -97,28 +98,28 @@ class HttpResponse:
         self._waiter: asyncio.Future[None] | None = None
         self._ended = False
 
-    # ── the reader's side ──
+    # ── for the reader ──
 
     @property
     def headers(self) -> Sequence[tuple[str, str]]:
-        """The fields as they came, names in lower case; a body is decoded, but `content-encoding` still stands here."""
+        """The header fields, names in lower case. `content-encoding` is kept although the body is decoded."""
         return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in self._fields]
 
     def header(self, name: str) -> str | None:
-        """The first value of a field, by its lower-case name."""
+        """Return the first value of a field by its lower-case name, or None."""
         value = self._first.get(name.encode("latin-1"))
         return None if value is None else value.decode("latin-1")
 
     def field(self, name: bytes) -> bytes:
-        """The first value of a field as it came, b"" if there is none; for who asks often."""
+        """Return the first value of a field as bytes, b"" if there is none."""
         return self._first.get(name, b"")
 
     def pick(self, names: Mapping[bytes, str]) -> tuple[tuple[str, str], ...]:
-        """The fields to which this mapping gives a name, under that name."""
+        """Return the fields that this mapping gives a non-empty name, under that name."""
         return tuple([(named, value.decode("latin-1")) for name, value in self._fields if (named := names[name])])
 
     def take(self) -> bytes:
-        """What has arrived since the last call; b"" does not mean that it is the end."""
+        """Return the data that has arrived since the last call, without waiting; b"" does not mean the end."""
         if self._is_plain:
             return self._drain() if self.chunks else b""
         if self._decoder is None:
@@ -132,7 +133,7 @@ class HttpResponse:
         return self._take_decoded(self._decoder)
 
     async def chunk(self) -> bytes:
-        """Everything that has arrived since the last call, waiting for something if need be; b"" at the end."""
+        """Return all data that has arrived since the last call, waiting for some if necessary; b"" at the end."""
         while not (data := self.take()):
             if self._ended:
                 self._check_end()
@@ -145,7 +146,7 @@ class HttpResponse:
         return data
 
     async def read(self, limit: int) -> bytes:
-        """The whole body; beyond `limit` bytes the connection is dropped and `too_large` is raised."""
+        """Return the whole body; raise PipeError `too_large` and drop the connection beyond `limit` bytes."""
         parts: list[bytes] = []
         size = 0
         while data := self.take() or await self.chunk():
@@ -156,12 +157,12 @@ class HttpResponse:
                 raise PipeError("body", "too_large", message, sent=True)
             parts.append(data)
             if self._ended and self._is_plain and self.error is None:
-                # All that had arrived was taken, so nothing is left to wait for.
+                # The body is complete and all of it was taken.
                 break
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def close(self) -> None:
-        """Give up what was not read. A connection whose body has not arrived in full is aborted at once."""
+        """Discard what was not read, and abort the connection if the body has not arrived in full."""
         source = self._source
         if source is not None:
             source.abort()
@@ -171,13 +172,13 @@ class HttpResponse:
         self.fail(PipeError("body", "reset", f"the response of {self._where} was closed by its reader", sent=True))
 
     def release(self, grace: float = 1.0) -> None:
-        """The reader has what it wants. The end of the body may take a moment more, so that the connection lives on."""
+        """Stop reading, but give the body `grace` seconds to end, so that the connection can be reused."""
         source, self._source = self._source, None
         if source is not None:
-            self._loop.call_later(grace, self._give_up, source)
+            self._loop.call_later(grace, self._abort_unless_ended, source)
 
     def news(self, seconds: float) -> asyncio.Future[None]:
-        """What is done when the connection has news; whoever is cancelled in awaiting it must `close` the response."""
+        """Return a future for the next change. A caller that is cancelled while awaiting it must call `close`."""
         if self._waiter is not None:
             raise RuntimeError("a response has one reader at a time")
         if self._source is not None:
@@ -185,7 +186,7 @@ class HttpResponse:
         self._waiter = waiter = self._loop.create_future()
         return waiter
 
-    # ── the connection's side ──
+    # ── for the connection ──
 
     @property
     def is_awaited(self) -> bool:
@@ -193,11 +194,11 @@ class HttpResponse:
 
     @property
     def is_framed(self) -> bool:
-        """Whether the head says where the body ends; without that, the end of the connection does."""
+        """Whether the head says where the body ends; otherwise it ends with the connection."""
         return b"content-length" in self._first or b"transfer-encoding" in self._first
 
     def begin(self, status: int, fields: Fields, first: Mapping[bytes, bytes]) -> None:
-        """The head is in: its fields, and the first value of each."""
+        """Set the head: its fields, and the first value of each."""
         self.status = status
         self._fields = fields
         self._first = first
@@ -206,14 +207,14 @@ class HttpResponse:
             self.wake()
 
     def finish(self) -> None:
-        """The body is complete; the connection is no longer ours."""
+        """Mark the body as complete; the connection may now serve another request."""
         self._ended = True
         self._source = None
         if self._waiter is not None:
             self.wake()
 
     def fail(self, error: PipeError) -> None:
-        """Nothing more will come; what came before is still given to the reader first."""
+        """Set an error, which the reader gets after the data that arrived before it."""
         self.error = error
         self.finish()
 
@@ -224,11 +225,11 @@ class HttpResponse:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def _give_up(self, source: Source) -> None:
+    def _abort_unless_ended(self, source: ResponseSource) -> None:
         if not self._ended:
             source.abort()
 
-    # ── taking ──
+    # ── decoding ──
 
     def _drain(self) -> bytes:
         chunks = self.chunks
@@ -241,12 +242,13 @@ class HttpResponse:
 
     def _open_decoder(self, encoding: str) -> "_Inflate":
         if encoding not in _Inflate.ENCODINGS:
-            raise self._refuse(f"sent a body encoded as {encoding[:40]!r}: not asked for, and not understood here")
+            complaint = f"sent a body in the encoding {encoding[:40]!r}, which was not requested and is not supported"
+            raise self._protocol_error(complaint)
         return _Inflate(encoding)
 
     def _take_decoded(self, decoder: "_Inflate") -> bytes:
         while True:
-            if not decoder.is_hungry:
+            if not decoder.needs_input:
                 more = b""
             elif self.chunks:
                 more = self._drain()
@@ -255,7 +257,7 @@ class HttpResponse:
             try:
                 data = decoder.decode(more)
             except zlib.error:
-                raise self._refuse(f"sent a broken {decoder.encoding} body") from None
+                raise self._protocol_error(f"sent a broken {decoder.encoding} body") from None
             if data:
                 return data
 
@@ -263,9 +265,9 @@ class HttpResponse:
         if self.error is not None:
             raise self.error
         if self._decoder is not None and not self._decoder.is_complete:
-            raise self._refuse(f"ended its {self._decoder.encoding} body too early")
+            raise self._protocol_error(f"sent an incomplete {self._decoder.encoding} body")
 
-    def _refuse(self, complaint: str) -> PipeError:
+    def _protocol_error(self, complaint: str) -> PipeError:
         self.close()
         self.error = PipeError("body", "protocol", f"{self._where} {complaint}", sent=True)
         self._ended = True
@@ -273,17 +275,17 @@ class HttpResponse:
 
 
 class _Inflate:
-    """gzip or deflate, undone in pieces of bounded size."""
+    """Decompresses gzip or deflate in parts of bounded size."""
 
     ENCODINGS = frozenset(("gzip", "x-gzip", "deflate"))
 
-    __slots__ = ("_inflate", "_tail", "encoding", "is_hungry")
+    __slots__ = ("_inflate", "_tail", "encoding", "needs_input")
 
     def __init__(self, encoding: str) -> None:
         self.encoding = encoding
-        self.is_hungry = True
+        self.needs_input = True
         self._tail = b""
-        # Which of its two forms a "deflate" body has shows in its first byte, see `decode`.
+        # A "deflate" body has one of two formats; `decode` tells them apart by the first byte.
         self._inflate = None if encoding == "deflate" else zlib.decompressobj(16 + zlib.MAX_WBITS)
 
     @property
@@ -291,22 +293,22 @@ class _Inflate:
         return self._inflate is not None and self._inflate.eof
 
     def decode(self, data: bytes) -> bytes:
-        """Up to `PIECE` bytes; while the decoder is not hungry there is more to come without new data."""
+        """Return up to `MAX_DECODED` bytes. Unless `needs_input` is set then, call again with b"" for more."""
         inflate = self._inflate
         if inflate is None:
-            # Servers send both raw deflate and the zlib format the standard asks for, whose first byte ends in 8.
+            # The standard requires the zlib format (low nibble of the first byte is 8); some servers send raw deflate.
             inflate = self._inflate = zlib.decompressobj(zlib.MAX_WBITS if data[0] & 0x0F == 8 else -zlib.MAX_WBITS)
-        out = inflate.decompress(self._tail + data, PIECE)
+        out = inflate.decompress(self._tail + data, MAX_DECODED)
         self._tail = inflate.unconsumed_tail
         if inflate.unused_data or (inflate.eof and self._tail):
             if self.encoding == "deflate":
                 raise zlib.error("data after the end")
-            # A gzip body may have several members, one behind the other, and zeros behind the last.
+            # A gzip body may consist of several members, followed by zero padding.
             self._tail = (inflate.unused_data + self._tail).lstrip(b"\0")
             if self._tail:
                 self._inflate = zlib.decompressobj(16 + zlib.MAX_WBITS)
-                self.is_hungry = False
+                self.needs_input = False
             return out
-        # A full piece may have left output inside the decompressor even when all input is gone.
-        self.is_hungry = len(out) < PIECE
+        # After a full part the decompressor may hold more output even though all input is consumed.
+        self.needs_input = len(out) < MAX_DECODED
         return out

@@ -1,4 +1,4 @@
-"""Heads that come again on a connection: read without the parser, and understood as it would."""
+"""Many requests on one connection, often with the same head: each is answered as if it were the first."""
 
 import asyncio
 from typing import Any
@@ -9,9 +9,8 @@ from uvicorn.server import ServerState
 from tests.net.served import Wire, config, echo, respond, served, whole_body
 from tests.net.upstream import until
 from tieline.net.server import protocol
-from tieline.net.server.cycle import Cycle
-from tieline.net.server.protocol import HttpServing
-from tieline.net.server.request_head import MAX_KNOWN, MAX_KNOWN_HEADS, Head, KnownHeads, Target
+from tieline.net.server.cycle import RequestCycle
+from tieline.net.server.protocol import HttpServerProtocol
 
 SPELLINGS = (b"Content-Length", b"content-length")
 
@@ -23,7 +22,7 @@ def post(body: bytes, more: bytes = b"", name: bytes = b"Content-Length", path: 
 async def talked(*rounds: list[bytes]) -> list[bytes]:
     """What one connection answers to each round; a round is answered before the next one comes."""
     wire, state = Wire(), ServerState()
-    connection = HttpServing(config(echo, 75), state, {})
+    connection = HttpServerProtocol(config(echo, 75), state, {})
     connection.connection_made(wire)
     answers = []
     for pieces in rounds:
@@ -52,7 +51,7 @@ async def test_the_same_head_with_another_length_is_answered_as_if_it_were_the_f
     assert again == third == await alone(request)
 
 
-async def test_every_cut_of_a_known_request_gives_the_same_answer() -> None:
+async def test_every_cut_of_a_repeated_request_gives_the_same_answer() -> None:
     request = post(b"hello, again")
     expected = await alone(request)
     for cut in range(1, len(request)):
@@ -75,20 +74,20 @@ async def test_every_cut_of_a_known_request_gives_the_same_answer() -> None:
     ],
     ids=range(8),
 )
-async def test_another_head_is_read_as_what_it_is_and_so_is_the_known_one_after_it(other: bytes) -> None:
+async def test_a_different_head_is_parsed_as_it_is_and_so_is_the_first_one_after_it(other: bytes) -> None:
     known = post(b"hello")
     _, *answers = await talked([known], [other], [known], [known])
     assert answers == [await alone(other), await alone(known), await alone(known)]
 
 
-async def test_what_follows_a_known_request_in_the_same_bytes_is_the_next_request() -> None:
+async def test_bytes_after_a_repeated_request_are_the_next_request() -> None:
     row = post(b"one") + post(b"two", path=b"/q") + post(b"three")
     expected = b"".join([await alone(post(b"one")), await alone(post(b"two", path=b"/q")), await alone(post(b"three"))])
     for cut in range(len(row)):
         assert (await talked([post(b"")], [row[:cut], row[cut:]]))[1] == expected
 
 
-async def test_bytes_like_a_known_head_in_the_middle_of_another_are_part_of_that() -> None:
+async def test_a_repeated_head_in_the_middle_of_another_is_part_of_that() -> None:
     known = post(b"hello")
     for begun in (b"P", b"POST /q HTTP/1.1\r\nX: "):
         _, *answers = await talked([known], [known + begun], [known])
@@ -96,7 +95,7 @@ async def test_bytes_like_a_known_head_in_the_middle_of_another_are_part_of_that
     assert b"400 Bad Request" in await alone(known + b"P" + known)
 
 
-async def test_a_body_of_a_known_head_that_nobody_wants_is_read_to_its_end() -> None:
+async def test_a_body_that_the_application_ignores_is_read_to_its_end() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await respond(send, scope["path"].encode())
 
@@ -110,7 +109,7 @@ async def test_a_body_of_a_known_head_that_nobody_wants_is_read_to_its_end() -> 
         assert (await client.response()).body == b"/next"
 
 
-async def test_a_large_body_of_a_known_head_waits_outside_until_the_application_takes_it() -> None:
+async def test_a_large_body_of_a_later_request_is_not_read_until_the_application_takes_it() -> None:
     go_on = asyncio.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -123,14 +122,14 @@ async def test_a_large_body_of_a_known_head_waits_outside_until_the_application_
         assert (await client.response()).body == b"hello"
         go_on.clear()
         saying = asyncio.create_task(client.say(post(b"x" * 5_000_000)))
-        await until(lambda: server.connection._is_paused)
+        await until(lambda: server.connection._is_read_paused)
         go_on.set()
         assert (await client.response()).body == b"x" * 5_000_000
         await saying
 
 
-async def test_a_known_head_whose_body_stops_in_the_middle_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "BODY_WITHIN", 0.05)
+async def test_a_later_request_whose_body_stops_in_the_middle_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "BODY_TIMEOUT", 0.05)
     async with served(echo) as server:
         client = await server.connect(post(b"hello"))
         assert (await client.response()).status == 200
@@ -139,7 +138,7 @@ async def test_a_known_head_whose_body_stops_in_the_middle_is_given_up(monkeypat
         assert await client.rest() == b""
 
 
-async def test_a_client_that_leaves_in_the_body_of_a_known_head_is_told_to_the_application() -> None:
+async def test_the_application_learns_that_a_client_left_in_the_body_of_a_later_request() -> None:
     heard: list[bytes | None] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -160,20 +159,20 @@ class Direct:
     """An application that takes requests as they are."""
 
     def __init__(self) -> None:
-        self.heads: list[Head] = []
+        self.lengths: list[bytes] = []
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         raise AssertionError("it has `serve`")
 
-    async def serve(self, cycle: Cycle) -> None:
-        self.heads.append(cycle.head)
-        body = cycle.take_whole(5)
-        if body is None:
+    async def serve(self, cycle: RequestCycle) -> None:
+        self.lengths.append(dict(cycle.headers)[b"content-length"])
+        body = await whole_body(cycle.receive) or b""
+        if len(body) > 5:
             await cycle.begin(200, [(b"x-way", b"stream")])
-            await cycle.write(await whole_body(cycle.receive) or b"", False)
+            await cycle.write(body, False)
             await cycle.write(b"", True)
         else:
-            await cycle.answer(200, b"text/plain", (), body)
+            await cycle.respond(200, b"text/plain", (), body)
 
 
 async def test_an_application_may_take_requests_as_they_are() -> None:
@@ -186,32 +185,4 @@ async def test_an_application_may_take_requests_as_they_are() -> None:
             assert (response.body, response.headers.get("x-way")) == (body, way)
         other = await server.connect(post(b"", path=b"/q"))
         await other.response()
-        for _ in range(2):
-            await other.say(post(b"hi"))
-            await other.response()
-    first, second, third, odd, parsed, known = app.heads
-    assert first is second is third is known, "what was learned on one connection is there for all"
-    assert len({first, odd, parsed}) == 3
-
-
-FIELDS = [(b"host", b"here"), (b"content-length", b"2"), (b"accept", b"*/*")]
-
-
-def learned(known: KnownHeads, number: int, body: bytes) -> Head | None:
-    path = b"/%d" % number
-    return known.learn(post(body, path=path), Head("POST", Target(path.decode(), path, b""), "1.1", FIELDS))
-
-
-def test_of_many_heads_the_latest_are_remembered() -> None:
-    known = KnownHeads()
-    heads = [learned(known, number, b"hi") for number in range(MAX_KNOWN_HEADS + 10)]
-    assert len(known) == MAX_KNOWN_HEADS
-    assert learned(known, MAX_KNOWN_HEADS, b"other") is heads[MAX_KNOWN_HEADS]
-    assert learned(known, 0, b"hi") is not heads[0]
-
-
-def test_a_head_that_is_too_large_is_not_remembered() -> None:
-    known, large = KnownHeads(), b"y" * MAX_KNOWN
-    head = Head("POST", Target("/p", b"/p", b""), "1.1", [*FIELDS, (b"x", large)])
-    assert known.learn(post(b"hi", b"X: " + large + b"\r\n"), head) is None
-    assert len(known) == 0
+    assert app.lengths == [b"5", b"2", b"9", b"0"]

@@ -1,13 +1,12 @@
-"""Two-way HTTP/2 streams to upstreams: requests that go on while their responses come in, many to a connection.
+"""The HTTP/2 client: opens two-way streams, many per connection.
 
-`Http2Client.open` returns as soon as the head of the request is on its way; some upstreams hold back the head of their
-response until they have read the first message. Nothing is followed, retried or interpreted. Every failure is a
-`PipeError`, and one of them is special: phase "connect" with reason "protocol" means that the upstream does not speak
-HTTP/2 here, whatever else it speaks. If `sent` is False the upstream has not begun to serve the request, which may then
-be sent again.
+`Http2Client.open` returns as soon as the head of the request is queued, because some upstreams send the head of their
+response only after the first message. No redirect is followed and nothing is retried. Every failure is a `PipeError`.
+Phase "connect" with reason "protocol" means that the upstream does not speak HTTP/2. If `sent` is False, the upstream
+has not begun to process the request, and it may be sent again.
 
-An https upstream is offered HTTP/2 in the TLS handshake and spoken to in HTTP/2 whatever it chooses; an http upstream
-is expected to know.
+An https upstream is offered only HTTP/2 in the TLS handshake (ALPN); with an http upstream, HTTP/2 is assumed (prior
+knowledge).
 """
 
 import re
@@ -15,13 +14,13 @@ import ssl
 from collections.abc import Sequence
 from functools import lru_cache
 
-from tieline.net.client.body import Fields, PipeError, Timeouts
-from tieline.net.client.proxy import Origin, Proxies, Route
-from tieline.net.h2.bundle import Bundle, closed_error
-from tieline.net.h2.connection import DEFAULT_WINDOW, Terms
-from tieline.net.h2.stream import Duplex
+from tieline.net.client.proxy import Origin, Proxies, UpstreamRoute
+from tieline.net.client.response import Fields, PipeError, Timeouts
+from tieline.net.h2.connection import DEFAULT_WINDOW, Http2Config
+from tieline.net.h2.pool import Http2Pool, closed_error
+from tieline.net.h2.stream import Http2Stream
 
-__all__ = ["Duplex", "Http2Client", "Origin", "PipeError", "Proxies", "Timeouts"]
+__all__ = ["Http2Client", "Http2Stream", "Origin", "PipeError", "Proxies", "Timeouts"]
 
 DEFAULT_TIMEOUTS = Timeouts()
 NO_PROXIES = Proxies()
@@ -34,11 +33,11 @@ _OWN_FIELDS = frozenset(("connection", "host", "keep-alive", "proxy-connection",
 
 
 class Http2Client:
-    """Opens streams to any number of origins over connections it keeps; it belongs to one event loop.
+    """Opens streams to any number of origins over pooled connections. It belongs to one event loop.
 
-    A connection with open streams that has been silent for `ping_after` seconds is asked for a sign of life, and given
-    up if there is none within `ping_wait`. A reader that takes nothing holds up its own stream after `stream_window`
-    bytes, and the connection only when all its streams together hold `connection_window`.
+    A connection with open streams that receives nothing for `ping_after` seconds is pinged, and dropped if nothing
+    arrives within `ping_wait`. A slow reader blocks its own stream after `stream_window` bytes, and the connection only
+    when all its streams together hold `connection_window` bytes.
     """
 
     def __init__(
@@ -57,7 +56,7 @@ class Http2Client:
         self._tls = tls
         self._proxies = proxies
         self._limit = connections_per_origin
-        self._terms = Terms(
+        self._config = Http2Config(
             streams=streams_per_connection,
             stream_window=stream_window,
             window=max(connection_window, DEFAULT_WINDOW),
@@ -65,7 +64,7 @@ class Http2Client:
             ping_wait=ping_wait,
             idle_keep=idle_keep,
         )
-        self._bundles: dict[Origin, Bundle] = {}
+        self._pools: dict[Origin, Http2Pool] = {}
         self._is_closed = False
 
     async def open(
@@ -74,37 +73,37 @@ class Http2Client:
         path: str,
         headers: Sequence[tuple[str, str]],
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
-    ) -> Duplex:
-        """Begin a POST and return without waiting for an answer; the caller must close the stream in the end.
+    ) -> Http2Stream:
+        """Begin a POST request without waiting for the response; the caller must close the stream in the end.
 
-        Raises `PipeError`, or ValueError for a request that cannot be written down.
+        Raise PipeError if it fails, or ValueError if the path or a header is not valid.
         """
         fields = _build_head(origin, path, headers)
-        bundle = self._bundles.get(origin) or self._open_bundle(origin)
-        return await bundle.open(fields, timeouts)
+        pool = self._pools.get(origin) or self._open_pool(origin)
+        return await pool.open(fields, timeouts)
 
     async def aclose(self) -> None:
-        """Abort what is under way, fail whoever waits, and return when every connection is gone."""
+        """Abort all streams, and return when every connection is closed."""
         self._is_closed = True
-        for bundle in list(self._bundles.values()):
-            await bundle.aclose()
+        for pool in list(self._pools.values()):
+            await pool.aclose()
 
-    def _open_bundle(self, origin: Origin) -> Bundle:
+    def _open_pool(self, origin: Origin) -> Http2Pool:
         if self._is_closed:
             raise closed_error(origin.authority)
-        route = Route(origin, self._proxies.pick(origin))
+        route = UpstreamRoute(origin, self._proxies.pick(origin))
         if route.proxy is not None and route.is_forwarded:
             proxy = route.proxy.origin.authority
             message = (
-                f"{origin.authority} cannot be reached in plain HTTP/2 through the proxy {proxy}: it has no tunnel"
+                f"{origin.authority} cannot be reached through the proxy {proxy}: HTTP/2 without TLS needs a tunnel"
             )
             raise PipeError("connect", "proxy", message, sent=False)
-        bundle = self._bundles[origin] = Bundle(route, self._terms, self._limit, self._tls_context)
-        return bundle
+        pool = self._pools[origin] = Http2Pool(route, self._config, self._limit, self._tls_context)
+        return pool
 
     def _tls_context(self) -> ssl.SSLContext:
         if self._tls is None:
-            # Loading the roots of the system takes tens of milliseconds, so it waits until somebody speaks TLS.
+            # Loaded on first use: reading the system's root certificates takes tens of milliseconds.
             self._tls = ssl.create_default_context()
             self._tls.set_alpn_protocols(["h2"])
         return self._tls
@@ -112,7 +111,7 @@ class Http2Client:
 
 def _build_head(origin: Origin, path: str, headers: Sequence[tuple[str, str]]) -> Fields:
     if not _PATH.fullmatch(path):
-        raise ValueError("a request path begins with / and holds neither spaces nor control or non-ASCII characters")
+        raise ValueError("a request path must begin with / and contain only printable ASCII without spaces")
     fields: Fields = [
         (b":method", b"POST"),
         (b":scheme", origin.scheme.encode("ascii")),
@@ -121,7 +120,7 @@ def _build_head(origin: Origin, path: str, headers: Sequence[tuple[str, str]]) -
     ]
     for name, value in headers:
         if not _VALUE.fullmatch(value):
-            # Without repeating it: it may be a secret.
+            # Do not quote the value: it may be a secret.
             raise ValueError(f"the value of the header {name!r} contains a character that cannot be sent")
         fields.append((_checked_name(name), value.encode("latin-1")))
     return fields
@@ -133,5 +132,5 @@ def _checked_name(name: str) -> bytes:
     if not _NAME.fullmatch(name):
         raise ValueError(f"not a header name: {name!r}")
     if key in _OWN_FIELDS:
-        raise ValueError(f"the header {name!r} has no place in HTTP/2 or is written by the client itself")
+        raise ValueError(f"the header {name!r} is not allowed in HTTP/2 or is set by the client itself")
     return key.encode("ascii")
