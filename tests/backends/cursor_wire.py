@@ -134,7 +134,7 @@ async def attempt_on(wire: Wire, tasks: Tasks, person: Human | None = None, stal
         mint=lambda: f"call_{next(numbers)}",
         blobs=Blobs(opening.blobs),
         end_wait=0.0,
-        hold=lambda _: person is not None,
+        can_ask=lambda _: person is not None,
     )
     machine.begin("leg_1", "demo")
     attempt = Attempt("cursor", machine, wire, tasks, stall_after=stall_after, human=person)

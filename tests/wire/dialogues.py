@@ -190,9 +190,9 @@ class Player:
             case "answer":
                 self.run.answer([_result(*item) for item in values[0].items()], *values[1:])
             case "hear":
-                self.run.hear(values[0])
+                self.run.reply_to_plan(values[0])
             case "offer":
-                self.run.offered(Offer.of([_TOOLS[name] for name in values[0]]))
+                self.run.set_tools(Offer.of([_TOOLS[name] for name in values[0]]))
             case "finish":
                 return self.run.finish(StopReason(rest))
             case "eof":

@@ -131,7 +131,7 @@ class CursorBackend:
         """Return the run that waits for this message, with the message given to it."""
         owner = owner_of(await self._account.token())
         run = self._conversations.waiting_for(request.messages, owner)
-        return run if isinstance(run, LiveRun) and run.model == request.model and run.hear(request, host) else None
+        return run if isinstance(run, LiveRun) and run.model == request.model and run.reply(request, host) else None
 
     async def count(self, request: Request) -> int | None:  # noqa: ARG002 - the service has no way to ask
         return None

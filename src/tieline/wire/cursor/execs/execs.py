@@ -71,7 +71,7 @@ class Execs:
         self._reads = Reads()
         self._shells = Shells()
 
-    def offered(self, offer: Offer) -> None:
+    def set_tools(self, offer: Offer) -> None:
         """The tools of the newest leg."""
         self._desk = Desk(offer, self._desk.workspace)
 
@@ -105,7 +105,7 @@ class Execs:
             self._take(call_id)
         return call_id
 
-    def last_words(self, exec_id: int) -> Sequence[AgentClientMessage]:
+    def confirm_abort(self, exec_id: int) -> Sequence[AgentClientMessage]:
         """What is said of an exec that is about to be aborted: a command ends as one that was killed."""
         call_id = self._call_of(exec_id)
         if call_id is None:

@@ -42,7 +42,7 @@ _STATUSES: Mapping[int, Status] = {
 }
 
 
-def ask_of(query: queries.InteractionQuery, settings: Queries) -> Ask | None:
+def inbox_item_of(query: queries.InteractionQuery, settings: Queries) -> Ask | None:
     """What a person is to be asked; None if it is nothing for a person, or decided by the settings."""
     match query.WhichOneof("query"):
         case "ask_question_interaction_query":
@@ -85,7 +85,7 @@ def plan_as_text(query: queries.InteractionQuery) -> tuple[str, str]:
     return review.plan or args.overview or steps or review.title, as_text(Form(message=""), [_APPROVAL])
 
 
-def reply_with_words(query: queries.InteractionQuery, words: str) -> Reply:
+def reply_with_text(query: queries.InteractionQuery, words: str) -> Reply:
     """Return what the service is told of a user's message after a plan: only plain consent approves it."""
     return accept_plan(query) if is_approval(words) else reject_plan(query, words)
 

@@ -47,7 +47,6 @@ class Updates:
     def __init__(self, stored: Stored) -> None:
         self.parts = PartsWriter()
         self.tally = Tally()
-        self.turn_ended = False
         self.has_spoken = False
         """Whether this leg has any part."""
         self.kept = 0
@@ -188,7 +187,7 @@ class Updates:
     def finish(self) -> None:
         """The turn is over. A turn of nothing but notices was meant to be read."""
         self.pause()
-        if not self.has_spoken and self._notices:  # seen: transcripts/cursor/notices_only.dialogue
+        if not self.has_spoken and self._notices:  # Seen in transcripts/cursor/notices_only.dialogue
             self.show("".join(self._notices))
 
     def note(self, kind: str, message: str) -> None:
@@ -253,7 +252,6 @@ class Updates:
             self.pause()
 
     def _turn_ended(self, update: _Update) -> None:
-        self.turn_ended = True
         self.tally.bill(update.turn_ended)
 
     def _notice(self, text: str) -> None:
