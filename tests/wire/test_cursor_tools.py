@@ -8,7 +8,7 @@ from google.protobuf.struct_pb2 import Value
 from tieline.model.errors import BadRequest
 from tieline.model.request import Request, ToolChoice, ToolSpec
 from tieline.wire.cursor._pb.exec_kinds_pb2 import McpArgs
-from tieline.wire.cursor.opening.tools import NAME_LIMIT, PROVIDER, RESERVED, Offer
+from tieline.wire.cursor.opening.tools import NAME_LIMIT, PROVIDER, RESERVED, Offer, new_schema_cache
 from tieline.wire.cursor.values import from_value
 
 READ = ToolSpec(name="read", description="Read a file.", schema=b'{"type":"object","properties":{"path":{}}}')
@@ -211,7 +211,18 @@ def test_a_choice_leaves_the_tools_it_names() -> None:
 
 
 def test_changing_a_definition_changes_no_other_offer() -> None:
-    """Ours: schemas are remembered between requests."""
-    first = Offer.of([READ])
+    """Schemas are shared between requests."""
+    schemas = new_schema_cache()
+    first = Offer.of([READ], schemas)
     first.definitions[0].input_schema.Clear()
-    assert from_value(Offer.of([READ]).definitions[0].input_schema) == {"type": "object", "properties": {"path": {}}}
+    again = Offer.of([READ], schemas)
+    assert from_value(again.definitions[0].input_schema) == {"type": "object", "properties": {"path": {}}}
+
+
+def test_a_schema_is_adapted_once_for_all_requests_unless_it_is_large() -> None:
+    schemas = new_schema_cache()
+    large = ToolSpec(name="large", schema=json.dumps({"type": "object", "description": "x" * 40_000}).encode())
+    for _ in range(2):
+        assert len(Offer.of([READ, large], schemas).definitions) == 2
+    assert READ.schema in schemas
+    assert large.schema not in schemas

@@ -9,12 +9,12 @@ any other reason, the conversation gets a new id and is told from its history.
 
 import asyncio
 import secrets
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
+from tieline.model.bounded_cache import BoundedCache
 from tieline.model.content import File, Image, Message, Part, Text, ToolCall, ToolResult
 from tieline.wire.cursor.blobs import Blobs
 
@@ -52,7 +52,6 @@ class Conversation:
     """64 hex digits that the service encrypts its copies with, the same for the whole conversation."""
     key: bytes = b""
     """The fingerprint of its history so far."""
-    state: State | None = None
     is_live: bool = False
     """Whether a run is under way: two at once never share an id."""
     waiting: Waiting | None = None
@@ -73,9 +72,12 @@ class Conversations:
         self._mint_key = mint_key
         self._wait_for = wait_for
         self._salt = secrets.token_bytes(32)
-        self._known: OrderedDict[bytes, Conversation] = OrderedDict()
-        self._stateful: OrderedDict[Conversation, int] = OrderedDict()
-        self._waiting: OrderedDict[Conversation, None] = OrderedDict()
+        self._known: BoundedCache[bytes, Conversation] = BoundedCache(REMEMBERED)
+        self._states: BoundedCache[Conversation, State] = BoundedCache(
+            MOST_STATES, max_weight=MOST_STATE_BYTES, max_each=LARGEST_STATE
+        )
+        self._waiting: dict[Conversation, None] = {}
+        """The conversations with a run that waits, the oldest first."""
 
     def open(self, messages: Sequence[Message], owner: str) -> Conversation:
         """Return the conversation that these messages of an account's user continue, or a new one."""
@@ -92,8 +94,7 @@ class Conversations:
 
     def take_state(self, conversation: Conversation, model: str) -> State | None:
         """Hand out what the last turn left, once, if it was a turn of the same model."""
-        state, conversation.state = conversation.state, None
-        self._stateful.pop(conversation, None)
+        state = self._states.pop(conversation)
         return state if state is not None and state.model == model else None
 
     def close(
@@ -103,11 +104,9 @@ class Conversations:
         conversation.is_live = False
         if not messages:
             return
-        self._known.pop(conversation.key, None)
+        self._known.pop(conversation.key)
         conversation.key = self._fingerprint(messages, owner)
-        self._known[conversation.key] = conversation
-        if len(self._known) > REMEMBERED:
-            self._forget(self._known.popitem(last=False)[1])
+        self._known.put(conversation.key, conversation)
         if state is not None:
             self._keep(conversation, state)
 
@@ -152,20 +151,9 @@ class Conversations:
     # ── What is kept ─────────────────────────────────────────────────────────────────────────────
 
     def _keep(self, conversation: Conversation, state: State) -> None:
-        size = state.blobs.size + len(state.checkpoint)
-        if size > LARGEST_STATE:
-            return
-        state.blobs.pack()
-        conversation.state = state
-        self._stateful[conversation] = size
-        while len(self._stateful) > MOST_STATES or sum(self._stateful.values()) > MOST_STATE_BYTES:
-            oldest, _ = self._stateful.popitem(last=False)
-            oldest.state = None
-
-    def _forget(self, conversation: Conversation) -> None:
-        self._stateful.pop(conversation, None)
-        conversation.state = None
-        self._give_up(conversation)
+        self._states.put(conversation, state, state.blobs.size + len(state.checkpoint))
+        if conversation in self._states:
+            state.blobs.pack()
 
     def _fingerprint(self, messages: Sequence[Message], owner: str) -> bytes:
         digest = blake2b(owner.encode("utf-8", "replace"), digest_size=16, key=self._salt)

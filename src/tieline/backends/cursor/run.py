@@ -16,7 +16,7 @@ An event that the table below does not allow is a mistake of the caller and rais
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Self
 
@@ -46,7 +46,7 @@ from tieline.wire.cursor.opening.run_request import (
     open_run,
     resume_run,
 )
-from tieline.wire.cursor.opening.tools import Offer
+from tieline.wire.cursor.opening.tools import Offer, SchemaCache, new_schema_cache
 from tieline.wire.cursor.run.machine import CursorRun
 from tieline.wire.cursor.run.queries import Queries
 from tieline.wire.cursor.run.states import next_state
@@ -140,6 +140,7 @@ class Service:
     queries: Queries
     model: Callable[[str], CursorModel | None]
     """Return what is known of a model by its name."""
+    schemas: SchemaCache = field(default_factory=new_schema_cache)
     is_fixed: bool = False
     """Whether the user has set the transport, so that it is never changed."""
     stall_after: float = 120.0
@@ -215,7 +216,7 @@ class LiveRun:
             self._lose()
             return
         if request is not None:
-            attempt.machine.set_tools(Offer.of_request(request))
+            attempt.machine.set_tools(Offer.of_request(request, self._service.schemas))
         attempt.machine.answer(results, words)
         attempt.push()
 
@@ -245,7 +246,7 @@ class LiveRun:
         conversation.is_live = True
         self._request, self._client_messages, self._shown = request, request.messages, []
         self._human = attempt.human = host.human if host is not None else None
-        attempt.machine.set_tools(Offer.of_request(request))
+        attempt.machine.set_tools(Offer.of_request(request, self._service.schemas))
         attempt.machine.reply_to_plan(text)
         attempt.push()
         return True
@@ -385,6 +386,7 @@ class LiveRun:
             message_id=service.mint_id(),
             checkpoint=self._last_turn.checkpoint if self._last_turn is not None else None,
             model=service.model(self._request.model),
+            schemas=service.schemas,
         )
         if not self._leg.has_started:
             self._leg.notes += [note for note in opening.notes if note not in self._leg.notes]

@@ -5,7 +5,6 @@ What the name says wins over what the client's request says of thinking and effo
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Literal, get_args
 from urllib.parse import unquote
 
@@ -51,7 +50,6 @@ class ModelChoice(Value):
         return RequestedModel(model_id=self.id, max_mode=bool(self.max_mode), parameters=parameters)
 
 
-@lru_cache(maxsize=256)
 def split_model(name: str) -> ModelChoice:
     """The choice that a model's name makes; raises BadRequest for an option that does not exist."""
     model_id, _, query = name.partition("?")

@@ -28,7 +28,7 @@ from tieline.wire.cursor.models import CursorModel
 from tieline.wire.cursor.opening.context import Settings, Surroundings, request_context, rules, system_prompt
 from tieline.wire.cursor.opening.history import History, Talk, cut
 from tieline.wire.cursor.opening.model_choice import MODES, ModelChoice, choose
-from tieline.wire.cursor.opening.tools import Offer
+from tieline.wire.cursor.opening.tools import Offer, SchemaCache
 from tieline.wire.cursor.opening.user_message import Words
 
 __all__ = ["ModelChoice", "Opening", "Settings", "Surroundings", "continues", "last_words", "open_run", "resume_run"]
@@ -63,6 +63,7 @@ def open_run(
     message_id: str,
     checkpoint: bytes | None = None,
     model: CursorModel | None = None,
+    schemas: SchemaCache | None = None,
 ) -> Opening:
     """The opening of a run that answers this request.
 
@@ -72,7 +73,7 @@ def open_run(
     notes: list[Note] = []
     reasoning = request.reasoning if settings.reasoning else Reasoning()
     choice = choose(request.model, reasoning, model, notes)
-    offer = Offer.of_request(request)
+    offer = Offer.of_request(request, schemas)
     talk = cut(request.messages)
     system = system_prompt(talk.system)
     custom = settings.system_prompt == "custom"

@@ -5,12 +5,12 @@ calls a tool by any of these forms; here is the map there and back.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 
 from google.protobuf.struct_pb2 import Value
 
+from tieline.model.bounded_cache import BoundedCache
 from tieline.model.errors import BadRequest
 from tieline.model.events import Note, left_out
 from tieline.model.request import Request, ToolChoice, ToolSpec
@@ -31,23 +31,36 @@ _PREFIX = "client_"
 _PLAIN = re.compile(rf"[A-Za-z0-9_-]{{1,{NAME_LIMIT}}}\Z")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _SERVER = re.compile(rf"(?:mcp_{{1,3}})?{PROVIDER}(?:_{{1,3}}|-)")
-_REMEMBERED = 32 << 10
-"""Schemas longer than this are made anew for every request."""
+_MAX_CACHED_SCHEMA = 32 << 10
+"""Longer schemas are adapted anew for every request."""
+
+FittedSchema = tuple[Value, tuple[str, ...]]
+"""A schema as the service takes it, and what was changed."""
+SchemaCache = BoundedCache[bytes, FittedSchema]
+"""Adapted schemas by their JSON text: agents offer the same tools in every request. Users must copy the values."""
+
+
+def new_schema_cache() -> SchemaCache:
+    """Return an empty cache, to be shared by all requests of a backend."""
+    return BoundedCache(512, max_each=_MAX_CACHED_SCHEMA)
 
 
 class Offer:
     """The tools of one leg."""
 
-    def __init__(self, specs: Mapping[str, ToolSpec], notes: Sequence[Note] = ()) -> None:
+    def __init__(
+        self, specs: Mapping[str, ToolSpec], notes: Sequence[Note] = (), schemas: SchemaCache | None = None
+    ) -> None:
         self.specs = specs
         """The tools by the client's own names."""
+        self._schemas = new_schema_cache() if schemas is None else schemas
         self._spelled = _spell(specs)
         self._own = {spelled: own for own, spelled in self._spelled.items()}
-        self.notes: tuple[Note, ...] = (*notes, *_renamed(self._spelled), *_adapted(specs.values()))
+        self.notes: tuple[Note, ...] = (*notes, *_renamed(self._spelled), *self._adapted())
         """What was adapted or left out."""
 
     @classmethod
-    def of(cls, tools: Sequence[ToolSpec]) -> "Offer":
+    def of(cls, tools: Sequence[ToolSpec], schemas: SchemaCache | None = None) -> "Offer":
         """The offer of all these tools; raises BadRequest if none of them is for the client to run."""
         notes: list[Note] = []
         specs: dict[str, ToolSpec] = {}
@@ -61,17 +74,17 @@ class Offer:
                 if all(tool.hosted for tool in tools):
                     raise BadRequest(f"`tools`: {problem}", "tools")
                 notes.append(left_out(f"tool {spec.name}", problem))
-        return cls(specs, notes)
+        return cls(specs, notes, schemas)
 
     @classmethod
-    def of_request(cls, request: Request) -> "Offer":
+    def of_request(cls, request: Request, schemas: SchemaCache | None = None) -> "Offer":
         """The offer of the tools that the request's choice leaves: not to offer a tool is the one sure way."""
-        return cls.of(_left_by(request.tool_choice, request.tools))
+        return cls.of(_left_by(request.tool_choice, request.tools), schemas)
 
     @property
     def definitions(self) -> tuple[McpToolDefinition, ...]:
         """The tools as the service is told of them; made each time, for they would be most of what a run keeps."""
-        return tuple([_definition(self._spelled[own], spec) for own, spec in self.specs.items()])
+        return tuple([self._definition(self._spelled[own], spec) for own, spec in self.specs.items()])
 
     def spell(self, own: str) -> str:
         """The name of a tool on Cursor's side; one that is no longer offered is spelled the same way."""
@@ -101,6 +114,29 @@ class Offer:
         folded = _fold(name)
         close = [own for spelled, own in self._own.items() if folded in (_fold(spelled), _fold(own))]
         return close[0] if folded and len(close) == 1 else None
+
+    # ── Definitions ──────────────────────────────────────────────────────────────────────────────
+
+    def _definition(self, spelled: str, spec: ToolSpec) -> McpToolDefinition:
+        return McpToolDefinition(
+            name=f"{PROVIDER}-{spelled}",
+            description=description(spec),
+            input_schema=self._fitted(spec)[0],
+            provider_identifier=PROVIDER,
+            tool_name=spelled,
+        )
+
+    def _adapted(self) -> list[Note]:
+        changes = [(spec.name, change) for spec in self.specs.values() for change in self._fitted(spec)[1]]
+        return [Note(kind="schema", message=f"{name}: {change}") for name, change in changes]
+
+    def _fitted(self, spec: ToolSpec) -> FittedSchema:
+        schema = FREEFORM_SCHEMA if spec.freeform else spec.schema
+        fitted = self._schemas.get(schema)
+        if fitted is None:
+            fitted = _fit(schema)
+            self._schemas.put(schema, fitted, len(schema))
+        return fitted
 
 
 def _left_by(choice: ToolChoice, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
@@ -151,35 +187,8 @@ def _renamed(spelled: Mapping[str, str]) -> list[Note]:
     return [Note(kind="renamed", message=f"the upstream knows {', '.join(changed)}")] if changed else []
 
 
-# ── Definitions ──────────────────────────────────────────────────────────────────────────────────
-
-
-def _definition(spelled: str, spec: ToolSpec) -> McpToolDefinition:
-    return McpToolDefinition(
-        name=f"{PROVIDER}-{spelled}",
-        description=description(spec),
-        input_schema=_fitted(spec)[0],
-        provider_identifier=PROVIDER,
-        tool_name=spelled,
-    )
-
-
-def _adapted(specs: Iterable[ToolSpec]) -> list[Note]:
-    return [Note(kind="schema", message=f"{spec.name}: {change}") for spec in specs for change in _fitted(spec)[1]]
-
-
-def _fitted(spec: ToolSpec) -> tuple[Value, tuple[str, ...]]:
-    """A tool's schema as the service takes it, and what was changed."""
-    schema = FREEFORM_SCHEMA if spec.freeform else spec.schema
-    return _remembered_schema(schema) if len(schema) <= _REMEMBERED else _schema(schema)
-
-
-def _schema(schema: bytes) -> tuple[Value, tuple[str, ...]]:
+def _fit(schema: bytes) -> FittedSchema:
     fitted, notes = for_service(schema)
     if is_deep(fitted):
         notes = (*notes, "what is nested too deeply was left out")
     return schema_value(fitted), notes
-
-
-_remembered_schema = lru_cache(maxsize=512)(_schema)
-"""Agents offer the same tools in every request. The values are copied when they are used, and never changed."""
