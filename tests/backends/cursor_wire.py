@@ -16,7 +16,7 @@ from tieline.net.client.http import PipeError
 from tieline.tasks import Tasks
 from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage
 from tieline.wire.cursor.blobs import Blobs
-from tieline.wire.cursor.opening.run_request import Settings, Surroundings, open_run
+from tieline.wire.cursor.opening.run_request import MachineInfo, RunSettings, open_run
 from tieline.wire.cursor.run.machine import CursorRun
 
 WAIT = 60.0
@@ -123,8 +123,8 @@ async def attempt_on(wire: Wire, tasks: Tasks, person: Human | None = None, stal
     numbers = count(1)
     opening = open_run(
         REQUEST,
-        settings=Settings(),
-        surroundings=Surroundings(),
+        settings=RunSettings(),
+        surroundings=MachineInfo(),
         conversation_id="conversation",
         run_id="run",
         message_id="message",

@@ -25,7 +25,7 @@ from tests.backends.cursor_wire import (
 from tests.grammar import check
 from tests.wire.dialogues import received
 from tieline.backends.cursor.attempt import Attempt
-from tieline.backends.cursor.pipes import Refused
+from tieline.backends.cursor.pipes import StreamRefused
 from tieline.model.content import Text, ToolResult
 from tieline.model.events import Event, Failed, Finished, PartEnd, StopReason
 from tieline.net.client.http import PipeError
@@ -206,9 +206,9 @@ async def test_a_service_that_waits_for_the_client_has_not_stalled(
 @pytest.mark.parametrize(
     ("refusal", "code"),
     [
-        (Refused(401, b""), "cursor_unauthenticated"),
-        (Refused(464, b""), "cursor_http1_refused"),
-        (Refused(429, b"", [("retry-after", "7")]), "cursor_busy"),
+        (StreamRefused(401, b""), "cursor_unauthenticated"),
+        (StreamRefused(464, b""), "cursor_http1_refused"),
+        (StreamRefused(429, b"", [("retry-after", "7")]), "cursor_busy"),
         (PipeError("connect", "protocol", "it speaks something else", sent=False), "cursor_http2_refused"),
         (PipeError("connect", "refused", "nobody there", sent=False), "cursor_broken"),
         (PipeError("first_byte", "timeout", "it took too long", sent=True), "cursor_silent"),
@@ -245,7 +245,7 @@ async def test_a_message_that_cannot_be_sent_breaks_the_attempt(tasks: Tasks) ->
     attempt = await attempt_on(wire, tasks)
 
     async def refuse(messages: Sequence[bytes]) -> None:
-        raise Refused(401, b"")
+        raise StreamRefused(401, b"")
 
     wire.send = refuse  # type: ignore[method-assign]  # the pipe breaks
     attempt.machine.heartbeat()

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cases import asks
 from tieline.backends.cursor import conversations as module
-from tieline.backends.cursor.conversations import Conversation, Conversations, State
+from tieline.backends.cursor.conversations import Conversations, ConversationState, CursorConversation
 from tieline.model.content import Message, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.wire.cursor.blobs import Blobs
 
@@ -28,15 +28,15 @@ def says(*parts: Part | str) -> Message:
     return Message(role="assistant", parts=tuple(Text(text=part) if isinstance(part, str) else part for part in parts))
 
 
-def turn(known: Conversations, messages: tuple[Message, ...], reply: Message, owner: str = ME) -> Conversation:
+def turn(known: Conversations, messages: tuple[Message, ...], reply: Message, owner: str = ME) -> CursorConversation:
     """A whole turn that ends with this reply."""
     conversation = known.open(messages, owner)
     known.close(conversation, (*messages, reply), owner)
     return conversation
 
 
-def state(size: int = 10, model: str = "demo") -> State:
-    return State(model, b"checkpoint", Blobs({b"id": bytes(size)}))
+def state(size: int = 10, model: str = "demo") -> ConversationState:
+    return ConversationState(model, b"checkpoint", Blobs({b"id": bytes(size)}))
 
 
 def test_a_conversation_keeps_its_id_and_key_as_it_grows() -> None:

@@ -14,14 +14,14 @@ from tieline.backends.cursor.recovery import (
     NOT_SPOKEN,
     SILENT,
     STALLED,
-    Kind,
     Recovery,
     Remedy,
+    RestartFrom,
 )
 from tieline.model.events import Failed
 from tieline.wire.cursor.errors import incomplete, read_end, read_status
 
-AGAIN, RESUME = Kind.AGAIN, Kind.RESUME
+AGAIN, RESUME = RestartFrom.AGAIN, RestartFrom.RESUME
 
 
 class Case(NamedTuple):

@@ -23,19 +23,19 @@ from tests.backends.cursor_wire import (
 )
 from tests.grammar import check
 from tests.wire.dialogues import received
-from tieline.backends.cursor.auth import Account
+from tieline.backends.cursor.account import Account
 from tieline.backends.cursor.conversations import Conversations
-from tieline.backends.cursor.login import Api
-from tieline.backends.cursor.pipes import Ids, Pipe, Refused, Transport
-from tieline.backends.cursor.run import LOST, LiveRun, Service
+from tieline.backends.cursor.login import AuthApi
+from tieline.backends.cursor.pipes import AttemptIds, Pipe, StreamRefused, Transport
+from tieline.backends.cursor.run import LOST, LiveRun, RunServices
 from tieline.model.content import Text, ToolCall, ToolResult
 from tieline.model.events import Event, Failed, Finished, Note, PartDelta, PartEnd, Started, StopReason
 from tieline.model.ports import Host
 from tieline.model.request import Request
 from tieline.net.client.http import HttpClient
 from tieline.tasks import Tasks
-from tieline.wire.cursor.opening.run_request import Settings, Surroundings
-from tieline.wire.cursor.run.queries import Queries
+from tieline.wire.cursor.opening.run_request import MachineInfo, RunSettings
+from tieline.wire.cursor.run.query_replies import QuerySettings
 
 __all__ = ["tasks"]
 
@@ -46,16 +46,16 @@ class Bench:
     """A service whose streams are given by the test, one for each attempt."""
 
     def __init__(self, tasks: Tasks, *wires: Wire) -> None:
-        self.opened: list[tuple[Transport, Ids]] = []
+        self.opened: list[tuple[Transport, AttemptIds]] = []
         self._wires = list(wires)
         self._tasks = tasks
         self.changes: list[Transport] = []
 
     def run(self, request: Request = REQUEST, transport: Transport = "http2", host: Host | None = None) -> LiveRun:
         ids, calls, legs = count(1), count(1), count(1)
-        service = Service(
+        service = RunServices(
             name="cursor",
-            account=Account.fixed(Api(HttpClient(), "http://127.0.0.1:9"), "token", clock=lambda: 0.0),
+            account=Account.fixed(AuthApi(HttpClient(), "http://127.0.0.1:9"), "token", clock=lambda: 0.0),
             open_pipe=self._open,
             transport=lambda: transport,
             changed_to=self.changes.append,
@@ -64,16 +64,16 @@ class Bench:
             mint_leg=lambda: f"leg_{next(legs)}",
             conversations=Conversations(lambda: f"conversation_{next(ids)}"),
             tasks=self._tasks,
-            settings=Settings(send_blobs=True),
-            surroundings=Surroundings(),
-            queries=Queries(),
+            settings=RunSettings(send_blobs=True),
+            surroundings=MachineInfo(),
+            queries=QuerySettings(),
             model=lambda _: None,
             clock=lambda: 0.0,
             stall_after=WAIT,
         )
         return LiveRun(service, request, host)
 
-    def _open(self, transport: Transport, token: str, ids: Ids) -> Pipe:
+    def _open(self, transport: Transport, token: str, ids: AttemptIds) -> Pipe:
         self.opened.append((transport, ids))
         return self._wires.pop(0)
 
@@ -202,7 +202,7 @@ async def test_calls_that_were_made_are_handed_over_though_the_stream_broke(task
 
 
 async def test_the_transport_that_works_is_told_and_kept_for_the_run(tasks: Tasks) -> None:
-    refused = Wire(refusal=Refused(464, b""))
+    refused = Wire(refusal=StreamRefused(464, b""))
     parked = Wire(CALL, CHECKPOINT)
     bench = Bench(tasks, refused, parked, Wire(says("Sunny."), TURN_ENDED, GOOD_END))
     run = bench.run(transport="http1")
@@ -216,7 +216,7 @@ async def test_the_transport_that_works_is_told_and_kept_for_the_run(tasks: Task
 
 
 async def test_a_token_that_cannot_be_renewed_is_what_the_client_hears(tasks: Tasks) -> None:
-    run = Bench(tasks, Wire(refusal=Refused(401, b""))).run()
+    run = Bench(tasks, Wire(refusal=StreamRefused(401, b""))).run()
     (failed,) = await leg_of(run)
     assert isinstance(failed, Failed)
     assert (failed.kind, failed.status) == ("unauthorized", 401)

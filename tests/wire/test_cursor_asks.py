@@ -26,12 +26,12 @@ from tieline.model.request import Request, ToolSpec
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import queries_pb2 as queries
 from tieline.wire.cursor.blobs import Blobs
-from tieline.wire.cursor.opening.run_request import Settings, Surroundings, open_run
-from tieline.wire.cursor.opening.tools import Offer
-from tieline.wire.cursor.run.approvals import STAY, inbox_item_of, reply_with
+from tieline.wire.cursor.opening.offered_tools import OfferedTools
+from tieline.wire.cursor.opening.run_request import MachineInfo, RunSettings, open_run
+from tieline.wire.cursor.run.inbox_items import STAY, inbox_item_of, reply_with
 from tieline.wire.cursor.run.machine import IDLE_HEARTBEATS, CursorRun
 from tieline.wire.cursor.run.pending_queries import MAX_WAITING
-from tieline.wire.cursor.run.queries import NO_APPROVAL, NO_SWITCH, Queries
+from tieline.wire.cursor.run.query_replies import NO_APPROVAL, NO_SWITCH, QuerySettings
 
 CALL = '< exec_server {"id": 1, "mcpArgs": {"name": "weather", "providerIdentifier": "tieline", "toolName": "weather"}}'
 TURN_ENDED = '< interaction_update {"turnEnded": {}}'
@@ -56,8 +56,8 @@ def made(**options: Any) -> CursorRun:
     minted = count(1)
     opening = open_run(
         Request(model="demo", messages=()),
-        settings=Settings(),
-        surroundings=Surroundings(),
+        settings=RunSettings(),
+        surroundings=MachineInfo(),
         conversation_id="c",
         run_id="r",
         message_id="m",
@@ -75,32 +75,34 @@ def made(**options: Any) -> CursorRun:
 def test_questions_are_a_form_that_takes_other_words_too() -> None:
     options = (Option(id="a", label="A"), Option(id="b", label="B"))
     field = Field(name="q1", kind="choice", title="Which?", required=True, options=options, is_open=True)
-    assert inbox_item_of(asked(QUESTION), Queries()) == Form(message="T", fields=(field,))
+    assert inbox_item_of(asked(QUESTION), QuerySettings()) == Form(message="T", fields=(field,))
 
 
 def test_a_plan_is_to_be_reviewed_with_all_its_steps() -> None:
     steps = (PlanEntry(content="x"),)
-    assert inbox_item_of(asked(PLAN), Queries()) == PlanReview(title="my plan", plan="# Plan\n1. x\n", steps=steps)
+    assert inbox_item_of(asked(PLAN), QuerySettings()) == PlanReview(
+        title="my plan", plan="# Plan\n1. x\n", steps=steps
+    )
     query = queries.InteractionQuery()
     phase = query.create_plan_request_query.args.phases.add(name="first")
     phase.todos.add(content="y", status=3)
-    assert inbox_item_of(query, Queries()) == PlanReview(
+    assert inbox_item_of(query, QuerySettings()) == PlanReview(
         title="A plan", steps=(PlanEntry(content="y", status="completed"),)
     )
 
 
 def test_another_mode_is_a_permission_unless_the_settings_decide() -> None:
-    ask = inbox_item_of(asked(MODE), Queries())
+    ask = inbox_item_of(asked(MODE), QuerySettings())
     assert isinstance(ask, Permission)
     assert (ask.title, ask.kind, ask.detail) == ("Go on in the mode plan", "switch_mode", "why")
     assert ask.options == (ALLOW, DENY)
-    assert inbox_item_of(asked(MODE), Queries(allow_mode_switch=False)) is None
+    assert inbox_item_of(asked(MODE), QuerySettings(allow_mode_switch=False)) is None
 
 
 def test_a_question_without_options_is_answered_in_words() -> None:
     query = queries.InteractionQuery(id=2)
     query.ask_question_interaction_query.args.questions.add(id="q", prompt="Why?", allow_multiple=True)
-    ask = inbox_item_of(query, Queries())
+    ask = inbox_item_of(query, QuerySettings())
     assert isinstance(ask, Form)
     assert ask.fields == (Field(name="q", kind="text", title="Why?", required=True),)
     (answer,) = told(query, Filled(values={"q": "because"})).ask_question_interaction_response.result.success.answers
@@ -111,7 +113,7 @@ def test_questions_that_share_an_id_are_kept_apart() -> None:
     query = queries.InteractionQuery(id=2)
     for question_id in ("", "q", "q"):
         query.ask_question_interaction_query.args.questions.add(id=question_id, prompt="?")
-    ask = inbox_item_of(query, Queries())
+    ask = inbox_item_of(query, QuerySettings())
     assert isinstance(ask, Form)
     names = [field.name for field in ask.fields]
     assert len(set(names)) == 3
@@ -295,7 +297,7 @@ def test_anything_else_rejects_it_with_the_words(words: str) -> None:
 
 def test_a_plan_made_while_the_client_runs_a_tool_is_shown_in_the_next_leg() -> None:
     run = made()
-    run.set_tools(Offer.of([ToolSpec(name="weather")]))
+    run.set_tools(OfferedTools.of([ToolSpec(name="weather")]))
     run.receive(received(CALL))
     assert run.wake()[-1] == Finished(reason=StopReason.TOOL_USE)
     assert run.receive(plan(4)) == []
@@ -329,7 +331,7 @@ def test_whoever_asks_after_the_turn_has_not_ended_it() -> None:
 
 def test_a_plan_that_is_approved_between_two_legs_is_shown_in_the_next() -> None:
     run = made(can_ask=lambda _: True)
-    run.set_tools(Offer.of([ToolSpec(name="weather")]))
+    run.set_tools(OfferedTools.of([ToolSpec(name="weather")]))
     run.receive(received(CALL))
     assert run.wake()[-1] == Finished(reason=StopReason.TOOL_USE)
     run.receive(plan(4))
@@ -368,7 +370,7 @@ ASKING = ToolSpec(
 
 def asking(**options: Any) -> CursorRun:
     run = made(**options)
-    run.set_tools(Offer.of([ASKING]))
+    run.set_tools(OfferedTools.of([ASKING]))
     return run
 
 

@@ -25,9 +25,9 @@ from tieline.model.request import ToolSpec
 from tieline.tools.search import SEARCH_CONTENT, SEARCH_FILES
 from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage, AgentServerMessage
 from tieline.wire.cursor._pb.exec_pb2 import ExecServerMessage
-from tieline.wire.cursor.execs.execs import MOST_PENDING, Execs
-from tieline.wire.cursor.opening.tools import Offer
-from tieline.wire.cursor.values import to_value
+from tieline.wire.cursor.execs.dispatch import MOST_PENDING, ExecDispatcher
+from tieline.wire.cursor.opening.offered_tools import OfferedTools
+from tieline.wire.cursor.protobuf_json import to_value
 
 Tools = tuple[ToolSpec, ...]
 
@@ -249,9 +249,9 @@ def test_huge_arguments_arrive_whole() -> None:
 
 
 def test_a_reserved_name_is_mapped_back() -> None:
-    offer = Offer.of((tool("Task", {"prompt": STRING}),))
+    offer = OfferedTools.of((tool("Task", {"prompt": STRING}),))
     [definition] = offer.definitions
-    execs = Execs(offer, mint=lambda: "call_1")
+    execs = ExecDispatcher(offer, mint=lambda: "call_1")
     assert definition.tool_name != "Task"
     assert call(execs, **mcp(definition.tool_name, prompt="x")).name == "Task"
 
@@ -272,7 +272,7 @@ def test_tools_and_servers_that_are_not_there_are_named_with_those_that_are() ->
 def test_the_tools_of_the_newest_leg_count() -> None:
     execs = execs_for(WEATHER)
     assert not isinstance(execs.receive(asked(read_args={"path": A})), ToolCall)
-    execs.set_tools(Offer.of(PI))
+    execs.set_tools(OfferedTools.of(PI))
     assert call(execs, read_args={"path": A}).name == "read"
 
 

@@ -5,17 +5,17 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import queries_pb2 as queries
-from tieline.wire.cursor.run.queries import Queries, Reply, reply_to
+from tieline.wire.cursor.run.query_replies import QueryReply, QuerySettings, reply_to
 
-ALL = Queries()
-NONE = Queries(allow_web=False, allow_mode_switch=False, allow_images=False)
+ALL = QuerySettings()
+NONE = QuerySettings(allow_web=False, allow_mode_switch=False, allow_images=False)
 
 
 def asked(query_hex: str) -> queries.InteractionQuery:
     return agent.AgentServerMessage.FromString(bytes.fromhex(query_hex)).interaction_query
 
 
-def answered(query: queries.InteractionQuery, settings: Queries = ALL) -> Reply:
+def answered(query: queries.InteractionQuery, settings: QuerySettings = ALL) -> QueryReply:
     reply = reply_to(query, settings)
     assert reply is not None
     return reply

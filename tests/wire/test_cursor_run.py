@@ -26,8 +26,8 @@ from tieline.model.request import Request, ToolSpec
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb.conversation_pb2 import ConversationStateStructure
 from tieline.wire.cursor.blobs import Blobs
-from tieline.wire.cursor.opening.run_request import Opening, Settings, Surroundings, open_run
-from tieline.wire.cursor.opening.tools import Offer
+from tieline.wire.cursor.opening.offered_tools import OfferedTools
+from tieline.wire.cursor.opening.run_request import MachineInfo, Opening, RunSettings, open_run
 from tieline.wire.cursor.run.machine import MAX_UNREAD, CursorRun
 from tieline.wire.framing.connect import END, frame
 
@@ -59,8 +59,8 @@ def started(*lines: str) -> CursorRun:
 def opening(request: Request | None = None) -> Opening:
     return open_run(
         request or Request(model="demo", messages=()),
-        settings=Settings(),
-        surroundings=Surroundings(),
+        settings=RunSettings(),
+        surroundings=MachineInfo(),
         conversation_id="c",
         run_id="r",
         message_id="m",
@@ -383,7 +383,7 @@ def test_after_something_else_was_said_that_is_what_may_be_said_again(resumed: b
 
 def test_what_is_said_after_a_call_is_never_taken_for_something_said_before() -> None:
     run = taken_over(says("It is su"), "@ eof")
-    run.set_tools(Offer.of([ToolSpec(name="weather")]))
+    run.set_tools(OfferedTools.of([ToolSpec(name="weather")]))
     run.receive(received(CALL % 1))
     run.wake()
     run.answer([ToolResult(call_id=call_id) for call_id in run.pending])
@@ -418,7 +418,7 @@ def test_the_context_and_the_history_are_there_however_long_a_call_takes(number:
     run.wake()
     run.outbox()
     for _ in range(number):
-        run.set_tools(Offer.of(tools))
+        run.set_tools(OfferedTools.of(tools))
     run.receive(received('< exec_server {"id": 7, "requestContextArgs": {}}'))
     told = agent.AgentClientMessage.FromString(run.outbox()[0]).exec_client_message
     assert told.request_context_result.success.request_context == opened.context

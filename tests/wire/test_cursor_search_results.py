@@ -7,8 +7,8 @@ import pytest
 
 from tests.wire.coding_clients import CLAUDE_CODE, CLINE, OPENCODE, PI, STRING, tool
 from tests.wire.exec_running import HERE, result, told
-from tieline.wire.cursor.execs.listing import MAX_DEPTH, MOST_ENTRIES, tree
-from tieline.wire.cursor.execs.search import MOST_LINES
+from tieline.wire.cursor.execs.listing_results import MAX_DEPTH, MOST_ENTRIES, tree
+from tieline.wire.cursor.execs.search_results import MOST_LINES
 
 CONTENT: dict[str, Any] = {
     "matches": [

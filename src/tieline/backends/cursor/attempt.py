@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import partial
 
-from tieline.backends.cursor.pipes import Pipe, Refused
+from tieline.backends.cursor.pipes import Pipe, StreamRefused
 from tieline.backends.cursor.recovery import BROKEN, NOT_SPOKEN, SILENT, STALLED
 from tieline.backends.pending_approvals import Asked, put
 from tieline.model.events import Event, Failed
@@ -125,7 +125,7 @@ class Attempt:
         """Send the run request and wait for the stream; a failure is the only event then."""
         try:
             await self._pipe.begin(self.machine.outbox())
-        except (PipeError, Refused) as error:
+        except (PipeError, StreamRefused) as error:
             self.give([self._failed(error)])
             self.close()
             return
@@ -220,7 +220,7 @@ class Attempt:
             while self._to_send:
                 messages, self._to_send = self._to_send, []
                 await self._pipe.send(messages)
-        except (PipeError, Refused) as error:
+        except (PipeError, StreamRefused) as error:
             if not self.machine.turn_ended:
                 self._fail(self._failed(error))
 
@@ -315,8 +315,8 @@ class Attempt:
         message = f"`{self._name}` sent nothing but heartbeats for {self._stall_after:.0f} seconds."
         self._fail(Failed(kind="timeout", status=504, code=STALLED, message=message))
 
-    def _failed(self, error: PipeError | Refused) -> Failed:
-        if isinstance(error, Refused):
+    def _failed(self, error: PipeError | StreamRefused) -> Failed:
+        if isinstance(error, StreamRefused):
             return read_status(error.status, error.body, error.headers)
         if error.reason == "timeout":
             # Without a connection no run has begun, so another try costs nothing.

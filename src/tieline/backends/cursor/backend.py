@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from tieline.backends.cursor.auth import Account
+from tieline.backends.cursor.account import Account
 from tieline.backends.cursor.conversations import Conversations
-from tieline.backends.cursor.pipes import Http1Pipe, Http2Pipe, Ids, Pipe, Transport
-from tieline.backends.cursor.run import LiveRun, Service
+from tieline.backends.cursor.pipes import AttemptIds, Http1Pipe, Http2Pipe, Pipe, Transport
+from tieline.backends.cursor.run import LiveRun, RunServices
 from tieline.backends.cursor.tokens import owner_of
-from tieline.backends.cursor.unary import Caller, Told
+from tieline.backends.cursor.unary import ServerConfig, UnaryClient
 from tieline.model.errors import GatewayError
 from tieline.model.ports import Host, ModelInfo, Run
 from tieline.model.request import Request
@@ -22,8 +22,8 @@ from tieline.tasks import Tasks
 from tieline.wire.cursor.identity import Identity, is_ghost
 from tieline.wire.cursor.models import AUTO, CursorModel
 from tieline.wire.cursor.opening.model_choice import split_model
-from tieline.wire.cursor.opening.run_request import Settings, Surroundings
-from tieline.wire.cursor.run.queries import Queries
+from tieline.wire.cursor.opening.run_request import MachineInfo, RunSettings
+from tieline.wire.cursor.run.query_replies import QuerySettings
 
 log = logging.getLogger("tieline.cursor")
 
@@ -34,7 +34,7 @@ CONFIG_KEPT = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class CursorOptions:
     """How the service is reached and spoken to; what is None the service is asked."""
 
     api: Origin
@@ -42,9 +42,9 @@ class Terms:
     transport: Transport | None
     identity: Identity
     timeouts: Timeouts
-    settings: Settings
-    surroundings: Surroundings
-    queries: Queries
+    settings: RunSettings
+    surroundings: MachineInfo
+    queries: QuerySettings
     models: tuple[str, ...] = ()
     stall_after: float = 120.0
     park_for: float = 900.0
@@ -60,7 +60,7 @@ class CursorBackend:
 
     def __init__(
         self,
-        terms: Terms,
+        terms: CursorOptions,
         account: Account,
         http: HttpClient,
         duplex: Http2Client,
@@ -78,7 +78,7 @@ class CursorBackend:
         self._duplex = duplex
         self._clock = clock
         self._tasks = Tasks()
-        self._caller = Caller(name, http, terms.api, account, terms.identity, mint_id, terms.timeouts)
+        self._caller = UnaryClient(name, http, terms.api, account, terms.identity, mint_id, terms.timeouts)
         self._identity = terms.identity
         self._origin = terms.agent or terms.api
         self._transport: Transport = terms.transport or ("http2" if terms.api.scheme == "https" else "http1")
@@ -87,7 +87,7 @@ class CursorBackend:
         self._known: dict[str, CursorModel] = {}
         self._known_at: float | None = None
         self._conversations = Conversations(mint_id, wait_for=terms.park_for)
-        self._service = Service(
+        self._service = RunServices(
             name=name,
             account=account,
             open_pipe=self._pipe,
@@ -171,7 +171,7 @@ class CursorBackend:
         self._asked_at = self._clock()
         return None
 
-    def _take(self, told: Told) -> None:
+    def _take(self, told: ServerConfig) -> None:
         terms = self._terms
         if terms.identity.ghost_mode is None:
             self._identity = replace(terms.identity, ghost_mode=is_ghost(told.privacy))
@@ -184,7 +184,7 @@ class CursorBackend:
     def _change_to(self, transport: Transport) -> None:
         self._transport = transport
 
-    def _pipe(self, transport: Transport, token: str, ids: Ids) -> Pipe:
+    def _pipe(self, transport: Transport, token: str, ids: AttemptIds) -> Pipe:
         timeouts = self._terms.timeouts
         if transport == "http2":
             return Http2Pipe(self._duplex, self._origin, self._identity, token, ids, timeouts)

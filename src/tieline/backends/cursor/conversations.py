@@ -28,7 +28,7 @@ MOST_WAITING = 64
 """How many runs may wait for the user's reply to a plan."""
 
 
-class State(NamedTuple):
+class ConversationState(NamedTuple):
     """What a turn left at the service's request: its checkpoint, and the blobs the checkpoint refers to."""
 
     model: str
@@ -36,7 +36,7 @@ class State(NamedTuple):
     blobs: Blobs
 
 
-class Waiting(Protocol):
+class WaitingRun(Protocol):
     """A run that waits for the user's next message."""
 
     def give_up(self) -> None:
@@ -44,7 +44,7 @@ class Waiting(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class Conversation:
+class CursorConversation:
     """One conversation with the service."""
 
     id: str
@@ -54,7 +54,7 @@ class Conversation:
     """The fingerprint of its history so far."""
     is_live: bool = False
     """Whether a run is under way: two at once never share an id."""
-    waiting: Waiting | None = None
+    waiting: WaitingRun | None = None
     timer: asyncio.TimerHandle | None = None
 
 
@@ -72,33 +72,37 @@ class Conversations:
         self._mint_key = mint_key
         self._wait_for = wait_for
         self._salt = secrets.token_bytes(32)
-        self._known: BoundedCache[bytes, Conversation] = BoundedCache(REMEMBERED)
-        self._states: BoundedCache[Conversation, State] = BoundedCache(
+        self._known: BoundedCache[bytes, CursorConversation] = BoundedCache(REMEMBERED)
+        self._states: BoundedCache[CursorConversation, ConversationState] = BoundedCache(
             MOST_STATES, max_weight=MOST_STATE_BYTES, max_each=LARGEST_STATE
         )
-        self._waiting: dict[Conversation, None] = {}
+        self._waiting: dict[CursorConversation, None] = {}
         """The conversations with a run that waits, the oldest first."""
 
-    def open(self, messages: Sequence[Message], owner: str) -> Conversation:
+    def open(self, messages: Sequence[Message], owner: str) -> CursorConversation:
         """Return the conversation that these messages of an account's user continue, or a new one."""
         end = _end_of_past(messages)
         found = self._known.get(self._fingerprint(messages[:end], owner)) if end else None
         if found is None or found.is_live:
-            found = Conversation(self._mint(), self._mint_key())
+            found = CursorConversation(self._mint(), self._mint_key())
         found.is_live = True
         return found
 
-    def rename(self, conversation: Conversation) -> None:
+    def rename(self, conversation: CursorConversation) -> None:
         """Give another id to a conversation that the service does not continue."""
         conversation.id, conversation.blob_key = self._mint(), self._mint_key()
 
-    def take_state(self, conversation: Conversation, model: str) -> State | None:
+    def take_state(self, conversation: CursorConversation, model: str) -> ConversationState | None:
         """Hand out what the last turn left, once, if it was a turn of the same model."""
         state = self._states.pop(conversation)
         return state if state is not None and state.model == model else None
 
     def close(
-        self, conversation: Conversation, messages: Sequence[Message] = (), owner: str = "", state: State | None = None
+        self,
+        conversation: CursorConversation,
+        messages: Sequence[Message] = (),
+        owner: str = "",
+        state: ConversationState | None = None,
     ) -> None:
         """End a run. `messages` is the history with the reply the client has got; empty if it got no whole one."""
         conversation.is_live = False
@@ -117,7 +121,7 @@ class Conversations:
         """Whether any run waits for a reply."""
         return bool(self._waiting)
 
-    def wait(self, conversation: Conversation, run: Waiting) -> None:
+    def wait(self, conversation: CursorConversation, run: WaitingRun) -> None:
         """Keep a run until the next message of its conversation comes, for a while."""
         conversation.waiting = run
         conversation.timer = asyncio.get_running_loop().call_later(self._wait_for, self._give_up, conversation)
@@ -125,7 +129,7 @@ class Conversations:
         if len(self._waiting) > MOST_WAITING:
             self._give_up(next(iter(self._waiting)))
 
-    def waiting_for(self, messages: Sequence[Message], owner: str) -> Waiting | None:
+    def waiting_for(self, messages: Sequence[Message], owner: str) -> WaitingRun | None:
         """Hand out the run that waits for these messages, once."""
         found = self._known.get(self._fingerprint(messages[: _end_of_past(messages)], owner))
         return self._taken(found) if found is not None and found.waiting is not None else None
@@ -135,7 +139,7 @@ class Conversations:
         for conversation in list(self._waiting):
             self._give_up(conversation)
 
-    def _taken(self, conversation: Conversation) -> Waiting | None:
+    def _taken(self, conversation: CursorConversation) -> WaitingRun | None:
         run, conversation.waiting = conversation.waiting, None
         if conversation.timer is not None:
             conversation.timer.cancel()
@@ -143,14 +147,14 @@ class Conversations:
         self._waiting.pop(conversation, None)
         return run
 
-    def _give_up(self, conversation: Conversation) -> None:
+    def _give_up(self, conversation: CursorConversation) -> None:
         run = self._taken(conversation)
         if run is not None:
             run.give_up()
 
     # ── What is kept ─────────────────────────────────────────────────────────────────────────────
 
-    def _keep(self, conversation: Conversation, state: State) -> None:
+    def _keep(self, conversation: CursorConversation, state: ConversationState) -> None:
         self._states.put(conversation, state, state.blobs.size + len(state.checkpoint))
         if conversation in self._states:
             state.blobs.pack()

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import msgspec
 
-from tieline.backends.cursor.tokens import Tokens
+from tieline.backends.cursor.tokens import LoginTokens
 from tieline.model.errors import GatewayError
 from tieline.model.events import Failed
 from tieline.net.client.http import HttpClient, Origin, PipeError, Timeouts
@@ -49,7 +49,7 @@ _NO_SUCH_POST = frozenset((400, 401, 403, 405, 501))
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class PendingLogin:
     """A login that was begun: the link to open, and the secret that only we can ask with."""
 
     url: str
@@ -57,7 +57,7 @@ class Login:
     verifier: str = field(repr=False)
 
 
-class Reply(NamedTuple):
+class AuthReply(NamedTuple):
     """What came of one question; status 0 and a `trouble` if nothing did."""
 
     status: int
@@ -66,14 +66,14 @@ class Reply(NamedTuple):
     retry_after: float | None = None
 
 
-class Api:
+class AuthApi:
     """The service that knows accounts, at one base URL; raises ValueError if that is none."""
 
     def __init__(self, client: HttpClient, url: str = API) -> None:
         self._client = client
         self._origin, self._prefix = Origin.parse(url)
 
-    async def ask(self, method: str, path: str, body: bytes = b"", bearer: str = "") -> Reply:
+    async def ask(self, method: str, path: str, body: bytes = b"", bearer: str = "") -> AuthReply:
         """One question, answered or failed within a bounded time."""
         # Cursor's own programs ask these questions with the plain fetch of their runtime.
         headers = [("accept", "*/*"), ("user-agent", "node")]
@@ -85,37 +85,37 @@ class Api:
             async with asyncio.timeout(ANSWER_TIME):
                 return await self._exchange(method, path, headers, body)
         except PipeError as error:
-            return Reply(0, trouble=error.message)
+            return AuthReply(0, trouble=error.message)
         except TimeoutError:
-            return Reply(0, trouble=f"{self._origin.authority} did not finish its answer in {ANSWER_TIME:.0f} s")
+            return AuthReply(0, trouble=f"{self._origin.authority} did not finish its answer in {ANSWER_TIME:.0f} s")
 
-    async def _exchange(self, method: str, path: str, headers: Sequence[tuple[str, str]], body: bytes) -> Reply:
+    async def _exchange(self, method: str, path: str, headers: Sequence[tuple[str, str]], body: bytes) -> AuthReply:
         response = await self._client.send(self._origin, method, self._prefix + path, headers, body, TIMEOUTS)
         try:
             answer = await response.read(ANSWER_LIMIT)
         finally:
             response.close()
-        return Reply(response.status, answer, "", retry_after(dict(response.headers)))
+        return AuthReply(response.status, answer, "", retry_after(dict(response.headers)))
 
 
 # ── the browser ──
 
 
-def begin_login(website: str, random: Random) -> Login:
+def begin_login(website: str, random: Random) -> PendingLogin:
     """A link for the user to open; `random` gives so many unpredictable bytes."""
     Origin.parse(website)
     verifier = _base64url(random(32))
     uuid = str(UUID(bytes=random(16), version=4))
     challenge = _base64url(hashlib.sha256(verifier.encode("ascii")).digest())
     query = urlencode({"challenge": challenge, "uuid": uuid, "mode": "login", "redirectTarget": "cli"})
-    return Login(f"{website.rstrip('/')}/loginDeepControl?{query}", uuid, verifier)
+    return PendingLogin(f"{website.rstrip('/')}/loginDeepControl?{query}", uuid, verifier)
 
 
 async def poll(
-    client: HttpClient, api: str, login: Login, *, sleep: Sleep, clock: Callable[[], float], tries: int = TRIES
-) -> Tokens:
+    client: HttpClient, api: str, login: PendingLogin, *, sleep: Sleep, clock: Callable[[], float], tries: int = TRIES
+) -> LoginTokens:
     """Ask until somebody has logged in with the link; raises GatewayError if that does not happen."""
-    poller = _Poller(Api(client, api), login)
+    poller = _Poller(AuthApi(client, api), login)
     wait, errors = FIRST_WAIT, 0
     pause = wait
     for _ in range(tries):
@@ -138,13 +138,13 @@ async def poll(
 class _Poller:
     """Asks by POST, which keeps the secret out of addresses, or by GET where the service has no such POST."""
 
-    def __init__(self, api: Api, login: Login) -> None:
+    def __init__(self, api: AuthApi, login: PendingLogin) -> None:
         self._api = api
         self._secret = {"uuid": login.uuid, "verifier": login.verifier}
         self._is_post = True
         self._is_proven = False
 
-    async def ask(self) -> Reply:
+    async def ask(self) -> AuthReply:
         if self._is_post:
             reply = await self._api.ask("POST", "/auth/poll", msgspec.json.encode(self._secret))
             if not self._is_foreign(reply):
@@ -152,7 +152,7 @@ class _Poller:
             self._is_post = False
         return await self._api.ask("GET", f"/auth/poll?{urlencode(self._secret)}")
 
-    def _is_foreign(self, reply: Reply) -> bool:
+    def _is_foreign(self, reply: AuthReply) -> bool:
         """Whether the answer shows that POST is not understood here."""
         if reply.status == 404:
             self._is_proven = self._is_proven or reply.body == PENDING_BODY
@@ -163,22 +163,22 @@ class _Poller:
 # ── keys and refresh tokens ──
 
 
-async def exchange_key(api: Api, key: str, now: float) -> Tokens | Failed:
+async def exchange_key(api: AuthApi, key: str, now: float) -> LoginTokens | Failed:
     """An access token for an API key."""
     reply = await _post(api, "/auth/exchange_user_api_key", key)
     tokens = read_tokens(reply, now)
     if tokens is None:
         return _failed([reply], "Cursor refused the API key: make a new one in Cursor's dashboard and set it again.")
-    return Tokens(access=tokens.access, api_key=key, origin="key", obtained=now)
+    return LoginTokens(access=tokens.access, api_key=key, origin="key", obtained=now)
 
 
-async def refresh(api: Api, old: Tokens, now: float) -> Tokens | Failed:
+async def refresh(api: AuthApi, old: LoginTokens, now: float) -> LoginTokens | Failed:
     """Get new tokens for a refresh token as Cursor's editor does, or by older ways where that is not understood."""
-    replies: list[Reply] = []
+    replies: list[AuthReply] = []
     for ask in (_grant, _refresh, _exchange_refresh):
         reply = await ask(api, old.refresh)
         if (new := read_tokens(reply, now)) is not None:
-            return Tokens(access=new.access, refresh=new.refresh or old.refresh, origin=old.origin, obtained=now)
+            return LoginTokens(access=new.access, refresh=new.refresh or old.refresh, origin=old.origin, obtained=now)
         replies.append(reply)
         if not reply.status:
             break
@@ -188,27 +188,27 @@ async def refresh(api: Api, old: Tokens, now: float) -> Tokens | Failed:
     return _failed(replies, f"The Cursor login has ended. {LOGIN_AGAIN}")
 
 
-async def _grant(api: Api, token: str) -> Reply:
+async def _grant(api: AuthApi, token: str) -> AuthReply:
     body = {"grant_type": "refresh_token", "client_id": CLIENT_ID, "refresh_token": token}
     return await api.ask("POST", "/oauth/token", msgspec.json.encode(body))
 
 
-async def _refresh(api: Api, token: str) -> Reply:
+async def _refresh(api: AuthApi, token: str) -> AuthReply:
     return await _post(api, "/auth/refresh", token)
 
 
-async def _exchange_refresh(api: Api, token: str) -> Reply:
+async def _exchange_refresh(api: AuthApi, token: str) -> AuthReply:
     return await _post(api, "/auth/exchange_user_api_key", token)
 
 
-def read_tokens(reply: Reply, now: float) -> Tokens | None:
+def read_tokens(reply: AuthReply, now: float) -> LoginTokens | None:
     """The tokens of an answer, if it has any that can be used."""
     said = _object(reply)
     access, fresh = (_either(said, *names) for names in (("accessToken", "access_token"), _REFRESH_NAMES))
     if not access:
         return None
     try:
-        return Tokens(access=access, refresh=fresh, obtained=now)
+        return LoginTokens(access=access, refresh=fresh, obtained=now)
     except ValueError:
         return None
 
@@ -216,11 +216,11 @@ def read_tokens(reply: Reply, now: float) -> Tokens | None:
 _REFRESH_NAMES = ("refreshToken", "refresh_token")
 
 
-async def _post(api: Api, path: str, bearer: str) -> Reply:
+async def _post(api: AuthApi, path: str, bearer: str) -> AuthReply:
     return await api.ask("POST", path, b"{}", bearer)
 
 
-def _failed(replies: Sequence[Reply], refusal: str) -> Failed:
+def _failed(replies: Sequence[AuthReply], refusal: str) -> Failed:
     """What failed answers mean together: a passing trouble in any of them leaves hope, and the login alone."""
     verdicts = [_verdict(reply) for reply in replies]
     last = replies[-1]
@@ -234,14 +234,14 @@ def _failed(replies: Sequence[Reply], refusal: str) -> Failed:
     return Failed(kind="upstream", code="cursor_login", message=message)
 
 
-def _verdict(reply: Reply) -> Verdict:
+def _verdict(reply: AuthReply) -> Verdict:
     if reply.status in (401, 403) or _object(reply).get("shouldLogout") is True:
         return "refused"
     is_passing = reply.status < 300 or reply.status in (408, 425, 429) or reply.status >= 500
     return "passing" if is_passing else "absent"
 
 
-def _what_is_wrong(reply: Reply) -> str:
+def _what_is_wrong(reply: AuthReply) -> str:
     if not reply.status:
         return reply.trouble
     if reply.status < 300:
@@ -249,7 +249,7 @@ def _what_is_wrong(reply: Reply) -> str:
     return f"the service answered HTTP {reply.status}"
 
 
-def _object(reply: Reply) -> dict[str, Any]:
+def _object(reply: AuthReply) -> dict[str, Any]:
     if not 200 <= reply.status < 300:
         return {}
     try:

@@ -26,7 +26,7 @@ ERROR_LIMIT = 256 * 1024
 APPENDS_AT_ONCE = 16
 
 
-class Refused(Exception):
+class StreamRefused(Exception):
     """The service answered with something else than a stream."""
 
     def __init__(self, status: int, body: bytes, headers: Headers = ()) -> None:
@@ -36,7 +36,7 @@ class Refused(Exception):
         self.headers = headers
 
 
-class Ids(NamedTuple):
+class AttemptIds(NamedTuple):
     """What an attempt is called: its own id, and that of the first attempt of the same turn."""
 
     request: str
@@ -76,7 +76,7 @@ class Http2Pipe:
     lanes = 1
 
     def __init__(
-        self, client: Http2Client, origin: Origin, identity: Identity, token: str, ids: Ids, timeouts: Timeouts
+        self, client: Http2Client, origin: Origin, identity: Identity, token: str, ids: AttemptIds, timeouts: Timeouts
     ) -> None:
         self._client = client
         self._origin = origin
@@ -93,7 +93,7 @@ class Http2Pipe:
         await self.send(first)
         status = await self._stream.status()
         if status != 200:
-            raise Refused(status, await _whole(self._stream), self._stream.headers)
+            raise StreamRefused(status, await _whole(self._stream), self._stream.headers)
 
     async def send(self, messages: Sequence[bytes]) -> None:
         await self._open.send(b"".join([frame(message) for message in messages]))
@@ -124,7 +124,7 @@ class Http1Pipe:
     lanes = APPENDS_AT_ONCE
 
     def __init__(
-        self, client: HttpClient, origin: Origin, identity: Identity, token: str, ids: Ids, timeouts: Timeouts
+        self, client: HttpClient, origin: Origin, identity: Identity, token: str, ids: AttemptIds, timeouts: Timeouts
     ) -> None:
         self._client = client
         self._origin = origin
@@ -148,7 +148,7 @@ class Http1Pipe:
             opening.add_done_callback(_close_unread)
             raise
         if response.status != 200:
-            raise Refused(response.status, await response.read(ERROR_LIMIT), response.headers)
+            raise StreamRefused(response.status, await response.read(ERROR_LIMIT), response.headers)
 
     async def send(self, messages: Sequence[bytes]) -> None:
         first = self._number
@@ -185,7 +185,7 @@ class Http1Pipe:
         if response.status >= 500 and self._response is not None:
             raise PipeError("body", "reset", f"the service failed to take a message ({response.status})", sent=True)
         if response.status != 200:
-            raise Refused(response.status, body, response.headers)
+            raise StreamRefused(response.status, body, response.headers)
 
 
 def _close_unread(opening: "asyncio.Task[HttpResponse]") -> None:

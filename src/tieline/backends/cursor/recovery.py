@@ -38,7 +38,7 @@ _REBUILT = {
 """Failures of the conversation rather than of the service: it is told again under a new id."""
 
 
-class Kind(Enum):
+class RestartFrom(Enum):
     """How the next attempt begins."""
 
     AGAIN = auto()
@@ -50,7 +50,7 @@ class Kind(Enum):
 class Remedy(NamedTuple):
     """What to do before the next attempt, and how it begins."""
 
-    kind: Kind = Kind.AGAIN
+    kind: RestartFrom = RestartFrom.AGAIN
     wait: float = 0.0
     renew: bool = False
     rotate: bool = False
@@ -84,12 +84,12 @@ class Recovery:
         """Return what may help, or None if the client has to hear of the failure."""
         if self._failing_since is None:
             self._failing_since = self._clock()
-        remedy = self._remedy(failed, Kind.RESUME if has_checkpoint else Kind.AGAIN)
+        remedy = self._remedy(failed, RestartFrom.RESUME if has_checkpoint else RestartFrom.AGAIN)
         if remedy is None or self._clock() + remedy.wait - self._failing_since > GIVE_UP_AFTER:
             return None
         return remedy
 
-    def _remedy(self, failed: Failed, kind: Kind) -> Remedy | None:
+    def _remedy(self, failed: Failed, kind: RestartFrom) -> Remedy | None:
         code = failed.code or ""
         if code == "cursor_unauthenticated":
             return self._once(code, Remedy(kind, renew=True, why="the token was refused: renewed it"))
@@ -103,10 +103,10 @@ class Recovery:
         if code in _CUTS:
             return self._reconnected(kind)
         if code in _REBUILT:
-            return self._tried(Kind.AGAIN, _REBUILT[code], rotate=True)
+            return self._tried(RestartFrom.AGAIN, _REBUILT[code], rotate=True)
         if is_retryable(failed):
             # A service that does not continue from its checkpoint may do so from the history.
-            kind, self._has_resumed = Kind.AGAIN if self._has_resumed else kind, kind is Kind.RESUME
+            kind, self._has_resumed = RestartFrom.AGAIN if self._has_resumed else kind, kind is RestartFrom.RESUME
             return self._tried(kind, f"the service failed ({failed.kind})", wait=failed.retry_after)
         return None
 
@@ -116,7 +116,7 @@ class Recovery:
         self._used.add(what)
         return remedy
 
-    def _switched(self, code: str, kind: Kind) -> Remedy | None:
+    def _switched(self, code: str, kind: RestartFrom) -> Remedy | None:
         refused: Transport = "http1" if code == "cursor_http1_refused" else "http2"
         if refused != self.transport or self._is_fixed:
             return None
@@ -127,13 +127,13 @@ class Recovery:
             self.transport = other
         return remedy
 
-    def _reconnected(self, kind: Kind) -> Remedy | None:
+    def _reconnected(self, kind: RestartFrom) -> Remedy | None:
         self._cuts += 1
         if self._cuts > MOST_CUTS:
             return None
         return Remedy(kind, wait=self._back_off(self._cuts), why=f"the stream was lost: retry {self._cuts}")
 
-    def _tried(self, kind: Kind, why: str, *, wait: float | None = None, rotate: bool = False) -> Remedy | None:
+    def _tried(self, kind: RestartFrom, why: str, *, wait: float | None = None, rotate: bool = False) -> Remedy | None:
         self._tries += 1
         if self._tries > MOST_TRIES or (wait is not None and wait > LONGEST_WAIT):
             return None

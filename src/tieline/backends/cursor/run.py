@@ -22,12 +22,12 @@ from typing import Self
 
 from msgspec.structs import replace
 
+from tieline.backends.cursor.account import Account
 from tieline.backends.cursor.attempt import Attempt
-from tieline.backends.cursor.auth import Account
-from tieline.backends.cursor.conversations import Conversation, Conversations, State
+from tieline.backends.cursor.conversations import Conversations, ConversationState, CursorConversation
 from tieline.backends.cursor.leg_progress import LegEvent, LegPhase, LegProgress
-from tieline.backends.cursor.pipes import Ids, Pipe, Transport
-from tieline.backends.cursor.recovery import BROKEN, SILENT, Kind, Recovery, Remedy
+from tieline.backends.cursor.pipes import AttemptIds, Pipe, Transport
+from tieline.backends.cursor.recovery import BROKEN, SILENT, Recovery, Remedy, RestartFrom
 from tieline.backends.cursor.tokens import owner_of
 from tieline.model.content import Message, Part, Text, ToolResult
 from tieline.model.errors import GatewayError
@@ -37,18 +37,18 @@ from tieline.model.request import Request
 from tieline.tasks import Tasks
 from tieline.wire.cursor.blobs import Blobs
 from tieline.wire.cursor.models import CursorModel
+from tieline.wire.cursor.opening.offered_tools import OfferedTools, SchemaCache, new_schema_cache
 from tieline.wire.cursor.opening.run_request import (
+    MachineInfo,
     Opening,
-    Settings,
-    Surroundings,
+    RunSettings,
     continues,
-    last_words,
     open_run,
+    plain_user_text,
     resume_run,
 )
-from tieline.wire.cursor.opening.tools import Offer, SchemaCache, new_schema_cache
 from tieline.wire.cursor.run.machine import CursorRun
-from tieline.wire.cursor.run.queries import Queries
+from tieline.wire.cursor.run.query_replies import QuerySettings
 from tieline.wire.cursor.run.states import next_state
 
 LOST = "the run was over when the results came: replayed the history"
@@ -120,12 +120,12 @@ LIVE_RUN_TRANSITIONS: Mapping[LiveRunState, Mapping[LiveRunEvent, LiveRunState]]
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class RunServices:
     """What all runs share: the account, the transports, ids, settings and facts about this machine."""
 
     name: str
     account: Account
-    open_pipe: Callable[[Transport, str, Ids], Pipe]
+    open_pipe: Callable[[Transport, str, AttemptIds], Pipe]
     transport: Callable[[], Transport]
     changed_to: Callable[[Transport], None]
     """Called with the transport that has to be used instead, so that the next run begins with it."""
@@ -135,9 +135,9 @@ class Service:
     conversations: Conversations
     clock: Callable[[], float]
     tasks: Tasks
-    settings: Settings
-    surroundings: Surroundings
-    queries: Queries
+    settings: RunSettings
+    surroundings: MachineInfo
+    queries: QuerySettings
     model: Callable[[str], CursorModel | None]
     """Return what is known of a model by its name."""
     schemas: SchemaCache = field(default_factory=new_schema_cache)
@@ -154,13 +154,13 @@ class Service:
 class LiveRun:
     """A conversation under way; may outlive the leg that opened it. What Cursor asks goes to the host's human."""
 
-    def __init__(self, service: Service, request: Request, host: Host | None = None) -> None:
+    def __init__(self, service: RunServices, request: Request, host: Host | None = None) -> None:
         self._service = service
         self._request = request
         self._human = host.human if host is not None else None
         self._state = LiveRunState.NEW
-        self._conversation: Conversation | None = None
-        self._last_turn: State | None = None
+        self._conversation: CursorConversation | None = None
+        self._last_turn: ConversationState | None = None
         """What the last turn of the conversation left, if this one continues from it."""
         self._client_messages = request.messages
         """The history as the client has it, without what was said since."""
@@ -216,7 +216,7 @@ class LiveRun:
             self._lose()
             return
         if request is not None:
-            attempt.machine.set_tools(Offer.of_request(request, self._service.schemas))
+            attempt.machine.set_tools(OfferedTools.of_request(request, self._service.schemas))
         attempt.machine.answer(results, words)
         attempt.push()
 
@@ -238,7 +238,7 @@ class LiveRun:
     def reply(self, request: Request, host: Host | None) -> bool:
         """Submit the message that the run waits for; return whether the run could still take it."""
         attempt, conversation = self._living_attempt, self._conversation
-        text = last_words(request)
+        text = plain_user_text(request)
         if attempt is None or conversation is None or not text:
             self._drop(LiveRunEvent.CLOSED)
             return False
@@ -246,7 +246,7 @@ class LiveRun:
         conversation.is_live = True
         self._request, self._client_messages, self._shown = request, request.messages, []
         self._human = attempt.human = host.human if host is not None else None
-        attempt.machine.set_tools(Offer.of_request(request, self._service.schemas))
+        attempt.machine.set_tools(OfferedTools.of_request(request, self._service.schemas))
         attempt.machine.reply_to_plan(text)
         attempt.push()
         return True
@@ -338,10 +338,10 @@ class LiveRun:
         service = self._service
         self._token = await service.account.token()
         conversation = self._conversation or self._begin_conversation()
-        machine = self._machine(before, conversation, resumed=remedy.kind is Kind.RESUME)
+        machine = self._machine(before, conversation, resumed=remedy.kind is RestartFrom.RESUME)
         # The service accepts nothing more under the id of a run that is over.
         request_id = service.mint_id() if self._attempts else self._run_id
-        ids = Ids(request_id, self._run_id, conversation.blob_key)
+        ids = AttemptIds(request_id, self._run_id, conversation.blob_key)
         self._attempts += 1
         pipe = service.open_pipe(self._leg.recovery.transport, self._token, ids)
         self._attempt = attempt = Attempt(
@@ -349,7 +349,7 @@ class LiveRun:
         )
         await attempt.begin()
 
-    def _machine(self, before: CursorRun | None, conversation: Conversation, *, resumed: bool) -> CursorRun:
+    def _machine(self, before: CursorRun | None, conversation: CursorConversation, *, resumed: bool) -> CursorRun:
         """Return the state machine of the next attempt; it continues a leg that the one before has started."""
         service, opening = self._service, self._opening(conversation)
         blobs = self._last_turn.blobs if self._last_turn is not None else Blobs(opening.blobs)
@@ -375,7 +375,7 @@ class LiveRun:
             machine.begin(service.mint_leg(), self._request.model)
         return machine
 
-    def _opening(self, conversation: Conversation) -> Opening:
+    def _opening(self, conversation: CursorConversation) -> Opening:
         service = self._service
         opening = open_run(
             self._request,
@@ -406,7 +406,7 @@ class LiveRun:
 
     # ── The conversation ─────────────────────────────────────────────────────────────────────────
 
-    def _begin_conversation(self) -> Conversation:
+    def _begin_conversation(self) -> CursorConversation:
         """Find the conversation of the request, and what its last turn left if this one just continues it."""
         conversations, request = self._service.conversations, self._request
         found = self._conversation = conversations.open(request.messages, owner_of(self._token))
@@ -414,7 +414,7 @@ class LiveRun:
         self._last_turn = state if state is not None and continues(request) else None
         return found
 
-    def _close_conversation(self, conversation: Conversation, *, is_finished: bool) -> None:
+    def _close_conversation(self, conversation: CursorConversation, *, is_finished: bool) -> None:
         conversations = self._service.conversations
         if not is_finished:
             conversations.close(conversation)
@@ -423,13 +423,13 @@ class LiveRun:
         messages = (*self._client_messages, reply)
         conversations.close(conversation, messages, owner_of(self._token), self._state_for_next_turn())
 
-    def _state_for_next_turn(self) -> State | None:
+    def _state_for_next_turn(self) -> ConversationState | None:
         """Return the state that the next turn can continue from; None unless one attempt made the whole turn."""
         machine = self._attempt.machine if self._attempt is not None else None
         checkpoint = machine.continuation if machine is not None and not self._has_retried else None
         if machine is None or checkpoint is None or self._service.settings.history != "blobs":
             return None
-        return State(self._request.model, checkpoint, machine.blobs)
+        return ConversationState(self._request.model, checkpoint, machine.blobs)
 
     def _with_results(self, results: Sequence[ToolResult], words: str) -> Request:
         """Return the request as if the client had sent the results."""

@@ -30,7 +30,7 @@ _KINDS: dict[Origin, str] = {
 }
 
 
-class Tokens(Value):
+class LoginTokens(Value):
     """What a login gave. `obtained` is when, in seconds since 1970; an API key can always be exchanged for the rest."""
 
     access: str = ""
@@ -89,7 +89,7 @@ def read_claims(token: str) -> Claims:
     return Claims(_text(said.get("sub")), _text(said.get("email")), _moment(said.get("exp")))
 
 
-def expiry(tokens: Tokens) -> float:
+def expiry(tokens: LoginTokens) -> float:
     """When the access token ends. One that says nothing is given an hour, or for ever if nothing could replace it."""
     expires = read_claims(tokens.access).expires
     if expires is not None:
@@ -97,7 +97,7 @@ def expiry(tokens: Tokens) -> float:
     return tokens.obtained + OPAQUE_LIFE if tokens.is_renewable else math.inf
 
 
-def describe(tokens: Tokens, now: float) -> str:
+def describe(tokens: LoginTokens, now: float) -> str:
     """A login in a few lines: the account, the kind of login, until when."""
     claims = read_claims(tokens.access)
     names = [name for name in (claims.email, claims.subject) if name]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 
-from tieline.backends.cursor.auth import Account
+from tieline.backends.cursor.account import Account
 from tieline.backends.cursor.pipes import Transport
 from tieline.model.errors import GatewayError, LegFailed
 from tieline.model.events import Failed
@@ -29,7 +29,7 @@ _ASK_FOR_PARAMETERS = aiserver.AvailableModelsRequest(use_model_parameters=True,
 _ASK_FOR_PRIVACY = bytes.fromhex("0801")
 
 
-class Told(NamedTuple):
+class ServerConfig(NamedTuple):
     """What the service said of itself; None where it said nothing."""
 
     transport: Transport | None = None
@@ -39,7 +39,7 @@ class Told(NamedTuple):
     privacy: int | None = None
 
 
-class Caller:
+class UnaryClient:
     """Asks the service one thing at a time."""
 
     def __init__(
@@ -69,7 +69,7 @@ class Caller:
             return usable  # the sizes are good to know, no more
         return combine(usable, catalogue)
 
-    async def config(self, *, wants_privacy: bool) -> Told:
+    async def config(self, *, wants_privacy: bool) -> ServerConfig:
         """How the service wants to be spoken to; raises GatewayError."""
         try:
             async with asyncio.timeout(CONFIG_WAIT):
@@ -104,14 +104,14 @@ class Caller:
         return answer if response.status == 200 else read_status(response.status, answer, response.headers)
 
 
-def _config(body: bytes) -> Told:
+def _config(body: bytes) -> ServerConfig:
     try:
         config = aiserver.GetServerConfigResponse.FromString(body)
     except DecodeError as error:
         raise GatewayError("upstream", "its configuration cannot be read") from error
     transports: dict[int, Transport] = {1: "http1", 3: "http1", 2: "http2", 4: "http2"}
     urls = config.agent_url_config
-    return Told(transports.get(config.http2_config), _origin(urls.agent_url), _origin(urls.agentn_url))
+    return ServerConfig(transports.get(config.http2_config), _origin(urls.agent_url), _origin(urls.agentn_url))
 
 
 def _origin(url: str) -> Origin | None:

@@ -6,7 +6,7 @@ The service asks for what it needs and goes on only when it was answered; a blob
 from collections.abc import ItemsView, Iterator, Mapping
 from hashlib import sha256
 
-from tieline.wire.cursor.packed import WORTH_IT, Packed
+from tieline.wire.cursor.compressed import MIN_COMPRESSED, CompressedBytes
 
 ID_BYTES = 32
 LIMIT_EACH = 32 << 20
@@ -73,7 +73,7 @@ class Blobs:
 
     def pack(self) -> None:
         """Nobody will ask for a while: put away what is worth it, in as few bytes as can be."""
-        if sum(map(len, self._blobs.values())) >= WORTH_IT:
+        if sum(map(len, self._blobs.values())) >= MIN_COMPRESSED:
             self._bundles.append(_Bundle(self._blobs))
             self._blobs = {}
 
@@ -95,7 +95,7 @@ class _Bundle:
 
     def __init__(self, blobs: Mapping[bytes, bytes]) -> None:
         self.sizes = {blob_id: len(data) for blob_id, data in blobs.items()}
-        self._data = Packed(b"".join(blobs.values()))
+        self._data = CompressedBytes(b"".join(blobs.values()))
         self._data.pack()
 
     def opened(self) -> Iterator[tuple[bytes, bytes]]:

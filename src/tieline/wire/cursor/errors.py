@@ -34,7 +34,7 @@ from tieline.wire.cursor.error_codes import (
     TRY_AGAIN,
     UNREADABLE,
     VAGUE,
-    Meaning,
+    ErrorMeaning,
 )
 from tieline.wire.shared.http_errors import excerpt, kind_of, retry_after
 from tieline.wire.shared.json import Malformed, read
@@ -66,17 +66,17 @@ class _Detail(msgspec.Struct):
     debug: msgspec.Raw = msgspec.Raw()
 
 
-class _Error(msgspec.Struct):
+class _EndError(msgspec.Struct):
     code: str | int | None = None
     message: str | None = None
     details: list[_Detail] | None = None
 
 
 class _End(msgspec.Struct):
-    error: _Error | None = None
+    error: _EndError | None = None
 
 
-class _Told(NamedTuple):
+class _ReportedError(NamedTuple):
     """What the service says of an error, however it came."""
 
     code: str = ""
@@ -86,7 +86,7 @@ class _Told(NamedTuple):
 
 
 _END = msgspec.json.Decoder(_End)
-_ERROR = msgspec.json.Decoder(_Error)
+_ERROR = msgspec.json.Decoder(_EndError)
 _DEBUG = msgspec.json.Decoder(_Debug)
 
 
@@ -134,7 +134,7 @@ def read_status(status: int, body: bytes, headers: Pairs = ()) -> Failed:
     if told.number or _by_words(told) or (told.code in BY_CODE and known is None):
         return _failed(told, wait=wait)
     kind = kind_of(status)
-    meaning = known or Meaning(kind, REFUSED, f"Cursor answered with status {status}.")
+    meaning = known or ErrorMeaning(kind, REFUSED, f"Cursor answered with status {status}.")
     return _spelled(meaning, told.text, status=status if kind == meaning.kind else None, wait=wait)
 
 
@@ -162,27 +162,27 @@ def is_retryable(failed: Failed) -> bool:
     return failed.code in RETRYABLE
 
 
-def _failed(told: _Told, *, has_begun: bool = False, wait: float | None = None) -> Failed:
+def _failed(told: _ReportedError, *, has_begun: bool = False, wait: float | None = None) -> Failed:
     return _spelled(_meaning(told, has_begun), told.text, wait=wait)
 
 
-def _meaning(told: _Told, has_begun: bool) -> Meaning:
+def _meaning(told: _ReportedError, has_begun: bool) -> ErrorMeaning:
     meaning = _by_number(told) or _by_words(told) or BY_CODE.get(told.code) or BY_CODE["unknown"]
     if meaning is POISONED and (has_begun or told.text):
         meaning = EXHAUSTED
     if told.is_retryable is False and meaning.code in RETRYABLE:
-        return Meaning(meaning.kind, REFUSED, "Cursor says that trying again is of no use.")
+        return ErrorMeaning(meaning.kind, REFUSED, "Cursor says that trying again is of no use.")
     if told.is_retryable and meaning.code == REFUSED:
-        return Meaning(meaning.kind, TRY_AGAIN, meaning.advice)
+        return ErrorMeaning(meaning.kind, TRY_AGAIN, meaning.advice)
     return meaning
 
 
-def _by_number(told: _Told) -> Meaning | None:
+def _by_number(told: _ReportedError) -> ErrorMeaning | None:
     meaning = BY_ERROR.get(told.number)
     return (told.number in VAGUE and _by_words(told)) or meaning
 
 
-def _by_words(told: _Told) -> Meaning | None:
+def _by_words(told: _ReportedError) -> ErrorMeaning | None:
     words = told.text.lower()
     for code, phrase, meaning in BY_WORDS:
         if phrase in words and (not code or code == told.code):
@@ -191,7 +191,7 @@ def _by_words(told: _Told) -> Meaning | None:
 
 
 def _spelled(
-    meaning: Meaning, text: str, *, how: str = "", status: int | None = None, wait: float | None = None
+    meaning: ErrorMeaning, text: str, *, how: str = "", status: int | None = None, wait: float | None = None
 ) -> Failed:
     said = f"Cursor: {text[:_SAID].rstrip('.')}. " if text else ""
     return Failed(
@@ -203,38 +203,38 @@ def _spelled(
     )
 
 
-def _told_by(body: bytes) -> _Told:
+def _told_by(body: bytes) -> _ReportedError:
     """The error in a body: wrapped as at the end of a stream, bare, or a page for people."""
     try:
         end = read(_END, body)
         return _told(end.error or read(_ERROR, body))
     except Malformed:
         text = body.decode(errors="replace")
-        return _Told(text=excerpt(text) if "\0" not in text else "")
+        return _ReportedError(text=excerpt(text) if "\0" not in text else "")
 
 
-def _told(error: _Error) -> _Told:
+def _told(error: _EndError) -> _ReportedError:
     code = str(error.code or "")
     message = _clear(error.message or "")
     found = next((told for detail in error.details or () if (told := _in_detail(detail)) is not None), None)
     return _under(BY_GRPC_STATUS.get(code, code), message, found)
 
 
-def _under(code: str, message: str, found: _Told | None) -> _Told:
+def _under(code: str, message: str, found: _ReportedError | None) -> _ReportedError:
     """Details under their code; without words of their own the message has to do."""
     if found is None:
-        return _Told(code, message)
+        return _ReportedError(code, message)
     return found._replace(code=code, text=found.text or message)
 
 
-def _in_detail(detail: _Detail) -> _Told | None:
+def _in_detail(detail: _Detail) -> _ReportedError | None:
     if detail.type is not None and not detail.type.endswith(_ERROR_DETAILS):
         return None
     value = _decoded(detail.value or "")
     return (_in_details(value) if value else None) or _in_debug(bytes(detail.debug))
 
 
-def _in_status(value: bytes) -> _Told | None:
+def _in_status(value: bytes) -> _ReportedError | None:
     """The details inside the status that trailers carry."""
     try:
         status = aiserver.RpcStatus.FromString(value)
@@ -243,17 +243,17 @@ def _in_status(value: bytes) -> _Told | None:
     return next((_in_details(one.value) for one in status.details if one.type_url.endswith(_ERROR_DETAILS)), None)
 
 
-def _in_details(value: bytes) -> _Told | None:
+def _in_details(value: bytes) -> _ReportedError | None:
     try:
         details = aiserver.ErrorDetails.FromString(value)
     except DecodeError:
         return None
     custom = details.details
     is_retryable = custom.is_retryable if custom.HasField("is_retryable") else None
-    return _Told("", _joined(custom.title, custom.detail), details.error, is_retryable)
+    return _ReportedError("", _joined(custom.title, custom.detail), details.error, is_retryable)
 
 
-def _in_debug(json: bytes) -> _Told | None:
+def _in_debug(json: bytes) -> _ReportedError | None:
     """The same details in the form for people, where the binary one is missing."""
     try:
         debug = read(_DEBUG, json)
@@ -264,7 +264,7 @@ def _in_debug(json: bytes) -> _Told | None:
     details = debug.details or _DebugDetails()
     if not number and not details.title and not details.detail:
         return None
-    return _Told("", _joined(details.title or "", details.detail or ""), number, details.is_retryable)
+    return _ReportedError("", _joined(details.title or "", details.detail or ""), number, details.is_retryable)
 
 
 def _joined(title: str, detail: str) -> str:

@@ -8,23 +8,23 @@ from google.protobuf.message import Message
 from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
 from tieline.wire.cursor._pb import exec_pb2
 from tieline.wire.cursor._pb.shared_pb2 import FORCE_BACKGROUND_SHELL_STATUS_NOT_FOUND, McpInstructions
-from tieline.wire.cursor.execs.plans import Desk
+from tieline.wire.cursor.execs.plans import ClientToolset
 from tieline.wire.cursor.execs.rejections import rejection
-from tieline.wire.cursor.opening.context import INSTRUCTIONS
-from tieline.wire.cursor.opening.tools import PROVIDER
+from tieline.wire.cursor.opening.offered_tools import PROVIDER
+from tieline.wire.cursor.opening.request_context import INSTRUCTIONS
 from tieline.wire.shared.capabilities import Capability, capable
 
 _NO_SCREEN = "There is no screen here to record. Do not try again; show something else as evidence."
 _NO_COMPUTER = "There is no computer here to use by hand. Do not try again; check with tests or commands instead."
 
 
-def at_once(kind: str, args: Any, desk: Desk) -> Sequence[Message] | None:
+def local_reply(kind: str, args: Any, desk: ClientToolset) -> Sequence[Message] | None:
     """The answer to an exec of this kind; None if it is not for us to give."""
     answer = _ANSWERS.get(kind)
     return answer(args, desk) if answer else None
 
 
-def unknown_tool(args: kinds.McpArgs, desk: Desk) -> Sequence[Message]:
+def unknown_tool(args: kinds.McpArgs, desk: ClientToolset) -> Sequence[Message]:
     """The answer to a call of a tool that was not offered."""
     if args.provider_identifier.casefold() not in ("", PROVIDER):
         servers = [PROVIDER] if desk.offer.specs else []
@@ -35,12 +35,12 @@ def unknown_tool(args: kinds.McpArgs, desk: Desk) -> Sequence[Message]:
     return [kinds.McpResult(tool_not_found=unknown)]
 
 
-def _prechecked(result: Message) -> Callable[[Any, Desk], Sequence[Message]]:
+def _prechecked(result: Message) -> Callable[[Any, ClientToolset], Sequence[Message]]:
     """Nothing is allowed beforehand: the client decides when it is called."""
     return lambda _args, _desk: [result]
 
 
-def _mcp_state(args: kinds.McpStateExecArgs, desk: Desk) -> Sequence[Message]:
+def _mcp_state(args: kinds.McpStateExecArgs, desk: ClientToolset) -> Sequence[Message]:
     success = kinds.McpStateSuccess()
     is_wanted = not args.server_identifiers or PROVIDER in args.server_identifiers
     if desk.offer.specs and is_wanted and not args.kick_only:
@@ -52,7 +52,7 @@ def _mcp_state(args: kinds.McpStateExecArgs, desk: Desk) -> Sequence[Message]:
     return [kinds.McpStateExecResult(success=success)]
 
 
-def _resources(args: kinds.ListMcpResourcesExecArgs, desk: Desk) -> Sequence[Message]:
+def _resources(args: kinds.ListMcpResourcesExecArgs, desk: ClientToolset) -> Sequence[Message]:
     """There are none, unless a server is named that nobody has."""
     if args.server and not (args.server == PROVIDER and desk.offer.specs):
         error = kinds.ListMcpResourcesError(error=f'Server "{args.server}" not found')
@@ -60,12 +60,12 @@ def _resources(args: kinds.ListMcpResourcesExecArgs, desk: Desk) -> Sequence[Mes
     return [kinds.ListMcpResourcesExecResult(success=kinds.ListMcpResourcesSuccess())]
 
 
-def _resource(args: kinds.ReadMcpResourceExecArgs, _: Desk) -> Sequence[Message]:
+def _resource(args: kinds.ReadMcpResourceExecArgs, _: ClientToolset) -> Sequence[Message]:
     error = kinds.ReadMcpResourceError(uri=args.uri, error=f'Server "{args.server}" not found')
     return [kinds.ReadMcpResourceExecResult(error=error)]
 
 
-def _subagent(args: kinds.SubagentArgs, desk: Desk) -> Sequence[Message]:
+def _subagent(args: kinds.SubagentArgs, desk: ClientToolset) -> Sequence[Message]:
     tool = next(capable("task", desk.tools), None)
     if tool is None:
         reason = "This client has no subagents. Do the work yourself."
@@ -74,15 +74,15 @@ def _subagent(args: kinds.SubagentArgs, desk: Desk) -> Sequence[Message]:
     return rejection("subagent_args", args, reason)
 
 
-def _stdin(args: kinds.WriteShellStdinArgs, _: Desk) -> Sequence[Message]:
+def _stdin(args: kinds.WriteShellStdinArgs, _: ClientToolset) -> Sequence[Message]:
     reason = f"Failed to write to shell {args.shell_id} stdin: Shell not found"
     return rejection("write_shell_stdin_args", args, reason)
 
 
-def _words(capability: Capability) -> Callable[[Any, Desk], Sequence[Message]]:
+def _words(capability: Capability) -> Callable[[Any, ClientToolset], Sequence[Message]]:
     """Kinds whose arguments nobody knows: the tool to use instead is named, if there is one."""
 
-    def answer(args: Any, desk: Desk) -> Sequence[Message]:
+    def answer(args: Any, desk: ClientToolset) -> Sequence[Message]:
         tool = next(capable(capability, desk.tools), None)
         if tool is None:
             return rejection("pi_read_args", args, desk.refusal(capability))
@@ -91,7 +91,7 @@ def _words(capability: Capability) -> Callable[[Any, Desk], Sequence[Message]]:
     return answer
 
 
-_ANSWERS: Mapping[str, Callable[[Any, Desk], Sequence[Message]]] = {
+_ANSWERS: Mapping[str, Callable[[Any, ClientToolset], Sequence[Message]]] = {
     "shell_allowlist_precheck_args": _prechecked(exec_pb2.ShellAllowlistPrecheckResult()),
     "mcp_allowlist_precheck_args": _prechecked(kinds.McpAllowlistPrecheckResult()),
     "web_fetch_allowlist_precheck_args": _prechecked(kinds.WebFetchAllowlistPrecheckResult()),

@@ -80,26 +80,26 @@ _CAUSES: Mapping[Kind, str] = {
 _UNCHANGED = re.compile(r'(?:\{"status": ?"unchanged"|File unchanged since last read\b)')
 
 
-class Outcome(NamedTuple):
+class ToolOutcome(NamedTuple):
     """How it went, and the words that tell."""
 
     kind: Kind
     text: str
 
 
-def judge(result: ToolResult) -> Outcome:
+def judge(result: ToolResult) -> ToolOutcome:
     """How a call went that reads, writes or looks for something."""
     text = text_of(result)
     if is_rejected(text, is_error=result.is_error or len(text) <= _SHORT):
-        return Outcome("rejected", unframed(text))
+        return ToolOutcome("rejected", unframed(text))
     failure = _failure(text, is_error=result.is_error)
     if failure is None:
-        return Outcome("unchanged" if _UNCHANGED.match(text) else "ok", text)
+        return ToolOutcome("unchanged" if _UNCHANGED.match(text) else "ok", text)
     cause: Kind = next(
         (kind for kind, pattern in _CAUSES.items() if re.search(pattern, failure[:_LONG], re.IGNORECASE)),
         "error",
     )
-    return Outcome(cause, failure)
+    return ToolOutcome(cause, failure)
 
 
 def is_rejected(text: str, *, is_error: bool) -> bool:

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
 from tieline.wire.cursor._pb.shared_pb2 import TIMEOUT_BEHAVIOR_BACKGROUND
-from tieline.wire.cursor.execs.search import mode_of
-from tieline.wire.cursor.opening.tools import Offer
+from tieline.wire.cursor.execs.search_results import mode_of
+from tieline.wire.cursor.opening.offered_tools import OfferedTools
 from tieline.wire.shared.capabilities import Capability, Fitted, Role, Wanted, capable, fit, is_absolute, read_tools
 from tieline.wire.shared.json import encode
 
@@ -53,10 +53,10 @@ _READS_DIRECTORIES = re.compile(r"\bfiles? (?:or|and) director(?:y|ies)|director
 _PLAIN_COMMAND = re.compile(r"[^;&|\n<>(){}`#]*\Z")
 
 
-class Desk:
+class ClientToolset:
     """What there is to work with: the tools of the newest leg, and where the client works."""
 
-    def __init__(self, offer: Offer, workspace: str = "") -> None:
+    def __init__(self, offer: OfferedTools, workspace: str = "") -> None:
         self.offer = offer
         self.tools = read_tools(list(offer.specs.values()))
         self.workspace = workspace
@@ -88,7 +88,7 @@ class Desk:
         return f"This client has no tool that can {deed}. Do without it."
 
 
-class Plan(NamedTuple):
+class CallPlan(NamedTuple):
     """A call of the client's tool `name`; `placed` are the roles it could be told."""
 
     name: str
@@ -98,41 +98,43 @@ class Plan(NamedTuple):
     freeform: bool = False
 
 
-class Refused(NamedTuple):
+class ExecRefusal(NamedTuple):
     """There is no such call."""
 
     reason: str
 
 
-def plan(kind: str, args: Any, desk: Desk) -> Plan | Refused | None:
+def plan(kind: str, args: Any, desk: ClientToolset) -> CallPlan | ExecRefusal | None:
     """The call for an exec of this kind; None if tools have nothing to do with it."""
     planner = _PLANNERS.get(kind)
     return planner(args, desk) if planner else None
 
 
-def call(capability: Capability, fitted: Fitted | None) -> Plan | None:
+def call(capability: Capability, fitted: Fitted | None) -> CallPlan | None:
     """The call of a tool that fits, if one does."""
-    return fitted and Plan(fitted.tool.name, encode(fitted.arguments).decode(), capability, fitted.placed)
+    return fitted and CallPlan(fitted.tool.name, encode(fitted.arguments).decode(), capability, fitted.placed)
 
 
-def _planned(capability: Capability, fitted: Fitted | None, desk: Desk) -> Plan | Refused:
-    return call(capability, fitted) or Refused(desk.refusal(capability))
+def _planned(capability: Capability, fitted: Fitted | None, desk: ClientToolset) -> CallPlan | ExecRefusal:
+    return call(capability, fitted) or ExecRefusal(desk.refusal(capability))
 
 
 # ── Commands ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _shell(args: kinds.ShellArgs, desk: Desk) -> Plan | Refused:
+def _shell(args: kinds.ShellArgs, desk: ClientToolset) -> CallPlan | ExecRefusal:
     may: dict[Role, Any] = {"description": args.description or None, "timeout": _timeout(args)}
     return _command(args.command, args.working_directory, may, {"background": False}, desk)
 
 
-def _background(args: kinds.BackgroundShellSpawnArgs, desk: Desk) -> Plan | Refused:
+def _background(args: kinds.BackgroundShellSpawnArgs, desk: ClientToolset) -> CallPlan | ExecRefusal:
     may: dict[Role, Any] = {"description": args.description or None, "background": True}
     found = _command(args.command, args.working_directory, may, {}, desk)
-    if isinstance(found, Plan) and "background" not in found.placed:
+    if isinstance(found, CallPlan) and "background" not in found.placed:
         name = desk.offer.spell(found.name)
-        return Refused(f"This client does not start commands in the background. Use `{name}` and wait for it to end.")
+        return ExecRefusal(
+            f"This client does not start commands in the background. Use `{name}` and wait for it to end."
+        )
     return found
 
 
@@ -144,8 +146,8 @@ def _timeout(args: kinds.ShellArgs) -> int | None:
 
 
 def _command(
-    command: str, directory: str, may: Mapping[Role, Any], spare: Mapping[Role, Any], desk: Desk
-) -> Plan | Refused:
+    command: str, directory: str, may: Mapping[Role, Any], spare: Mapping[Role, Any], desk: ClientToolset
+) -> CallPlan | ExecRefusal:
     elsewhere = directory if not desk.is_here(directory) else None
     wanted = Wanted(
         must={"command": command},
@@ -171,7 +173,7 @@ def _shortened(text: str) -> str:
 # ── Files ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read(args: kinds.ReadArgs, desk: Desk) -> Plan | Refused:
+def _read(args: kinds.ReadArgs, desk: ClientToolset) -> CallPlan | ExecRefusal:
     may: dict[Role, Any] = {}
     if args.HasField("offset") or args.HasField("limit"):
         may = _range(args)
@@ -193,13 +195,13 @@ def _range(args: kinds.ReadArgs) -> dict[Role, Any]:
     return {**may, "range": [start, last if last is not None else -1]}
 
 
-def _write(args: kinds.WriteArgs, desk: Desk) -> Plan | Refused:
+def _write(args: kinds.WriteArgs, desk: ClientToolset) -> CallPlan | ExecRefusal:
     text = args.file_text
     if args.file_bytes and not text:
         try:
             text = args.file_bytes.decode()
         except UnicodeDecodeError:
-            return Refused("This client writes only text. Make the file with a command instead.")
+            return ExecRefusal("This client writes only text. Make the file with a command instead.")
     wanted = Wanted(
         must={"path": args.path, "content": text},
         spare={"lines": text.count("\n") + 1},
@@ -209,12 +211,12 @@ def _write(args: kinds.WriteArgs, desk: Desk) -> Plan | Refused:
     return _planned("write", desk.fit("write", wanted), desk)
 
 
-def _delete(args: kinds.DeleteArgs, desk: Desk) -> Plan | Refused:
+def _delete(args: kinds.DeleteArgs, desk: ClientToolset) -> CallPlan | ExecRefusal:
     wanted = Wanted(must={"path": args.path}, phrase=f"Delete {args.path}", directory=desk.workspace)
     return _planned("delete", desk.fit("delete", wanted), desk)
 
 
-def _ls(args: kinds.LsArgs, desk: Desk) -> Plan | Refused:
+def _ls(args: kinds.LsArgs, desk: ClientToolset) -> CallPlan | ExecRefusal:
     """A tool that lists; else one that reads directories as well as files; else one that finds every file."""
     phrase = f"List {args.path or 'the files'}"
     may: dict[Role, Any] = {"ignore": list(args.ignore) or None}
@@ -232,12 +234,12 @@ def _ls(args: kinds.LsArgs, desk: Desk) -> Plan | Refused:
     return _planned("list", found, desk)
 
 
-def _place(path: str, desk: Desk) -> tuple[dict[Role, Any], dict[Role, Any]]:
+def _place(path: str, desk: ClientToolset) -> tuple[dict[Role, Any], dict[Role, Any]]:
     """Where to look: said if it is not where the client works anyway, or if the tool insists."""
     return ({}, {"path": path or "."}) if desk.is_here(path) else ({"path": path}, {})
 
 
-def _grep(args: kinds.GrepArgs, desk: Desk) -> Plan | Refused:
+def _grep(args: kinds.GrepArgs, desk: ClientToolset) -> CallPlan | ExecRefusal:
     mode = mode_of(args.output_mode)
     # Without a pattern there is nothing to show of a file but its name.
     wants_names = mode == "files_with_matches" or not (args.pattern or args.output_mode)
@@ -297,7 +299,7 @@ def glob_of(args: kinds.GrepArgs) -> str:
 _ENDINGS = {"python": "py", "rust": "rs", "typescript": "ts", "javascript": "js", "markdown": "md", "ruby": "rb"}
 
 
-def _glob(args: kinds.GrepArgs, desk: Desk) -> Plan | None:
+def _glob(args: kinds.GrepArgs, desk: ClientToolset) -> CallPlan | None:
     """The files of a name; a tool that cannot be told where to look is told in the pattern."""
     pattern = args.glob or "**/*"
     must, spare = _place(args.path, desk)
@@ -311,26 +313,26 @@ def _glob(args: kinds.GrepArgs, desk: Desk) -> Plan | None:
 # ── The rest ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _fetch(args: kinds.FetchArgs, desk: Desk) -> Plan | Refused:
+def _fetch(args: kinds.FetchArgs, desk: ClientToolset) -> CallPlan | ExecRefusal:
     spare: dict[Role, Any] = {"prompt": "Give back the whole content of the page, unchanged.", "format": "markdown"}
     wanted = Wanted(must={"url": args.url}, spare=spare, phrase=f"Fetch {args.url}")
     return _planned("fetch", desk.fit("fetch", wanted), desk)
 
 
-def _diagnostics(args: kinds.DiagnosticsArgs, desk: Desk) -> Plan | Refused:
+def _diagnostics(args: kinds.DiagnosticsArgs, desk: ClientToolset) -> CallPlan | ExecRefusal:
     wanted = Wanted(must={"path": args.path}, phrase=f"Check {args.path}", directory=desk.workspace)
     return _planned("diagnostics", desk.fit("diagnostics", wanted), desk)
 
 
-def _resources(args: kinds.ListMcpResourcesExecArgs, desk: Desk) -> Plan | None:
+def _resources(args: kinds.ListMcpResourcesExecArgs, desk: ClientToolset) -> CallPlan | None:
     return call("resources", desk.fit("resources", Wanted(may={"server": args.server or None})))
 
 
-def _resource(args: kinds.ReadMcpResourceExecArgs, desk: Desk) -> Plan | None:
+def _resource(args: kinds.ReadMcpResourceExecArgs, desk: ClientToolset) -> CallPlan | None:
     return call("resource", desk.fit("resource", Wanted(must={"server": args.server, "uri": args.uri})))
 
 
-_PLANNERS: Mapping[str, Callable[[Any, Desk], Plan | Refused | None]] = {
+_PLANNERS: Mapping[str, Callable[[Any, ClientToolset], CallPlan | ExecRefusal | None]] = {
     "shell_args": _shell,
     "shell_stream_args": _shell,
     "mini_swe_agent_bash_args": _shell,

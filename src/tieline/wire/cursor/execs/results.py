@@ -10,17 +10,17 @@ from google.protobuf.message import Message
 
 from tieline.model.content import File, Image, Text, ToolResult
 from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
-from tieline.wire.cursor.execs import search, shell
-from tieline.wire.cursor.execs.diagnostics import diagnostics
-from tieline.wire.cursor.execs.files import Reads, delete_result, read_result, write_result
-from tieline.wire.cursor.execs.listing import tree
+from tieline.wire.cursor.execs import search_results, shell_results
+from tieline.wire.cursor.execs.diagnostic_results import diagnostics
+from tieline.wire.cursor.execs.file_results import PartialReads, delete_result, read_result, write_result
+from tieline.wire.cursor.execs.listing_results import tree
 from tieline.wire.cursor.execs.outcome import image_of, is_rejected, judge, said, text_of, unframed
-from tieline.wire.cursor.execs.plans import Desk, Plan, glob_of
+from tieline.wire.cursor.execs.plans import CallPlan, ClientToolset, glob_of
 from tieline.wire.cursor.execs.rejections import rejection
 from tieline.wire.shared.file_text import answered
 
 
-class Shells:
+class RunningShells:
     """The commands that go on by themselves, and the numbers the service knows them by."""
 
     def __init__(self) -> None:
@@ -39,20 +39,20 @@ class Shells:
         return self._sessions.get(number)
 
 
-class Done(NamedTuple):
+class FinishedExec(NamedTuple):
     """A call that has come back: what was asked, what was called, what came of it, and how long it took."""
 
     kind: str
     args: Any
-    plan: Plan
+    plan: CallPlan
     result: ToolResult
     millis: int
-    desk: Desk
-    reads: Reads
-    shells: Shells
+    desk: ClientToolset
+    reads: PartialReads
+    shells: RunningShells
 
 
-def typed(done: Done) -> Sequence[Message]:
+def typed(done: FinishedExec) -> Sequence[Message]:
     """The result, or several where it is a stream."""
     return _BUILDERS[done.kind](done)
 
@@ -60,41 +60,43 @@ def typed(done: Done) -> Sequence[Message]:
 # ── Commands ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _ran(done: Done) -> shell.Ran:
+def _ran(done: FinishedExec) -> shell_results.CommandOutcome:
     """How the command went. Only the first text tells; words the user added come after it."""
     texts = [said(part) or "" for part in done.result.content] or [""]
-    ran = shell.read(texts[0])
+    ran = shell_results.read(texts[0])
     if ran.code is None and ran.ending == "exited":
         ran = ran._replace(code=1 if done.result.is_error else 0)
     more = "\n".join(filter(None, texts[1:]))
     return ran._replace(stdout="\n".join(filter(None, (ran.stdout, more)))) if more else ran
 
 
-def _asked(done: Done) -> shell.Asked:
-    return shell.Asked(done.args.command, done.desk.absolute(done.args.working_directory), done.millis)
+def _asked(done: FinishedExec) -> shell_results.ShellCommand:
+    return shell_results.ShellCommand(done.args.command, done.desk.absolute(done.args.working_directory), done.millis)
 
 
-def _shell(done: Done) -> Sequence[Message]:
+def _shell(done: FinishedExec) -> Sequence[Message]:
     reason = _refused(done)
     if reason is not None:
         return rejection(done.kind, done.args, reason)
     ran = _ran(done)
     if done.result.is_error and re.match(r"(?:error: )?spawn \S+ E[A-Z]+", ran.stdout, re.IGNORECASE):
-        return [shell.spawn_error(_asked(done), ran.stdout)]
+        return [shell_results.spawn_error(_asked(done), ran.stdout)]
     number = done.shells.number(ran.session) if ran.ending == "running" else 0
     interleaved = done.kind == "mini_swe_agent_bash_args"
-    return [shell.result(_asked(done), ran, shell_id=number, interleaved=interleaved)]
+    return [shell_results.result(_asked(done), ran, shell_id=number, interleaved=interleaved)]
 
 
-def _shell_stream(done: Done) -> Sequence[Message]:
+def _shell_stream(done: FinishedExec) -> Sequence[Message]:
     reason = _refused(done)
     if reason is not None:
         return rejection(done.kind, done.args, reason)
     ran = _ran(done)
-    return shell.stream(_asked(done), ran, shell_id=done.shells.number(ran.session) if ran.ending == "running" else 0)
+    return shell_results.stream(
+        _asked(done), ran, shell_id=done.shells.number(ran.session) if ran.ending == "running" else 0
+    )
 
 
-def _refused(done: Done) -> str | None:
+def _refused(done: FinishedExec) -> str | None:
     """Why the command was not run; to end one that had begun is something else."""
     text = text_of(done.result)
     if not is_rejected(text, is_error=done.result.is_error) or text.lstrip().lower().startswith("[request interrupted"):
@@ -102,7 +104,7 @@ def _refused(done: Done) -> str | None:
     return unframed(text)
 
 
-def _background(done: Done) -> Sequence[Message]:
+def _background(done: FinishedExec) -> Sequence[Message]:
     text = text_of(done.result)
     if is_rejected(text, is_error=done.result.is_error):
         return rejection(done.kind, done.args, unframed(text))
@@ -120,7 +122,7 @@ def _background(done: Done) -> Sequence[Message]:
     return [kinds.BackgroundShellSpawnResult(success=success)]
 
 
-def _stdin(done: Done) -> Sequence[Message]:
+def _stdin(done: FinishedExec) -> Sequence[Message]:
     outcome = judge(done.result)
     if outcome.kind != "ok":
         return rejection(done.kind, done.args, outcome.text)
@@ -131,20 +133,20 @@ def _stdin(done: Done) -> Sequence[Message]:
 # ── Files ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read(done: Done) -> Sequence[Message]:
+def _read(done: FinishedExec) -> Sequence[Message]:
     path = done.desk.absolute(done.args.path)
     return [read_result(done.args, path, done.result, done.plan.placed, done.reads)]
 
 
-def _write(done: Done) -> Sequence[Message]:
+def _write(done: FinishedExec) -> Sequence[Message]:
     return [write_result(done.args, done.desk.absolute(done.args.path), done.result)]
 
 
-def _delete(done: Done) -> Sequence[Message]:
+def _delete(done: FinishedExec) -> Sequence[Message]:
     return [delete_result(done.desk.absolute(done.args.path), done.result)]
 
 
-def _ls(done: Done) -> Sequence[Message]:
+def _ls(done: FinishedExec) -> Sequence[Message]:
     path = done.desk.absolute(done.args.path)
     outcome = judge(done.result)
     errors = {
@@ -160,25 +162,25 @@ def _ls(done: Done) -> Sequence[Message]:
     return [kinds.LsResult(success=kinds.LsSuccess(directory_tree_root=root))]
 
 
-def _grep(done: Done) -> Sequence[Message]:
+def _grep(done: FinishedExec) -> Sequence[Message]:
     args: kinds.GrepArgs = done.args
     outcome = judge(done.result)
     if outcome.kind != "ok":
         path = done.desk.absolute(args.path)
         is_path = outcome.kind == "missing" and args.path
         return rejection(done.kind, args, f"Path does not exist: {path}" if is_path else outcome.text)
-    asked = search.Search(
+    asked = search_results.Search(
         pattern=args.pattern,
         path=args.path,
-        mode=search.mode_of(args.output_mode),
+        mode=search_results.mode_of(args.output_mode),
         root=done.desk.workspace,
         context=bool(args.context or args.context_before or args.context_after),
         glob="" if done.plan.capability == "glob" or done.plan.placed & {"glob", "type"} else glob_of(args),
     )
-    return [search.result(asked, answered(outcome.text) or outcome.text)]
+    return [search_results.result(asked, answered(outcome.text) or outcome.text)]
 
 
-def _diagnostics(done: Done) -> Sequence[Message]:
+def _diagnostics(done: FinishedExec) -> Sequence[Message]:
     path = done.desk.absolute(done.args.path)
     outcome = judge(done.result)
     match outcome.kind:
@@ -199,7 +201,7 @@ def _diagnostics(done: Done) -> Sequence[Message]:
 # ── The rest ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _fetch(done: Done) -> Sequence[Message]:
+def _fetch(done: FinishedExec) -> Sequence[Message]:
     outcome = judge(done.result)
     url = done.args.url
     if outcome.kind != "ok":
@@ -209,7 +211,7 @@ def _fetch(done: Done) -> Sequence[Message]:
     return [kinds.FetchResult(success=success)]
 
 
-def _mcp(done: Done) -> Sequence[Message]:
+def _mcp(done: FinishedExec) -> Sequence[Message]:
     text = text_of(done.result)
     if is_rejected(text, is_error=done.result.is_error):
         return rejection(done.kind, done.args, unframed(text))
@@ -242,7 +244,7 @@ class _Contents(msgspec.Struct):
     contents: list[_Resource]
 
 
-def _resources(done: Done) -> Sequence[Message]:
+def _resources(done: FinishedExec) -> Sequence[Message]:
     outcome = judge(done.result)
     if outcome.kind == "rejected":
         return rejection(done.kind, done.args, outcome.text)
@@ -258,7 +260,7 @@ def _resources(done: Done) -> Sequence[Message]:
     return [kinds.ListMcpResourcesExecResult(success=kinds.ListMcpResourcesSuccess(resources=resources))]
 
 
-def _resource(done: Done) -> Sequence[Message]:
+def _resource(done: FinishedExec) -> Sequence[Message]:
     outcome = judge(done.result)
     uri = done.args.uri
     if outcome.kind == "rejected":
@@ -285,7 +287,7 @@ def _decoded(text: str, form: Any) -> Any:
         return None
 
 
-_BUILDERS: Mapping[str, Callable[[Done], Sequence[Message]]] = {
+_BUILDERS: Mapping[str, Callable[[FinishedExec], Sequence[Message]]] = {
     "shell_args": _shell,
     "shell_stream_args": _shell_stream,
     "mini_swe_agent_bash_args": _shell,

@@ -14,14 +14,14 @@ from msgspec import Raw
 
 from tieline.model.content import File, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.model.events import Note, left_out
-from tieline.wire.cursor.opening.tools import Offer
+from tieline.wire.cursor.opening.offered_tools import OfferedTools
 from tieline.wire.cursor.opening.user_message import as_text, from_result, leave_out, reminder
 from tieline.wire.shared.json import encode, is_broken, object_text
 
 Json = dict[str, Any]
 
 
-class Talk(NamedTuple):
+class SplitMessages(NamedTuple):
     """A request's messages, cut at the places that matter."""
 
     system: Sequence[Message]
@@ -32,7 +32,7 @@ class Talk(NamedTuple):
     """What was said since: the user's words, and results."""
 
 
-def cut(messages: Sequence[Message]) -> Talk:
+def split_messages(messages: Sequence[Message]) -> SplitMessages:
     """Cut a request's messages."""
     leading = 0
     while leading < len(messages) and messages[leading].role == "system":
@@ -40,13 +40,13 @@ def cut(messages: Sequence[Message]) -> Talk:
     end = len(messages)
     while end > leading and messages[end - 1].role != "assistant":
         end -= 1
-    return Talk(messages[:leading], messages[leading:end], messages[end:])
+    return SplitMessages(messages[:leading], messages[leading:end], messages[end:])
 
 
-class History:
+class HistoryEncoder:
     """Earlier messages, one after the other."""
 
-    def __init__(self, offer: Offer, notes: list[Note]) -> None:
+    def __init__(self, offer: OfferedTools, notes: list[Note]) -> None:
         self._offer = offer
         self._notes = notes
         self._called: dict[str, str] = {}

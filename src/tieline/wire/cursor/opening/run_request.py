@@ -25,13 +25,22 @@ from tieline.wire.cursor._pb.conversation_pb2 import (
 from tieline.wire.cursor._pb.shared_pb2 import McpTools, SelectedContext, SelectedImage
 from tieline.wire.cursor.blobs import blob_id
 from tieline.wire.cursor.models import CursorModel
-from tieline.wire.cursor.opening.context import Settings, Surroundings, request_context, rules, system_prompt
-from tieline.wire.cursor.opening.history import History, Talk, cut
+from tieline.wire.cursor.opening.history import HistoryEncoder, SplitMessages, split_messages
 from tieline.wire.cursor.opening.model_choice import MODES, ModelChoice, choose
-from tieline.wire.cursor.opening.tools import Offer, SchemaCache
-from tieline.wire.cursor.opening.user_message import Words
+from tieline.wire.cursor.opening.offered_tools import OfferedTools, SchemaCache
+from tieline.wire.cursor.opening.request_context import MachineInfo, RunSettings, request_context, rules, system_prompt
+from tieline.wire.cursor.opening.user_message import UserMessageBuilder
 
-__all__ = ["ModelChoice", "Opening", "Settings", "Surroundings", "continues", "last_words", "open_run", "resume_run"]
+__all__ = [
+    "MachineInfo",
+    "ModelChoice",
+    "Opening",
+    "RunSettings",
+    "continues",
+    "open_run",
+    "plain_user_text",
+    "resume_run",
+]
 
 CONTINUE = "Continue."
 """What is said for a user who said nothing: the model had the last word, or there is a system prompt only."""
@@ -48,7 +57,7 @@ class Opening(NamedTuple):
     """The history it refers to, by blob id."""
     context: RequestContext
     """What to answer when the service asks for the context."""
-    offer: Offer
+    offer: OfferedTools
     notes: tuple[Note, ...]
     run_id: str
 
@@ -56,8 +65,8 @@ class Opening(NamedTuple):
 def open_run(
     request: Request,
     *,
-    settings: Settings,
-    surroundings: Surroundings,
+    settings: RunSettings,
+    surroundings: MachineInfo,
     conversation_id: str,
     run_id: str,
     message_id: str,
@@ -73,8 +82,8 @@ def open_run(
     notes: list[Note] = []
     reasoning = request.reasoning if settings.reasoning else Reasoning()
     choice = choose(request.model, reasoning, model, notes)
-    offer = Offer.of_request(request, schemas)
-    talk = cut(request.messages)
+    offer = OfferedTools.of_request(request, schemas)
+    talk = split_messages(request.messages)
     system = system_prompt(talk.system)
     custom = settings.system_prompt == "custom"
     rule = "\n\n".join(filter(None, ["" if custom else system, rules(request, offer, notes)]))
@@ -101,9 +110,9 @@ def open_run(
     return Opening(_serialized(run), told.blobs, context, offer, noted, run_id)
 
 
-def last_words(request: Request) -> str:
+def plain_user_text(request: Request) -> str:
     """Return what the user says, if the request ends with nothing but words of the user; else nothing."""
-    parts = [part for message in cut(request.messages).last for part in message.parts]
+    parts = [part for message in split_messages(request.messages).last for part in message.parts]
     if not continues(request) or not all(isinstance(part, Text) for part in parts):
         return ""
     return "\n\n".join(part.text for part in parts if isinstance(part, Text) and part.text.strip())
@@ -111,7 +120,7 @@ def last_words(request: Request) -> str:
 
 def continues(request: Request) -> bool:
     """Tell whether the request just adds something the user says to what the service knows of the conversation."""
-    last = cut(request.messages).last
+    last = split_messages(request.messages).last
     parts = [part for message in last for part in message.parts]
     is_said = bool(parts) and all(message.role == "user" for message in last)
     return is_said and not any(isinstance(part, ToolResult) for part in parts)
@@ -129,7 +138,7 @@ def resume_run(opening: Opening, checkpoint: bytes) -> bytes:
 # ── The conversation ─────────────────────────────────────────────────────────────────────────────
 
 
-class _Told(NamedTuple):
+class _EncodedMessages(NamedTuple):
     """How a conversation is told."""
 
     ids: list[bytes]
@@ -139,25 +148,27 @@ class _Told(NamedTuple):
     images: Sequence[SelectedImage]
 
 
-def _tell(talk: Talk, offer: Offer, settings: Settings, notes: list[Note]) -> _Told:
+def _tell(talk: SplitMessages, offer: OfferedTools, settings: RunSettings, notes: list[Note]) -> _EncodedMessages:
     words = _last_words(talk, notes)
-    history = History(offer, notes)
+    history = HistoryEncoder(offer, notes)
     if settings.history == "text":
         past = history.text(talk.past, words.results)
         said = words.text if words or not words.results else GO_ON
-        return _Told([], {}, f"{SO_FAR}\n<history>\n{past}\n</history>\n\n{said}" if past else said, words.images)
+        return _EncodedMessages(
+            [], {}, f"{SO_FAR}\n<history>\n{past}\n</history>\n\n{said}" if past else said, words.images
+        )
     messages = [*history.messages(talk.past, words.results)]
     ids = [blob_id(message) for message in messages]
-    return _Told(ids, dict(zip(ids, messages, strict=True)), words.text, words.images)
+    return _EncodedMessages(ids, dict(zip(ids, messages, strict=True)), words.text, words.images)
 
 
-def _tell_the_last(talk: Talk, notes: list[Note]) -> _Told:
+def _tell_the_last(talk: SplitMessages, notes: list[Note]) -> _EncodedMessages:
     words = _last_words(talk, notes)
-    return _Told([], {}, words.text, words.images)
+    return _EncodedMessages([], {}, words.text, words.images)
 
 
-def _last_words(talk: Talk, notes: list[Note]) -> Words:
-    words = Words(notes)
+def _last_words(talk: SplitMessages, notes: list[Note]) -> UserMessageBuilder:
+    words = UserMessageBuilder(notes)
     for message in talk.last:
         words.add(message)
     if not words and not words.results:
@@ -166,7 +177,9 @@ def _last_words(talk: Talk, notes: list[Note]) -> Words:
     return words
 
 
-def _action(told: _Told, choice: ModelChoice, context: RequestContext, message_id: str) -> ConversationAction:
+def _action(
+    told: _EncodedMessages, choice: ModelChoice, context: RequestContext, message_id: str
+) -> ConversationAction:
     if not told.words and not told.images:
         return ConversationAction(resume_action=ResumeAction(request_context=context))
     message = UserMessage(text=told.words, message_id=message_id, mode=MODES[choice.mode])

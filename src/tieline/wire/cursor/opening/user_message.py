@@ -13,7 +13,7 @@ _NO_TEXT = ("image/", "audio/", "video/", "application/pdf")
 """What is no text, even where its bytes could be read as such."""
 
 
-class Words:
+class UserMessageBuilder:
     """The user's words, gathered from messages; what cannot be sent as it is becomes a line of text and a note."""
 
     def __init__(self, notes: list[Note]) -> None:

@@ -29,16 +29,16 @@ from tieline.wire.cursor._pb import updates_pb2 as updates_pb
 from tieline.wire.cursor._pb.context_pb2 import RequestContext
 from tieline.wire.cursor._pb.conversation_pb2 import ConversationStateStructure
 from tieline.wire.cursor.blobs import Blobs
+from tieline.wire.cursor.compressed import CompressedBytes
 from tieline.wire.cursor.errors import Pairs, incomplete, read_end, read_strays, read_trailers, trailer_lines
-from tieline.wire.cursor.execs.execs import Execs
+from tieline.wire.cursor.execs.dispatch import ExecDispatcher
+from tieline.wire.cursor.opening.offered_tools import OfferedTools
 from tieline.wire.cursor.opening.run_request import Opening
-from tieline.wire.cursor.opening.tools import Offer
-from tieline.wire.cursor.packed import Packed
-from tieline.wire.cursor.run import replies
+from tieline.wire.cursor.run import client_messages
 from tieline.wire.cursor.run.checkpoint import LastCheckpoint
-from tieline.wire.cursor.run.client_calls import ClientCalls
+from tieline.wire.cursor.run.pending_calls import PendingCalls
 from tieline.wire.cursor.run.pending_queries import PendingQueries
-from tieline.wire.cursor.run.queries import Queries, Reply
+from tieline.wire.cursor.run.query_replies import QueryReply, QuerySettings
 from tieline.wire.cursor.run.states import (
     ENDED,
     IN_LEG,
@@ -50,8 +50,8 @@ from tieline.wire.cursor.run.states import (
     TurnState,
     next_state,
 )
-from tieline.wire.cursor.run.stored_answer import Stored
-from tieline.wire.cursor.run.updates import Updates
+from tieline.wire.cursor.run.stored_answer import StoredAnswers
+from tieline.wire.cursor.run.updates import UpdateReader
 from tieline.wire.framing.connect import END, TRAILERS, Frame, FrameReader, FramingError
 
 MAX_UNREAD = 16 * 1024 * 1024
@@ -61,7 +61,7 @@ MAX_UNFRAMED = 4096
 IDLE_HEARTBEATS = 2
 """After this many heartbeats in a row, a turn that has ended is taken to be complete."""
 
-_DEFAULT_QUERIES = Queries()
+_DEFAULT_QUERIES = QuerySettings()
 _parse = agent.AgentServerMessage.FromString
 
 
@@ -81,7 +81,7 @@ class CursorRun:
         batch_wait: float = 0.05,
         end_wait: float = 1.0,
         clock: Callable[[], float] = lambda: 0.0,
-        queries: Queries = _DEFAULT_QUERIES,
+        queries: QuerySettings = _DEFAULT_QUERIES,
         can_ask: Callable[[Ask], bool] = lambda _: False,
     ) -> None:
         self.blobs = blobs
@@ -92,21 +92,21 @@ class CursorRun:
         self._ending: Finished | Failed | None = None
         """How the run ended, while that is unreported."""
         self._checkpoint = LastCheckpoint()
-        self._tools: Offer | None = None
+        self._tools: OfferedTools | None = None
         """The tools of the newest leg, or None if it is the first."""
         self._specs = opening.offer.specs
         """The tools of the newest leg by name."""
         self._run_id = opening.run_id
-        self._context = Packed(opening.context.SerializeToString())
+        self._context = CompressedBytes(opening.context.SerializeToString())
         self._mint = mint
         self._batch_wait = batch_wait
         self._end_wait = end_wait
         self._queries = PendingQueries(queries, mint=mint, can_ask=can_ask)
         self._reader = FrameReader()
-        self._stored = Stored(blobs)
-        self._updates = Updates(self._stored)
-        self._execs = Execs(opening.offer, mint=mint, workspace=_workspace(opening), clock=clock)
-        self._calls = ClientCalls(self._execs)
+        self._stored = StoredAnswers(blobs)
+        self._updates = UpdateReader(self._stored)
+        self._execs = ExecDispatcher(opening.offer, mint=mint, workspace=_workspace(opening), clock=clock)
+        self._calls = PendingCalls(self._execs)
         self._out: list[Event] = []
         self._outbox = [opening.message]
         self._unread = 0
@@ -278,13 +278,13 @@ class CursorRun:
 
     def heartbeat(self) -> None:
         """Send a heartbeat; due every five seconds."""
-        self._outbox.append(replies.HEARTBEAT)
+        self._outbox.append(client_messages.HEARTBEAT)
 
     def exec_heartbeat(self) -> None:
         """Send a heartbeat for every pending call; due every three seconds."""
         self._send(self._execs.heartbeats())
 
-    def set_tools(self, offer: Offer) -> None:
+    def set_tools(self, offer: OfferedTools) -> None:
         """Replace the tools: calls are mapped to these, and the request context lists these from now on."""
         self._tools = offer
         self._specs = offer.specs
@@ -303,7 +303,7 @@ class CursorRun:
             self._reply(reply)
         if user_text and not sent.took_text:  # Seen in transcripts/cursor/words_with_a_file.dialogue
             ids = {"run_id": self._run_id, "injection_id": self._mint(), "message_id": self._mint()}
-            self._send((replies.injection(user_text, **ids),))
+            self._send((client_messages.injection(user_text, **ids),))
         self._stored.next_step()
         self._updates.kept = 0
 
@@ -321,10 +321,10 @@ class CursorRun:
             self._reply(reply)
         return self.pull()
 
-    def _send(self, messages: Iterable[replies.Message]) -> None:
+    def _send(self, messages: Iterable[client_messages.Message]) -> None:
         self._outbox += [message.SerializeToString() for message in messages]
 
-    def _reply(self, reply: Reply | None) -> None:
+    def _reply(self, reply: QueryReply | None) -> None:
         if reply is None:
             return
         self._outbox.append(reply.message)
@@ -475,7 +475,7 @@ class CursorRun:
         if self._tools is not None:
             del context.tools[:]
             context.tools.extend(self._tools.definitions)
-        self._send(replies.context(exec_id, context))
+        self._send(client_messages.context(exec_id, context))
 
     def _receive_control(self, message: exec_pb.ExecServerControlMessage) -> None:
         """Abort a call. The client may run it all the same; its result is then ignored."""
@@ -486,14 +486,14 @@ class CursorRun:
     def _receive_kv(self, message: kv.KvServerMessage) -> None:
         if message.HasField("get_blob_args"):
             data = self.blobs.get(message.get_blob_args.blob_id)
-            self._send((replies.blob(message.id, data),))
+            self._send((client_messages.blob(message.id, data),))
         elif message.HasField("set_blob_args"):
             blob = message.set_blob_args
             self._stored.keep(blob.blob_id, blob.blob_data)
             problem = self.blobs.set(blob.blob_id, blob.blob_data)
             if problem is not None:
                 self._updates.note("left_out", problem)
-            self._send((replies.stored(message.id, problem),))
+            self._send((client_messages.stored(message.id, problem),))
 
     def _receive_query(self, query: queries_pb.InteractionQuery) -> None:
         outcome = self._queries.receive(query, tuple(self._specs.values()))

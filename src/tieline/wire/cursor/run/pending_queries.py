@@ -11,7 +11,7 @@ from tieline.model.content import ToolCall, ToolResult
 from tieline.model.inbox import Answer, Ask, Form, PlanReview
 from tieline.model.request import ToolSpec
 from tieline.wire.cursor._pb.queries_pb2 import InteractionQuery
-from tieline.wire.cursor.run.approvals import (
+from tieline.wire.cursor.run.inbox_items import (
     inbox_item_of,
     plan_as_text,
     reason_of,
@@ -19,7 +19,7 @@ from tieline.wire.cursor.run.approvals import (
     reply_with_result,
     reply_with_text,
 )
-from tieline.wire.cursor.run.queries import Queries, Reply, reply_to
+from tieline.wire.cursor.run.query_replies import QueryReply, QuerySettings, reply_to
 from tieline.wire.shared.questions.tools import call_for
 
 MAX_WAITING = 64
@@ -29,7 +29,7 @@ MAX_WAITING = 64
 class PendingQueries:
     """The queries of one run. `can_ask` says whether an item for a person will be put to one."""
 
-    def __init__(self, settings: Queries, *, mint: Callable[[], str], can_ask: Callable[[Ask], bool]) -> None:
+    def __init__(self, settings: QuerySettings, *, mint: Callable[[], str], can_ask: Callable[[Ask], bool]) -> None:
         self.inbox_items: dict[int, Ask] = {}
         """What a person is to be asked, by query id."""
         self._settings = settings
@@ -59,7 +59,7 @@ class PendingQueries:
         """Whether a plan waits for the next message."""
         return self._shown_plan is not None
 
-    def receive(self, query: InteractionQuery, tools: Sequence[ToolSpec]) -> Reply | ToolCall | None:
+    def receive(self, query: InteractionQuery, tools: Sequence[ToolSpec]) -> QueryReply | ToolCall | None:
         """Return the reply, or the call that asks the user; None if the query waits or asks nothing."""
         item = inbox_item_of(query, self._settings)
         if item is None or len(self.inbox_items) + len(self._called) >= MAX_WAITING:
@@ -77,7 +77,7 @@ class PendingQueries:
             return None
         return reply_to(query, self._settings)
 
-    def decided(self, query_id: int, answer: Answer | None) -> tuple[Reply | None, str]:
+    def decided(self, query_id: int, answer: Answer | None) -> tuple[QueryReply | None, str]:
         """Return the reply to a query that a person was asked, and the reason if the person did not decide."""
         query = self._held.pop(query_id, None)
         self.inbox_items.pop(query_id, None)
@@ -89,7 +89,7 @@ class PendingQueries:
         reason = reason_of(answer)
         return reply_to(query, self._settings, reason), reason
 
-    def answered(self, results: Sequence[ToolResult]) -> list[Reply]:
+    def answered(self, results: Sequence[ToolResult]) -> list[QueryReply]:
         """Return the replies to the queries behind these calls of the client's tool."""
         found = [(query, result) for result in results if (query := self._called.pop(result.call_id, None)) is not None]
         replies = [reply_with_result(query, result) or reply_to(query, self._settings) for query, result in found]
@@ -100,7 +100,7 @@ class PendingQueries:
         self._shown_plan, self._due_plan = self._due_plan, None
         return plan_as_text(self._shown_plan or InteractionQuery())
 
-    def reply_to_plan(self, text: str) -> Reply | None:
+    def reply_to_plan(self, text: str) -> QueryReply | None:
         """Return the reply to the plan that the user's message gives; None if no plan waits."""
         query, self._shown_plan = self._shown_plan or self._due_plan, None
         self._due_plan = None

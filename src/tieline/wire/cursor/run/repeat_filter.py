@@ -1,7 +1,7 @@
 """Text that an attempt says again because the one before it broke off, told apart from what is new."""
 
 
-class Echo:
+class RepeatFilter:
     """Feed it text; it keeps back what was said before, word for word, and gives what goes beyond it.
 
     Blank space in front counts neither way.

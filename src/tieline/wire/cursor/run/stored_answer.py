@@ -47,7 +47,7 @@ class _Message(msgspec.Struct):
 _MESSAGE = msgspec.json.Decoder(_Message)
 
 
-class Stored:
+class StoredAnswers:
     """The copies of this run beside what it streamed."""
 
     def __init__(self, blobs: Blobs) -> None:
@@ -72,7 +72,7 @@ class Stored:
         """The text of this step that was streamed."""
         return "".join(self._said)
 
-    def take_over(self, before: "Stored") -> None:
+    def take_over(self, before: "StoredAnswers") -> None:
         """What another run streamed counts as streamed."""
         self._said = list(before._said)
         self._said_before = list(before._said_before)

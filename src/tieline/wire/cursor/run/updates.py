@@ -14,10 +14,10 @@ from tieline.model.content import Text, Thinking, ToolCall
 from tieline.model.events import Note
 from tieline.wire.cursor._pb import tool_calls_pb2 as tool_calls
 from tieline.wire.cursor._pb import updates_pb2 as updates
-from tieline.wire.cursor.run.repeat_filter import Echo
-from tieline.wire.cursor.run.stored_answer import Stored, StoredText
+from tieline.wire.cursor.run.repeat_filter import RepeatFilter
+from tieline.wire.cursor.run.stored_answer import StoredAnswers, StoredText
 from tieline.wire.cursor.run.thinking_tags import TagSplitter
-from tieline.wire.cursor.run.usage import Tally
+from tieline.wire.cursor.run.usage import UsageCounter
 from tieline.wire.shared.http_errors import excerpt
 
 MOST_NOTES = 100
@@ -41,19 +41,19 @@ _COME_AS_EXECS = frozenset(
 """Tools whose display record is followed by a request to run them: those need no note."""
 
 
-class Updates:
+class UpdateReader:
     """Reads the updates of a run, one leg after the other."""
 
-    def __init__(self, stored: Stored) -> None:
+    def __init__(self, stored: StoredAnswers) -> None:
         self.parts = PartsWriter()
-        self.tally = Tally()
+        self.tally = UsageCounter()
         self.has_spoken = False
         """Whether this leg has any part."""
         self.kept = 0
         """How much of the text of this step is part of the checkpoint."""
         self._has_spoken_before = False
         self._stored = stored
-        self._echo = Echo("")
+        self._echo = RepeatFilter("")
         self._tags = TagSplitter()
         self._open: type[Text] | type[Thinking] | None = None
         self._is_plain = False
@@ -74,7 +74,7 @@ class Updates:
         self._notices = []
         self._shown = set()
 
-    def take_over(self, before: "Updates", *, resumed: bool) -> None:
+    def take_over(self, before: "UpdateReader", *, resumed: bool) -> None:
         """Go on in the leg of another run; `resumed` from its checkpoint, after what was said until then."""
         self.kept = before.kept if resumed else 0
         self.parts = before.parts
@@ -82,7 +82,7 @@ class Updates:
         self._open = before._open
         self._notes_left = before._notes_left
         self._stored.take_over(before._stored)
-        self._echo = Echo(before.said[self.kept :])
+        self._echo = RepeatFilter(before.said[self.kept :])
 
     def receive_plain(self, frames: Sequence[tuple[int, bytes]], at: int = 0) -> int:
         """Take the run of plain words and counts of tokens that begins at one of the frames; how many it is.
@@ -168,7 +168,7 @@ class Updates:
     def call(self, call: ToolCall) -> None:
         """A call for the client to run."""
         self.pause()
-        self._echo = Echo("")  # what is said after it was not said before
+        self._echo = RepeatFilter("")  # what is said after it was not said before
         self.has_spoken = True
         self.parts.whole(replace(call, arguments=""), call.arguments)
         self._stored.next_step()
@@ -287,16 +287,16 @@ class Updates:
             self.note("left_out", f"Cursor did not take what the user said in between: {state.rejected.reason}")
 
 
-_READ: dict[str, Callable[[Updates, _Update], None]] = {
-    "thinking_delta": Updates._think,
-    "thinking_completed": Updates._thought,
-    "turn_ended": Updates._turn_ended,
-    "tool_call_started": Updates._tool_started,
-    "summary": Updates._summary,
-    "summary_completed": Updates._summary_completed,
-    "routed_model": Updates._routed,
-    "post_request_prompt": Updates._prompt,
-    "context_injection_state": Updates._injected,
+_READ: dict[str, Callable[[UpdateReader, _Update], None]] = {
+    "thinking_delta": UpdateReader._think,
+    "thinking_completed": UpdateReader._thought,
+    "turn_ended": UpdateReader._turn_ended,
+    "tool_call_started": UpdateReader._tool_started,
+    "summary": UpdateReader._summary,
+    "summary_completed": UpdateReader._summary_completed,
+    "routed_model": UpdateReader._routed,
+    "post_request_prompt": UpdateReader._prompt,
+    "context_injection_state": UpdateReader._injected,
 }
 """What is not here (partial calls, nested agents, steps, output of shells …) is of no use to a client."""
 

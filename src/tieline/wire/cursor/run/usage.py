@@ -9,7 +9,7 @@ SANE_CACHE = 3
 """The cache is counted once for every step of a run: more than so many times the context says nothing any more."""
 
 
-class Tally:
+class UsageCounter:
     """The tokens of a run, leg by leg.
 
     The service tells what a turn took when the turn is over, all steps together. Before that there are the tokens

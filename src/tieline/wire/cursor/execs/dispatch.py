@@ -25,14 +25,14 @@ from tieline.wire.cursor._pb.exec_pb2 import (
     ExecClientThrow,
     ExecServerMessage,
 )
-from tieline.wire.cursor.execs import shell
-from tieline.wire.cursor.execs.files import Reads
-from tieline.wire.cursor.execs.local_replies import at_once, unknown_tool
-from tieline.wire.cursor.execs.plans import Desk, Plan, Refused, call, plan
+from tieline.wire.cursor.execs import shell_results
+from tieline.wire.cursor.execs.file_results import PartialReads
+from tieline.wire.cursor.execs.local_replies import local_reply, unknown_tool
+from tieline.wire.cursor.execs.plans import CallPlan, ClientToolset, ExecRefusal, call, plan
 from tieline.wire.cursor.execs.rejections import rejection
-from tieline.wire.cursor.execs.results import Done, Shells, typed
-from tieline.wire.cursor.opening.tools import Offer
-from tieline.wire.cursor.values import arguments, from_value
+from tieline.wire.cursor.execs.results import FinishedExec, RunningShells, typed
+from tieline.wire.cursor.opening.offered_tools import OfferedTools
+from tieline.wire.cursor.protobuf_json import arguments, from_value
 from tieline.wire.shared.capabilities import Wanted
 from tieline.wire.shared.json import encode
 
@@ -40,22 +40,22 @@ MOST_PENDING = 1024
 """So many execs may wait at once; more than that nobody will ever answer."""
 
 
-class _Waiting(NamedTuple):
+class _PendingExec(NamedTuple):
     """An exec whose call the client has."""
 
     exec_id: int
     kind: str
     args: Any
-    plan: Plan
+    plan: CallPlan
     began: float
 
 
-class Execs:
+class ExecDispatcher:
     """The execs of one run. `mint` gives the ids of calls, `clock` seconds; `workspace` is where the client works."""
 
     def __init__(
         self,
-        offer: Offer,
+        offer: OfferedTools,
         *,
         mint: Callable[[], str],
         workspace: str = "",
@@ -66,14 +66,14 @@ class Execs:
         """The calls the client has, and the execs behind them."""
         self._mint = mint
         self._clock = clock
-        self._desk = Desk(offer, workspace)
-        self._waiting: dict[str, _Waiting] = {}
-        self._reads = Reads()
-        self._shells = Shells()
+        self._desk = ClientToolset(offer, workspace)
+        self._waiting: dict[str, _PendingExec] = {}
+        self._reads = PartialReads()
+        self._shells = RunningShells()
 
-    def set_tools(self, offer: Offer) -> None:
+    def set_tools(self, offer: OfferedTools) -> None:
         """The tools of the newest leg."""
-        self._desk = Desk(offer, self._desk.workspace)
+        self._desk = ClientToolset(offer, self._desk.workspace)
 
     def receive(self, message: ExecServerMessage) -> ToolCall | Sequence[AgentClientMessage]:
         """A call for the client, or the answer right away."""
@@ -84,18 +84,20 @@ class Execs:
             return _thrown(message.id, "Too many calls are waiting for the client")
         args = getattr(message, kind)
         planned = self._planned(kind, args)
-        if isinstance(planned, Plan):
-            return self._called(_Waiting(message.id, kind, args, planned, self._clock()))
-        if isinstance(planned, Refused):
+        if isinstance(planned, CallPlan):
+            return self._called(_PendingExec(message.id, kind, args, planned, self._clock()))
+        if isinstance(planned, ExecRefusal):
             return _answered(message.id, kind, rejection(kind, args, planned.reason))
-        answer = unknown_tool(args, self._desk) if kind == "mcp_args" else at_once(kind, args, self._desk)
+        answer = unknown_tool(args, self._desk) if kind == "mcp_args" else local_reply(kind, args, self._desk)
         return _unknown(message.id, kind) if answer is None else _answered(message.id, kind, answer)
 
     def answer(self, result: ToolResult) -> Sequence[AgentClientMessage]:
         """The typed result of the exec behind a call; KeyError if there is none."""
         waiting = self._take(result.call_id)
         millis = self._millis(waiting)
-        done = Done(waiting.kind, waiting.args, waiting.plan, result, millis, self._desk, self._reads, self._shells)
+        done = FinishedExec(
+            waiting.kind, waiting.args, waiting.plan, result, millis, self._desk, self._reads, self._shells
+        )
         return _answered(waiting.exec_id, waiting.kind, typed(done), millis)
 
     def abort(self, exec_id: int) -> str | None:
@@ -112,14 +114,14 @@ class Execs:
             return ()
         waiting = self._waiting[call_id]
         millis = self._millis(waiting)
-        ran = shell.Ran("", ending="aborted")
+        ran = shell_results.CommandOutcome("", ending="aborted")
         match waiting.kind:
             case "shell_stream_args":
-                asked = shell.Asked(waiting.args.command, waiting.args.working_directory, millis)
-                return _answered(exec_id, waiting.kind, shell.stream(asked, ran)[-1:], millis)
+                asked = shell_results.ShellCommand(waiting.args.command, waiting.args.working_directory, millis)
+                return _answered(exec_id, waiting.kind, shell_results.stream(asked, ran)[-1:], millis)
             case "shell_args" | "mini_swe_agent_bash_args":
-                asked = shell.Asked(waiting.args.command, waiting.args.working_directory, millis)
-                return _answered(exec_id, waiting.kind, [shell.result(asked, ran)], millis)
+                asked = shell_results.ShellCommand(waiting.args.command, waiting.args.working_directory, millis)
+                return _answered(exec_id, waiting.kind, [shell_results.result(asked, ran)], millis)
             case _:
                 return (_closing(exec_id),)
 
@@ -130,19 +132,19 @@ class Execs:
             for exec_id in self._pending.values()
         ]
 
-    def _planned(self, kind: str, args: Any) -> Plan | Refused | None:
+    def _planned(self, kind: str, args: Any) -> CallPlan | ExecRefusal | None:
         if kind == "mcp_args":
             return _own_tool(args, self._desk)
         if kind == "write_shell_stdin_args":
             return self._typed_in(args.shell_id, args.chars)
         if kind == "write_args" and self._reads.is_partial(args.path):
-            return Refused(
+            return ExecRefusal(
                 "Only a part of this file could be read, so writing it as a whole would lose the rest. "
                 + self._desk.refusal("write", "write a file that it cannot show in full")
             )
         return plan(kind, args, self._desk)
 
-    def _typed_in(self, shell_id: int, chars: str) -> Plan | None:
+    def _typed_in(self, shell_id: int, chars: str) -> CallPlan | None:
         """A call that writes to a command which the client keeps running."""
         session = self._shells.session(shell_id)
         if session is None:
@@ -150,33 +152,33 @@ class Execs:
         name: int | str = int(session) if session.isdecimal() else session
         return call("stdin", self._desk.fit("stdin", Wanted(must={"session": name, "chars": chars})))
 
-    def _called(self, waiting: _Waiting) -> ToolCall:
+    def _called(self, waiting: _PendingExec) -> ToolCall:
         planned = waiting.plan
         made = ToolCall(id=self._mint(), name=planned.name, arguments=planned.arguments, freeform=planned.freeform)
         self._waiting[made.id] = waiting
         self._pending[made.id] = waiting.exec_id
         return made
 
-    def _take(self, call_id: str) -> _Waiting:
+    def _take(self, call_id: str) -> _PendingExec:
         del self._pending[call_id]
         return self._waiting.pop(call_id)
 
     def _call_of(self, exec_id: int) -> str | None:
         return next((call_id for call_id, pending in self._pending.items() if pending == exec_id), None)
 
-    def _millis(self, waiting: _Waiting) -> int:
+    def _millis(self, waiting: _PendingExec) -> int:
         return min(max(int((self._clock() - waiting.began) * 1000), 0), 2**31 - 1)
 
 
-def _own_tool(args: McpArgs, desk: Desk) -> Plan | None:
+def _own_tool(args: McpArgs, desk: ClientToolset) -> CallPlan | None:
     """A call of a tool under the client's own name for it, with the arguments as they are."""
     name = desk.offer.name_of(args)
     if name is None:
         return None
     if desk.offer.specs[name].freeform:
         text = from_value(args.args["input"]) if "input" in args.args else ""
-        return Plan(name, text if isinstance(text, str) else encode(text).decode(), freeform=True)
-    return Plan(name, arguments(args.args))
+        return CallPlan(name, text if isinstance(text, str) else encode(text).decode(), freeform=True)
+    return CallPlan(name, arguments(args.args))
 
 
 def _answered(exec_id: int, kind: str, results: Sequence[Message], millis: int = 0) -> Sequence[AgentClientMessage]:

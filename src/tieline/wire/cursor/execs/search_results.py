@@ -38,7 +38,7 @@ _NUMBERED = re.compile(
 _HEADING = re.compile(r"(?:File: |# )(?P<named>.{1,1000}?):?\s*$|(?P<path>\S.{0,1000}?):\s*$")
 
 
-class Hit(NamedTuple):
+class SearchHit(NamedTuple):
     """A line that matches, or one beside it."""
 
     line: int
@@ -46,10 +46,10 @@ class Hit(NamedTuple):
     is_context: bool = False
 
 
-class Found(NamedTuple):
+class SearchOutput(NamedTuple):
     """What a tool showed, in the order in which it did."""
 
-    hits: dict[str, list[Hit]]
+    hits: dict[str, list[SearchHit]]
     files: list[str]
     counts: dict[str, int]
     is_cut: bool = False
@@ -80,18 +80,18 @@ def result(search: Search, text: str) -> kinds.GrepResult:
     return kinds.GrepResult(success=success)
 
 
-def read(text: str, search: Search) -> Found:
+def read(text: str, search: Search) -> SearchOutput:
     """What the tool showed."""
     lines = [line.removesuffix("\r") for line in text.split("\n", MOST_LINES)[:MOST_LINES]]
     is_cut = len(lines) == MOST_LINES or any(_NOTE.match(line) and _CUT.search(line) for line in lines)
     if _NOTHING.match(text):
-        return Found({}, [], {}, is_cut)
+        return SearchOutput({}, [], {}, is_cut)
     shown = [line for line in lines if not _NOTE.match(line)]
     if search.mode == "count" and (counts := dict(_counted(shown, search.path))):
-        return Found({}, [], counts, is_cut)
+        return SearchOutput({}, [], counts, is_cut)
     hits = _hits(shown, search)
     files = [] if hits else [line.strip().removeprefix("- ") for line in shown if line.strip()]
-    return Found(hits, files, {}, is_cut)
+    return SearchOutput(hits, files, {}, is_cut)
 
 
 def _counted(lines: Iterable[str], path: str) -> Iterator[tuple[str, int]]:
@@ -105,15 +105,15 @@ def _counted(lines: Iterable[str], path: str) -> Iterator[tuple[str, int]]:
             return
 
 
-def _hits(lines: Sequence[str], search: Search) -> dict[str, list[Hit]]:
+def _hits(lines: Sequence[str], search: Search) -> dict[str, list[SearchHit]]:
     """The lines that were found, by file: named on each line, by the heading above, or by what was searched."""
     named = {found["file"] for line in lines if (found := _MATCH.fullmatch(line)) and not found["file"].isdecimal()}
-    hits: dict[str, list[Hit]] = {}
+    hits: dict[str, list[SearchHit]] = {}
     heading = search.path
     for at, line in enumerate(lines):
         match = _MATCH.fullmatch(line)
         if match and match["file"] in named and not _NUMBERED.fullmatch(line):
-            hits.setdefault(match["file"], []).append(Hit(int(match["line"]), match["text"]))
+            hits.setdefault(match["file"], []).append(SearchHit(int(match["line"]), match["text"]))
         elif search.context and (beside := _beside(line, named)):
             hits.setdefault(beside[0], []).append(beside[1])
         elif numbered := _NUMBERED.fullmatch(line):
@@ -123,18 +123,18 @@ def _hits(lines: Sequence[str], search: Search) -> dict[str, list[Hit]]:
     return hits
 
 
-def _beside(line: str, named: Container[str]) -> tuple[str, Hit] | None:
+def _beside(line: str, named: Container[str]) -> tuple[str, SearchHit] | None:
     """A line of context, `path-line-text`: only the files that matched tell where its path ends."""
     for found in re.finditer(r"-(\d{1,9})-", line[:2000]):
         if line[: found.start()] in named:
-            return line[: found.start()], Hit(int(found[1]), line[found.end() :], is_context=True)
+            return line[: found.start()], SearchHit(int(found[1]), line[found.end() :], is_context=True)
     return None
 
 
-def _hit(found: re.Match[str]) -> Hit:
+def _hit(found: re.Match[str]) -> SearchHit:
     number = found["a"] or found["b"] or found["c"]
     text = next(said for said in (found["words"], found["text"], found["beside"]) if said is not None)
-    return Hit(int(number), text, is_context="-" in (found["mark"], found["sign"]))
+    return SearchHit(int(number), text, is_context="-" in (found["mark"], found["sign"]))
 
 
 def _stands_above(lines: Sequence[str], at: int) -> bool:
@@ -147,7 +147,7 @@ def _is_path(line: str) -> bool:
     return (" " not in line or re.search(r"[\\/.]\w", line) is not None) and not re.search(r"[.!?:,] ", line)
 
 
-def _kept(found: Found, glob: str) -> Found:
+def _kept(found: SearchOutput, glob: str) -> SearchOutput:
     if not glob:
         return found
     names = _alternatives(glob.rsplit("/", 1)[-1])
@@ -155,7 +155,7 @@ def _kept(found: Found, glob: str) -> Found:
     def keeps(file: str) -> bool:
         return any(fnmatch(re.split(r"[\\/]", file)[-1], name) for name in names)
 
-    return Found(
+    return SearchOutput(
         {file: hits for file, hits in found.hits.items() if keeps(file)},
         [file for file in found.files if keeps(file)],
         {file: count for file, count in found.counts.items() if keeps(file)},
@@ -174,14 +174,14 @@ def _alternatives(glob: str) -> list[str]:
 # ── What the service is told ─────────────────────────────────────────────────────────────────────
 
 
-def _mode(asked: Mode, found: Found) -> Mode:
+def _mode(asked: Mode, found: SearchOutput) -> Mode:
     """What can be told of what came."""
     if found.files:
         return "files_with_matches"
     return "count" if found.counts else asked
 
 
-def _content(found: Found, search: Search) -> kinds.GrepUnionResult:
+def _content(found: SearchOutput, search: Search) -> kinds.GrepUnionResult:
     matches = [
         kinds.GrepFileMatch(
             file=_name(file, search),
@@ -203,18 +203,18 @@ def _content(found: Found, search: Search) -> kinds.GrepUnionResult:
     return kinds.GrepUnionResult(content=content)
 
 
-def _blocks(hits: Sequence[Hit]) -> int:
+def _blocks(hits: Sequence[SearchHit]) -> int:
     """How many runs of lines there are: where context is shown, a separator stands between them and is counted."""
     return sum(at == 0 or hit.line != hits[at - 1].line + 1 for at, hit in enumerate(hits))
 
 
-def _files(found: Found, search: Search) -> kinds.GrepUnionResult:
+def _files(found: SearchOutput, search: Search) -> kinds.GrepUnionResult:
     names = [_name(file, search) for file in found.files or found.hits or found.counts]
     files = kinds.GrepFilesResult(files=names, total_files=len(names), client_truncated=found.is_cut)
     return kinds.GrepUnionResult(files=files)
 
 
-def _counts(found: Found, search: Search) -> kinds.GrepUnionResult:
+def _counts(found: SearchOutput, search: Search) -> kinds.GrepUnionResult:
     counted = found.counts or {file: sum(not hit.is_context for hit in hits) for file, hits in found.hits.items()}
     counts = [kinds.GrepFileCount(file=_name(file, search), count=count) for file, count in counted.items() if count]
     count = kinds.GrepCountResult(

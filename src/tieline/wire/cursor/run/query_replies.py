@@ -29,7 +29,7 @@ _RESPONSE = agent.AgentClientMessage.DESCRIPTOR.fields_by_name["interaction_resp
 _YES = b"\x0a\x00"
 
 
-class Queries(Value):
+class QuerySettings(Value):
     """What a user can set about the answers."""
 
     allow_web: bool = True
@@ -40,7 +40,7 @@ class Queries(Value):
     """Whether the model may have images made."""
 
 
-class Reply(NamedTuple):
+class QueryReply(NamedTuple):
     """An answer, serialized, and what a person looking on should know of it."""
 
     message: bytes
@@ -51,7 +51,7 @@ class Reply(NamedTuple):
     """What the user is to read."""
 
 
-def reply_to(query: queries.InteractionQuery, settings: Queries, why: str = "") -> Reply | None:
+def reply_to(query: queries.InteractionQuery, settings: QuerySettings, why: str = "") -> QueryReply | None:
     """Return the answer where no person decides, `why` none did; None if nothing is asked."""
     kind = query.WhichOneof("query")
     if kind == "ask_question_interaction_query":
@@ -71,22 +71,22 @@ def responding(response: queries.InteractionResponse) -> bytes:
     return agent.AgentClientMessage(interaction_response=response).SerializeToString()
 
 
-def accept_plan(query: queries.InteractionQuery) -> Reply:
+def accept_plan(query: queries.InteractionQuery) -> QueryReply:
     """Approve a plan, and show it."""
     response = queries.InteractionResponse(id=query.id)
     response.create_plan_request_response.result.success.SetInParent()
     plan = query.create_plan_request_query.args
-    return Reply(responding(response), shown=plan.plan or plan.overview)
+    return QueryReply(responding(response), shown=plan.plan or plan.overview)
 
 
-def reject_plan(query: queries.InteractionQuery, feedback: str) -> Reply:
+def reject_plan(query: queries.InteractionQuery, feedback: str) -> QueryReply:
     """Reject a plan with what there is to say about it."""
     response = queries.InteractionResponse(id=query.id)
     response.create_plan_request_response.result.error.error = f"{NO_APPROVAL} {feedback}".strip()
-    return Reply(responding(response), feedback or NO_APPROVAL, "plan_rejected")
+    return QueryReply(responding(response), feedback or NO_APPROVAL, "plan_rejected")
 
 
-def _verdict(number: int, settings: Queries) -> tuple[str, str]:
+def _verdict(number: int, settings: QuerySettings) -> tuple[str, str]:
     """What is asked for, and why it is refused; no reason is a yes."""
     match number:
         case 2:
@@ -117,17 +117,17 @@ def _unknown_kind(query: queries.InteractionQuery) -> int:
     return next((int(kind.field_number) for kind in kinds if kind.wire_type == _LENGTH_DELIMITED), 0)
 
 
-def _refuse_question(query_id: int) -> Reply:
+def _refuse_question(query_id: int) -> QueryReply:
     response = queries.InteractionResponse(id=query_id)
     response.ask_question_interaction_response.result.rejected.reason = NO_QUESTIONS
     note = "the model asked in a form that only a person before the editor can answer: it was told to ask in plain text"
-    return Reply(responding(response), note)
+    return QueryReply(responding(response), note)
 
 
-def _reply(query_id: int, number: int, what: str, reason: str) -> Reply:
+def _reply(query_id: int, number: int, what: str, reason: str) -> QueryReply:
     verdict = _nested(2, _nested(1, reason.encode())) if reason else _YES
     response = queries.InteractionResponse(id=query_id).SerializeToString() + _nested(number, verdict)
-    return Reply(_nested(_RESPONSE, response), f"Cursor asked for {what}: {reason}" if reason else "")
+    return QueryReply(_nested(_RESPONSE, response), f"Cursor asked for {what}: {reason}" if reason else "")
 
 
 def _nested(number: int, payload: bytes) -> bytes:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tieline.model.content import Text, ToolResult
 from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage
-from tieline.wire.cursor.execs.execs import Execs
+from tieline.wire.cursor.execs.dispatch import ExecDispatcher
 
 _TAKES_USER_TEXT = frozenset(("mcp_args", "shell_args", "shell_stream_args"))
 """Execs whose result is text for the model. In others, text of the user would end up in a file or a listing."""
@@ -20,10 +20,10 @@ class SentResults(NamedTuple):
     took_text: bool
 
 
-class ClientCalls:
+class PendingCalls:
     """The calls of one run. `execs` answers the execs behind them."""
 
-    def __init__(self, execs: Execs) -> None:
+    def __init__(self, execs: ExecDispatcher) -> None:
         self._execs = execs
         self._kinds: dict[str, str] = {}
         """The kinds of the execs behind the calls, by call id."""

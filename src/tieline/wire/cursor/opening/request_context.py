@@ -12,7 +12,7 @@ from tieline.model.events import Note, left_out
 from tieline.model.request import OutputFormat, Request, ToolChoice
 from tieline.wire.cursor._pb.context_pb2 import RequestContext, RequestContextEnv
 from tieline.wire.cursor._pb.shared_pb2 import McpDescriptor, McpInstructions, McpToolDescriptor
-from tieline.wire.cursor.opening.tools import PROVIDER, Offer
+from tieline.wire.cursor.opening.offered_tools import PROVIDER, OfferedTools
 
 INSTRUCTIONS = "These are the tools of the program the user works with. Prefer them to others that do the same."
 
@@ -23,7 +23,7 @@ _SAMPLING = ("temperature", "top_p", "top_k")
 _BILLING = "x-anthropic-billing-header"
 
 
-class Surroundings(Value):
+class MachineInfo(Value):
     """Facts about this machine, given from outside; what is empty is not told."""
 
     os_version: str = ""
@@ -41,7 +41,7 @@ class Surroundings(Value):
     """Whether the workspace is the user's home folder."""
 
 
-class Settings(Value):
+class RunSettings(Value):
     """What a user can set that changes what is said on the wire."""
 
     history: Literal["blobs", "text"] = "blobs"
@@ -62,7 +62,7 @@ class Settings(Value):
     """Whether the service may search and fetch by itself; it asks every time."""
 
 
-def request_context(surroundings: Surroundings, settings: Settings, offer: Offer, rule: str) -> RequestContext:
+def request_context(surroundings: MachineInfo, settings: RunSettings, offer: OfferedTools, rule: str) -> RequestContext:
     """All that is told of the place, with the tools the client offers."""
     context = RequestContext(
         env=_env(surroundings),
@@ -90,7 +90,7 @@ def request_context(surroundings: Surroundings, settings: Settings, offer: Offer
     return context
 
 
-def _descriptor(offer: Offer) -> McpDescriptor:
+def _descriptor(offer: OfferedTools) -> McpDescriptor:
     tools = [
         McpToolDescriptor(tool_name=tool.tool_name, description=tool.description, input_schema=tool.input_schema)
         for tool in offer.definitions
@@ -100,7 +100,7 @@ def _descriptor(offer: Offer) -> McpDescriptor:
     )
 
 
-def _env(surroundings: Surroundings) -> RequestContextEnv:
+def _env(surroundings: MachineInfo) -> RequestContextEnv:
     env = RequestContextEnv(
         os_version=surroundings.os_version,
         shell=surroundings.shell,
@@ -129,7 +129,7 @@ def system_prompt(messages: Iterable[Message]) -> str:
     return "\n\n".join(text for text in texts if text.strip() and not text.startswith(_BILLING))
 
 
-def rules(request: Request, offer: Offer, notes: list[Note]) -> str:
+def rules(request: Request, offer: OfferedTools, notes: list[Note]) -> str:
     """What the request demands and the protocol has no field for, in words."""
     said = [*_of_choice(request.tool_choice, offer, notes), *_of_output(request.output, notes)]
     left = [name for name in _SAMPLING if getattr(request.sampling, name) not in (None, ())]
@@ -138,7 +138,7 @@ def rules(request: Request, offer: Offer, notes: list[Note]) -> str:
     return "\n\n".join(said)
 
 
-def _of_choice(choice: ToolChoice, offer: Offer, notes: list[Note]) -> Iterator[str]:
+def _of_choice(choice: ToolChoice, offer: OfferedTools, notes: list[Note]) -> Iterator[str]:
     if not offer.specs:
         return
     if choice.mode == "required":
@@ -149,7 +149,7 @@ def _of_choice(choice: ToolChoice, offer: Offer, notes: list[Note]) -> Iterator[
         yield "Call one tool at a time, and wait for its result before you call another."
 
 
-def _named(names: Iterable[str], offer: Offer) -> str:
+def _named(names: Iterable[str], offer: OfferedTools) -> str:
     known: Sequence[str] = [f"`{offer.spell(name)}`" for name in names]
     if len(known) == 1:
         return f"the tool {known[0]}"

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tieline.backends.cursor.store import Ring, RingTrouble, SafeRing, find_ring, in_thread
-from tieline.backends.cursor.tokens import Tokens, bare
+from tieline.backends.cursor.login_store import Keyring, KeyringError, TimedKeyring, find_keyring, in_thread
+from tieline.backends.cursor.tokens import LoginTokens, bare
 from tieline.model.errors import GatewayError
 
 FILE_LIMIT = 256 * 1024
@@ -27,10 +27,10 @@ RING_SERVICES = {
 }
 
 
-class Imported(NamedTuple):
+class ImportedLogin(NamedTuple):
     """A login, and where it was."""
 
-    tokens: Tokens
+    tokens: LoginTokens
     place: str
 
 
@@ -51,19 +51,19 @@ async def import_login(
     *,
     now: float,
     platform: str = "linux",
-    ring: Callable[[], Ring | None] = find_ring,
+    ring: Callable[[], Keyring | None] = find_keyring,
     patience: float = PATIENCE,
-) -> Imported:
+) -> ImportedLogin:
     """The first login found, on macOS in the keychain before any file; raises GatewayError if there is none."""
-    if platform == "darwin" and (said := await _ask_keychain(SafeRing(ring, patience))):
+    if platform == "darwin" and (said := await _ask_keychain(TimedKeyring(ring, patience))):
         tokens = _tokens(said, "the macOS keychain", now)
         if tokens is not None:
-            return Imported(tokens, "the macOS keychain")
+            return ImportedLogin(tokens, "the macOS keychain")
     for path in paths:
         data = await in_thread(partial(_read, path), patience)
         tokens = None if data is None else _tokens(_object(data, path), str(path), now)
         if tokens is not None:
-            return Imported(tokens, str(path))
+            return ImportedLogin(tokens, str(path))
     looked = ", ".join(map(str, paths))
     raise GatewayError(
         "unauthorized",
@@ -71,10 +71,10 @@ async def import_login(
     )
 
 
-async def _ask_keychain(ring: SafeRing) -> dict[str, Any]:
+async def _ask_keychain(ring: TimedKeyring) -> dict[str, Any]:
     try:
         return {name: await ring.get(service, RING_USER) for name, service in RING_SERVICES.items()}
-    except RingTrouble:
+    except KeyringError:
         return {}
 
 
@@ -98,7 +98,7 @@ def _object(data: bytes, path: Path) -> dict[str, Any]:
     return said
 
 
-def _tokens(said: dict[str, Any], place: str, now: float) -> Tokens | None:
+def _tokens(said: dict[str, Any], place: str, now: float) -> LoginTokens | None:
     """The login in an object, or None if it has none: a client that has logged out leaves an empty one."""
     access, refresh, key = (bare(value) if isinstance(value := said.get(name), str) else "" for name in RING_SERVICES)
     if not (access or key):
@@ -106,7 +106,7 @@ def _tokens(said: dict[str, Any], place: str, now: float) -> Tokens | None:
     try:
         # A key outlives the tokens that came of it, so where there are both, the login itself counts.
         is_login = bool(access and refresh) or not key
-        kept = Tokens(access=access, refresh=refresh) if is_login else Tokens(api_key=key)
+        kept = LoginTokens(access=access, refresh=refresh) if is_login else LoginTokens(api_key=key)
     except ValueError:
         raise GatewayError("internal", f"The login in {place} holds characters that no token has.") from None
     return msgspec.structs.replace(kept, origin="import", obtained=now)

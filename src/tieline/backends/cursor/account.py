@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from tieline.backends.cursor.login import LOGIN_AGAIN, Api, exchange_key, refresh
-from tieline.backends.cursor.store import Store
-from tieline.backends.cursor.tokens import Tokens, bare, expiry
+from tieline.backends.cursor.login import LOGIN_AGAIN, AuthApi, exchange_key, refresh
+from tieline.backends.cursor.login_store import LoginStore
+from tieline.backends.cursor.tokens import LoginTokens, bare, expiry
 from tieline.model.errors import GatewayError
 from tieline.model.events import Failed
 from tieline.tasks import Tasks
@@ -38,7 +38,9 @@ Clock = Callable[[], float]
 class Account:
     """Tokens of one account, from a stored login, an API key or a fixed token; `clock` is seconds since 1970."""
 
-    def __init__(self, api: Api, tokens: Tokens | None, *, clock: Clock, store: Store | None = None) -> None:
+    def __init__(
+        self, api: AuthApi, tokens: LoginTokens | None, *, clock: Clock, store: LoginStore | None = None
+    ) -> None:
         self._api = api
         self._store = store
         self._clock = clock
@@ -50,17 +52,17 @@ class Account:
         self._failed_at = 0.0
 
     @classmethod
-    def stored(cls, api: Api, store: Store, *, clock: Clock) -> "Account":
+    def stored(cls, api: AuthApi, store: LoginStore, *, clock: Clock) -> "Account":
         """The login that is in the store by the time it is needed."""
         return cls(api, None, clock=clock, store=store)
 
     @classmethod
-    def with_key(cls, api: Api, key: str, *, clock: Clock) -> "Account":
+    def with_key(cls, api: AuthApi, key: str, *, clock: Clock) -> "Account":
         """Tokens that an API key is exchanged for; nothing is stored."""
         return cls(api, _checked("API key", api_key=key.strip(), origin="key"), clock=clock)
 
     @classmethod
-    def fixed(cls, api: Api, token: str, *, clock: Clock) -> "Account":
+    def fixed(cls, api: AuthApi, token: str, *, clock: Clock) -> "Account":
         """A token that nothing can replace."""
         return cls(api, _checked("token", access=bare(token), origin="fixed"), clock=clock)
 
@@ -87,7 +89,7 @@ class Account:
             raise _error(failure or _NO_LOGIN)
         return self._tokens.access
 
-    async def peek(self) -> Tokens:
+    async def peek(self) -> LoginTokens:
         """What there is, good or not, for a person to look at; an API key is exchanged to know whose it is."""
         if self._tokens is None:
             await self._look()
@@ -150,7 +152,7 @@ class Account:
         if self._tokens is None:
             self._tokens = stored
 
-    async def _ask(self, old: Tokens) -> Failed | None:
+    async def _ask(self, old: LoginTokens) -> Failed | None:
         now = self._clock()
         new = await (exchange_key(self._api, old.api_key, now) if old.api_key else refresh(self._api, old, now))
         if isinstance(new, Failed):
@@ -161,7 +163,7 @@ class Account:
         await self._keep(self._tokens)
         return None
 
-    async def _keep(self, tokens: Tokens) -> None:
+    async def _keep(self, tokens: LoginTokens) -> None:
         if self._store is None:
             return
         try:
@@ -169,13 +171,13 @@ class Account:
         except GatewayError as error:
             log.warning("The renewed Cursor login lasts only as long as this program: %s", error.message)
 
-    def _is_fresh(self, tokens: Tokens) -> bool:
+    def _is_fresh(self, tokens: LoginTokens) -> bool:
         if not tokens.access or tokens.access == self._refused:
             return False
         now = self._clock()
         return expiry(tokens) - now > MARGIN or 0 < tokens.obtained <= now < tokens.obtained + NEW
 
-    def _is_alive(self, tokens: Tokens | None) -> bool:
+    def _is_alive(self, tokens: LoginTokens | None) -> bool:
         return tokens is not None and bool(tokens.access) and expiry(tokens) > self._clock()
 
 
@@ -201,11 +203,11 @@ def _error(failure: Failed) -> GatewayError:
     )
 
 
-def _checked(what: str, **fields: object) -> Tokens:
+def _checked(what: str, **fields: object) -> LoginTokens:
     try:
-        tokens = Tokens(**fields)  # type: ignore[arg-type]  # the callers are right above
+        tokens = LoginTokens(**fields)  # type: ignore[arg-type]  # the callers are right above
     except ValueError:
-        tokens = Tokens()
+        tokens = LoginTokens()
     if not (tokens.access or tokens.api_key):
         raise GatewayError("unauthorized", f"The Cursor {what} that was set is none: look for stray characters in it.")
     return tokens

@@ -23,7 +23,7 @@ KILLED = 0xFFFFFFFF
 _POLICY = kinds.SandboxPolicy(type=kinds.SandboxPolicy.TYPE_INSECURE_NONE)
 
 
-class Ran(NamedTuple):
+class CommandOutcome(NamedTuple):
     """How a command went. `code` is None where nobody tells; `session` names a command that goes on by itself."""
 
     stdout: str
@@ -91,7 +91,7 @@ _RUNNING = re.compile(
 )
 
 
-def read(text: str) -> Ran:
+def read(text: str) -> CommandOutcome:
     """How a command went, by what the client says."""
     ran = _from_answers(text) or _from_json(text) or _from_labels(text) or _from_tags(text) or _from_lines(text)
     if _SILENCE.fullmatch(ran.stdout):
@@ -99,7 +99,7 @@ def read(text: str) -> Ran:
     return ran
 
 
-def _from_answers(text: str) -> Ran | None:
+def _from_answers(text: str) -> CommandOutcome | None:
     """Several commands at once: all of their output, and whether one has failed."""
     found = answers(text)
     if not found:
@@ -108,7 +108,7 @@ def _from_answers(text: str) -> Ran | None:
     return read("\n".join(answer.result for answer in found))._replace(code=code)
 
 
-def _from_json(text: str) -> Ran | None:
+def _from_json(text: str) -> CommandOutcome | None:
     """JSON that is certainly about a command: it might as well be what the command printed."""
     if not text.lstrip().startswith("{"):
         return None
@@ -125,15 +125,15 @@ def _from_json(text: str) -> Ran | None:
     if not texts or (code is None and len(texts) < 2) or not (facts.keys() & _SURE or facts.keys() <= _KNOWN):
         return None
     is_late = facts.get("timed_out") is True or facts.get("timedOut") is True
-    ran = Ran(texts.get("stdout", texts.get("output", "")), texts.get("stderr", ""), code)
+    ran = CommandOutcome(texts.get("stdout", texts.get("output", "")), texts.get("stderr", ""), code)
     return ran._replace(ending="timeout") if is_late else ran
 
 
-def _from_labels(text: str) -> Ran | None:
+def _from_labels(text: str) -> CommandOutcome | None:
     head = _HEAD.match(text)
     if head:
         code = re.search(r"(?:exit code:?|exited with code) (-?\d{1,10})", head[0], re.IGNORECASE)
-        return _with_ending(Ran(text[head.end() :], code=int(code[1]) if code else None), head[0])
+        return _with_ending(CommandOutcome(text[head.end() :], code=int(code[1]) if code else None), head[0])
     begin = re.match(r"(?:Output|Stdout): ", text) or re.match(
         r"Command: (?:[^\n]*\n){1,200}?(?:Output|Stdout): ", text
     )
@@ -143,11 +143,11 @@ def _from_labels(text: str) -> Ran | None:
     body, _, error = text[begin.end() : foot.start()].partition("\nError: ")
     stdout, _, stderr = body.partition("\nStderr: ")
     stderr = "\n".join(filter(None, (_unless_none(stderr), _unless_none(error))))
-    ran = Ran(_unless_none(stdout), stderr, _number(foot["code"]))
+    ran = CommandOutcome(_unless_none(stdout), stderr, _number(foot["code"]))
     return ran._replace(code=KILLED) if ran.code is None and _unless_none(foot["signal"]) else ran
 
 
-def _from_tags(text: str) -> Ran | None:
+def _from_tags(text: str) -> CommandOutcome | None:
     begin = text.lstrip()[:16]
     if not begin.startswith(tuple(f"<{tag}>" for tag in _TAGS)):
         return None
@@ -155,10 +155,10 @@ def _from_tags(text: str) -> Ran | None:
     if said.keys() <= {"output", "stderr"}:
         return None
     code = _number(said.get("exit_code", said.get("returncode")))
-    return Ran(said.get("stdout", said.get("output", "")), said.get("stderr", ""), code)
+    return CommandOutcome(said.get("stdout", said.get("output", "")), said.get("stderr", ""), code)
 
 
-def _from_lines(text: str) -> Ran:
+def _from_lines(text: str) -> CommandOutcome:
     """A line before or after the output, notes in tags behind it, or nothing at all."""
     text, notes = _without(text, "bash_metadata")
     ran = _between_lines(text)
@@ -167,18 +167,18 @@ def _from_lines(text: str) -> Ran:
     return _with_notes(ran, notes) if notes else ran
 
 
-def _between_lines(text: str) -> Ran:
+def _between_lines(text: str) -> CommandOutcome:
     """The output without the line that tells its exit code."""
     text, stderr = _without(text, "stderr")
     if first := _FIRST.match(text):
-        return Ran(text[first.end() :], stderr, int(first["code"]))
+        return CommandOutcome(text[first.end() :], stderr, int(first["code"]))
     if last := _LAST.search(text, max(0, len(text) - 300)):
-        return Ran(text[: last.start()], stderr, int(last["code"]))
+        return CommandOutcome(text[: last.start()], stderr, int(last["code"]))
     executed = _EXECUTED.match(text)
-    return Ran(text[executed.end() :] if executed else text, stderr)
+    return CommandOutcome(text[executed.end() :] if executed else text, stderr)
 
 
-def _with_notes(ran: Ran, notes: str) -> Ran:
+def _with_notes(ran: CommandOutcome, notes: str) -> CommandOutcome:
     """Read the exit code out of a client's notes; what has no field of its own stays with the output, for the model."""
     if code := _NOTED_CODE.search(notes):
         ran = ran._replace(code=int(code["code"]))
@@ -189,7 +189,7 @@ def _with_notes(ran: Ran, notes: str) -> Ran:
     return ran._replace(stdout="\n".join([ran.stdout, "", "<bash_metadata>", *kept, "</bash_metadata>"]))
 
 
-def _with_ending(ran: Ran, words: str) -> Ran:
+def _with_ending(ran: CommandOutcome, words: str) -> CommandOutcome:
     running = _RUNNING.search(words)
     if running:
         return ran._replace(ending="running", session=next(filter(None, running.groups())))
@@ -226,7 +226,7 @@ def _unless_none(said: str | None) -> str:
 # ── What the service is told ─────────────────────────────────────────────────────────────────────
 
 
-class Asked(NamedTuple):
+class ShellCommand(NamedTuple):
     """A command that was to be run, and how long it took."""
 
     command: str
@@ -234,7 +234,9 @@ class Asked(NamedTuple):
     millis: int = 0
 
 
-def result(asked: Asked, ran: Ran, *, shell_id: int = 0, interleaved: bool = False) -> kinds.ShellResult:
+def result(
+    asked: ShellCommand, ran: CommandOutcome, *, shell_id: int = 0, interleaved: bool = False
+) -> kinds.ShellResult:
     """The typed result of a command that was waited for."""
     facts: dict[str, Any] = {
         "command": asked.command,
@@ -261,13 +263,13 @@ def result(asked: Asked, ran: Ran, *, shell_id: int = 0, interleaved: bool = Fal
     return kinds.ShellResult(success=kinds.ShellSuccess(**facts), sandbox_policy=_POLICY)
 
 
-def spawn_error(asked: Asked, error: str) -> kinds.ShellResult:
+def spawn_error(asked: ShellCommand, error: str) -> kinds.ShellResult:
     """The typed result of a command for which there was no shell."""
     failed = kinds.ShellSpawnError(command=asked.command, working_directory=asked.directory, error=error)
     return kinds.ShellResult(spawn_error=failed, sandbox_policy=_POLICY)
 
 
-def stream(asked: Asked, ran: Ran, *, shell_id: int = 0) -> list[kinds.ShellStream]:
+def stream(asked: ShellCommand, ran: CommandOutcome, *, shell_id: int = 0) -> list[kinds.ShellStream]:
     """The same as the events of a stream."""
     events = [kinds.ShellStream(start=kinds.ShellStreamStart(sandbox_policy=_POLICY))]
     events += [kinds.ShellStream(stdout=kinds.ShellStreamStdout(data=data)) for data in _chunks(ran.stdout)]
@@ -284,13 +286,13 @@ def stream(asked: Asked, ran: Ran, *, shell_id: int = 0) -> list[kinds.ShellStre
     return [*events, kinds.ShellStream(exit=_exit(asked, ran))]
 
 
-def rejected(asked: Asked, reason: str) -> list[kinds.ShellStream]:
+def rejected(asked: ShellCommand, reason: str) -> list[kinds.ShellStream]:
     """The events of a command that was never run."""
     refusal = kinds.ShellRejected(command=asked.command, working_directory=asked.directory, reason=reason)
-    return [kinds.ShellStream(rejected=refusal), kinds.ShellStream(exit=_exit(asked, Ran("", code=1)))]
+    return [kinds.ShellStream(rejected=refusal), kinds.ShellStream(exit=_exit(asked, CommandOutcome("", code=1)))]
 
 
-def _exit(asked: Asked, ran: Ran) -> kinds.ShellStreamExit:
+def _exit(asked: ShellCommand, ran: CommandOutcome) -> kinds.ShellStreamExit:
     end = kinds.ShellStreamExit(
         code=(ran.code or 0) & KILLED, cwd=asked.directory, local_execution_time_ms=asked.millis
     )
@@ -299,7 +301,7 @@ def _exit(asked: Asked, ran: Ran) -> kinds.ShellStreamExit:
     return end
 
 
-def _abort_reason(ran: Ran) -> shared.ShellAbortReason:
+def _abort_reason(ran: CommandOutcome) -> shared.ShellAbortReason:
     return shared.SHELL_ABORT_REASON_TIMEOUT if ran.ending == "timeout" else shared.SHELL_ABORT_REASON_USER_ABORT
 
 

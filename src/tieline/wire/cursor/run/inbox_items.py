@@ -28,7 +28,7 @@ from tieline.model.inbox import (
 )
 from tieline.wire.cursor._pb import queries_pb2 as queries
 from tieline.wire.cursor._pb.shared_pb2 import TodoItem, TodoStatus
-from tieline.wire.cursor.run.queries import Queries, Reply, accept_plan, reject_plan, responding
+from tieline.wire.cursor.run.query_replies import QueryReply, QuerySettings, accept_plan, reject_plan, responding
 from tieline.wire.shared.questions.forms import as_text, is_approval
 from tieline.wire.shared.questions.tools import read_result
 
@@ -42,7 +42,7 @@ _STATUSES: Mapping[int, Status] = {
 }
 
 
-def inbox_item_of(query: queries.InteractionQuery, settings: Queries) -> Ask | None:
+def inbox_item_of(query: queries.InteractionQuery, settings: QuerySettings) -> Ask | None:
     """What a person is to be asked; None if it is nothing for a person, or decided by the settings."""
     match query.WhichOneof("query"):
         case "ask_question_interaction_query":
@@ -56,7 +56,7 @@ def inbox_item_of(query: queries.InteractionQuery, settings: Queries) -> Ask | N
             return None
 
 
-def reply_with(query: queries.InteractionQuery, answer: Answer | None) -> Reply | None:
+def reply_with(query: queries.InteractionQuery, answer: Answer | None) -> QueryReply | None:
     """What the service is told of an answer; None if it is nobody's."""
     match answer:
         case Filled(action="accept"):
@@ -71,7 +71,7 @@ def reply_with(query: queries.InteractionQuery, answer: Answer | None) -> Reply 
             return None
 
 
-def reply_with_result(query: queries.InteractionQuery, result: ToolResult) -> Reply | None:
+def reply_with_result(query: queries.InteractionQuery, result: ToolResult) -> QueryReply | None:
     """What the service is told of the client's result of a call that asked the question."""
     form = _form(query.ask_question_interaction_query.args)
     return reply_with(query, read_result(result, form)) if form is not None else None
@@ -85,7 +85,7 @@ def plan_as_text(query: queries.InteractionQuery) -> tuple[str, str]:
     return review.plan or args.overview or steps or review.title, as_text(Form(message=""), [_APPROVAL])
 
 
-def reply_with_text(query: queries.InteractionQuery, words: str) -> Reply:
+def reply_with_text(query: queries.InteractionQuery, words: str) -> QueryReply:
     """Return what the service is told of a user's message after a plan: only plain consent approves it."""
     return accept_plan(query) if is_approval(words) else reject_plan(query, words)
 
@@ -154,7 +154,7 @@ def _step(todo: TodoItem) -> PlanEntry:
 # ── What is answered ─────────────────────────────────────────────────────────────────────────────
 
 
-def _answered(query: queries.InteractionQuery, values: Mapping[str, Any]) -> Reply:
+def _answered(query: queries.InteractionQuery, values: Mapping[str, Any]) -> QueryReply:
     """The options by their ids; words that are no option stand beside them."""
     response = queries.InteractionResponse(id=query.id)
     success = response.ask_question_interaction_response.result.success
@@ -170,20 +170,20 @@ def _answered(query: queries.InteractionQuery, values: Mapping[str, Any]) -> Rep
             selected_option_ids=[one for one in given if one in known],
             freeform_text=", ".join(one for one in given if one not in known),
         )
-    return Reply(responding(response))
+    return QueryReply(responding(response))
 
 
-def _declined(query: queries.InteractionQuery, reason: str) -> Reply:
+def _declined(query: queries.InteractionQuery, reason: str) -> QueryReply:
     response = queries.InteractionResponse(id=query.id)
     response.ask_question_interaction_response.result.rejected.reason = reason or NO_ANSWER
-    return Reply(responding(response), reason or NO_ANSWER, "question_declined")
+    return QueryReply(responding(response), reason or NO_ANSWER, "question_declined")
 
 
-def _switched(query: queries.InteractionQuery, permitted: Permitted) -> Reply:
+def _switched(query: queries.InteractionQuery, permitted: Permitted) -> QueryReply:
     response = queries.InteractionResponse(id=query.id)
     verdict = response.switch_mode_request_response
     if permitted.option == ALLOW.id:
         verdict.approved.SetInParent()
-        return Reply(responding(response))
+        return QueryReply(responding(response))
     verdict.rejected.reason = f"{STAY} {permitted.reason}".strip()
-    return Reply(responding(response), verdict.rejected.reason, "denied")
+    return QueryReply(responding(response), verdict.rejected.reason, "denied")

@@ -17,7 +17,7 @@ from tieline.model.request import Request, ToolChoice, ToolSpec
 from tieline.wire.cursor._pb.exec_kinds_pb2 import McpArgs
 from tieline.wire.cursor._pb.shared_pb2 import McpToolDefinition
 from tieline.wire.cursor.opening.schema_unions import for_service
-from tieline.wire.cursor.values import is_deep, schema_value
+from tieline.wire.cursor.protobuf_json import is_deep, schema_value
 from tieline.wire.shared.schemas import FREEFORM_SCHEMA, description
 
 PROVIDER = "tieline"
@@ -45,7 +45,7 @@ def new_schema_cache() -> SchemaCache:
     return BoundedCache(512, max_each=_MAX_CACHED_SCHEMA)
 
 
-class Offer:
+class OfferedTools:
     """The tools of one leg."""
 
     def __init__(
@@ -60,7 +60,7 @@ class Offer:
         """What was adapted or left out."""
 
     @classmethod
-    def of(cls, tools: Sequence[ToolSpec], schemas: SchemaCache | None = None) -> "Offer":
+    def of(cls, tools: Sequence[ToolSpec], schemas: SchemaCache | None = None) -> "OfferedTools":
         """The offer of all these tools; raises BadRequest if none of them is for the client to run."""
         notes: list[Note] = []
         specs: dict[str, ToolSpec] = {}
@@ -77,7 +77,7 @@ class Offer:
         return cls(specs, notes, schemas)
 
     @classmethod
-    def of_request(cls, request: Request, schemas: SchemaCache | None = None) -> "Offer":
+    def of_request(cls, request: Request, schemas: SchemaCache | None = None) -> "OfferedTools":
         """The offer of the tools that the request's choice leaves: not to offer a tool is the one sure way."""
         return cls.of(_left_by(request.tool_choice, request.tools), schemas)
 

@@ -2,12 +2,12 @@
 
 import zlib
 
-WORTH_IT = 2048
+MIN_COMPRESSED = 2048
 """Fewer bytes than this stay as they are."""
 _FASTEST = 1
 
 
-class Packed:
+class CompressedBytes:
     """Some bytes, compressed from `pack` on until somebody reads them again."""
 
     __slots__ = ("_data", "_is_packed")
@@ -18,7 +18,7 @@ class Packed:
 
     def pack(self) -> None:
         """Nobody will look at them for a while."""
-        if not self._is_packed and len(self._data) >= WORTH_IT:
+        if not self._is_packed and len(self._data) >= MIN_COMPRESSED:
             self._data = zlib.compress(self._data, _FASTEST)
             self._is_packed = True
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tieline.model.content import ToolResult
 from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
-from tieline.wire.cursor.execs.outcome import Outcome, image_of, judge
+from tieline.wire.cursor.execs.outcome import ToolOutcome, image_of, judge
 from tieline.wire.shared.capabilities import Role
 from tieline.wire.shared.file_text import Shown, unwrap
 
@@ -28,7 +28,7 @@ class Extent(NamedTuple):
     limit: int | None
 
 
-class Reads:
+class PartialReads:
     """What was read in a run: the last texts, and the files that were shown only in part."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ def extent_of(args: kinds.ReadArgs) -> Extent:
 
 
 def read_result(
-    args: kinds.ReadArgs, path: str, result: ToolResult, placed: frozenset[Role], reads: Reads
+    args: kinds.ReadArgs, path: str, result: ToolResult, placed: frozenset[Role], reads: PartialReads
 ) -> kinds.ReadResult:
     """The typed result of a read; `path` is where the file really is."""
     image = next((found for part in result.content if (found := image_of(part))), None)
@@ -87,7 +87,7 @@ def read_result(
     return kinds.ReadResult(success=success)
 
 
-def _unread(path: str, outcome: Outcome) -> kinds.ReadResult:
+def _unread(path: str, outcome: ToolOutcome) -> kinds.ReadResult:
     match outcome.kind:
         case "missing":
             return kinds.ReadResult(file_not_found=kinds.ReadFileNotFound(path=path))

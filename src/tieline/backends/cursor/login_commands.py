@@ -6,11 +6,11 @@ What goes wrong is a GatewayError whose message is for the user.
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tieline.backends.cursor.auth import Account
-from tieline.backends.cursor.imports import Imported, import_login
+from tieline.backends.cursor.account import Account
 from tieline.backends.cursor.login import API, WEBSITE, Random, Sleep, begin_login, poll
-from tieline.backends.cursor.store import Ring, Say, Store, find_ring
-from tieline.backends.cursor.tokens import Tokens, describe
+from tieline.backends.cursor.login_import import ImportedLogin, import_login
+from tieline.backends.cursor.login_store import Keyring, LoginStore, Say, find_keyring
+from tieline.backends.cursor.tokens import LoginTokens, describe
 from tieline.net.client.http import HttpClient
 
 INVITATION = """\
@@ -23,7 +23,7 @@ Waiting. The link is good for about twenty minutes; Ctrl-C gives up."""
 
 async def login(
     client: HttpClient,
-    store: Store,
+    store: LoginStore,
     *,
     say: Say,
     sleep: Sleep,
@@ -40,19 +40,19 @@ async def login(
 
 
 async def take_over(
-    store: Store,
+    store: LoginStore,
     paths: Sequence[Path],
     *,
     clock: Callable[[], float],
     platform: str = "linux",
-    ring: Callable[[], Ring | None] = find_ring,
+    ring: Callable[[], Keyring | None] = find_keyring,
 ) -> str:
     """Log in with the login of Cursor's own client; `paths` as `imports.places` gives them."""
-    found: Imported = await import_login(paths, now=clock(), platform=platform, ring=ring)
+    found: ImportedLogin = await import_login(paths, now=clock(), platform=platform, ring=ring)
     return await _kept(f"Took over the login in {found.place}.", store, found.tokens, clock())
 
 
-async def logout(store: Store) -> str:
+async def logout(store: LoginStore) -> str:
     """Forget the login."""
     if not await store.clear():
         return "There was no Cursor login."
@@ -64,6 +64,6 @@ async def whoami(account: Account, *, clock: Callable[[], float]) -> str:
     return describe(await account.peek(), clock())
 
 
-async def _kept(news: str, store: Store, tokens: Tokens, now: float) -> str:
+async def _kept(news: str, store: LoginStore, tokens: LoginTokens, now: float) -> str:
     place = await store.save(tokens)
     return f"{news}\n{describe(tokens, now)}\nKept in:  {place}"

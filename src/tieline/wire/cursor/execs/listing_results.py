@@ -39,16 +39,16 @@ class _Entry(NamedTuple):
     is_directory: bool | None = None
 
 
-class _Node:
+class _Directory:
     """A directory while it is put together."""
 
     def __init__(self) -> None:
-        self.directories: dict[str, _Node] = {}
+        self.directories: dict[str, _Directory] = {}
         self.files: dict[str, None] = {}
 
-    def directory(self, name: str) -> "_Node":
+    def directory(self, name: str) -> "_Directory":
         self.files.pop(name, None)
-        return self.directories.setdefault(name, _Node())
+        return self.directories.setdefault(name, _Directory())
 
     def file(self, name: str) -> None:
         if name not in self.directories:
@@ -57,7 +57,7 @@ class _Node:
 
 def tree(text: str, path: str, ignore: Sequence[str] = ()) -> LsDirectoryTreeNode:
     """What the tool shows of the directory at `path`, without the names that are to be ignored."""
-    root = _Node()
+    root = _Directory()
     entries = list(islice(_entries(text), MOST_ENTRIES))
     top = _is_top(entries[0], path) if entries else False
     _grow(root, entries[1:] if top else entries, path)
@@ -131,9 +131,9 @@ def _is_top(entry: _Entry, path: str) -> bool:
     )
 
 
-def _grow(root: _Node, entries: Sequence[_Entry], path: str) -> None:
+def _grow(root: _Directory, entries: Sequence[_Entry], path: str) -> None:
     """Put the entries where they stand: below the last one that is less indented, or where their own path says."""
-    above: list[tuple[int, int, _Node]] = []
+    above: list[tuple[int, int, _Directory]] = []
     for at, entry in enumerate(entries):
         following = entries[at + 1].indent if at + 1 < len(entries) else 0
         while above and above[-1][0] >= entry.indent:
@@ -158,7 +158,7 @@ def _parts(name: str, path: str) -> list[str]:
     return [part for part in inside.split("/") if part not in ("", ".")]
 
 
-def _written(node: _Node, path: str, ignore: Sequence[str], *, is_root: bool = False) -> LsDirectoryTreeNode:
+def _written(node: _Directory, path: str, ignore: Sequence[str], *, is_root: bool = False) -> LsDirectoryTreeNode:
     base = path.rstrip("/")
     directories = [
         _written(inner, f"{base}/{name}", ignore) for name, inner in _sorted(node.directories.items(), ignore)

@@ -18,7 +18,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from tieline.backends.cursor.tokens import Tokens
+from tieline.backends.cursor.tokens import LoginTokens
 from tieline.model.content import Value
 from tieline.model.errors import GatewayError
 from tieline.net.private_files import write_private
@@ -37,7 +37,7 @@ Say = Callable[[str], None]
 T = TypeVar("T")
 
 
-class Ring(Protocol):
+class Keyring(Protocol):
     """The three things a keyring can do, as the package `keyring` names them."""
 
     def get_password(self, service: str, username: str) -> str | None: ...
@@ -45,11 +45,11 @@ class Ring(Protocol):
     def delete_password(self, service: str, username: str) -> None: ...
 
 
-class RingTrouble(Exception):
+class KeyringError(Exception):
     """The keyring did not do what it was asked."""
 
 
-def find_ring() -> Ring | None:
+def find_keyring() -> Keyring | None:
     """The keyring of this system, if there is a usable one."""
     try:
         ring = import_module("keyring").get_keyring()
@@ -59,32 +59,32 @@ def find_ring() -> Ring | None:
     return ring if is_usable else None
 
 
-def no_ring() -> Ring | None:
+def no_keyring() -> Keyring | None:
     """For those who want the file."""
     return None
 
 
-class Store:
+class LoginStore:
     """One login. The directory is made when something is saved; `ring` finds a keyring; it gets `patience` seconds."""
 
     def __init__(
         self,
         directory: Path,
         *,
-        ring: Callable[[], Ring | None] = find_ring,
+        ring: Callable[[], Keyring | None] = find_keyring,
         warn: Say = log.warning,
         patience: float = PATIENCE,
     ) -> None:
         self.path = directory / FILE_NAME
         self._warn = warn
-        self._ring = SafeRing(ring, patience)
+        self._ring = TimedKeyring(ring, patience)
 
-    async def load(self) -> Tokens | None:
+    async def load(self) -> LoginTokens | None:
         """The login that is kept, if any; raises GatewayError if it cannot be read."""
         trouble, text = "", None
         try:
             text = await self._ring.get(RING_SERVICE, RING_USER)
-        except RingTrouble as error:
+        except KeyringError as error:
             trouble = str(error)
         in_file = await self._in_thread(lambda: _read(self.path, self._warn))
         in_ring = None if text is None else _decode(text.encode(), "The entry `tieline` in the keyring")
@@ -96,14 +96,14 @@ class Store:
             )
         return max(found, key=lambda login: login.obtained, default=None)
 
-    async def save(self, tokens: Tokens) -> str:
+    async def save(self, tokens: LoginTokens) -> str:
         """Keep a login in place of the one before, and say where it is now; raises GatewayError if that fails."""
         data = msgspec.json.encode(_Record(version=VERSION, login=tokens))
         try:
             if await self._ring.put(RING_SERVICE, RING_USER, data.decode()):
                 await self._in_thread(lambda: _remove(self.path))
                 return "the keyring of this system"
-        except RingTrouble as error:
+        except KeyringError as error:
             self._warn(f"{error}: the login is kept in {self.path} instead")
         await self._in_thread(lambda: _write(self.path, data))
         return str(self.path)
@@ -113,7 +113,7 @@ class Store:
         was_filed = await self._in_thread(lambda: _remove(self.path))
         try:
             was_ringed = await self._ring.remove(RING_SERVICE, RING_USER)
-        except RingTrouble as error:
+        except KeyringError as error:
             if was_filed:
                 self._warn(f"{error}: a login may be left there")
                 return True
@@ -128,10 +128,10 @@ class Store:
             raise GatewayError("internal", message) from error
 
 
-class SafeRing:
+class TimedKeyring:
     """A keyring that answers in time or not at all; one that did not is never asked again, for it holds a thread."""
 
-    def __init__(self, find: Callable[[], Ring | None], patience: float) -> None:
+    def __init__(self, find: Callable[[], Keyring | None], patience: float) -> None:
         self._find = find
         self._patience = patience
         self._hangs = False
@@ -142,14 +142,14 @@ class SafeRing:
     async def put(self, service: str, user: str, text: str) -> bool:
         """Whether there is a keyring, and it has the text now."""
 
-        def put(ring: Ring) -> bool:
+        def put(ring: Keyring) -> bool:
             ring.set_password(service, user, text)
             return ring.get_password(service, user) == text
 
         return await self._ask(put, False)
 
     async def remove(self, service: str, user: str) -> bool:
-        def remove(ring: Ring) -> bool:
+        def remove(ring: Keyring) -> bool:
             is_there = ring.get_password(service, user) is not None
             if is_there:
                 ring.delete_password(service, user)
@@ -157,16 +157,16 @@ class SafeRing:
 
         return await self._ask(remove, False)
 
-    async def _ask(self, question: Callable[[Ring], T], without: T) -> T:
+    async def _ask(self, question: Callable[[Keyring], T], without: T) -> T:
         if self._hangs:
-            raise RingTrouble("the system's keyring did not answer before")
+            raise KeyringError("the system's keyring did not answer before")
         try:
             return await in_thread(lambda: self._answer(question, without), self._patience)
         except TimeoutError as error:
             self._hangs = True
-            raise RingTrouble(f"the system's keyring did not answer in {self._patience:g} s") from error
+            raise KeyringError(f"the system's keyring did not answer in {self._patience:g} s") from error
 
-    def _answer(self, question: Callable[[Ring], T], without: T) -> T:
+    def _answer(self, question: Callable[[Keyring], T], without: T) -> T:
         ring = self._find()
         if ring is None:
             return without
@@ -174,7 +174,7 @@ class SafeRing:
             return question(ring)
         except Exception as error:  # noqa: BLE001 - a foreign package may raise anything
             # Its words are left out: it may repeat what it was to keep.
-            raise RingTrouble(f"the system's keyring failed ({type(error).__name__})") from None
+            raise KeyringError(f"the system's keyring failed ({type(error).__name__})") from None
 
 
 async def in_thread(work: Callable[[], T], patience: float) -> T:
@@ -199,14 +199,14 @@ async def in_thread(work: Callable[[], T], patience: float) -> T:
 
 class _Record(Value):
     version: int
-    login: Tokens
+    login: LoginTokens
 
 
 class _Version(msgspec.Struct):
     version: int
 
 
-def _decode(data: bytes, place: str) -> Tokens:
+def _decode(data: bytes, place: str) -> LoginTokens:
     try:
         if msgspec.json.decode(data, type=_Version).version > VERSION:
             raise GatewayError("unauthorized", f"{place} was written by a newer Tieline: use that, or log in again.")
@@ -216,7 +216,7 @@ def _decode(data: bytes, place: str) -> Tokens:
         raise GatewayError("unauthorized", message) from None
 
 
-def _read(path: Path, warn: Say) -> Tokens | None:
+def _read(path: Path, warn: Say) -> LoginTokens | None:
     try:
         data = _owned(path, warn)
     except FileNotFoundError:
