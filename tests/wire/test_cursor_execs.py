@@ -25,7 +25,7 @@ from tieline.model.request import ToolSpec
 from tieline.tools.search import SEARCH_CONTENT, SEARCH_FILES
 from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage, AgentServerMessage
 from tieline.wire.cursor._pb.exec_pb2 import ExecServerMessage
-from tieline.wire.cursor.execs.dispatch import MOST_PENDING, ExecDispatcher
+from tieline.wire.cursor.execs.dispatch import MAX_PENDING, ExecDispatcher
 from tieline.wire.cursor.opening.offered_tools import OfferedTools
 from tieline.wire.cursor.protobuf_json import to_value
 
@@ -523,7 +523,7 @@ def test_an_exec_that_is_aborted_is_forgotten_and_a_command_ends_as_a_killed_one
 
 def test_execs_without_end_are_thrown_back_instead_of_piling_up() -> None:
     execs = execs_for(PI)
-    for number in range(MOST_PENDING):
+    for number in range(MAX_PENDING):
         call(execs, number, read_args={"path": A})
     answered = execs.receive(asked(7, read_args={"path": A}))
     assert not isinstance(answered, ToolCall)

@@ -116,7 +116,7 @@ def test_a_question_of_an_unknown_kind_is_turned_down_under_its_own_number(numbe
     refused, size, reason, length, *text = fields[0].data
     assert (refused, reason) == (0x12, 0x0A)
     assert (size, length) == (len(fields[0].data) - 2, len(text))
-    assert bytes(text).decode().endswith("Go on without it.")
+    assert bytes(text).decode().endswith("Continue without it.")
 
 
 @pytest.mark.parametrize(

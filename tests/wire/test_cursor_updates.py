@@ -11,9 +11,9 @@ from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import conversation_pb2 as conversation
 from tieline.wire.cursor._pb import updates_pb2 as updates
 from tieline.wire.cursor.blobs import Blobs
-from tieline.wire.cursor.run.stored_answer import MOST, StoredAnswers, StoredText
+from tieline.wire.cursor.run.stored_answer import MAX_COPIES, StoredAnswers, StoredText
 from tieline.wire.cursor.run.thinking_tags import TagSplitter, split
-from tieline.wire.cursor.run.updates import MOST_NOTES, UpdateReader
+from tieline.wire.cursor.run.updates import MAX_NOTES, UpdateReader
 from tieline.wire.cursor.run.usage import UsageCounter
 from tieline.wire.framing.connect import COMPRESSED, END, TRAILERS
 
@@ -158,7 +158,7 @@ def test_a_count_of_tokens_is_read_by_hand(tokens: int) -> None:
     message.interaction_update.token_delta.tokens = tokens
     reader = UpdateReader(StoredAnswers(Blobs()))
     assert reader.receive_plain([(0, message.SerializeToString())]) == 1
-    assert reader.tally.usage().output == tokens
+    assert reader.usage.usage().output == tokens
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_run_of_plain_messages_is_read_up_to_the_first_that_is_none(other: byt
     reader.parts.take()
     assert reader.receive_plain([(0, payload) for payload in payloads]) == 3
     assert [event.text for event in of_kind(reader.parts.take(), PartDelta)] == ["Hi ", "you"]
-    assert reader.tally.usage().output == 3
+    assert reader.usage.usage().output == 3
     assert reader.receive_plain([(0, payload) for payload in payloads], 4) == 1
 
 
@@ -209,9 +209,9 @@ def test_text_is_not_read_by_hand_while_it_may_begin_with_a_tag() -> None:
 
 def test_the_notes_of_a_leg_are_bounded() -> None:
     reader = UpdateReader(StoredAnswers(Blobs()))
-    for number in range(MOST_NOTES * 2):
+    for number in range(MAX_NOTES * 2):
         reader.note("kind", str(number))
-    assert len(reader.parts.take()) == MOST_NOTES
+    assert len(reader.parts.take()) == MAX_NOTES
     reader.begin()
     reader.note("kind", "x")
     assert reader.parts.take() == [Note(kind="kind", message="x")]
@@ -331,7 +331,7 @@ def test_the_history_is_not_an_answer() -> None:
 def test_the_copies_that_are_kept_in_mind_are_bounded() -> None:
     stored = StoredAnswers(Blobs())
     stored.keep(b"first", step("First."))
-    for number in range(MOST):
+    for number in range(MAX_COPIES):
         stored.keep(str(number).encode(), b'{"role":"assistant"}')
     assert stored.unseen() is None
 
@@ -339,6 +339,6 @@ def test_the_copies_that_are_kept_in_mind_are_bounded() -> None:
 def test_what_is_no_answer_takes_no_place_of_one() -> None:
     stored = StoredAnswers(Blobs())
     stored.keep(b"first", b'{"content":"First.", "role" : "assistant"}')
-    for number in range(MOST):
+    for number in range(MAX_COPIES):
         stored.keep(str(number).encode(), b'{"role":"user","content":"\\"role\\":\\"assistant\\""}')
     assert stored.unseen() == StoredText("", "First.")

@@ -1,6 +1,6 @@
-"""What Cursor's errors mean: every number, phrase and code it uses, with a code of ours and advice for a person.
+"""Tables of Cursor's errors: every known number, phrase and code, with Tieline's code and advice for the user.
 
-Which of them are worth another try is what Cursor's own client does, as far as that is known.
+Which errors are retried follows Cursor's own client, as far as known.
 """
 
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from tieline.model.events import ErrorKind
 
 
 class ErrorMeaning(NamedTuple):
-    """What an error is, what to do about it, and whether trying again may help."""
+    """The kind of an error, advice for the user, and whether a retry may help."""
 
     kind: ErrorKind
     code: str
@@ -18,14 +18,14 @@ class ErrorMeaning(NamedTuple):
 
 
 REFUSED = "cursor_refused"
-"""The service will not do it, for a reason only its own words tell."""
+"""The service refuses, for a reason that only its message tells."""
 TRY_AGAIN = "cursor_try_again"
-"""The same, but the service says that it may do it the next time."""
+"""The same, but the service says that a retry may help."""
 
 OUTDATED = ErrorMeaning(
     "bad_request",
     "cursor_outdated_client",
-    "Cursor refuses the client version that Tieline names; this is no rate limit. "
+    "Cursor refuses the client version that Tieline sends; this is not a rate limit. "
     "Set a newer client version for the Cursor backend in the configuration.",
 )
 QUOTA = ErrorMeaning(
@@ -101,7 +101,7 @@ FORBIDDEN = ErrorMeaning("forbidden", "cursor_forbidden", "The Cursor account ma
 SYSTEM_PROMPT = ErrorMeaning(
     "bad_request",
     "cursor_system_prompt",
-    "Cursor takes no system prompt of its own kind from this account. Leave system prompts to the rules.",
+    "Cursor does not allow this account to replace the system prompt. Send it as a rule instead.",
 )
 TOO_LARGE = ErrorMeaning(
     "too_large", "cursor_image_too_large", "An image is too large for this model. Send a smaller one."
@@ -115,7 +115,7 @@ UNAVAILABLE = ErrorMeaning(
 PROVIDER = ErrorMeaning(
     "upstream",
     "cursor_provider_error",
-    "The maker of the model failed Cursor. Try again, or choose another model.",
+    "The provider of the model failed. Try again, or choose another model.",
     True,
 )
 INTERNAL = ErrorMeaning("upstream", "cursor_internal", "Something went wrong inside Cursor. Try again.", True)
@@ -130,7 +130,7 @@ HTTP1_REFUSED = ErrorMeaning(
 CONTENT_TYPE = ErrorMeaning(
     "upstream",
     "cursor_content_type",
-    "The host does not take this kind of request. Check the host of the Cursor backend in the configuration.",
+    "The host does not accept this kind of request. Check the host of the Cursor backend in the configuration.",
     True,
 )
 INCOMPLETE = ErrorMeaning("upstream", "cursor_incomplete", "Cursor's answer ended before the turn did: {how}.", True)
@@ -138,12 +138,13 @@ MISDIRECTED = ErrorMeaning(
     "upstream",
     "cursor_misdirected",
     "Cursor answered with {how}, which is neither an answer nor an error. Check the host of the Cursor backend, and "
-    "whether a proxy stands between.",
+    "whether there is a proxy in between.",
 )
 UNREADABLE = ErrorMeaning(
     "upstream",
     "cursor_unreadable",
-    "What came is no answer of Cursor's. Check the host of the Cursor backend, and whether a proxy stands between.",
+    "The response is not from Cursor's service. Check the host of the Cursor backend, and whether there is a proxy in "
+    "between.",
 )
 
 BY_ERROR: dict[int, ErrorMeaning] = {
@@ -169,10 +170,10 @@ BY_ERROR: dict[int, ErrorMeaning] = {
     60: MAX_MODE,
     64: REGION,
 }
-"""By the number in the details."""
+"""Errors by the number in the details."""
 
 VAGUE = frozenset((13, 28, 29, 36, 38, 41, 52, 57, 59))
-"""Numbers that are used for many things: the words may know better."""
+"""Numbers that are used for many things: the message decides first."""
 
 BY_NAME = {
     "BAD_API_KEY": 1,
@@ -226,7 +227,7 @@ BY_NAME = {
     "SLOW_POOL": 63,
     "UNSUPPORTED_REGION": 64,
 }
-"""The numbers of the details, by the names that stand where the binary form is missing."""
+"""The numbers of the details by name, for responses without the binary form."""
 
 BY_WORDS: tuple[tuple[str, str, ErrorMeaning], ...] = (
     ("", "update required", OUTDATED),
@@ -257,7 +258,7 @@ BY_WORDS: tuple[tuple[str, str, ErrorMeaning], ...] = (
     ("", "too many requests", RATE_LIMITED),
     ("not_found", "model", NO_MODEL),
 )
-"""By what the service says, in lower case; some phrases mean it only under one code."""
+"""Errors by code and phrase in the message, in lower case; an empty code matches any."""
 
 BY_CODE: dict[str, ErrorMeaning] = {
     "unauthenticated": UNAUTHENTICATED,
@@ -271,7 +272,7 @@ BY_CODE: dict[str, ErrorMeaning] = {
         ("canceled", "unknown", "already_exists", "aborted", "unimplemented", "internal", "data_loss"), INTERNAL
     ),
 }
-"""By the code of Connect."""
+"""Errors by Connect code."""
 
 BY_GRPC_STATUS = {
     "1": "canceled",
@@ -291,7 +292,7 @@ BY_GRPC_STATUS = {
     "15": "data_loss",
     "16": "unauthenticated",
 }
-"""The codes of Connect by the numbers that gRPC gives them."""
+"""Connect codes by gRPC status."""
 
 BY_STATUS: dict[int, ErrorMeaning] = {
     401: UNAUTHENTICATED,
@@ -304,7 +305,7 @@ BY_STATUS: dict[int, ErrorMeaning] = {
     503: UNAVAILABLE,
     504: TIMED_OUT,
 }
-"""By the status of a response that is no stream."""
+"""Errors by the HTTP status of a response that is not a stream."""
 
 _ALL = (
     *BY_ERROR.values(),

@@ -1,4 +1,4 @@
-"""Diagnostics of a file, out of the JSON or the lines in which a client's tool tells them."""
+"""Read diagnostics of a file from the JSON or the lines that a client's tool returns."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
 from tieline.wire.cursor._pb import shared_pb2 as shared
 from tieline.wire.shared.json import decode_any
 
-MOST = 1000
+MAX_DIAGNOSTICS = 1000
 
 _SEVERITIES: Mapping[str, shared.DiagnosticSeverity] = {
     "error": shared.DIAGNOSTIC_SEVERITY_ERROR,
@@ -36,11 +36,11 @@ _LINE = re.compile(
 
 
 def diagnostics(text: str) -> list[kinds.Diagnostic]:
-    """What the tool tells; words that cannot be read are given as they are."""
+    """Return the diagnostics in a tool's output; text that cannot be parsed becomes one diagnostic."""
     if _NONE.fullmatch(text):
         return []
-    found = list(_from_json(text))[:MOST] or [
-        _from_line(line) for match in text.split("\n")[:MOST] if (line := _LINE.match(match))
+    found = list(_from_json(text))[:MAX_DIAGNOSTICS] or [
+        _from_line(line) for match in text.split("\n")[:MAX_DIAGNOSTICS] if (line := _LINE.match(match))
     ]
     severity = shared.DIAGNOSTIC_SEVERITY_INFORMATION
     return found or ([] if _is_empty(text) else [kinds.Diagnostic(severity=severity, message=text)])
@@ -56,7 +56,7 @@ def _from_line(line: re.Match[str]) -> kinds.Diagnostic:
 
 
 def _from_json(text: str) -> Iterator[kinds.Diagnostic]:
-    """Diagnostics in a list, by themselves or as parts of files."""
+    """Yield the diagnostics of a JSON list, bare or grouped by file."""
     if not text.lstrip().startswith(("[", "{")):
         return
     try:
@@ -72,7 +72,7 @@ def _from_json(text: str) -> Iterator[kinds.Diagnostic]:
 
 
 def _is_empty(text: str) -> bool:
-    """Whether this is JSON that lists files without any diagnostics."""
+    """Return whether this is JSON that lists files without any diagnostics."""
     return text.lstrip().startswith(("[", "{")) and '"message"' not in text and '"diagnostics"' in text
 
 

@@ -1,4 +1,4 @@
-"""The typed way to say no, for each kind of exec: the turn goes on, and the model learns why."""
+"""Typed refusals for each kind of exec: the turn continues, and the model learns the reason."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from tieline.wire.cursor.execs import shell_results
 
 
 def rejection(kind: str, args: Any, reason: str) -> Sequence[Message]:
-    """The result of an exec that was not done."""
+    """Return the result of an exec that was refused."""
     return _REJECTIONS[kind](args, reason)
 
 

@@ -1,4 +1,4 @@
-"""What the client's tool gave back, as the typed result of the exec behind the call."""
+"""Turn the result of a client's tool into the typed result of the exec behind the call."""
 
 import re
 from base64 import b64decode
@@ -12,7 +12,7 @@ from tieline.model.content import File, Image, Text, ToolResult
 from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
 from tieline.wire.cursor.execs import search_results, shell_results
 from tieline.wire.cursor.execs.diagnostic_results import diagnostics
-from tieline.wire.cursor.execs.file_results import PartialReads, delete_result, read_result, write_result
+from tieline.wire.cursor.execs.file_results import FileReads, delete_result, read_result, write_result
 from tieline.wire.cursor.execs.listing_results import tree
 from tieline.wire.cursor.execs.outcome import image_of, is_rejected, judge, said, text_of, unframed
 from tieline.wire.cursor.execs.plans import CallPlan, ClientToolset, glob_of
@@ -21,13 +21,13 @@ from tieline.wire.shared.file_text import answered
 
 
 class RunningShells:
-    """The commands that go on by themselves, and the numbers the service knows them by."""
+    """Commands that continue in the background, and the numbers that the service knows them by."""
 
     def __init__(self) -> None:
         self._sessions: dict[int, str] = {}
 
     def number(self, session: str) -> int:
-        """A number for a command that the client calls `session`; its own if it has one."""
+        """Return the number of the command that the client calls `session`: its own number, if it has one."""
         number = int(session) if re.fullmatch(r"\d{1,9}", session) else len(self._sessions) + 1
         while self._sessions.get(number, session) != session:
             number += 1
@@ -35,25 +35,25 @@ class RunningShells:
         return number
 
     def session(self, number: int) -> str | None:
-        """What the client calls the command of this number."""
+        """Return what the client calls the command of this number."""
         return self._sessions.get(number)
 
 
 class FinishedExec(NamedTuple):
-    """A call that has come back: what was asked, what was called, what came of it, and how long it took."""
+    """An exec with the result of its call: what was asked, what was called, and how long it took."""
 
     kind: str
     args: Any
     plan: CallPlan
     result: ToolResult
     millis: int
-    desk: ClientToolset
-    reads: PartialReads
+    toolset: ClientToolset
+    reads: FileReads
     shells: RunningShells
 
 
 def typed(done: FinishedExec) -> Sequence[Message]:
-    """The result, or several where it is a stream."""
+    """Return the result, or several messages where it is a stream."""
     return _BUILDERS[done.kind](done)
 
 
@@ -61,7 +61,7 @@ def typed(done: FinishedExec) -> Sequence[Message]:
 
 
 def _ran(done: FinishedExec) -> shell_results.CommandOutcome:
-    """How the command went. Only the first text tells; words the user added come after it."""
+    """Read how the command went from the first text; text that the user added comes after it."""
     texts = [said(part) or "" for part in done.result.content] or [""]
     ran = shell_results.read(texts[0])
     if ran.code is None and ran.ending == "exited":
@@ -71,7 +71,8 @@ def _ran(done: FinishedExec) -> shell_results.CommandOutcome:
 
 
 def _asked(done: FinishedExec) -> shell_results.ShellCommand:
-    return shell_results.ShellCommand(done.args.command, done.desk.absolute(done.args.working_directory), done.millis)
+    directory = done.toolset.absolute(done.args.working_directory)
+    return shell_results.ShellCommand(done.args.command, directory, done.millis)
 
 
 def _shell(done: FinishedExec) -> Sequence[Message]:
@@ -97,7 +98,7 @@ def _shell_stream(done: FinishedExec) -> Sequence[Message]:
 
 
 def _refused(done: FinishedExec) -> str | None:
-    """Why the command was not run; to end one that had begun is something else."""
+    """Return why the command was not run; None if it was, even if it was interrupted."""
     text = text_of(done.result)
     if not is_rejected(text, is_error=done.result.is_error) or text.lstrip().lower().startswith("[request interrupted"):
         return None
@@ -134,20 +135,20 @@ def _stdin(done: FinishedExec) -> Sequence[Message]:
 
 
 def _read(done: FinishedExec) -> Sequence[Message]:
-    path = done.desk.absolute(done.args.path)
+    path = done.toolset.absolute(done.args.path)
     return [read_result(done.args, path, done.result, done.plan.placed, done.reads)]
 
 
 def _write(done: FinishedExec) -> Sequence[Message]:
-    return [write_result(done.args, done.desk.absolute(done.args.path), done.result)]
+    return [write_result(done.args, done.toolset.absolute(done.args.path), done.result)]
 
 
 def _delete(done: FinishedExec) -> Sequence[Message]:
-    return [delete_result(done.desk.absolute(done.args.path), done.result)]
+    return [delete_result(done.toolset.absolute(done.args.path), done.result)]
 
 
 def _ls(done: FinishedExec) -> Sequence[Message]:
-    path = done.desk.absolute(done.args.path)
+    path = done.toolset.absolute(done.args.path)
     outcome = judge(done.result)
     errors = {
         "missing": f"Path does not exist: {path}",
@@ -166,14 +167,14 @@ def _grep(done: FinishedExec) -> Sequence[Message]:
     args: kinds.GrepArgs = done.args
     outcome = judge(done.result)
     if outcome.kind != "ok":
-        path = done.desk.absolute(args.path)
+        path = done.toolset.absolute(args.path)
         is_path = outcome.kind == "missing" and args.path
         return rejection(done.kind, args, f"Path does not exist: {path}" if is_path else outcome.text)
     asked = search_results.Search(
         pattern=args.pattern,
         path=args.path,
         mode=search_results.mode_of(args.output_mode),
-        root=done.desk.workspace,
+        root=done.toolset.workspace,
         context=bool(args.context or args.context_before or args.context_after),
         glob="" if done.plan.capability == "glob" or done.plan.placed & {"glob", "type"} else glob_of(args),
     )
@@ -181,7 +182,7 @@ def _grep(done: FinishedExec) -> Sequence[Message]:
 
 
 def _diagnostics(done: FinishedExec) -> Sequence[Message]:
-    path = done.desk.absolute(done.args.path)
+    path = done.toolset.absolute(done.args.path)
     outcome = judge(done.result)
     match outcome.kind:
         case "ok" | "unchanged":
@@ -229,7 +230,7 @@ def _item(part: Text | Image | File) -> kinds.McpToolResultContentItem:
 
 
 class _Resource(msgspec.Struct, rename={"mime_type": "mimeType"}):
-    """A resource as clients list it, or one of the contents of it."""
+    """A resource as clients list it, or one of its contents."""
 
     uri: str = ""
     name: str | None = None

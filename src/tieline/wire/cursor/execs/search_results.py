@@ -1,8 +1,8 @@
-"""What a client's search tool found: matching lines, files or counts, in whatever way it shows them.
+"""Read the output of a client's search tool: matching lines, files or counts.
 
 Tools answer with `path:line:text`, with files as headings over numbered lines, with a list of files, or with counts.
-What was asked for is made of what came; where that cannot be done (lines of a mere list of files), what came is given
-and called what it is.
+The result has the form that was asked for, if the output allows it. If not (lines were asked for, and only files came),
+the result has the form of the output, and says so.
 """
 
 import re
@@ -14,8 +14,8 @@ from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
 
 Mode = Literal["content", "files_with_matches", "count"]
 
-MOST_LINES = 20_000
-"""What a tool shows beyond this is left out: no model reads it."""
+MAX_LINES = 20_000
+"""Further lines of output are left out."""
 
 _NOTHING = re.compile(
     r"\s*(?:0 (?:matches|results|files)|found 0 |no (?:\w+ ){0,2}(?:matches|matching|files|results|occurrences)\b)",
@@ -39,7 +39,7 @@ _HEADING = re.compile(r"(?:File: |# )(?P<named>.{1,1000}?):?\s*$|(?P<path>\S.{0,
 
 
 class SearchHit(NamedTuple):
-    """A line that matches, or one beside it."""
+    """A line that matches, or one of its context."""
 
     line: int
     text: str
@@ -47,7 +47,7 @@ class SearchHit(NamedTuple):
 
 
 class SearchOutput(NamedTuple):
-    """What a tool showed, in the order in which it did."""
+    """The parsed output of a tool, in its order."""
 
     hits: dict[str, list[SearchHit]]
     files: list[str]
@@ -56,7 +56,7 @@ class SearchOutput(NamedTuple):
 
 
 class Search(NamedTuple):
-    """What was looked for; `root` is the directory that files are named from."""
+    """What was searched for; paths of files are relative to `root`."""
 
     pattern: str
     path: str
@@ -64,11 +64,11 @@ class Search(NamedTuple):
     root: str = ""
     context: bool = False
     glob: str = ""
-    """Only files of this name count: the tool could not be told so."""
+    """Only files that match this count; set if the tool has no argument for it."""
 
 
 def result(search: Search, text: str) -> kinds.GrepResult:
-    """The typed result of a search; words that are neither lines nor files are why there are none."""
+    """Return the typed result of a search; output that is neither lines nor files becomes an error."""
     shown = read(text, search)
     if shown.files and not _is_path(shown.files[0]):
         return kinds.GrepResult(error=kinds.GrepError(error=text))
@@ -81,9 +81,9 @@ def result(search: Search, text: str) -> kinds.GrepResult:
 
 
 def read(text: str, search: Search) -> SearchOutput:
-    """What the tool showed."""
-    lines = [line.removesuffix("\r") for line in text.split("\n", MOST_LINES)[:MOST_LINES]]
-    is_cut = len(lines) == MOST_LINES or any(_NOTE.match(line) and _CUT.search(line) for line in lines)
+    """Parse the output of a tool."""
+    lines = [line.removesuffix("\r") for line in text.split("\n", MAX_LINES)[:MAX_LINES]]
+    is_cut = len(lines) == MAX_LINES or any(_NOTE.match(line) and _CUT.search(line) for line in lines)
     if _NOTHING.match(text):
         return SearchOutput({}, [], {}, is_cut)
     shown = [line for line in lines if not _NOTE.match(line)]
@@ -95,7 +95,7 @@ def read(text: str, search: Search) -> SearchOutput:
 
 
 def _counted(lines: Iterable[str], path: str) -> Iterator[tuple[str, int]]:
-    """Counts, if the lines are nothing else; a single file may go without its name."""
+    """Yield counts per file as long as the lines are counts; a single file may go without its name."""
     for line in filter(str.strip, lines):
         if line.strip().isdecimal() and path:
             yield path, int(line.strip()[:9])
@@ -106,7 +106,7 @@ def _counted(lines: Iterable[str], path: str) -> Iterator[tuple[str, int]]:
 
 
 def _hits(lines: Sequence[str], search: Search) -> dict[str, list[SearchHit]]:
-    """The lines that were found, by file: named on each line, by the heading above, or by what was searched."""
+    """Return the lines by file, which is named on each line, in a heading above, or by the search itself."""
     named = {found["file"] for line in lines if (found := _MATCH.fullmatch(line)) and not found["file"].isdecimal()}
     hits: dict[str, list[SearchHit]] = {}
     heading = search.path
@@ -124,7 +124,7 @@ def _hits(lines: Sequence[str], search: Search) -> dict[str, list[SearchHit]]:
 
 
 def _beside(line: str, named: Container[str]) -> tuple[str, SearchHit] | None:
-    """A line of context, `path-line-text`: only the files that matched tell where its path ends."""
+    """Parse a line of context, `path-line-text`; where the path ends is known only from the files that matched."""
     for found in re.finditer(r"-(\d{1,9})-", line[:2000]):
         if line[: found.start()] in named:
             return line[: found.start()], SearchHit(int(found[1]), line[found.end() :], is_context=True)
@@ -138,7 +138,7 @@ def _hit(found: re.Match[str]) -> SearchHit:
 
 
 def _stands_above(lines: Sequence[str], at: int) -> bool:
-    """Whether a line is the name of a file over its numbered lines."""
+    """Return whether a line is the name of a file above its numbered lines."""
     is_name = bool(lines[at].strip()) and not lines[at][0].isspace()
     return is_name and at + 1 < len(lines) and _NUMBERED.fullmatch(lines[at + 1]) is not None
 
@@ -164,18 +164,18 @@ def _kept(found: SearchOutput, glob: str) -> SearchOutput:
 
 
 def _alternatives(glob: str) -> list[str]:
-    """`*.{ts,tsx}` as two plain patterns."""
+    """Expand the braces of a glob: `*.{ts,tsx}` becomes two patterns."""
     braces = re.search(r"\{([^{}]{0,200})\}", glob)
     if not braces:
         return [glob]
     return [glob[: braces.start()] + one + glob[braces.end() :] for one in braces[1].split(",")]
 
 
-# ── What the service is told ─────────────────────────────────────────────────────────────────────
+# ── Typed results ────────────────────────────────────────────────────────────────────────────────
 
 
 def _mode(asked: Mode, found: SearchOutput) -> Mode:
-    """What can be told of what came."""
+    """Return the form of the result: the one asked for, unless the output does not allow it."""
     if found.files:
         return "files_with_matches"
     return "count" if found.counts else asked
@@ -204,7 +204,7 @@ def _content(found: SearchOutput, search: Search) -> kinds.GrepUnionResult:
 
 
 def _blocks(hits: Sequence[SearchHit]) -> int:
-    """How many runs of lines there are: where context is shown, a separator stands between them and is counted."""
+    """Count the blocks of adjacent lines. With context, the separators between them count as lines."""
     return sum(at == 0 or hit.line != hits[at - 1].line + 1 for at, hit in enumerate(hits))
 
 
@@ -227,7 +227,7 @@ def _counts(found: SearchOutput, search: Search) -> kinds.GrepUnionResult:
 
 
 def _name(file: str, search: Search) -> str:
-    """A file as seen from the root; one that was searched by itself goes by its own name."""
+    """Return the path of a file relative to the root; a file that was searched alone has just its name."""
     file = file.replace("\\", "/") if re.match(r"[A-Za-z]:\\", file) else file
     if search.path and f"/{search.path}".endswith(f"/{file.removeprefix('/')}"):
         return file.rsplit("/", 1)[-1]

@@ -1,7 +1,8 @@
-"""What came of a command: the client's words about it, and the typed results and stream events made of them.
+"""Read how a command went from the client's output, and build typed results and stream events from it.
 
-Every client tells in its own way how a command ended: a line before or after the output, tags, labels, JSON. A command
-that fails is a result like any other. Where nothing tells, it ended well unless the client calls the call an error.
+Every client reports the exit code in its own way: in a line before or after the output, in tags, labels or JSON. A
+command that fails is a result like any other. Without an exit code the command succeeded, unless the client flags the
+call as an error.
 """
 
 import re
@@ -16,15 +17,15 @@ from tieline.wire.shared.file_text import answers
 from tieline.wire.shared.json import decode_any
 
 CHUNK = 64 << 10
-"""So many characters at most go into one stream event."""
+"""The largest number of characters in one stream event."""
 KILLED = 0xFFFFFFFF
-"""The exit code of a command that was ended from outside: -1 as the stream spells it."""
+"""The exit code of a command that was killed: -1 as an unsigned number."""
 
 _POLICY = kinds.SandboxPolicy(type=kinds.SandboxPolicy.TYPE_INSECURE_NONE)
 
 
 class CommandOutcome(NamedTuple):
-    """How a command went. `code` is None where nobody tells; `session` names a command that goes on by itself."""
+    """How a command went. `code` is None if unknown; `session` names a command that continues in the background."""
 
     stdout: str
     stderr: str = ""
@@ -33,7 +34,7 @@ class CommandOutcome(NamedTuple):
     session: str = ""
 
 
-# ── What clients say ─────────────────────────────────────────────────────────────────────────────
+# ── Output of clients ────────────────────────────────────────────────────────────────────────────
 
 _CODES = ("exit_code", "exitCode", "returncode", "return_code", "code", "exit")
 _SURE = frozenset(_CODES[:4])
@@ -83,7 +84,7 @@ _ABOUT = re.compile(
     r"(?:<error>|error: ?|\[)?(?:the )?(?:user|request|command|process|bash tool|tool execution)\b[^\n]{0,1000}\Z",
     re.IGNORECASE,
 )
-"""A line that is the client's, not the command's."""
+"""A line that comes from the client, not from the command."""
 _RUNNING = re.compile(
     r"running in (?:the )?background with ID: (?P<a>[\w-]{1,64})|moved to the background \(ID: (?P<b>[\w-]{1,64})\)"
     r"|backgrounded by user with ID: (?P<c>[\w-]{1,64})|Process running with session ID:? (?P<d>[\w-]{1,64})",
@@ -92,7 +93,7 @@ _RUNNING = re.compile(
 
 
 def read(text: str) -> CommandOutcome:
-    """How a command went, by what the client says."""
+    """Read how a command went from the client's output."""
     ran = _from_answers(text) or _from_json(text) or _from_labels(text) or _from_tags(text) or _from_lines(text)
     if _SILENCE.fullmatch(ran.stdout):
         ran = ran._replace(stdout="")
@@ -100,7 +101,7 @@ def read(text: str) -> CommandOutcome:
 
 
 def _from_answers(text: str) -> CommandOutcome | None:
-    """Several commands at once: all of their output, and whether one has failed."""
+    """Read the output of several commands at once, and whether one has failed."""
     found = answers(text)
     if not found:
         return None
@@ -109,7 +110,7 @@ def _from_answers(text: str) -> CommandOutcome | None:
 
 
 def _from_json(text: str) -> CommandOutcome | None:
-    """JSON that is certainly about a command: it might as well be what the command printed."""
+    """Read JSON that is certainly about a command: other JSON may be what the command printed."""
     if not text.lstrip().startswith("{"):
         return None
     try:
@@ -159,7 +160,7 @@ def _from_tags(text: str) -> CommandOutcome | None:
 
 
 def _from_lines(text: str) -> CommandOutcome:
-    """A line before or after the output, notes in tags behind it, or nothing at all."""
+    """Read plain output, perhaps with a line before or after it, or with notes in tags at the end."""
     text, notes = _without(text, "bash_metadata")
     ran = _between_lines(text)
     edges = (text.split("\n", 1)[0], text.rstrip().rsplit("\n", 1)[-1])
@@ -168,7 +169,7 @@ def _from_lines(text: str) -> CommandOutcome:
 
 
 def _between_lines(text: str) -> CommandOutcome:
-    """The output without the line that tells its exit code."""
+    """Separate the output from the line with the exit code."""
     text, stderr = _without(text, "stderr")
     if first := _FIRST.match(text):
         return CommandOutcome(text[first.end() :], stderr, int(first["code"]))
@@ -179,7 +180,7 @@ def _between_lines(text: str) -> CommandOutcome:
 
 
 def _with_notes(ran: CommandOutcome, notes: str) -> CommandOutcome:
-    """Read the exit code out of a client's notes; what has no field of its own stays with the output, for the model."""
+    """Read the exit code from a client's notes; other notes stay in the output, for the model."""
     if code := _NOTED_CODE.search(notes):
         ran = ran._replace(code=int(code["code"]))
     known = (_NOTED_CODE, _TIMEOUT, _ABORTED, _RUNNING)
@@ -204,7 +205,7 @@ def _inside(text: str, tag: str) -> str | None:
 
 
 def _without(text: str, tag: str) -> tuple[str, str]:
-    """The text before tags that end it, and what is in them."""
+    """Split off a tagged section at the end of a text; return the text before it, and its content."""
     if not text[-40:].rstrip().endswith(f"</{tag}>"):
         return text, ""
     begin = text.rfind(f"<{tag}>")
@@ -223,11 +224,11 @@ def _unless_none(said: str | None) -> str:
     return "" if said is None or _SILENCE.fullmatch(said) else said
 
 
-# ── What the service is told ─────────────────────────────────────────────────────────────────────
+# ── Typed results ────────────────────────────────────────────────────────────────────────────────
 
 
 class ShellCommand(NamedTuple):
-    """A command that was to be run, and how long it took."""
+    """A command of the service, and how long it took."""
 
     command: str
     directory: str
@@ -237,7 +238,7 @@ class ShellCommand(NamedTuple):
 def result(
     asked: ShellCommand, ran: CommandOutcome, *, shell_id: int = 0, interleaved: bool = False
 ) -> kinds.ShellResult:
-    """The typed result of a command that was waited for."""
+    """Return the typed result of a command."""
     facts: dict[str, Any] = {
         "command": asked.command,
         "working_directory": asked.directory,
@@ -264,13 +265,13 @@ def result(
 
 
 def spawn_error(asked: ShellCommand, error: str) -> kinds.ShellResult:
-    """The typed result of a command for which there was no shell."""
+    """Return the typed result of a command that could not be started."""
     failed = kinds.ShellSpawnError(command=asked.command, working_directory=asked.directory, error=error)
     return kinds.ShellResult(spawn_error=failed, sandbox_policy=_POLICY)
 
 
 def stream(asked: ShellCommand, ran: CommandOutcome, *, shell_id: int = 0) -> list[kinds.ShellStream]:
-    """The same as the events of a stream."""
+    """Return the result of a command as the events of a stream."""
     events = [kinds.ShellStream(start=kinds.ShellStreamStart(sandbox_policy=_POLICY))]
     events += [kinds.ShellStream(stdout=kinds.ShellStreamStdout(data=data)) for data in _chunks(ran.stdout)]
     events += [kinds.ShellStream(stderr=kinds.ShellStreamStderr(data=data)) for data in _chunks(ran.stderr)]
@@ -287,7 +288,7 @@ def stream(asked: ShellCommand, ran: CommandOutcome, *, shell_id: int = 0) -> li
 
 
 def rejected(asked: ShellCommand, reason: str) -> list[kinds.ShellStream]:
-    """The events of a command that was never run."""
+    """Return the events of a command that was refused."""
     refusal = kinds.ShellRejected(command=asked.command, working_directory=asked.directory, reason=reason)
     return [kinds.ShellStream(rejected=refusal), kinds.ShellStream(exit=_exit(asked, CommandOutcome("", code=1)))]
 
@@ -310,5 +311,5 @@ def _chunks(text: str) -> Sequence[str]:
 
 
 def _signed(code: int) -> int:
-    """An exit code as 32 bits with a sign hold it."""
+    """Return an exit code as a signed 32-bit number."""
     return ((code + 0x80000000) & KILLED) - 0x80000000

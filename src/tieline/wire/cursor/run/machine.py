@@ -267,7 +267,7 @@ class CursorRun:
     @property
     def usage(self) -> Usage:
         """The tokens of this leg as far as they are known."""
-        return self._updates.tally.usage()
+        return self._updates.usage.usage()
 
     # ── Sending ──────────────────────────────────────────────────────────────────────────────────
 
@@ -518,8 +518,8 @@ class CursorRun:
     def _receive_checkpoint(self, state: ConversationStateStructure) -> None:
         self._checkpoint.update(state, has_open_calls=bool(self._execs.pending) or self._queries.has_calls)
         self._updates.kept = len(self._updates.said)
-        tally = self._updates.tally
-        tally.context = state.token_details.used_tokens or tally.context
+        usage = self._updates.usage
+        usage.context = state.token_details.used_tokens or usage.context
         if self._state is RunState.CALLS_MADE:  # Seen in transcripts/cursor/late_parallel_call.dialogue
             self._end_leg(StopReason.TOOL_USE)
 
@@ -565,7 +565,7 @@ class CursorRun:
         self._change(event)
         updates = self._updates
         updates.pause()
-        usage = updates.tally.usage()
+        usage = updates.usage.usage()
         self._out += updates.parts.take()
         if usage != Usage():
             self._out.append(usage)
