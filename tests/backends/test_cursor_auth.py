@@ -48,7 +48,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def store(tmp_path: Path) -> LoginStore:
-    return LoginStore(tmp_path, ring=no_keyring)
+    return LoginStore(tmp_path, keyring=no_keyring)
 
 
 def login(access: str, refresh: str = "R", obtained: float = NOW - DAY) -> LoginTokens:
@@ -426,7 +426,7 @@ async def test_a_store_that_breaks_later_takes_nothing_away(
     service.script(REFRESH, given(NEXT, "R2"))
     with caplog.at_level(logging.WARNING):
         assert await account.renew(GOOD) == NEXT
-    assert "lasts only as long as this program" in caplog.text
+    assert "cannot save the renewed Cursor login" in caplog.text
     assert "R2" not in caplog.text
     assert NEXT not in caplog.text
 

@@ -367,14 +367,14 @@ def test_tokens_are_never_shown() -> None:
             [
                 "a@b.example (auth0|user_x)",
                 "login in the browser",
-                "valid until 2027-01-18 08:00 UTC (in 3 days); renewed by itself",
+                "valid until 2027-01-18 08:00 UTC (in 3 days); renewed automatically",
             ],
         ),
         (
             LoginTokens(access=jwt("x", expires=NOW - 90), origin="fixed"),
             ["Account:  auth0|user_x\n", "fixed token", "expired on 2027-01-15 07:58 UTC (1 minute ago)"],
         ),
-        (LoginTokens(access="opaque", api_key="k", origin="key"), ["unknown", "API key", "does not say until when"]),
+        (LoginTokens(access="opaque", api_key="k", origin="key"), ["unknown", "API key", "expiry unknown"]),
         (LoginTokens(access=jwt("x", expires=NOW + 7205), origin="import"), ["Cursor's own client", "(in 2 hours)"]),
         (LoginTokens(access=jwt("x", expires=NOW + 5)), ["(in less than a minute)"]),
     ],
@@ -394,7 +394,7 @@ async def test_logging_in_prints_the_link_and_keeps_the_tokens(
 ) -> None:
     said: list[str] = []
     service.script(POLL, PENDING, given(jwt("me"), "R"))
-    store = LoginStore(tmp_path, ring=no_keyring)
+    store = LoginStore(tmp_path, keyring=no_keyring)
     text = await login_commands.login(
         client,
         store,
@@ -412,7 +412,7 @@ async def test_logging_in_prints_the_link_and_keeps_the_tokens(
 
 
 async def test_logging_out_forgets_and_says_whether_there_was_something(tmp_path: Path) -> None:
-    store = LoginStore(tmp_path, ring=no_keyring)
+    store = LoginStore(tmp_path, keyring=no_keyring)
     await store.save(LoginTokens(access="A", refresh="R"))
     assert "Logged out" in await login_commands.logout(store)
     assert await store.load() is None
@@ -422,7 +422,7 @@ async def test_logging_out_forgets_and_says_whether_there_was_something(tmp_path
 async def test_whoami_tells_the_account_of_a_stored_login_without_the_network(
     client: HttpClient, service: ModelServer, tmp_path: Path
 ) -> None:
-    store = LoginStore(tmp_path, ring=no_keyring)
+    store = LoginStore(tmp_path, keyring=no_keyring)
     account = Account.stored(AuthApi(client, service.url), store, clock=Clock())
     with pytest.raises(GatewayError, match="tieline login cursor"):
         await login_commands.whoami(account, clock=Clock())
@@ -447,8 +447,8 @@ async def test_the_login_of_cursors_own_client_is_taken_over_and_left_alone(tmp_
     theirs.parent.mkdir()
     written = f'{{"accessToken": "{jwt("me")}", "refreshToken": "R"}}'
     theirs.write_text(written)
-    store = LoginStore(tmp_path / "ours", ring=no_keyring)
-    text = await login_commands.take_over(store, [theirs], clock=Clock(), ring=no_keyring)
+    store = LoginStore(tmp_path / "ours", keyring=no_keyring)
+    text = await login_commands.take_over(store, [theirs], clock=Clock(), keyring=no_keyring)
     assert str(theirs) in text
     assert await store.load() == LoginTokens(access=jwt("me"), refresh="R", origin="import", obtained=NOW)
     assert theirs.read_text() == written

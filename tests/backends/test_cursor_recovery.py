@@ -10,7 +10,7 @@ from tieline.backends.cursor.recovery import (
     FIRST_BACK_OFF,
     GIVE_UP_AFTER,
     LONGEST_WAIT,
-    MOST_CUTS,
+    MAX_RECONNECTS,
     NOT_SPOKEN,
     SILENT,
     STALLED,
@@ -21,7 +21,7 @@ from tieline.backends.cursor.recovery import (
 from tieline.model.events import Failed
 from tieline.wire.cursor.errors import incomplete, read_end, read_status
 
-AGAIN, RESUME = RestartFrom.AGAIN, RestartFrom.RESUME
+AGAIN, RESUME = RestartFrom.HISTORY, RestartFrom.CHECKPOINT
 
 
 class Case(NamedTuple):
@@ -182,7 +182,7 @@ def test_remedies_of_different_kinds_do_not_use_one_another_up() -> None:
 
 def test_each_retry_waits_longer_than_the_one_before_up_to_a_minute() -> None:
     recovery = recovery_on()
-    waits = [remedy.wait for _ in range(MOST_CUTS) if (remedy := given(recovery, BROKEN))]
+    waits = [remedy.wait for _ in range(MAX_RECONNECTS) if (remedy := given(recovery, BROKEN))]
     assert waits == [2, 4, 8, 16, 32, 60, 60, 60, 60, 60]
 
 

@@ -97,17 +97,17 @@ async def load_error(store: LoginStore) -> GatewayError:
 
 
 async def test_what_was_saved_is_loaded_by_another_program(tmp_path: Path) -> None:
-    store = LoginStore(tmp_path / "a" / "b", ring=no_keyring)
+    store = LoginStore(tmp_path / "a" / "b", keyring=no_keyring)
     assert await store.load() is None
     assert await store.save(LOGIN) == str(store.path)
-    assert await LoginStore(tmp_path / "a" / "b", ring=no_keyring).load() == LOGIN
+    assert await LoginStore(tmp_path / "a" / "b", keyring=no_keyring).load() == LOGIN
     await store.save(NEWER)
     assert await store.load() == NEWER
 
 
 @posix
 async def test_only_the_owner_can_read_the_file_and_its_directory(tmp_path: Path) -> None:
-    store = LoginStore(tmp_path / "kept", ring=no_keyring)
+    store = LoginStore(tmp_path / "kept", keyring=no_keyring)
     old = os.umask(0)
     try:
         await store.save(LOGIN)
@@ -121,7 +121,7 @@ async def test_only_the_owner_can_read_the_file_and_its_directory(tmp_path: Path
 @pytest.mark.parametrize("wrong", [0o644, 0o640, 0o604, 0o660])
 async def test_a_file_that_others_can_read_is_closed_to_them_with_a_warning(tmp_path: Path, wrong: int) -> None:
     warnings: list[str] = []
-    store = LoginStore(tmp_path, ring=no_keyring, warn=warnings.append)
+    store = LoginStore(tmp_path, keyring=no_keyring, warn=warnings.append)
     await store.save(LOGIN)
     store.path.chmod(wrong)
     assert await store.load() == LOGIN
@@ -132,7 +132,7 @@ async def test_a_file_that_others_can_read_is_closed_to_them_with_a_warning(tmp_
 
 
 async def test_the_file_says_which_version_wrote_it(tmp_path: Path) -> None:
-    store = LoginStore(tmp_path, ring=no_keyring)
+    store = LoginStore(tmp_path, keyring=no_keyring)
     await store.save(LOGIN)
     assert msgspec.json.decode(store.path.read_bytes())["version"] == 1
     store.path.write_bytes(b'{"version": 2, "login": {"something": "else"}}')
@@ -154,7 +154,7 @@ async def test_the_file_says_which_version_wrote_it(tmp_path: Path) -> None:
     ],
 )
 async def test_a_broken_file_says_what_to_do_and_can_be_replaced(tmp_path: Path, contents: bytes) -> None:
-    store = LoginStore(tmp_path, ring=no_keyring)
+    store = LoginStore(tmp_path, keyring=no_keyring)
     store.path.write_bytes(contents)
     store.path.chmod(0o600)
     error = await load_error(store)
@@ -167,14 +167,14 @@ async def test_a_broken_file_says_what_to_do_and_can_be_replaced(tmp_path: Path,
 
 
 async def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
-    store = LoginStore(tmp_path, ring=no_keyring)
+    store = LoginStore(tmp_path, keyring=no_keyring)
     store.path.mkdir()
     assert str(store.path) in (await load_error(store)).message
 
 
 @posix
 async def test_a_file_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = LoginStore(tmp_path, ring=no_keyring)
+    store = LoginStore(tmp_path, keyring=no_keyring)
     await store.save(LOGIN)
     owner = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: owner + 1)
@@ -183,14 +183,14 @@ async def test_a_file_of_another_user_is_not_used(tmp_path: Path, monkeypatch: p
 
 @posix
 async def test_a_pipe_in_place_of_the_file_does_not_hang(tmp_path: Path) -> None:
-    store = LoginStore(tmp_path, ring=no_keyring)
+    store = LoginStore(tmp_path, keyring=no_keyring)
     os.mkfifo(store.path)
     assert "is not a file" in (await load_error(store)).message
 
 
 async def test_a_directory_that_cannot_be_made_is_told_without_the_tokens(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
-    store = LoginStore(tmp_path / "taken", ring=no_keyring)
+    store = LoginStore(tmp_path / "taken", keyring=no_keyring)
     with pytest.raises(GatewayError) as caught:
         await store.save(LOGIN)
     assert str(store.path) in caught.value.message
@@ -198,7 +198,7 @@ async def test_a_directory_that_cannot_be_made_is_told_without_the_tokens(tmp_pa
 
 
 async def test_a_failed_save_leaves_the_old_login_and_nothing_else(tmp_path: Path) -> None:
-    store = LoginStore(tmp_path, ring=no_keyring)
+    store = LoginStore(tmp_path, keyring=no_keyring)
     store.path.mkdir()
     (store.path / "full").touch()
     with pytest.raises(GatewayError):
@@ -207,7 +207,7 @@ async def test_a_failed_save_leaves_the_old_login_and_nothing_else(tmp_path: Pat
 
 
 async def test_clearing_removes_the_file_even_a_broken_one(tmp_path: Path) -> None:
-    store = LoginStore(tmp_path, ring=no_keyring)
+    store = LoginStore(tmp_path, keyring=no_keyring)
     assert await store.clear() is False
     store.path.write_bytes(b"{")
     assert await store.clear() is True
@@ -218,9 +218,9 @@ async def test_clearing_removes_the_file_even_a_broken_one(tmp_path: Path) -> No
 
 
 async def test_a_keyring_is_used_if_there_is_one_and_no_file_is_left(tmp_path: Path) -> None:
-    await LoginStore(tmp_path, ring=no_keyring).save(LOGIN)
+    await LoginStore(tmp_path, keyring=no_keyring).save(LOGIN)
     ring = FakeRing()
-    store = LoginStore(tmp_path, ring=giving(ring))
+    store = LoginStore(tmp_path, keyring=giving(ring))
     assert await store.load() == LOGIN
     assert "keyring" in await store.save(NEWER)
     assert names(tmp_path) == []
@@ -232,15 +232,15 @@ async def test_a_keyring_is_used_if_there_is_one_and_no_file_is_left(tmp_path: P
 
 async def test_the_newer_of_two_logins_counts(tmp_path: Path) -> None:
     ring = FakeRing()
-    store = LoginStore(tmp_path, ring=giving(ring))
+    store = LoginStore(tmp_path, keyring=giving(ring))
     await store.save(LOGIN)
-    await LoginStore(tmp_path, ring=no_keyring).save(NEWER)
+    await LoginStore(tmp_path, keyring=no_keyring).save(NEWER)
     assert await store.load() == NEWER
 
 
 async def test_a_keyring_that_fails_is_replaced_by_the_file_with_a_warning(tmp_path: Path) -> None:
     warnings: list[str] = []
-    store = LoginStore(tmp_path, ring=giving(LockedRing()), warn=warnings.append)
+    store = LoginStore(tmp_path, keyring=giving(LockedRing()), warn=warnings.append)
     assert await store.save(LOGIN) == str(store.path)
     assert "RuntimeError" in warnings[0]
     assert "secret" not in warnings[0]
@@ -249,7 +249,7 @@ async def test_a_keyring_that_fails_is_replaced_by_the_file_with_a_warning(tmp_p
 
 
 async def test_a_keyring_that_fails_does_not_pass_for_an_empty_one(tmp_path: Path) -> None:
-    store = LoginStore(tmp_path, ring=giving(LockedRing()))
+    store = LoginStore(tmp_path, keyring=giving(LockedRing()))
     error = await load_error(store)
     assert "keyring" in error.message
     assert "tieline login cursor" in error.message
@@ -259,7 +259,7 @@ async def test_a_keyring_that_fails_does_not_pass_for_an_empty_one(tmp_path: Pat
 
 async def test_a_keyring_that_hangs_is_left_to_itself_and_asked_no_more(tmp_path: Path, hanging: HangingRing) -> None:
     warnings: list[str] = []
-    store = LoginStore(tmp_path, ring=giving(hanging), warn=warnings.append, patience=0.05)
+    store = LoginStore(tmp_path, keyring=giving(hanging), warn=warnings.append, timeout=0.05)
     assert "did not answer in 0.05 s" in (await load_error(store)).message
     assert await store.save(LOGIN) == str(store.path)
     assert await store.load() == LOGIN
@@ -272,7 +272,7 @@ def test_a_hanging_keyring_does_not_keep_the_program_from_ending(tmp_path: Path,
 
     async def ask() -> None:
         with pytest.raises(GatewayError):
-            await LoginStore(tmp_path, ring=giving(hanging), patience=0.05).load()
+            await LoginStore(tmp_path, keyring=giving(hanging), timeout=0.05).load()
 
     asyncio.run(ask())
     assert not hanging.released.is_set()
@@ -284,7 +284,7 @@ def test_a_hanging_keyring_does_not_keep_the_program_from_ending(tmp_path: Path,
 async def test_a_broken_entry_in_the_keyring_says_what_to_do(tmp_path: Path) -> None:
     ring = FakeRing()
     ring.set_password("tieline", "cursor", "{secret")
-    error = await load_error(LoginStore(tmp_path, ring=giving(ring)))
+    error = await load_error(LoginStore(tmp_path, keyring=giving(ring)))
     assert "keyring" in error.message
     assert "secret" not in error.message
 
@@ -402,7 +402,7 @@ async def test_on_a_mac_the_keychain_is_asked_first_and_only_there(tmp_path: Pat
     ring = FakeRing()
     ring.set_password("cursor-access-token", "cursor-user", "A")
     ring.set_password("cursor-refresh-token", "cursor-user", "R")
-    found = await import_login([path], now=NOW, platform="darwin", ring=giving(ring))
+    found = await import_login([path], now=NOW, platform="darwin", keyring=giving(ring))
     assert found == (LoginTokens(access="A", refresh="R", origin="import", obtained=NOW), "the macOS keychain")
-    assert (await import_login([path], now=NOW, platform="linux", ring=giving(ring))).place == str(path)
-    assert (await import_login([path], now=NOW, platform="darwin", ring=giving(LockedRing()))).place == str(path)
+    assert (await import_login([path], now=NOW, platform="linux", keyring=giving(ring))).place == str(path)
+    assert (await import_login([path], now=NOW, platform="darwin", keyring=giving(LockedRing()))).place == str(path)

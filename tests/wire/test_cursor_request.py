@@ -291,7 +291,7 @@ def test_a_picture_that_cannot_be_read_is_named_instead() -> None:
     said = run_request(opening.message).action.user_message_action.user_message
     assert said.text == "[image left out: image]"
     assert not said.selected_context.selected_images
-    assert "does not take it" in opening.notes[0].message
+    assert "does not support it" in opening.notes[0].message
 
 
 # ── System prompt and rules ──────────────────────────────────────────────────────────────────────

@@ -1,4 +1,4 @@
-"""The Cursor backend: makes live runs, knows the models, and keeps what all runs share."""
+"""The Cursor backend: starts live runs, lists the models, and holds what all runs share."""
 
 import asyncio
 import logging
@@ -28,14 +28,16 @@ from tieline.wire.cursor.run.query_replies import QuerySettings
 log = logging.getLogger("tieline.cursor")
 
 OWN_HOST = "api2.cursor.sh"
-"""Only the service itself may send us elsewhere: whoever names another address means that one."""
+"""Only at this host is the service's configuration of other hosts followed; a host set by the user is used as it is."""
 MODELS_KEPT = 600.0
+"""For how many seconds the list of models is used."""
 CONFIG_KEPT = 3600.0
+"""For how many seconds the service's configuration is used."""
 
 
 @dataclass(frozen=True, slots=True)
 class CursorOptions:
-    """How the service is reached and spoken to; what is None the service is asked."""
+    """The configuration of the backend; the service is asked for what is None."""
 
     api: Origin
     agent: Origin | None
@@ -48,7 +50,7 @@ class CursorOptions:
     models: tuple[str, ...] = ()
     stall_after: float = 120.0
     park_for: float = 900.0
-    """How long a run waits for the user's reply to a plan, in seconds."""
+    """How many seconds a run waits for the user's reply to a plan."""
 
 
 class CursorBackend:
@@ -108,7 +110,7 @@ class CursorBackend:
         )
 
     async def models(self) -> Sequence[ModelInfo]:
-        """What the account may use; asked again after some minutes."""
+        """Return the models that the account may use; the list is cached for some minutes."""
         if self._terms.models:
             return [ModelInfo(id=model) for model in self._terms.models]
         now = self._clock()
@@ -128,12 +130,12 @@ class CursorBackend:
         return LiveRun(self._service, request, host)
 
     async def _waiting_for(self, request: Request, host: Host | None) -> LiveRun | None:
-        """Return the run that waits for this message, with the message given to it."""
+        """Submit this message to the run that waits for it, and return that run; None if there is none."""
         owner = owner_of(await self._account.token())
         run = self._conversations.waiting_for(request.messages, owner)
         return run if isinstance(run, LiveRun) and run.model == request.model and run.reply(request, host) else None
 
-    async def count(self, request: Request) -> int | None:  # noqa: ARG002 - the service has no way to ask
+    async def count(self, request: Request) -> int | None:  # noqa: ARG002 - the service has no such call
         return None
 
     async def aclose(self) -> None:
@@ -144,9 +146,9 @@ class CursorBackend:
         await self._http.aclose()
 
     async def _ask(self) -> None:
-        """What the configuration leaves open the service may say: the transport, the host, whether we are private.
+        """Ask the service for what the user has not set: the transport, the host, the privacy mode.
 
-        It is asked once for all who come at the same time; when it is asked again nobody waits.
+        Concurrent requests share one call. Only the first call is waited for; later ones refresh in the background.
         """
         terms, asked_at = self._terms, self._asked_at
         is_open = terms.transport is None or terms.identity.ghost_mode is None
@@ -161,13 +163,13 @@ class CursorBackend:
                 raise GatewayError(error.kind, error.message, status=error.status, code=error.code)
 
     async def _learn(self) -> GatewayError | None:
-        """Ask, and keep what was told. A service that does not tell is no reason not to go on; one that says no is."""
+        """Ask for the configuration and keep it. Return an error only if the login was refused; others are logged."""
         try:
             self._take(await self._caller.config(wants_privacy=self._terms.identity.ghost_mode is None))
         except GatewayError as error:
             if error.kind == "unauthorized":
                 return error
-            log.info("%s did not tell its configuration: %s", self.name, error.message)
+            log.info("cannot get the configuration of %s (%s); using the defaults", self.name, error.message)
         self._asked_at = self._clock()
         return None
 

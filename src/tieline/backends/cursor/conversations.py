@@ -1,10 +1,10 @@
-"""Conversations: the id and key each goes by at the service, the state its next turn continues from, waiting plans.
+"""Conversations: their ids and keys at the service, the state for the next turn, and runs that wait for a reply.
 
-A client sends its whole history each time and no id. A conversation is recognised by that history: the fingerprint of
-everything up to the model's last message, which includes the model's replies. So the id stays the same as a
-conversation grows, and two that begin with the same words have ids of their own. Fingerprints are keyed with a secret
-of this process and the account; after a restart, after an edit of the history, or where the fingerprint is unknown for
-any other reason, the conversation gets a new id and is told from its history.
+A client sends its whole history each time, and no id. A conversation is recognised by a fingerprint of everything up to
+the model's last message, which includes the model's replies. So the id stays the same as a conversation grows, and
+conversations that begin with the same text have different ids. Fingerprints are keyed with a secret of this process
+and the account. If a fingerprint is unknown, such as after a restart or an edit of the history, the conversation gets a
+new id, and its history is sent again.
 """
 
 import asyncio
@@ -18,18 +18,18 @@ from tieline.model.bounded_cache import BoundedCache
 from tieline.model.content import File, Image, Message, Part, Text, ToolCall, ToolResult
 from tieline.wire.cursor.blobs import Blobs
 
-REMEMBERED = 4096
-"""How many conversations are remembered by id; the ones used longest ago are forgotten."""
-MOST_STATES = 256
-LARGEST_STATE = 16 << 20
-MOST_STATE_BYTES = 128 << 20
-"""What the states of all conversations may take; a conversation without one is told from its history."""
-MOST_WAITING = 64
+MAX_CONVERSATIONS = 4096
+"""How many conversations are known; the least recently used are forgotten first."""
+MAX_STATES = 256
+MAX_STATE_BYTES = 16 << 20
+MAX_BYTES_OF_STATES = 128 << 20
+"""The limit for the states of all conversations; without a state the history is sent."""
+MAX_WAITING = 64
 """How many runs may wait for the user's reply to a plan."""
 
 
 class ConversationState(NamedTuple):
-    """What a turn left at the service's request: its checkpoint, and the blobs the checkpoint refers to."""
+    """What the service wants kept after a turn: its checkpoint, and the blobs that the checkpoint refers to."""
 
     model: str
     checkpoint: bytes
@@ -40,7 +40,7 @@ class WaitingRun(Protocol):
     """A run that waits for the user's next message."""
 
     def give_up(self) -> None:
-        """Close it: the message did not come."""
+        """Close the run, because the message did not come."""
 
 
 @dataclass(slots=True, eq=False)
@@ -49,11 +49,11 @@ class CursorConversation:
 
     id: str
     blob_key: str
-    """64 hex digits that the service encrypts its copies with, the same for the whole conversation."""
+    """64 hex digits with which the service encrypts its copies, the same for the whole conversation."""
     key: bytes = b""
     """The fingerprint of its history so far."""
     is_live: bool = False
-    """Whether a run is under way: two at once never share an id."""
+    """Whether a run is under way; concurrent runs never share an id."""
     waiting: WaitingRun | None = None
     timer: asyncio.TimerHandle | None = None
 
@@ -72,15 +72,15 @@ class Conversations:
         self._mint_key = mint_key
         self._wait_for = wait_for
         self._salt = secrets.token_bytes(32)
-        self._known: BoundedCache[bytes, CursorConversation] = BoundedCache(REMEMBERED)
+        self._known: BoundedCache[bytes, CursorConversation] = BoundedCache(MAX_CONVERSATIONS)
         self._states: BoundedCache[CursorConversation, ConversationState] = BoundedCache(
-            MOST_STATES, max_weight=MOST_STATE_BYTES, max_each=LARGEST_STATE
+            MAX_STATES, max_weight=MAX_BYTES_OF_STATES, max_each=MAX_STATE_BYTES
         )
         self._waiting: dict[CursorConversation, None] = {}
         """The conversations with a run that waits, the oldest first."""
 
     def open(self, messages: Sequence[Message], owner: str) -> CursorConversation:
-        """Return the conversation that these messages of an account's user continue, or a new one."""
+        """Return the conversation of this account that the messages continue, or a new one."""
         end = _end_of_past(messages)
         found = self._known.get(self._fingerprint(messages[:end], owner)) if end else None
         if found is None or found.is_live:
@@ -93,7 +93,7 @@ class Conversations:
         conversation.id, conversation.blob_key = self._mint(), self._mint_key()
 
     def take_state(self, conversation: CursorConversation, model: str) -> ConversationState | None:
-        """Hand out what the last turn left, once, if it was a turn of the same model."""
+        """Return the state that the last turn left, once, if it was a turn of the same model."""
         state = self._states.pop(conversation)
         return state if state is not None and state.model == model else None
 
@@ -104,7 +104,7 @@ class Conversations:
         owner: str = "",
         state: ConversationState | None = None,
     ) -> None:
-        """End a run. `messages` is the history with the reply the client has got; empty if it got no whole one."""
+        """End a run. `messages` is the history with the reply of the run; empty if there was no complete reply."""
         conversation.is_live = False
         if not messages:
             return
@@ -122,15 +122,15 @@ class Conversations:
         return bool(self._waiting)
 
     def wait(self, conversation: CursorConversation, run: WaitingRun) -> None:
-        """Keep a run until the next message of its conversation comes, for a while."""
+        """Keep a run until the next message of its conversation, for a limited time."""
         conversation.waiting = run
         conversation.timer = asyncio.get_running_loop().call_later(self._wait_for, self._give_up, conversation)
         self._waiting[conversation] = None
-        if len(self._waiting) > MOST_WAITING:
+        if len(self._waiting) > MAX_WAITING:
             self._give_up(next(iter(self._waiting)))
 
     def waiting_for(self, messages: Sequence[Message], owner: str) -> WaitingRun | None:
-        """Hand out the run that waits for these messages, once."""
+        """Return the run that waits for these messages, once."""
         found = self._known.get(self._fingerprint(messages[: _end_of_past(messages)], owner))
         return self._taken(found) if found is not None and found.waiting is not None else None
 
@@ -152,7 +152,7 @@ class Conversations:
         if run is not None:
             run.give_up()
 
-    # ── What is kept ─────────────────────────────────────────────────────────────────────────────
+    # ── States and fingerprints ──────────────────────────────────────────────────────────────────
 
     def _keep(self, conversation: CursorConversation, state: ConversationState) -> None:
         self._states.put(conversation, state, state.blobs.size + len(state.checkpoint))
@@ -171,7 +171,7 @@ class Conversations:
 
 
 def _end_of_past(messages: Sequence[Message]) -> int:
-    """Count the messages up to the model's last one."""
+    """Return the number of messages up to the model's last one."""
     end = len(messages)
     while end and messages[end - 1].role != "assistant":
         end -= 1
@@ -179,7 +179,7 @@ def _end_of_past(messages: Sequence[Message]) -> int:
 
 
 def _turns(messages: Sequence[Message]) -> list[tuple[bytes, list[Part]]]:
-    """Join neighbours of one role, as clients do; system prompts may change from turn to turn and do not count."""
+    """Join adjacent messages of one role, as clients do. System prompts may change and do not count."""
     turns: list[tuple[bytes, list[Part]]] = []
     for message in messages:
         if message.role == "system":
@@ -193,9 +193,9 @@ def _turns(messages: Sequence[Message]) -> list[tuple[bytes, list[Part]]]:
 
 
 def _identifying(part: Part) -> Sequence[str]:
-    """Return what tells a part other than text from another.
+    """Return what identifies a part other than text.
 
-    Thinking does not count, since clients drop it, nor do the arguments of calls, which they spell anew.
+    Thinking does not count, because clients drop it, nor do the arguments of calls, which they may reformat.
     """
     if type(part) is ToolCall:
         return (part.id, part.name)

@@ -1,7 +1,7 @@
-"""The conversations by which a login is made and kept: the link for the browser, API keys, refreshing.
+"""Calls of the login service: logging in through a browser, exchanging API keys, refreshing tokens.
 
-A login needs no browser on this machine: the link is opened anywhere, and the service is asked until somebody has said
-yes there. What the service answers is never repeated in an error, since it may repeat a token.
+A login needs no browser on this machine: the link can be opened anywhere, and the service is polled until the user has
+logged in. Responses never appear in error messages, because they may contain a token.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from tieline.wire.shared.http_errors import retry_after
 API = "https://api2.cursor.sh"
 WEBSITE = "https://cursor.com"
 CLIENT_ID = "KbZUR41cY7W6zRSdpSUJ7I7mLYBKOCmB"
-"""The public client id of Cursor's editor, which its logins are refreshed with."""
+"""The public client id of Cursor's editor, which is needed to refresh its logins."""
 LOGIN_AGAIN = "Run `tieline login cursor`."
 
 TRIES = 150
@@ -38,7 +38,7 @@ ANSWER_TIME = 30.0
 TIMEOUTS = Timeouts(connect=10, first_byte=20, idle=10, pool=10)
 
 PENDING_BODY = b"Not found"
-"""What a POST is told while nobody has logged in yet; any other 404 means that there is no such POST."""
+"""The response to a POST as long as the user has not logged in; any other 404 means that POST is not supported."""
 
 Sleep = Callable[[float], Awaitable[None]]
 Random = Callable[[int], bytes]
@@ -50,7 +50,7 @@ _NO_SUCH_POST = frozenset((400, 401, 403, 405, 501))
 
 @dataclass(frozen=True, slots=True)
 class PendingLogin:
-    """A login that was begun: the link to open, and the secret that only we can ask with."""
+    """A login that was begun: the link to open, and the secret needed to poll for it."""
 
     url: str
     uuid: str
@@ -58,7 +58,7 @@ class PendingLogin:
 
 
 class AuthReply(NamedTuple):
-    """What came of one question; status 0 and a `trouble` if nothing did."""
+    """The response to one call; status 0 and a `trouble` if there was none."""
 
     status: int
     body: bytes = b""
@@ -67,15 +67,15 @@ class AuthReply(NamedTuple):
 
 
 class AuthApi:
-    """The service that knows accounts, at one base URL; raises ValueError if that is none."""
+    """The login service at a base URL; raises ValueError if that is not a URL."""
 
     def __init__(self, client: HttpClient, url: str = API) -> None:
         self._client = client
         self._origin, self._prefix = Origin.parse(url)
 
     async def ask(self, method: str, path: str, body: bytes = b"", bearer: str = "") -> AuthReply:
-        """One question, answered or failed within a bounded time."""
-        # Cursor's own programs ask these questions with the plain fetch of their runtime.
+        """Make one call, within a time limit."""
+        # Cursor's own programs use the plain fetch of their runtime for these calls.
         headers = [("accept", "*/*"), ("user-agent", "node")]
         if body:
             headers.append(("content-type", "application/json"))
@@ -87,7 +87,7 @@ class AuthApi:
         except PipeError as error:
             return AuthReply(0, trouble=error.message)
         except TimeoutError:
-            return AuthReply(0, trouble=f"{self._origin.authority} did not finish its answer in {ANSWER_TIME:.0f} s")
+            return AuthReply(0, trouble=f"{self._origin.authority} did not respond within {ANSWER_TIME:.0f} s")
 
     async def _exchange(self, method: str, path: str, headers: Sequence[tuple[str, str]], body: bytes) -> AuthReply:
         response = await self._client.send(self._origin, method, self._prefix + path, headers, body, TIMEOUTS)
@@ -102,7 +102,7 @@ class AuthApi:
 
 
 def begin_login(website: str, random: Random) -> PendingLogin:
-    """A link for the user to open; `random` gives so many unpredictable bytes."""
+    """Begin a login: return a link for the user to open. `random` returns that many unpredictable bytes."""
     Origin.parse(website)
     verifier = _base64url(random(32))
     uuid = str(UUID(bytes=random(16), version=4))
@@ -114,7 +114,7 @@ def begin_login(website: str, random: Random) -> PendingLogin:
 async def poll(
     client: HttpClient, api: str, login: PendingLogin, *, sleep: Sleep, clock: Callable[[], float], tries: int = TRIES
 ) -> LoginTokens:
-    """Ask until somebody has logged in with the link; raises GatewayError if that does not happen."""
+    """Poll until the user has logged in with the link; raise GatewayError if that does not happen."""
     poller = _Poller(AuthApi(client, api), login)
     wait, errors = FIRST_WAIT, 0
     pause = wait
@@ -131,12 +131,12 @@ async def poll(
             continue
         errors = 0 if reply.status == 404 else errors + 1
         if errors == ERRORS_IN_A_ROW:
-            raise GatewayError("upstream", f"Cursor could not be asked about the login: {_what_is_wrong(reply)}.")
-    raise GatewayError("timeout", f"Nobody has used the link, and it is too old by now. {LOGIN_AGAIN}")
+            raise GatewayError("upstream", f"Cannot check the login at Cursor: {_what_is_wrong(reply)}.")
+    raise GatewayError("timeout", f"The link was not used in time and has expired. {LOGIN_AGAIN}")
 
 
 class _Poller:
-    """Asks by POST, which keeps the secret out of addresses, or by GET where the service has no such POST."""
+    """Polls by POST, which keeps the secret out of URLs, or by GET if the service does not support POST."""
 
     def __init__(self, api: AuthApi, login: PendingLogin) -> None:
         self._api = api
@@ -153,7 +153,7 @@ class _Poller:
         return await self._api.ask("GET", f"/auth/poll?{urlencode(self._secret)}")
 
     def _is_foreign(self, reply: AuthReply) -> bool:
-        """Whether the answer shows that POST is not understood here."""
+        """Return whether the response shows that POST is not supported."""
         if reply.status == 404:
             self._is_proven = self._is_proven or reply.body == PENDING_BODY
             return reply.body != PENDING_BODY
@@ -164,16 +164,16 @@ class _Poller:
 
 
 async def exchange_key(api: AuthApi, key: str, now: float) -> LoginTokens | Failed:
-    """An access token for an API key."""
+    """Exchange an API key for an access token."""
     reply = await _post(api, "/auth/exchange_user_api_key", key)
     tokens = read_tokens(reply, now)
     if tokens is None:
-        return _failed([reply], "Cursor refused the API key: make a new one in Cursor's dashboard and set it again.")
+        return _failed([reply], "Cursor refused the API key. Create a new one in Cursor's dashboard, and set it.")
     return LoginTokens(access=tokens.access, api_key=key, origin="key", obtained=now)
 
 
 async def refresh(api: AuthApi, old: LoginTokens, now: float) -> LoginTokens | Failed:
-    """Get new tokens for a refresh token as Cursor's editor does, or by older ways where that is not understood."""
+    """Refresh tokens as Cursor's editor does, or in older ways if that is not supported."""
     replies: list[AuthReply] = []
     for ask in (_grant, _refresh, _exchange_refresh):
         reply = await ask(api, old.refresh)
@@ -183,9 +183,9 @@ async def refresh(api: AuthApi, old: LoginTokens, now: float) -> LoginTokens | F
         if not reply.status:
             break
         if _object(reply).get("shouldLogout") is True:
-            replies = [reply]  # the service says clearly that the login has ended
+            replies = [reply]  # the service says clearly that the login has expired
             break
-    return _failed(replies, f"The Cursor login has ended. {LOGIN_AGAIN}")
+    return _failed(replies, f"The Cursor login has expired. {LOGIN_AGAIN}")
 
 
 async def _grant(api: AuthApi, token: str) -> AuthReply:
@@ -202,7 +202,7 @@ async def _exchange_refresh(api: AuthApi, token: str) -> AuthReply:
 
 
 def read_tokens(reply: AuthReply, now: float) -> LoginTokens | None:
-    """The tokens of an answer, if it has any that can be used."""
+    """Return the tokens in a response; None if it has no usable ones."""
     said = _object(reply)
     access, fresh = (_either(said, *names) for names in (("accessToken", "access_token"), _REFRESH_NAMES))
     if not access:
@@ -221,7 +221,7 @@ async def _post(api: AuthApi, path: str, bearer: str) -> AuthReply:
 
 
 def _failed(replies: Sequence[AuthReply], refusal: str) -> Failed:
-    """What failed answers mean together: a passing trouble in any of them leaves hope, and the login alone."""
+    """Combine failed responses: if any of them is temporary, the login is not given up."""
     verdicts = [_verdict(reply) for reply in replies]
     last = replies[-1]
     if "passing" in verdicts:
@@ -230,7 +230,7 @@ def _failed(replies: Sequence[AuthReply], refusal: str) -> Failed:
         return Failed(kind="upstream", code="cursor_login", message=message, retry_after=worst.retry_after)
     if "refused" in verdicts:
         return Failed(kind="unauthorized", status=401, code="cursor_unauthenticated", message=refusal)
-    message = f"The Cursor login could not be renewed: {_what_is_wrong(last)}. Is the base URL right?"
+    message = f"The Cursor login could not be renewed: {_what_is_wrong(last)}. Check the base URL."
     return Failed(kind="upstream", code="cursor_login", message=message)
 
 

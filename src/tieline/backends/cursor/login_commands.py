@@ -1,6 +1,6 @@
-"""What `tieline login cursor`, `logout cursor` and `whoami` do; each returns the text to print.
+"""The commands `tieline login cursor`, `logout cursor` and `whoami`; each returns the text to print.
 
-What goes wrong is a GatewayError whose message is for the user.
+Failures are raised as GatewayError with a message for the user.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ Open this link in a browser, on this machine or any other, and log in to Cursor:
 
   {url}
 
-Waiting. The link is good for about twenty minutes; Ctrl-C gives up."""
+Waiting. The link is valid for about twenty minutes. Press Ctrl-C to cancel."""
 
 
 async def login(
@@ -32,7 +32,7 @@ async def login(
     api: str = API,
     website: str = WEBSITE,
 ) -> str:
-    """Log in through a browser, anywhere."""
+    """Log in through a browser, on this machine or another."""
     begun = begin_login(website, random)
     say(INVITATION.format(url=begun.url))
     tokens = await poll(client, api, begun, sleep=sleep, clock=clock)
@@ -45,25 +45,25 @@ async def take_over(
     *,
     clock: Callable[[], float],
     platform: str = "linux",
-    ring: Callable[[], Keyring | None] = find_keyring,
+    keyring: Callable[[], Keyring | None] = find_keyring,
 ) -> str:
-    """Log in with the login of Cursor's own client; `paths` as `imports.places` gives them."""
-    found: ImportedLogin = await import_login(paths, now=clock(), platform=platform, ring=ring)
-    return await _kept(f"Took over the login in {found.place}.", store, found.tokens, clock())
+    """Import the login of Cursor's own client; `paths` comes from `login_import.places`."""
+    found: ImportedLogin = await import_login(paths, now=clock(), platform=platform, keyring=keyring)
+    return await _kept(f"Imported the login from {found.place}.", store, found.tokens, clock())
 
 
 async def logout(store: LoginStore) -> str:
-    """Forget the login."""
+    """Delete the login."""
     if not await store.clear():
-        return "There was no Cursor login."
-    return "Logged out of Cursor: the login is gone from this machine. A gateway that runs keeps its token: restart it."
+        return "There is no Cursor login."
+    return "Logged out of Cursor: the login was deleted from this machine. A running gateway has it until its restart."
 
 
 async def whoami(account: Account, *, clock: Callable[[], float]) -> str:
-    """Say which account is in use."""
+    """Describe the account in use."""
     return describe(await account.peek(), clock())
 
 
 async def _kept(news: str, store: LoginStore, tokens: LoginTokens, now: float) -> str:
     place = await store.save(tokens)
-    return f"{news}\n{describe(tokens, now)}\nKept in:  {place}"
+    return f"{news}\n{describe(tokens, now)}\nSaved in: {place}"

@@ -1,6 +1,6 @@
-"""Taking over the login of Cursor's own command line client or SDK, when the user asks for it.
+"""Import the login of Cursor's own command line client or SDK, when the user asks for it.
 
-Nothing there is changed. Both programs go on with the same login; where the service gives a new refresh token at each
+Their files are only read. Both programs then use the same login. If the service issues a new refresh token at each
 refresh, one of them may have to log in again some day.
 """
 
@@ -16,11 +16,11 @@ from tieline.backends.cursor.tokens import LoginTokens, bare
 from tieline.model.errors import GatewayError
 
 FILE_LIMIT = 256 * 1024
-PATIENCE = 60.0
-"""How long a keyring may take: the system asks the user whether we may read what another program wrote."""
+KEYRING_TIMEOUT = 60.0
+"""How many seconds a keyring may take: the system may ask the user for permission."""
 
-RING_USER = "cursor-user"
-RING_SERVICES = {
+KEYRING_USER = "cursor-user"
+KEYRING_SERVICES = {
     "accessToken": "cursor-access-token",
     "refreshToken": "cursor-refresh-token",
     "apiKey": "cursor-api-key",
@@ -28,14 +28,14 @@ RING_SERVICES = {
 
 
 class ImportedLogin(NamedTuple):
-    """A login, and where it was."""
+    """A login, and where it was found."""
 
     tokens: LoginTokens
     place: str
 
 
 def places(platform: str, home: Path, config_home: Path | None = None, app_data: Path | None = None) -> list[Path]:
-    """Where the files may be; `platform` as in `sys.platform`, the rest from HOME, XDG_CONFIG_HOME and APPDATA."""
+    """Return where the files may be. `platform` is `sys.platform`; the rest is HOME, XDG_CONFIG_HOME and APPDATA."""
     if platform == "win32":
         folders = [(app_data or home / "AppData" / "Roaming") / "Cursor"]
     else:
@@ -51,29 +51,29 @@ async def import_login(
     *,
     now: float,
     platform: str = "linux",
-    ring: Callable[[], Keyring | None] = find_keyring,
-    patience: float = PATIENCE,
+    keyring: Callable[[], Keyring | None] = find_keyring,
+    keyring_timeout: float = KEYRING_TIMEOUT,
 ) -> ImportedLogin:
-    """The first login found, on macOS in the keychain before any file; raises GatewayError if there is none."""
-    if platform == "darwin" and (said := await _ask_keychain(TimedKeyring(ring, patience))):
+    """Return the first login found, on macOS in the keychain before any file; raise GatewayError if there is none."""
+    if platform == "darwin" and (said := await _ask_keychain(TimedKeyring(keyring, keyring_timeout))):
         tokens = _tokens(said, "the macOS keychain", now)
         if tokens is not None:
             return ImportedLogin(tokens, "the macOS keychain")
     for path in paths:
-        data = await in_thread(partial(_read, path), patience)
+        data = await in_thread(partial(_read, path), keyring_timeout)
         tokens = None if data is None else _tokens(_object(data, path), str(path), now)
         if tokens is not None:
             return ImportedLogin(tokens, str(path))
     looked = ", ".join(map(str, paths))
     raise GatewayError(
         "unauthorized",
-        f"No login of Cursor's own client was found (looked for {looked}). Run `tieline login cursor` instead.",
+        f"Found no login of Cursor's own client (looked for {looked}). Run `tieline login cursor` instead.",
     )
 
 
-async def _ask_keychain(ring: TimedKeyring) -> dict[str, Any]:
+async def _ask_keychain(keyring: TimedKeyring) -> dict[str, Any]:
     try:
-        return {name: await ring.get(service, RING_USER) for name, service in RING_SERVICES.items()}
+        return {name: await keyring.get(service, KEYRING_USER) for name, service in KEYRING_SERVICES.items()}
     except KeyringError:
         return {}
 
@@ -94,19 +94,23 @@ def _object(data: bytes, path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError):
         said = None
     if not isinstance(said, dict):
-        raise GatewayError("internal", f"{path} is not what Cursor's client writes: it holds no JSON object.")
+        raise GatewayError("internal", f"{path} was not written by Cursor's client: it does not hold a JSON object.")
     return said
 
 
 def _tokens(said: dict[str, Any], place: str, now: float) -> LoginTokens | None:
-    """The login in an object, or None if it has none: a client that has logged out leaves an empty one."""
-    access, refresh, key = (bare(value) if isinstance(value := said.get(name), str) else "" for name in RING_SERVICES)
+    """Return the login in an object; None if it has none, as after a logout."""
+    access, refresh, key = (
+        bare(value) if isinstance(value := said.get(name), str) else "" for name in KEYRING_SERVICES
+    )
     if not (access or key):
         return None
     try:
-        # A key outlives the tokens that came of it, so where there are both, the login itself counts.
+        # If there is a complete login as well as a key, the login is used.
         is_login = bool(access and refresh) or not key
         kept = LoginTokens(access=access, refresh=refresh) if is_login else LoginTokens(api_key=key)
     except ValueError:
-        raise GatewayError("internal", f"The login in {place} holds characters that no token has.") from None
+        raise GatewayError(
+            "internal", f"The login in {place} contains characters that are not valid in a token."
+        ) from None
     return msgspec.structs.replace(kept, origin="import", obtained=now)

@@ -1,8 +1,8 @@
-"""Where a Cursor login is kept: the keyring of the system if there is one, else a file only its owner can read.
+"""Store a Cursor login: in the keyring of the system if there is one, otherwise in a file that only its owner can read.
 
-The package `keyring` is used if it happens to be installed and finds a keyring worth the name. Both places are looked
-at, and the newer login counts: a keyring that is locked today, or was installed yesterday, must not lose one. Nothing
-here waits for long; a keyring that asks its owner for a password in some other window is left to itself.
+The package `keyring` is used if it is installed and finds a usable keyring. Both places are read, and the newer login
+counts, so that none is lost if the keyring is locked or was installed later. All operations have a time limit, because
+a keyring may wait for the user to enter a password in another window.
 """
 
 import asyncio
@@ -26,19 +26,19 @@ from tieline.net.private_files import write_private
 log = logging.getLogger("tieline.cursor")
 
 FILE_NAME = "cursor-login.json"
-RING_SERVICE = "tieline"
-RING_USER = "cursor"
+KEYRING_SERVICE = "tieline"
+KEYRING_USER = "cursor"
 VERSION = 1
 FILE_LIMIT = 256 * 1024
-PATIENCE = 10.0
-"""How long a disk may take, and a keyring unless told otherwise, in seconds."""
+TIMEOUT = 10.0
+"""How many seconds a disk may take, and a keyring by default."""
 
 Say = Callable[[str], None]
 T = TypeVar("T")
 
 
 class Keyring(Protocol):
-    """The three things a keyring can do, as the package `keyring` names them."""
+    """The interface of a keyring in the package `keyring`."""
 
     def get_password(self, service: str, username: str) -> str | None: ...
     def set_password(self, service: str, username: str, password: str) -> None: ...
@@ -46,141 +46,141 @@ class Keyring(Protocol):
 
 
 class KeyringError(Exception):
-    """The keyring did not do what it was asked."""
+    """The keyring failed or did not answer in time."""
 
 
 def find_keyring() -> Keyring | None:
-    """The keyring of this system, if there is a usable one."""
+    """Return the keyring of this system, if there is a usable one."""
     try:
-        ring = import_module("keyring").get_keyring()
-        is_usable = ring.priority >= 1
-    except Exception:  # noqa: BLE001 - a foreign package that cannot be loaded is one that is not there
+        keyring = import_module("keyring").get_keyring()
+        is_usable = keyring.priority >= 1
+    except Exception:  # noqa: BLE001 - a package that cannot be loaded counts as missing
         return None
-    return ring if is_usable else None
+    return keyring if is_usable else None
 
 
 def no_keyring() -> Keyring | None:
-    """For those who want the file."""
+    """Return no keyring, so that the file is used."""
     return None
 
 
 class LoginStore:
-    """One login. The directory is made when something is saved; `ring` finds a keyring; it gets `patience` seconds."""
+    """Stores one login. The directory is created by `save`. `keyring` finds a keyring, which gets `timeout` seconds."""
 
     def __init__(
         self,
         directory: Path,
         *,
-        ring: Callable[[], Keyring | None] = find_keyring,
+        keyring: Callable[[], Keyring | None] = find_keyring,
         warn: Say = log.warning,
-        patience: float = PATIENCE,
+        timeout: float = TIMEOUT,
     ) -> None:
         self.path = directory / FILE_NAME
         self._warn = warn
-        self._ring = TimedKeyring(ring, patience)
+        self._keyring = TimedKeyring(keyring, timeout)
 
     async def load(self) -> LoginTokens | None:
-        """The login that is kept, if any; raises GatewayError if it cannot be read."""
+        """Return the stored login, if any; raise GatewayError if it cannot be read."""
         trouble, text = "", None
         try:
-            text = await self._ring.get(RING_SERVICE, RING_USER)
+            text = await self._keyring.get(KEYRING_SERVICE, KEYRING_USER)
         except KeyringError as error:
             trouble = str(error)
         in_file = await self._in_thread(lambda: _read(self.path, self._warn))
-        in_ring = None if text is None else _decode(text.encode(), "The entry `tieline` in the keyring")
-        found = [login for login in (in_ring, in_file) if login is not None]
+        in_keyring = None if text is None else _decode(text.encode(), "The entry `tieline` in the keyring")
+        found = [login for login in (in_keyring, in_file) if login is not None]
         if trouble and not found:
             raise GatewayError(
                 "unauthorized",
-                f"No Cursor login was found: {trouble}, and there is no file {self.path}. Run `tieline login cursor`.",
+                f"Found no Cursor login: {trouble}, and there is no file {self.path}. Run `tieline login cursor`.",
             )
         return max(found, key=lambda login: login.obtained, default=None)
 
     async def save(self, tokens: LoginTokens) -> str:
-        """Keep a login in place of the one before, and say where it is now; raises GatewayError if that fails."""
+        """Replace the stored login and return where it is now; raise GatewayError if that fails."""
         data = msgspec.json.encode(_Record(version=VERSION, login=tokens))
         try:
-            if await self._ring.put(RING_SERVICE, RING_USER, data.decode()):
+            if await self._keyring.put(KEYRING_SERVICE, KEYRING_USER, data.decode()):
                 await self._in_thread(lambda: _remove(self.path))
                 return "the keyring of this system"
         except KeyringError as error:
-            self._warn(f"{error}: the login is kept in {self.path} instead")
+            self._warn(f"{error}: saving the login in {self.path} instead")
         await self._in_thread(lambda: _write(self.path, data))
         return str(self.path)
 
     async def clear(self) -> bool:
-        """Forget the login wherever it is; whether there was one."""
-        was_filed = await self._in_thread(lambda: _remove(self.path))
+        """Delete the login in both places; return whether there was one."""
+        was_in_file = await self._in_thread(lambda: _remove(self.path))
         try:
-            was_ringed = await self._ring.remove(RING_SERVICE, RING_USER)
+            was_in_keyring = await self._keyring.remove(KEYRING_SERVICE, KEYRING_USER)
         except KeyringError as error:
-            if was_filed:
+            if was_in_file:
                 self._warn(f"{error}: a login may be left there")
                 return True
             raise GatewayError("internal", f"{error}: a login may be left there.") from error
-        return was_filed or was_ringed
+        return was_in_file or was_in_keyring
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         try:
-            return await in_thread(work, PATIENCE)
+            return await in_thread(work, TIMEOUT)
         except TimeoutError as error:
-            message = f"The disk with {self.path} did not answer in {PATIENCE:g} s."
+            message = f"The disk with {self.path} did not respond within {TIMEOUT:g} s."
             raise GatewayError("internal", message) from error
 
 
 class TimedKeyring:
-    """A keyring that answers in time or not at all; one that did not is never asked again, for it holds a thread."""
+    """A keyring with a time limit. After a timeout it is not used again, because it still blocks a thread."""
 
-    def __init__(self, find: Callable[[], Keyring | None], patience: float) -> None:
+    def __init__(self, find: Callable[[], Keyring | None], timeout: float) -> None:
         self._find = find
-        self._patience = patience
+        self._timeout = timeout
         self._hangs = False
 
     async def get(self, service: str, user: str) -> str | None:
-        return await self._ask(lambda ring: ring.get_password(service, user), None)
+        return await self._ask(lambda keyring: keyring.get_password(service, user), None)
 
     async def put(self, service: str, user: str, text: str) -> bool:
-        """Whether there is a keyring, and it has the text now."""
+        """Store a text; return whether there is a keyring, and it has the text now."""
 
-        def put(ring: Keyring) -> bool:
-            ring.set_password(service, user, text)
-            return ring.get_password(service, user) == text
+        def put(keyring: Keyring) -> bool:
+            keyring.set_password(service, user, text)
+            return keyring.get_password(service, user) == text
 
         return await self._ask(put, False)
 
     async def remove(self, service: str, user: str) -> bool:
-        def remove(ring: Keyring) -> bool:
-            is_there = ring.get_password(service, user) is not None
+        def remove(keyring: Keyring) -> bool:
+            is_there = keyring.get_password(service, user) is not None
             if is_there:
-                ring.delete_password(service, user)
+                keyring.delete_password(service, user)
             return is_there
 
         return await self._ask(remove, False)
 
     async def _ask(self, question: Callable[[Keyring], T], without: T) -> T:
         if self._hangs:
-            raise KeyringError("the system's keyring did not answer before")
+            raise KeyringError("the system's keyring has not responded before")
         try:
-            return await in_thread(lambda: self._answer(question, without), self._patience)
+            return await in_thread(lambda: self._answer(question, without), self._timeout)
         except TimeoutError as error:
             self._hangs = True
-            raise KeyringError(f"the system's keyring did not answer in {self._patience:g} s") from error
+            raise KeyringError(f"the system's keyring did not answer in {self._timeout:g} s") from error
 
     def _answer(self, question: Callable[[Keyring], T], without: T) -> T:
-        ring = self._find()
-        if ring is None:
+        keyring = self._find()
+        if keyring is None:
             return without
         try:
-            return question(ring)
+            return question(keyring)
         except Exception as error:  # noqa: BLE001 - a foreign package may raise anything
-            # Its words are left out: it may repeat what it was to keep.
+            # Without its message, which may contain the login.
             raise KeyringError(f"the system's keyring failed ({type(error).__name__})") from None
 
 
-async def in_thread(work: Callable[[], T], patience: float) -> T:
-    """Run something that may block; after `patience` seconds TimeoutError, and the thread is left to itself.
+async def in_thread(work: Callable[[], T], seconds: float) -> T:
+    """Run a blocking function in a daemon thread; raise TimeoutError after `seconds` and abandon the thread.
 
-    The event loop's own threads would keep the program from ending as long as one of them hangs.
+    A thread of the event loop's executor would keep the program from ending while it hangs.
     """
     future: Future[T] = Future()
 
@@ -189,11 +189,11 @@ async def in_thread(work: Callable[[], T], patience: float) -> T:
             return
         try:
             future.set_result(work())
-        except Exception as error:  # noqa: BLE001 - whoever waits is told
+        except Exception as error:  # noqa: BLE001 - passed on to the caller
             future.set_exception(error)
 
     threading.Thread(target=run, name="tieline-login-store", daemon=True).start()
-    async with asyncio.timeout(patience):
+    async with asyncio.timeout(seconds):
         return await asyncio.wrap_future(future)
 
 
@@ -209,10 +209,10 @@ class _Version(msgspec.Struct):
 def _decode(data: bytes, place: str) -> LoginTokens:
     try:
         if msgspec.json.decode(data, type=_Version).version > VERSION:
-            raise GatewayError("unauthorized", f"{place} was written by a newer Tieline: use that, or log in again.")
+            raise GatewayError("unauthorized", f"{place} was written by a newer Tieline. Update, or log in again.")
         return msgspec.json.decode(data, type=_Record).login
     except (ValueError, RecursionError):
-        message = f"{place} holds no login that can be read. Run `tieline logout cursor`, then `tieline login cursor`."
+        message = f"{place} is not a readable login. Run `tieline logout cursor`, then `tieline login cursor`."
         raise GatewayError("unauthorized", message) from None
 
 
@@ -228,7 +228,10 @@ def _read(path: Path, warn: Say) -> LoginTokens | None:
 
 
 def _owned(path: Path, warn: Say) -> bytes:
-    """The contents of a file that is ours alone, or is made so. It is looked at after it was opened: no swapping."""
+    """Return the contents of a file that only its owner can read, or make it so.
+
+    The open file is checked, not the path, which could be exchanged in between.
+    """
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(descriptor, "rb") as file:
         state = os.fstat(descriptor)
@@ -245,14 +248,16 @@ def _make_private(path: Path, descriptor: int, state: os.stat_result, warn: Say)
         raise GatewayError("unauthorized", message)
     if state.st_mode & 0o077:
         os.fchmod(descriptor, 0o600)
-        warn(f"{path} could be read by other users. It no longer can; if others use this machine, log in again")
+        warn(
+            f"{path} was readable by other users; its permissions were fixed. If others use this machine, log in again"
+        )
 
 
 def _write(path: Path, data: bytes) -> None:
     try:
         write_private(path, data)
     except OSError as error:
-        message = f"The Cursor login cannot be kept in {path}: {error.strerror}."
+        message = f"The Cursor login cannot be saved in {path}: {error.strerror}."
         raise GatewayError("internal", message) from error
 
 

@@ -338,7 +338,7 @@ class LiveRun:
         service = self._service
         self._token = await service.account.token()
         conversation = self._conversation or self._begin_conversation()
-        machine = self._machine(before, conversation, resumed=remedy.kind is RestartFrom.RESUME)
+        machine = self._machine(before, conversation, resumed=remedy.start is RestartFrom.CHECKPOINT)
         # The service accepts nothing more under the id of a run that is over.
         request_id = service.mint_id() if self._attempts else self._run_id
         ids = AttemptIds(request_id, self._run_id, conversation.blob_key)

@@ -1,7 +1,7 @@
-"""What the client's tools are called on Cursor's side.
+"""The client's tools as the service sees them: names and definitions.
 
-To the service they are the tools of one MCP server. It refuses some names, joins the server's name to others, and
-calls a tool by any of these forms; here is the map there and back.
+To the service they are the tools of one MCP server. It refuses some names, prefixes others with the name of the server,
+and may call a tool by any of these forms. This module maps the names in both directions.
 """
 
 import re
@@ -21,11 +21,11 @@ from tieline.wire.cursor.protobuf_json import is_deep, schema_value
 from tieline.wire.shared.schemas import FREEFORM_SCHEMA, description
 
 PROVIDER = "tieline"
-"""The name of the MCP server that the client's tools seem to come from."""
+"""The name of the MCP server under which the tools are offered."""
 RESERVED = frozenset({"TodoWrite", "WebFetch", "Task", "EditNotebook", "FetchMcpResource", "Delete"})
-"""Names the service refuses a whole request for: it has tools of its own that are called so."""
+"""Names of the service's own tools: it refuses a request that uses one of them."""
 NAME_LIMIT = 64 - len(f"mcp_{PROVIDER}_")
-"""Models take names of 64 characters, and the service puts the server's name in front."""
+"""Models accept names of 64 characters, and the service adds the name of the server."""
 
 _PREFIX = "client_"
 _PLAIN = re.compile(rf"[A-Za-z0-9_-]{{1,{NAME_LIMIT}}}\Z")
@@ -57,11 +57,11 @@ class OfferedTools:
         self._spelled = _spell(specs)
         self._own = {spelled: own for own, spelled in self._spelled.items()}
         self.notes: tuple[Note, ...] = (*notes, *_renamed(self._spelled), *self._adapted())
-        """What was adapted or left out."""
+        """Notes about what was adapted or left out."""
 
     @classmethod
     def of(cls, tools: Sequence[ToolSpec], schemas: SchemaCache | None = None) -> "OfferedTools":
-        """The offer of all these tools; raises BadRequest if none of them is for the client to run."""
+        """Offer these tools; raise BadRequest if none of them is run by the client."""
         notes: list[Note] = []
         specs: dict[str, ToolSpec] = {}
         for spec in tools:
@@ -70,7 +70,7 @@ class OfferedTools:
             elif not spec.hosted:
                 specs[spec.name] = spec
             else:
-                problem = f"{spec.hosted!r} is run by another upstream, this one does not have it"
+                problem = f"{spec.hosted!r} is a tool of another upstream, this one does not have it"
                 if all(tool.hosted for tool in tools):
                     raise BadRequest(f"`tools`: {problem}", "tools")
                 notes.append(left_out(f"tool {spec.name}", problem))
@@ -78,24 +78,24 @@ class OfferedTools:
 
     @classmethod
     def of_request(cls, request: Request, schemas: SchemaCache | None = None) -> "OfferedTools":
-        """The offer of the tools that the request's choice leaves: not to offer a tool is the one sure way."""
+        """Offer the tools of a request that its tool choice allows: the only sure way to forbid a tool."""
         return cls.of(_left_by(request.tool_choice, request.tools), schemas)
 
     @property
     def definitions(self) -> tuple[McpToolDefinition, ...]:
-        """The tools as the service is told of them; made each time, for they would be most of what a run keeps."""
+        """The definitions for the service. They are built each time, because they would take most of a run's memory."""
         return tuple([self._definition(self._spelled[own], spec) for own, spec in self.specs.items()])
 
     def spell(self, own: str) -> str:
-        """The name of a tool on Cursor's side; one that is no longer offered is spelled the same way."""
+        """Return the name of a tool on Cursor's side; also for one that is no longer offered."""
         return self._spelled.get(own) or _plain(own)
 
     def model_name(self, own: str) -> str:
-        """The name of a tool as the model sees it, in the history too."""
+        """Return the name of a tool as the model sees it, also in the history."""
         return f"mcp_{PROVIDER}_{self.spell(own)}"
 
     def name_of(self, args: McpArgs) -> str | None:
-        """The client's own name for a called tool; None if it is not offered."""
+        """Return the client's own name of a called tool; None if it is not offered."""
         if args.provider_identifier.casefold() not in ("", PROVIDER):
             return None
         for name in (args.tool_name, args.name):
@@ -105,7 +105,7 @@ class OfferedTools:
         return None
 
     def _resolve(self, name: str) -> str | None:
-        """A name in any form: as it was offered, as the client spells it, with the server's name, in other case."""
+        """Find a tool by any form of its name: as offered, the client's own, with the server's name, in other case."""
         for form in (name, _SERVER.sub("", name, count=1) if _SERVER.match(name) else name):
             if form in self._own:
                 return self._own[form]
@@ -154,7 +154,7 @@ def _left_by(choice: ToolChoice, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec
 
 
 def _spell(names: Mapping[str, ToolSpec]) -> dict[str, str]:
-    """Names that need no change come first: none of the others may take one of them."""
+    """Map own names to names on Cursor's side. Names that need no change come first, so that no other takes them."""
     spelled = {name: name for name in names if _PLAIN.match(name) and name not in RESERVED}
     taken = set(spelled)
     for name in names:
@@ -184,11 +184,11 @@ def _fold(name: str) -> str:
 
 def _renamed(spelled: Mapping[str, str]) -> list[Note]:
     changed = [f"{own!r} as {other!r}" for own, other in spelled.items() if own != other]
-    return [Note(kind="renamed", message=f"the upstream knows {', '.join(changed)}")] if changed else []
+    return [Note(kind="renamed", message=f"offered to the upstream: {', '.join(changed)}")] if changed else []
 
 
 def _fit(schema: bytes) -> FittedSchema:
     fitted, notes = for_service(schema)
     if is_deep(fitted):
-        notes = (*notes, "what is nested too deeply was left out")
+        notes = (*notes, "parts that are nested too deeply were left out")
     return schema_value(fitted), notes
