@@ -124,7 +124,7 @@ async def attempt_on(wire: Wire, tasks: Tasks, person: Human | None = None, stal
     opening = open_run(
         REQUEST,
         settings=RunSettings(),
-        surroundings=MachineInfo(),
+        machine_info=MachineInfo(),
         conversation_id="conversation",
         run_id="run",
         message_id="message",

@@ -45,7 +45,7 @@ def made(url: str, clock: Clock, **terms: Any) -> CursorBackend:
         "identity": Identity(ghost_mode=True),
         "timeouts": Timeouts(),
         "settings": RunSettings(),
-        "surroundings": MachineInfo(),
+        "machine_info": MachineInfo(),
         "queries": QuerySettings(),
         **terms,
     }
@@ -158,7 +158,7 @@ async def test_only_the_service_itself_may_send_runs_elsewhere(
     identity = Identity(ghost_mode=is_private)
     backend = made(f"https://{host}", Clock(), agent=given, identity=identity)
     private, public = (Origin.parse(f"https://{name}.example")[0] for name in ("agent", "agentn"))
-    backend._take(ServerConfig(transport="http2", private=private, public=public))
+    backend._apply(ServerConfig(transport="http2", private=private, public=public))
     assert backend._origin.host == expected
     await backend.aclose()
 

@@ -27,7 +27,7 @@ from tieline.backends.cursor.account import Account
 from tieline.backends.cursor.conversations import Conversations
 from tieline.backends.cursor.login import AuthApi
 from tieline.backends.cursor.pipes import AttemptIds, Pipe, StreamRefused, Transport
-from tieline.backends.cursor.run import LOST, LiveRun, RunServices
+from tieline.backends.cursor.run import LOST, LiveRun, LiveRunState, RunServices
 from tieline.model.content import Text, ToolCall, ToolResult
 from tieline.model.events import Event, Failed, Finished, Note, PartDelta, PartEnd, Started, StopReason
 from tieline.model.ports import Host
@@ -36,6 +36,7 @@ from tieline.net.client.http import HttpClient
 from tieline.tasks import Tasks
 from tieline.wire.cursor.opening.run_request import MachineInfo, RunSettings
 from tieline.wire.cursor.run.query_replies import QuerySettings
+from tieline.wire.cursor.run.states import IllegalTransition
 
 __all__ = ["tasks"]
 
@@ -65,7 +66,7 @@ class Bench:
             conversations=Conversations(lambda: f"conversation_{next(ids)}"),
             tasks=self._tasks,
             settings=RunSettings(send_blobs=True),
-            surroundings=MachineInfo(),
+            machine_info=MachineInfo(),
             queries=QuerySettings(),
             model=lambda _: None,
             clock=lambda: 0.0,
@@ -147,6 +148,30 @@ async def test_a_run_that_died_between_two_legs_is_opened_anew_under_another_id(
     assert [event.message for event in again if isinstance(event, Note)] == [LOST]
     assert len({ids.request for _, ids in bench.opened}) == 2
     assert isinstance(events[-1], Finished)
+
+
+async def test_a_stream_that_breaks_between_the_answer_and_the_next_leg_is_retried_in_that_leg(tasks: Tasks) -> None:
+    parked = Wire(CALL, CHECKPOINT)
+    run = Bench(tasks, parked, Wire(says("Sunny."), TURN_ENDED, GOOD_END)).run()
+    await leg_of(run)
+    await run.answer([ToolResult(call_id="call_1", content=(Text(text="sunny"),))])
+    parked.comes(BROKEN)
+    await turns()
+    events = await leg_of(run)
+    assert words(events) == "Sunny."
+    assert [event.kind for event in events if isinstance(event, Note)] == ["retry"]
+
+
+async def test_the_states_of_a_run(tasks: Tasks) -> None:
+    run = Bench(tasks, Wire(CALL, CHECKPOINT)).run()
+    assert run.state is LiveRunState.NEW
+    await leg_of(run)
+    assert run.state is LiveRunState.PARKED
+    await run.aclose()
+    assert run.state is LiveRunState.CLOSED
+    await run.aclose()
+    with pytest.raises(IllegalTransition):
+        await leg_of(run)
 
 
 async def test_a_stream_that_breaks_off_again_is_resumed_from_the_same_checkpoint(tasks: Tasks) -> None:

@@ -199,7 +199,7 @@ def test_a_conversation_written_as_a_record_is_heard_as_one() -> None:
         opening = open_run(
             asked,
             settings=RunSettings(history="text"),
-            surroundings=MachineInfo(),
+            machine_info=MachineInfo(),
             conversation_id="c",
             run_id="r",
             message_id="m",

@@ -163,7 +163,7 @@ def _opening(tools: tuple[str, ...], past: tuple[str, ...]) -> Opening:
     return open_run(
         Request(model="demo", messages=tuple(said), tools=tuple(_TOOLS[name] for name in tools)),
         settings=RunSettings(),
-        surroundings=MachineInfo(os_version="linux 6.8.0", time_zone="UTC", workspace="/home/user/project"),
+        machine_info=MachineInfo(os_version="linux 6.8.0", time_zone="UTC", workspace="/home/user/project"),
         conversation_id="conversation-1",
         run_id="run-1",
         message_id="message-1",

@@ -57,7 +57,7 @@ def made(**options: Any) -> CursorRun:
     opening = open_run(
         Request(model="demo", messages=()),
         settings=RunSettings(),
-        surroundings=MachineInfo(),
+        machine_info=MachineInfo(),
         conversation_id="c",
         run_id="r",
         message_id="m",

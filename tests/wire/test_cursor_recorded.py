@@ -32,7 +32,7 @@ def opened() -> Opening:
     return open_run(
         replace(asks("say hello", tools=tuple(tools)), model="demo"),
         settings=RunSettings(meta_tools=True),
-        surroundings=MachineInfo(  # noqa: S604 - a name
+        machine_info=MachineInfo(  # noqa: S604 - a name
             os_version="linux 6.8.0-generic00",
             shell="bash",
             time_zone="UTC",

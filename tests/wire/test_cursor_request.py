@@ -60,13 +60,13 @@ class Given(msgspec.Struct, forbid_unknown_fields=True):
     conversation_id: str
     run_id: str
     settings: RunSettings = RunSettings()
-    surroundings: MachineInfo = MachineInfo()
+    machine_info: MachineInfo = MachineInfo()
     checkpoint: str | None = None
     resume_from: str | None = None
 
 
 def opened(request: Request, **given: Any) -> Opening:
-    known: dict[str, Any] = {"settings": RunSettings(), "surroundings": MachineInfo(), **given}
+    known: dict[str, Any] = {"settings": RunSettings(), "machine_info": MachineInfo(), **given}
     ids = {"conversation_id": "agent-1", "run_id": "run-1", "message_id": "message-1"}
     return open_run(request, **{**ids, **known})
 
@@ -94,7 +94,7 @@ def read_opening(case: Path) -> tuple[Opening, AgentRunRequest]:
     opening = opened(
         read_request(case),
         settings=given.settings,
-        surroundings=given.surroundings,
+        machine_info=given.machine_info,
         conversation_id=given.conversation_id,
         run_id=given.run_id,
         checkpoint=None if given.checkpoint is None else bytes.fromhex(given.checkpoint),

@@ -60,7 +60,7 @@ def opening(request: Request | None = None) -> Opening:
     return open_run(
         request or Request(model="demo", messages=()),
         settings=RunSettings(),
-        surroundings=MachineInfo(),
+        machine_info=MachineInfo(),
         conversation_id="c",
         run_id="r",
         message_id="m",

@@ -58,7 +58,7 @@ def cursor_runs(
     """The Cursor backend; a plan waits for the user's reply for `park_for` seconds."""
     http = HttpClient(proxies=proxies, per_origin=CONNECTIONS)
     return CursorBackend(
-        _terms(settings, env, park_for),
+        _options(settings, env, park_for),
         cursor_account(settings, env, http, token=token, key=key),
         http,
         Http2Client(proxies=proxies),
@@ -125,7 +125,7 @@ def _home(env: Mapping[str, str]) -> Path:
     return Path(env.get("HOME") or Path.home())
 
 
-def _terms(settings: CursorSettings, env: Mapping[str, str], park_for: float) -> CursorOptions:
+def _options(settings: CursorSettings, env: Mapping[str, str], park_for: float) -> CursorOptions:
     checksum = Checksum(machine_id=settings.machine_id) if settings.machine_id else None
     identity = Identity(
         client_type=settings.client_type or CLI.client_type,
@@ -148,7 +148,7 @@ def _terms(settings: CursorSettings, env: Mapping[str, str], park_for: float) ->
             web_search=settings.web,
             web_fetch=settings.web,
         ),
-        surroundings=_surroundings(settings.workspace or "", env),
+        machine_info=_machine_info(settings.workspace or "", env),
         queries=QuerySettings(allow_web=settings.web, allow_images=settings.images),
         models=settings.models,
         stall_after=settings.stall_timeout,
@@ -156,7 +156,7 @@ def _terms(settings: CursorSettings, env: Mapping[str, str], park_for: float) ->
     )
 
 
-def _surroundings(workspace: str, env: Mapping[str, str]) -> MachineInfo:
+def _machine_info(workspace: str, env: Mapping[str, str]) -> MachineInfo:
     """What the service is told of this machine; the folders of a project are where Cursor's own clients have them."""
     home = _home(env)
     slug = re.sub(r"[^A-Za-z0-9]+", "-", workspace).strip("-")

@@ -19,7 +19,7 @@ from enum import Enum
 from functools import partial
 
 from tieline.backends.cursor.pipes import Pipe, StreamRefused
-from tieline.backends.cursor.recovery import BROKEN, NOT_SPOKEN, SILENT, STALLED
+from tieline.backends.cursor.recovery import BROKEN, HTTP2_REFUSED, SILENT, STALLED
 from tieline.backends.pending_approvals import Asked, put
 from tieline.model.events import Event, Failed
 from tieline.model.inbox import Answer, Ask
@@ -126,7 +126,7 @@ class Attempt:
         try:
             await self._pipe.begin(self.machine.outbox())
         except (PipeError, StreamRefused) as error:
-            self.give([self._failed(error)])
+            self.add_events([self._failed(error)])
             self.close()
             return
         self._reading = self._tasks.start(self._read(), "reading a run")
@@ -167,7 +167,7 @@ class Attempt:
             sender.add_done_callback(self._senders.discard)
         self._arm()
 
-    def give(self, events: Sequence[Event]) -> None:
+    def add_events(self, events: Sequence[Event]) -> None:
         """Add events for `events` to return."""
         if not events:
             return
@@ -194,7 +194,7 @@ class Attempt:
         machine, pipe = self.machine, self._pipe
         try:
             while data := await pipe.chunk():
-                self.give(machine.receive(data))
+                self.add_events(machine.receive(data))
                 if machine.progress != self._seen_progress:
                     self._seen_progress = machine.progress
                     self._progressed_at = self._loop.time()
@@ -207,9 +207,9 @@ class Attempt:
                     pipe.release()
                     break
             else:
-                self.give(machine.receive_eof(pipe.trailers))
+                self.add_events(machine.receive_eof(pipe.trailers))
         except PipeError as error:
-            self.give(machine.receive_failure(self._failed(error)))
+            self.add_events(machine.receive_failure(self._failed(error)))
         # What the machine put out at the very end is of no use any more.
         self._reading = None
         self.close()
@@ -226,7 +226,7 @@ class Attempt:
 
     def _fail(self, failed: Failed) -> None:
         if not self.is_closed:
-            self.give(self.machine.receive_failure(failed))
+            self.add_events(self.machine.receive_failure(failed))
             self.close()
             self._wake_waiter()
 
@@ -248,7 +248,7 @@ class Attempt:
 
     def _answer(self, query: int, answer: Answer | None) -> None:
         """Send the decision of the person; the service has to make progress again."""
-        self.give(self.machine.answer_query(query, answer))
+        self.add_events(self.machine.answer_query(query, answer))
         self.push()
         if self._state is AttemptState.WATCHED:
             self._restart_watch()
@@ -282,7 +282,7 @@ class Attempt:
 
     def _wake(self) -> None:
         self._timers.pop("wake", None)
-        self.give(self.machine.wake())
+        self.add_events(self.machine.wake())
         self.push()
 
     def _beat(self) -> None:
@@ -322,5 +322,5 @@ class Attempt:
             # Without a connection no run has begun, so another try costs nothing.
             code = BROKEN if error.phase == "connect" else SILENT
             return Failed(kind="timeout", status=504, code=code, message=f"`{self._name}`: {error.message}")
-        code = NOT_SPOKEN if error.reason == "protocol" and error.phase == "connect" else BROKEN
+        code = HTTP2_REFUSED if error.reason == "protocol" and error.phase == "connect" else BROKEN
         return Failed(kind="upstream", status=502, code=code, message=f"`{self._name}`: {error.message}")

@@ -45,7 +45,7 @@ class CursorOptions:
     identity: Identity
     timeouts: Timeouts
     settings: RunSettings
-    surroundings: MachineInfo
+    machine_info: MachineInfo
     queries: QuerySettings
     models: tuple[str, ...] = ()
     stall_after: float = 120.0
@@ -62,7 +62,7 @@ class CursorBackend:
 
     def __init__(
         self,
-        terms: CursorOptions,
+        options: CursorOptions,
         account: Account,
         http: HttpClient,
         duplex: Http2Client,
@@ -74,21 +74,21 @@ class CursorBackend:
         name: str = "cursor",
     ) -> None:
         self.name = name
-        self._terms = terms
+        self._options = options
         self._account = account
         self._http = http
         self._duplex = duplex
         self._clock = clock
         self._tasks = Tasks()
-        self._caller = UnaryClient(name, http, terms.api, account, terms.identity, mint_id, terms.timeouts)
-        self._identity = terms.identity
-        self._origin = terms.agent or terms.api
-        self._transport: Transport = terms.transport or ("http2" if terms.api.scheme == "https" else "http1")
-        self._asked_at: float | None = None
-        self._asking: asyncio.Task[GatewayError | None] | None = None
+        self._caller = UnaryClient(name, http, options.api, account, options.identity, mint_id, options.timeouts)
+        self._identity = options.identity
+        self._origin = options.agent or options.api
+        self._transport: Transport = options.transport or ("http2" if options.api.scheme == "https" else "http1")
+        self._config_at: float | None = None
+        self._config_task: asyncio.Task[GatewayError | None] | None = None
         self._known: dict[str, CursorModel] = {}
         self._known_at: float | None = None
-        self._conversations = Conversations(mint_id, wait_for=terms.park_for)
+        self._conversations = Conversations(mint_id, wait_for=options.park_for)
         self._service = RunServices(
             name=name,
             account=account,
@@ -101,18 +101,18 @@ class CursorBackend:
             conversations=self._conversations,
             clock=clock,
             tasks=self._tasks,
-            settings=terms.settings,
-            surroundings=terms.surroundings,
-            queries=terms.queries,
+            settings=options.settings,
+            machine_info=options.machine_info,
+            queries=options.queries,
             model=self._model,
-            is_fixed=terms.transport is not None,
-            stall_after=terms.stall_after,
+            is_fixed=options.transport is not None,
+            stall_after=options.stall_after,
         )
 
     async def models(self) -> Sequence[ModelInfo]:
         """Return the models that the account may use; the list is cached for some minutes."""
-        if self._terms.models:
-            return [ModelInfo(id=model) for model in self._terms.models]
+        if self._options.models:
+            return [ModelInfo(id=model) for model in self._options.models]
         now = self._clock()
         if self._known_at is None or now - self._known_at > MODELS_KEPT:
             models = await self._caller.models()
@@ -124,7 +124,7 @@ class CursorBackend:
 
     async def start(self, request: Request, host: Host | None = None) -> Run:
         split_model(request.model)
-        await self._ask()
+        await self._ensure_config()
         if self._conversations.has_waiting and (run := await self._waiting_for(request, host)) is not None:
             return run
         return LiveRun(self._service, request, host)
@@ -145,52 +145,52 @@ class CursorBackend:
         await self._duplex.aclose()
         await self._http.aclose()
 
-    async def _ask(self) -> None:
+    async def _ensure_config(self) -> None:
         """Ask the service for what the user has not set: the transport, the host, the privacy mode.
 
         Concurrent requests share one call. Only the first call is waited for; later ones refresh in the background.
         """
-        terms, asked_at = self._terms, self._asked_at
-        is_open = terms.transport is None or terms.identity.ghost_mode is None
-        if not is_open or (asked_at is not None and self._clock() - asked_at < CONFIG_KEPT):
+        options, config_at = self._options, self._config_at
+        is_open = options.transport is None or options.identity.ghost_mode is None
+        if not is_open or (config_at is not None and self._clock() - config_at < CONFIG_KEPT):
             return
-        flight = self._asking
-        if flight is None or flight.done():
-            flight = self._asking = self._tasks.start(self._learn(), "asking for the configuration")
-        if asked_at is None:
-            await asyncio.wait([flight])
-            if not flight.cancelled() and (error := flight.result()) is not None:
+        task = self._config_task
+        if task is None or task.done():
+            task = self._config_task = self._tasks.start(self._load_config(), "asking for the configuration")
+        if config_at is None:
+            await asyncio.wait([task])
+            if not task.cancelled() and (error := task.result()) is not None:
                 raise GatewayError(error.kind, error.message, status=error.status, code=error.code)
 
-    async def _learn(self) -> GatewayError | None:
+    async def _load_config(self) -> GatewayError | None:
         """Ask for the configuration and keep it. Return an error only if the login was refused; others are logged."""
         try:
-            self._take(await self._caller.config(wants_privacy=self._terms.identity.ghost_mode is None))
+            self._apply(await self._caller.config(wants_privacy=self._options.identity.ghost_mode is None))
         except GatewayError as error:
             if error.kind == "unauthorized":
                 return error
-            log.info("cannot get the configuration of %s (%s); using the defaults", self.name, error.message)
-        self._asked_at = self._clock()
+            log.info("cannot get the configuration of %s (%s); keeping the current settings", self.name, error.message)
+        self._config_at = self._clock()
         return None
 
-    def _take(self, told: ServerConfig) -> None:
-        terms = self._terms
-        if terms.identity.ghost_mode is None:
-            self._identity = replace(terms.identity, ghost_mode=is_ghost(told.privacy))
-        if terms.transport is None and told.transport is not None:
-            self._transport = told.transport
-        agent = told.public if self._identity.ghost_mode is False else told.private
-        if terms.agent is None and terms.api.host == OWN_HOST and agent is not None:
+    def _apply(self, config: ServerConfig) -> None:
+        options = self._options
+        if options.identity.ghost_mode is None:
+            self._identity = replace(options.identity, ghost_mode=is_ghost(config.privacy))
+        if options.transport is None and config.transport is not None:
+            self._transport = config.transport
+        agent = config.public if self._identity.ghost_mode is False else config.private
+        if options.agent is None and options.api.host == OWN_HOST and agent is not None:
             self._origin = agent
 
     def _change_to(self, transport: Transport) -> None:
         self._transport = transport
 
     def _pipe(self, transport: Transport, token: str, ids: AttemptIds) -> Pipe:
-        timeouts = self._terms.timeouts
+        timeouts = self._options.timeouts
         if transport == "http2":
             return Http2Pipe(self._duplex, self._origin, self._identity, token, ids, timeouts)
-        return Http1Pipe(self._http, self._terms.api, self._identity, token, ids, timeouts)
+        return Http1Pipe(self._http, self._options.api, self._identity, token, ids, timeouts)
 
     def _model(self, name: str) -> CursorModel | None:
         return self._known.get(name.partition("?")[0])

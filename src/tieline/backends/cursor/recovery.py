@@ -28,7 +28,7 @@ GIVE_UP_AFTER = 600.0
 BROKEN = "cursor_broken"
 SILENT = "cursor_silent"
 STALLED = "cursor_stalled"
-NOT_SPOKEN = "cursor_http2_refused"
+HTTP2_REFUSED = "cursor_http2_refused"
 
 _CUTS = (BROKEN, "cursor_incomplete")
 _REBUILT = {
@@ -95,7 +95,7 @@ class Recovery:
         code = failed.code or ""
         if code == "cursor_unauthenticated":
             return self._once(code, Remedy(start, renew=True, why="the token was refused: renewed it"))
-        if code in ("cursor_http1_refused", NOT_SPOKEN):
+        if code in ("cursor_http1_refused", HTTP2_REFUSED):
             return self._switched(code, start)
         if code == STALLED:
             return self._once("quiet", Remedy(rotate=True, why="nothing but heartbeats came: replayed the history"))

@@ -136,7 +136,7 @@ class RunServices:
     clock: Callable[[], float]
     tasks: Tasks
     settings: RunSettings
-    surroundings: MachineInfo
+    machine_info: MachineInfo
     queries: QuerySettings
     model: Callable[[str], CursorModel | None]
     """Return what is known of a model by its name."""
@@ -267,7 +267,7 @@ class LiveRun:
             await self._open(Remedy(), None)
             return
         attempt.machine.begin(self._service.mint_leg(), self._request.model)
-        attempt.give(attempt.machine.pull())
+        attempt.add_events(attempt.machine.pull())
         attempt.push()
         attempt.watch()
 
@@ -380,7 +380,7 @@ class LiveRun:
         opening = open_run(
             self._request,
             settings=service.settings,
-            surroundings=service.surroundings,
+            machine_info=service.machine_info,
             conversation_id=conversation.id,
             run_id=self._run_id,
             message_id=service.mint_id(),

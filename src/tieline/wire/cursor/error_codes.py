@@ -315,4 +315,4 @@ _ALL = (
     *(INCOMPLETE, EXHAUSTED, MISDIRECTED, UNREADABLE),
 )
 RETRYABLE = frozenset((TRY_AGAIN, *(meaning.code for meaning in _ALL if meaning.is_retryable)))
-"""The codes of ours that are worth another try."""
+"""The codes of errors that a retry may help against."""

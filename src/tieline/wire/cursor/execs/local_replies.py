@@ -44,9 +44,12 @@ def _mcp_state(args: kinds.McpStateExecArgs, toolset: ClientToolset) -> Sequence
     success = kinds.McpStateSuccess()
     is_wanted = not args.server_identifiers or PROVIDER in args.server_identifiers
     if toolset.offer.specs and is_wanted and not args.kick_only:
-        told = McpInstructions(server_name=PROVIDER, instructions=INSTRUCTIONS, server_identifier=PROVIDER)
+        instructions = McpInstructions(server_name=PROVIDER, instructions=INSTRUCTIONS, server_identifier=PROVIDER)
         server = kinds.McpStateServer(
-            server_name=PROVIDER, server_identifier=PROVIDER, tools=toolset.offer.definitions, instructions=[told]
+            server_name=PROVIDER,
+            server_identifier=PROVIDER,
+            tools=toolset.offer.definitions,
+            instructions=[instructions],
         )
         success.servers.append(server)
     return [kinds.McpStateExecResult(success=success)]

@@ -33,7 +33,7 @@ _DEEDS: Mapping[Capability, str] = {
     "grep": "search in files",
     "glob": "find files by name",
     "fetch": "fetch web pages",
-    "diagnostics": "tell diagnostics",
+    "diagnostics": "report diagnostics",
     "task": "run a subagent",
 }
 _INSTEAD: Mapping[Capability, tuple[Capability, ...]] = {

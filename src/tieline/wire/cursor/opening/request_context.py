@@ -62,10 +62,10 @@ class RunSettings(Value):
     """Whether the service may search and fetch by itself; it still asks every time."""
 
 
-def request_context(surroundings: MachineInfo, settings: RunSettings, offer: OfferedTools, rule: str) -> RequestContext:
+def request_context(machine_info: MachineInfo, settings: RunSettings, offer: OfferedTools, rule: str) -> RequestContext:
     """Return the request context with the client's tools and these rules."""
     context = RequestContext(
-        env=_env(surroundings),
+        env=_env(machine_info),
         tools=offer.definitions,
         web_search_enabled=settings.web_search,
         web_fetch_enabled=settings.web_fetch,
@@ -75,7 +75,7 @@ def request_context(surroundings: MachineInfo, settings: RunSettings, offer: Off
         # Nothing is sent about repositories: the client's tools can find out.
         git_repo_info_complete=False,
     )
-    if surroundings.notes_folder:
+    if machine_info.notes_folder:
         context.shared_notes_listing = NO_NOTES
     if offer.specs:
         context.mcp_instructions.append(
@@ -100,23 +100,23 @@ def _descriptor(offer: OfferedTools) -> McpDescriptor:
     )
 
 
-def _env(surroundings: MachineInfo) -> RequestContextEnv:
+def _env(machine_info: MachineInfo) -> RequestContextEnv:
     env = RequestContextEnv(
-        os_version=surroundings.os_version,
-        shell=surroundings.shell,
-        time_zone=surroundings.time_zone,
-        project_folder=surroundings.project_folder,
-        terminals_folder=surroundings.terminals_folder,
-        agent_shared_notes_folder=surroundings.notes_folder,
-        agent_transcripts_folder=surroundings.transcripts_folder,
+        os_version=machine_info.os_version,
+        shell=machine_info.shell,
+        time_zone=machine_info.time_zone,
+        project_folder=machine_info.project_folder,
+        terminals_folder=machine_info.terminals_folder,
+        agent_shared_notes_folder=machine_info.notes_folder,
+        agent_transcripts_folder=machine_info.transcripts_folder,
         sandbox_supported=False,
         computer_use_supported=False,
-        is_working_dir_home_dir=surroundings.is_home,
+        is_working_dir_home_dir=machine_info.is_home,
         smart_mode_classifier_auto_mode_enabled=False,
     )
-    if surroundings.workspace:
-        env.workspace_paths.append(surroundings.workspace)
-        env.process_working_directory = surroundings.workspace
+    if machine_info.workspace:
+        env.workspace_paths.append(machine_info.workspace)
+        env.process_working_directory = machine_info.workspace
     return env
 
 

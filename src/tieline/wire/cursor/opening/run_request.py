@@ -66,7 +66,7 @@ def open_run(
     request: Request,
     *,
     settings: RunSettings,
-    surroundings: MachineInfo,
+    machine_info: MachineInfo,
     conversation_id: str,
     run_id: str,
     message_id: str,
@@ -88,7 +88,7 @@ def open_run(
     system = system_prompt(split.system)
     custom = settings.system_prompt == "custom"
     rule = "\n\n".join(filter(None, ["" if custom else system, rules(request, offer, notes)]))
-    context = request_context(surroundings, settings, offer, rule)
+    context = request_context(machine_info, settings, offer, rule)
 
     encoded = _encode(split, offer, settings, notes) if checkpoint is None else _encode_last(split, notes)
     state = ConversationStateStructure(root_prompt_messages_json=encoded.ids, mode=MODES[choice.mode])

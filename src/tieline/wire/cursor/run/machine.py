@@ -317,7 +317,7 @@ class CursorRun:
         reply, undecided = self._queries.decided(query_id, answer)
         if not self.ended:
             if undecided:
-                self._updates.note("cursor_query", f"nobody decided what Cursor asked: {undecided}")
+                self._updates.note("cursor_query", f"no decision was made on what Cursor asked: {undecided}")
             self._reply(reply)
         return self.pull()
 

@@ -116,7 +116,7 @@ RUN_TRANSITIONS: Mapping[RunState, Mapping[RunEvent, RunState]] = {
         RunEvent.RUN_FAILS: RunState.FAILED,  # Seen in error_page
         RunEvent.GIVEN_UP: RunState.OVER,
     },
-    # A leg that begins after the end is opened, told the ending, and closed in one step.
+    # A leg that begins after the end is opened, gets the ending, and is closed in one step.
     RunState.UNREPORTED: {RunEvent.LEG_BEGINS: RunState.LEG_OPEN},  # Seen in eof_while_parked
     RunState.FAILED: {
         RunEvent.LEG_BEGINS: RunState.LEG_OPEN,
