@@ -1,7 +1,9 @@
 """The tables of states: complete, without dead ends, and with one answer to what they do not allow."""
 
+import re
 from collections.abc import Mapping
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +26,7 @@ from tieline.wire.cursor.run.states import (
     next_state,
 )
 
+TEST = re.compile(r"def (test_\w+)")
 Table = Mapping[Any, Mapping[Any, Any]]
 
 TABLES: dict[str, tuple[Table, type[Enum], type[Enum], Enum, set[Enum]]] = {
@@ -111,3 +114,14 @@ def test_a_run_without_a_leg_cannot_be_finished() -> None:
     player.run.finish(StopReason.END_TURN)
     with pytest.raises(IllegalTransition):
         player.run.finish(StopReason.END_TURN)
+
+
+def test_what_the_code_cites_exists() -> None:
+    """Comments name the transcripts and tests that require a transition."""
+    root = Path(__file__).parents[2]
+    folders = ("src/tieline/wire/cursor", "src/tieline/backends/cursor")
+    sources = [path.read_text() for folder in folders for path in (root / folder).rglob("*.py")]
+    cited = {name for text in sources for name in re.findall(r"Seen in (?:transcripts/cursor/)?(\w+)", text)}
+    tests = {name for path in (root / "tests").rglob("test_cursor_*.py") for name in TEST.findall(path.read_text())}
+    assert len(cited) > 20
+    assert cited - {path.stem for path in paths()} - tests == set()
