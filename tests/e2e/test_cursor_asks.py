@@ -138,7 +138,7 @@ async def test_a_plan_whose_run_is_gone_is_answered_from_the_history() -> None:
         assert stand.sim.runs == 2
 
 
-@pytest.mark.parametrize(("words", "told"), [(PLAN, "did not approve the plan"), (MODE, "Another mode needs")])
+@pytest.mark.parametrize(("words", "told"), [(PLAN, "did not approve the plan"), (MODE, "Switching the mode needs")])
 async def test_who_looks_and_leaves_without_an_answer_has_not_said_yes(words: str, told: str) -> None:
     async with serving("http2", inbox=InboxSettings(timeout=0.05)) as stand:
         async with stand.app.gateway.inbox.watched():

@@ -238,5 +238,5 @@ def _name(file: str, search: Search) -> str:
 
 
 def mode_of(asked: str) -> Mode:
-    """The output mode by its name; lines are shown unless something else is asked for."""
+    """Return the output mode with this name; `content` if it is unknown."""
     return cast("Mode", asked) if asked in ("files_with_matches", "count") else "content"
