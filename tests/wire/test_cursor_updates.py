@@ -280,8 +280,8 @@ def test_the_answer_in_a_blob_is_found(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, (_, found) in ANSWERS.items() if found])
 def test_what_was_streamed_is_not_given_again(name: str) -> None:
     stored = StoredAnswers(Blobs())
-    stored.said("It is")
-    stored.said("  sunny. ")
+    stored.record("It is")
+    stored.record("  sunny. ")
     stored.keep(b"id", ANSWERS[name][0])
     assert stored.unseen() is None
     stored.next_step()
@@ -297,7 +297,7 @@ def test_what_is_being_streamed_is_not_given_again() -> None:
 
 def test_only_the_rest_of_what_was_streamed_in_part_is_given() -> None:
     stored = StoredAnswers(Blobs())
-    stored.said("\nIt is ")
+    stored.record("\nIt is ")
     stored.keep(b"id", step("<think>Hm.</think>It is sunny."))
     assert stored.unseen() == StoredText("", "sunny.")
 
@@ -305,7 +305,7 @@ def test_only_the_rest_of_what_was_streamed_in_part_is_given() -> None:
 def test_a_copy_that_says_something_else_than_the_stream_is_not_trusted() -> None:
     """Ours: rather too little than the same thing twice."""
     stored = StoredAnswers(Blobs())
-    stored.said("It rains")
+    stored.record("It rains")
     stored.keep(b"id", step("It is sunny."))
     assert stored.unseen() is None
 

@@ -203,8 +203,8 @@ async def _exchange_refresh(api: AuthApi, token: str) -> AuthReply:
 
 def read_tokens(reply: AuthReply, now: float) -> LoginTokens | None:
     """Return the tokens in a response; None if it has no usable ones."""
-    said = _object(reply)
-    access, fresh = (_either(said, *names) for names in (("accessToken", "access_token"), _REFRESH_NAMES))
+    fields = _object(reply)
+    access, fresh = (_either(fields, *names) for names in (("accessToken", "access_token"), _REFRESH_NAMES))
     if not access:
         return None
     try:
@@ -253,14 +253,14 @@ def _object(reply: AuthReply) -> dict[str, Any]:
     if not 200 <= reply.status < 300:
         return {}
     try:
-        said = msgspec.json.decode(reply.body)
+        fields = msgspec.json.decode(reply.body)
     except (ValueError, RecursionError):
         return {}
-    return said if isinstance(said, dict) else {}
+    return fields if isinstance(fields, dict) else {}
 
 
-def _either(said: dict[str, Any], *names: str) -> str:
-    return next((value for name in names if isinstance(value := said.get(name), str) and value), "")
+def _either(fields: dict[str, Any], *names: str) -> str:
+    return next((value for name in names if isinstance(value := fields.get(name), str) and value), "")
 
 
 def _base64url(data: bytes) -> str:

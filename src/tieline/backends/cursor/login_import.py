@@ -55,8 +55,8 @@ async def import_login(
     keyring_timeout: float = KEYRING_TIMEOUT,
 ) -> ImportedLogin:
     """Return the first login found, on macOS in the keychain before any file; raise GatewayError if there is none."""
-    if platform == "darwin" and (said := await _ask_keychain(TimedKeyring(keyring, keyring_timeout))):
-        tokens = _tokens(said, "the macOS keychain", now)
+    if platform == "darwin" and (fields := await _ask_keychain(TimedKeyring(keyring, keyring_timeout))):
+        tokens = _tokens(fields, "the macOS keychain", now)
         if tokens is not None:
             return ImportedLogin(tokens, "the macOS keychain")
     for path in paths:
@@ -90,18 +90,18 @@ def _read(path: Path) -> bytes | None:
 
 def _object(data: bytes, path: Path) -> dict[str, Any]:
     try:
-        said = msgspec.json.decode(data)
+        fields = msgspec.json.decode(data)
     except (ValueError, RecursionError):
-        said = None
-    if not isinstance(said, dict):
+        fields = None
+    if not isinstance(fields, dict):
         raise GatewayError("internal", f"{path} was not written by Cursor's client: it does not hold a JSON object.")
-    return said
+    return fields
 
 
-def _tokens(said: dict[str, Any], place: str, now: float) -> LoginTokens | None:
+def _tokens(fields: dict[str, Any], place: str, now: float) -> LoginTokens | None:
     """Return the login in an object; None if it has none, as after a logout."""
     access, refresh, key = (
-        bare(value) if isinstance(value := said.get(name), str) else "" for name in KEYRING_SERVICES
+        bare(value) if isinstance(value := fields.get(name), str) else "" for name in KEYRING_SERVICES
     )
     if not (access or key):
         return None

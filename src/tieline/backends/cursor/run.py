@@ -433,9 +433,9 @@ class LiveRun:
 
     def _with_results(self, results: Sequence[ToolResult], words: str) -> Request:
         """Return the request as if the client had sent the results."""
-        said = Message(role="assistant", parts=tuple(self._leg.reply))
+        reply = Message(role="assistant", parts=tuple(self._leg.reply))
         parts: tuple[Part, ...] = (*results, Text(text=words)) if words else tuple(results)
-        messages = (*self._request.messages, said, Message(role="user", parts=parts))
+        messages = (*self._request.messages, reply, Message(role="user", parts=parts))
         return replace(self._request, messages=messages)
 
 

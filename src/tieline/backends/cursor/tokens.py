@@ -81,12 +81,12 @@ def read_claims(token: str) -> Claims:
         return Claims()
     try:
         payload = base64.urlsafe_b64decode(pieces[1] + "=" * (-len(pieces[1]) % 4))
-        said = msgspec.json.decode(payload)
+        fields = msgspec.json.decode(payload)
     except (binascii.Error, ValueError, RecursionError):
         return Claims()
-    if not isinstance(said, dict):
+    if not isinstance(fields, dict):
         return Claims()
-    return Claims(_text(said.get("sub")), _text(said.get("email")), _moment(said.get("exp")))
+    return Claims(_text(fields.get("sub")), _text(fields.get("email")), _moment(fields.get("exp")))
 
 
 def expiry(tokens: LoginTokens) -> float:

@@ -193,10 +193,10 @@ def _by_words(reported: _ReportedError) -> ErrorMeaning | None:
 def _spelled(
     meaning: ErrorMeaning, text: str, *, how: str = "", status: int | None = None, wait: float | None = None
 ) -> Failed:
-    said = f"Cursor: {text[:_MAX_MESSAGE].rstrip('.')}. " if text else ""
+    prefix = f"Cursor: {text[:_MAX_MESSAGE].rstrip('.')}. " if text else ""
     return Failed(
         kind=meaning.kind,
-        message=f"{said}{meaning.advice.replace('{how}', how)}",
+        message=f"{prefix}{meaning.advice.replace('{how}', how)}",
         status=status or STATUS[meaning.kind],
         code=meaning.code,
         retry_after=wait,

@@ -60,10 +60,10 @@ def _from_json(text: str) -> Iterator[kinds.Diagnostic]:
     if not text.lstrip().startswith(("[", "{")):
         return
     try:
-        said = decode_any(text)
+        value = decode_any(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return
-    level = said if isinstance(said, list) else [said]
+    level = value if isinstance(value, list) else [value]
     for item in level:
         inner = item.get("diagnostics") if isinstance(item, dict) else None
         for one in inner if isinstance(inner, list) else [item]:
@@ -76,24 +76,24 @@ def _is_empty(text: str) -> bool:
     return text.lstrip().startswith(("[", "{")) and '"message"' not in text and '"diagnostics"' in text
 
 
-def _diagnostic(said: Mapping[str, Any]) -> kinds.Diagnostic:
-    severity = _SEVERITIES.get(str(said.get("severity")).lower(), shared.DIAGNOSTIC_SEVERITY_UNSPECIFIED)
-    diagnostic = kinds.Diagnostic(severity=severity, message=said["message"])
-    place = said.get("range")
+def _diagnostic(value: Mapping[str, Any]) -> kinds.Diagnostic:
+    severity = _SEVERITIES.get(str(value.get("severity")).lower(), shared.DIAGNOSTIC_SEVERITY_UNSPECIFIED)
+    diagnostic = kinds.Diagnostic(severity=severity, message=value["message"])
+    place = value.get("range")
     if isinstance(place, dict):
         diagnostic.range.CopyFrom(kinds.Range(start=_position(place.get("start")), end=_position(place.get("end"))))
-    if isinstance(said.get("source"), str):
-        diagnostic.source = said["source"]
-    if isinstance(said.get("code"), str | int):
-        diagnostic.code = str(said["code"])
+    if isinstance(value.get("source"), str):
+        diagnostic.source = value["source"]
+    if isinstance(value.get("code"), str | int):
+        diagnostic.code = str(value["code"])
     return diagnostic
 
 
-def _position(said: Any) -> kinds.Position:
-    place: Mapping[str, Any] = said if isinstance(said, dict) else {}
+def _position(value: Any) -> kinds.Position:
+    place: Mapping[str, Any] = value if isinstance(value, dict) else {}
     line, column = place.get("line"), place.get("character", place.get("column"))
     return kinds.Position(line=_index(line), column=_index(column))
 
 
-def _index(said: object) -> int:
-    return min(max(said, 0), 2**31 - 1) if isinstance(said, int) else 0
+def _index(value: object) -> int:
+    return min(max(value, 0), 2**31 - 1) if isinstance(value, int) else 0

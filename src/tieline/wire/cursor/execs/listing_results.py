@@ -101,14 +101,14 @@ def _from_json(text: str) -> list[_Entry] | None:
     if not text.lstrip().startswith(("[", "{")):
         return None
     try:
-        said = decode_any(text)
+        value = decode_any(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    if not isinstance(said, dict):
-        return [entry for item in said for entry in _from_item(item)] if isinstance(said, list) else None
-    found = [_Entry(0, name, True) for name in said.get("directories") or () if isinstance(name, str)]
+    if not isinstance(value, dict):
+        return [entry for item in value for entry in _from_item(item)] if isinstance(value, list) else None
+    found = [_Entry(0, name, True) for name in value.get("directories") or () if isinstance(name, str)]
     for key in ("entries", "files", "items", "children", "contents"):
-        items = said.get(key)
+        items = value.get(key)
         found += [entry for item in items for entry in _from_item(item)] if isinstance(items, list) else []
     return found or None
 

@@ -116,10 +116,10 @@ def unframed(text: str) -> str:
 
 def text_of(result: ToolResult) -> str:
     """Return the whole text of a result."""
-    return "\n".join(words for part in result.content if (words := said(part)) is not None)
+    return "\n".join(words for part in result.content if (words := part_text(part)) is not None)
 
 
-def said(part: Text | Image | File) -> str | None:
+def part_text(part: Text | Image | File) -> str | None:
     """Return the text of a part, without lone surrogates, which protobuf cannot encode; None for a picture."""
     if isinstance(part, Image) and part.url is None:
         return None

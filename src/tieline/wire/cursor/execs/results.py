@@ -14,7 +14,7 @@ from tieline.wire.cursor.execs import search_results, shell_results
 from tieline.wire.cursor.execs.diagnostic_results import diagnostics
 from tieline.wire.cursor.execs.file_results import FileReads, delete_result, read_result, write_result
 from tieline.wire.cursor.execs.listing_results import tree
-from tieline.wire.cursor.execs.outcome import image_of, is_rejected, judge, said, text_of, unframed
+from tieline.wire.cursor.execs.outcome import image_of, is_rejected, judge, part_text, text_of, unframed
 from tieline.wire.cursor.execs.plans import CallPlan, ClientToolset, glob_of
 from tieline.wire.cursor.execs.rejections import rejection
 from tieline.wire.shared.file_text import answered
@@ -62,7 +62,7 @@ def typed(done: FinishedExec) -> Sequence[Message]:
 
 def _ran(done: FinishedExec) -> shell_results.CommandOutcome:
     """Read how the command went from the first text; text that the user added comes after it."""
-    texts = [said(part) or "" for part in done.result.content] or [""]
+    texts = [part_text(part) or "" for part in done.result.content] or [""]
     ran = shell_results.read(texts[0])
     if ran.code is None and ran.ending == "exited":
         ran = ran._replace(code=1 if done.result.is_error else 0)
@@ -226,7 +226,7 @@ def _item(part: Text | Image | File) -> kinds.McpToolResultContentItem:
     if image is not None:
         picture = kinds.McpImageContent(data=image[0], mime_type=image[1] or "image/png")
         return kinds.McpToolResultContentItem(image=picture)
-    return kinds.McpToolResultContentItem(text=kinds.McpTextContent(text=said(part) or ""))
+    return kinds.McpToolResultContentItem(text=kinds.McpTextContent(text=part_text(part) or ""))
 
 
 class _Resource(msgspec.Struct, rename={"mime_type": "mimeType"}):

@@ -133,7 +133,7 @@ def _beside(line: str, named: Container[str]) -> tuple[str, SearchHit] | None:
 
 def _hit(found: re.Match[str]) -> SearchHit:
     number = found["a"] or found["b"] or found["c"]
-    text = next(said for said in (found["words"], found["text"], found["beside"]) if said is not None)
+    text = next(group for group in (found["words"], found["text"], found["beside"]) if group is not None)
     return SearchHit(int(number), text, is_context="-" in (found["mark"], found["sign"]))
 
 

@@ -114,13 +114,13 @@ def _from_json(text: str) -> CommandOutcome | None:
     if not text.lstrip().startswith("{"):
         return None
     try:
-        said = decode_any(text)
+        decoded = decode_any(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    if not isinstance(said, dict):
+    if not isinstance(decoded, dict):
         return None
-    inner = said.get("metadata")
-    facts: Mapping[str, Any] = {**inner, **said} if isinstance(inner, dict) else said
+    inner = decoded.get("metadata")
+    facts: Mapping[str, Any] = {**inner, **decoded} if isinstance(inner, dict) else decoded
     texts = {key: facts[key] for key in ("stdout", "stderr", "output") if isinstance(facts.get(key), str)}
     code = next((facts[key] for key in _CODES if type(facts.get(key)) is int), None)
     if not texts or (code is None and len(texts) < 2) or not (facts.keys() & _SURE or facts.keys() <= _KNOWN):
@@ -152,11 +152,11 @@ def _from_tags(text: str) -> CommandOutcome | None:
     begin = text.lstrip()[:16]
     if not begin.startswith(tuple(f"<{tag}>" for tag in _TAGS)):
         return None
-    said = {tag: inner for tag in _TAGS if (inner := _inside(text, tag)) is not None}
-    if said.keys() <= {"output", "stderr"}:
+    sections = {tag: inner for tag in _TAGS if (inner := _inside(text, tag)) is not None}
+    if sections.keys() <= {"output", "stderr"}:
         return None
-    code = _number(said.get("exit_code", said.get("returncode")))
-    return CommandOutcome(said.get("stdout", said.get("output", "")), said.get("stderr", ""), code)
+    code = _number(sections.get("exit_code", sections.get("returncode")))
+    return CommandOutcome(sections.get("stdout", sections.get("output", "")), sections.get("stderr", ""), code)
 
 
 def _from_lines(text: str) -> CommandOutcome:
@@ -216,12 +216,12 @@ def _without(text: str, tag: str) -> tuple[str, str]:
     )
 
 
-def _number(said: str | None) -> int | None:
-    return int(said) if said and re.fullmatch(r"\s*-?\d{1,10}\s*", said) else None
+def _number(text: str | None) -> int | None:
+    return int(text) if text and re.fullmatch(r"\s*-?\d{1,10}\s*", text) else None
 
 
-def _unless_none(said: str | None) -> str:
-    return "" if said is None or _SILENCE.fullmatch(said) else said
+def _unless_none(text: str | None) -> str:
+    return "" if text is None or _SILENCE.fullmatch(text) else text
 
 
 # ── Typed results ────────────────────────────────────────────────────────────────────────────────

@@ -70,17 +70,17 @@ class HistoryEncoder:
         return "\n".join(map(_as_text, made))
 
     def _message(self, message: Message) -> Iterator[Json]:
-        said: list[Json] = []
+        content: list[Json] = []
         if message.role == "assistant":
-            said = [*self._assistant(message.parts)]
+            content = [*self._assistant(message.parts)]
         elif message.role == "user":
-            said, answers = self._user(message.parts)
-            if answers:
-                yield {"role": "tool", "content": answers}
+            content, results = self._user(message.parts)
+            if results:
+                yield {"role": "tool", "content": results}
         elif text := reminder(message.parts):
-            said = [_text(text)]
-        if said:
-            yield {"role": "assistant" if message.role == "assistant" else "user", "content": said}
+            content = [_text(text)]
+        if content:
+            yield {"role": "assistant" if message.role == "assistant" else "user", "content": content}
 
     # ── The model ────────────────────────────────────────────────────────────────────────────────
 
@@ -116,20 +116,20 @@ class HistoryEncoder:
 
     def _user(self, parts: Iterable[Part]) -> tuple[list[Json], list[Json]]:
         """Return the content of a user message, and its tool results."""
-        said: list[Json] = []
-        answers: list[Json] = []
+        content: list[Json] = []
+        results: list[Json] = []
         for part in parts:
             if type(part) is Text:
                 if part.text and not part.text.isspace():
-                    said.append(_text(part.text))
+                    content.append(_text(part.text))
             elif type(part) is ToolResult:
-                answers.append(self._result(part))
-                said += self._pictures(part)
+                results.append(self._result(part))
+                content += self._pictures(part)
             elif isinstance(part, Image | File):
-                said.append(self._shown(part))
+                content.append(self._shown(part))
             else:
                 leave_out(part, self._notes)
-        return said, answers
+        return content, results
 
     def _result(self, result: ToolResult) -> Json:
         name = self._called.get(result.call_id) or self._offer.model_name("unknown")

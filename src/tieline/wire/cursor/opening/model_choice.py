@@ -55,13 +55,13 @@ def split_model(name: str) -> ModelChoice:
     model_id, _, query = name.partition("?")
     if not model_id.strip():
         raise BadRequest(f"`model`: {name!r} names no model", "model")
-    said = dict(_option(option) for option in query.split("&") if option)
-    mode = said.pop("mode", "agent")
-    max_mode = said.pop("max", None)
+    options = dict(_option(option) for option in query.split("&") if option)
+    mode = options.pop("mode", "agent")
+    max_mode = options.pop("max", None)
     return ModelChoice(
         id=DEFAULT if model_id == AUTO else model_id,
         mode=_mode(mode),
-        parameters=tuple(said.items()),
+        parameters=tuple(options.items()),
         max_mode=None if max_mode is None else max_mode == "true",
     )
 
@@ -69,11 +69,11 @@ def split_model(name: str) -> ModelChoice:
 def choose(name: str, reasoning: Reasoning, known: CursorModel | None, notes: list[Note]) -> ModelChoice:
     """Return the choice of a request. `known` says which parameters the model has, if that is known."""
     choice = split_model(name)
-    said = {parameter for parameter, _ in choice.parameters}
+    in_name = {parameter for parameter, _ in choice.parameters}
     asked = _asked(reasoning)
-    if "thinking" in said or _THINKING_IN_NAME.search(choice.id):
+    if "thinking" in in_name or _THINKING_IN_NAME.search(choice.id):
         asked.pop("thinking", None)
-    if said & {"effort", "reasoning"} or _EFFORT_IN_NAME.search(choice.id):
+    if in_name & {"effort", "reasoning"} or _EFFORT_IN_NAME.search(choice.id):
         asked.pop("effort", None)
     if known is not None and known.parameters:
         asked = _fitted(asked, known.parameters, notes)

@@ -131,11 +131,11 @@ def system_prompt(messages: Iterable[Message]) -> str:
 
 def rules(request: Request, offer: OfferedTools, notes: list[Note]) -> str:
     """Return rules for demands of the request that the protocol has no field for."""
-    said = [*_of_choice(request.tool_choice, offer, notes), *_of_output(request.output, notes)]
+    demands = [*_of_choice(request.tool_choice, offer, notes), *_of_output(request.output, notes)]
     left = [name for name in _SAMPLING if getattr(request.sampling, name) not in (None, ())]
     if left:
         notes += [left_out(name, "the upstream does not support it") for name in left]
-    return "\n\n".join(said)
+    return "\n\n".join(demands)
 
 
 def _of_choice(choice: ToolChoice, offer: OfferedTools, notes: list[Note]) -> Iterator[str]:

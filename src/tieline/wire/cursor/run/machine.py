@@ -137,7 +137,7 @@ class CursorRun:
 
     @property
     def turn_ended(self) -> bool:
-        """Whether the service has said that the turn is over, even if it went on afterwards."""
+        """Whether the service has said that the turn is over, even if it continued afterwards."""
         return self._turn is not TurnState.OPEN
 
     @property
@@ -261,7 +261,7 @@ class CursorRun:
     @property
     def continuation(self) -> bytes | None:
         """The checkpoint for the next turn to begin with: one that contains the whole of a turn that ended well."""
-        is_whole = self._turn is TurnState.ENDED and self._updates.kept == len(self._updates.said)
+        is_whole = self._turn is TurnState.ENDED and self._updates.kept == len(self._updates.step_text)
         return self._checkpoint.data if is_whole and self._checkpoint.is_usable else None
 
     @property
@@ -517,7 +517,7 @@ class CursorRun:
 
     def _receive_checkpoint(self, state: ConversationStateStructure) -> None:
         self._checkpoint.update(state, has_open_calls=bool(self._execs.pending) or self._queries.has_calls)
-        self._updates.kept = len(self._updates.said)
+        self._updates.kept = len(self._updates.step_text)
         usage = self._updates.usage
         usage.context = state.token_details.used_tokens or usage.context
         if self._state is RunState.CALLS_MADE:  # Seen in transcripts/cursor/late_parallel_call.dialogue

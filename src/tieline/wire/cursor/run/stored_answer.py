@@ -55,50 +55,50 @@ class StoredAnswers:
         self._known = frozenset(blob_id for blob_id, _ in blobs.items())
         """The blobs that the run began with: they are history."""
         self._copies: deque[bytes] = deque(maxlen=MAX_COPIES)
-        self._said: list[str] = []
-        self._said_before: list[str] = []
+        self._this_step: list[str] = []
+        self._earlier_steps: list[str] = []
 
     def keep(self, blob_id: bytes, data: bytes) -> None:
         """Keep a blob that may be a copy. It is parsed only when needed."""
         if len(data) <= MAX_ANSWER and blob_id not in self._known and _may_be_an_answer(data):
             self._copies.append(data)
 
-    def said(self, text: str) -> None:
+    def record(self, text: str) -> None:
         """Record text that was streamed."""
-        self._said.append(text)
+        self._this_step.append(text)
 
     @property
     def step(self) -> str:
         """The streamed text of this step."""
-        return "".join(self._said)
+        return "".join(self._this_step)
 
     def take_over(self, before: "StoredAnswers") -> None:
         """Treat what another run streamed as streamed."""
-        self._said = list(before._said)
-        self._said_before = list(before._said_before)
+        self._this_step = list(before._this_step)
+        self._earlier_steps = list(before._earlier_steps)
 
     def next_step(self) -> None:
         """Begin another step, because a call was made or answered; copies of earlier steps are out of date."""
-        self._said_before += self._said
-        self._said = []
+        self._earlier_steps += self._this_step
+        self._this_step = []
         self._copies.clear()
 
-    def has_said(self, text: str, being_said: str = "") -> bool:
-        """Return whether this was streamed, ignoring blank space; `being_said` is the text of the open part."""
-        return _squeezed(text) in _squeezed("".join((*self._said_before, *self._said, being_said)))
+    def has_streamed(self, text: str, open_text: str = "") -> bool:
+        """Return whether this was streamed, ignoring blank space; `open_text` is the text of the open part."""
+        return _squeezed(text) in _squeezed("".join((*self._earlier_steps, *self._this_step, open_text)))
 
-    def unseen(self, being_said: str = "") -> StoredText | None:
-        """Return the text of the newest copy that was not streamed; `being_said` is the text of the open part."""
+    def unseen(self, open_text: str = "") -> StoredText | None:
+        """Return the text of the newest copy that was not streamed; `open_text` is the text of the open part."""
         if not self._copies:
             return None
-        step = (self.step + being_said).lstrip()
+        step = (self.step + open_text).lstrip()
         for data in reversed(self._copies):
             found = _assistant_text(data)
             if found is None:
                 continue
             if found.text == step.rstrip():
                 return None  # the usual case: a copy of what was just streamed
-            if self.has_said(found.text, being_said) or self._is_history(found.text):
+            if self.has_streamed(found.text, open_text) or self._is_history(found.text):
                 continue
             if not step:
                 return found

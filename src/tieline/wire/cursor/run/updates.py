@@ -83,7 +83,7 @@ class UpdateReader:
         self._open = before._open
         self._notes_left = before._notes_left
         self._stored.take_over(before._stored)
-        self._repeats = RepeatFilter(before.said[self.kept :])
+        self._repeats = RepeatFilter(before.step_text[self.kept :])
 
     def receive_plain(self, frames: Sequence[tuple[int, bytes]], at: int = 0) -> int:
         """Read the plain text and token counts that begin at frame `at`; return how many frames were read.
@@ -140,7 +140,7 @@ class UpdateReader:
     def show(self, text: str, *, again: bool = False) -> None:
         """Add text that was not streamed, as a part of its own; `again` even if the model has written it before."""
         self.pause()
-        if text.strip() and (again or not self._stored.has_said(text)):
+        if text.strip() and (again or not self._stored.has_streamed(text)):
             self._add(Text, f"\n\n{text}" if self._stored.step else text)
             self.pause()
 
@@ -157,7 +157,7 @@ class UpdateReader:
         return self.has_spoken or self._has_spoken_before or self.usage.has_counted
 
     @property
-    def said(self) -> str:
+    def step_text(self) -> str:
         """The text of this step so far."""
         return self._stored.step + self.open_text
 
@@ -231,7 +231,7 @@ class UpdateReader:
 
     def _end_part(self) -> None:
         if self._open is Text:
-            self._stored.said(self.parts.text_of(_OPEN_PART))
+            self._stored.record(self.parts.text_of(_OPEN_PART))
         if self._open is not None:
             self.parts.end(_OPEN_PART)
         self._open = None
