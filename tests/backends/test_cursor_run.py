@@ -4,6 +4,7 @@ import asyncio
 from itertools import count
 
 import pytest
+from msgspec.structs import replace
 
 from tests.backends.cursor_wire import (
     BROKEN,
@@ -21,6 +22,7 @@ from tests.backends.cursor_wire import (
     turns,
     words,
 )
+from tests.cases import asks
 from tests.grammar import check
 from tests.wire.dialogues import received
 from tieline.backends.cursor.account import Account
@@ -173,6 +175,19 @@ async def test_the_states_of_a_run(tasks: Tasks) -> None:
     assert states == [LiveRunState.NEW, LiveRunState.PARKED, LiveRunState.CLOSED, LiveRunState.CLOSED]
     with pytest.raises(IllegalTransition):
         await leg_of(run)
+
+
+@pytest.mark.parametrize(("model", "is_taken"), [(REQUEST.model, True), ("another", False)])
+async def test_a_run_that_waits_for_a_reply_takes_it_or_is_closed(tasks: Tasks, model: str, is_taken: bool) -> None:
+    wire = Wire(received('< interaction_query {"id": 4, "createPlanRequestQuery": {"args": {"plan": "# Plan"}}}'))
+    run = Bench(tasks, wire).run()
+    await leg_of(run)
+    await run.aclose()
+    assert (run.state, wire.is_closed) == (LiveRunState.AWAITING_REPLY, False)
+    assert run.reply(replace(asks("Plan it."), model=model), None) is is_taken
+    assert run.state is (LiveRunState.PARKED if is_taken else LiveRunState.CLOSED)
+    assert wire.is_closed is not is_taken
+    await run.aclose()
 
 
 async def test_a_stream_that_breaks_off_again_is_resumed_from_the_same_checkpoint(tasks: Tasks) -> None:

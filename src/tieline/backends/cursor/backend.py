@@ -133,7 +133,7 @@ class CursorBackend:
         """Submit this message to the run that waits for it, and return that run; None if there is none."""
         owner = owner_of(await self._account.token())
         run = self._conversations.waiting_for(request.messages, owner)
-        return run if isinstance(run, LiveRun) and run.model == request.model and run.reply(request, host) else None
+        return run if isinstance(run, LiveRun) and run.reply(request, host) else None
 
     async def count(self, request: Request) -> int | None:  # noqa: ARG002 - the service has no such call
         return None

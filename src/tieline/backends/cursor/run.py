@@ -189,11 +189,6 @@ class LiveRun:
         return attempt.machine.pending if attempt is not None else frozenset()
 
     @property
-    def model(self) -> str:
-        """The model of the newest request."""
-        return self._request.model
-
-    @property
     def _living_attempt(self) -> Attempt | None:
         attempt = self._attempt
         return attempt if attempt is not None and not attempt.is_closed else None
@@ -236,9 +231,9 @@ class LiveRun:
     # ── Waiting for the reply to a plan ──────────────────────────────────────────────────────────
 
     def reply(self, request: Request, host: Host | None) -> bool:
-        """Submit the message that the run waits for; return whether the run could still take it."""
+        """Submit the message that the run waits for. If the run cannot take it, close the run and return False."""
         attempt, conversation = self._living_attempt, self._conversation
-        text = plain_user_text(request)
+        text = plain_user_text(request) if request.model == self._request.model else ""
         if attempt is None or conversation is None or not text:
             self._drop(LiveRunEvent.CLOSED)
             return False
