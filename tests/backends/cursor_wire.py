@@ -16,7 +16,7 @@ from tieline.net.client.http import PipeError
 from tieline.tasks import Tasks
 from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage
 from tieline.wire.cursor.blobs import Blobs
-from tieline.wire.cursor.opening.run_request import Settings, Surroundings, open_run
+from tieline.wire.cursor.opening.run_request import MachineInfo, RunSettings, open_run
 from tieline.wire.cursor.run.machine import CursorRun
 
 WAIT = 60.0
@@ -123,8 +123,8 @@ async def attempt_on(wire: Wire, tasks: Tasks, person: Human | None = None, stal
     numbers = count(1)
     opening = open_run(
         REQUEST,
-        settings=Settings(),
-        surroundings=Surroundings(),
+        settings=RunSettings(),
+        machine_info=MachineInfo(),
         conversation_id="conversation",
         run_id="run",
         message_id="message",
@@ -134,7 +134,7 @@ async def attempt_on(wire: Wire, tasks: Tasks, person: Human | None = None, stal
         mint=lambda: f"call_{next(numbers)}",
         blobs=Blobs(opening.blobs),
         end_wait=0.0,
-        hold=lambda _: person is not None,
+        can_ask=lambda _: person is not None,
     )
     machine.begin("leg_1", "demo")
     attempt = Attempt("cursor", machine, wire, tasks, stall_after=stall_after, human=person)

@@ -134,7 +134,7 @@ async def test_a_question_ends_with_the_stream_it_came_by(tasks: Tasks, ending: 
     await bounded(person.is_asked.wait())
     wire.comes(*ending)
     await until(lambda: person.withdrawn == 1)
-    assert attempt.is_broken
+    assert attempt.is_closed
 
 
 async def test_a_question_and_the_end_in_one_piece_ask_nobody(tasks: Tasks) -> None:
@@ -203,7 +203,7 @@ async def test_an_attempt_that_has_asked_leaves_no_cycle_behind(tasks: Tasks) ->
         attempt = await attempt_on(wire, tasks, Person(Filled(values={"q": "a"}), is_present=True))
         await wire.until(lambda: bool(replies(wire)))
         wire.comes(*THE_END)
-        while not attempt.is_broken:
+        while not attempt.is_closed:
             await bounded(attempt.events())
         await asyncio.sleep(0)
         gone = weakref.ref(attempt)

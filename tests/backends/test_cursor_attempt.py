@@ -25,7 +25,7 @@ from tests.backends.cursor_wire import (
 from tests.grammar import check
 from tests.wire.dialogues import received
 from tieline.backends.cursor.attempt import Attempt
-from tieline.backends.cursor.pipes import Refused
+from tieline.backends.cursor.pipes import StreamRefused
 from tieline.model.content import Text, ToolResult
 from tieline.model.events import Event, Failed, Finished, PartEnd, StopReason
 from tieline.net.client.http import PipeError
@@ -133,7 +133,7 @@ async def test_heartbeats_do_not_break_the_quiet(tasks: Tasks) -> None:
 
     def beat() -> None:
         wire.comes(HEARTBEAT)
-        if not attempt.is_broken:
+        if not attempt.is_closed:
             loop.call_later(0.005, beat)
 
     beat()
@@ -144,7 +144,7 @@ async def test_heartbeats_do_not_break_the_quiet(tasks: Tasks) -> None:
 async def test_a_reader_too_far_ahead_waits_until_somebody_takes_what_there_is(
     tasks: Tasks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tieline.backends.cursor.attempt.MOST_EVENTS", 20)
+    monkeypatch.setattr("tieline.backends.cursor.attempt.MAX_EVENTS", 20)
     wire = Wire(*(says(f"{number} ") for number in range(200)), TURN_ENDED, GOOD_END)
     attempt = await attempt_on(wire, tasks)
     await turns(300)
@@ -174,7 +174,7 @@ async def test_a_service_that_sends_nothing_but_heartbeats_has_stalled(tasks: Ta
     assert isinstance(events[-1], Failed)
     assert (events[-1].code, events[-1].status) == ("cursor_stalled", 504)
     assert wire.is_closed
-    assert attempt.is_broken
+    assert attempt.is_closed
 
 
 async def test_a_stall_is_noticed_in_the_time_that_is_set_and_not_in_twice_that(tasks: Tasks) -> None:
@@ -196,7 +196,7 @@ async def test_a_service_that_waits_for_the_client_has_not_stalled(
     await all_events(attempt)
     attempt.unwatch()
     await wire.until(lambda: wire.kinds.count("client_heartbeat") >= 20)
-    assert not attempt.is_broken
+    assert not attempt.is_closed
     attempt.close()
 
 
@@ -206,9 +206,9 @@ async def test_a_service_that_waits_for_the_client_has_not_stalled(
 @pytest.mark.parametrize(
     ("refusal", "code"),
     [
-        (Refused(401, b""), "cursor_unauthenticated"),
-        (Refused(464, b""), "cursor_http1_refused"),
-        (Refused(429, b"", [("retry-after", "7")]), "cursor_busy"),
+        (StreamRefused(401, b""), "cursor_unauthenticated"),
+        (StreamRefused(464, b""), "cursor_http1_refused"),
+        (StreamRefused(429, b"", [("retry-after", "7")]), "cursor_busy"),
         (PipeError("connect", "protocol", "it speaks something else", sent=False), "cursor_http2_refused"),
         (PipeError("connect", "refused", "nobody there", sent=False), "cursor_broken"),
         (PipeError("first_byte", "timeout", "it took too long", sent=True), "cursor_silent"),
@@ -245,7 +245,7 @@ async def test_a_message_that_cannot_be_sent_breaks_the_attempt(tasks: Tasks) ->
     attempt = await attempt_on(wire, tasks)
 
     async def refuse(messages: Sequence[bytes]) -> None:
-        raise Refused(401, b"")
+        raise StreamRefused(401, b"")
 
     wire.send = refuse  # type: ignore[method-assign]  # the pipe breaks
     attempt.machine.heartbeat()

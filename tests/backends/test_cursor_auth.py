@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.backends.cursor_logins import DAY, NOW, Clock, given, jwt, refused, soon
-from tieline.backends.cursor.auth import MARGIN, QUIET, Account
-from tieline.backends.cursor.login import Api
-from tieline.backends.cursor.store import Store, no_ring
-from tieline.backends.cursor.tokens import Tokens
+from tieline.backends.cursor.account import MARGIN, QUIET, Account
+from tieline.backends.cursor.login import AuthApi
+from tieline.backends.cursor.login_store import LoginStore, no_keyring
+from tieline.backends.cursor.tokens import LoginTokens
 from tieline.model.errors import GatewayError
 from tieline.net.client.http import HttpClient
 from tieline.sim.model import Answer, Cut, ModelServer, Pause
@@ -35,9 +35,9 @@ async def service() -> AsyncIterator[ModelServer]:
 
 
 @pytest.fixture
-async def api(service: ModelServer) -> AsyncIterator[Api]:
+async def api(service: ModelServer) -> AsyncIterator[AuthApi]:
     client = HttpClient()
-    yield Api(client, service.url)
+    yield AuthApi(client, service.url)
     await client.aclose()
 
 
@@ -47,15 +47,15 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path, ring=no_ring)
+def store(tmp_path: Path) -> LoginStore:
+    return LoginStore(tmp_path, keyring=no_keyring)
 
 
-def login(access: str, refresh: str = "R", obtained: float = NOW - DAY) -> Tokens:
-    return Tokens(access=access, refresh=refresh, obtained=obtained)
+def login(access: str, refresh: str = "R", obtained: float = NOW - DAY) -> LoginTokens:
+    return LoginTokens(access=access, refresh=refresh, obtained=obtained)
 
 
-def holding(api: Api, access: str, clock: Clock, refresh: str = "R") -> Account:
+def holding(api: AuthApi, access: str, clock: Clock, refresh: str = "R") -> Account:
     """An account with a login of yesterday."""
     return Account(api, login(access, refresh), clock=clock)
 
@@ -79,21 +79,21 @@ def slowly(pause: Pause, access: str) -> Answer:
 # ── good tokens ──
 
 
-async def test_a_token_that_lasts_is_used_as_it_is(api: Api, service: ModelServer, clock: Clock) -> None:
+async def test_a_token_that_lasts_is_used_as_it_is(api: AuthApi, service: ModelServer, clock: Clock) -> None:
     account = holding(api, GOOD, clock)
     assert [await account.token() for _ in range(3)] == [GOOD] * 3
     assert service.requests == []
 
 
 @pytest.mark.parametrize("access", [DYING, DEAD])
-async def test_a_token_is_renewed_before_it_ends(api: Api, service: ModelServer, clock: Clock, access: str) -> None:
+async def test_a_token_is_renewed_before_it_ends(api: AuthApi, service: ModelServer, clock: Clock, access: str) -> None:
     service.script(REFRESH, given(NEXT, "R2"))
     account = holding(api, access, clock)
     assert [await account.token(), await account.token()] == [NEXT, NEXT]
     assert [json.loads(request.body)["refresh_token"] for request in service.requests] == ["R"]
 
 
-async def test_the_margin_is_five_minutes(api: Api, service: ModelServer, clock: Clock) -> None:
+async def test_the_margin_is_five_minutes(api: AuthApi, service: ModelServer, clock: Clock) -> None:
     service.script(REFRESH, given(NEXT))
     account = holding(api, jwt("edge", expires=NOW + 301), clock)
     assert await account.token() != NEXT
@@ -102,7 +102,7 @@ async def test_the_margin_is_five_minutes(api: Api, service: ModelServer, clock:
 
 
 async def test_a_token_that_cannot_be_read_is_renewed_after_an_hour(
-    api: Api, service: ModelServer, clock: Clock
+    api: AuthApi, service: ModelServer, clock: Clock
 ) -> None:
     service.script(REFRESH, given("opaque-2"))
     account = Account(api, login("opaque-1", obtained=NOW), clock=clock)
@@ -113,7 +113,7 @@ async def test_a_token_that_cannot_be_read_is_renewed_after_an_hour(
 
 
 async def test_the_old_refresh_token_is_used_again_where_no_new_one_comes(
-    api: Api, service: ModelServer, clock: Clock
+    api: AuthApi, service: ModelServer, clock: Clock
 ) -> None:
     service.script(REFRESH, given(DYING), given(NEXT))
     account = holding(api, DEAD, clock)
@@ -124,7 +124,7 @@ async def test_the_old_refresh_token_is_used_again_where_no_new_one_comes(
 
 
 async def test_a_new_token_is_used_for_a_minute_whatever_it_says_of_its_end(
-    api: Api, service: ModelServer, clock: Clock
+    api: AuthApi, service: ModelServer, clock: Clock
 ) -> None:
     """Ours: the clock of this machine may be wrong, and then every token looks old."""
     service.default(REFRESH, given(DEAD))
@@ -137,7 +137,7 @@ async def test_a_new_token_is_used_for_a_minute_whatever_it_says_of_its_end(
 
 
 async def test_an_api_key_is_exchanged_once_and_again_when_its_token_ends(
-    api: Api, service: ModelServer, clock: Clock
+    api: AuthApi, service: ModelServer, clock: Clock
 ) -> None:
     service.script(EXCHANGE, given(GOOD, "R"), given(NEXT, "R"))
     account = Account.with_key(api, " key_1\n", clock=clock)
@@ -147,14 +147,14 @@ async def test_an_api_key_is_exchanged_once_and_again_when_its_token_ends(
     assert [(r.path, r.header("authorization")) for r in service.requests] == [(EXCHANGE, "Bearer key_1")] * 2
 
 
-async def test_a_refused_api_key_says_what_to_do(api: Api, service: ModelServer, clock: Clock) -> None:
+async def test_a_refused_api_key_says_what_to_do(api: AuthApi, service: ModelServer, clock: Clock) -> None:
     service.script(EXCHANGE, refused(401))
     error = await error_of(Account.with_key(api, "key_1", clock=clock))
     assert (error.kind, error.status, error.code) == ("unauthorized", 401, "cursor_unauthenticated")
     assert "API key" in error.message
 
 
-async def test_a_fixed_token_is_used_until_it_ends(api: Api, service: ModelServer, clock: Clock) -> None:
+async def test_a_fixed_token_is_used_until_it_ends(api: AuthApi, service: ModelServer, clock: Clock) -> None:
     account = Account.fixed(api, f"user_1::{DYING}", clock=clock)
     assert await account.token() == DYING
     clock.now += MARGIN
@@ -162,7 +162,7 @@ async def test_a_fixed_token_is_used_until_it_ends(api: Api, service: ModelServe
     assert service.requests == []
 
 
-async def test_a_fixed_token_that_cannot_be_read_never_ends_by_itself(api: Api, clock: Clock) -> None:
+async def test_a_fixed_token_that_cannot_be_read_never_ends_by_itself(api: AuthApi, clock: Clock) -> None:
     account = Account.fixed(api, "opaque", clock=clock)
     clock.now += 1000 * DAY
     assert await account.token() == "opaque"
@@ -170,7 +170,7 @@ async def test_a_fixed_token_that_cannot_be_read_never_ends_by_itself(api: Api, 
 
 
 @pytest.mark.parametrize("text", ["", "  ", "a\nb", "schlüssel", "x" * 20_000])
-def test_what_is_no_key_is_refused_without_being_repeated(api: Api, clock: Clock, text: str) -> None:
+def test_what_is_no_key_is_refused_without_being_repeated(api: AuthApi, clock: Clock, text: str) -> None:
     for make in (Account.with_key, Account.fixed):
         with pytest.raises(GatewayError) as caught:
             make(api, text, clock=clock)
@@ -181,7 +181,7 @@ def test_what_is_no_key_is_refused_without_being_repeated(api: Api, clock: Clock
 # ── one refresh at a time ──
 
 
-async def test_everybody_waits_for_the_same_refresh(api: Api, service: ModelServer, clock: Clock) -> None:
+async def test_everybody_waits_for_the_same_refresh(api: AuthApi, service: ModelServer, clock: Clock) -> None:
     pause = Pause()
     service.script(REFRESH, slowly(pause, NEXT))
     account = holding(api, DEAD, clock)
@@ -193,7 +193,7 @@ async def test_everybody_waits_for_the_same_refresh(api: Api, service: ModelServ
     assert len(service.requests) == 1
 
 
-async def test_who_stops_waiting_does_not_stop_the_refresh(api: Api, service: ModelServer, clock: Clock) -> None:
+async def test_who_stops_waiting_does_not_stop_the_refresh(api: AuthApi, service: ModelServer, clock: Clock) -> None:
     pause = Pause()
     service.script(REFRESH, slowly(pause, NEXT))
     account = holding(api, DEAD, clock)
@@ -208,7 +208,7 @@ async def test_who_stops_waiting_does_not_stop_the_refresh(api: Api, service: Mo
 
 
 async def test_a_refresh_nobody_waits_for_any_more_is_still_kept(
-    api: Api, service: ModelServer, clock: Clock, store: Store
+    api: AuthApi, service: ModelServer, clock: Clock, store: LoginStore
 ) -> None:
     """The service may have replaced the refresh token: an answer thrown away could be the end of the login."""
     pause = Pause()
@@ -229,7 +229,7 @@ async def test_a_refresh_nobody_waits_for_any_more_is_still_kept(
 
 
 async def test_a_failed_refresh_is_told_to_all_who_waited_and_not_repeated_by_them(
-    api: Api, service: ModelServer, clock: Clock
+    api: AuthApi, service: ModelServer, clock: Clock
 ) -> None:
     pause = Pause()
     service.script(REFRESH, Answer(status=401, chunks=[pause]))
@@ -244,7 +244,7 @@ async def test_a_failed_refresh_is_told_to_all_who_waited_and_not_repeated_by_th
     assert paths(service) == [REFRESH, OLDER, EXCHANGE]
 
 
-async def test_closing_ends_the_refresh_and_tells_who_waits(api: Api, service: ModelServer, clock: Clock) -> None:
+async def test_closing_ends_the_refresh_and_tells_who_waits(api: AuthApi, service: ModelServer, clock: Clock) -> None:
     pause = Pause()
     service.script(REFRESH, slowly(pause, NEXT))
     account = holding(api, DEAD, clock)
@@ -261,7 +261,7 @@ async def test_closing_ends_the_refresh_and_tells_who_waits(api: Api, service: M
 
 
 async def test_a_refused_token_is_replaced_once_for_all_who_had_it(
-    api: Api, service: ModelServer, clock: Clock
+    api: AuthApi, service: ModelServer, clock: Clock
 ) -> None:
     service.script(REFRESH, given(NEXT, "R2"))
     account = holding(api, GOOD, clock)
@@ -272,7 +272,7 @@ async def test_a_refused_token_is_replaced_once_for_all_who_had_it(
 
 
 async def test_a_refused_token_is_not_handed_out_again_after_a_failed_renewal(
-    api: Api, service: ModelServer, clock: Clock
+    api: AuthApi, service: ModelServer, clock: Clock
 ) -> None:
     service.script(REFRESH, DOWN, given(NEXT))
     service.script(EXCHANGE, DOWN)
@@ -282,7 +282,7 @@ async def test_a_refused_token_is_not_handed_out_again_after_a_failed_renewal(
     assert await account.token() == NEXT
 
 
-async def test_the_service_may_insist_on_the_same_token(api: Api, service: ModelServer, clock: Clock) -> None:
+async def test_the_service_may_insist_on_the_same_token(api: AuthApi, service: ModelServer, clock: Clock) -> None:
     service.script(REFRESH, given(GOOD))
     account = holding(api, GOOD, clock)
     assert await account.renew(GOOD) == GOOD
@@ -297,7 +297,7 @@ async def test_the_service_may_insist_on_the_same_token(api: Api, service: Model
     "trouble", [DOWN, refused(429), Answer(body=b"<html>"), Answer(chunks=[Cut()])], ids=["503", "429", "html", "cut"]
 )
 async def test_a_passing_trouble_leaves_a_token_that_still_lives_in_use(
-    api: Api, service: ModelServer, clock: Clock, trouble: Answer
+    api: AuthApi, service: ModelServer, clock: Clock, trouble: Answer
 ) -> None:
     service.default(REFRESH, trouble)
     service.default(EXCHANGE, trouble)
@@ -309,7 +309,9 @@ async def test_a_passing_trouble_leaves_a_token_that_still_lives_in_use(
     assert "tieline login" not in error.message
 
 
-async def test_a_service_in_trouble_is_left_alone_for_a_moment(api: Api, service: ModelServer, clock: Clock) -> None:
+async def test_a_service_in_trouble_is_left_alone_for_a_moment(
+    api: AuthApi, service: ModelServer, clock: Clock
+) -> None:
     service.default(REFRESH, DOWN)
     service.default(EXCHANGE, DOWN)
     account = holding(api, DYING, clock)
@@ -322,7 +324,7 @@ async def test_a_service_in_trouble_is_left_alone_for_a_moment(api: Api, service
 
 @pytest.mark.parametrize("status", [401, 403])
 async def test_a_login_that_has_ended_says_what_to_do(
-    api: Api, service: ModelServer, clock: Clock, status: int
+    api: AuthApi, service: ModelServer, clock: Clock, status: int
 ) -> None:
     service.default(REFRESH, refused(status))
     service.default(EXCHANGE, refused(status))
@@ -331,7 +333,7 @@ async def test_a_login_that_has_ended_says_what_to_do(
     assert "tieline login cursor" in error.message
 
 
-async def test_how_long_to_wait_is_passed_on(api: Api, service: ModelServer, clock: Clock) -> None:
+async def test_how_long_to_wait_is_passed_on(api: AuthApi, service: ModelServer, clock: Clock) -> None:
     busy = Answer(status=429, headers=[("retry-after", "7")])
     service.default(REFRESH, busy)
     service.default(EXCHANGE, busy)
@@ -342,17 +344,17 @@ async def test_how_long_to_wait_is_passed_on(api: Api, service: ModelServer, clo
 
 
 async def test_a_stored_login_is_read_when_it_is_needed_and_renewed_in_the_store(
-    api: Api, service: ModelServer, clock: Clock, store: Store
+    api: AuthApi, service: ModelServer, clock: Clock, store: LoginStore
 ) -> None:
     account = Account.stored(api, store, clock=clock)
     await store.save(login(DEAD))
     service.script(REFRESH, given(NEXT, "R2"))
     assert await account.token() == NEXT
-    assert await store.load() == Tokens(access=NEXT, refresh="R2", obtained=NOW)
+    assert await store.load() == LoginTokens(access=NEXT, refresh="R2", obtained=NOW)
 
 
 async def test_without_a_login_the_advice_is_to_log_in_and_then_it_works(
-    api: Api, service: ModelServer, clock: Clock, store: Store
+    api: AuthApi, service: ModelServer, clock: Clock, store: LoginStore
 ) -> None:
     account = Account.stored(api, store, clock=clock)
     assert "tieline login cursor" in (await error_of(account)).message
@@ -362,7 +364,7 @@ async def test_without_a_login_the_advice_is_to_log_in_and_then_it_works(
 
 
 async def test_a_login_renewed_by_another_program_is_taken_from_the_store(
-    api: Api, service: ModelServer, clock: Clock, store: Store
+    api: AuthApi, service: ModelServer, clock: Clock, store: LoginStore
 ) -> None:
     await store.save(login(DYING))
     account = Account.stored(api, store, clock=clock)
@@ -376,7 +378,7 @@ async def test_a_login_renewed_by_another_program_is_taken_from_the_store(
 
 
 async def test_a_new_login_works_at_once_though_the_old_one_was_just_refused(
-    api: Api, service: ModelServer, clock: Clock, store: Store
+    api: AuthApi, service: ModelServer, clock: Clock, store: LoginStore
 ) -> None:
     await store.save(login(GOOD))
     account = Account.stored(api, store, clock=clock)
@@ -389,7 +391,7 @@ async def test_a_new_login_works_at_once_though_the_old_one_was_just_refused(
 
 
 async def test_a_new_login_is_renewed_at_once_though_that_of_the_old_one_just_failed(
-    api: Api, service: ModelServer, clock: Clock, store: Store
+    api: AuthApi, service: ModelServer, clock: Clock, store: LoginStore
 ) -> None:
     await store.save(login(DEAD))
     account = Account.stored(api, store, clock=clock)
@@ -402,7 +404,7 @@ async def test_a_new_login_is_renewed_at_once_though_that_of_the_old_one_just_fa
 
 
 async def test_a_login_that_was_logged_out_meanwhile_is_not_brought_back(
-    api: Api, service: ModelServer, clock: Clock, store: Store
+    api: AuthApi, service: ModelServer, clock: Clock, store: LoginStore
 ) -> None:
     await store.save(login(GOOD))
     account = Account.stored(api, store, clock=clock)
@@ -414,7 +416,7 @@ async def test_a_login_that_was_logged_out_meanwhile_is_not_brought_back(
 
 
 async def test_a_store_that_breaks_later_takes_nothing_away(
-    api: Api, service: ModelServer, clock: Clock, store: Store, caplog: pytest.LogCaptureFixture
+    api: AuthApi, service: ModelServer, clock: Clock, store: LoginStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     await store.save(login(GOOD))
     account = Account.stored(api, store, clock=clock)
@@ -424,12 +426,12 @@ async def test_a_store_that_breaks_later_takes_nothing_away(
     service.script(REFRESH, given(NEXT, "R2"))
     with caplog.at_level(logging.WARNING):
         assert await account.renew(GOOD) == NEXT
-    assert "lasts only as long as this program" in caplog.text
+    assert "cannot save the renewed Cursor login" in caplog.text
     assert "R2" not in caplog.text
     assert NEXT not in caplog.text
 
 
-async def test_a_store_that_cannot_be_read_is_told(api: Api, clock: Clock, store: Store) -> None:
+async def test_a_store_that_cannot_be_read_is_told(api: AuthApi, clock: Clock, store: LoginStore) -> None:
     store.path.write_bytes(b"{")
     error = await error_of(Account.stored(api, store, clock=clock))
     assert str(store.path) in error.message
@@ -437,9 +439,9 @@ async def test_a_store_that_cannot_be_read_is_told(api: Api, clock: Clock, store
 
 
 async def test_an_imported_api_key_stays_an_imported_api_key(
-    api: Api, service: ModelServer, clock: Clock, store: Store
+    api: AuthApi, service: ModelServer, clock: Clock, store: LoginStore
 ) -> None:
-    await store.save(Tokens(api_key="key_1", origin="import", obtained=NOW - 1))
+    await store.save(LoginTokens(api_key="key_1", origin="import", obtained=NOW - 1))
     service.script(EXCHANGE, given(GOOD, "R"))
     assert await Account.stored(api, store, clock=clock).token() == GOOD
-    assert await store.load() == Tokens(access=GOOD, api_key="key_1", origin="import", obtained=NOW)
+    assert await store.load() == LoginTokens(access=GOOD, api_key="key_1", origin="import", obtained=NOW)

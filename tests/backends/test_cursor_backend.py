@@ -12,18 +12,17 @@ import pytest
 from tests.backends.cursor_wire import REQUEST, WAIT
 from tieline.app.build.cursor import cursor_runs
 from tieline.app.config import CursorSettings
-from tieline.backends.cursor.auth import Account
-from tieline.backends.cursor.backend import CONFIG_KEPT, MODELS_KEPT, OWN_HOST, CursorBackend, Terms
-from tieline.backends.cursor.login import Api
-from tieline.backends.cursor.unary import Told
+from tieline.backends.cursor.account import Account
+from tieline.backends.cursor.backend import CONFIG_KEPT, MODELS_KEPT, OWN_HOST, CursorBackend, CursorOptions
+from tieline.backends.cursor.login import AuthApi
+from tieline.backends.cursor.unary import ServerConfig
 from tieline.model.errors import GatewayError
 from tieline.net.client.http import HttpClient, Origin, Proxies, Timeouts
 from tieline.net.h2.client import Http2Client
 from tieline.sim.cursor import CursorSim, Settings
 from tieline.wire.cursor.identity import Identity
-from tieline.wire.cursor.opening.run_request import Settings as WireSettings
-from tieline.wire.cursor.opening.run_request import Surroundings
-from tieline.wire.cursor.run.queries import Queries
+from tieline.wire.cursor.opening.run_request import MachineInfo, RunSettings
+from tieline.wire.cursor.run.query_replies import QuerySettings
 
 
 class Clock:
@@ -45,14 +44,14 @@ def made(url: str, clock: Clock, **terms: Any) -> CursorBackend:
         "transport": None,
         "identity": Identity(ghost_mode=True),
         "timeouts": Timeouts(),
-        "settings": WireSettings(),
-        "surroundings": Surroundings(),
-        "queries": Queries(),
+        "settings": RunSettings(),
+        "machine_info": MachineInfo(),
+        "queries": QuerySettings(),
         **terms,
     }
     return CursorBackend(
-        Terms(**given),
-        Account.fixed(Api(http, url), "token", clock=clock),
+        CursorOptions(**given),
+        Account.fixed(AuthApi(http, url), "token", clock=clock),
         http,
         Http2Client(),
         mint_call=lambda: f"call_{next(ids)}",
@@ -159,7 +158,7 @@ async def test_only_the_service_itself_may_send_runs_elsewhere(
     identity = Identity(ghost_mode=is_private)
     backend = made(f"https://{host}", Clock(), agent=given, identity=identity)
     private, public = (Origin.parse(f"https://{name}.example")[0] for name in ("agent", "agentn"))
-    backend._take(Told(transport="http2", private=private, public=public))
+    backend._apply(ServerConfig(transport="http2", private=private, public=public))
     assert backend._origin.host == expected
     await backend.aclose()
 

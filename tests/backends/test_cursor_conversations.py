@@ -7,7 +7,7 @@ import pytest
 
 from tests.cases import asks
 from tieline.backends.cursor import conversations as module
-from tieline.backends.cursor.conversations import Conversation, Conversations, State
+from tieline.backends.cursor.conversations import Conversations, ConversationState, CursorConversation
 from tieline.model.content import Message, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.wire.cursor.blobs import Blobs
 
@@ -28,15 +28,15 @@ def says(*parts: Part | str) -> Message:
     return Message(role="assistant", parts=tuple(Text(text=part) if isinstance(part, str) else part for part in parts))
 
 
-def turn(known: Conversations, messages: tuple[Message, ...], reply: Message, owner: str = ME) -> Conversation:
+def turn(known: Conversations, messages: tuple[Message, ...], reply: Message, owner: str = ME) -> CursorConversation:
     """A whole turn that ends with this reply."""
     conversation = known.open(messages, owner)
     known.close(conversation, (*messages, reply), owner)
     return conversation
 
 
-def state(size: int = 10, model: str = "demo") -> State:
-    return State(model, b"checkpoint", Blobs({b"id": bytes(size)}))
+def state(size: int = 10, model: str = "demo") -> ConversationState:
+    return ConversationState(model, b"checkpoint", Blobs({b"id": bytes(size)}))
 
 
 def test_a_conversation_keeps_its_id_and_key_as_it_grows() -> None:
@@ -121,7 +121,7 @@ def test_a_conversation_that_was_renamed_keeps_its_new_id() -> None:
 
 
 def test_only_so_many_conversations_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "REMEMBERED", 2)
+    monkeypatch.setattr(module, "MAX_CONVERSATIONS", 2)
     known = made()
     first = turn(known, history("one"), says("1"))
     for word in ("two", "three"):
@@ -141,7 +141,7 @@ def test_a_state_is_for_the_same_model_and_handed_out_once() -> None:
         assert known.take_state(conversation, "demo") is None
 
 
-@pytest.mark.parametrize(("limit", "value"), [("MOST_STATES", 2), ("MOST_STATE_BYTES", 7000)])
+@pytest.mark.parametrize(("limit", "value"), [("MAX_STATES", 2), ("MAX_BYTES_OF_STATES", 7000)])
 def test_the_oldest_states_are_dropped_first(monkeypatch: pytest.MonkeyPatch, limit: str, value: int) -> None:
     monkeypatch.setattr(module, limit, value)
     known = made()
@@ -154,7 +154,7 @@ def test_the_oldest_states_are_dropped_first(monkeypatch: pytest.MonkeyPatch, li
 
 
 def test_a_state_that_is_too_large_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LARGEST_STATE", 1000)
+    monkeypatch.setattr(module, "MAX_STATE_BYTES", 1000)
     known = made()
     conversation = known.open(history(FIRST), ME)
     known.close(conversation, (*history(FIRST), says("Sunny.")), ME, state(3000))
@@ -191,7 +191,7 @@ async def test_a_run_waits_for_the_next_message_of_its_conversation_and_is_hande
 
 
 async def test_only_so_many_runs_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_WAITING", 2)
+    monkeypatch.setattr(module, "MAX_WAITING", 2)
     known = made()
     runs = [waits(known, word) for word in ("one", "two", "three")]
     assert [run.is_given_up for run in runs] == [True, False, False]

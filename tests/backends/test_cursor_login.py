@@ -12,11 +12,11 @@ from uuid import UUID
 import pytest
 
 from tests.backends.cursor_logins import DAY, NOW, Clock, given, jwt, refused
-from tieline.backends.cursor import commands
-from tieline.backends.cursor.auth import Account
-from tieline.backends.cursor.login import CLIENT_ID, Api, Login, begin_login, exchange_key, poll, refresh
-from tieline.backends.cursor.store import Store, no_ring
-from tieline.backends.cursor.tokens import Tokens, bare, describe, expiry, read_claims
+from tieline.backends.cursor import login_commands
+from tieline.backends.cursor.account import Account
+from tieline.backends.cursor.login import CLIENT_ID, AuthApi, PendingLogin, begin_login, exchange_key, poll, refresh
+from tieline.backends.cursor.login_store import LoginStore, no_keyring
+from tieline.backends.cursor.tokens import LoginTokens, bare, describe, expiry, read_claims
 from tieline.model.errors import GatewayError
 from tieline.model.events import Failed
 from tieline.net.client.http import HttpClient
@@ -26,7 +26,7 @@ POLL = "/auth/poll"
 REFRESH = "/oauth/token"
 OLDER = "/auth/refresh"
 EXCHANGE = "/auth/exchange_user_api_key"
-LOGIN = Login("https://cursor.com/loginDeepControl?…", "11111111-2222-4333-8444-555555555555", "the-verifier")
+LOGIN = PendingLogin("https://cursor.com/loginDeepControl?…", "11111111-2222-4333-8444-555555555555", "the-verifier")
 PENDING = Answer(status=404, body=b"Not found")
 NO_SUCH_POST = Answer(status=404, body=b"Cannot POST /auth/poll")
 DOWN = Answer(status=503)
@@ -55,7 +55,7 @@ class Nap:
         self.waits.append(seconds)
 
 
-async def polled(client: HttpClient, service: ModelServer, nap: Nap | None = None, tries: int = 150) -> Tokens:
+async def polled(client: HttpClient, service: ModelServer, nap: Nap | None = None, tries: int = 150) -> LoginTokens:
     return await poll(client, service.url, LOGIN, sleep=nap or Nap(), clock=Clock(), tries=tries)
 
 
@@ -208,8 +208,8 @@ async def test_a_service_that_is_not_there_is_named_without_the_secret(client: H
 
 async def test_an_api_key_is_exchanged_as_the_official_client_does_it(client: HttpClient, service: ModelServer) -> None:
     service.script(EXCHANGE, given("A", "R"))
-    tokens = await exchange_key(Api(client, service.url), "key_1", NOW)
-    assert tokens == Tokens(access="A", api_key="key_1", origin="key", obtained=NOW)
+    tokens = await exchange_key(AuthApi(client, service.url), "key_1", NOW)
+    assert tokens == LoginTokens(access="A", api_key="key_1", origin="key", obtained=NOW)
     request = service.requests[0]
     assert (request.method, request.body) == ("POST", b"{}")
     assert request.header("authorization") == "Bearer key_1"
@@ -218,19 +218,19 @@ async def test_an_api_key_is_exchanged_as_the_official_client_does_it(client: Ht
 
 async def test_a_base_url_may_have_a_path(client: HttpClient, service: ModelServer) -> None:
     service.script("/proxy" + EXCHANGE, given("A"))
-    assert isinstance(await exchange_key(Api(client, service.url + "/proxy/"), "key_1", NOW), Tokens)
+    assert isinstance(await exchange_key(AuthApi(client, service.url + "/proxy/"), "key_1", NOW), LoginTokens)
 
 
-OLD = Tokens(access="old", refresh="R1", origin="import", obtained=NOW - 1)
+OLD = LoginTokens(access="old", refresh="R1", origin="import", obtained=NOW - 1)
 
 
 async def test_a_refresh_brings_both_tokens_and_keeps_what_it_does_not_bring(
     client: HttpClient, service: ModelServer
 ) -> None:
-    api = Api(client, service.url)
+    api = AuthApi(client, service.url)
     service.script(REFRESH, given("A", "R2"), given("B"))
-    assert await refresh(api, OLD, NOW) == Tokens(access="A", refresh="R2", origin="import", obtained=NOW)
-    assert await refresh(api, OLD, NOW) == Tokens(access="B", refresh="R1", origin="import", obtained=NOW)
+    assert await refresh(api, OLD, NOW) == LoginTokens(access="A", refresh="R2", origin="import", obtained=NOW)
+    assert await refresh(api, OLD, NOW) == LoginTokens(access="B", refresh="R1", origin="import", obtained=NOW)
     grant = {"grant_type": "refresh_token", "client_id": CLIENT_ID, "refresh_token": "R1"}
     assert [json.loads(request.body) for request in service.requests] == [grant] * 2
     assert not any(request.header("authorization") for request in service.requests)
@@ -244,7 +244,7 @@ async def test_where_a_refresh_is_not_understood_the_older_ways_are_tried(
     for path in (REFRESH, OLDER):
         service.script(path, *([Answer(status=status)] if path != way else []))
     service.script(way, given("A"))
-    assert await refresh(Api(client, service.url), OLD, NOW) == Tokens(
+    assert await refresh(AuthApi(client, service.url), OLD, NOW) == LoginTokens(
         access="A", refresh="R1", origin="import", obtained=NOW
     )
     assert service.requests[-1].header("authorization") == "Bearer R1"
@@ -258,7 +258,7 @@ async def test_a_login_that_the_service_has_ended_is_over_at_once(
     client: HttpClient, service: ModelServer, body: bytes
 ) -> None:
     service.script(REFRESH, Answer(body=body))
-    failed = await refresh(Api(client, service.url), OLD, NOW)
+    failed = await refresh(AuthApi(client, service.url), OLD, NOW)
     assert isinstance(failed, Failed)
     assert (failed.kind, failed.status) == ("unauthorized", 401)
     assert "tieline login cursor" in failed.message
@@ -285,7 +285,7 @@ async def test_only_a_clear_no_of_every_way_ends_a_login(
     service.script(REFRESH, refused(404))
     service.script(OLDER, first)
     service.script(EXCHANGE, second)
-    failed = await refresh(Api(client, service.url), OLD, NOW)
+    failed = await refresh(AuthApi(client, service.url), OLD, NOW)
     assert isinstance(failed, Failed)
     assert failed.kind == kind
     assert ("tieline login cursor" in failed.message) is (kind == "unauthorized")
@@ -294,7 +294,7 @@ async def test_only_a_clear_no_of_every_way_ends_a_login(
 
 async def test_a_service_that_cannot_be_reached_is_asked_once(client: HttpClient, service: ModelServer) -> None:
     service.script(REFRESH, Answer(chunks=[Cut()]))
-    failed = await refresh(Api(client, service.url), OLD, NOW)
+    failed = await refresh(AuthApi(client, service.url), OLD, NOW)
     assert isinstance(failed, Failed)
     assert failed.kind == "upstream"
     assert len(service.requests) == 1
@@ -302,7 +302,7 @@ async def test_a_service_that_cannot_be_reached_is_asked_once(client: HttpClient
 
 async def test_a_refused_key_is_told_as_such(client: HttpClient, service: ModelServer) -> None:
     service.script(EXCHANGE, Answer(status=401, body=b'{"error":"bad key key_1"}'))
-    failed = await exchange_key(Api(client, service.url), "key_1", NOW)
+    failed = await exchange_key(AuthApi(client, service.url), "key_1", NOW)
     assert isinstance(failed, Failed)
     assert (failed.kind, failed.code) == ("unauthorized", "cursor_unauthenticated")
     assert "API key" in failed.message
@@ -311,7 +311,7 @@ async def test_a_refused_key_is_told_as_such(client: HttpClient, service: ModelS
 
 async def test_an_answer_without_end_is_given_up(client: HttpClient, service: ModelServer) -> None:
     service.script(EXCHANGE, Answer(chunks=[b"x" * 1024] * 300))
-    failed = await exchange_key(Api(client, service.url), "key_1", NOW)
+    failed = await exchange_key(AuthApi(client, service.url), "key_1", NOW)
     assert isinstance(failed, Failed)
     assert "more than 262144 bytes" in failed.message
 
@@ -344,8 +344,8 @@ def test_claims_are_made_fit_for_a_terminal() -> None:
 
 
 def test_a_token_that_cannot_be_read_is_good_for_an_hour_or_for_ever_if_nothing_renews_it() -> None:
-    assert expiry(Tokens(access="opaque", refresh="R", obtained=NOW)) == NOW + 3600
-    assert expiry(Tokens(access="opaque")) == float("inf")
+    assert expiry(LoginTokens(access="opaque", refresh="R", obtained=NOW)) == NOW + 3600
+    assert expiry(LoginTokens(access="opaque")) == float("inf")
 
 
 @pytest.mark.parametrize("written", ["user_1::T", "user_1%3A%3AT", " T\n", "T"])
@@ -354,7 +354,7 @@ def test_the_account_in_front_of_a_token_is_not_part_of_it(written: str) -> None
 
 
 def test_tokens_are_never_shown() -> None:
-    tokens = Tokens(access="secret-a", refresh="secret-r", api_key="secret-k")
+    tokens = LoginTokens(access="secret-a", refresh="secret-r", api_key="secret-k")
     assert "secret" not in repr(tokens)
     assert "secret" not in f"{[tokens]}"
 
@@ -363,23 +363,23 @@ def test_tokens_are_never_shown() -> None:
     ("tokens", "said"),
     [
         (
-            Tokens(access=jwt("x", expires=NOW + 3 * DAY, email="a@b.example"), refresh="R"),
+            LoginTokens(access=jwt("x", expires=NOW + 3 * DAY, email="a@b.example"), refresh="R"),
             [
                 "a@b.example (auth0|user_x)",
                 "login in the browser",
-                "valid until 2027-01-18 08:00 UTC (in 3 days); renewed by itself",
+                "valid until 2027-01-18 08:00 UTC (in 3 days); renewed automatically",
             ],
         ),
         (
-            Tokens(access=jwt("x", expires=NOW - 90), origin="fixed"),
+            LoginTokens(access=jwt("x", expires=NOW - 90), origin="fixed"),
             ["Account:  auth0|user_x\n", "fixed token", "expired on 2027-01-15 07:58 UTC (1 minute ago)"],
         ),
-        (Tokens(access="opaque", api_key="k", origin="key"), ["unknown", "API key", "does not say until when"]),
-        (Tokens(access=jwt("x", expires=NOW + 7205), origin="import"), ["Cursor's own client", "(in 2 hours)"]),
-        (Tokens(access=jwt("x", expires=NOW + 5)), ["(in less than a minute)"]),
+        (LoginTokens(access="opaque", api_key="k", origin="key"), ["unknown", "API key", "expiry unknown"]),
+        (LoginTokens(access=jwt("x", expires=NOW + 7205), origin="import"), ["Cursor's own client", "(in 2 hours)"]),
+        (LoginTokens(access=jwt("x", expires=NOW + 5)), ["(in less than a minute)"]),
     ],
 )
-def test_a_login_is_described_in_three_lines(tokens: Tokens, said: list[str]) -> None:
+def test_a_login_is_described_in_three_lines(tokens: LoginTokens, said: list[str]) -> None:
     text = describe(tokens, NOW)
     assert len(text.splitlines()) == 3
     assert [part for part in said if part not in text] == []
@@ -394,8 +394,8 @@ async def test_logging_in_prints_the_link_and_keeps_the_tokens(
 ) -> None:
     said: list[str] = []
     service.script(POLL, PENDING, given(jwt("me"), "R"))
-    store = Store(tmp_path, ring=no_ring)
-    text = await commands.login(
+    store = LoginStore(tmp_path, keyring=no_keyring)
+    text = await login_commands.login(
         client,
         store,
         say=said.append,
@@ -408,26 +408,26 @@ async def test_logging_in_prints_the_link_and_keeps_the_tokens(
     assert "  https://login.example/loginDeepControl?challenge=" in said[0]
     assert "auth0|user_me" in text
     assert str(store.path) in text
-    assert await store.load() == Tokens(access=jwt("me"), refresh="R", obtained=NOW)
+    assert await store.load() == LoginTokens(access=jwt("me"), refresh="R", obtained=NOW)
 
 
 async def test_logging_out_forgets_and_says_whether_there_was_something(tmp_path: Path) -> None:
-    store = Store(tmp_path, ring=no_ring)
-    await store.save(Tokens(access="A", refresh="R"))
-    assert "Logged out" in await commands.logout(store)
+    store = LoginStore(tmp_path, keyring=no_keyring)
+    await store.save(LoginTokens(access="A", refresh="R"))
+    assert "Logged out" in await login_commands.logout(store)
     assert await store.load() is None
-    assert "no Cursor login" in await commands.logout(store)
+    assert "no Cursor login" in await login_commands.logout(store)
 
 
 async def test_whoami_tells_the_account_of_a_stored_login_without_the_network(
     client: HttpClient, service: ModelServer, tmp_path: Path
 ) -> None:
-    store = Store(tmp_path, ring=no_ring)
-    account = Account.stored(Api(client, service.url), store, clock=Clock())
+    store = LoginStore(tmp_path, keyring=no_keyring)
+    account = Account.stored(AuthApi(client, service.url), store, clock=Clock())
     with pytest.raises(GatewayError, match="tieline login cursor"):
-        await commands.whoami(account, clock=Clock())
-    await store.save(Tokens(access=jwt("me", expires=NOW - 5), refresh="R"))
-    text = await commands.whoami(account, clock=Clock())
+        await login_commands.whoami(account, clock=Clock())
+    await store.save(LoginTokens(access=jwt("me", expires=NOW - 5), refresh="R"))
+    text = await login_commands.whoami(account, clock=Clock())
     assert "auth0|user_me" in text
     assert "expired" in text
     assert service.requests == []
@@ -435,8 +435,8 @@ async def test_whoami_tells_the_account_of_a_stored_login_without_the_network(
 
 async def test_whoami_exchanges_an_api_key_to_know_whose_it_is(client: HttpClient, service: ModelServer) -> None:
     service.script(EXCHANGE, given(jwt("me")))
-    account = Account.with_key(Api(client, service.url), "key_1", clock=Clock())
-    text = await commands.whoami(account, clock=Clock())
+    account = Account.with_key(AuthApi(client, service.url), "key_1", clock=Clock())
+    text = await login_commands.whoami(account, clock=Clock())
     assert "auth0|user_me" in text
     assert "API key" in text
     assert "key_1" not in text
@@ -447,8 +447,8 @@ async def test_the_login_of_cursors_own_client_is_taken_over_and_left_alone(tmp_
     theirs.parent.mkdir()
     written = f'{{"accessToken": "{jwt("me")}", "refreshToken": "R"}}'
     theirs.write_text(written)
-    store = Store(tmp_path / "ours", ring=no_ring)
-    text = await commands.take_over(store, [theirs], clock=Clock(), ring=no_ring)
+    store = LoginStore(tmp_path / "ours", keyring=no_keyring)
+    text = await login_commands.take_over(store, [theirs], clock=Clock(), keyring=no_keyring)
     assert str(theirs) in text
-    assert await store.load() == Tokens(access=jwt("me"), refresh="R", origin="import", obtained=NOW)
+    assert await store.load() == LoginTokens(access=jwt("me"), refresh="R", origin="import", obtained=NOW)
     assert theirs.read_text() == written

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.backends.cursor_wire import WAIT
-from tieline.backends.cursor.pipes import APPEND, APPENDS_AT_ONCE, RUN_SSE, Http1Pipe, Ids, Refused
+from tieline.backends.cursor.pipes import APPEND, APPENDS_AT_ONCE, RUN_SSE, AttemptIds, Http1Pipe, StreamRefused
 from tieline.net.client.http import HttpClient, Origin, PipeError, Timeouts
 from tieline.wire.cursor._pb.aiserver_pb2 import BidiAppendRequest
 from tieline.wire.cursor.identity import Identity
-from tieline.wire.cursor.run.replies import HEARTBEAT
+from tieline.wire.cursor.run.client_messages import HEARTBEAT
 
 GOOD = b"HTTP/1.1 200 OK\r\ncontent-type: application/proto\r\ncontent-length: 0\r\n\r\n"
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: application/connect+proto\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -57,7 +57,7 @@ async def piped(service: Service) -> AsyncIterator[Http1Pipe]:
     server = await asyncio.start_server(service.serve, "127.0.0.1", 0)
     client = HttpClient()
     origin, _ = Origin.parse(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-    pipe = Http1Pipe(client, origin, Identity(), "token", Ids("req-123", "req-123"), Timeouts())
+    pipe = Http1Pipe(client, origin, Identity(), "token", AttemptIds("req-123", "req-123"), Timeouts())
     try:
         async with asyncio.timeout(WAIT):
             yield pipe
@@ -135,12 +135,14 @@ async def test_sixteen_messages_are_on_their_way_at_once_each_with_its_number() 
 async def test_a_message_that_is_refused_is_a_refusal(code: int) -> None:
     async with piped(Service(GOOD, status(code))) as pipe:
         await pipe.begin([HEARTBEAT])
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(StreamRefused) as caught:
             await pipe.send([HEARTBEAT])
         assert caught.value.status == code
 
 
-@pytest.mark.parametrize(("code", "error"), [(503, Refused), (401, Refused), (464, Refused), (404, PipeError)])
+@pytest.mark.parametrize(
+    ("code", "error"), [(503, StreamRefused), (401, StreamRefused), (464, StreamRefused), (404, PipeError)]
+)
 async def test_a_run_request_that_is_not_taken_is_told_as_it_is(code: int, error: type[Exception]) -> None:
     async with piped(Service(status(code))) as pipe:
         with pytest.raises(error):

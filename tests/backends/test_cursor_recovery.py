@@ -9,19 +9,19 @@ from tieline.backends.cursor.recovery import (
     BROKEN,
     FIRST_BACK_OFF,
     GIVE_UP_AFTER,
+    HTTP2_REFUSED,
     LONGEST_WAIT,
-    MOST_CUTS,
-    NOT_SPOKEN,
+    MAX_RECONNECTS,
     SILENT,
     STALLED,
-    Kind,
     Recovery,
     Remedy,
+    RestartFrom,
 )
 from tieline.model.events import Failed
 from tieline.wire.cursor.errors import incomplete, read_end, read_status
 
-AGAIN, RESUME = Kind.AGAIN, Kind.RESUME
+AGAIN, RESUME = RestartFrom.HISTORY, RestartFrom.CHECKPOINT
 
 
 class Case(NamedTuple):
@@ -64,8 +64,8 @@ TABLE = (
     Case("cursor_unauthenticated", Remedy(RESUME, renew=True), has_checkpoint=True),
     Case("cursor_http1_refused", TO_HTTP2, transport="http1"),
     Case("cursor_http1_refused", None, transport="http2"),
-    Case(NOT_SPOKEN, TO_HTTP1, transport="http2"),
-    Case(NOT_SPOKEN, None, transport="http1"),
+    Case(HTTP2_REFUSED, TO_HTTP1, transport="http2"),
+    Case(HTTP2_REFUSED, None, transport="http1"),
     # What may pass is tried again, from the checkpoint if there is one.
     *(
         Case(code, RESUMED if has_checkpoint else TRIED, has_checkpoint=has_checkpoint)
@@ -136,7 +136,7 @@ def given(recovery: Recovery, code: str, retry_after: float | None = None) -> Re
         ("cursor_unauthenticated", 1),
         (SILENT, 1),
         (STALLED, 1),
-        (NOT_SPOKEN, 1),
+        (HTTP2_REFUSED, 1),
     ],
 )
 def test_retries_are_counted_as_the_official_client_counts_them(code: str, times: int) -> None:
@@ -182,7 +182,7 @@ def test_remedies_of_different_kinds_do_not_use_one_another_up() -> None:
 
 def test_each_retry_waits_longer_than_the_one_before_up_to_a_minute() -> None:
     recovery = recovery_on()
-    waits = [remedy.wait for _ in range(MOST_CUTS) if (remedy := given(recovery, BROKEN))]
+    waits = [remedy.wait for _ in range(MAX_RECONNECTS) if (remedy := given(recovery, BROKEN))]
     assert waits == [2, 4, 8, 16, 32, 60, 60, 60, 60, 60]
 
 
@@ -206,11 +206,11 @@ def test_a_transport_is_changed_only_away_from_the_one_in_use_and_never_back() -
     recovery = recovery_on("http1")
     assert given(recovery, "cursor_http1_refused") is not None
     assert recovery.transport == "http2"
-    assert given(recovery, NOT_SPOKEN) is None
+    assert given(recovery, HTTP2_REFUSED) is None
     assert recovery.transport == "http2"
 
 
-@pytest.mark.parametrize(("transport", "code"), [("http1", "cursor_http1_refused"), ("http2", NOT_SPOKEN)])
+@pytest.mark.parametrize(("transport", "code"), [("http1", "cursor_http1_refused"), ("http2", HTTP2_REFUSED)])
 def test_a_transport_that_was_set_by_hand_is_never_changed(transport: Transport, code: str) -> None:
     recovery = recovery_on(transport, is_fixed=True)
     assert given(recovery, code) is None

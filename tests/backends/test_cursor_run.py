@@ -4,6 +4,7 @@ import asyncio
 from itertools import count
 
 import pytest
+from msgspec.structs import replace
 
 from tests.backends.cursor_wire import (
     BROKEN,
@@ -21,21 +22,23 @@ from tests.backends.cursor_wire import (
     turns,
     words,
 )
+from tests.cases import asks
 from tests.grammar import check
 from tests.wire.dialogues import received
-from tieline.backends.cursor.auth import Account
+from tieline.backends.cursor.account import Account
 from tieline.backends.cursor.conversations import Conversations
-from tieline.backends.cursor.login import Api
-from tieline.backends.cursor.pipes import Ids, Pipe, Refused, Transport
-from tieline.backends.cursor.run import LOST, LiveRun, Service
+from tieline.backends.cursor.login import AuthApi
+from tieline.backends.cursor.pipes import AttemptIds, Pipe, StreamRefused, Transport
+from tieline.backends.cursor.run import LOST, LiveRun, LiveRunState, RunServices
 from tieline.model.content import Text, ToolCall, ToolResult
 from tieline.model.events import Event, Failed, Finished, Note, PartDelta, PartEnd, Started, StopReason
 from tieline.model.ports import Host
 from tieline.model.request import Request
 from tieline.net.client.http import HttpClient
 from tieline.tasks import Tasks
-from tieline.wire.cursor.opening.run_request import Settings, Surroundings
-from tieline.wire.cursor.run.queries import Queries
+from tieline.wire.cursor.opening.run_request import MachineInfo, RunSettings
+from tieline.wire.cursor.run.query_replies import QuerySettings
+from tieline.wire.cursor.run.states import IllegalTransition
 
 __all__ = ["tasks"]
 
@@ -46,16 +49,16 @@ class Bench:
     """A service whose streams are given by the test, one for each attempt."""
 
     def __init__(self, tasks: Tasks, *wires: Wire) -> None:
-        self.opened: list[tuple[Transport, Ids]] = []
+        self.opened: list[tuple[Transport, AttemptIds]] = []
         self._wires = list(wires)
         self._tasks = tasks
         self.changes: list[Transport] = []
 
     def run(self, request: Request = REQUEST, transport: Transport = "http2", host: Host | None = None) -> LiveRun:
         ids, calls, legs = count(1), count(1), count(1)
-        service = Service(
+        service = RunServices(
             name="cursor",
-            account=Account.fixed(Api(HttpClient(), "http://127.0.0.1:9"), "token", clock=lambda: 0.0),
+            account=Account.fixed(AuthApi(HttpClient(), "http://127.0.0.1:9"), "token", clock=lambda: 0.0),
             open_pipe=self._open,
             transport=lambda: transport,
             changed_to=self.changes.append,
@@ -64,16 +67,16 @@ class Bench:
             mint_leg=lambda: f"leg_{next(legs)}",
             conversations=Conversations(lambda: f"conversation_{next(ids)}"),
             tasks=self._tasks,
-            settings=Settings(send_blobs=True),
-            surroundings=Surroundings(),
-            queries=Queries(),
+            settings=RunSettings(send_blobs=True),
+            machine_info=MachineInfo(),
+            queries=QuerySettings(),
             model=lambda _: None,
             clock=lambda: 0.0,
             stall_after=WAIT,
         )
         return LiveRun(service, request, host)
 
-    def _open(self, transport: Transport, token: str, ids: Ids) -> Pipe:
+    def _open(self, transport: Transport, token: str, ids: AttemptIds) -> Pipe:
         self.opened.append((transport, ids))
         return self._wires.pop(0)
 
@@ -149,6 +152,44 @@ async def test_a_run_that_died_between_two_legs_is_opened_anew_under_another_id(
     assert isinstance(events[-1], Finished)
 
 
+async def test_a_stream_that_breaks_between_the_answer_and_the_next_leg_is_retried_in_that_leg(tasks: Tasks) -> None:
+    parked = Wire(CALL, CHECKPOINT)
+    run = Bench(tasks, parked, Wire(says("Sunny."), TURN_ENDED, GOOD_END)).run()
+    await leg_of(run)
+    await run.answer([ToolResult(call_id="call_1", content=(Text(text="sunny"),))])
+    parked.comes(BROKEN)
+    await turns()
+    events = await leg_of(run)
+    assert words(events) == "Sunny."
+    assert [event.kind for event in events if isinstance(event, Note)] == ["retry"]
+
+
+async def test_the_states_of_a_run(tasks: Tasks) -> None:
+    run = Bench(tasks, Wire(CALL, CHECKPOINT)).run()
+    states = [run.state]
+    await leg_of(run)
+    states.append(run.state)
+    for _ in range(2):
+        await run.aclose()
+        states.append(run.state)
+    assert states == [LiveRunState.NEW, LiveRunState.PARKED, LiveRunState.CLOSED, LiveRunState.CLOSED]
+    with pytest.raises(IllegalTransition):
+        await leg_of(run)
+
+
+@pytest.mark.parametrize(("model", "is_taken"), [(REQUEST.model, True), ("another", False)])
+async def test_a_run_that_waits_for_a_reply_takes_it_or_is_closed(tasks: Tasks, model: str, is_taken: bool) -> None:
+    wire = Wire(received('< interaction_query {"id": 4, "createPlanRequestQuery": {"args": {"plan": "# Plan"}}}'))
+    run = Bench(tasks, wire).run()
+    await leg_of(run)
+    await run.aclose()
+    assert (run.state, wire.is_closed) == (LiveRunState.AWAITING_REPLY, False)
+    assert run.reply(replace(asks("Plan it."), model=model), None) is is_taken
+    assert run.state is (LiveRunState.PARKED if is_taken else LiveRunState.CLOSED)
+    assert wire.is_closed is not is_taken
+    await run.aclose()
+
+
 async def test_a_stream_that_breaks_off_again_is_resumed_from_the_same_checkpoint(tasks: Tasks) -> None:
     wires = [
         Wire(says("One. "), KEPT, says("Two"), BROKEN),
@@ -202,7 +243,7 @@ async def test_calls_that_were_made_are_handed_over_though_the_stream_broke(task
 
 
 async def test_the_transport_that_works_is_told_and_kept_for_the_run(tasks: Tasks) -> None:
-    refused = Wire(refusal=Refused(464, b""))
+    refused = Wire(refusal=StreamRefused(464, b""))
     parked = Wire(CALL, CHECKPOINT)
     bench = Bench(tasks, refused, parked, Wire(says("Sunny."), TURN_ENDED, GOOD_END))
     run = bench.run(transport="http1")
@@ -216,7 +257,7 @@ async def test_the_transport_that_works_is_told_and_kept_for_the_run(tasks: Task
 
 
 async def test_a_token_that_cannot_be_renewed_is_what_the_client_hears(tasks: Tasks) -> None:
-    run = Bench(tasks, Wire(refusal=Refused(401, b""))).run()
+    run = Bench(tasks, Wire(refusal=StreamRefused(401, b""))).run()
     (failed,) = await leg_of(run)
     assert isinstance(failed, Failed)
     assert (failed.kind, failed.status) == ("unauthorized", 401)

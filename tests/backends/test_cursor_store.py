@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from tests.backends.cursor_logins import NOW
-from tieline.backends.cursor.imports import import_login, places
-from tieline.backends.cursor.store import Ring, Store, find_ring, no_ring
-from tieline.backends.cursor.tokens import Tokens
+from tieline.backends.cursor.login_import import import_login, places
+from tieline.backends.cursor.login_store import Keyring, LoginStore, find_keyring, no_keyring
+from tieline.backends.cursor.tokens import LoginTokens
 from tieline.model.errors import GatewayError
 
-LOGIN = Tokens(access="secret-a", refresh="secret-r", obtained=NOW)
-NEWER = Tokens(access="secret-b", refresh="secret-r", obtained=NOW + 1)
+LOGIN = LoginTokens(access="secret-a", refresh="secret-r", obtained=NOW)
+NEWER = LoginTokens(access="secret-b", refresh="secret-r", obtained=NOW + 1)
 
 posix = pytest.mark.skipif(os.name != "posix", reason="files have no modes there")
 
@@ -75,7 +75,7 @@ def hanging() -> Iterator[HangingRing]:
     ring.released.set()
 
 
-def giving(ring: Ring) -> Callable[[], Ring]:
+def giving(ring: Keyring) -> Callable[[], Keyring]:
     return lambda: ring
 
 
@@ -87,7 +87,7 @@ def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-async def load_error(store: Store) -> GatewayError:
+async def load_error(store: LoginStore) -> GatewayError:
     with pytest.raises(GatewayError) as caught:
         await store.load()
     return caught.value
@@ -97,17 +97,17 @@ async def load_error(store: Store) -> GatewayError:
 
 
 async def test_what_was_saved_is_loaded_by_another_program(tmp_path: Path) -> None:
-    store = Store(tmp_path / "a" / "b", ring=no_ring)
+    store = LoginStore(tmp_path / "a" / "b", keyring=no_keyring)
     assert await store.load() is None
     assert await store.save(LOGIN) == str(store.path)
-    assert await Store(tmp_path / "a" / "b", ring=no_ring).load() == LOGIN
+    assert await LoginStore(tmp_path / "a" / "b", keyring=no_keyring).load() == LOGIN
     await store.save(NEWER)
     assert await store.load() == NEWER
 
 
 @posix
 async def test_only_the_owner_can_read_the_file_and_its_directory(tmp_path: Path) -> None:
-    store = Store(tmp_path / "kept", ring=no_ring)
+    store = LoginStore(tmp_path / "kept", keyring=no_keyring)
     old = os.umask(0)
     try:
         await store.save(LOGIN)
@@ -121,7 +121,7 @@ async def test_only_the_owner_can_read_the_file_and_its_directory(tmp_path: Path
 @pytest.mark.parametrize("wrong", [0o644, 0o640, 0o604, 0o660])
 async def test_a_file_that_others_can_read_is_closed_to_them_with_a_warning(tmp_path: Path, wrong: int) -> None:
     warnings: list[str] = []
-    store = Store(tmp_path, ring=no_ring, warn=warnings.append)
+    store = LoginStore(tmp_path, keyring=no_keyring, warn=warnings.append)
     await store.save(LOGIN)
     store.path.chmod(wrong)
     assert await store.load() == LOGIN
@@ -132,7 +132,7 @@ async def test_a_file_that_others_can_read_is_closed_to_them_with_a_warning(tmp_
 
 
 async def test_the_file_says_which_version_wrote_it(tmp_path: Path) -> None:
-    store = Store(tmp_path, ring=no_ring)
+    store = LoginStore(tmp_path, keyring=no_keyring)
     await store.save(LOGIN)
     assert msgspec.json.decode(store.path.read_bytes())["version"] == 1
     store.path.write_bytes(b'{"version": 2, "login": {"something": "else"}}')
@@ -154,7 +154,7 @@ async def test_the_file_says_which_version_wrote_it(tmp_path: Path) -> None:
     ],
 )
 async def test_a_broken_file_says_what_to_do_and_can_be_replaced(tmp_path: Path, contents: bytes) -> None:
-    store = Store(tmp_path, ring=no_ring)
+    store = LoginStore(tmp_path, keyring=no_keyring)
     store.path.write_bytes(contents)
     store.path.chmod(0o600)
     error = await load_error(store)
@@ -167,14 +167,14 @@ async def test_a_broken_file_says_what_to_do_and_can_be_replaced(tmp_path: Path,
 
 
 async def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
-    store = Store(tmp_path, ring=no_ring)
+    store = LoginStore(tmp_path, keyring=no_keyring)
     store.path.mkdir()
     assert str(store.path) in (await load_error(store)).message
 
 
 @posix
 async def test_a_file_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = Store(tmp_path, ring=no_ring)
+    store = LoginStore(tmp_path, keyring=no_keyring)
     await store.save(LOGIN)
     owner = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: owner + 1)
@@ -183,14 +183,14 @@ async def test_a_file_of_another_user_is_not_used(tmp_path: Path, monkeypatch: p
 
 @posix
 async def test_a_pipe_in_place_of_the_file_does_not_hang(tmp_path: Path) -> None:
-    store = Store(tmp_path, ring=no_ring)
+    store = LoginStore(tmp_path, keyring=no_keyring)
     os.mkfifo(store.path)
     assert "is not a file" in (await load_error(store)).message
 
 
 async def test_a_directory_that_cannot_be_made_is_told_without_the_tokens(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
-    store = Store(tmp_path / "taken", ring=no_ring)
+    store = LoginStore(tmp_path / "taken", keyring=no_keyring)
     with pytest.raises(GatewayError) as caught:
         await store.save(LOGIN)
     assert str(store.path) in caught.value.message
@@ -198,7 +198,7 @@ async def test_a_directory_that_cannot_be_made_is_told_without_the_tokens(tmp_pa
 
 
 async def test_a_failed_save_leaves_the_old_login_and_nothing_else(tmp_path: Path) -> None:
-    store = Store(tmp_path, ring=no_ring)
+    store = LoginStore(tmp_path, keyring=no_keyring)
     store.path.mkdir()
     (store.path / "full").touch()
     with pytest.raises(GatewayError):
@@ -207,7 +207,7 @@ async def test_a_failed_save_leaves_the_old_login_and_nothing_else(tmp_path: Pat
 
 
 async def test_clearing_removes_the_file_even_a_broken_one(tmp_path: Path) -> None:
-    store = Store(tmp_path, ring=no_ring)
+    store = LoginStore(tmp_path, keyring=no_keyring)
     assert await store.clear() is False
     store.path.write_bytes(b"{")
     assert await store.clear() is True
@@ -218,9 +218,9 @@ async def test_clearing_removes_the_file_even_a_broken_one(tmp_path: Path) -> No
 
 
 async def test_a_keyring_is_used_if_there_is_one_and_no_file_is_left(tmp_path: Path) -> None:
-    await Store(tmp_path, ring=no_ring).save(LOGIN)
+    await LoginStore(tmp_path, keyring=no_keyring).save(LOGIN)
     ring = FakeRing()
-    store = Store(tmp_path, ring=giving(ring))
+    store = LoginStore(tmp_path, keyring=giving(ring))
     assert await store.load() == LOGIN
     assert "keyring" in await store.save(NEWER)
     assert names(tmp_path) == []
@@ -232,15 +232,15 @@ async def test_a_keyring_is_used_if_there_is_one_and_no_file_is_left(tmp_path: P
 
 async def test_the_newer_of_two_logins_counts(tmp_path: Path) -> None:
     ring = FakeRing()
-    store = Store(tmp_path, ring=giving(ring))
+    store = LoginStore(tmp_path, keyring=giving(ring))
     await store.save(LOGIN)
-    await Store(tmp_path, ring=no_ring).save(NEWER)
+    await LoginStore(tmp_path, keyring=no_keyring).save(NEWER)
     assert await store.load() == NEWER
 
 
 async def test_a_keyring_that_fails_is_replaced_by_the_file_with_a_warning(tmp_path: Path) -> None:
     warnings: list[str] = []
-    store = Store(tmp_path, ring=giving(LockedRing()), warn=warnings.append)
+    store = LoginStore(tmp_path, keyring=giving(LockedRing()), warn=warnings.append)
     assert await store.save(LOGIN) == str(store.path)
     assert "RuntimeError" in warnings[0]
     assert "secret" not in warnings[0]
@@ -249,7 +249,7 @@ async def test_a_keyring_that_fails_is_replaced_by_the_file_with_a_warning(tmp_p
 
 
 async def test_a_keyring_that_fails_does_not_pass_for_an_empty_one(tmp_path: Path) -> None:
-    store = Store(tmp_path, ring=giving(LockedRing()))
+    store = LoginStore(tmp_path, keyring=giving(LockedRing()))
     error = await load_error(store)
     assert "keyring" in error.message
     assert "tieline login cursor" in error.message
@@ -259,7 +259,7 @@ async def test_a_keyring_that_fails_does_not_pass_for_an_empty_one(tmp_path: Pat
 
 async def test_a_keyring_that_hangs_is_left_to_itself_and_asked_no_more(tmp_path: Path, hanging: HangingRing) -> None:
     warnings: list[str] = []
-    store = Store(tmp_path, ring=giving(hanging), warn=warnings.append, patience=0.05)
+    store = LoginStore(tmp_path, keyring=giving(hanging), warn=warnings.append, timeout=0.05)
     assert "did not answer in 0.05 s" in (await load_error(store)).message
     assert await store.save(LOGIN) == str(store.path)
     assert await store.load() == LOGIN
@@ -272,7 +272,7 @@ def test_a_hanging_keyring_does_not_keep_the_program_from_ending(tmp_path: Path,
 
     async def ask() -> None:
         with pytest.raises(GatewayError):
-            await Store(tmp_path, ring=giving(hanging), patience=0.05).load()
+            await LoginStore(tmp_path, keyring=giving(hanging), timeout=0.05).load()
 
     asyncio.run(ask())
     assert not hanging.released.is_set()
@@ -284,7 +284,7 @@ def test_a_hanging_keyring_does_not_keep_the_program_from_ending(tmp_path: Path,
 async def test_a_broken_entry_in_the_keyring_says_what_to_do(tmp_path: Path) -> None:
     ring = FakeRing()
     ring.set_password("tieline", "cursor", "{secret")
-    error = await load_error(Store(tmp_path, ring=giving(ring)))
+    error = await load_error(LoginStore(tmp_path, keyring=giving(ring)))
     assert "keyring" in error.message
     assert "secret" not in error.message
 
@@ -316,14 +316,14 @@ def test_only_a_keyring_worth_the_name_is_used(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "keyring", raising=False)
     try:
-        assert (find_ring() is not None) is is_found
+        assert (find_keyring() is not None) is is_found
     finally:
         sys.modules.pop("keyring", None)
 
 
 def test_without_the_package_there_is_no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)
-    assert find_ring() is None
+    assert find_keyring() is None
 
 
 # ── the login of Cursor's own client ──
@@ -353,19 +353,19 @@ def test_the_files_are_where_the_official_programs_keep_them(
     [
         (
             {"accessToken": "A", "refreshToken": "R", "apiKey": "K", "bedrockCredentials": {}},
-            Tokens(access="A", refresh="R", origin="import", obtained=NOW),
+            LoginTokens(access="A", refresh="R", origin="import", obtained=NOW),
         ),
-        ({"accessToken": "user_1::A"}, Tokens(access="A", origin="import", obtained=NOW)),
-        ({"accessToken": "A", "apiKey": "K"}, Tokens(api_key="K", origin="import", obtained=NOW)),
+        ({"accessToken": "user_1::A"}, LoginTokens(access="A", origin="import", obtained=NOW)),
+        ({"accessToken": "A", "apiKey": "K"}, LoginTokens(api_key="K", origin="import", obtained=NOW)),
         (
             {"version": 1, "backendUrl": "https://api2.cursor.sh", "apiKey": "K", "email": "a@b.example"},
-            Tokens(api_key="K", origin="import", obtained=NOW),
+            LoginTokens(api_key="K", origin="import", obtained=NOW),
         ),
     ],
     ids=["login", "old spelling", "key", "SDK"],
 )
 async def test_a_login_is_read_as_the_official_programs_write_it(
-    tmp_path: Path, contents: object, expected: Tokens
+    tmp_path: Path, contents: object, expected: LoginTokens
 ) -> None:
     path = tmp_path / "auth.json"
     path.write_bytes(msgspec.json.encode(contents))
@@ -402,7 +402,7 @@ async def test_on_a_mac_the_keychain_is_asked_first_and_only_there(tmp_path: Pat
     ring = FakeRing()
     ring.set_password("cursor-access-token", "cursor-user", "A")
     ring.set_password("cursor-refresh-token", "cursor-user", "R")
-    found = await import_login([path], now=NOW, platform="darwin", ring=giving(ring))
-    assert found == (Tokens(access="A", refresh="R", origin="import", obtained=NOW), "the macOS keychain")
-    assert (await import_login([path], now=NOW, platform="linux", ring=giving(ring))).place == str(path)
-    assert (await import_login([path], now=NOW, platform="darwin", ring=giving(LockedRing()))).place == str(path)
+    found = await import_login([path], now=NOW, platform="darwin", keyring=giving(ring))
+    assert found == (LoginTokens(access="A", refresh="R", origin="import", obtained=NOW), "the macOS keychain")
+    assert (await import_login([path], now=NOW, platform="linux", keyring=giving(ring))).place == str(path)
+    assert (await import_login([path], now=NOW, platform="darwin", keyring=giving(LockedRing()))).place == str(path)

@@ -32,7 +32,7 @@ from tieline.sim.cursor import Settings, Step, Turn, Wait
 from tieline.wire.cursor._pb.agent_pb2 import AgentRunRequest
 from tieline.wire.cursor._pb.exec_kinds_pb2 import McpArgs
 from tieline.wire.cursor._pb.exec_pb2 import ExecClientMessage, ExecServerMessage
-from tieline.wire.cursor.values import to_value
+from tieline.wire.cursor.protobuf_json import to_value
 
 __all__ = ["eager"]
 

@@ -10,7 +10,7 @@ from tests.catalogue.crossing import Crossing, call_delta, chat_stream, cross
 from tests.catalogue.serving import STREAMED_OR_WHOLE, serving
 from tieline.sim.model import Answer
 from tieline.wire import anthropic
-from tieline.wire.cursor.opening.tools import Offer
+from tieline.wire.cursor.opening.offered_tools import OfferedTools
 
 BASH: Json = {"type": "bash_20250124", "name": "bash"}
 EDITOR: Json = {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool", "max_characters": 1000}
@@ -66,7 +66,7 @@ def test_153_at_home_they_stay_what_they_are() -> None:
 
 def test_153_cursor_is_offered_them_too() -> None:
     request = anthropic.parse_request(json.dumps(asking("anthropic", user("go"), tools=TOOLS)).encode())
-    offer = Offer.of_request(request)
+    offer = OfferedTools.of_request(request)
     assert list(offer.specs) == [tool["name"] for tool in TOOLS]
     assert not [note for note in offer.notes if note.kind == "left_out"]
 

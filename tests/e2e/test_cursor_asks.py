@@ -85,7 +85,10 @@ async def test_a_plan_is_changed_as_the_person_says_and_what_is_approved_is_in_t
 
 @pytest.mark.parametrize(
     ("words", "told"),
-    [(QUESTION, "Nobody can answer a question in this form"), (MODE, "Another mode needs the consent of the user")],
+    [
+        (QUESTION, "Questions in this form cannot be answered here"),
+        (MODE, "Switching the mode needs the consent of the user"),
+    ],
 )
 async def test_where_nobody_looks_the_answer_is_no_at_once(words: str, told: str) -> None:
     async with serving("http2") as stand:
@@ -105,7 +108,7 @@ async def test_where_nobody_looks_a_plan_is_shown_and_the_next_message_approves_
         talk = stand.talk(dialect)
         shown = await talk.say(PLAN)
         assert "How to come to a garden, in **three** steps" in shown.text
-        assert "Shall this plan be carried out?" in shown.text
+        assert "Carry out this plan?" in shown.text
         assert "approved" not in shown.text
         assert shown.is_over
         done = await talk.say("Yes, go ahead.")
@@ -135,7 +138,7 @@ async def test_a_plan_whose_run_is_gone_is_answered_from_the_history() -> None:
         assert stand.sim.runs == 2
 
 
-@pytest.mark.parametrize(("words", "told"), [(PLAN, "did not approve the plan"), (MODE, "Another mode needs")])
+@pytest.mark.parametrize(("words", "told"), [(PLAN, "did not approve the plan"), (MODE, "Switching the mode needs")])
 async def test_who_looks_and_leaves_without_an_answer_has_not_said_yes(words: str, told: str) -> None:
     async with serving("http2", inbox=InboxSettings(timeout=0.05)) as stand:
         async with stand.app.gateway.inbox.watched():

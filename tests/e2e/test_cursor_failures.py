@@ -23,7 +23,7 @@ from tests.e2e.cursor_support import (
     serving,
 )
 from tests.wire.coding_clients import WEATHER
-from tieline.backends.cursor.recovery import MOST_CUTS, MOST_TRIES
+from tieline.backends.cursor.recovery import MAX_RECONNECTS, MAX_RETRIES
 from tieline.sim.cursor import Settings, Style, Wait
 
 __all__ = ["eager"]
@@ -108,7 +108,7 @@ async def test_a_stream_that_always_breaks_off_is_an_error_after_some_tries(
     async with serving(transport, script=["open", leaves("cut")]) as stand:
         error = await failed(stand.talk(dialect), HELLO)
         assert error.status == 502
-        assert stand.sim.runs == MOST_CUTS + 1
+        assert stand.sim.runs == MAX_RECONNECTS + 1
 
 
 @DIALECTS
@@ -118,7 +118,7 @@ async def test_words_already_said_are_followed_by_the_error_when_no_try_helps(
     async with serving(transport, script=["open", {"text": "hello "}, leaves("cut")]) as stand:
         with pytest.raises((openai.APIError, anthropic.APIError)):
             await stand.talk(dialect).say(HELLO)
-        assert stand.sim.runs == MOST_CUTS + 1
+        assert stand.sim.runs == MAX_RECONNECTS + 1
 
 
 @DIALECTS
@@ -315,7 +315,7 @@ async def test_a_refusal_without_a_reason_is_told_after_some_rotations(transport
     async with serving(transport, script=[{"error": "exhausted"}]) as stand:
         error = await failed(stand.talk(dialect), HELLO)
         assert "begin a new conversation" in error.message
-        assert stand.sim.runs == MOST_TRIES + 1
+        assert stand.sim.runs == MAX_RETRIES + 1
 
 
 @DIALECTS
@@ -343,7 +343,7 @@ async def test_words_already_said_are_followed_by_the_error_when_it_does_not_pas
     async with serving(transport, script=["open", {"text": "hello"}, {"error": "unavailable"}]) as stand:
         with pytest.raises(openai.APIError, match="not available"):
             await stand.talk("openai").say(HELLO)
-        assert stand.sim.runs == MOST_TRIES + 1
+        assert stand.sim.runs == MAX_RETRIES + 1
 
 
 @DIALECTS
@@ -507,4 +507,4 @@ async def test_what_does_not_pass_after_all_is_told_with_advice(
         assert (error.status, error.type) == (refusal.status, kind)
         assert error.code == (refusal.code if dialect == "openai" else None)
         assert refusal.advice in error.message
-        assert stand.sim.runs == MOST_TRIES + 1
+        assert stand.sim.runs == MAX_RETRIES + 1

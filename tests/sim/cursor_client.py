@@ -23,7 +23,7 @@ from tieline.wire.cursor._pb import conversation_pb2 as conversation
 from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
 from tieline.wire.cursor._pb import exec_pb2, kv_pb2
 from tieline.wire.cursor._pb import shared_pb2 as shared
-from tieline.wire.cursor.values import arguments, to_value
+from tieline.wire.cursor.protobuf_json import arguments, to_value
 from tieline.wire.framing.connect import Frame, FrameReader, frame
 
 Transport = Literal["h1", "h2"]

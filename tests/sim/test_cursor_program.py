@@ -21,8 +21,7 @@ from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import context_pb2 as context
 from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
 from tieline.wire.cursor._pb import exec_pb2
-from tieline.wire.cursor.opening.context import Settings as WireSettings
-from tieline.wire.cursor.opening.context import Surroundings
+from tieline.wire.cursor.opening.request_context import MachineInfo, RunSettings
 from tieline.wire.cursor.opening.run_request import open_run
 
 # ── A turn as steps ──────────────────────────────────────────────────────────────────────────────
@@ -199,8 +198,8 @@ def test_a_conversation_written_as_a_record_is_heard_as_one() -> None:
         asked = replace(request, messages=(*request.messages, *more))
         opening = open_run(
             asked,
-            settings=WireSettings(history="text"),
-            surroundings=Surroundings(),
+            settings=RunSettings(history="text"),
+            machine_info=MachineInfo(),
             conversation_id="c",
             run_id="r",
             message_id="m",

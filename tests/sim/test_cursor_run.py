@@ -25,7 +25,7 @@ from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import context_pb2 as context
 from tieline.wire.cursor._pb import conversation_pb2 as conversation
 from tieline.wire.cursor._pb import shared_pb2 as shared
-from tieline.wire.cursor.values import to_value as _value
+from tieline.wire.cursor.protobuf_json import to_value as _value
 
 pytestmark = pytest.mark.parametrize("transport", TRANSPORTS)
 

@@ -117,7 +117,7 @@ async def test_a_service_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
             await stream.until(lambda message: message["type"] == "state")
         found = await account(stand)
         assert found["state"] == "none"
-        assert "could not be asked about the login" in found["trouble"]
+        assert "Cannot check the login at Cursor" in found["trouble"]
 
 
 async def test_a_link_that_nobody_uses_ends(tmp_path: Path, sim: CursorSim, monkeypatch: pytest.MonkeyPatch) -> None:

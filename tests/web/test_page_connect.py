@@ -102,7 +102,7 @@ async def test_a_log_in_that_fails_says_why(browser: Browser, tmp_path: Path, mo
         async with profile(browser, server.url) as windows:
             window = await windows.new("/connect")
             await window.part("cursor-login").click()
-            await expect(window.part("cursor-trouble")).to_contain_text("could not be asked")
+            await expect(window.part("cursor-trouble")).to_contain_text("Cannot check the login at Cursor")
             await expect(window.part("cursor-login")).to_be_enabled()
         await server.stop()
 

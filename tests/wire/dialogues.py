@@ -33,10 +33,10 @@ from tieline.model.events import (
 from tieline.model.request import Request, ToolSpec
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor.blobs import Blobs
-from tieline.wire.cursor.opening.run_request import Opening, Settings, Surroundings, open_run
-from tieline.wire.cursor.opening.tools import Offer
+from tieline.wire.cursor.opening.offered_tools import OfferedTools
+from tieline.wire.cursor.opening.run_request import MachineInfo, Opening, RunSettings, open_run
 from tieline.wire.cursor.run.machine import CursorRun
-from tieline.wire.cursor.run.queries import Queries
+from tieline.wire.cursor.run.query_replies import QuerySettings
 from tieline.wire.framing.connect import COMPRESSED, END, TRAILERS, frame
 
 _Decoder = json.JSONDecoder()
@@ -162,8 +162,8 @@ def _opening(tools: tuple[str, ...], past: tuple[str, ...]) -> Opening:
     ]
     return open_run(
         Request(model="demo", messages=tuple(said), tools=tuple(_TOOLS[name] for name in tools)),
-        settings=Settings(),
-        surroundings=Surroundings(os_version="linux 6.8.0", time_zone="UTC", workspace="/home/user/project"),
+        settings=RunSettings(),
+        machine_info=MachineInfo(os_version="linux 6.8.0", time_zone="UTC", workspace="/home/user/project"),
         conversation_id="conversation-1",
         run_id="run-1",
         message_id="message-1",
@@ -190,9 +190,9 @@ class Player:
             case "answer":
                 self.run.answer([_result(*item) for item in values[0].items()], *values[1:])
             case "hear":
-                self.run.hear(values[0])
+                self.run.reply_to_plan(values[0])
             case "offer":
-                self.run.offered(Offer.of([_TOOLS[name] for name in values[0]]))
+                self.run.set_tools(OfferedTools.of([_TOOLS[name] for name in values[0]]))
             case "finish":
                 return self.run.finish(StopReason(rest))
             case "eof":
@@ -210,7 +210,7 @@ class Player:
             opening,
             mint=lambda: f"call_{next(minted)}",
             blobs=Blobs(opening.blobs, limit_each=options.get("limit", 1 << 20)),
-            queries=Queries(**options.get("queries", {})),
+            queries=QuerySettings(**options.get("queries", {})),
         )
 
     def _begin(self) -> None:

@@ -11,16 +11,16 @@ from tieline.model.content import Text, ToolCall, ToolResult
 from tieline.model.request import ToolSpec
 from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage
 from tieline.wire.cursor._pb.exec_pb2 import ExecServerMessage
-from tieline.wire.cursor.execs.execs import Execs
-from tieline.wire.cursor.opening.tools import Offer
+from tieline.wire.cursor.execs.dispatch import ExecDispatcher
+from tieline.wire.cursor.opening.offered_tools import OfferedTools
 
 HERE = "/home/user/project"
 
 
-def execs_for(tools: Sequence[ToolSpec], workspace: str = HERE, **more: Any) -> Execs:
+def execs_for(tools: Sequence[ToolSpec], workspace: str = HERE, **more: Any) -> ExecDispatcher:
     """The execs of a run with this client."""
     numbers = count(1)
-    return Execs(Offer.of(tools), mint=lambda: f"call_{next(numbers)}", workspace=workspace, **more)
+    return ExecDispatcher(OfferedTools.of(tools), mint=lambda: f"call_{next(numbers)}", workspace=workspace, **more)
 
 
 def asked(exec_id: int = 1, **kind: Any) -> ExecServerMessage:
@@ -28,7 +28,7 @@ def asked(exec_id: int = 1, **kind: Any) -> ExecServerMessage:
     return ExecServerMessage(id=exec_id, exec_id=f"exec-{exec_id}", **kind)
 
 
-def call(execs: Execs, exec_id: int = 1, **kind: Any) -> ToolCall:
+def call(execs: ExecDispatcher, exec_id: int = 1, **kind: Any) -> ToolCall:
     """The call it becomes."""
     made = execs.receive(asked(exec_id, **kind))
     assert isinstance(made, ToolCall)

@@ -26,12 +26,12 @@ from tieline.model.request import Request, ToolSpec
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import queries_pb2 as queries
 from tieline.wire.cursor.blobs import Blobs
-from tieline.wire.cursor.opening.run_request import Settings, Surroundings, open_run
-from tieline.wire.cursor.opening.tools import Offer
-from tieline.wire.cursor.run.approvals import STAY, ask_of, reply_with
-from tieline.wire.cursor.run.machine import HOLDS_OPEN, CursorRun
-from tieline.wire.cursor.run.pending_queries import MOST
-from tieline.wire.cursor.run.queries import NO_APPROVAL, NO_SWITCH, Queries
+from tieline.wire.cursor.opening.offered_tools import OfferedTools
+from tieline.wire.cursor.opening.run_request import MachineInfo, RunSettings, open_run
+from tieline.wire.cursor.run.inbox_items import STAY, inbox_item_of, reply_with
+from tieline.wire.cursor.run.machine import IDLE_HEARTBEATS, CursorRun
+from tieline.wire.cursor.run.pending_queries import MAX_WAITING
+from tieline.wire.cursor.run.query_replies import NO_APPROVAL, NO_SWITCH, QuerySettings
 
 CALL = '< exec_server {"id": 1, "mcpArgs": {"name": "weather", "providerIdentifier": "tieline", "toolName": "weather"}}'
 TURN_ENDED = '< interaction_update {"turnEnded": {}}'
@@ -56,8 +56,8 @@ def made(**options: Any) -> CursorRun:
     minted = count(1)
     opening = open_run(
         Request(model="demo", messages=()),
-        settings=Settings(),
-        surroundings=Surroundings(),
+        settings=RunSettings(),
+        machine_info=MachineInfo(),
         conversation_id="c",
         run_id="r",
         message_id="m",
@@ -75,30 +75,34 @@ def made(**options: Any) -> CursorRun:
 def test_questions_are_a_form_that_takes_other_words_too() -> None:
     options = (Option(id="a", label="A"), Option(id="b", label="B"))
     field = Field(name="q1", kind="choice", title="Which?", required=True, options=options, is_open=True)
-    assert ask_of(asked(QUESTION), Queries()) == Form(message="T", fields=(field,))
+    assert inbox_item_of(asked(QUESTION), QuerySettings()) == Form(message="T", fields=(field,))
 
 
 def test_a_plan_is_to_be_reviewed_with_all_its_steps() -> None:
     steps = (PlanEntry(content="x"),)
-    assert ask_of(asked(PLAN), Queries()) == PlanReview(title="my plan", plan="# Plan\n1. x\n", steps=steps)
+    assert inbox_item_of(asked(PLAN), QuerySettings()) == PlanReview(
+        title="my plan", plan="# Plan\n1. x\n", steps=steps
+    )
     query = queries.InteractionQuery()
     phase = query.create_plan_request_query.args.phases.add(name="first")
     phase.todos.add(content="y", status=3)
-    assert ask_of(query, Queries()) == PlanReview(title="A plan", steps=(PlanEntry(content="y", status="completed"),))
+    assert inbox_item_of(query, QuerySettings()) == PlanReview(
+        title="A plan", steps=(PlanEntry(content="y", status="completed"),)
+    )
 
 
 def test_another_mode_is_a_permission_unless_the_settings_decide() -> None:
-    ask = ask_of(asked(MODE), Queries())
+    ask = inbox_item_of(asked(MODE), QuerySettings())
     assert isinstance(ask, Permission)
     assert (ask.title, ask.kind, ask.detail) == ("Go on in the mode plan", "switch_mode", "why")
     assert ask.options == (ALLOW, DENY)
-    assert ask_of(asked(MODE), Queries(allow_mode_switch=False)) is None
+    assert inbox_item_of(asked(MODE), QuerySettings(allow_mode_switch=False)) is None
 
 
 def test_a_question_without_options_is_answered_in_words() -> None:
     query = queries.InteractionQuery(id=2)
     query.ask_question_interaction_query.args.questions.add(id="q", prompt="Why?", allow_multiple=True)
-    ask = ask_of(query, Queries())
+    ask = inbox_item_of(query, QuerySettings())
     assert isinstance(ask, Form)
     assert ask.fields == (Field(name="q", kind="text", title="Why?", required=True),)
     (answer,) = told(query, Filled(values={"q": "because"})).ask_question_interaction_response.result.success.answers
@@ -109,7 +113,7 @@ def test_questions_that_share_an_id_are_kept_apart() -> None:
     query = queries.InteractionQuery(id=2)
     for question_id in ("", "q", "q"):
         query.ask_question_interaction_query.args.questions.add(id=question_id, prompt="?")
-    ask = ask_of(query, Queries())
+    ask = inbox_item_of(query, QuerySettings())
     assert isinstance(ask, Form)
     names = [field.name for field in ask.fields]
     assert len(set(names)) == 3
@@ -202,13 +206,13 @@ def plan(query_id: int) -> bytes:
 
 
 def test_a_query_may_be_held_until_a_person_has_answered_it() -> None:
-    run = made(hold=lambda ask: isinstance(ask, Form))
+    run = made(can_ask=lambda ask: isinstance(ask, Form))
     run.receive(question(3) + received('< interaction_query {"id": 4, "webSearchRequestQuery": {}}'))
-    assert list(run.questions) == [3]
+    assert list(run.inbox_items) == [3]
     assert [message.hex() for message in run.outbox()] == ["3206080412020a00"]
     run.answer_query(3, Filled(values={"q": "a"}))
     run.answer_query(3, Filled(values={"q": "a"}))
-    assert run.questions == {}
+    assert run.inbox_items == {}
     (message,) = run.outbox()
     response = agent.AgentClientMessage.FromString(message).interaction_response
     (answer,) = response.ask_question_interaction_response.result.success.answers
@@ -216,15 +220,15 @@ def test_a_query_may_be_held_until_a_person_has_answered_it() -> None:
 
 
 def test_what_is_nothing_for_a_person_is_not_held() -> None:
-    run = made(hold=lambda _: True)
+    run = made(can_ask=lambda _: True)
     run.receive(received('< interaction_query {"id": 4, "webSearchRequestQuery": {}}'))
     run.receive(received('< interaction_query {"id": 5, "askQuestionInteractionQuery": {"args": {}}}'))
-    assert run.questions == {}
+    assert run.inbox_items == {}
     assert len(run.outbox()) == 2
 
 
 def test_a_plan_that_is_held_is_shown_once_it_is_approved() -> None:
-    run = made(hold=lambda _: True)
+    run = made(can_ask=lambda _: True)
     assert run.receive(plan(4)) == []
     events = run.answer_query(4, Reviewed(approved=True))
     assert [event.text for event in events if isinstance(event, PartDelta)] == ["# Plan\n1. x"]
@@ -232,7 +236,7 @@ def test_a_plan_that_is_held_is_shown_once_it_is_approved() -> None:
 
 
 def test_a_plan_that_is_rejected_is_not_shown_but_noted() -> None:
-    run = made(hold=lambda _: True)
+    run = made(can_ask=lambda _: True)
     run.receive(plan(4))
     assert run.answer_query(4, Reviewed(approved=False, feedback="Shorter.")) == [
         Note(kind="plan_rejected", message="Shorter.")
@@ -241,7 +245,7 @@ def test_a_plan_that_is_rejected_is_not_shown_but_noted() -> None:
 
 @pytest.mark.parametrize("why", ["", "Nobody answered within 2 seconds."])
 def test_a_plan_that_nobody_decides_is_rejected_with_the_reason(why: str) -> None:
-    run = made(hold=lambda _: True)
+    run = made(can_ask=lambda _: True)
     run.receive(plan(4))
     events = run.answer_query(4, Reviewed(approved=False, feedback=why, is_nobodys=True) if why else None)
     assert not any(isinstance(event, PartDelta) for event in events)
@@ -252,7 +256,7 @@ def test_a_plan_that_nobody_decides_is_rejected_with_the_reason(why: str) -> Non
 
 
 def test_another_mode_that_nobody_decides_is_refused_with_the_reason() -> None:
-    run = made(hold=lambda _: True)
+    run = made(can_ask=lambda _: True)
     run.receive(received('< interaction_query {"id": 4, "switchModeRequestQuery": {"args": {"targetModeId": "plan"}}}'))
     run.answer_query(4, Permitted(reason="Nobody answered within 2 seconds."))
     (message,) = run.outbox()
@@ -267,10 +271,10 @@ def decided_by(words: str) -> tuple[bool, str]:
     """Whether a plan is approved by a message, and what the service is told otherwise."""
     run = made()
     assert run.receive(plan(4))[-1] == Finished(reason=StopReason.END_TURN)
-    assert run.waits
+    assert run.awaits_reply
     assert run.outbox() == []
-    run.hear(words)
-    assert not run.waits
+    run.reply_to_plan(words)
+    assert not run.awaits_reply
     (message,) = run.outbox()
     result = agent.AgentClientMessage.FromString(message).interaction_response.create_plan_request_response.result
     return result.HasField("success"), result.error.error
@@ -293,7 +297,7 @@ def test_anything_else_rejects_it_with_the_words(words: str) -> None:
 
 def test_a_plan_made_while_the_client_runs_a_tool_is_shown_in_the_next_leg() -> None:
     run = made()
-    run.offered(Offer.of([ToolSpec(name="weather")]))
+    run.set_tools(OfferedTools.of([ToolSpec(name="weather")]))
     run.receive(received(CALL))
     assert run.wake()[-1] == Finished(reason=StopReason.TOOL_USE)
     assert run.receive(plan(4)) == []
@@ -302,7 +306,7 @@ def test_a_plan_made_while_the_client_runs_a_tool_is_shown_in_the_next_leg() -> 
     events = run.pull()
     check(events)
     assert "# Plan" in "".join(event.text for event in events if isinstance(event, PartDelta))
-    assert run.waits
+    assert run.awaits_reply
 
 
 def test_a_second_plan_beside_one_that_waits_is_rejected() -> None:
@@ -315,19 +319,19 @@ def test_a_second_plan_beside_one_that_waits_is_rejected() -> None:
 
 
 def test_whoever_asks_after_the_turn_has_not_ended_it() -> None:
-    run = made(hold=lambda _: True)
+    run = made(can_ask=lambda _: True)
     run.receive(received(TURN_ENDED))
     assert run.wake_after is not None
     run.receive(question(3))
     assert run.wake_after is None
-    for _ in range(HOLDS_OPEN):
+    for _ in range(IDLE_HEARTBEATS):
         run.receive(received(HEARTBEAT))
     assert not run.ended
 
 
 def test_a_plan_that_is_approved_between_two_legs_is_shown_in_the_next() -> None:
-    run = made(hold=lambda _: True)
-    run.offered(Offer.of([ToolSpec(name="weather")]))
+    run = made(can_ask=lambda _: True)
+    run.set_tools(OfferedTools.of([ToolSpec(name="weather")]))
     run.receive(received(CALL))
     assert run.wake()[-1] == Finished(reason=StopReason.TOOL_USE)
     run.receive(plan(4))
@@ -339,7 +343,7 @@ def test_a_plan_that_is_approved_between_two_legs_is_shown_in_the_next() -> None
 
 
 def test_a_run_that_is_over_is_told_nothing_more() -> None:
-    run = made(hold=lambda _: True)
+    run = made(can_ask=lambda _: True)
     run.receive(plan(4))
     run.receive_eof()
     run.outbox()
@@ -348,10 +352,10 @@ def test_a_run_that_is_over_is_told_nothing_more() -> None:
 
 
 def test_more_queries_than_a_person_could_answer_are_not_held() -> None:
-    run = made(hold=lambda _: True)
-    for query_id in range(MOST + 1):
+    run = made(can_ask=lambda _: True)
+    for query_id in range(MAX_WAITING + 1):
         run.receive(question(query_id))
-    assert len(run.questions) == MOST
+    assert len(run.inbox_items) == MAX_WAITING
     assert len(run.outbox()) == 1
 
 
@@ -366,7 +370,7 @@ ASKING = ToolSpec(
 
 def asking(**options: Any) -> CursorRun:
     run = made(**options)
-    run.offered(Offer.of([ASKING]))
+    run.set_tools(OfferedTools.of([ASKING]))
     return run
 
 
@@ -411,9 +415,9 @@ def test_words_that_come_with_the_answer_reach_the_model() -> None:
 
 
 def test_a_person_who_looks_comes_before_the_clients_tool() -> None:
-    run = asking(hold=lambda _: True)
+    run = asking(can_ask=lambda _: True)
     run.receive(question(3))
-    assert list(run.questions) == [3]
+    assert list(run.inbox_items) == [3]
     assert run.wake_after is None
 
 
@@ -432,5 +436,5 @@ def test_plans_and_modes_are_no_questions_for_a_tool() -> None:
     run.receive(plan(4) + received('< interaction_query {"id": 5, "switchModeRequestQuery": {"args": {}}}'))
     assert len(run.outbox()) == 1
     assert run.calls == 0
-    assert run.waits
+    assert run.awaits_reply
     assert run.pending == frozenset()

@@ -8,7 +8,7 @@ import pytest
 from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage
 from tieline.wire.cursor._pb.kv_pb2 import GetBlobResult, KvClientMessage, SetBlobResult
 from tieline.wire.cursor.blobs import Blobs, blob_id
-from tieline.wire.cursor.packed import WORTH_IT, Packed
+from tieline.wire.cursor.compressed import MIN_COMPRESSED, CompressedBytes
 
 ID = b"\x01" * 32
 
@@ -88,7 +88,7 @@ def test_the_history_is_there_even_if_it_is_larger_than_the_cap() -> None:
 
 def test_what_was_put_away_is_found_and_takes_less() -> None:
     history = {number.to_bytes(32): b"some words " * 100 + bytes([number]) for number in range(50)}
-    packed = Packed(b"".join(history.values()))
+    packed = CompressedBytes(b"".join(history.values()))
     before = packed.size
     packed.pack()
     assert packed.size < before / 10
@@ -114,9 +114,9 @@ def test_blobs_may_be_put_away_again_and_again_and_replaced_meanwhile() -> None:
     assert blobs.get(b"\x03" * 32) is None
 
 
-@pytest.mark.parametrize("size", [0, 1, WORTH_IT - 1, WORTH_IT, 100_000])
+@pytest.mark.parametrize("size", [0, 1, MIN_COMPRESSED - 1, MIN_COMPRESSED, 100_000])
 def test_packed_bytes_are_read_as_they_were(size: int) -> None:
-    packed = Packed(b"x" * size)
+    packed = CompressedBytes(b"x" * size)
     for _ in range(2):
         packed.pack()
         packed.pack()

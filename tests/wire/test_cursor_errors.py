@@ -206,7 +206,7 @@ def test_the_text_shown_is_title_and_detail_then_advice() -> None:
     got = failed(end("resource_exhausted", value=OUTDATED))
     assert got.message.startswith("Cursor: Update Required Your version of Cursor is no longer supported.")
     assert "client version" in got.message
-    assert "no rate limit" in got.message
+    assert "not a rate limit" in got.message
 
 
 @pytest.mark.parametrize("name", ["ERROR_BAD_MODEL_NAME", "BAD_MODEL_NAME", 5])

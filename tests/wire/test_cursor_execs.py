@@ -25,9 +25,9 @@ from tieline.model.request import ToolSpec
 from tieline.tools.search import SEARCH_CONTENT, SEARCH_FILES
 from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage, AgentServerMessage
 from tieline.wire.cursor._pb.exec_pb2 import ExecServerMessage
-from tieline.wire.cursor.execs.execs import MOST_PENDING, Execs
-from tieline.wire.cursor.opening.tools import Offer
-from tieline.wire.cursor.values import to_value
+from tieline.wire.cursor.execs.dispatch import MAX_PENDING, ExecDispatcher
+from tieline.wire.cursor.opening.offered_tools import OfferedTools
+from tieline.wire.cursor.protobuf_json import to_value
 
 Tools = tuple[ToolSpec, ...]
 
@@ -249,9 +249,9 @@ def test_huge_arguments_arrive_whole() -> None:
 
 
 def test_a_reserved_name_is_mapped_back() -> None:
-    offer = Offer.of((tool("Task", {"prompt": STRING}),))
+    offer = OfferedTools.of((tool("Task", {"prompt": STRING}),))
     [definition] = offer.definitions
-    execs = Execs(offer, mint=lambda: "call_1")
+    execs = ExecDispatcher(offer, mint=lambda: "call_1")
     assert definition.tool_name != "Task"
     assert call(execs, **mcp(definition.tool_name, prompt="x")).name == "Task"
 
@@ -272,7 +272,7 @@ def test_tools_and_servers_that_are_not_there_are_named_with_those_that_are() ->
 def test_the_tools_of_the_newest_leg_count() -> None:
     execs = execs_for(WEATHER)
     assert not isinstance(execs.receive(asked(read_args={"path": A})), ToolCall)
-    execs.offered(Offer.of(PI))
+    execs.set_tools(OfferedTools.of(PI))
     assert call(execs, read_args={"path": A}).name == "read"
 
 
@@ -504,7 +504,7 @@ def test_an_exec_that_is_aborted_is_forgotten_and_a_command_ends_as_a_killed_one
     stream = call(execs, 1, shell_stream_args={"command": "sleep 20", "working_directory": HERE})
     plain = call(execs, 2, shell_args={"command": "sleep 20", "working_directory": HERE})
     read = call(execs, 3, read_args={"path": A})
-    exited, _ = shown(execs.last_words(1))
+    exited, _ = shown(execs.confirm_abort(1))
     assert exited["execClientMessage"]["shellStream"]["exit"] == {
         "code": 4_294_967_295,
         "cwd": HERE,
@@ -512,18 +512,18 @@ def test_an_exec_that_is_aborted_is_forgotten_and_a_command_ends_as_a_killed_one
         "abortReason": "SHELL_ABORT_REASON_USER_ABORT",
         "localExecutionTimeMs": 0,
     }
-    failed, _ = shown(execs.last_words(2))
+    failed, _ = shown(execs.confirm_abort(2))
     failure = failed["execClientMessage"]["shellResult"]["failure"]
     assert (failure["exitCode"], failure["signal"], failure["aborted"]) == (-1, "SIGTERM", True)
     assert [execs.abort(number) for number in (1, 2, 3)] == [stream.id, plain.id, read.id]
     assert execs.abort(42) is None
-    assert list(execs.last_words(42)) == []
+    assert list(execs.confirm_abort(42)) == []
     assert execs.pending == {}
 
 
 def test_execs_without_end_are_thrown_back_instead_of_piling_up() -> None:
     execs = execs_for(PI)
-    for number in range(MOST_PENDING):
+    for number in range(MAX_PENDING):
         call(execs, number, read_args={"path": A})
     answered = execs.receive(asked(7, read_args={"path": A}))
     assert not isinstance(answered, ToolCall)

@@ -9,15 +9,15 @@ from tests.cases import PIXEL, asks, says
 from tieline.model.content import File, Foreign, Image, Message, Text, Thinking, ToolCall, ToolResult
 from tieline.model.events import Note
 from tieline.model.request import ToolSpec
-from tieline.wire.cursor.opening.history import History, cut
-from tieline.wire.cursor.opening.tools import Offer
+from tieline.wire.cursor.opening.history import HistoryEncoder, split_messages
+from tieline.wire.cursor.opening.offered_tools import OfferedTools
 
-OFFER = Offer.of([ToolSpec(name="read"), ToolSpec(name="Task")])
+OFFER = OfferedTools.of([ToolSpec(name="read"), ToolSpec(name="Task")])
 IMAGE = Image(media_type="image/png", data=PIXEL)
 
 
 def told(*messages: Message, notes: list[Note] | None = None) -> list[Any]:
-    history = History(OFFER, [] if notes is None else notes)
+    history = HistoryEncoder(OFFER, [] if notes is None else notes)
     return [json.loads(message) for message in history.messages(messages)]
 
 
@@ -53,7 +53,7 @@ def result(*content: Text | Image | File, **fields: Any) -> ToolResult:
 )
 def test_a_conversation_is_cut_after_the_models_last_message(roles: str, system: int, past: int, last: int) -> None:
     meaning = {"s": says("system", "x"), "u": says("user", "x"), "a": says("assistant", "x")}
-    talk = cut([meaning[role] for role in roles])
+    talk = split_messages([meaning[role] for role in roles])
     assert (len(talk.system), len(talk.past), len(talk.last)) == (system, past, last)
 
 
@@ -72,7 +72,7 @@ def test_a_message_that_says_nothing_is_left_out() -> None:
 
 
 def test_letters_are_kept_as_they_are() -> None:
-    (message,) = History(OFFER, []).messages([says("user", "é 日本 😀")])
+    (message,) = HistoryEncoder(OFFER, []).messages([says("user", "é 日本 😀")])
     assert message == '{"role":"user","content":[{"type":"text","text":"é 日本 😀"}]}'.encode()
 
 
@@ -111,7 +111,7 @@ def test_calls_and_results_have_the_names_that_the_model_sees() -> None:
 def test_142_arguments_are_told_whole_and_as_they_came() -> None:
     """However long they are."""
     arguments = json.dumps({"content": "x" * 1_000_000, "n": 12345678901234567890})
-    (message,) = History(OFFER, []).messages([says("assistant", call(arguments))])
+    (message,) = HistoryEncoder(OFFER, []).messages([says("assistant", call(arguments))])
     assert arguments.encode() in message
 
 
@@ -228,7 +228,7 @@ def test_a_history_as_text_names_who_said_what() -> None:
         says("assistant", Thinking(text="hm"), call('{"path":"a"}')),
         says("user", result(Text(text="no such file"), is_error=True)),
     )
-    assert History(OFFER, notes).text(request.messages) == (
+    assert HistoryEncoder(OFFER, notes).text(request.messages) == (
         "<user>\nLook.\n[image: image/png]\n</user>\n"
         '<assistant>\n<thinking>\nhm\n</thinking>\n<call id="c1" tool="mcp_tieline_read">{"path":"a"}</call>\n'
         "</assistant>\n"

@@ -5,17 +5,17 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import queries_pb2 as queries
-from tieline.wire.cursor.run.queries import Queries, Reply, reply_to
+from tieline.wire.cursor.run.query_replies import QueryReply, QuerySettings, reply_to
 
-ALL = Queries()
-NONE = Queries(allow_web=False, allow_mode_switch=False, allow_images=False)
+ALL = QuerySettings()
+NONE = QuerySettings(allow_web=False, allow_mode_switch=False, allow_images=False)
 
 
 def asked(query_hex: str) -> queries.InteractionQuery:
     return agent.AgentServerMessage.FromString(bytes.fromhex(query_hex)).interaction_query
 
 
-def answered(query: queries.InteractionQuery, settings: Queries = ALL) -> Reply:
+def answered(query: queries.InteractionQuery, settings: QuerySettings = ALL) -> QueryReply:
     reply = reply_to(query, settings)
     assert reply is not None
     return reply
@@ -116,7 +116,7 @@ def test_a_question_of_an_unknown_kind_is_turned_down_under_its_own_number(numbe
     refused, size, reason, length, *text = fields[0].data
     assert (refused, reason) == (0x12, 0x0A)
     assert (size, length) == (len(fields[0].data) - 2, len(text))
-    assert bytes(text).decode().endswith("Go on without it.")
+    assert bytes(text).decode().endswith("Continue without it.")
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from tests.cases import asks
 from tieline.model.request import ToolSpec
 from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage
-from tieline.wire.cursor.opening.context import NO_NOTES
-from tieline.wire.cursor.opening.run_request import Opening, Settings, Surroundings, open_run
+from tieline.wire.cursor.opening.request_context import NO_NOTES
+from tieline.wire.cursor.opening.run_request import MachineInfo, Opening, RunSettings, open_run
 
 RECORDED = json.loads(
     (Path(__file__).parents[1] / "transcripts/cursor/recorded/sdk_with_tools.json").read_text("utf-8")
@@ -31,8 +31,8 @@ def opened() -> Opening:
     ]
     return open_run(
         replace(asks("say hello", tools=tuple(tools)), model="demo"),
-        settings=Settings(meta_tools=True),
-        surroundings=Surroundings(  # noqa: S604 - a name
+        settings=RunSettings(meta_tools=True),
+        machine_info=MachineInfo(  # noqa: S604 - a name
             os_version="linux 6.8.0-generic00",
             shell="bash",
             time_zone="UTC",

@@ -28,8 +28,8 @@ from tieline.wire.cursor._pb.conversation_pb2 import ConversationAction, Convers
 from tieline.wire.cursor._pb.shared_pb2 import AgentMode
 from tieline.wire.cursor.blobs import blob_id
 from tieline.wire.cursor.models import CursorModel
-from tieline.wire.cursor.opening.run_request import Opening, Settings, Surroundings, open_run, resume_run
-from tieline.wire.cursor.opening.tools import PROVIDER
+from tieline.wire.cursor.opening.offered_tools import PROVIDER
+from tieline.wire.cursor.opening.run_request import MachineInfo, Opening, RunSettings, open_run, resume_run
 
 TRANSCRIPTS = Path(__file__).parent.parent / "transcripts" / "cursor" / "requests"
 
@@ -59,14 +59,14 @@ class Given(msgspec.Struct, forbid_unknown_fields=True):
 
     conversation_id: str
     run_id: str
-    settings: Settings = Settings()
-    surroundings: Surroundings = Surroundings()
+    settings: RunSettings = RunSettings()
+    machine_info: MachineInfo = MachineInfo()
     checkpoint: str | None = None
     resume_from: str | None = None
 
 
 def opened(request: Request, **given: Any) -> Opening:
-    known: dict[str, Any] = {"settings": Settings(), "surroundings": Surroundings(), **given}
+    known: dict[str, Any] = {"settings": RunSettings(), "machine_info": MachineInfo(), **given}
     ids = {"conversation_id": "agent-1", "run_id": "run-1", "message_id": "message-1"}
     return open_run(request, **{**ids, **known})
 
@@ -94,7 +94,7 @@ def read_opening(case: Path) -> tuple[Opening, AgentRunRequest]:
     opening = opened(
         read_request(case),
         settings=given.settings,
-        surroundings=given.surroundings,
+        machine_info=given.machine_info,
         conversation_id=given.conversation_id,
         run_id=given.run_id,
         checkpoint=None if given.checkpoint is None else bytes.fromhex(given.checkpoint),
@@ -257,7 +257,7 @@ def test_thinking_and_effort_become_parameters_unless_that_is_switched_off() -> 
     request = asks("Hello", reasoning=Reasoning(mode="adaptive", effort="high"))
     told = run_request(opened(request).message).requested_model.parameters
     assert [(parameter.id, parameter.value) for parameter in told] == [("thinking", "true"), ("effort", "high")]
-    silent = opened(request, settings=Settings(reasoning=False))
+    silent = opened(request, settings=RunSettings(reasoning=False))
     assert not run_request(silent.message).requested_model.parameters
 
 
@@ -291,7 +291,7 @@ def test_a_picture_that_cannot_be_read_is_named_instead() -> None:
     said = run_request(opening.message).action.user_message_action.user_message
     assert said.text == "[image left out: image]"
     assert not said.selected_context.selected_images
-    assert "does not take it" in opening.notes[0].message
+    assert "does not support it" in opening.notes[0].message
 
 
 # ── System prompt and rules ──────────────────────────────────────────────────────────────────────
@@ -312,7 +312,7 @@ def test_without_a_system_prompt_there_is_no_rule() -> None:
 def test_searching_and_fetching_are_off_unless_they_are_switched_on() -> None:
     assert opened(asks("Hello")).context.HasField("web_search_enabled")
     assert not opened(asks("Hello")).context.web_fetch_enabled
-    allowed = opened(asks("Hello"), settings=Settings(web_search=True, web_fetch=True)).context
+    allowed = opened(asks("Hello"), settings=RunSettings(web_search=True, web_fetch=True)).context
     assert (allowed.web_search_enabled, allowed.web_fetch_enabled) == (True, True)
 
 
@@ -358,7 +358,7 @@ CHECKPOINT = ConversationStateStructure(root_prompt_messages_json=[b"\1" * 32], 
 
 def test_a_lost_run_goes_on_from_its_checkpoint_with_the_same_ids() -> None:
     """Seen in recordings: a retry keeps the run id and the conversation id."""
-    opening = opened(asks("Hi", says("assistant", "Hello!"), "And now?"), settings=Settings(send_blobs=True))
+    opening = opened(asks("Hi", says("assistant", "Hello!"), "And now?"), settings=RunSettings(send_blobs=True))
     before, after = run_request(opening.message), run_request(resume_run(opening, CHECKPOINT))
     assert after.conversation_state.SerializeToString() == CHECKPOINT
     assert after.action.WhichOneof("action") == "resume_action"
@@ -386,7 +386,7 @@ def test_a_checkpoint_that_is_none_is_an_upstreams_failure() -> None:
 @pytest.mark.parametrize("history", ["blobs", "text"])
 @pytest.mark.parametrize("name", COMMON_CASES)
 def test_every_request_opens_a_run_that_can_be_read(name: str, history: str) -> None:
-    opening = opened(COMMON_CASES[name], settings=msgspec.convert({"history": history}, Settings))
+    opening = opened(COMMON_CASES[name], settings=msgspec.convert({"history": history}, RunSettings))
     run = run_request(opening.message)
     assert run.HasField("conversation_state")
     assert run.action.WhichOneof("action")

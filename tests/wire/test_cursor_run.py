@@ -26,9 +26,9 @@ from tieline.model.request import Request, ToolSpec
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb.conversation_pb2 import ConversationStateStructure
 from tieline.wire.cursor.blobs import Blobs
-from tieline.wire.cursor.opening.run_request import Opening, Settings, Surroundings, open_run
-from tieline.wire.cursor.opening.tools import Offer
-from tieline.wire.cursor.run.machine import MOST_HELD, CursorRun
+from tieline.wire.cursor.opening.offered_tools import OfferedTools
+from tieline.wire.cursor.opening.run_request import MachineInfo, Opening, RunSettings, open_run
+from tieline.wire.cursor.run.machine import MAX_UNREAD, CursorRun
 from tieline.wire.framing.connect import END, frame
 
 CALL = (
@@ -59,8 +59,8 @@ def started(*lines: str) -> CursorRun:
 def opening(request: Request | None = None) -> Opening:
     return open_run(
         request or Request(model="demo", messages=()),
-        settings=Settings(),
-        surroundings=Surroundings(),
+        settings=RunSettings(),
+        machine_info=MachineInfo(),
         conversation_id="c",
         run_id="r",
         message_id="m",
@@ -230,11 +230,11 @@ def test_a_checkpoint_keeps_what_our_schema_does_not_know() -> None:
 
 def test_heartbeats_are_no_progress_and_everything_else_is() -> None:
     run = started(HEARTBEAT, HEARTBEAT)
-    assert run.progressed == 0
+    assert run.progress == 0
     for at, line in enumerate((says("a"), says("b"), '< kv_server {"id": 1}', "< checkpoint {}", CALL % 1), start=1):
         run.receive(received(line))
         run.receive(received(HEARTBEAT))
-        assert run.progressed == at
+        assert run.progress == at
 
 
 def test_quiet_means_something_only_after_a_call_or_the_turn() -> None:
@@ -314,7 +314,7 @@ def test_words_without_a_result_that_can_take_them_are_said_all_the_same() -> No
 def test_too_much_said_between_two_legs_ends_the_run() -> None:
     run = started(CALL % 1, "@ wake")
     size = 1 << 20
-    for _ in range(MOST_HELD // size):
+    for _ in range(MAX_UNREAD // size):
         run.receive(received(says("x" * size)))
     assert run.ended
     run.begin("leg_2", "demo")
@@ -368,7 +368,7 @@ def followed(before: CursorRun, *, resumed: bool = False) -> CursorRun:
     before.receive_eof()
     run = CursorRun(opening(), mint=lambda: "call_1", blobs=before.blobs)
     if resumed:
-        run.resumes(before)
+        run.inherit_checkpoint(before)
     run.take_over(before, resumed=resumed)
     return run
 
@@ -383,7 +383,7 @@ def test_after_something_else_was_said_that_is_what_may_be_said_again(resumed: b
 
 def test_what_is_said_after_a_call_is_never_taken_for_something_said_before() -> None:
     run = taken_over(says("It is su"), "@ eof")
-    run.offered(Offer.of([ToolSpec(name="weather")]))
+    run.set_tools(OfferedTools.of([ToolSpec(name="weather")]))
     run.receive(received(CALL % 1))
     run.wake()
     run.answer([ToolResult(call_id=call_id) for call_id in run.pending])
@@ -418,7 +418,7 @@ def test_the_context_and_the_history_are_there_however_long_a_call_takes(number:
     run.wake()
     run.outbox()
     for _ in range(number):
-        run.offered(Offer.of(tools))
+        run.set_tools(OfferedTools.of(tools))
     run.receive(received('< exec_server {"id": 7, "requestContextArgs": {}}'))
     told = agent.AgentClientMessage.FromString(run.outbox()[0]).exec_client_message
     assert told.request_context_result.success.request_context == opened.context

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tieline.model.request import EMPTY_SCHEMA
-from tieline.wire.cursor.opening.schema_unions import MAX_TOLD, for_service
+from tieline.wire.cursor.opening.schema_unions import MAX_DESCRIBED, for_service
 
 STRINGS = {"type": "array", "items": {"type": "string"}}
 NUMBERS = {"type": "array", "items": {"type": "number"}}
@@ -123,7 +123,7 @@ def test_what_a_joined_schema_cannot_say_is_told_in_words() -> None:
 
 def test_words_about_a_union_are_short() -> None:
     members = [{"type": "string", "pattern": "x" * 50, "title": str(number)} for number in range(100)]
-    assert len(inside({"anyOf": [*members, NUMBER]})["description"]) < MAX_TOLD + 40
+    assert len(inside({"anyOf": [*members, NUMBER]})["description"]) < MAX_DESCRIBED + 40
 
 
 def test_a_union_behind_a_reference_is_found() -> None:

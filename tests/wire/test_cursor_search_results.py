@@ -7,8 +7,8 @@ import pytest
 
 from tests.wire.coding_clients import CLAUDE_CODE, CLINE, OPENCODE, PI, STRING, tool
 from tests.wire.exec_running import HERE, result, told
-from tieline.wire.cursor.execs.listing import MAX_DEPTH, MOST_ENTRIES, tree
-from tieline.wire.cursor.execs.search import MOST_LINES
+from tieline.wire.cursor.execs.listing_results import MAX_DEPTH, MAX_ENTRIES, tree
+from tieline.wire.cursor.execs.search_results import MAX_LINES
 
 CONTENT: dict[str, Any] = {
     "matches": [
@@ -175,10 +175,10 @@ def test_a_search_that_was_cut_says_so() -> None:
 
 
 def test_more_than_anybody_reads_is_left_out() -> None:
-    content = found("\n".join(f"a.py:{line}:x" for line in range(1, MOST_LINES + 10)))["content"]
-    assert content["totalLines"] == MOST_LINES
+    content = found("\n".join(f"a.py:{line}:x" for line in range(1, MAX_LINES + 10)))["content"]
+    assert content["totalLines"] == MAX_LINES
     assert content["clientTruncated"] is True
-    assert len(listed("\n".join(f"{name}.txt" for name in range(MOST_ENTRIES + 10)))["childrenFiles"]) == MOST_ENTRIES
+    assert len(listed("\n".join(f"{name}.txt" for name in range(MAX_ENTRIES + 10)))["childrenFiles"]) == MAX_ENTRIES
 
 
 def test_why_nothing_could_be_searched_is_an_error() -> None:

@@ -7,7 +7,8 @@ import pytest
 from tests.wire.coding_clients import CLAUDE_CODE, CODEX, OPENCODE, PI
 from tests.wire.exec_running import HERE, asked, call, execs_for, result, shown, told
 from tieline.model.content import Text, ToolCall, ToolResult
-from tieline.wire.cursor.execs.shell import CHUNK, KILLED, Ran, read
+from tieline.wire.cursor.execs.shell_results import CHUNK, KILLED, read
+from tieline.wire.cursor.execs.shell_results import CommandOutcome as Outcome
 
 COMMAND = {"command": "make", "working_directory": HERE, "timeout": 10_000}
 ASKED = {"command": "make", "workingDirectory": HERE}
@@ -15,86 +16,104 @@ NO_TIME = {"localExecutionTimeMs": 0}
 POLICY = {"sandboxPolicy": {"type": "TYPE_INSECURE_NONE"}}
 
 CUT = "bash tool truncated output as it exceeded 30000 char limit"
-SAID: list[tuple[str, Ran]] = [
+SAID: list[tuple[str, Outcome]] = [
     # Nothing but the output.
-    ("hi\n", Ran("hi\n")),
-    ("(Bash completed with no output)", Ran("")),
-    ("(no output)", Ran("")),
-    ("Exit codes are numbers", Ran("Exit codes are numbers")),
+    ("hi\n", Outcome("hi\n")),
+    ("(Bash completed with no output)", Outcome("")),
+    ("(no output)", Outcome("")),
+    ("Exit codes are numbers", Outcome("Exit codes are numbers")),
     # A line before it, or behind it.
-    ("Exit code 1\nfail", Ran("fail", code=1)),
+    ("Exit code 1\nfail", Outcome("fail", code=1)),
     (
         "Exit code 127\n/bin/bash: line 1: x: command not found",
-        Ran("/bin/bash: line 1: x: command not found", code=127),
+        Outcome("/bin/bash: line 1: x: command not found", code=127),
     ),
-    ("exit code: 2\nboom", Ran("boom", code=2)),
-    ("Command failed with exit code 2\nboom", Ran("boom", code=2)),
-    ("out\n\nCommand exited with code 4", Ran("out", code=4)),
-    ("out\n[The command completed with exit code 7.]", Ran("out", code=7)),
-    ("Command executed in terminal within working directory '/x'. Exit code: 0\nOutput:\nhey", Ran("hey", code=0)),
-    ("Command executed.\nOutput:\nhey", Ran("hey")),
+    ("exit code: 2\nboom", Outcome("boom", code=2)),
+    ("Command failed with exit code 2\nboom", Outcome("boom", code=2)),
+    ("out\n\nCommand exited with code 4", Outcome("out", code=4)),
+    ("out\n[The command completed with exit code 7.]", Outcome("out", code=7)),
+    (
+        "Command executed in terminal within working directory '/x'. Exit code: 0\nOutput:\nhey",
+        Outcome("hey", code=0),
+    ),
+    ("Command executed.\nOutput:\nhey", Outcome("hey")),
     # Labels.
-    ("Exit code: 0\nWall time: 0.1 seconds\nOutput:\nhi\n", Ran("hi\n", code=0)),
+    ("Exit code: 0\nWall time: 0.1 seconds\nOutput:\nhi\n", Outcome("hi\n", code=0)),
     (
         "Chunk ID: ab\nWall time: 0.05 seconds\nProcess exited with code 3\nOriginal token count: 3\nOutput:\nhi\n",
-        Ran("hi\n", code=3),
+        Outcome("hi\n", code=3),
     ),
     (
         "Wall time: 10 seconds\nProcess running with session ID 73\nOutput:\nstarted",
-        Ran("started", ending="running", session="73"),
+        Outcome("started", ending="running", session="73"),
     ),
     (
         "Command: ls\nDirectory: (root)\nOutput: hi\nthere\nError: (none)\nExit Code: 0\nSignal: (none)\n"
         "Background PIDs: (none)\nProcess Group PGID: 4",
-        Ran("hi\nthere", code=0),
+        Outcome("hi\nthere", code=0),
     ),
     (
         "Command: ls\nDirectory: (root)\nStdout: hi\nStderr: oh\nError: (none)\nExit Code: 2\nSignal: (none)\n"
         "Background PIDs: (none)\nProcess Group PGID: 4",
-        Ran("hi", "oh", 2),
+        Outcome("hi", "oh", 2),
     ),
     (
         "Command: x\nDirectory: (root)\nOutput: (empty)\nError: (none)\nExit Code: (none)\nSignal: 9",
-        Ran("", code=KILLED),
+        Outcome("", code=KILLED),
     ),
-    ("Output: Import ok\nProcess Group PGID: 42", Ran("Import ok")),
+    ("Output: Import ok\nProcess Group PGID: 42", Outcome("Import ok")),
     # Tags and JSON.
-    ("<returncode>1</returncode>\n<output>\nhey</output>", Ran("hey", code=1)),
-    ("<stdout>a</stdout><stderr>b</stderr><exit_code>2</exit_code>", Ran("a", "b", 2)),
-    ("out\n<stderr>\nerr\n</stderr>", Ran("out", "err")),
-    ('{"stdout":"o\\n","stderr":"e\\n","exitCode":3}', Ran("o\n", "e\n", 3)),
-    ('{"output":"x","metadata":{"exit_code":2,"duration_seconds":0.1}}', Ran("x", code=2)),
-    ('{"output":"x","code":0}', Ran("x", code=0)),
-    ('{"stdout":"o","stderr":"","timed_out":true,"exit_code":124}', Ran("o", code=124, ending="timeout")),
-    ('[{"query":"ls","result":"a","success":true},{"query":"x","result":"b","success":false}]', Ran("a\nb", code=1)),
+    ("<returncode>1</returncode>\n<output>\nhey</output>", Outcome("hey", code=1)),
+    ("<stdout>a</stdout><stderr>b</stderr><exit_code>2</exit_code>", Outcome("a", "b", 2)),
+    ("out\n<stderr>\nerr\n</stderr>", Outcome("out", "err")),
+    ('{"stdout":"o\\n","stderr":"e\\n","exitCode":3}', Outcome("o\n", "e\n", 3)),
+    ('{"output":"x","metadata":{"exit_code":2,"duration_seconds":0.1}}', Outcome("x", code=2)),
+    ('{"output":"x","code":0}', Outcome("x", code=0)),
+    ('{"stdout":"o","stderr":"","timed_out":true,"exit_code":124}', Outcome("o", code=124, ending="timeout")),
+    (
+        '[{"query":"ls","result":"a","success":true},{"query":"x","result":"b","success":false}]',
+        Outcome("a\nb", code=1),
+    ),
     # JSON that a command printed.
-    ('{"code":200,"output":"fine","id":7}', Ran('{"code":200,"output":"fine","id":7}')),
-    ('{"name":"x"}', Ran('{"name":"x"}')),
-    ('{"output"', Ran('{"output"')),
+    ('{"code":200,"output":"fine","id":7}', Outcome('{"code":200,"output":"fine","id":7}')),
+    ('{"name":"x"}', Outcome('{"name":"x"}')),
+    ('{"output"', Outcome('{"output"')),
     # Ended from outside, or not at all.
     (
         "begin\n\n<bash_metadata>\nbash tool terminated command after exceeding timeout 1500 ms\n</bash_metadata>",
-        Ran("begin", ending="timeout"),
+        Outcome("begin", ending="timeout"),
     ),
-    ("x\n\n<bash_metadata>\nUser aborted the command\n</bash_metadata>", Ran("x", ending="aborted")),
+    ("x\n\n<bash_metadata>\nUser aborted the command\n</bash_metadata>", Outcome("x", ending="aborted")),
     # Notes in tags: the exit code is read, what has no field of its own is left for the model.
-    ("x\n\n<bash_metadata>\nexit code: 3\n</bash_metadata>", Ran("x", code=3)),
-    ("x\n\n<bash_metadata>\nCommand exited with code 2\n</bash_metadata>", Ran("x", code=2)),
-    ("x\n\n<bash_metadata>\nexit_code: 0\n</bash_metadata>", Ran("x", code=0)),
-    (f"x\n\n<bash_metadata>\n{CUT}\n</bash_metadata>", Ran(f"x\n\n<bash_metadata>\n{CUT}\n</bash_metadata>")),
+    ("x\n\n<bash_metadata>\nexit code: 3\n</bash_metadata>", Outcome("x", code=3)),
+    ("x\n\n<bash_metadata>\nCommand exited with code 2\n</bash_metadata>", Outcome("x", code=2)),
+    ("x\n\n<bash_metadata>\nexit_code: 0\n</bash_metadata>", Outcome("x", code=0)),
+    (
+        f"x\n\n<bash_metadata>\n{CUT}\n</bash_metadata>",
+        Outcome(f"x\n\n<bash_metadata>\n{CUT}\n</bash_metadata>"),
+    ),
     (
         f"x\n\n<bash_metadata>\n{CUT}\nUser aborted the command\nexit code: 1\n</bash_metadata>",
-        Ran(f"x\n\n<bash_metadata>\n{CUT}\n</bash_metadata>", code=1, ending="aborted"),
+        Outcome(f"x\n\n<bash_metadata>\n{CUT}\n</bash_metadata>", code=1, ending="aborted"),
     ),
-    ("Command timed out after 2m 0.0s\nbegin", Ran("Command timed out after 2m 0.0s\nbegin", ending="timeout")),
-    ("a\n\nCommand timed out after 5 seconds", Ran("a\n\nCommand timed out after 5 seconds", ending="timeout")),
-    ("[Request interrupted by user for tool use]", Ran("[Request interrupted by user for tool use]", ending="aborted")),
-    ("the log says: command timed out", Ran("the log says: command timed out")),
+    (
+        "Command timed out after 2m 0.0s\nbegin",
+        Outcome("Command timed out after 2m 0.0s\nbegin", ending="timeout"),
+    ),
+    (
+        "a\n\nCommand timed out after 5 seconds",
+        Outcome("a\n\nCommand timed out after 5 seconds", ending="timeout"),
+    ),
+    (
+        "[Request interrupted by user for tool use]",
+        Outcome("[Request interrupted by user for tool use]", ending="aborted"),
+    ),
+    ("the log says: command timed out", Outcome("the log says: command timed out")),
 ]
 
 
 @pytest.mark.parametrize(("text", "expected"), SAID, ids=lambda value: str(value)[:60])
-def test_how_a_command_went_is_read_from_what_clients_say(text: str, expected: Ran) -> None:
+def test_how_a_command_went_is_read_from_what_clients_say(text: str, expected: Outcome) -> None:
     assert read(text) == expected
 
 

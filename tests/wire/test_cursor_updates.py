@@ -11,10 +11,10 @@ from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import conversation_pb2 as conversation
 from tieline.wire.cursor._pb import updates_pb2 as updates
 from tieline.wire.cursor.blobs import Blobs
-from tieline.wire.cursor.run.stored_answer import MOST, Stored, StoredText
+from tieline.wire.cursor.run.stored_answer import MAX_COPIES, StoredAnswers, StoredText
 from tieline.wire.cursor.run.thinking_tags import TagSplitter, split
-from tieline.wire.cursor.run.updates import MOST_NOTES, Updates
-from tieline.wire.cursor.run.usage import Tally
+from tieline.wire.cursor.run.updates import MAX_NOTES, UpdateReader
+from tieline.wire.cursor.run.usage import UsageCounter
 from tieline.wire.framing.connect import COMPRESSED, END, TRAILERS
 
 # ── Tags ─────────────────────────────────────────────────────────────────────────────────────────
@@ -105,7 +105,7 @@ SPENT = {
 @pytest.mark.parametrize("name", SPENT)
 def test_the_tokens_of_a_turn(name: str) -> None:
     spent = SPENT[name]
-    tally = Tally()
+    tally = UsageCounter()
     tally.count(spent.counted)
     tally.context = spent.context
     tally.bill(updates.TurnEndedUpdate(**spent.ended))
@@ -113,7 +113,7 @@ def test_the_tokens_of_a_turn(name: str) -> None:
 
 
 def test_what_a_leg_told_is_not_told_again_by_the_next() -> None:
-    tally = Tally()
+    tally = UsageCounter()
     tally.count(4)
     assert tally.usage().output == 4
     tally.next_leg()
@@ -124,7 +124,7 @@ def test_what_a_leg_told_is_not_told_again_by_the_next() -> None:
 
 
 def test_several_turns_of_a_run_add_up() -> None:
-    tally = Tally()
+    tally = UsageCounter()
     for _ in range(2):
         tally.bill(updates.TurnEndedUpdate(input_tokens=10, output_tokens=2, cache_read_tokens=4, reasoning_tokens=1))
     assert tally.usage() == Usage(input=12, output=4, cache_read=8, reasoning=2)
@@ -143,7 +143,7 @@ def text_delta(text: str) -> bytes:
 @pytest.mark.parametrize("letter", ["a", "ö", "語", "👋"])
 def test_what_is_read_by_hand_means_what_the_schema_says(letter: str, size: int) -> None:
     payload = text_delta(letter * size)
-    by_schema, by_hand = Updates(Stored(Blobs())), Updates(Stored(Blobs()))
+    by_schema, by_hand = UpdateReader(StoredAnswers(Blobs())), UpdateReader(StoredAnswers(Blobs()))
     for reader in (by_schema, by_hand):
         reader.say("begun ")
     by_schema.receive(agent.AgentServerMessage.FromString(payload).interaction_update)
@@ -156,9 +156,9 @@ def test_what_is_read_by_hand_means_what_the_schema_says(letter: str, size: int)
 def test_a_count_of_tokens_is_read_by_hand(tokens: int) -> None:
     message = agent.AgentServerMessage()
     message.interaction_update.token_delta.tokens = tokens
-    reader = Updates(Stored(Blobs()))
+    reader = UpdateReader(StoredAnswers(Blobs()))
     assert reader.receive_plain([(0, message.SerializeToString())]) == 1
-    assert reader.tally.usage().output == tokens
+    assert reader.usage.usage().output == tokens
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_count_of_tokens_is_read_by_hand(tokens: int) -> None:
     ],
 )
 def test_anything_else_is_left_to_the_schema(payload: bytes) -> None:
-    reader = Updates(Stored(Blobs()))
+    reader = UpdateReader(StoredAnswers(Blobs()))
     reader.say("begun ")
     reader.parts.take()
     assert reader.receive_plain([(0, payload)]) == 0
@@ -184,7 +184,7 @@ def test_anything_else_is_left_to_the_schema(payload: bytes) -> None:
 
 @pytest.mark.parametrize("flags", [COMPRESSED, END, TRAILERS])
 def test_a_frame_that_is_no_plain_message_is_not_read_by_hand(flags: int) -> None:
-    reader = Updates(Stored(Blobs()))
+    reader = UpdateReader(StoredAnswers(Blobs()))
     reader.say("begun ")
     assert reader.receive_plain([(flags, text_delta("Hi"))]) == 0
 
@@ -194,31 +194,31 @@ def test_a_run_of_plain_messages_is_read_up_to_the_first_that_is_none(other: byt
     tokens = agent.AgentServerMessage()
     tokens.interaction_update.token_delta.tokens = 3
     payloads = [text_delta("Hi "), tokens.SerializeToString(), text_delta("you"), other, text_delta("!")]
-    reader = Updates(Stored(Blobs()))
+    reader = UpdateReader(StoredAnswers(Blobs()))
     reader.say("begun ")
     reader.parts.take()
     assert reader.receive_plain([(0, payload) for payload in payloads]) == 3
     assert [event.text for event in of_kind(reader.parts.take(), PartDelta)] == ["Hi ", "you"]
-    assert reader.tally.usage().output == 3
+    assert reader.usage.usage().output == 3
     assert reader.receive_plain([(0, payload) for payload in payloads], 4) == 1
 
 
 def test_text_is_not_read_by_hand_while_it_may_begin_with_a_tag() -> None:
-    assert not Updates(Stored(Blobs())).receive_plain([(0, text_delta("Hi"))])
+    assert not UpdateReader(StoredAnswers(Blobs())).receive_plain([(0, text_delta("Hi"))])
 
 
 def test_the_notes_of_a_leg_are_bounded() -> None:
-    reader = Updates(Stored(Blobs()))
-    for number in range(MOST_NOTES * 2):
+    reader = UpdateReader(StoredAnswers(Blobs()))
+    for number in range(MAX_NOTES * 2):
         reader.note("kind", str(number))
-    assert len(reader.parts.take()) == MOST_NOTES
+    assert len(reader.parts.take()) == MAX_NOTES
     reader.begin()
     reader.note("kind", "x")
     assert reader.parts.take() == [Note(kind="kind", message="x")]
 
 
 def test_text_after_a_call_is_another_part() -> None:
-    reader = Updates(Stored(Blobs()))
+    reader = UpdateReader(StoredAnswers(Blobs()))
     reader.say("a")
     reader.call(ToolCall(id="call_1", name="read", arguments="{}"))
     reader.say("<think>b</think>c")
@@ -272,16 +272,16 @@ ANSWERS = {
 @pytest.mark.parametrize("name", ANSWERS)
 def test_the_answer_in_a_blob_is_found(name: str) -> None:
     data, expected = ANSWERS[name]
-    stored = Stored(Blobs())
+    stored = StoredAnswers(Blobs())
     stored.keep(b"id", data)
     assert stored.unseen() == expected
 
 
 @pytest.mark.parametrize("name", [name for name, (_, found) in ANSWERS.items() if found])
 def test_what_was_streamed_is_not_given_again(name: str) -> None:
-    stored = Stored(Blobs())
-    stored.said("It is")
-    stored.said("  sunny. ")
+    stored = StoredAnswers(Blobs())
+    stored.record("It is")
+    stored.record("  sunny. ")
     stored.keep(b"id", ANSWERS[name][0])
     assert stored.unseen() is None
     stored.next_step()
@@ -289,29 +289,29 @@ def test_what_was_streamed_is_not_given_again(name: str) -> None:
 
 
 def test_what_is_being_streamed_is_not_given_again() -> None:
-    stored = Stored(Blobs())
+    stored = StoredAnswers(Blobs())
     stored.keep(b"id", step("It is sunny."))
     assert stored.unseen("It is sunny.") is None
     assert stored.unseen("It is su") == StoredText("", "nny.")
 
 
 def test_only_the_rest_of_what_was_streamed_in_part_is_given() -> None:
-    stored = Stored(Blobs())
-    stored.said("\nIt is ")
+    stored = StoredAnswers(Blobs())
+    stored.record("\nIt is ")
     stored.keep(b"id", step("<think>Hm.</think>It is sunny."))
     assert stored.unseen() == StoredText("", "sunny.")
 
 
 def test_a_copy_that_says_something_else_than_the_stream_is_not_trusted() -> None:
     """Ours: rather too little than the same thing twice."""
-    stored = Stored(Blobs())
-    stored.said("It rains")
+    stored = StoredAnswers(Blobs())
+    stored.record("It rains")
     stored.keep(b"id", step("It is sunny."))
     assert stored.unseen() is None
 
 
 def test_the_newest_answer_counts() -> None:
-    stored = Stored(Blobs())
+    stored = StoredAnswers(Blobs())
     stored.keep(b"a", step("Old."))
     stored.keep(b"b", step("New."))
     stored.keep(b"c", b'{"role":"tool","content":[]}')
@@ -320,7 +320,7 @@ def test_the_newest_answer_counts() -> None:
 
 def test_the_history_is_not_an_answer() -> None:
     old = b'{"role":"assistant","content":"An old answer."}'
-    stored = Stored(Blobs({b"old": old}))
+    stored = StoredAnswers(Blobs({b"old": old}))
     stored.keep(b"old", old)
     stored.keep(b"other", step("An old answer."))
     assert stored.unseen() is None
@@ -329,16 +329,16 @@ def test_the_history_is_not_an_answer() -> None:
 
 
 def test_the_copies_that_are_kept_in_mind_are_bounded() -> None:
-    stored = Stored(Blobs())
+    stored = StoredAnswers(Blobs())
     stored.keep(b"first", step("First."))
-    for number in range(MOST):
+    for number in range(MAX_COPIES):
         stored.keep(str(number).encode(), b'{"role":"assistant"}')
     assert stored.unseen() is None
 
 
 def test_what_is_no_answer_takes_no_place_of_one() -> None:
-    stored = Stored(Blobs())
+    stored = StoredAnswers(Blobs())
     stored.keep(b"first", b'{"content":"First.", "role" : "assistant"}')
-    for number in range(MOST):
+    for number in range(MAX_COPIES):
         stored.keep(str(number).encode(), b'{"role":"user","content":"\\"role\\":\\"assistant\\""}')
     assert stored.unseen() == StoredText("", "First.")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tieline.wire.cursor._pb.exec_kinds_pb2 import McpArgs
-from tieline.wire.cursor.values import MAX_DEPTH, arguments, from_value, is_deep, schema_value, to_value
+from tieline.wire.cursor.protobuf_json import MAX_DEPTH, arguments, from_value, is_deep, schema_value, to_value
 
 PLAIN = (
     st.none() | st.booleans() | st.text() | st.integers(-(2**53), 2**53) | st.floats(-1e6, 1e6).map(lambda f: f + 0.5)

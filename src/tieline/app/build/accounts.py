@@ -7,7 +7,7 @@ from tieline.app.build.upstreams import State, cursor_key, user_folder
 from tieline.app.config import CursorSettings
 from tieline.app.late_backend import LateBackend, Later
 from tieline.app.lazy import Lazily
-from tieline.backends.cursor.store import Store
+from tieline.backends.cursor.login_store import LoginStore
 from tieline.model.ports import Backend, ModelInfo
 from tieline.net.client.http import Proxies
 
@@ -48,6 +48,6 @@ def _cursor_state(settings: CursorSettings, env: Mapping[str, str], *, is_given:
     if has_key:
         text = f"{settings.api_url} (key from {settings.key_file or settings.key_env})"
         return State("cursor", True, text, standing_if_ready="configured")
-    is_ready = Store(user_folder(env)).path.exists()
+    is_ready = LoginStore(user_folder(env)).path.exists()
     text = f"{settings.api_url} (your login)" if is_ready else "run: tieline login cursor"
     return State("cursor", is_ready, text, lack="no login", standing_if_ready="logged in")

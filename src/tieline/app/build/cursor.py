@@ -12,17 +12,17 @@ from pathlib import Path
 
 from tieline.app.build.upstreams import cursor_key, mint_call, user_folder
 from tieline.app.config import CursorSettings
-from tieline.backends.cursor import commands
-from tieline.backends.cursor.auth import Account
-from tieline.backends.cursor.backend import CursorBackend, Terms
-from tieline.backends.cursor.imports import places
-from tieline.backends.cursor.login import Api
-from tieline.backends.cursor.store import Store
+from tieline.backends.cursor import login_commands
+from tieline.backends.cursor.account import Account
+from tieline.backends.cursor.backend import CursorBackend, CursorOptions
+from tieline.backends.cursor.login import AuthApi
+from tieline.backends.cursor.login_import import places
+from tieline.backends.cursor.login_store import LoginStore
 from tieline.net.client.http import HttpClient, Origin, Proxies, Timeouts
 from tieline.net.h2.client import Http2Client
 from tieline.wire.cursor.identity import CLI, Checksum, Identity, newest_version
-from tieline.wire.cursor.opening.run_request import Settings, Surroundings
-from tieline.wire.cursor.run.queries import Queries
+from tieline.wire.cursor.opening.run_request import MachineInfo, RunSettings
+from tieline.wire.cursor.run.query_replies import QuerySettings
 
 CONNECTIONS = 8192
 """Over HTTP/1.1 every parked run holds a connection, and needs others beside it."""
@@ -37,12 +37,12 @@ def cursor_account(
     key: str | None = None,
 ) -> Account:
     """The account of a token, which is used as it is, or of a key; else of the login there is."""
-    api = Api(client, settings.api_url)
+    api = AuthApi(client, settings.api_url)
     if token is not None:
         return Account.fixed(api, token, clock=time.time)
     if key is not None:
         return Account.with_key(api, key, clock=time.time)
-    return Account.stored(api, Store(user_folder(env)), clock=time.time)
+    return Account.stored(api, LoginStore(user_folder(env)), clock=time.time)
 
 
 def cursor_runs(
@@ -58,7 +58,7 @@ def cursor_runs(
     """The Cursor backend; a plan waits for the user's reply for `park_for` seconds."""
     http = HttpClient(proxies=proxies, per_origin=CONNECTIONS)
     return CursorBackend(
-        _terms(settings, env, park_for),
+        _options(settings, env, park_for),
         cursor_account(settings, env, http, token=token, key=key),
         http,
         Http2Client(proxies=proxies),
@@ -73,17 +73,17 @@ async def login_cursor(
     settings: CursorSettings, env: Mapping[str, str], *, take: bool, say: Callable[[str], None]
 ) -> str:
     """Log in through a browser, or with the login of Cursor's own client."""
-    store = Store(user_folder(env))
+    store = LoginStore(user_folder(env))
     if take or settings.import_login:
         home = _home(env)
         config_home, app_data = env.get("XDG_CONFIG_HOME"), env.get("APPDATA")
         paths = places(
             sys.platform, home, Path(config_home) if config_home else None, Path(app_data) if app_data else None
         )
-        return await commands.take_over(store, paths, clock=time.time, platform=sys.platform)
+        return await login_commands.take_over(store, paths, clock=time.time, platform=sys.platform)
     client = HttpClient(proxies=Proxies.from_env(env))
     try:
-        return await commands.login(
+        return await login_commands.login(
             client,
             store,
             say=say,
@@ -99,7 +99,7 @@ async def login_cursor(
 
 async def logout_cursor(settings: CursorSettings, env: Mapping[str, str]) -> str:  # noqa: ARG001 - as the others
     """Forget the login."""
-    return await commands.logout(Store(user_folder(env)))
+    return await login_commands.logout(LoginStore(user_folder(env)))
 
 
 async def whoami(settings: CursorSettings, env: Mapping[str, str]) -> str:
@@ -107,7 +107,7 @@ async def whoami(settings: CursorSettings, env: Mapping[str, str]) -> str:
     client = HttpClient(proxies=Proxies.from_env(env))
     account = cursor_account(settings, env, client, key=cursor_key(settings, env))
     try:
-        return await commands.whoami(account, clock=time.time)
+        return await login_commands.whoami(account, clock=time.time)
     finally:
         await account.aclose()
         await client.aclose()
@@ -125,7 +125,7 @@ def _home(env: Mapping[str, str]) -> Path:
     return Path(env.get("HOME") or Path.home())
 
 
-def _terms(settings: CursorSettings, env: Mapping[str, str], park_for: float) -> Terms:
+def _options(settings: CursorSettings, env: Mapping[str, str], park_for: float) -> CursorOptions:
     checksum = Checksum(machine_id=settings.machine_id) if settings.machine_id else None
     identity = Identity(
         client_type=settings.client_type or CLI.client_type,
@@ -134,7 +134,7 @@ def _terms(settings: CursorSettings, env: Mapping[str, str], park_for: float) ->
         checksum=checksum,
         started_ms=int(time.time() * 1000),
     )
-    return Terms(
+    return CursorOptions(
         api=Origin.parse(settings.api_url)[0],
         agent=Origin.parse(settings.agent_url)[0] if settings.agent_url else None,
         transport=None if settings.transport == "auto" else settings.transport,
@@ -142,26 +142,26 @@ def _terms(settings: CursorSettings, env: Mapping[str, str], park_for: float) ->
         timeouts=Timeouts(
             connect=settings.connect_timeout, first_byte=settings.first_byte_timeout, idle=settings.idle_timeout
         ),
-        settings=Settings(
+        settings=RunSettings(
             history=settings.history,
             meta_tools=identity.client_type == "sdk",
             web_search=settings.web,
             web_fetch=settings.web,
         ),
-        surroundings=_surroundings(settings.workspace or "", env),
-        queries=Queries(allow_web=settings.web, allow_images=settings.images),
+        machine_info=_machine_info(settings.workspace or "", env),
+        queries=QuerySettings(allow_web=settings.web, allow_images=settings.images),
         models=settings.models,
         stall_after=settings.stall_timeout,
         park_for=park_for,
     )
 
 
-def _surroundings(workspace: str, env: Mapping[str, str]) -> Surroundings:
+def _machine_info(workspace: str, env: Mapping[str, str]) -> MachineInfo:
     """What the service is told of this machine; the folders of a project are where Cursor's own clients have them."""
     home = _home(env)
     slug = re.sub(r"[^A-Za-z0-9]+", "-", workspace).strip("-")
     project = str(home / ".cursor/projects" / slug) if slug else ""
-    return Surroundings(
+    return MachineInfo(
         os_version=f"{platform.system().lower()} {platform.release()}",
         shell=Path(env.get("SHELL", "/bin/sh")).name,
         time_zone=env.get("TZ", "") or "UTC",

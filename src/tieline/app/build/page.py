@@ -20,8 +20,8 @@ from tieline.app.config import AcpSettings
 from tieline.app.late_backend import LateBackend
 from tieline.app.store import DiskStore, MemoryStore
 from tieline.backends.acp.catalogue import find, install_line
-from tieline.backends.cursor.login import LOGIN_AGAIN, Login, begin_login, poll
-from tieline.backends.cursor.store import Store as LoginStore
+from tieline.backends.cursor.login import LOGIN_AGAIN, PendingLogin, begin_login, poll
+from tieline.backends.cursor.login_store import LoginStore
 from tieline.core.sessions.sessions import Sessions
 from tieline.core.watch.bus import StateNews
 from tieline.model.content import File, Image
@@ -308,7 +308,7 @@ class CursorLogin:
         for backend in self._replaced:
             await backend.aclose()
 
-    async def _wait(self, login: Login) -> None:
+    async def _wait(self, login: PendingLogin) -> None:
         try:
             async with asyncio.timeout(LOGIN_WITHIN):
                 await self._poll(login)
@@ -320,7 +320,7 @@ class CursorLogin:
         self._begun = None
         self._tell()
 
-    async def _poll(self, login: Login) -> None:
+    async def _poll(self, login: PendingLogin) -> None:
         client = HttpClient(proxies=self._around.proxies)
         try:
             api = self._around.config.cursor.api_url

@@ -1,1 +1,4 @@
-"""Cursor as a backend: live runs over two transports, the account, the models."""
+"""The Cursor backend: live runs over two transports, retries, conversations, the account and its login.
+
+Here belongs everything that does I/O or depends on time. The protocol itself is in `wire.cursor`.
+"""

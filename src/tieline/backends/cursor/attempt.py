@@ -1,17 +1,25 @@
-"""One attempt of a run: a pipe, the machine that speaks over it, and the tasks and timers that keep it alive.
+"""One attempt of a run: a pipe, the state machine that speaks over it, and the tasks and timers that keep it alive.
 
-The pump reads for as long as the attempt lives, leg or no leg, so the service is always answered; what the machine
-makes of it gathers until somebody takes it. Messages go out in the order the machine put them, by as many senders at
-once as the pipe has lanes.
-What the service asks of a person waits beside it, and ends with it.
+Theory of operation
+-------------------
+
+An attempt reads for as long as it lives, whether a leg is open or not, so that the service is always answered. Events
+gather until `events` takes them; if too many wait, reading pauses. Messages are sent in the order in which the machine
+put them out, by as many senders at once as the pipe has lanes. Questions for a person are tasks beside it, and end with
+it.
+
+While a leg is open (`WATCHED`) the service has to make progress; between two legs (`PARKED`) it may wait as long as the
+client does. Every failure goes through the machine, which knows whether there is a leg to report it; only a stream that
+could not be opened is reported by the attempt itself, as its one event. A closed attempt ignores everything.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from functools import partial
 
-from tieline.backends.cursor.pipes import Pipe, Refused
-from tieline.backends.cursor.recovery import BROKEN, NOT_SPOKEN, SILENT, STALLED
+from tieline.backends.cursor.pipes import Pipe, StreamRefused
+from tieline.backends.cursor.recovery import BROKEN, HTTP2_REFUSED, SILENT, STALLED
 from tieline.backends.pending_approvals import PendingItems, submit
 from tieline.model.events import Event, Failed
 from tieline.model.inbox import Answer, Ask
@@ -20,11 +28,54 @@ from tieline.net.client.http import PipeError
 from tieline.tasks import Tasks
 from tieline.wire.cursor.errors import read_status
 from tieline.wire.cursor.run.machine import CursorRun
+from tieline.wire.cursor.run.states import next_state
 
 HEARTBEAT = 5.0
 EXEC_HEARTBEAT = 3.0
-MOST_EVENTS = 4096
-"""So many events may wait to be taken; then the pump stops reading, and the service has to wait."""
+MAX_EVENTS = 4096
+"""How many events may wait to be taken before reading pauses, and with it the service."""
+
+
+class AttemptState(Enum):
+    """Where an attempt stands."""
+
+    OPENING = "opening"
+    """The stream is not open yet."""
+    WATCHED = "watched"
+    """A leg is open: the service has to make progress."""
+    PARKED = "parked"
+    """No leg is open: the service may wait."""
+    CLOSED = "closed"
+    """Nothing is sent any more, and nothing more will come."""
+
+
+class AttemptEvent(Enum):
+    """What changes the state of an attempt."""
+
+    LEG_BEGINS = "leg begins"
+    """The stream is open and serves a leg, the first or another."""
+    LEG_ENDS = "leg ends"
+    CLOSED = "closed"
+    """The stream has ended, something failed, or the run gives the attempt up."""
+
+
+# Names after "Seen in" are tests in tests/backends that require the transition.
+ATTEMPT_TRANSITIONS: Mapping[AttemptState, Mapping[AttemptEvent, AttemptState]] = {
+    AttemptState.OPENING: {
+        AttemptEvent.LEG_BEGINS: AttemptState.WATCHED,
+        AttemptEvent.CLOSED: AttemptState.CLOSED,  # Seen in test_a_stream_that_cannot_be_opened_is_the_first_event
+    },
+    AttemptState.WATCHED: {
+        AttemptEvent.LEG_ENDS: AttemptState.PARKED,  # Seen in test_a_service_that_waits_for_the_client_has_not_stalled
+        AttemptEvent.CLOSED: AttemptState.CLOSED,
+    },
+    AttemptState.PARKED: {
+        AttemptEvent.LEG_BEGINS: AttemptState.WATCHED,
+        AttemptEvent.CLOSED: AttemptState.CLOSED,
+    },
+    # The stream may end before the client has taken the last events of a leg, or between two legs.
+    AttemptState.CLOSED: dict.fromkeys(AttemptEvent, AttemptState.CLOSED),
+}
 
 
 class Attempt:
@@ -41,13 +92,12 @@ class Attempt:
         human: Human | None = None,
     ) -> None:
         self.machine = machine
-        self.is_broken = False
-        """Nothing can be sent any more, and nothing more will come."""
+        self.human = human
+        self._state = AttemptState.OPENING
         self._name = name
         self._pipe = pipe
         self._tasks = tasks
         self._stall_after = stall_after
-        self.human = human
         self._asked = PendingItems(tasks)
         self._loop = asyncio.get_running_loop()
         self._events: list[Event] = []
@@ -56,28 +106,38 @@ class Attempt:
         self._room.set()
         self._to_send: list[bytes] = []
         self._senders: set[asyncio.Task[None]] = set()
-        self._pump: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._wish: tuple[float | None, int] = (None, 0)
+        self._armed_for: tuple[float | None, int] = (None, 0)
+        """The `wake_after` and the progress of the machine when its timer was set."""
         self._seen_progress = 0
         self._progressed_at = 0.0
 
+    def _change(self, event: AttemptEvent) -> None:
+        """Change the state. This is the only place that does."""
+        self._state = next_state(ATTEMPT_TRANSITIONS, self._state, event)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._state is AttemptState.CLOSED
+
     async def begin(self) -> None:
-        """Send the run request and wait for the stream; what goes wrong is the first event."""
+        """Send the run request and wait for the stream; a failure is the only event then."""
         try:
             await self._pipe.begin(self.machine.outbox())
-        except (PipeError, Refused) as error:
-            self._break(self._failed(error))
+        except (PipeError, StreamRefused) as error:
+            self.add_events([self._failed(error)])
+            self.close()
             return
-        self._pump = self._tasks.start(self._read(), "reading a run")
+        self._reading = self._tasks.start(self._read(), "reading a run")
         self.watch()
         self._every("heartbeat", HEARTBEAT, self._beat)
         self._every("exec heartbeat", EXEC_HEARTBEAT, self._exec_beat)
 
     async def events(self) -> list[Event]:
-        """What has happened since the last time; waits for something if need be."""
+        """Return the events since the last call, and wait for some if need be; none if the attempt is closed."""
         while not self._events:
-            if self.is_broken:
+            if self.is_closed:
                 return []
             self._waiter = self._loop.create_future()
             try:
@@ -89,57 +149,57 @@ class Attempt:
         return events
 
     def watch(self) -> None:
-        """A leg is open: from now on the service has to make progress."""
-        self._progressed_at = self._loop.time()
-        self._watch_for(self._stall_after)
+        """Expect progress of the service from now on: a leg is open."""
+        self._change(AttemptEvent.LEG_BEGINS)
+        self._restart_watch()
 
     def unwatch(self) -> None:
-        """No leg is open: the service may wait as long as the client does."""
-        timer = self._timers.pop("watch", None)
-        if timer is not None:
-            timer.cancel()
+        """Stop expecting progress: no leg is open."""
+        self._change(AttemptEvent.LEG_ENDS)
+        self._cancel_timer("watch")
 
     def push(self) -> None:
-        """Send what the machine has put out, and mind its wish to be woken."""
+        """Send what the machine has put out, and set the timer that it asks for."""
         self._to_send += self.machine.outbox()
-        if self._to_send and len(self._senders) < self._pipe.lanes and not self.is_broken:
+        if self._to_send and len(self._senders) < self._pipe.lanes and not self.is_closed:
             sender = self._tasks.start(self._send(), "sending to a run")
             self._senders.add(sender)
             sender.add_done_callback(self._senders.discard)
         self._arm()
 
-    def give(self, events: Sequence[Event]) -> None:
-        """Put events where the next `events()` finds them."""
+    def add_events(self, events: Sequence[Event]) -> None:
+        """Add events for `events` to return."""
         if not events:
             return
         self._events += events
-        if len(self._events) > MOST_EVENTS:
+        if len(self._events) > MAX_EVENTS:
             self._room.clear()
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        self._wake_waiter()
 
     def close(self) -> None:
-        """End it at once."""
-        self.is_broken = True
+        """End the attempt at once."""
+        self._change(AttemptEvent.CLOSED)
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
         self._asked.close()
-        for task in (self._pump, *self._senders):
+        for task in (self._reading, *self._senders):
             if task is not None:
                 task.cancel()
         self._pipe.close()
+
+    # ── Reading and sending ──────────────────────────────────────────────────────────────────────
 
     async def _read(self) -> None:
         machine, pipe = self.machine, self._pipe
         try:
             while data := await pipe.chunk():
-                self.give(machine.receive(data))
-                if machine.progressed != self._seen_progress:
-                    self._seen_progress = machine.progressed
+                self.add_events(machine.receive(data))
+                if machine.progress != self._seen_progress:
+                    self._seen_progress = machine.progress
                     self._progressed_at = self._loop.time()
                 self.push()
-                if machine.questions:
+                if machine.inbox_items:
                     self._ask()
                 if not self._room.is_set():
                     await self._room.wait()
@@ -147,77 +207,82 @@ class Attempt:
                     pipe.release()
                     break
             else:
-                self.give(machine.receive_eof(pipe.trailers))
+                self.add_events(machine.receive_eof(pipe.trailers))
         except PipeError as error:
-            # Once the turn is over a stream may end in any way.
-            self.give(machine.receive_eof() if machine.turn_ended else [self._failed(error)])
-        self._finish()
-
-    def _ask(self) -> None:
-        """Put to the person what is new of what the machine holds."""
-        for query, ask in self.machine.questions.items():
-            if self.human is not None and query not in self._asked:
-                work = self._put(query, ask, self.human)
-                self._asked.begin(query, work, f"a question of {self._name}", partial(self._tell, query, None))
-
-    async def _put(self, query: int, ask: Ask, human: Human) -> None:
-        self._tell(query, await submit(ask, human))
-
-    def _tell(self, query: int, answer: Answer | None) -> None:
-        """The person has decided: it is the service's turn again."""
-        self.give(self.machine.answer_query(query, answer))
-        self.push()
-        if "watch" in self._timers:
-            self.watch()
+            self.add_events(machine.receive_failure(self._failed(error)))
+        # What the machine put out at the very end is of no use any more.
+        self._reading = None
+        self.close()
+        self._wake_waiter()
 
     async def _send(self) -> None:
         try:
             while self._to_send:
                 messages, self._to_send = self._to_send, []
                 await self._pipe.send(messages)
-        except (PipeError, Refused) as error:
+        except (PipeError, StreamRefused) as error:
             if not self.machine.turn_ended:
-                self._break(self._failed(error))
+                self._fail(self._failed(error))
 
-    def _break(self, failed: Failed) -> None:
-        if not self.is_broken:
-            self.give([failed])
+    def _fail(self, failed: Failed) -> None:
+        if not self.is_closed:
+            self.add_events(self.machine.receive_failure(failed))
             self.close()
+            self._wake_waiter()
 
-    def _finish(self) -> None:
-        """The stream is over; what was put out at the very end is of no use to anybody."""
-        self._pump = None
-        self.close()
+    def _wake_waiter(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
+    # ── Questions for a person ───────────────────────────────────────────────────────────────────
+
+    def _ask(self) -> None:
+        """Put the new inbox items of the machine to the person."""
+        for query, item in self.machine.inbox_items.items():
+            if self.human is not None and query not in self._asked:
+                work = self._put(query, item, self.human)
+                self._asked.begin(query, work, f"a question of {self._name}", partial(self._answer, query, None))
+
+    async def _put(self, query: int, item: Ask, human: Human) -> None:
+        self._answer(query, await submit(item, human))
+
+    def _answer(self, query: int, answer: Answer | None) -> None:
+        """Send the decision of the person; the service has to make progress again."""
+        self.add_events(self.machine.answer_query(query, answer))
+        self.push()
+        if self._state is AttemptState.WATCHED:
+            self._restart_watch()
+
+    # ── Timers ───────────────────────────────────────────────────────────────────────────────────
+
     def _every(self, name: str, seconds: float, do: Callable[[], None]) -> None:
-        old = self._timers.pop(name, None)
-        if old is not None:
-            old.cancel()
+        self._cancel_timer(name)
         self._timers[name] = self._loop.call_later(seconds, self._tick, name, seconds, do)
 
     def _tick(self, name: str, seconds: float, do: Callable[[], None]) -> None:
-        # No closure that names itself: it would keep a finished run, with all its history, until a full collection.
+        # A method, not a closure that refers to itself: that would keep a finished run, with all its history, alive
+        # until a full garbage collection.
         self._timers[name] = self._loop.call_later(seconds, self._tick, name, seconds, do)
         do()
 
-    def _arm(self) -> None:
-        """The machine wants to be woken after some quiet, which mere signs of life do not break."""
-        wish = (self.machine.wake_after, self.machine.progressed)
-        timer = self._timers.get("wake")
-        if timer is not None and wish == self._wish:
-            return
-        self._wish = wish
+    def _cancel_timer(self, name: str) -> None:
+        timer = self._timers.pop(name, None)
         if timer is not None:
             timer.cancel()
-            del self._timers["wake"]
-        if self.machine.wake_after is not None and not self.is_broken:
+
+    def _arm(self) -> None:
+        """Set the timer for `wake`. Progress of the service restarts it; heartbeats do not."""
+        wanted = (self.machine.wake_after, self.machine.progress)
+        if "wake" in self._timers and wanted == self._armed_for:
+            return
+        self._armed_for = wanted
+        self._cancel_timer("wake")
+        if self.machine.wake_after is not None and not self.is_closed:
             self._timers["wake"] = self._loop.call_later(self.machine.wake_after, self._wake)
 
     def _wake(self) -> None:
         self._timers.pop("wake", None)
-        self.give(self.machine.wake())
+        self.add_events(self.machine.wake())
         self.push()
 
     def _beat(self) -> None:
@@ -229,30 +294,33 @@ class Attempt:
             self.machine.exec_heartbeat()
             self.push()
 
+    def _restart_watch(self) -> None:
+        self._progressed_at = self._loop.time()
+        self._watch_for(self._stall_after)
+
     def _watch_for(self, seconds: float) -> None:
-        old = self._timers.get("watch")
-        if old is not None:
-            old.cancel()
-        self._timers["watch"] = self._loop.call_later(seconds, self._check_progress)
+        self._cancel_timer("watch")
+        if self._state is AttemptState.WATCHED:
+            self._timers["watch"] = self._loop.call_later(seconds, self._check_progress)
 
     def _check_progress(self) -> None:
         now = self._loop.time()
-        if self._events or self.machine.pending or self.machine.questions:
-            # The client is slow, or a person has been asked: the service cannot be expected to move.
+        if self._events or self.machine.pending or self.machine.inbox_items:
+            # The client is slow, or a person is being asked: the service cannot make progress.
             self._progressed_at = now
         left = self._progressed_at + self._stall_after - now
         if left > 0:
             self._watch_for(left)
             return
         message = f"`{self._name}` sent nothing but heartbeats for {self._stall_after:.0f} seconds."
-        self._break(Failed(kind="timeout", status=504, code=STALLED, message=message))
+        self._fail(Failed(kind="timeout", status=504, code=STALLED, message=message))
 
-    def _failed(self, error: PipeError | Refused) -> Failed:
-        if isinstance(error, Refused):
+    def _failed(self, error: PipeError | StreamRefused) -> Failed:
+        if isinstance(error, StreamRefused):
             return read_status(error.status, error.body, error.headers)
         if error.reason == "timeout":
-            # Without a connection no run has begun: another try costs nothing.
+            # Without a connection no run has begun, so another try costs nothing.
             code = BROKEN if error.phase == "connect" else SILENT
             return Failed(kind="timeout", status=504, code=code, message=f"`{self._name}`: {error.message}")
-        code = NOT_SPOKEN if error.reason == "protocol" and error.phase == "connect" else BROKEN
+        code = HTTP2_REFUSED if error.reason == "protocol" and error.phase == "connect" else BROKEN
         return Failed(kind="upstream", status=502, code=code, message=f"`{self._name}`: {error.message}")

@@ -1,4 +1,4 @@
-"""The Cursor backend: makes live runs, knows the models, and keeps what all runs share."""
+"""The Cursor backend: starts live runs, lists the models, and holds what all runs share."""
 
 import asyncio
 import logging
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from tieline.backends.cursor.auth import Account
+from tieline.backends.cursor.account import Account
 from tieline.backends.cursor.conversations import Conversations
-from tieline.backends.cursor.pipes import Http1Pipe, Http2Pipe, Ids, Pipe, Transport
-from tieline.backends.cursor.run import LiveRun, Service
+from tieline.backends.cursor.pipes import AttemptIds, Http1Pipe, Http2Pipe, Pipe, Transport
+from tieline.backends.cursor.run import LiveRun, RunServices
 from tieline.backends.cursor.tokens import owner_of
-from tieline.backends.cursor.unary import Caller, Told
+from tieline.backends.cursor.unary import ServerConfig, UnaryClient
 from tieline.model.errors import GatewayError
 from tieline.model.ports import Host, ModelInfo, Run
 from tieline.model.request import Request
@@ -22,33 +22,35 @@ from tieline.tasks import Tasks
 from tieline.wire.cursor.identity import Identity, is_ghost
 from tieline.wire.cursor.models import AUTO, CursorModel
 from tieline.wire.cursor.opening.model_choice import split_model
-from tieline.wire.cursor.opening.run_request import Settings, Surroundings
-from tieline.wire.cursor.run.queries import Queries
+from tieline.wire.cursor.opening.run_request import MachineInfo, RunSettings
+from tieline.wire.cursor.run.query_replies import QuerySettings
 
 log = logging.getLogger("tieline.cursor")
 
 OWN_HOST = "api2.cursor.sh"
-"""Only the service itself may send us elsewhere: whoever names another address means that one."""
+"""Only at this host is the service's configuration of other hosts followed; a host set by the user is used as it is."""
 MODELS_KEPT = 600.0
+"""For how many seconds the list of models is used."""
 CONFIG_KEPT = 3600.0
+"""For how many seconds the service's configuration is used."""
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """How the service is reached and spoken to; what is None the service is asked."""
+class CursorOptions:
+    """The configuration of the backend; the service is asked for what is None."""
 
     api: Origin
     agent: Origin | None
     transport: Transport | None
     identity: Identity
     timeouts: Timeouts
-    settings: Settings
-    surroundings: Surroundings
-    queries: Queries
+    settings: RunSettings
+    machine_info: MachineInfo
+    queries: QuerySettings
     models: tuple[str, ...] = ()
     stall_after: float = 120.0
     park_for: float = 900.0
-    """How long a run waits for the user's reply to a plan, in seconds."""
+    """How many seconds a run waits for the user's reply to a plan."""
 
 
 class CursorBackend:
@@ -60,7 +62,7 @@ class CursorBackend:
 
     def __init__(
         self,
-        terms: Terms,
+        options: CursorOptions,
         account: Account,
         http: HttpClient,
         duplex: Http2Client,
@@ -72,22 +74,22 @@ class CursorBackend:
         name: str = "cursor",
     ) -> None:
         self.name = name
-        self._terms = terms
+        self._options = options
         self._account = account
         self._http = http
         self._duplex = duplex
         self._clock = clock
         self._tasks = Tasks()
-        self._caller = Caller(name, http, terms.api, account, terms.identity, mint_id, terms.timeouts)
-        self._identity = terms.identity
-        self._origin = terms.agent or terms.api
-        self._transport: Transport = terms.transport or ("http2" if terms.api.scheme == "https" else "http1")
-        self._asked_at: float | None = None
-        self._asking: asyncio.Task[GatewayError | None] | None = None
+        self._caller = UnaryClient(name, http, options.api, account, options.identity, mint_id, options.timeouts)
+        self._identity = options.identity
+        self._origin = options.agent or options.api
+        self._transport: Transport = options.transport or ("http2" if options.api.scheme == "https" else "http1")
+        self._config_at: float | None = None
+        self._config_task: asyncio.Task[GatewayError | None] | None = None
         self._known: dict[str, CursorModel] = {}
         self._known_at: float | None = None
-        self._conversations = Conversations(mint_id, wait_for=terms.park_for)
-        self._service = Service(
+        self._conversations = Conversations(mint_id, wait_for=options.park_for)
+        self._service = RunServices(
             name=name,
             account=account,
             open_pipe=self._pipe,
@@ -99,18 +101,18 @@ class CursorBackend:
             conversations=self._conversations,
             clock=clock,
             tasks=self._tasks,
-            settings=terms.settings,
-            surroundings=terms.surroundings,
-            queries=terms.queries,
+            settings=options.settings,
+            machine_info=options.machine_info,
+            queries=options.queries,
             model=self._model,
-            is_fixed=terms.transport is not None,
-            stall_after=terms.stall_after,
+            is_fixed=options.transport is not None,
+            stall_after=options.stall_after,
         )
 
     async def models(self) -> Sequence[ModelInfo]:
-        """What the account may use; asked again after some minutes."""
-        if self._terms.models:
-            return [ModelInfo(id=model) for model in self._terms.models]
+        """Return the models that the account may use; the list is cached for some minutes."""
+        if self._options.models:
+            return [ModelInfo(id=model) for model in self._options.models]
         now = self._clock()
         if self._known_at is None or now - self._known_at > MODELS_KEPT:
             models = await self._caller.models()
@@ -122,18 +124,18 @@ class CursorBackend:
 
     async def start(self, request: Request, host: Host | None = None) -> Run:
         split_model(request.model)
-        await self._ask()
+        await self._ensure_config()
         if self._conversations.has_waiting and (run := await self._waiting_for(request, host)) is not None:
             return run
         return LiveRun(self._service, request, host)
 
     async def _waiting_for(self, request: Request, host: Host | None) -> LiveRun | None:
-        """Return the run that waits for this message, with the message given to it."""
+        """Submit this message to the run that waits for it, and return that run; None if there is none."""
         owner = owner_of(await self._account.token())
         run = self._conversations.waiting_for(request.messages, owner)
-        return run if isinstance(run, LiveRun) and run.model == request.model and run.hear(request, host) else None
+        return run if isinstance(run, LiveRun) and run.reply(request, host) else None
 
-    async def count(self, request: Request) -> int | None:  # noqa: ARG002 - the service has no way to ask
+    async def count(self, request: Request) -> int | None:  # noqa: ARG002 - the service has no such call
         return None
 
     async def aclose(self) -> None:
@@ -143,52 +145,52 @@ class CursorBackend:
         await self._duplex.aclose()
         await self._http.aclose()
 
-    async def _ask(self) -> None:
-        """What the configuration leaves open the service may say: the transport, the host, whether we are private.
+    async def _ensure_config(self) -> None:
+        """Ask the service for what the user has not set: the transport, the host, the privacy mode.
 
-        It is asked once for all who come at the same time; when it is asked again nobody waits.
+        Concurrent requests share one call. Only the first call is waited for; later ones refresh in the background.
         """
-        terms, asked_at = self._terms, self._asked_at
-        is_open = terms.transport is None or terms.identity.ghost_mode is None
-        if not is_open or (asked_at is not None and self._clock() - asked_at < CONFIG_KEPT):
+        options, config_at = self._options, self._config_at
+        is_open = options.transport is None or options.identity.ghost_mode is None
+        if not is_open or (config_at is not None and self._clock() - config_at < CONFIG_KEPT):
             return
-        flight = self._asking
-        if flight is None or flight.done():
-            flight = self._asking = self._tasks.start(self._learn(), "asking for the configuration")
-        if asked_at is None:
-            await asyncio.wait([flight])
-            if not flight.cancelled() and (error := flight.result()) is not None:
+        task = self._config_task
+        if task is None or task.done():
+            task = self._config_task = self._tasks.start(self._load_config(), "asking for the configuration")
+        if config_at is None:
+            await asyncio.wait([task])
+            if not task.cancelled() and (error := task.result()) is not None:
                 raise GatewayError(error.kind, error.message, status=error.status, code=error.code)
 
-    async def _learn(self) -> GatewayError | None:
-        """Ask, and keep what was told. A service that does not tell is no reason not to go on; one that says no is."""
+    async def _load_config(self) -> GatewayError | None:
+        """Ask for the configuration and keep it. Return an error only if the login was refused; others are logged."""
         try:
-            self._take(await self._caller.config(wants_privacy=self._terms.identity.ghost_mode is None))
+            self._apply(await self._caller.config(wants_privacy=self._options.identity.ghost_mode is None))
         except GatewayError as error:
             if error.kind == "unauthorized":
                 return error
-            log.info("%s did not tell its configuration: %s", self.name, error.message)
-        self._asked_at = self._clock()
+            log.info("cannot get the configuration of %s (%s); keeping the current settings", self.name, error.message)
+        self._config_at = self._clock()
         return None
 
-    def _take(self, told: Told) -> None:
-        terms = self._terms
-        if terms.identity.ghost_mode is None:
-            self._identity = replace(terms.identity, ghost_mode=is_ghost(told.privacy))
-        if terms.transport is None and told.transport is not None:
-            self._transport = told.transport
-        agent = told.public if self._identity.ghost_mode is False else told.private
-        if terms.agent is None and terms.api.host == OWN_HOST and agent is not None:
+    def _apply(self, config: ServerConfig) -> None:
+        options = self._options
+        if options.identity.ghost_mode is None:
+            self._identity = replace(options.identity, ghost_mode=is_ghost(config.privacy))
+        if options.transport is None and config.transport is not None:
+            self._transport = config.transport
+        agent = config.public if self._identity.ghost_mode is False else config.private
+        if options.agent is None and options.api.host == OWN_HOST and agent is not None:
             self._origin = agent
 
     def _change_to(self, transport: Transport) -> None:
         self._transport = transport
 
-    def _pipe(self, transport: Transport, token: str, ids: Ids) -> Pipe:
-        timeouts = self._terms.timeouts
+    def _pipe(self, transport: Transport, token: str, ids: AttemptIds) -> Pipe:
+        timeouts = self._options.timeouts
         if transport == "http2":
             return Http2Pipe(self._duplex, self._origin, self._identity, token, ids, timeouts)
-        return Http1Pipe(self._http, self._terms.api, self._identity, token, ids, timeouts)
+        return Http1Pipe(self._http, self._options.api, self._identity, token, ids, timeouts)
 
     def _model(self, name: str) -> CursorModel | None:
         return self._known.get(name.partition("?")[0])

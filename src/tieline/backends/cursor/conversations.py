@@ -1,61 +1,60 @@
-"""Conversations: the id and key each goes by at the service, the state its next turn continues from, waiting plans.
+"""Conversations: their ids and keys at the service, the state for the next turn, and runs that wait for a reply.
 
-A client sends its whole history each time and no id. A conversation is recognised by that history: the fingerprint of
-everything up to the model's last message, which includes the model's replies. So the id stays the same as a
-conversation grows, and two that begin with the same words have ids of their own. Fingerprints are keyed with a secret
-of this process and the account; after a restart, after an edit of the history, or where the fingerprint is unknown for
-any other reason, the conversation gets a new id and is told from its history.
+A client sends its whole history each time, and no id. A conversation is recognised by a fingerprint of everything up to
+the model's last message, which includes the model's replies. So the id stays the same as a conversation grows, and
+conversations that begin with the same text have different ids. Fingerprints are keyed with a secret of this process
+and the account. If a fingerprint is unknown, such as after a restart or an edit of the history, the conversation gets a
+new id, and its history is sent again.
 """
 
 import asyncio
 import secrets
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
+from tieline.model.bounded_cache import BoundedCache
 from tieline.model.content import File, Image, Message, Part, Text, ToolCall, ToolResult
 from tieline.wire.cursor.blobs import Blobs
 
-REMEMBERED = 4096
-"""How many conversations are remembered by id; the ones used longest ago are forgotten."""
-MOST_STATES = 256
-LARGEST_STATE = 16 << 20
-MOST_STATE_BYTES = 128 << 20
-"""What the states of all conversations may take; a conversation without one is told from its history."""
-MOST_WAITING = 64
+MAX_CONVERSATIONS = 4096
+"""How many conversations are known; the least recently used are forgotten first."""
+MAX_STATES = 256
+MAX_STATE_BYTES = 16 << 20
+MAX_BYTES_OF_STATES = 128 << 20
+"""The limit for the states of all conversations; without a state the history is sent."""
+MAX_WAITING = 64
 """How many runs may wait for the user's reply to a plan."""
 
 
-class State(NamedTuple):
-    """What a turn left at the service's request: its checkpoint, and the blobs the checkpoint refers to."""
+class ConversationState(NamedTuple):
+    """What the service wants kept after a turn: its checkpoint, and the blobs that the checkpoint refers to."""
 
     model: str
     checkpoint: bytes
     blobs: Blobs
 
 
-class Waiting(Protocol):
+class WaitingRun(Protocol):
     """A run that waits for the user's next message."""
 
     def give_up(self) -> None:
-        """Close it: the message did not come."""
+        """Close the run, because the message did not come."""
 
 
 @dataclass(slots=True, eq=False)
-class Conversation:
+class CursorConversation:
     """One conversation with the service."""
 
     id: str
     blob_key: str
-    """64 hex digits that the service encrypts its copies with, the same for the whole conversation."""
+    """64 hex digits with which the service encrypts its copies, the same for the whole conversation."""
     key: bytes = b""
     """The fingerprint of its history so far."""
-    state: State | None = None
     is_live: bool = False
-    """Whether a run is under way: two at once never share an id."""
-    waiting: Waiting | None = None
+    """Whether a run is under way; concurrent runs never share an id."""
+    waiting: WaitingRun | None = None
     timer: asyncio.TimerHandle | None = None
 
 
@@ -73,41 +72,45 @@ class Conversations:
         self._mint_key = mint_key
         self._wait_for = wait_for
         self._salt = secrets.token_bytes(32)
-        self._known: OrderedDict[bytes, Conversation] = OrderedDict()
-        self._stateful: OrderedDict[Conversation, int] = OrderedDict()
-        self._waiting: OrderedDict[Conversation, None] = OrderedDict()
+        self._known: BoundedCache[bytes, CursorConversation] = BoundedCache(MAX_CONVERSATIONS)
+        self._states: BoundedCache[CursorConversation, ConversationState] = BoundedCache(
+            MAX_STATES, max_weight=MAX_BYTES_OF_STATES, max_each=MAX_STATE_BYTES
+        )
+        self._waiting: dict[CursorConversation, None] = {}
+        """The conversations with a run that waits, the oldest first."""
 
-    def open(self, messages: Sequence[Message], owner: str) -> Conversation:
-        """Return the conversation that these messages of an account's user continue, or a new one."""
+    def open(self, messages: Sequence[Message], owner: str) -> CursorConversation:
+        """Return the conversation of this account that the messages continue, or a new one."""
         end = _end_of_past(messages)
         found = self._known.get(self._fingerprint(messages[:end], owner)) if end else None
         if found is None or found.is_live:
-            found = Conversation(self._mint(), self._mint_key())
+            found = CursorConversation(self._mint(), self._mint_key())
         found.is_live = True
         return found
 
-    def rename(self, conversation: Conversation) -> None:
+    def rename(self, conversation: CursorConversation) -> None:
         """Give another id to a conversation that the service does not continue."""
         conversation.id, conversation.blob_key = self._mint(), self._mint_key()
 
-    def take_state(self, conversation: Conversation, model: str) -> State | None:
-        """Hand out what the last turn left, once, if it was a turn of the same model."""
-        state, conversation.state = conversation.state, None
-        self._stateful.pop(conversation, None)
+    def take_state(self, conversation: CursorConversation, model: str) -> ConversationState | None:
+        """Return the state that the last turn left, once, if it was a turn of the same model."""
+        state = self._states.pop(conversation)
         return state if state is not None and state.model == model else None
 
     def close(
-        self, conversation: Conversation, messages: Sequence[Message] = (), owner: str = "", state: State | None = None
+        self,
+        conversation: CursorConversation,
+        messages: Sequence[Message] = (),
+        owner: str = "",
+        state: ConversationState | None = None,
     ) -> None:
-        """End a run. `messages` is the history with the reply the client has got; empty if it got no whole one."""
+        """End a run. `messages` is the history with the reply of the run; empty if there was no complete reply."""
         conversation.is_live = False
         if not messages:
             return
-        self._known.pop(conversation.key, None)
+        self._known.pop(conversation.key)
         conversation.key = self._fingerprint(messages, owner)
-        self._known[conversation.key] = conversation
-        if len(self._known) > REMEMBERED:
-            self._forget(self._known.popitem(last=False)[1])
+        self._known.put(conversation.key, conversation)
         if state is not None:
             self._keep(conversation, state)
 
@@ -118,16 +121,16 @@ class Conversations:
         """Whether any run waits for a reply."""
         return bool(self._waiting)
 
-    def wait(self, conversation: Conversation, run: Waiting) -> None:
-        """Keep a run until the next message of its conversation comes, for a while."""
+    def wait(self, conversation: CursorConversation, run: WaitingRun) -> None:
+        """Keep a run until the next message of its conversation, for a limited time."""
         conversation.waiting = run
         conversation.timer = asyncio.get_running_loop().call_later(self._wait_for, self._give_up, conversation)
         self._waiting[conversation] = None
-        if len(self._waiting) > MOST_WAITING:
+        if len(self._waiting) > MAX_WAITING:
             self._give_up(next(iter(self._waiting)))
 
-    def waiting_for(self, messages: Sequence[Message], owner: str) -> Waiting | None:
-        """Hand out the run that waits for these messages, once."""
+    def waiting_for(self, messages: Sequence[Message], owner: str) -> WaitingRun | None:
+        """Return the run that waits for these messages, once."""
         found = self._known.get(self._fingerprint(messages[: _end_of_past(messages)], owner))
         return self._taken(found) if found is not None and found.waiting is not None else None
 
@@ -136,7 +139,7 @@ class Conversations:
         for conversation in list(self._waiting):
             self._give_up(conversation)
 
-    def _taken(self, conversation: Conversation) -> Waiting | None:
+    def _taken(self, conversation: CursorConversation) -> WaitingRun | None:
         run, conversation.waiting = conversation.waiting, None
         if conversation.timer is not None:
             conversation.timer.cancel()
@@ -144,28 +147,17 @@ class Conversations:
         self._waiting.pop(conversation, None)
         return run
 
-    def _give_up(self, conversation: Conversation) -> None:
+    def _give_up(self, conversation: CursorConversation) -> None:
         run = self._taken(conversation)
         if run is not None:
             run.give_up()
 
-    # ── What is kept ─────────────────────────────────────────────────────────────────────────────
+    # ── States and fingerprints ──────────────────────────────────────────────────────────────────
 
-    def _keep(self, conversation: Conversation, state: State) -> None:
-        size = state.blobs.size + len(state.checkpoint)
-        if size > LARGEST_STATE:
-            return
-        state.blobs.pack()
-        conversation.state = state
-        self._stateful[conversation] = size
-        while len(self._stateful) > MOST_STATES or sum(self._stateful.values()) > MOST_STATE_BYTES:
-            oldest, _ = self._stateful.popitem(last=False)
-            oldest.state = None
-
-    def _forget(self, conversation: Conversation) -> None:
-        self._stateful.pop(conversation, None)
-        conversation.state = None
-        self._give_up(conversation)
+    def _keep(self, conversation: CursorConversation, state: ConversationState) -> None:
+        self._states.put(conversation, state, state.blobs.size + len(state.checkpoint))
+        if conversation in self._states:
+            state.blobs.pack()
 
     def _fingerprint(self, messages: Sequence[Message], owner: str) -> bytes:
         digest = blake2b(owner.encode("utf-8", "replace"), digest_size=16, key=self._salt)
@@ -179,7 +171,7 @@ class Conversations:
 
 
 def _end_of_past(messages: Sequence[Message]) -> int:
-    """Count the messages up to the model's last one."""
+    """Return the number of messages up to the model's last one."""
     end = len(messages)
     while end and messages[end - 1].role != "assistant":
         end -= 1
@@ -187,7 +179,7 @@ def _end_of_past(messages: Sequence[Message]) -> int:
 
 
 def _turns(messages: Sequence[Message]) -> list[tuple[bytes, list[Part]]]:
-    """Join neighbours of one role, as clients do; system prompts may change from turn to turn and do not count."""
+    """Join adjacent messages of one role, as clients do. System prompts may change and do not count."""
     turns: list[tuple[bytes, list[Part]]] = []
     for message in messages:
         if message.role == "system":
@@ -201,9 +193,9 @@ def _turns(messages: Sequence[Message]) -> list[tuple[bytes, list[Part]]]:
 
 
 def _identifying(part: Part) -> Sequence[str]:
-    """Return what tells a part other than text from another.
+    """Return what identifies a part other than text.
 
-    Thinking does not count, since clients drop it, nor do the arguments of calls, which they spell anew.
+    Thinking does not count, because clients drop it, nor do the arguments of calls, which they may reformat.
     """
     if type(part) is ToolCall:
         return (part.id, part.name)

@@ -1,7 +1,7 @@
-"""The conversations by which a login is made and kept: the link for the browser, API keys, refreshing.
+"""Calls of the login service: logging in through a browser, exchanging API keys, refreshing tokens.
 
-A login needs no browser on this machine: the link is opened anywhere, and the service is asked until somebody has said
-yes there. What the service answers is never repeated in an error, since it may repeat a token.
+A login needs no browser on this machine: the link can be opened anywhere, and the service is polled until the user has
+logged in. Responses never appear in error messages, because they may contain a token.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from uuid import UUID
 
 import msgspec
 
-from tieline.backends.cursor.tokens import Tokens
+from tieline.backends.cursor.tokens import LoginTokens
 from tieline.model.errors import GatewayError
 from tieline.model.events import Failed
 from tieline.net.client.http import HttpClient, Origin, PipeError, Timeouts
@@ -24,7 +24,7 @@ from tieline.wire.shared.http_errors import retry_after
 API = "https://api2.cursor.sh"
 WEBSITE = "https://cursor.com"
 CLIENT_ID = "KbZUR41cY7W6zRSdpSUJ7I7mLYBKOCmB"
-"""The public client id of Cursor's editor, which its logins are refreshed with."""
+"""The public client id of Cursor's editor, which is needed to refresh its logins."""
 LOGIN_AGAIN = "Run `tieline login cursor`."
 
 TRIES = 150
@@ -38,7 +38,7 @@ ANSWER_TIME = 30.0
 TIMEOUTS = Timeouts(connect=10, first_byte=20, idle=10, pool=10)
 
 PENDING_BODY = b"Not found"
-"""What a POST is told while nobody has logged in yet; any other 404 means that there is no such POST."""
+"""The response to a POST as long as the user has not logged in; any other 404 means that POST is not supported."""
 
 Sleep = Callable[[float], Awaitable[None]]
 Random = Callable[[int], bytes]
@@ -49,16 +49,16 @@ _NO_SUCH_POST = frozenset((400, 401, 403, 405, 501))
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
-    """A login that was begun: the link to open, and the secret that only we can ask with."""
+class PendingLogin:
+    """A login that was begun: the link to open, and the secret needed to poll for it."""
 
     url: str
     uuid: str
     verifier: str = field(repr=False)
 
 
-class Reply(NamedTuple):
-    """What came of one question; status 0 and a `trouble` if nothing did."""
+class AuthReply(NamedTuple):
+    """The response to one call; status 0 and a `trouble` if there was none."""
 
     status: int
     body: bytes = b""
@@ -66,16 +66,16 @@ class Reply(NamedTuple):
     retry_after: float | None = None
 
 
-class Api:
-    """The service that knows accounts, at one base URL; raises ValueError if that is none."""
+class AuthApi:
+    """The login service at a base URL; raises ValueError if that is not a URL."""
 
     def __init__(self, client: HttpClient, url: str = API) -> None:
         self._client = client
         self._origin, self._prefix = Origin.parse(url)
 
-    async def ask(self, method: str, path: str, body: bytes = b"", bearer: str = "") -> Reply:
-        """One question, answered or failed within a bounded time."""
-        # Cursor's own programs ask these questions with the plain fetch of their runtime.
+    async def ask(self, method: str, path: str, body: bytes = b"", bearer: str = "") -> AuthReply:
+        """Make one call, within a time limit."""
+        # Cursor's own programs use the plain fetch of their runtime for these calls.
         headers = [("accept", "*/*"), ("user-agent", "node")]
         if body:
             headers.append(("content-type", "application/json"))
@@ -85,37 +85,37 @@ class Api:
             async with asyncio.timeout(ANSWER_TIME):
                 return await self._exchange(method, path, headers, body)
         except PipeError as error:
-            return Reply(0, trouble=error.message)
+            return AuthReply(0, trouble=error.message)
         except TimeoutError:
-            return Reply(0, trouble=f"{self._origin.authority} did not finish its answer in {ANSWER_TIME:.0f} s")
+            return AuthReply(0, trouble=f"{self._origin.authority} did not respond within {ANSWER_TIME:.0f} s")
 
-    async def _exchange(self, method: str, path: str, headers: Sequence[tuple[str, str]], body: bytes) -> Reply:
+    async def _exchange(self, method: str, path: str, headers: Sequence[tuple[str, str]], body: bytes) -> AuthReply:
         response = await self._client.send(self._origin, method, self._prefix + path, headers, body, TIMEOUTS)
         try:
             answer = await response.read(ANSWER_LIMIT)
         finally:
             response.close()
-        return Reply(response.status, answer, "", retry_after(dict(response.headers)))
+        return AuthReply(response.status, answer, "", retry_after(dict(response.headers)))
 
 
 # ── the browser ──
 
 
-def begin_login(website: str, random: Random) -> Login:
-    """A link for the user to open; `random` gives so many unpredictable bytes."""
+def begin_login(website: str, random: Random) -> PendingLogin:
+    """Begin a login: return a link for the user to open. `random` returns that many unpredictable bytes."""
     Origin.parse(website)
     verifier = _base64url(random(32))
     uuid = str(UUID(bytes=random(16), version=4))
     challenge = _base64url(hashlib.sha256(verifier.encode("ascii")).digest())
     query = urlencode({"challenge": challenge, "uuid": uuid, "mode": "login", "redirectTarget": "cli"})
-    return Login(f"{website.rstrip('/')}/loginDeepControl?{query}", uuid, verifier)
+    return PendingLogin(f"{website.rstrip('/')}/loginDeepControl?{query}", uuid, verifier)
 
 
 async def poll(
-    client: HttpClient, api: str, login: Login, *, sleep: Sleep, clock: Callable[[], float], tries: int = TRIES
-) -> Tokens:
-    """Ask until somebody has logged in with the link; raises GatewayError if that does not happen."""
-    poller = _Poller(Api(client, api), login)
+    client: HttpClient, api: str, login: PendingLogin, *, sleep: Sleep, clock: Callable[[], float], tries: int = TRIES
+) -> LoginTokens:
+    """Poll until the user has logged in with the link; raise GatewayError if that does not happen."""
+    poller = _Poller(AuthApi(client, api), login)
     wait, errors = FIRST_WAIT, 0
     pause = wait
     for _ in range(tries):
@@ -131,20 +131,20 @@ async def poll(
             continue
         errors = 0 if reply.status == 404 else errors + 1
         if errors == ERRORS_IN_A_ROW:
-            raise GatewayError("upstream", f"Cursor could not be asked about the login: {_what_is_wrong(reply)}.")
-    raise GatewayError("timeout", f"Nobody has used the link, and it is too old by now. {LOGIN_AGAIN}")
+            raise GatewayError("upstream", f"Cannot check the login at Cursor: {_what_is_wrong(reply)}.")
+    raise GatewayError("timeout", f"The link was not used in time and has expired. {LOGIN_AGAIN}")
 
 
 class _Poller:
-    """Asks by POST, which keeps the secret out of addresses, or by GET where the service has no such POST."""
+    """Polls by POST, which keeps the secret out of URLs, or by GET if the service does not support POST."""
 
-    def __init__(self, api: Api, login: Login) -> None:
+    def __init__(self, api: AuthApi, login: PendingLogin) -> None:
         self._api = api
         self._secret = {"uuid": login.uuid, "verifier": login.verifier}
         self._is_post = True
         self._is_proven = False
 
-    async def ask(self) -> Reply:
+    async def ask(self) -> AuthReply:
         if self._is_post:
             reply = await self._api.ask("POST", "/auth/poll", msgspec.json.encode(self._secret))
             if not self._is_foreign(reply):
@@ -152,8 +152,8 @@ class _Poller:
             self._is_post = False
         return await self._api.ask("GET", f"/auth/poll?{urlencode(self._secret)}")
 
-    def _is_foreign(self, reply: Reply) -> bool:
-        """Whether the answer shows that POST is not understood here."""
+    def _is_foreign(self, reply: AuthReply) -> bool:
+        """Return whether the response shows that POST is not supported."""
         if reply.status == 404:
             self._is_proven = self._is_proven or reply.body == PENDING_BODY
             return reply.body != PENDING_BODY
@@ -163,52 +163,52 @@ class _Poller:
 # ── keys and refresh tokens ──
 
 
-async def exchange_key(api: Api, key: str, now: float) -> Tokens | Failed:
-    """An access token for an API key."""
+async def exchange_key(api: AuthApi, key: str, now: float) -> LoginTokens | Failed:
+    """Exchange an API key for an access token."""
     reply = await _post(api, "/auth/exchange_user_api_key", key)
     tokens = read_tokens(reply, now)
     if tokens is None:
-        return _failed([reply], "Cursor refused the API key: make a new one in Cursor's dashboard and set it again.")
-    return Tokens(access=tokens.access, api_key=key, origin="key", obtained=now)
+        return _failed([reply], "Cursor refused the API key. Create a new one in Cursor's dashboard, and set it.")
+    return LoginTokens(access=tokens.access, api_key=key, origin="key", obtained=now)
 
 
-async def refresh(api: Api, old: Tokens, now: float) -> Tokens | Failed:
-    """Get new tokens for a refresh token as Cursor's editor does, or by older ways where that is not understood."""
-    replies: list[Reply] = []
+async def refresh(api: AuthApi, old: LoginTokens, now: float) -> LoginTokens | Failed:
+    """Refresh tokens as Cursor's editor does, or in older ways if that is not supported."""
+    replies: list[AuthReply] = []
     for ask in (_grant, _refresh, _exchange_refresh):
         reply = await ask(api, old.refresh)
         if (new := read_tokens(reply, now)) is not None:
-            return Tokens(access=new.access, refresh=new.refresh or old.refresh, origin=old.origin, obtained=now)
+            return LoginTokens(access=new.access, refresh=new.refresh or old.refresh, origin=old.origin, obtained=now)
         replies.append(reply)
         if not reply.status:
             break
         if _object(reply).get("shouldLogout") is True:
-            replies = [reply]  # the service says clearly that the login has ended
+            replies = [reply]  # the service says clearly that the login has expired
             break
-    return _failed(replies, f"The Cursor login has ended. {LOGIN_AGAIN}")
+    return _failed(replies, f"The Cursor login has expired. {LOGIN_AGAIN}")
 
 
-async def _grant(api: Api, token: str) -> Reply:
+async def _grant(api: AuthApi, token: str) -> AuthReply:
     body = {"grant_type": "refresh_token", "client_id": CLIENT_ID, "refresh_token": token}
     return await api.ask("POST", "/oauth/token", msgspec.json.encode(body))
 
 
-async def _refresh(api: Api, token: str) -> Reply:
+async def _refresh(api: AuthApi, token: str) -> AuthReply:
     return await _post(api, "/auth/refresh", token)
 
 
-async def _exchange_refresh(api: Api, token: str) -> Reply:
+async def _exchange_refresh(api: AuthApi, token: str) -> AuthReply:
     return await _post(api, "/auth/exchange_user_api_key", token)
 
 
-def read_tokens(reply: Reply, now: float) -> Tokens | None:
-    """The tokens of an answer, if it has any that can be used."""
-    said = _object(reply)
-    access, fresh = (_either(said, *names) for names in (("accessToken", "access_token"), _REFRESH_NAMES))
+def read_tokens(reply: AuthReply, now: float) -> LoginTokens | None:
+    """Return the tokens in a response; None if it has no usable ones."""
+    fields = _object(reply)
+    access, fresh = (_either(fields, *names) for names in (("accessToken", "access_token"), _REFRESH_NAMES))
     if not access:
         return None
     try:
-        return Tokens(access=access, refresh=fresh, obtained=now)
+        return LoginTokens(access=access, refresh=fresh, obtained=now)
     except ValueError:
         return None
 
@@ -216,12 +216,12 @@ def read_tokens(reply: Reply, now: float) -> Tokens | None:
 _REFRESH_NAMES = ("refreshToken", "refresh_token")
 
 
-async def _post(api: Api, path: str, bearer: str) -> Reply:
+async def _post(api: AuthApi, path: str, bearer: str) -> AuthReply:
     return await api.ask("POST", path, b"{}", bearer)
 
 
-def _failed(replies: Sequence[Reply], refusal: str) -> Failed:
-    """What failed answers mean together: a passing trouble in any of them leaves hope, and the login alone."""
+def _failed(replies: Sequence[AuthReply], refusal: str) -> Failed:
+    """Combine failed responses: if any of them is temporary, the login is not given up."""
     verdicts = [_verdict(reply) for reply in replies]
     last = replies[-1]
     if "passing" in verdicts:
@@ -230,18 +230,18 @@ def _failed(replies: Sequence[Reply], refusal: str) -> Failed:
         return Failed(kind="upstream", code="cursor_login", message=message, retry_after=worst.retry_after)
     if "refused" in verdicts:
         return Failed(kind="unauthorized", status=401, code="cursor_unauthenticated", message=refusal)
-    message = f"The Cursor login could not be renewed: {_what_is_wrong(last)}. Is the base URL right?"
+    message = f"The Cursor login could not be renewed: {_what_is_wrong(last)}. Check the base URL."
     return Failed(kind="upstream", code="cursor_login", message=message)
 
 
-def _verdict(reply: Reply) -> Verdict:
+def _verdict(reply: AuthReply) -> Verdict:
     if reply.status in (401, 403) or _object(reply).get("shouldLogout") is True:
         return "refused"
     is_passing = reply.status < 300 or reply.status in (408, 425, 429) or reply.status >= 500
     return "passing" if is_passing else "absent"
 
 
-def _what_is_wrong(reply: Reply) -> str:
+def _what_is_wrong(reply: AuthReply) -> str:
     if not reply.status:
         return reply.trouble
     if reply.status < 300:
@@ -249,18 +249,18 @@ def _what_is_wrong(reply: Reply) -> str:
     return f"the service answered HTTP {reply.status}"
 
 
-def _object(reply: Reply) -> dict[str, Any]:
+def _object(reply: AuthReply) -> dict[str, Any]:
     if not 200 <= reply.status < 300:
         return {}
     try:
-        said = msgspec.json.decode(reply.body)
+        fields = msgspec.json.decode(reply.body)
     except (ValueError, RecursionError):
         return {}
-    return said if isinstance(said, dict) else {}
+    return fields if isinstance(fields, dict) else {}
 
 
-def _either(said: dict[str, Any], *names: str) -> str:
-    return next((value for name in names if isinstance(value := said.get(name), str) and value), "")
+def _either(fields: dict[str, Any], *names: str) -> str:
+    return next((value for name in names if isinstance(value := fields.get(name), str) and value), "")
 
 
 def _base64url(data: bytes) -> str:

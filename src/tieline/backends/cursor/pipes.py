@@ -26,8 +26,8 @@ ERROR_LIMIT = 256 * 1024
 APPENDS_AT_ONCE = 16
 
 
-class Refused(Exception):
-    """The service answered with something else than a stream."""
+class StreamRefused(Exception):
+    """The service answered with an HTTP error instead of a stream."""
 
     def __init__(self, status: int, body: bytes, headers: Headers = ()) -> None:
         super().__init__(f"HTTP {status}")
@@ -36,13 +36,13 @@ class Refused(Exception):
         self.headers = headers
 
 
-class Ids(NamedTuple):
-    """What an attempt is called: its own id, and that of the first attempt of the same turn."""
+class AttemptIds(NamedTuple):
+    """The ids of an attempt: its own, and that of the first attempt of the same turn."""
 
     request: str
     original: str
     blob_key: str = ""
-    """The key of the conversation, the same for all its attempts and turns."""
+    """The encryption key of the conversation, the same for all its attempts and turns."""
 
 
 class Pipe(Protocol):
@@ -55,28 +55,28 @@ class Pipe(Protocol):
     def trailers(self) -> Headers: ...
 
     async def begin(self, first: Sequence[bytes]) -> None:
-        """Send the first messages and wait for the stream; raises Refused or PipeError."""
+        """Send the first messages and wait for the stream; raise StreamRefused or PipeError."""
 
     async def send(self, messages: Sequence[bytes]) -> None:
-        """Send more, in this order; raises PipeError."""
+        """Send messages in this order; raise StreamRefused or PipeError."""
 
     async def chunk(self) -> bytes:
-        """What has come, b"" at the end; raises PipeError."""
+        """Return the next bytes of the response, b"" at the end; raise PipeError."""
 
     def release(self) -> None:
-        """All has been said: let the connection serve others."""
+        """Return the connection for reuse after a complete response."""
 
     def close(self) -> None:
-        """Let go at once."""
+        """Close the stream at once."""
 
 
 class Http2Pipe:
-    """One two-way stream."""
+    """An HTTP/2 stream in both directions."""
 
     lanes = 1
 
     def __init__(
-        self, client: Http2Client, origin: Origin, identity: Identity, token: str, ids: Ids, timeouts: Timeouts
+        self, client: Http2Client, origin: Origin, identity: Identity, token: str, ids: AttemptIds, timeouts: Timeouts
     ) -> None:
         self._client = client
         self._origin = origin
@@ -93,7 +93,7 @@ class Http2Pipe:
         await self.send(first)
         status = await self._stream.status()
         if status != 200:
-            raise Refused(status, await _whole(self._stream), self._stream.headers)
+            raise StreamRefused(status, await _whole(self._stream), self._stream.headers)
 
     async def send(self, messages: Sequence[bytes]) -> None:
         await self._open.send(b"".join([frame(message) for message in messages]))
@@ -104,7 +104,7 @@ class Http2Pipe:
     @property
     def _open(self) -> Http2Stream:
         if self._stream is None:
-            raise PipeError("connect", "busy", "the stream was not opened", sent=False)
+            raise PipeError("connect", "busy", "the stream is not open", sent=False)
         return self._stream
 
     def release(self) -> None:
@@ -118,13 +118,13 @@ class Http2Pipe:
 
 
 class Http1Pipe:
-    """A stream down; every message up is a request of its own."""
+    """An HTTP/1.1 stream for the response; every message to the service is a request of its own."""
 
     trailers: Headers = ()
     lanes = APPENDS_AT_ONCE
 
     def __init__(
-        self, client: HttpClient, origin: Origin, identity: Identity, token: str, ids: Ids, timeouts: Timeouts
+        self, client: HttpClient, origin: Origin, identity: Identity, token: str, ids: AttemptIds, timeouts: Timeouts
     ) -> None:
         self._client = client
         self._origin = origin
@@ -138,7 +138,7 @@ class Http1Pipe:
         self._free = asyncio.Semaphore(APPENDS_AT_ONCE)
 
     async def begin(self, first: Sequence[bytes]) -> None:
-        # Side by side: the service may hold the head of the stream back until it has the first message.
+        # In parallel: the service may hold back the response head until it has the first message.
         opening = self._tasks.start(self._open(), "opening a stream")
         try:
             await self.send(first)
@@ -148,7 +148,7 @@ class Http1Pipe:
             opening.add_done_callback(_close_unread)
             raise
         if response.status != 200:
-            raise Refused(response.status, await response.read(ERROR_LIMIT), response.headers)
+            raise StreamRefused(response.status, await response.read(ERROR_LIMIT), response.headers)
 
     async def send(self, messages: Sequence[bytes]) -> None:
         first = self._number
@@ -179,17 +179,17 @@ class Http1Pipe:
             )
             body = await response.read(ERROR_LIMIT)
         if response.status == 404:
-            # Some machine behind the service's front knows nothing of the stream that another one has open.
-            problem = "the service does not know this run (status 404); if this stays so, is `api_url` right?"
+            # The request may have reached a server that does not know of the stream on another one.
+            problem = "the service does not know this run (status 404); if this persists, check `api_url`"
             raise PipeError("body", "reset", problem, sent=True)
         if response.status >= 500 and self._response is not None:
-            raise PipeError("body", "reset", f"the service failed to take a message ({response.status})", sent=True)
+            raise PipeError("body", "reset", f"the service did not accept a message ({response.status})", sent=True)
         if response.status != 200:
-            raise Refused(response.status, body, response.headers)
+            raise StreamRefused(response.status, body, response.headers)
 
 
 def _close_unread(opening: "asyncio.Task[HttpResponse]") -> None:
-    """A stream that nobody waits for any more must not keep its connection."""
+    """Free the connection of a stream that is no longer needed."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()
 

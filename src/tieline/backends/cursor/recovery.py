@@ -14,53 +14,55 @@ from tieline.backends.cursor.pipes import Transport
 from tieline.model.events import Failed
 from tieline.wire.cursor.errors import is_retryable
 
-MOST_TRIES = 3
+MAX_RETRIES = 3
 """Retries after an error of the service, in one leg."""
-MOST_CUTS = 10
+MAX_RECONNECTS = 10
 """Retries after a lost connection, in one leg."""
 FIRST_BACK_OFF = 2.0
 LONGEST_BACK_OFF = 60.0
 JITTER = 0.1
 LONGEST_WAIT = 20.0
-"""A service that asks for a longer pause than this is not waited for."""
+"""If the service asks for a longer pause, there is no retry."""
 GIVE_UP_AFTER = 600.0
 
 BROKEN = "cursor_broken"
 SILENT = "cursor_silent"
 STALLED = "cursor_stalled"
-NOT_SPOKEN = "cursor_http2_refused"
+HTTP2_REFUSED = "cursor_http2_refused"
 
 _CUTS = (BROKEN, "cursor_incomplete")
 _REBUILT = {
     "cursor_blob_missing": "the service lost the conversation: rebuilt it from the history",
     "cursor_poisoned": "the conversation was refused without a reason: gave it a new id",
 }
-"""Failures of the conversation rather than of the service: it is told again under a new id."""
+"""Failures of the conversation, not of the service: its history is sent again under a new id."""
 
 
-class Kind(Enum):
-    """How the next attempt begins."""
+class RestartFrom(Enum):
+    """Where the next attempt starts from."""
 
-    AGAIN = auto()
-    """From the whole history, as if nothing had been."""
-    RESUME = auto()
-    """From the last checkpoint."""
+    HISTORY = auto()
+    CHECKPOINT = auto()
 
 
 class Remedy(NamedTuple):
-    """What to do before the next attempt, and how it begins."""
+    """What to do before the next attempt, and where it starts from."""
 
-    kind: Kind = Kind.AGAIN
+    start: RestartFrom = RestartFrom.HISTORY
     wait: float = 0.0
+    """How many seconds to wait."""
     renew: bool = False
+    """Whether to renew the token."""
     rotate: bool = False
+    """Whether to give the conversation a new id."""
     transport: Transport | None = None
-    """The transport to change to, if the one in use is the trouble."""
+    """The transport to change to, if any."""
     why: str = ""
+    """The reason, for the user."""
 
 
 class Recovery:
-    """The retries of one leg. With `is_fixed` the transport was set by the user and is never changed."""
+    """The retries of one leg. With `is_fixed` the user has set the transport, and it is never changed."""
 
     def __init__(
         self,
@@ -81,33 +83,36 @@ class Recovery:
         self._has_resumed = False
 
     def remedy(self, failed: Failed, *, has_checkpoint: bool) -> Remedy | None:
-        """Return what may help, or None if the client has to hear of the failure."""
+        """Return what may help; None if the failure is to be reported to the client."""
         if self._failing_since is None:
             self._failing_since = self._clock()
-        remedy = self._remedy(failed, Kind.RESUME if has_checkpoint else Kind.AGAIN)
+        remedy = self._remedy(failed, RestartFrom.CHECKPOINT if has_checkpoint else RestartFrom.HISTORY)
         if remedy is None or self._clock() + remedy.wait - self._failing_since > GIVE_UP_AFTER:
             return None
         return remedy
 
-    def _remedy(self, failed: Failed, kind: Kind) -> Remedy | None:
+    def _remedy(self, failed: Failed, start: RestartFrom) -> Remedy | None:
         code = failed.code or ""
         if code == "cursor_unauthenticated":
-            return self._once(code, Remedy(kind, renew=True, why="the token was refused: renewed it"))
-        if code in ("cursor_http1_refused", NOT_SPOKEN):
-            return self._switched(code, kind)
+            return self._once(code, Remedy(start, renew=True, why="the token was refused: renewed it"))
+        if code in ("cursor_http1_refused", HTTP2_REFUSED):
+            return self._switched(code, start)
         if code == STALLED:
             return self._once("quiet", Remedy(rotate=True, why="nothing but heartbeats came: replayed the history"))
         if code == SILENT:
             wait = self._back_off(1)
-            return self._once("quiet", Remedy(kind, wait=wait, why="the service fell silent: tried once more"))
+            return self._once("quiet", Remedy(start, wait=wait, why="the service fell silent: tried once more"))
         if code in _CUTS:
-            return self._reconnected(kind)
+            return self._reconnected(start)
         if code in _REBUILT:
-            return self._tried(Kind.AGAIN, _REBUILT[code], rotate=True)
+            return self._tried(RestartFrom.HISTORY, _REBUILT[code], rotate=True)
         if is_retryable(failed):
-            # A service that does not continue from its checkpoint may do so from the history.
-            kind, self._has_resumed = Kind.AGAIN if self._has_resumed else kind, kind is Kind.RESUME
-            return self._tried(kind, f"the service failed ({failed.kind})", wait=failed.retry_after)
+            # If the service cannot continue from its checkpoint, the history may work.
+            start, self._has_resumed = (
+                RestartFrom.HISTORY if self._has_resumed else start,
+                start is RestartFrom.CHECKPOINT,
+            )
+            return self._tried(start, f"the service failed ({failed.kind})", wait=failed.retry_after)
         return None
 
     def _once(self, what: str, remedy: Remedy) -> Remedy | None:
@@ -116,29 +121,29 @@ class Recovery:
         self._used.add(what)
         return remedy
 
-    def _switched(self, code: str, kind: Kind) -> Remedy | None:
+    def _switched(self, code: str, start: RestartFrom) -> Remedy | None:
         refused: Transport = "http1" if code == "cursor_http1_refused" else "http2"
         if refused != self.transport or self._is_fixed:
             return None
         other: Transport = "http2" if refused == "http1" else "http1"
         why = f"the service does not take {refused}: changed to {other}"
-        remedy = self._once("transport", Remedy(kind, transport=other, why=why))
+        remedy = self._once("transport", Remedy(start, transport=other, why=why))
         if remedy is not None:
             self.transport = other
         return remedy
 
-    def _reconnected(self, kind: Kind) -> Remedy | None:
+    def _reconnected(self, start: RestartFrom) -> Remedy | None:
         self._cuts += 1
-        if self._cuts > MOST_CUTS:
+        if self._cuts > MAX_RECONNECTS:
             return None
-        return Remedy(kind, wait=self._back_off(self._cuts), why=f"the stream was lost: retry {self._cuts}")
+        return Remedy(start, wait=self._back_off(self._cuts), why=f"the stream was lost: retry {self._cuts}")
 
-    def _tried(self, kind: Kind, why: str, *, wait: float | None = None, rotate: bool = False) -> Remedy | None:
+    def _tried(self, start: RestartFrom, why: str, *, wait: float | None = None, rotate: bool = False) -> Remedy | None:
         self._tries += 1
-        if self._tries > MOST_TRIES or (wait is not None and wait > LONGEST_WAIT):
+        if self._tries > MAX_RETRIES or (wait is not None and wait > LONGEST_WAIT):
             return None
         wait = self._back_off(self._tries) if wait is None else wait
-        return Remedy(kind, wait=wait, rotate=rotate, why=f"{why}: retry {self._tries}")
+        return Remedy(start, wait=wait, rotate=rotate, why=f"{why}: retry {self._tries}")
 
     def _back_off(self, number: int) -> float:
         """Return the delay before a retry, counted from 1: 2, 4, 8 … 60 seconds, and up to a tenth more."""

@@ -1,72 +1,148 @@
 """A live run as the core sees it: legs, answers, and the attempts behind them.
 
-Behind one leg there may be several attempts: when the stream breaks, the token has expired or the service stalls, a
-new attempt takes over where the old one was, and what the client has seen is neither lost nor said again. Between legs
-the attempt lives on by itself; if it dies there, the next leg begins with a fresh one made from the whole history.
+Theory of operation
+-------------------
 
-A run that ends a turn with a plan for the user to approve waits for the next message of the conversation.
+A run speaks to the service through an `Attempt`, one stream at a time. When the stream breaks, the token has expired or
+the service stalls in the middle of a leg, a new attempt takes over where the old one was: what the client has seen is
+neither lost nor repeated. The run stays `IN_LEG` meanwhile.
+
+Between two legs the attempt lives on by itself (`PARKED`). If it dies there, the run is `LOST`: the next leg opens a
+new attempt from the whole history. A run that ends a turn with a plan waits for the user's next message
+(`AWAITING_REPLY`).
+
+An event that the table below does not allow is a mistake of the caller and raises `IllegalTransition`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import Self
 
 from msgspec.structs import replace
 
+from tieline.backends.cursor.account import Account
 from tieline.backends.cursor.attempt import Attempt
-from tieline.backends.cursor.auth import Account
-from tieline.backends.cursor.conversations import Conversation, Conversations, State
-from tieline.backends.cursor.pipes import Ids, Pipe, Transport
-from tieline.backends.cursor.recovery import BROKEN, SILENT, Kind, Recovery, Remedy
+from tieline.backends.cursor.conversations import Conversations, ConversationState, CursorConversation
+from tieline.backends.cursor.leg_progress import LegEvent, LegPhase, LegProgress
+from tieline.backends.cursor.pipes import AttemptIds, Pipe, Transport
+from tieline.backends.cursor.recovery import BROKEN, SILENT, Recovery, Remedy, RestartFrom
 from tieline.backends.cursor.tokens import owner_of
 from tieline.model.content import Message, Part, Text, ToolResult
 from tieline.model.errors import GatewayError
-from tieline.model.events import Batch, Event, Failed, Finished, Note, PartEnd, Started, StopReason
+from tieline.model.events import Batch, Event, Failed, Finished, Note, StopReason
 from tieline.model.ports import Host, Leg
 from tieline.model.request import Request
 from tieline.tasks import Tasks
 from tieline.wire.cursor.blobs import Blobs
 from tieline.wire.cursor.models import CursorModel
+from tieline.wire.cursor.opening.offered_tools import OfferedTools, SchemaCache, new_schema_cache
 from tieline.wire.cursor.opening.run_request import (
+    MachineInfo,
     Opening,
-    Settings,
-    Surroundings,
+    RunSettings,
     continues,
-    last_words,
     open_run,
+    plain_user_text,
     resume_run,
 )
-from tieline.wire.cursor.opening.tools import Offer
 from tieline.wire.cursor.run.machine import CursorRun
-from tieline.wire.cursor.run.queries import Queries
+from tieline.wire.cursor.run.query_replies import QuerySettings
+from tieline.wire.cursor.run.states import next_state
 
 LOST = "the run was over when the results came: replayed the history"
 
+_STATE_IS_GOOD = (BROKEN, SILENT, "cursor_incomplete", "cursor_unauthenticated")
+"""Failures that do not put the state of the last turn in doubt; after any other the history is sent instead."""
+
+
+class LiveRunState(Enum):
+    """Where a live run stands."""
+
+    NEW = "new"
+    """No attempt was made yet."""
+    IN_LEG = "in leg"
+    PARKED = "parked"
+    """The last leg has ended, and its attempt lives on."""
+    LOST = "lost"
+    """The attempt is gone: the next leg replays the history."""
+    AWAITING_REPLY = "awaiting reply"
+    """The turn ended with a plan: kept by `Conversations` for the user's next message."""
+    CLOSED = "closed"
+
+
+class LiveRunEvent(Enum):
+    """What changes the state of a live run."""
+
+    LEG_BEGINS = "leg begins"
+    LEG_FINISHES = "leg finishes"
+    ATTEMPT_LOST = "attempt lost"
+    """The attempt broke, or was given up, and no other follows for now."""
+    KEPT = "kept"
+    """The caller closed the run, and it waits for a reply to its plan."""
+    REPLIED = "replied"
+    CLOSED = "closed"
+
+
+# Names after "Seen in" are tests in tests/backends that require the transition.
+LIVE_RUN_TRANSITIONS: Mapping[LiveRunState, Mapping[LiveRunEvent, LiveRunState]] = {
+    LiveRunState.NEW: {
+        LiveRunEvent.LEG_BEGINS: LiveRunState.IN_LEG,
+        LiveRunEvent.CLOSED: LiveRunState.CLOSED,
+    },
+    LiveRunState.IN_LEG: {
+        LiveRunEvent.LEG_FINISHES: LiveRunState.PARKED,
+        # The leg failed for good, as in test_a_failure_before_the_first_part_is_one_batch
+        LiveRunEvent.ATTEMPT_LOST: LiveRunState.LOST,
+        # Seen in test_a_run_can_be_closed_while_it_waits_for_its_next_try
+        LiveRunEvent.CLOSED: LiveRunState.CLOSED,
+    },
+    LiveRunState.PARKED: {
+        LiveRunEvent.LEG_BEGINS: LiveRunState.IN_LEG,
+        # Seen in test_calls_that_were_made_are_handed_over_though_the_stream_broke
+        # Seen in test_a_run_that_died_between_two_legs_is_opened_anew_under_another_id
+        LiveRunEvent.ATTEMPT_LOST: LiveRunState.LOST,
+        LiveRunEvent.KEPT: LiveRunState.AWAITING_REPLY,
+        LiveRunEvent.CLOSED: LiveRunState.CLOSED,
+    },
+    LiveRunState.LOST: {
+        LiveRunEvent.LEG_BEGINS: LiveRunState.IN_LEG,
+        LiveRunEvent.ATTEMPT_LOST: LiveRunState.LOST,
+        LiveRunEvent.CLOSED: LiveRunState.CLOSED,
+    },
+    LiveRunState.AWAITING_REPLY: {
+        LiveRunEvent.REPLIED: LiveRunState.PARKED,
+        LiveRunEvent.CLOSED: LiveRunState.CLOSED,
+    },
+    LiveRunState.CLOSED: {LiveRunEvent.CLOSED: LiveRunState.CLOSED},
+}
+
 
 @dataclass(frozen=True, slots=True)
-class Service:
-    """What runs need to know of the service and of this machine."""
+class RunServices:
+    """What all runs share: the account, the transports, ids, settings and facts about this machine."""
 
     name: str
     account: Account
-    open_pipe: Callable[[Transport, str, Ids], Pipe]
+    open_pipe: Callable[[Transport, str, AttemptIds], Pipe]
     transport: Callable[[], Transport]
     changed_to: Callable[[Transport], None]
-    """Called with the transport that has to be used instead: the next run need not find it out again."""
+    """Called with the transport that has to be used instead, so that the next run begins with it."""
     mint_call: Callable[[], str]
     mint_id: Callable[[], str]
     mint_leg: Callable[[], str]
     conversations: Conversations
     clock: Callable[[], float]
     tasks: Tasks
-    settings: Settings
-    surroundings: Surroundings
-    queries: Queries
+    settings: RunSettings
+    machine_info: MachineInfo
+    queries: QuerySettings
     model: Callable[[str], CursorModel | None]
-    """What is known of a model by its name."""
+    """Return what is known of a model by its name."""
+    schemas: SchemaCache = field(default_factory=new_schema_cache)
     is_fixed: bool = False
-    """Whether the user has set the transport: then it is never changed."""
+    """Whether the user has set the transport, so that it is never changed."""
     stall_after: float = 120.0
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
@@ -76,14 +152,15 @@ class Service:
 
 
 class LiveRun:
-    """One conversation under way; may outlive the leg that opened it. What Cursor asks goes to the host's human."""
+    """A conversation under way; may outlive the leg that opened it. What Cursor asks goes to the host's human."""
 
-    def __init__(self, service: Service, request: Request, host: Host | None = None) -> None:
+    def __init__(self, service: RunServices, request: Request, host: Host | None = None) -> None:
         self._service = service
         self._request = request
         self._human = host.human if host is not None else None
-        self._conversation: Conversation | None = None
-        self._state: State | None = None
+        self._state = LiveRunState.NEW
+        self._conversation: CursorConversation | None = None
+        self._last_turn: ConversationState | None = None
         """What the last turn of the conversation left, if this one continues from it."""
         self._client_messages = request.messages
         """The history as the client has it, without what was said since."""
@@ -91,144 +168,156 @@ class LiveRun:
         """What the client was shown since then, in legs that the gateway's own tools continued."""
         self._run_id = service.mint_id()
         self._attempt: Attempt | None = None
+        self._attempts = 0
+        """How many attempts were made."""
         self._token = ""
-        self._has_tried = False
-        self._is_disturbed = False
-        """Whether an attempt failed: the service and the client may know different words then."""
-        self._leg = _LegState(service.recovery(service.transport()))
+        self._has_retried = False
+        """Whether an attempt failed in a leg: the service and the client may then know different texts."""
+        self._leg = LegProgress(service.recovery(service.transport()))
+
+    def _change(self, event: LiveRunEvent) -> None:
+        """Change the state. This is the only place that does."""
+        self._state = next_state(LIVE_RUN_TRANSITIONS, self._state, event)
+
+    @property
+    def state(self) -> LiveRunState:
+        return self._state
 
     @property
     def pending(self) -> frozenset[str]:
-        attempt = self._attempt
-        return frozenset() if attempt is None or attempt.is_broken else attempt.machine.pending
+        attempt = self._living_attempt
+        return attempt.machine.pending if attempt is not None else frozenset()
 
     @property
-    def model(self) -> str:
-        """The model of the newest request."""
-        return self._request.model
+    def _living_attempt(self) -> Attempt | None:
+        attempt = self._attempt
+        return attempt if attempt is not None and not attempt.is_closed else None
+
+    # ── The interface of a run ───────────────────────────────────────────────────────────────────
 
     def leg(self) -> Leg:
-        self._leg = _LegState(self._service.recovery(self._leg.recovery.transport))
-        return _Leg(self)
+        self._leg = LegProgress(self._service.recovery(self._leg.recovery.transport))
+        return _LiveLeg(self, self._leg)
 
     async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:
-        """Hand results to the attempt that waits for them; if it is gone, the next leg replays the history."""
+        """Submit results to the attempt that waits for them; if it is gone, the next leg replays the history."""
         if request is None:
             self._shown += [part for part in self._leg.reply if type(part) is Text]
         else:
             self._shown, self._client_messages = [], request.messages
         self._request = request or self._with_results(results, words)
-        attempt = self._attempt
-        if attempt is None or attempt.is_broken:
-            self._drop()
+        attempt = self._living_attempt
+        if attempt is None:
+            self._lose()
             return
         if request is not None:
-            attempt.machine.offered(Offer.of_request(request))
+            attempt.machine.set_tools(OfferedTools.of_request(request, self._service.schemas))
         attempt.machine.answer(results, words)
         attempt.push()
 
-    def hear(self, request: Request, host: Host | None) -> bool:
-        """Give the run the message it waits for; whether it could still take it."""
-        attempt, conversation = self._attempt, self._conversation
-        words = last_words(request)
-        if attempt is None or attempt.is_broken or conversation is None or not words:
-            self._drop()
+    async def aclose(self) -> None:
+        if self._state in (LiveRunState.AWAITING_REPLY, LiveRunState.CLOSED):
+            return
+        attempt = self._living_attempt
+        is_finished = self._leg.phase is LegPhase.FINISHED
+        if self._conversation is not None:
+            self._close_conversation(self._conversation, is_finished=is_finished)
+            if is_finished and attempt is not None and attempt.machine.awaits_reply:
+                self._change(LiveRunEvent.KEPT)
+                self._service.conversations.wait(self._conversation, self)
+                return
+        self._drop(LiveRunEvent.CLOSED)
+
+    # ── Waiting for the reply to a plan ──────────────────────────────────────────────────────────
+
+    def reply(self, request: Request, host: Host | None) -> bool:
+        """Submit the message that the run waits for. If the run cannot take it, close the run and return False."""
+        attempt, conversation = self._living_attempt, self._conversation
+        text = plain_user_text(request) if request.model == self._request.model else ""
+        if attempt is None or conversation is None or not text:
+            self._drop(LiveRunEvent.CLOSED)
             return False
+        self._change(LiveRunEvent.REPLIED)
         conversation.is_live = True
         self._request, self._client_messages, self._shown = request, request.messages, []
         self._human = attempt.human = host.human if host is not None else None
-        attempt.machine.offered(Offer.of_request(request))
-        attempt.machine.hear(words)
+        attempt.machine.set_tools(OfferedTools.of_request(request, self._service.schemas))
+        attempt.machine.reply_to_plan(text)
         attempt.push()
         return True
 
     def give_up(self) -> None:
-        """The message that the run waits for did not come."""
-        self._drop()
+        """Close the run: the message that it waits for did not come."""
+        self._drop(LiveRunEvent.CLOSED)
 
-    async def aclose(self) -> None:
-        conversation, attempt = self._conversation, self._attempt
-        if conversation is None:
-            self._drop()
-            return
-        waits = self._leg.is_finished and attempt is not None and not attempt.is_broken and attempt.machine.waits
-        conversations, owner = self._service.conversations, owner_of(self._token)
-        if self._leg.is_finished:
-            reply = Message(role="assistant", parts=(*self._shown, *self._leg.reply))
-            conversations.close(conversation, (*self._client_messages, reply), owner, self._left_state())
-        else:
-            conversations.close(conversation)
-        if waits:
-            conversations.wait(conversation, self)
-        else:
-            self._drop()
-
-    def _left_state(self) -> State | None:
-        """What the next turn can continue from: only what one undisturbed attempt left that ended the turn."""
-        machine = self._attempt.machine if self._attempt is not None else None
-        checkpoint = machine.continuation if machine is not None and not self._is_disturbed else None
-        if machine is None or checkpoint is None or self._service.settings.history != "blobs":
-            return None
-        return State(self._request.model, checkpoint, machine.blobs)
+    # ── Legs ─────────────────────────────────────────────────────────────────────────────────────
 
     async def begin(self) -> None:
-        """A leg begins: with the attempt that lives, or with a new one."""
+        """Begin a leg: with the attempt that lives on, or with a new one."""
+        if self._state is LiveRunState.LOST:
+            self._leg.notes.append(Note(kind="retry", message=LOST))
+        self._change(LiveRunEvent.LEG_BEGINS)
         attempt = self._attempt
         if attempt is None:
-            if self._has_tried:
-                self._leg.notes.append(Note(kind="retry", message=LOST))
             await self._open(Remedy(), None)
             return
         attempt.machine.begin(self._service.mint_leg(), self._request.model)
-        attempt.give(attempt.machine.pull())
+        attempt.add_events(attempt.machine.pull())
         attempt.push()
         attempt.watch()
 
     async def next_events(self) -> list[Event]:
-        """The next events of the leg; none once it is over."""
+        """Return the next events of the leg; none once it is over."""
         while (attempt := self._attempt) is not None:
             events = await attempt.events()
             if not events:
                 return []
             last = events[-1]
             if type(last) is Failed:
-                self._is_disturbed = True
-                events = await self._recovered(attempt, events, last)
+                self._has_retried = True
+                events = await self._recover(attempt, events, last)
             elif type(last) is Finished:
                 attempt.unwatch()
-            if events and type(events[-1]) is Finished:
-                self._leg.is_finished = True
-            if events and (events := self._leg.told(events)):
+            if events and (events := self._leg.deliver(events)):
+                self._notice_ending()
                 return events
         return []
 
-    async def _recovered(self, attempt: Attempt, events: list[Event], failed: Failed) -> list[Event]:
-        """The events before a failure, and the failure itself unless something can be done about it."""
+    def _notice_ending(self) -> None:
+        if self._leg.phase is LegPhase.FINISHED:
+            self._change(LiveRunEvent.LEG_FINISHES)
+        if self._leg.is_over and self._attempt is None:
+            self._lose()
+
+    # ── Attempts ─────────────────────────────────────────────────────────────────────────────────
+
+    async def _recover(self, attempt: Attempt, events: list[Event], failed: Failed) -> list[Event]:
+        """Return the events before a failure, and the failure itself unless something can be done about it."""
         machine, before = attempt.machine, events[:-1]
         if machine.calls:
-            # The calls are made: their results will come with the whole history, and that is all it takes to go on.
-            self._drop()
+            # The calls are made. Their results will come with the whole history, which is all that is needed then.
+            self._close_attempt()
             return [*before, *machine.finish(StopReason.TOOL_USE)]
         if rescued := machine.rescue():
-            self._drop()
+            self._close_attempt()
             return [*before, *rescued]
         remedy = self._leg.recovery.remedy(failed, has_checkpoint=machine.checkpoint_usable)
         if remedy is None:
-            self._drop()
+            self._close_attempt()
             return events
-        if failed.code not in _NOT_OF_THE_STATE:
-            self._state = None
-        self._leg.see(before)
+        if failed.code not in _STATE_IS_GOOD:
+            self._last_turn = None
+        self._leg.notice_start(before)
         self._leg.notes.append(Note(kind="retry", message=remedy.why))
         try:
-            await self._again(remedy, attempt)
+            await self._retry(remedy, attempt)
         except GatewayError as error:
             return [*before, error.failed()]
         return before
 
-    async def _again(self, remedy: Remedy, broken: Attempt) -> None:
-        """The next attempt, after what has to come first."""
-        self._drop()
+    async def _retry(self, remedy: Remedy, broken: Attempt) -> None:
+        """Make the next attempt, after what has to come first."""
+        self._close_attempt()
         if remedy.transport is not None:
             self._service.changed_to(remedy.transport)
         if remedy.wait:
@@ -240,33 +329,25 @@ class LiveRun:
         await self._open(remedy, broken.machine)
 
     async def _open(self, remedy: Remedy, before: CursorRun | None) -> None:
-        """Begin an attempt, from the history or from the checkpoint of the one before."""
+        """Begin an attempt, from the history or from the checkpoint of the attempt before."""
         service = self._service
         self._token = await service.account.token()
         conversation = self._conversation or self._begin_conversation()
-        machine = self._machine(before, conversation, resumed=remedy.kind is Kind.RESUME)
-        # The service takes nothing more for an id whose run is over.
-        request_id = service.mint_id() if self._has_tried else self._run_id
-        ids = Ids(request_id, self._run_id, conversation.blob_key)
-        self._has_tried = True
+        machine = self._machine(before, conversation, resumed=remedy.start is RestartFrom.CHECKPOINT)
+        # The service accepts nothing more under the id of a run that is over.
+        request_id = service.mint_id() if self._attempts else self._run_id
+        ids = AttemptIds(request_id, self._run_id, conversation.blob_key)
+        self._attempts += 1
         pipe = service.open_pipe(self._leg.recovery.transport, self._token, ids)
         self._attempt = attempt = Attempt(
             service.name, machine, pipe, service.tasks, stall_after=service.stall_after, human=self._human
         )
         await attempt.begin()
 
-    def _begin_conversation(self) -> Conversation:
-        """Find the conversation of the request, and what its last turn left if this one just continues it."""
-        conversations, request = self._service.conversations, self._request
-        found = self._conversation = conversations.open(request.messages, owner_of(self._token))
-        state = conversations.take_state(found, request.model)
-        self._state = state if state is not None and continues(request) else None
-        return found
-
-    def _machine(self, before: CursorRun | None, conversation: Conversation, *, resumed: bool) -> CursorRun:
-        """What speaks in the next attempt; it goes on in the leg that the one before has begun."""
-        service, opening = self._service, self._opened(conversation)
-        blobs = self._state.blobs if self._state is not None else Blobs(opening.blobs)
+    def _machine(self, before: CursorRun | None, conversation: CursorConversation, *, resumed: bool) -> CursorRun:
+        """Return the state machine of the next attempt; it continues a leg that the one before has started."""
+        service, opening = self._service, self._opening(conversation)
+        blobs = self._last_turn.blobs if self._last_turn is not None else Blobs(opening.blobs)
         checkpoint = before.checkpoint if resumed and before is not None else None
         if before is not None and checkpoint:
             opening = opening._replace(message=resume_run(opening, checkpoint))
@@ -278,110 +359,102 @@ class LiveRun:
             blobs=blobs,
             clock=service.clock,
             queries=service.queries,
-            # Nobody is waited for where nobody looks.
-            hold=lambda _: human is not None and human.is_present,
+            # An absent person is not asked.
+            can_ask=lambda _: human is not None and human.is_present,
         )
         if before is not None and checkpoint:
-            machine.resumes(before)
+            machine.inherit_checkpoint(before)
         if before is not None and self._leg.has_started:
             machine.take_over(before, resumed=bool(checkpoint))
         else:
             machine.begin(service.mint_leg(), self._request.model)
         return machine
 
-    def _opened(self, conversation: Conversation) -> Opening:
+    def _opening(self, conversation: CursorConversation) -> Opening:
         service = self._service
         opening = open_run(
             self._request,
             settings=service.settings,
-            surroundings=service.surroundings,
+            machine_info=service.machine_info,
             conversation_id=conversation.id,
             run_id=self._run_id,
             message_id=service.mint_id(),
-            checkpoint=self._state.checkpoint if self._state is not None else None,
+            checkpoint=self._last_turn.checkpoint if self._last_turn is not None else None,
             model=service.model(self._request.model),
+            schemas=service.schemas,
         )
         if not self._leg.has_started:
             self._leg.notes += [note for note in opening.notes if note not in self._leg.notes]
         return opening
 
-    def _with_results(self, results: Sequence[ToolResult], words: str) -> Request:
-        """The request as it would be if the client had sent the results."""
-        said = Message(role="assistant", parts=tuple(self._leg.reply))
-        parts: tuple[Part, ...] = (*results, Text(text=words)) if words else tuple(results)
-        messages = (*self._request.messages, said, Message(role="user", parts=parts))
-        return replace(self._request, messages=messages)
+    def _lose(self) -> None:
+        self._drop(LiveRunEvent.ATTEMPT_LOST)
 
-    def _drop(self) -> None:
+    def _drop(self, event: LiveRunEvent) -> None:
+        self._change(event)
+        self._close_attempt()
+
+    def _close_attempt(self) -> None:
         if self._attempt is not None:
             self._attempt.close()
             self._attempt = None
 
+    # ── The conversation ─────────────────────────────────────────────────────────────────────────
 
-class _LegState:
-    """What has to be known of the leg under way."""
+    def _begin_conversation(self) -> CursorConversation:
+        """Find the conversation of the request, and what its last turn left if this one just continues it."""
+        conversations, request = self._service.conversations, self._request
+        found = self._conversation = conversations.open(request.messages, owner_of(self._token))
+        state = conversations.take_state(found, request.model)
+        self._last_turn = state if state is not None and continues(request) else None
+        return found
 
-    def __init__(self, recovery: Recovery) -> None:
-        self.recovery = recovery
-        self.reply: list[Part] = []
-        self.notes: list[Note] = []
-        self.has_started = False
-        self.is_finished = False
-        """Whether the client has got its end."""
-        self._held: list[Event] | None = []
-        """What came before the first part: until then a failure can still be all that the client hears of."""
+    def _close_conversation(self, conversation: CursorConversation, *, is_finished: bool) -> None:
+        conversations = self._service.conversations
+        if not is_finished:
+            conversations.close(conversation)
+            return
+        reply = Message(role="assistant", parts=(*self._shown, *self._leg.reply))
+        messages = (*self._client_messages, reply)
+        conversations.close(conversation, messages, owner_of(self._token), self._state_for_next_turn())
 
-    def see(self, events: Sequence[Event]) -> None:
-        """Look whether the leg has begun."""
-        if events and type(events[0]) is Started:
-            self.has_started = True
+    def _state_for_next_turn(self) -> ConversationState | None:
+        """Return the state that the next turn can continue from; None unless one attempt made the whole turn."""
+        machine = self._attempt.machine if self._attempt is not None else None
+        checkpoint = machine.continuation if machine is not None and not self._has_retried else None
+        if machine is None or checkpoint is None or self._service.settings.history != "blobs":
+            return None
+        return ConversationState(self._request.model, checkpoint, machine.blobs)
 
-    def told(self, events: list[Event]) -> list[Event]:
-        """The events that go out now, with the notes where notes may stand."""
-        self.reply += [event.part for event in events if type(event) is PartEnd]
-        self.see(events)
-        if self.notes and self.has_started:
-            place = 1 if type(events[0]) is Started else 0
-            events[place:place] = self.notes
-            self.notes = []
-        if self._held is None:
-            return events
-        self._held += events
-        if all(type(event) in _AHEAD for event in events):
-            return []
-        events, self._held = self._held, None
-        return events
-
-
-_NOT_OF_THE_STATE = (BROKEN, SILENT, "cursor_incomplete", "cursor_unauthenticated")
-"""Failures that say nothing against the state a turn continues from; after any other it is told from the history."""
-_AHEAD = (Started, Note)
-"""What may come long before the service has decided whether it answers at all."""
+    def _with_results(self, results: Sequence[ToolResult], words: str) -> Request:
+        """Return the request as if the client had sent the results."""
+        reply = Message(role="assistant", parts=tuple(self._leg.reply))
+        parts: tuple[Part, ...] = (*results, Text(text=words)) if words else tuple(results)
+        messages = (*self._request.messages, reply, Message(role="user", parts=parts))
+        return replace(self._request, messages=messages)
 
 
-class _Leg:
-    """The events of one leg, and nothing after its ending."""
+class _LiveLeg:
+    """The events of one leg. The run owns everything, so a leg has nothing to close."""
 
-    def __init__(self, run: LiveRun) -> None:
+    def __init__(self, run: LiveRun, progress: LegProgress) -> None:
         self._run = run
-        self._has_begun = False
-        self._is_over = False
+        self._progress = progress
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Batch:
-        if self._is_over:
+        if self._progress.is_over:
             raise StopAsyncIteration
-        if not self._has_begun:
-            self._has_begun = True
+        if self._progress.phase is LegPhase.NEW:
+            self._progress.change(LegEvent.OPENED)
             await self._run.begin()
         events = await self._run.next_events()
         if not events:
-            self._is_over = True
+            self._progress.change(LegEvent.FAILED)
             raise StopAsyncIteration
-        self._is_over = type(events[-1]) in (Finished, Failed)
         return events
 
     async def aclose(self) -> None:
-        """The run is closed by whoever has it; a leg holds nothing."""
+        """Do nothing: the run is closed by its owner."""

@@ -1,13 +1,12 @@
-"""A Cursor login as a value: its tokens, and what can be read from them without asking anybody.
+"""A Cursor login as a value: its tokens, and the claims in them.
 
-Access tokens are JWTs. They are read, never verified: whether one is good is for the service to say.
+Access tokens are JWTs. They are decoded but not verified; only the service can do that.
 """
 
 import base64
 import binascii
 import math
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -15,24 +14,24 @@ import msgspec
 from tieline.model.content import Value
 
 OPAQUE_LIFE = 3600.0
-"""How long a token that cannot be read counts as valid, in seconds."""
+"""For how many seconds a token counts as valid if it cannot be decoded."""
 
-LONGEST_TOKEN = 16 * 1024
+MAX_TOKEN = 16 * 1024
 LATEST = 4e9
-"""A later moment than this (the year 2096) is not believed."""
+"""Later expiry times (after 2096) are ignored."""
 
 Origin = Literal["browser", "import", "key", "fixed"]
 
 _KINDS: dict[Origin, str] = {
     "browser": "login in the browser",
-    "import": "login taken over from Cursor's own client",
+    "import": "login imported from Cursor's own client",
     "key": "API key",
     "fixed": "fixed token",
 }
 
 
-class Tokens(Value):
-    """What a login gave. `obtained` is when, in seconds since 1970; an API key can always be exchanged for the rest."""
+class LoginTokens(Value):
+    """The tokens of a login, `obtained` at this time in seconds since 1970. An API key can be exchanged for tokens."""
 
     access: str = ""
     refresh: str = ""
@@ -42,7 +41,7 @@ class Tokens(Value):
 
     def __post_init__(self) -> None:
         if not all(_is_sendable(text) for text in (self.access, self.refresh, self.api_key)):
-            raise ValueError("a token is too long or holds characters that no HTTP header can carry")
+            raise ValueError("a token is too long or contains characters that are not allowed in an HTTP header")
 
     def __repr__(self) -> str:
         held = [name for name in ("access", "refresh", "api_key") if getattr(self, name)]
@@ -50,12 +49,12 @@ class Tokens(Value):
 
     @property
     def is_renewable(self) -> bool:
-        """Whether there is something to get another access token with."""
+        """Whether another access token can be obtained."""
         return bool(self.refresh or self.api_key)
 
 
 class Claims(NamedTuple):
-    """What an access token says of itself; what it does not say is empty."""
+    """The claims of an access token; empty where it has none."""
 
     subject: str = ""
     email: str = ""
@@ -63,7 +62,7 @@ class Claims(NamedTuple):
 
 
 def bare(token: str) -> str:
-    """A token without white space around it and without the account some programs write in front of it."""
+    """Return a token without surrounding white space and without the account that some programs put in front."""
     token = token.strip()
     for separator in ("::", "%3A%3A", "%3a%3a"):
         token = token.rpartition(separator)[2]
@@ -71,52 +70,51 @@ def bare(token: str) -> str:
 
 
 def owner_of(token: str) -> str:
-    """Return what tells the account of a token from others."""
+    """Return what identifies the account of a token."""
     return read_claims(token).subject or token
 
 
-@lru_cache(maxsize=4)
 def read_claims(token: str) -> Claims:
-    """The claims of a token; none if it is not a JWT. Every run asks for those of the same."""
+    """Return the claims of a token; none if it is not a JWT."""
     pieces = token.split(".")
-    if len(pieces) != 3 or len(token) > LONGEST_TOKEN:
+    if len(pieces) != 3 or len(token) > MAX_TOKEN:
         return Claims()
     try:
         payload = base64.urlsafe_b64decode(pieces[1] + "=" * (-len(pieces[1]) % 4))
-        said = msgspec.json.decode(payload)
+        fields = msgspec.json.decode(payload)
     except (binascii.Error, ValueError, RecursionError):
         return Claims()
-    if not isinstance(said, dict):
+    if not isinstance(fields, dict):
         return Claims()
-    return Claims(_text(said.get("sub")), _text(said.get("email")), _moment(said.get("exp")))
+    return Claims(_text(fields.get("sub")), _text(fields.get("email")), _moment(fields.get("exp")))
 
 
-def expiry(tokens: Tokens) -> float:
-    """When the access token ends. One that says nothing is given an hour, or for ever if nothing could replace it."""
+def expiry(tokens: LoginTokens) -> float:
+    """Return when the access token expires. If it does not say: in an hour, or never if it cannot be renewed."""
     expires = read_claims(tokens.access).expires
     if expires is not None:
         return expires
     return tokens.obtained + OPAQUE_LIFE if tokens.is_renewable else math.inf
 
 
-def describe(tokens: Tokens, now: float) -> str:
-    """A login in a few lines: the account, the kind of login, until when."""
+def describe(tokens: LoginTokens, now: float) -> str:
+    """Describe a login in a few lines: the account, the kind of login, its expiry."""
     claims = read_claims(tokens.access)
     names = [name for name in (claims.email, claims.subject) if name]
-    account = f"{names[0]} ({names[1]})" if len(names) == 2 else "".join(names) or "unknown: the token does not say"
+    account = f"{names[0]} ({names[1]})" if len(names) == 2 else "".join(names) or "unknown, the token does not say"
     lines = [
         f"Account:  {account}",
         f"Login:    {_KINDS[tokens.origin]}",
         f"Token:    {_validity(claims.expires, now)}",
     ]
     if tokens.is_renewable:
-        lines[-1] += "; renewed by itself"
+        lines[-1] += "; renewed automatically"
     return "\n".join(lines)
 
 
 def _validity(expires: float | None, now: float) -> str:
     if expires is None:
-        return "does not say until when"
+        return "expiry unknown"
     date = datetime.fromtimestamp(expires, UTC).strftime("%Y-%m-%d %H:%M UTC")
     left = expires - now
     return f"valid until {date} (in {_span(left)})" if left > 0 else f"expired on {date} ({_span(-left)} ago)"
@@ -131,11 +129,11 @@ def _span(seconds: float) -> str:
 
 
 def _is_sendable(text: str) -> bool:
-    return not text or (len(text) <= LONGEST_TOKEN and text.isascii() and text.isprintable() and " " not in text)
+    return not text or (len(text) <= MAX_TOKEN and text.isascii() and text.isprintable() and " " not in text)
 
 
 def _text(value: Any) -> str:
-    """A claim as it may be shown on a terminal."""
+    """Return a claim in a form that is safe to print on a terminal."""
     return "".join(filter(str.isprintable, value))[:200] if isinstance(value, str) else ""
 
 

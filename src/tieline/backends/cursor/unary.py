@@ -1,4 +1,4 @@
-"""The small questions beside the runs: which models there are, how the service wants to be spoken to."""
+"""Unary calls of the service: the lists of models, its configuration, the privacy mode."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 
-from tieline.backends.cursor.auth import Account
+from tieline.backends.cursor.account import Account
 from tieline.backends.cursor.pipes import Transport
 from tieline.model.errors import GatewayError, LegFailed
 from tieline.model.events import Failed
@@ -21,26 +21,26 @@ CATALOGUE = "/aiserver.v1.AiService/AvailableModels"
 CONFIG = "/aiserver.v1.ServerConfigService/GetServerConfig"
 PRIVACY = "/aiserver.v1.DashboardService/GetUserPrivacyMode"
 
-MOST = 16 * 1024 * 1024
+MAX_RESPONSE = 16 * 1024 * 1024
 CONFIG_WAIT = 5.0
-"""Nobody waits longer for what is only good to know."""
+"""How many seconds to wait for the configuration, which is optional."""
 
 _ASK_FOR_PARAMETERS = aiserver.AvailableModelsRequest(use_model_parameters=True, do_not_use_markdown=True)
 _ASK_FOR_PRIVACY = bytes.fromhex("0801")
 
 
-class Told(NamedTuple):
-    """What the service said of itself; None where it said nothing."""
+class ServerConfig(NamedTuple):
+    """The configuration that the service reports; None where it says nothing."""
 
     transport: Transport | None = None
     private: Origin | None = None
-    """Where the runs of private accounts go."""
+    """Where private accounts send their runs."""
     public: Origin | None = None
     privacy: int | None = None
 
 
-class Caller:
-    """Asks the service one thing at a time."""
+class UnaryClient:
+    """Makes unary calls with the tokens of an account."""
 
     def __init__(
         self,
@@ -61,22 +61,22 @@ class Caller:
         self._timeouts = timeouts
 
     async def models(self) -> list[CursorModel]:
-        """The models of the account, with what the catalogue knows of them; raises GatewayError."""
+        """Return the models of the account, with details from the catalogue; raise GatewayError."""
         usable = read_usable(await self._call(USABLE))
         try:
             catalogue = read_catalogue(await self._call(CATALOGUE, _ASK_FOR_PARAMETERS.SerializeToString()))
         except GatewayError:
-            return usable  # the sizes are good to know, no more
+            return usable  # the details are optional
         return combine(usable, catalogue)
 
-    async def config(self, *, wants_privacy: bool) -> Told:
-        """How the service wants to be spoken to; raises GatewayError."""
+    async def config(self, *, wants_privacy: bool) -> ServerConfig:
+        """Return the service's configuration; raise GatewayError."""
         try:
             async with asyncio.timeout(CONFIG_WAIT):
-                told = _config(await self._call(CONFIG))
-                return told._replace(privacy=await self._privacy()) if wants_privacy else told
+                config = _config(await self._call(CONFIG))
+                return config._replace(privacy=await self._privacy()) if wants_privacy else config
         except TimeoutError as error:
-            raise GatewayError("timeout", f"no answer in {CONFIG_WAIT:.0f} s") from error
+            raise GatewayError("timeout", f"no answer within {CONFIG_WAIT:.0f} s") from error
 
     async def _privacy(self) -> int | None:
         try:
@@ -98,20 +98,20 @@ class Caller:
         headers = unary_headers(self._identity, token, self._mint_id())
         try:
             response = await self._client.send(self._origin, "POST", path, headers, body, self._timeouts)
-            answer = await response.read(MOST)
+            answer = await response.read(MAX_RESPONSE)
         except PipeError as error:
             raise GatewayError("upstream", f"`{self._name}`: {error.message}") from error
         return answer if response.status == 200 else read_status(response.status, answer, response.headers)
 
 
-def _config(body: bytes) -> Told:
+def _config(body: bytes) -> ServerConfig:
     try:
         config = aiserver.GetServerConfigResponse.FromString(body)
     except DecodeError as error:
-        raise GatewayError("upstream", "its configuration cannot be read") from error
+        raise GatewayError("upstream", "the response is unreadable") from error
     transports: dict[int, Transport] = {1: "http1", 3: "http1", 2: "http2", 4: "http2"}
     urls = config.agent_url_config
-    return Told(transports.get(config.http2_config), _origin(urls.agent_url), _origin(urls.agentn_url))
+    return ServerConfig(transports.get(config.http2_config), _origin(urls.agent_url), _origin(urls.agentn_url))
 
 
 def _origin(url: str) -> Origin | None:

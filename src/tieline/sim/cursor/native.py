@@ -18,7 +18,7 @@ from tieline.sim.cursor.steps import Doing
 from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
 from tieline.wire.cursor._pb import exec_pb2
 from tieline.wire.cursor._pb import tool_calls_pb2 as shown
-from tieline.wire.cursor.values import to_value
+from tieline.wire.cursor.protobuf_json import to_value
 
 Exec = exec_pb2.ExecServerMessage
 Arguments = Mapping[str, str]

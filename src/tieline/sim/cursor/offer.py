@@ -11,7 +11,7 @@ from tieline.model.request import ToolSpec
 from tieline.sim.cursor.refusals import NAMED, Refusal
 from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
 from tieline.wire.cursor._pb import shared_pb2 as shared
-from tieline.wire.cursor.values import from_value, to_value
+from tieline.wire.cursor.protobuf_json import from_value, to_value
 
 RESERVED = frozenset({"TodoWrite", "WebFetch", "Task", "EditNotebook", "FetchMcpResource", "Delete"})
 """Names of the service's own tools: whoever offers one of them is refused."""

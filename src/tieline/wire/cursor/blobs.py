@@ -1,28 +1,28 @@
-"""The blobs a run keeps for the service: history that the run request names by id, and state the service stores.
+"""The blobs that a run keeps for the service: history that the run request refers to by id, and state of the service.
 
-The service asks for what it needs and goes on only when it was answered; a blob that is missing ends the run.
+The service requests blobs as it needs them, and waits for each. A missing blob ends the run.
 """
 
 from collections.abc import ItemsView, Iterator, Mapping
 from hashlib import sha256
 
-from tieline.wire.cursor.packed import WORTH_IT, Packed
+from tieline.wire.cursor.compressed import MIN_COMPRESSED, CompressedBytes
 
 ID_BYTES = 32
 LIMIT_EACH = 32 << 20
 LIMIT_TOTAL = 128 << 20
 
-_KEEPING = 128
-"""What it takes to keep a blob beside its bytes: a flood of empty ones is a flood too."""
+_OVERHEAD = 128
+"""The memory that a blob takes besides its bytes, so that many empty blobs count too."""
 
 
 def blob_id(data: bytes) -> bytes:
-    """The id of a blob: its SHA-256."""
+    """Return the id of a blob: its SHA-256."""
     return sha256(data).digest()
 
 
 class Blobs:
-    """Blobs by id. What the service stores is capped; what a run begins with is there in any case."""
+    """Blobs by id. The limits apply to what the service stores, not to the blobs that a run begins with."""
 
     def __init__(
         self,
@@ -33,20 +33,20 @@ class Blobs:
     ) -> None:
         self._blobs = dict(initial or {})
         self._bundles: list[_Bundle] = []
-        """What was put away; no blob is in two places."""
+        """Compressed blobs; no blob is both here and in `_blobs`."""
         self._size = sum(_cost(key, len(data)) for key, data in self._blobs.items())
         self._limit_each = limit_each
         self._limit_total = limit_total
 
     @property
     def size(self) -> int:
-        """How many bytes the blobs take when none is put away."""
+        """The number of bytes of all blobs, uncompressed."""
         return self._size
 
     def get(self, blob_id: bytes) -> bytes | None:
-        """What is kept under an id, or None.
+        """Return the blob with this id, or None.
 
-        At times the service names a small blob by its content instead of its hash: such an id is its own data.
+        The service sometimes refers to a small blob by its content instead of its hash: such an id is its own data.
         """
         data = self._found(blob_id)
         if data is None and blob_id and len(blob_id) != ID_BYTES:
@@ -54,26 +54,26 @@ class Blobs:
         return data
 
     def set(self, blob_id: bytes, data: bytes) -> str | None:
-        """Keep a blob; gives the reason if there is no room for it. The id is not checked, as no client does."""
+        """Keep a blob, or return the reason if it is too large. Like Cursor's client, this does not verify the id."""
         if len(data) > self._limit_each:
-            return f"a blob of {len(data)} bytes is larger than the {self._limit_each} that are allowed"
+            return f"a blob of {len(data)} bytes exceeds the limit of {self._limit_each} bytes"
         before = self._found(blob_id)
         size = self._size + _cost(blob_id, len(data)) - (0 if before is None else _cost(blob_id, len(before)))
         if size > self._limit_total:
-            return f"the blobs of this run would take {size} bytes, more than the {self._limit_total} that are allowed"
+            return f"the blobs of this run would take {size} bytes, the limit is {self._limit_total} bytes"
         self._blobs[blob_id] = data
         self._size = size
         return None
 
     def items(self) -> ItemsView[bytes, bytes]:
-        """Every blob with its id."""
+        """Return all blobs with their ids."""
         while self._bundles:
             self._blobs.update(self._bundles.pop().opened())
         return self._blobs.items()
 
     def pack(self) -> None:
-        """Nobody will ask for a while: put away what is worth it, in as few bytes as can be."""
-        if sum(map(len, self._blobs.values())) >= WORTH_IT:
+        """Compress the blobs, which are not expected to be needed soon."""
+        if sum(map(len, self._blobs.values())) >= MIN_COMPRESSED:
             self._bundles.append(_Bundle(self._blobs))
             self._blobs = {}
 
@@ -89,13 +89,13 @@ class Blobs:
 
 
 class _Bundle:
-    """Many blobs as one: compressed together they take least."""
+    """Several blobs, compressed together."""
 
     __slots__ = ("_data", "sizes")
 
     def __init__(self, blobs: Mapping[bytes, bytes]) -> None:
         self.sizes = {blob_id: len(data) for blob_id, data in blobs.items()}
-        self._data = Packed(b"".join(blobs.values()))
+        self._data = CompressedBytes(b"".join(blobs.values()))
         self._data.pack()
 
     def opened(self) -> Iterator[tuple[bytes, bytes]]:
@@ -106,4 +106,4 @@ class _Bundle:
 
 
 def _cost(blob_id: bytes, size: int) -> int:
-    return len(blob_id) + size + _KEEPING
+    return len(blob_id) + size + _OVERHEAD

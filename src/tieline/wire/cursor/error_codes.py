@@ -1,6 +1,6 @@
-"""What Cursor's errors mean: every number, phrase and code it uses, with a code of ours and advice for a person.
+"""Tables of Cursor's errors: every known number, phrase and code, with Tieline's code and advice for the user.
 
-Which of them are worth another try is what Cursor's own client does, as far as that is known.
+Which errors are retried follows Cursor's own client, as far as known.
 """
 
 from typing import NamedTuple
@@ -8,8 +8,8 @@ from typing import NamedTuple
 from tieline.model.events import ErrorKind
 
 
-class Meaning(NamedTuple):
-    """What an error is, what to do about it, and whether trying again may help."""
+class ErrorMeaning(NamedTuple):
+    """The kind of an error, advice for the user, and whether a retry may help."""
 
     kind: ErrorKind
     code: str
@@ -18,28 +18,30 @@ class Meaning(NamedTuple):
 
 
 REFUSED = "cursor_refused"
-"""The service will not do it, for a reason only its own words tell."""
+"""The service refuses, for a reason that only its message tells."""
 TRY_AGAIN = "cursor_try_again"
-"""The same, but the service says that it may do it the next time."""
+"""The same, but the service says that a retry may help."""
 
-OUTDATED = Meaning(
+OUTDATED = ErrorMeaning(
     "bad_request",
     "cursor_outdated_client",
-    "Cursor refuses the client version that Tieline names; this is no rate limit. "
+    "Cursor refuses the client version that Tieline sends; this is not a rate limit. "
     "Set a newer client version for the Cursor backend in the configuration.",
 )
-QUOTA = Meaning(
+QUOTA = ErrorMeaning(
     "billing",
     "cursor_quota",
     "The Cursor plan has no usage left. See the usage page of the account at cursor.com, or choose another model.",
 )
-PLAN = Meaning("billing", "cursor_plan", "The Cursor plan does not include this. Choose another model or plan.")
-RATE_LIMITED = Meaning("rate_limited", "cursor_rate_limited", "Cursor limits the rate. Wait a minute and try again.")
-BUSY = Meaning("rate_limited", "cursor_busy", "Cursor limits the rate. Wait a minute and try again.", True)
-EXHAUSTED = Meaning(
+PLAN = ErrorMeaning("billing", "cursor_plan", "The Cursor plan does not include this. Choose another model or plan.")
+RATE_LIMITED = ErrorMeaning(
+    "rate_limited", "cursor_rate_limited", "Cursor limits the rate. Wait a minute and try again."
+)
+BUSY = ErrorMeaning("rate_limited", "cursor_busy", "Cursor limits the rate. Wait a minute and try again.", True)
+EXHAUSTED = ErrorMeaning(
     "rate_limited", "cursor_exhausted", "Cursor stopped for lack of some resource. Wait a minute and try again.", True
 )
-POISONED = Meaning(
+POISONED = ErrorMeaning(
     "upstream",
     "cursor_poisoned",
     "Cursor refused the request without a reason. Most often the conversation is too long or can no longer be "
@@ -47,100 +49,105 @@ POISONED = Meaning(
     "look at the usage page of the account, then try with fewer tools.",
     True,
 )
-TOO_LONG = Meaning(
+TOO_LONG = ErrorMeaning(
     "bad_request",
     "context_length_exceeded",
     "The prompt is too long: it exceeds the context length of this model. Compact or shorten the conversation.",
 )
-BAD_TOOLS = Meaning(
+BAD_TOOLS = ErrorMeaning(
     "bad_request",
     "cursor_bad_tools",
     "Cursor could not take one of the tools. Leave out tools one by one to find it: a name that Cursor uses itself "
     "or an unusual schema is the most likely cause.",
 )
-BLOB_MISSING = Meaning(
+BLOB_MISSING = ErrorMeaning(
     "upstream",
     "cursor_blob_missing",
     "Cursor has lost track of this conversation. Try again: it is rebuilt from the history.",
     True,
 )
-NO_MODEL = Meaning("not_found", "model_not_found", "Cursor has no such model for this account; see the list of models.")
-MODEL_BLOCKED = Meaning(
+NO_MODEL = ErrorMeaning(
+    "not_found", "model_not_found", "Cursor has no such model for this account; see the list of models."
+)
+MODEL_BLOCKED = ErrorMeaning(
     "forbidden", "cursor_model_blocked", "The account or its team may not use this model. Choose another one."
 )
-MAX_MODE = Meaning(
+MAX_MODE = ErrorMeaning(
     "bad_request",
     "cursor_max_mode_required",
     "This model needs Cursor's max mode: write `?max=true` behind its name, or choose another one.",
 )
-REGION = Meaning(
+REGION = ErrorMeaning(
     "forbidden",
     "cursor_region",
     "Cursor does not serve this account or model from here. Choose another model, or set the host of the right region "
     "for the Cursor backend in the configuration.",
 )
-DEPRECATED = Meaning(
+DEPRECATED = ErrorMeaning(
     "bad_request",
     "cursor_deprecated",
     "Cursor no longer offers this call. Update Tieline; if it is the newest, please report this.",
 )
-UNAUTHENTICATED = Meaning(
+UNAUTHENTICATED = ErrorMeaning(
     "unauthorized", "cursor_unauthenticated", "Cursor does not accept the login. Run `tieline login cursor`."
 )
-BLOCKED = Meaning(
+BLOCKED = ErrorMeaning(
     "forbidden",
     "cursor_blocked",
     "Cursor has blocked the account or this address for suspicious activity. Log in at cursor.com and look there, or "
     "write to its support: trying again makes it worse.",
 )
-FORBIDDEN = Meaning("forbidden", "cursor_forbidden", "The Cursor account may not do this.")
-SYSTEM_PROMPT = Meaning(
+FORBIDDEN = ErrorMeaning("forbidden", "cursor_forbidden", "The Cursor account may not do this.")
+SYSTEM_PROMPT = ErrorMeaning(
     "bad_request",
     "cursor_system_prompt",
-    "Cursor takes no system prompt of its own kind from this account. Leave system prompts to the rules.",
+    "Cursor does not allow this account to replace the system prompt. Send it as a rule instead.",
 )
-TOO_LARGE = Meaning("too_large", "cursor_image_too_large", "An image is too large for this model. Send a smaller one.")
-INVALID = Meaning("bad_request", "cursor_invalid_argument", "Cursor could not make sense of the request.", True)
-BAD_REQUEST = Meaning("bad_request", REFUSED, "Cursor refused the request.")
-NOT_FOUND = Meaning("not_found", "cursor_not_found", "Cursor did not find what was asked for.", True)
-UNAVAILABLE = Meaning(
+TOO_LARGE = ErrorMeaning(
+    "too_large", "cursor_image_too_large", "An image is too large for this model. Send a smaller one."
+)
+INVALID = ErrorMeaning("bad_request", "cursor_invalid_argument", "Cursor could not make sense of the request.", True)
+BAD_REQUEST = ErrorMeaning("bad_request", REFUSED, "Cursor refused the request.")
+NOT_FOUND = ErrorMeaning("not_found", "cursor_not_found", "Cursor did not find what was asked for.", True)
+UNAVAILABLE = ErrorMeaning(
     "overloaded", "cursor_unavailable", "Cursor is not available at the moment. Try again a little later.", True
 )
-PROVIDER = Meaning(
+PROVIDER = ErrorMeaning(
     "upstream",
     "cursor_provider_error",
-    "The maker of the model failed Cursor. Try again, or choose another model.",
+    "The provider of the model failed. Try again, or choose another model.",
     True,
 )
-INTERNAL = Meaning("upstream", "cursor_internal", "Something went wrong inside Cursor. Try again.", True)
-TIMED_OUT = Meaning("timeout", "cursor_timeout", "Cursor took too long. Try again.", True)
-CANCELLED = Meaning("cancelled", "cursor_cancelled", "The run was cancelled at Cursor's side.")
-HTTP1_REFUSED = Meaning(
+INTERNAL = ErrorMeaning("upstream", "cursor_internal", "Something went wrong inside Cursor. Try again.", True)
+TIMED_OUT = ErrorMeaning("timeout", "cursor_timeout", "Cursor took too long. Try again.", True)
+CANCELLED = ErrorMeaning("cancelled", "cursor_cancelled", "The run was cancelled at Cursor's side.")
+HTTP1_REFUSED = ErrorMeaning(
     "upstream",
     "cursor_http1_refused",
     "The host takes HTTP/2 only. Set the transport of the Cursor backend to HTTP/2 in the configuration.",
     True,
 )
-CONTENT_TYPE = Meaning(
+CONTENT_TYPE = ErrorMeaning(
     "upstream",
     "cursor_content_type",
-    "The host does not take this kind of request. Check the host of the Cursor backend in the configuration.",
+    "The host does not accept this kind of request. Check the host of the Cursor backend in the configuration.",
     True,
 )
-INCOMPLETE = Meaning("upstream", "cursor_incomplete", "Cursor's answer ended before the turn did: {how}.", True)
-MISDIRECTED = Meaning(
+INCOMPLETE = ErrorMeaning("upstream", "cursor_incomplete", "Cursor's answer ended before the turn did: {how}.", True)
+MISDIRECTED = ErrorMeaning(
     "upstream",
     "cursor_misdirected",
     "Cursor answered with {how}, which is neither an answer nor an error. Check the host of the Cursor backend, and "
-    "whether a proxy stands between.",
+    "whether there is a proxy in between.",
 )
-UNREADABLE = Meaning(
+UNREADABLE = ErrorMeaning(
     "upstream",
     "cursor_unreadable",
-    "What came is no answer of Cursor's. Check the host of the Cursor backend, and whether a proxy stands between.",
+    "The response is not from Cursor's service. Check the host of the Cursor backend, and whether there is a proxy in "
+    "between.",
 )
 
-BY_ERROR: dict[int, Meaning] = {
+BY_ERROR: dict[int, ErrorMeaning] = {
     **dict.fromkeys((1, 2, 3, 6, 11, 12, 18, 38, 42), UNAUTHENTICATED),
     **dict.fromkeys((4, 53), FORBIDDEN),
     **dict.fromkeys((5, 61), NO_MODEL),
@@ -163,10 +170,10 @@ BY_ERROR: dict[int, Meaning] = {
     60: MAX_MODE,
     64: REGION,
 }
-"""By the number in the details."""
+"""Errors by the number in the details."""
 
 VAGUE = frozenset((13, 28, 29, 36, 38, 41, 52, 57, 59))
-"""Numbers that are used for many things: the words may know better."""
+"""Numbers that are used for many things: the message decides first."""
 
 BY_NAME = {
     "BAD_API_KEY": 1,
@@ -220,9 +227,9 @@ BY_NAME = {
     "SLOW_POOL": 63,
     "UNSUPPORTED_REGION": 64,
 }
-"""The numbers of the details, by the names that stand where the binary form is missing."""
+"""The numbers of the details by name, for responses without the binary form."""
 
-BY_WORDS: tuple[tuple[str, str, Meaning], ...] = (
+BY_WORDS: tuple[tuple[str, str, ErrorMeaning], ...] = (
     ("", "update required", OUTDATED),
     ("", "version of cursor is no longer supported", OUTDATED),
     ("", "outdated client", OUTDATED),
@@ -251,9 +258,9 @@ BY_WORDS: tuple[tuple[str, str, Meaning], ...] = (
     ("", "too many requests", RATE_LIMITED),
     ("not_found", "model", NO_MODEL),
 )
-"""By what the service says, in lower case; some phrases mean it only under one code."""
+"""Errors by code and phrase in the message, in lower case; an empty code matches any."""
 
-BY_CODE: dict[str, Meaning] = {
+BY_CODE: dict[str, ErrorMeaning] = {
     "unauthenticated": UNAUTHENTICATED,
     "permission_denied": FORBIDDEN,
     "resource_exhausted": POISONED,
@@ -265,7 +272,7 @@ BY_CODE: dict[str, Meaning] = {
         ("canceled", "unknown", "already_exists", "aborted", "unimplemented", "internal", "data_loss"), INTERNAL
     ),
 }
-"""By the code of Connect."""
+"""Errors by Connect code."""
 
 BY_GRPC_STATUS = {
     "1": "canceled",
@@ -285,9 +292,9 @@ BY_GRPC_STATUS = {
     "15": "data_loss",
     "16": "unauthenticated",
 }
-"""The codes of Connect by the numbers that gRPC gives them."""
+"""Connect codes by gRPC status."""
 
-BY_STATUS: dict[int, Meaning] = {
+BY_STATUS: dict[int, ErrorMeaning] = {
     401: UNAUTHENTICATED,
     403: FORBIDDEN,
     415: CONTENT_TYPE,
@@ -298,7 +305,7 @@ BY_STATUS: dict[int, Meaning] = {
     503: UNAVAILABLE,
     504: TIMED_OUT,
 }
-"""By the status of a response that is no stream."""
+"""Errors by the HTTP status of a response that is not a stream."""
 
 _ALL = (
     *BY_ERROR.values(),
@@ -308,4 +315,4 @@ _ALL = (
     *(INCOMPLETE, EXHAUSTED, MISDIRECTED, UNREADABLE),
 )
 RETRYABLE = frozenset((TRY_AGAIN, *(meaning.code for meaning in _ALL if meaning.is_retryable)))
-"""The codes of ours that are worth another try."""
+"""The codes of errors that a retry may help against."""

@@ -1,7 +1,7 @@
-"""Who we say we are: the headers a Cursor client sends on each kind of call, and the checksum some of them carry.
+"""The headers that a Cursor client sends on each kind of call, and the checksum in some of them.
 
-Two profiles are known, the terminal CLI, which is the default, and the SDK, whose header sets are pinned by a test. The
-minimum version the service accepts moves on, so the version is a setting.
+There are two profiles: the terminal CLI, which is the default, and the SDK, whose headers are pinned by a test. The
+service raises the minimum version from time to time, so the version is a setting.
 """
 
 import base64
@@ -31,9 +31,9 @@ def _check(*values: str) -> None:
 
 
 class Checksum(Value):
-    """How `x-cursor-checksum` is made: like the editor does it from the ids of a machine, or from the token alone.
+    """How `x-cursor-checksum` is computed: from machine ids, as the editor does, or from the token alone.
 
-    Without a machine id the editor's form derives both ids from the token.
+    Without a machine id, the editor's form derives both ids from the token.
     """
 
     style: Literal["editor", "token"] = "editor"
@@ -48,9 +48,9 @@ class Checksum(Value):
 
 
 class Identity(Value):
-    """What a client says of itself. An unknown `ghost_mode` counts as private, and a CLI sends no time zone.
+    """How a client identifies itself. An unknown `ghost_mode` counts as private. The CLI sends no time zone.
 
-    `started_ms` is when the program was started, in milliseconds since 1970; only a checksum needs it.
+    `started_ms` is the start of the program in milliseconds since 1970; only the checksum needs it.
     """
 
     client_type: str = "cli"
@@ -81,11 +81,11 @@ def run_headers(
     allowed_tools: Sequence[str] | None = None,
     excluded_tools: Sequence[str] = (),
 ) -> Headers:
-    """The headers of Run (http2) or RunSSE (http1).
+    """Return the headers of Run (http2) or RunSSE (http1).
 
     `original_request_id` is that of the first attempt. `blob_key` is 64 hex digits, the same for a whole conversation.
-    `allowed_tools` are names such as `read_tool_call`; an empty list forbids every tool of Cursor's own.
-    A checksum is made for `now_ms`, else for the start of the program.
+    `allowed_tools` are names such as `read_tool_call`; an empty list forbids all of Cursor's own tools. The checksum is
+    computed for `now_ms`, by default for the start of the program.
     """
     return _sorted(
         *_who(identity, token, transport, now_ms),
@@ -108,7 +108,7 @@ def append_headers(
     excluded_tools: Sequence[str] = (),
     timeout_ms: int = APPEND_TIMEOUT_MS,
 ) -> Headers:
-    """The headers of BidiAppend: those of the RunSSE it belongs to, as a unary call."""
+    """Return the headers of BidiAppend: those of the RunSSE it belongs to, as a unary call."""
     return _sorted(
         *_who(identity, token, "http1", now_ms),
         *_attempt(request_id, original_request_id, blob_key),
@@ -128,12 +128,12 @@ def unary_headers(
     now_ms: int | None = None,
     content_type: str = "application/proto",
 ) -> Headers:
-    """The headers of any other call, such as the list of models."""
+    """Return the headers of any other call, such as the list of models."""
     return _sorted(
         *_who(identity, token, transport, now_ms),
         ("x-request-id", request_id),
         ("content-type", content_type),
-        # Our HTTP/1.1 client unfolds gzip by itself; a stream of HTTP/2 hands over what it is given.
+        # The HTTP/1.1 client decompresses gzip; the HTTP/2 client does not.
         *([("accept-encoding", "gzip")] if transport == "http1" else ()),
     )
 
@@ -148,12 +148,12 @@ _VERSION = re.compile(r"20\d\d\.\d\d\.\d\d-[0-9a-f]{7,12}")
 
 
 def is_ghost(privacy_mode: int | None) -> bool:
-    """What the account's privacy mode makes of `x-ghost-mode`; not knowing is private."""
+    """Return the value of `x-ghost-mode` for a privacy mode; unknown means private."""
     return privacy_mode not in _NOT_PRIVATE
 
 
 def checksum(settings: Checksum, token: str, now_ms: int) -> str:
-    """The value of `x-cursor-checksum`; the editor makes it once, when it starts."""
+    """Return the value of `x-cursor-checksum`; the editor computes it once, when it starts."""
     if settings.style == "token":
         moment = now_ms - now_ms % HALF_HOUR_MS
         payload = [*token.split("."), token][1]
@@ -165,10 +165,10 @@ def checksum(settings: Checksum, token: str, now_ms: int) -> str:
 
 
 def stamp(moment: int, *, is_wrapped: bool) -> str:
-    """Eight characters for a count of thousand seconds.
+    """Encode a time in units of 1000 seconds as eight characters.
 
-    The editor shifts a 32-bit number by up to 40 bits, where JavaScript wraps round: its first two bytes repeat the
-    last two. Others write the same six bytes as they should be.
+    The editor shifts a 32-bit number by up to 40 bits, which wraps around in JavaScript: its first two bytes repeat the
+    last two (`is_wrapped`). Other clients write the six bytes correctly.
     """
     raw = (moment & 0xFFFF_FFFF_FFFF).to_bytes(6, "big")
     if is_wrapped:
@@ -177,7 +177,7 @@ def stamp(moment: int, *, is_wrapped: bool) -> str:
 
 
 def obfuscated(raw: bytes) -> bytes:
-    """Each byte mixed with the one before it."""
+    """Return the bytes, each mixed with the one before it."""
     mixed = bytearray()
     last = 165
     for index, byte in enumerate(raw):

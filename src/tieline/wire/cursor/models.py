@@ -1,7 +1,7 @@
-"""The lists of models the service gives: which can be used, and what is known of them.
+"""Parse the service's lists of models.
 
-There are two lists. One names what this account may use; the other is a catalogue with context sizes and parameters.
-Both come as protobuf or as JSON.
+There are two lists: the models that the account may use, and a catalogue with context sizes and parameters. Both come
+as protobuf or as JSON.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,36 +18,36 @@ from tieline.wire.cursor._pb.agent_pb2 import GetUsableModelsResponse
 from tieline.wire.cursor._pb.aiserver_pb2 import AvailableModel, AvailableModelsResponse, ModelVariant
 
 AUTO = "auto"
-"""Our name for letting the service choose."""
+"""Tieline's name for the model that the service chooses."""
 DEFAULT = "default"
-"""Its name for the same."""
+"""The service's name for the same."""
 
 M = TypeVar("M", bound=Message)
 
 
 class CursorModel(Value):
-    """What is known of a model; what is None the service did not tell."""
+    """What is known of a model; None where the service does not say."""
 
     id: str
     title: str = ""
     aliases: tuple[str, ...] = ()
     context: int | None = None
-    """How many tokens its context holds."""
+    """The size of its context in tokens."""
     context_max: int | None = None
     """The same in max mode."""
     images: bool | None = None
     parameters: Mapping[str, tuple[str, ...]] = {}
-    """The values that each parameter can have, as far as the catalogue names them."""
+    """The known values of each parameter."""
 
     def info(self) -> ModelInfo:
-        """The model as clients see it."""
+        """Return the model as clients see it."""
         if self.id == DEFAULT:
             return ModelInfo(id=AUTO, title=self.title or "Auto", context=self.context)
         return ModelInfo(id=self.id, title=self.title, context=self.context)
 
 
 def read_usable(body: bytes) -> list[CursorModel]:
-    """What the account may use, from the answer of GetUsableModels; raises GatewayError."""
+    """Parse the response of GetUsableModels; raise GatewayError if it is unreadable."""
     found = _read(body, GetUsableModelsResponse()).models
     models = {
         model.model_id: CursorModel(
@@ -62,13 +62,13 @@ def read_usable(body: bytes) -> list[CursorModel]:
 
 
 def read_catalogue(body: bytes) -> list[CursorModel]:
-    """What is known of all models, from the answer of AvailableModels; raises GatewayError."""
+    """Parse the response of AvailableModels; raise GatewayError if it is unreadable."""
     found = _read(body, AvailableModelsResponse()).models
     return [_catalogued(model) for model in found if model.name or model.server_model_name]
 
 
 def combine(usable: Sequence[CursorModel], catalogue: Iterable[CursorModel]) -> list[CursorModel]:
-    """The usable models with what the catalogue knows of them. It lists variants under the model they are of."""
+    """Return the usable models with details from the catalogue, which lists variants under their model."""
     known: dict[str, CursorModel] = {}
     for model in catalogue:
         for name in (model.id, *model.aliases):
@@ -85,7 +85,7 @@ def _with(model: CursorModel, known: CursorModel | None) -> CursorModel:
         context=known.context,
         context_max=known.context_max,
         images=known.images,
-        # A variant has its parameters in its name already.
+        # The name of a variant already contains its parameters.
         parameters=known.parameters if model.id == known.id else {},
     )
 
@@ -114,7 +114,7 @@ def _parameters(variants: Iterable[ModelVariant]) -> dict[str, tuple[str, ...]]:
 
 
 def _read(body: bytes, into: M) -> M:
-    """Either form: JSON begins with a brace, which no answer in protobuf does."""
+    """Parse either form: JSON begins with a brace, which no protobuf response does."""
     try:
         if body[:1] == b"{":
             return json_format.Parse(body, into, ignore_unknown_fields=True)

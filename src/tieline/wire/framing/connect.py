@@ -1,8 +1,8 @@
-"""Connect envelopes: bytes cut into frames, however they arrive.
+"""Connect envelopes: split a byte stream into frames.
 
-A frame is one byte of flags, four bytes of length (big endian) and the payload. Three flags have a meaning here: the
-payload is compressed; it is the JSON that ends a Connect stream; it is the text of trailers that ends a gRPC-Web one.
-Endings are frames like any other: what they say is for whoever reads the payloads.
+A frame is one byte of flags, four bytes of length (big endian) and the payload. Three flags are known: the payload is
+compressed, it is the JSON that ends a Connect stream, or it is the text of trailers that ends a gRPC-Web stream. End
+frames are returned like all others; their payload is not interpreted here.
 """
 
 import zlib
@@ -18,20 +18,20 @@ LIMIT = 64 * 1024 * 1024
 _HEAD = Struct(">BI")
 _HEAD_SIZE = _HEAD.size
 _GZIP = 16 + zlib.MAX_WBITS
-_new = tuple.__new__  # half of what calling the class costs, and there may be thousands in one read
+_new = tuple.__new__  # half the cost of calling the class; there may be thousands of frames in one read
 
 
 class Frame(NamedTuple):
-    """One frame, its payload as it was before it was compressed."""
+    """One frame, with its payload uncompressed."""
 
     flags: int
     payload: bytes
 
 
 class FramingError(Exception):
-    """The bytes are no frames, or larger than any that a service sends.
+    """The bytes are not frames, or a frame is too large.
 
-    `frames` are the good ones before, `rest` is what there was from the bad one on.
+    `frames` are the good frames before the error, `rest` are the bytes from the bad one on.
     """
 
     def __init__(self, message: str, frames: list[Frame] | None = None, rest: bytes = b"") -> None:
@@ -41,7 +41,7 @@ class FramingError(Exception):
 
 
 class FrameReader:
-    """Feed it reads of any size; it gives whole frames. After an error it is good for nothing."""
+    """Splits reads of any size into frames. After an error every further `feed` raises it again."""
 
     def __init__(self, *, gzip: bool = True, limit: int = LIMIT, expanded: int = LIMIT) -> None:
         self._gzip = gzip
@@ -50,16 +50,16 @@ class FrameReader:
         self._held: list[bytes] = []
         self._held_size = 0
         self._wanted = _HEAD_SIZE
-        """How many bytes there must be before it is worth looking again: a large frame is joined once."""
+        """How many bytes the next frame needs, so that a large frame is joined only once."""
         self._broken = ""
 
     @property
     def pending(self) -> int:
-        """How many bytes of an unfinished frame are held."""
+        """The number of bytes held of an unfinished frame."""
         return self._held_size
 
     def feed(self, data: bytes) -> list[Frame]:
-        """The frames that are whole now."""
+        """Return the frames that are complete now; raise FramingError."""
         if self._broken:
             raise FramingError(self._broken)
         if self._held:
@@ -76,13 +76,13 @@ class FrameReader:
         return frames
 
     def _cut(self, data: bytes, frames: list[Frame]) -> int:
-        """Cut off the frames that are whole; where the rest begins."""
+        """Append the complete frames to `frames`; return where the rest begins."""
         begin, end = 0, len(data)
         unpack, add, limit = _HEAD.unpack_from, frames.append, self._limit
         while begin + _HEAD_SIZE <= end:
             flags, size = unpack(data, begin)
             if size > limit:
-                self._break(f"a frame of {size} bytes, where {limit} are the most", frames, data[begin:])
+                self._break(f"a frame of {size} bytes exceeds the limit of {limit} bytes", frames, data[begin:])
             payload = begin + _HEAD_SIZE
             stop = payload + size
             if stop > end:
@@ -110,7 +110,7 @@ class FrameReader:
 
     def _expand(self, payload: bytes) -> bytes:
         if not self._gzip:
-            raise FramingError("a compressed frame, though no compression was agreed upon")
+            raise FramingError("a compressed frame, although no compression was negotiated")
         if not payload:
             return payload
         stream = zlib.decompressobj(_GZIP)
@@ -118,10 +118,10 @@ class FrameReader:
         if len(expanded) > self._expanded:
             raise FramingError(f"a compressed frame that expands to more than {self._expanded} bytes")
         if not stream.eof:
-            raise FramingError("a compressed frame that breaks off")
+            raise FramingError("a compressed frame is incomplete")
         return expanded
 
 
 def frame(payload: bytes, flags: int = 0) -> bytes:
-    """A payload in its envelope."""
+    """Return a payload in its envelope."""
     return _HEAD.pack(flags, len(payload)) + payload

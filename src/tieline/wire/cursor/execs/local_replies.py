@@ -1,4 +1,4 @@
-"""Execs that are answered without asking the client: about the tools themselves, and what no client can do."""
+"""Replies to execs that need no call of the client: questions about the tools, and what no client can do."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -8,90 +8,93 @@ from google.protobuf.message import Message
 from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
 from tieline.wire.cursor._pb import exec_pb2
 from tieline.wire.cursor._pb.shared_pb2 import FORCE_BACKGROUND_SHELL_STATUS_NOT_FOUND, McpInstructions
-from tieline.wire.cursor.execs.plans import Desk
+from tieline.wire.cursor.execs.plans import ClientToolset
 from tieline.wire.cursor.execs.rejections import rejection
-from tieline.wire.cursor.opening.context import INSTRUCTIONS
-from tieline.wire.cursor.opening.tools import PROVIDER
+from tieline.wire.cursor.opening.offered_tools import PROVIDER
+from tieline.wire.cursor.opening.request_context import INSTRUCTIONS
 from tieline.wire.shared.capabilities import Capability, capable
 
 _NO_SCREEN = "There is no screen here to record. Do not try again; show something else as evidence."
 _NO_COMPUTER = "There is no computer here to use by hand. Do not try again; check with tests or commands instead."
 
 
-def at_once(kind: str, args: Any, desk: Desk) -> Sequence[Message] | None:
-    """The answer to an exec of this kind; None if it is not for us to give."""
+def local_reply(kind: str, args: Any, toolset: ClientToolset) -> Sequence[Message] | None:
+    """Return the reply to an exec of this kind; None if there is none."""
     answer = _ANSWERS.get(kind)
-    return answer(args, desk) if answer else None
+    return answer(args, toolset) if answer else None
 
 
-def unknown_tool(args: kinds.McpArgs, desk: Desk) -> Sequence[Message]:
-    """The answer to a call of a tool that was not offered."""
+def unknown_tool(args: kinds.McpArgs, toolset: ClientToolset) -> Sequence[Message]:
+    """Return the reply to a call of a tool that was not offered."""
     if args.provider_identifier.casefold() not in ("", PROVIDER):
-        servers = [PROVIDER] if desk.offer.specs else []
+        servers = [PROVIDER] if toolset.offer.specs else []
         missing = kinds.McpServerNotFound(name=args.provider_identifier, available_servers=servers)
         return [kinds.McpResult(server_not_found=missing)]
-    names = [definition.name for definition in desk.offer.definitions]
+    names = [definition.name for definition in toolset.offer.definitions]
     unknown = kinds.McpToolNotFound(name=args.name or args.tool_name, available_tools=names)
     return [kinds.McpResult(tool_not_found=unknown)]
 
 
-def _prechecked(result: Message) -> Callable[[Any, Desk], Sequence[Message]]:
-    """Nothing is allowed beforehand: the client decides when it is called."""
-    return lambda _args, _desk: [result]
+def _prechecked(result: Message) -> Callable[[Any, ClientToolset], Sequence[Message]]:
+    """Allow nothing in advance: the client decides when it is called."""
+    return lambda _args, _toolset: [result]
 
 
-def _mcp_state(args: kinds.McpStateExecArgs, desk: Desk) -> Sequence[Message]:
+def _mcp_state(args: kinds.McpStateExecArgs, toolset: ClientToolset) -> Sequence[Message]:
     success = kinds.McpStateSuccess()
     is_wanted = not args.server_identifiers or PROVIDER in args.server_identifiers
-    if desk.offer.specs and is_wanted and not args.kick_only:
-        told = McpInstructions(server_name=PROVIDER, instructions=INSTRUCTIONS, server_identifier=PROVIDER)
+    if toolset.offer.specs and is_wanted and not args.kick_only:
+        instructions = McpInstructions(server_name=PROVIDER, instructions=INSTRUCTIONS, server_identifier=PROVIDER)
         server = kinds.McpStateServer(
-            server_name=PROVIDER, server_identifier=PROVIDER, tools=desk.offer.definitions, instructions=[told]
+            server_name=PROVIDER,
+            server_identifier=PROVIDER,
+            tools=toolset.offer.definitions,
+            instructions=[instructions],
         )
         success.servers.append(server)
     return [kinds.McpStateExecResult(success=success)]
 
 
-def _resources(args: kinds.ListMcpResourcesExecArgs, desk: Desk) -> Sequence[Message]:
-    """There are none, unless a server is named that nobody has."""
-    if args.server and not (args.server == PROVIDER and desk.offer.specs):
+def _resources(args: kinds.ListMcpResourcesExecArgs, toolset: ClientToolset) -> Sequence[Message]:
+    """Return an empty list, or an error if the server is unknown."""
+    if args.server and not (args.server == PROVIDER and toolset.offer.specs):
         error = kinds.ListMcpResourcesError(error=f'Server "{args.server}" not found')
         return [kinds.ListMcpResourcesExecResult(error=error)]
     return [kinds.ListMcpResourcesExecResult(success=kinds.ListMcpResourcesSuccess())]
 
 
-def _resource(args: kinds.ReadMcpResourceExecArgs, _: Desk) -> Sequence[Message]:
+def _resource(args: kinds.ReadMcpResourceExecArgs, _: ClientToolset) -> Sequence[Message]:
     error = kinds.ReadMcpResourceError(uri=args.uri, error=f'Server "{args.server}" not found')
     return [kinds.ReadMcpResourceExecResult(error=error)]
 
 
-def _subagent(args: kinds.SubagentArgs, desk: Desk) -> Sequence[Message]:
-    tool = next(capable("task", desk.tools), None)
+def _subagent(args: kinds.SubagentArgs, toolset: ClientToolset) -> Sequence[Message]:
+    tool = next(capable("task", toolset.tools), None)
     if tool is None:
         reason = "This client has no subagents. Do the work yourself."
     else:
-        reason = f"This client runs subagents by its own tool. Use `{desk.offer.spell(tool.name)}` instead."
+        reason = f"This client runs subagents by its own tool. Use `{toolset.offer.spell(tool.name)}` instead."
     return rejection("subagent_args", args, reason)
 
 
-def _stdin(args: kinds.WriteShellStdinArgs, _: Desk) -> Sequence[Message]:
+def _stdin(args: kinds.WriteShellStdinArgs, _: ClientToolset) -> Sequence[Message]:
     reason = f"Failed to write to shell {args.shell_id} stdin: Shell not found"
     return rejection("write_shell_stdin_args", args, reason)
 
 
-def _words(capability: Capability) -> Callable[[Any, Desk], Sequence[Message]]:
-    """Kinds whose arguments nobody knows: the tool to use instead is named, if there is one."""
+def _words(capability: Capability) -> Callable[[Any, ClientToolset], Sequence[Message]]:
+    """Refuse kinds whose arguments are not known, and name the tool to use instead if there is one."""
 
-    def answer(args: Any, desk: Desk) -> Sequence[Message]:
-        tool = next(capable(capability, desk.tools), None)
+    def answer(args: Any, toolset: ClientToolset) -> Sequence[Message]:
+        tool = next(capable(capability, toolset.tools), None)
         if tool is None:
-            return rejection("pi_read_args", args, desk.refusal(capability))
-        return rejection("pi_read_args", args, f"Use `{desk.offer.spell(tool.name)}` instead.")
+            return rejection("pi_read_args", args, toolset.refusal(capability))
+        return rejection("pi_read_args", args, f"Use `{toolset.offer.spell(tool.name)}` instead.")
 
     return answer
 
 
-_ANSWERS: Mapping[str, Callable[[Any, Desk], Sequence[Message]]] = {
+_ANSWERS: Mapping[str, Callable[[Any, ClientToolset], Sequence[Message]]] = {
     "shell_allowlist_precheck_args": _prechecked(exec_pb2.ShellAllowlistPrecheckResult()),
     "mcp_allowlist_precheck_args": _prechecked(kinds.McpAllowlistPrecheckResult()),
     "web_fetch_allowlist_precheck_args": _prechecked(kinds.WebFetchAllowlistPrecheckResult()),
@@ -100,13 +103,13 @@ _ANSWERS: Mapping[str, Callable[[Any, Desk], Sequence[Message]]] = {
     "read_mcp_resource_exec_args": _resource,
     "subagent_args": _subagent,
     "write_shell_stdin_args": _stdin,
-    "subagent_await_args": lambda _args, _desk: [kinds.SubagentAwaitResult(not_found=kinds.SubagentAwaitNotFound())],
-    "force_background_shell_args": lambda _args, _desk: [
+    "subagent_await_args": lambda _args, _toolset: [kinds.SubagentAwaitResult(not_found=kinds.SubagentAwaitNotFound())],
+    "force_background_shell_args": lambda _args, _toolset: [
         kinds.ForceBackgroundShellResult(status=FORCE_BACKGROUND_SHELL_STATUS_NOT_FOUND)
     ],
-    "force_background_subagent_args": lambda _args, _desk: [exec_pb2.ForceBackgroundSubagentResult(status=2)],
-    "record_screen_args": lambda args, _desk: rejection("record_screen_args", args, _NO_SCREEN),
-    "computer_use_args": lambda args, _desk: rejection("computer_use_args", args, _NO_COMPUTER),
+    "force_background_subagent_args": lambda _args, _toolset: [exec_pb2.ForceBackgroundSubagentResult(status=2)],
+    "record_screen_args": lambda args, _toolset: rejection("record_screen_args", args, _NO_SCREEN),
+    "computer_use_args": lambda args, _toolset: rejection("computer_use_args", args, _NO_COMPUTER),
     "pi_read_args": _words("read"),
     "pi_bash_args": _words("shell"),
     "pi_edit_args": _words("edit"),

@@ -1,8 +1,8 @@
-"""How a call went, judged from what the client's tool said.
+"""Classify the result of a call by the text of the client's tool.
 
-Many clients have no flag for errors: their tools say in words that a file is missing or that the user said no. Words
-count as an error only where they are all there is. *Missing* is judged strictly, because the service takes it as leave
-to create the file.
+Many clients have no error flag: their tools only state in the text that a file is missing or that the user refused.
+Such a text counts as an error only if there is nothing else. *Missing* is judged strictly, because the service then
+feels free to create the file.
 """
 
 import re
@@ -30,7 +30,7 @@ Kind = Literal[
 ]
 
 _LONG = 2000
-"""What is longer is no error message, unless the client says so."""
+"""A longer text is not an error message, unless the client flags it as one."""
 _SHORT = 300
 
 _FRAME = re.compile(r"\s*<(tool_use_error|error)>(?P<inner>.*)</\1>\s*", re.DOTALL)
@@ -47,7 +47,7 @@ _REJECTED = re.compile(
     r")",
     re.IGNORECASE | re.DOTALL,
 )
-"""The words of clients, which no command prints."""
+"""Phrases of clients that no command prints."""
 _REFUSED = re.compile(
     r"(?:error: ?)?(?:the )?(?:user|command|operation|edit|write) (?:has |was )?"
     r"(?:rejected|denied|declined|refused|cancel+ed|did not allow|chose not to)\b",
@@ -80,47 +80,47 @@ _CAUSES: Mapping[Kind, str] = {
 _UNCHANGED = re.compile(r'(?:\{"status": ?"unchanged"|File unchanged since last read\b)')
 
 
-class Outcome(NamedTuple):
-    """How it went, and the words that tell."""
+class ToolOutcome(NamedTuple):
+    """The kind of outcome, and the text of the tool."""
 
     kind: Kind
     text: str
 
 
-def judge(result: ToolResult) -> Outcome:
-    """How a call went that reads, writes or looks for something."""
+def judge(result: ToolResult) -> ToolOutcome:
+    """Classify the result of a call that reads, writes or searches."""
     text = text_of(result)
     if is_rejected(text, is_error=result.is_error or len(text) <= _SHORT):
-        return Outcome("rejected", unframed(text))
+        return ToolOutcome("rejected", unframed(text))
     failure = _failure(text, is_error=result.is_error)
     if failure is None:
-        return Outcome("unchanged" if _UNCHANGED.match(text) else "ok", text)
+        return ToolOutcome("unchanged" if _UNCHANGED.match(text) else "ok", text)
     cause: Kind = next(
         (kind for kind, pattern in _CAUSES.items() if re.search(pattern, failure[:_LONG], re.IGNORECASE)),
         "error",
     )
-    return Outcome(cause, failure)
+    return ToolOutcome(cause, failure)
 
 
 def is_rejected(text: str, *, is_error: bool) -> bool:
-    """Whether the user or a rule of the client refused the call."""
+    """Return whether the user or a rule of the client refused the call."""
     words = unframed(text)
     return _REJECTED.match(words) is not None or (is_error and _REFUSED.match(words) is not None)
 
 
 def unframed(text: str) -> str:
-    """The words of an error without the tags around them."""
+    """Return the text of an error without the tags around it."""
     frame = _FRAME.fullmatch(text)
     return frame["inner"].strip() if frame else text.lstrip()
 
 
 def text_of(result: ToolResult) -> str:
-    """All the words of a result."""
-    return "\n".join(words for part in result.content if (words := said(part)) is not None)
+    """Return the whole text of a result."""
+    return "\n".join(words for part in result.content if (words := part_text(part)) is not None)
 
 
-def said(part: Text | Image | File) -> str | None:
-    """The words of a part, without what no message can hold; a picture has none."""
+def part_text(part: Text | Image | File) -> str | None:
+    """Return the text of a part, without lone surrogates, which protobuf cannot encode; None for a picture."""
     if isinstance(part, Image) and part.url is None:
         return None
     text = part.text if isinstance(part, Text) else as_text(part, [])
@@ -128,7 +128,7 @@ def said(part: Text | Image | File) -> str | None:
 
 
 def image_of(part: object) -> tuple[bytes, str] | None:
-    """The bytes and the type of a picture that came along."""
+    """Return the bytes and the media type of a picture; None if the part is not a readable one."""
     if not isinstance(part, Image) or part.data is None:
         return None
     try:
@@ -138,7 +138,7 @@ def image_of(part: object) -> tuple[bytes, str] | None:
 
 
 class _Report(msgspec.Struct):
-    """The JSON that some tools answer with."""
+    """The JSON with which some tools report success or failure."""
 
     error: str | None = None
     result: str | None = None
@@ -147,7 +147,7 @@ class _Report(msgspec.Struct):
 
 
 def _failure(text: str, *, is_error: bool) -> str | None:
-    """The words that tell what went wrong; None if nothing did."""
+    """Return the text that says what went wrong; None if nothing did."""
     inner = unframed(text)
     if is_error:
         return inner

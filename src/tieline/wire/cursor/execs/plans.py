@@ -1,8 +1,8 @@
-"""What the service asks for, as calls of the client's own tools: one plan for each kind of exec.
+"""Plan the call of a client's tool for each kind of exec.
 
-The tool is found by what it can do, its arguments by its schema. A kind that no tool of the client can serve is
-refused in words that name the tool to use instead: a shell is not used behind the back of those who allow or forbid
-its commands by hand.
+The tool is chosen by its capability, its arguments by its schema. A kind that no tool of the client can serve is
+refused with a text that names the tool to use instead. It is never replaced by a shell command: the user may allow
+commands and other tools by different rules.
 """
 
 import re
@@ -14,13 +14,13 @@ from msgspec.structs import replace
 
 from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
 from tieline.wire.cursor._pb.shared_pb2 import TIMEOUT_BEHAVIOR_BACKGROUND
-from tieline.wire.cursor.execs.search import mode_of
-from tieline.wire.cursor.opening.tools import Offer
+from tieline.wire.cursor.execs.search_results import mode_of
+from tieline.wire.cursor.opening.offered_tools import OfferedTools
 from tieline.wire.shared.capabilities import Capability, Fitted, Role, Wanted, capable, fit, is_absolute, read_tools
 from tieline.wire.shared.json import encode
 
 EVERYTHING = frozenset(["", ".", ".*", ".+", "^", "$", "^.*$", "(?s).*"])
-"""Patterns that match in any file: who looks for them wants the files."""
+"""Patterns that match in any file: such a search asks for the names of files."""
 
 _DEEDS: Mapping[Capability, str] = {
     "shell": "run commands",
@@ -33,7 +33,7 @@ _DEEDS: Mapping[Capability, str] = {
     "grep": "search in files",
     "glob": "find files by name",
     "fetch": "fetch web pages",
-    "diagnostics": "tell diagnostics",
+    "diagnostics": "report diagnostics",
     "task": "run a subagent",
 }
 _INSTEAD: Mapping[Capability, tuple[Capability, ...]] = {
@@ -53,31 +53,31 @@ _READS_DIRECTORIES = re.compile(r"\bfiles? (?:or|and) director(?:y|ies)|director
 _PLAIN_COMMAND = re.compile(r"[^;&|\n<>(){}`#]*\Z")
 
 
-class Desk:
-    """What there is to work with: the tools of the newest leg, and where the client works."""
+class ClientToolset:
+    """The tools of the newest leg, and the folder in which the client works."""
 
-    def __init__(self, offer: Offer, workspace: str = "") -> None:
+    def __init__(self, offer: OfferedTools, workspace: str = "") -> None:
         self.offer = offer
         self.tools = read_tools(list(offer.specs.values()))
         self.workspace = workspace
 
     def fit(self, capability: Capability, wanted: Wanted) -> Fitted | None:
-        """The client's tool for this, with its arguments."""
+        """Return the client's tool for this, with its arguments; None if it has none."""
         return fit(capability, self.tools, wanted)
 
     def is_here(self, path: str) -> bool:
-        """Whether a path is where the client works anyway."""
+        """Return whether a path is the workspace itself."""
         return (path.rstrip("/") or path) in ("", ".", self.workspace.rstrip("/") or self.workspace)
 
     def absolute(self, path: str) -> str:
-        """A path from the root, where it is known what a relative one is relative to."""
+        """Return a path as an absolute one, if the workspace is known."""
         if not self.workspace or is_absolute(path):
             return path
         inside = re.sub(r"^(?:\./)+", "", path)
         return self.workspace if inside in ("", ".") else f"{self.workspace.rstrip('/')}/{inside}"
 
     def refusal(self, capability: Capability, deed: str = "") -> str:
-        """Why this cannot be done here, and what to do instead."""
+        """Return the text that tells the model why this is not possible and what to do instead."""
         deed = deed or _DEEDS[capability]
         if not self.tools:
             return f"This client runs no tools, so there is nothing here that can {deed}. Answer without it."
@@ -88,8 +88,8 @@ class Desk:
         return f"This client has no tool that can {deed}. Do without it."
 
 
-class Plan(NamedTuple):
-    """A call of the client's tool `name`; `placed` are the roles it could be told."""
+class CallPlan(NamedTuple):
+    """A call of the client's tool `name`; `placed` are the roles that its arguments could express."""
 
     name: str
     arguments: str
@@ -98,69 +98,71 @@ class Plan(NamedTuple):
     freeform: bool = False
 
 
-class Refused(NamedTuple):
-    """There is no such call."""
+class ExecRefusal(NamedTuple):
+    """No call is possible, for this reason."""
 
     reason: str
 
 
-def plan(kind: str, args: Any, desk: Desk) -> Plan | Refused | None:
-    """The call for an exec of this kind; None if tools have nothing to do with it."""
+def plan(kind: str, args: Any, toolset: ClientToolset) -> CallPlan | ExecRefusal | None:
+    """Return the call for an exec of this kind; None if it is not a matter for tools."""
     planner = _PLANNERS.get(kind)
-    return planner(args, desk) if planner else None
+    return planner(args, toolset) if planner else None
 
 
-def call(capability: Capability, fitted: Fitted | None) -> Plan | None:
-    """The call of a tool that fits, if one does."""
-    return fitted and Plan(fitted.tool.name, encode(fitted.arguments).decode(), capability, fitted.placed)
+def call(capability: Capability, fitted: Fitted | None) -> CallPlan | None:
+    """Return the call of the tool that was found, if one was."""
+    return fitted and CallPlan(fitted.tool.name, encode(fitted.arguments).decode(), capability, fitted.placed)
 
 
-def _planned(capability: Capability, fitted: Fitted | None, desk: Desk) -> Plan | Refused:
-    return call(capability, fitted) or Refused(desk.refusal(capability))
+def _planned(capability: Capability, fitted: Fitted | None, toolset: ClientToolset) -> CallPlan | ExecRefusal:
+    return call(capability, fitted) or ExecRefusal(toolset.refusal(capability))
 
 
 # ── Commands ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _shell(args: kinds.ShellArgs, desk: Desk) -> Plan | Refused:
+def _shell(args: kinds.ShellArgs, toolset: ClientToolset) -> CallPlan | ExecRefusal:
     may: dict[Role, Any] = {"description": args.description or None, "timeout": _timeout(args)}
-    return _command(args.command, args.working_directory, may, {"background": False}, desk)
+    return _command(args.command, args.working_directory, may, {"background": False}, toolset)
 
 
-def _background(args: kinds.BackgroundShellSpawnArgs, desk: Desk) -> Plan | Refused:
+def _background(args: kinds.BackgroundShellSpawnArgs, toolset: ClientToolset) -> CallPlan | ExecRefusal:
     may: dict[Role, Any] = {"description": args.description or None, "background": True}
-    found = _command(args.command, args.working_directory, may, {}, desk)
-    if isinstance(found, Plan) and "background" not in found.placed:
-        name = desk.offer.spell(found.name)
-        return Refused(f"This client does not start commands in the background. Use `{name}` and wait for it to end.")
+    found = _command(args.command, args.working_directory, may, {}, toolset)
+    if isinstance(found, CallPlan) and "background" not in found.placed:
+        name = toolset.offer.spell(found.name)
+        return ExecRefusal(
+            f"This client does not start commands in the background. Use `{name}` and wait for it to end."
+        )
     return found
 
 
 def _timeout(args: kinds.ShellArgs) -> int | None:
-    """How long the command may take in all: one that would go on in the background must not be ended instead."""
+    """Return the time limit of a command. One that would continue in the background must not be killed instead."""
     is_soft = args.timeout_behavior == TIMEOUT_BEHAVIOR_BACKGROUND
     millis = args.hard_timeout if is_soft else args.timeout
     return millis if millis > 0 else None
 
 
 def _command(
-    command: str, directory: str, may: Mapping[Role, Any], spare: Mapping[Role, Any], desk: Desk
-) -> Plan | Refused:
-    elsewhere = directory if not desk.is_here(directory) else None
+    command: str, directory: str, may: Mapping[Role, Any], spare: Mapping[Role, Any], toolset: ClientToolset
+) -> CallPlan | ExecRefusal:
+    elsewhere = directory if not toolset.is_here(directory) else None
     wanted = Wanted(
         must={"command": command},
         may={**may, "workdir": elsewhere},
-        spare={**spare, "workdir": desk.absolute(directory) or "."},
+        spare={**spare, "workdir": toolset.absolute(directory) or "."},
         phrase=str(may.get("description") or f"Run {_shortened(command)}"),
-        directory=desk.workspace,
+        directory=toolset.workspace,
     )
-    fitted = desk.fit("shell", wanted)
+    fitted = toolset.fit("shell", wanted)
     if fitted is not None and elsewhere and "workdir" not in fitted.placed:
-        # Parts of a command joined by `;` would run where they should not if the directory is not there.
+        # Without the braces, parts joined by `;` would run in the wrong place if the directory does not exist.
         inside = command if _PLAIN_COMMAND.match(command) else f"{{\n{command}\n}}"
         moved = f"cd {shlex.quote(elsewhere)} && {inside}"
-        fitted = desk.fit("shell", replace(wanted, must={"command": moved}))
-    return _planned("shell", fitted, desk)
+        fitted = toolset.fit("shell", replace(wanted, must={"command": moved}))
+    return _planned("shell", fitted, toolset)
 
 
 def _shortened(text: str) -> str:
@@ -171,20 +173,20 @@ def _shortened(text: str) -> str:
 # ── Files ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read(args: kinds.ReadArgs, desk: Desk) -> Plan | Refused:
+def _read(args: kinds.ReadArgs, toolset: ClientToolset) -> CallPlan | ExecRefusal:
     may: dict[Role, Any] = {}
     if args.HasField("offset") or args.HasField("limit"):
         may = _range(args)
-    # Tools that always want a range get one that no file exceeds.
+    # Tools that require a range get one that no file exceeds.
     spare: dict[Role, Any] = {"whole": not may, "start": 1, "end": 1_000_000, "count": 1_000_000}
     wanted = Wanted(
-        must={"path": args.path}, may=may, spare=spare, phrase=f"Read {args.path}", directory=desk.workspace
+        must={"path": args.path}, may=may, spare=spare, phrase=f"Read {args.path}", directory=toolset.workspace
     )
-    return _planned("read", desk.fit("read", wanted), desk)
+    return _planned("read", toolset.fit("read", wanted), toolset)
 
 
 def _range(args: kinds.ReadArgs) -> dict[Role, Any]:
-    """The lines to read; those counted from the end no tool knows, so the file is read whole and cut here."""
+    """Return the lines to read. No tool counts from the end, so then the whole file is read, and cut later."""
     if args.offset < 0:
         return {}
     start = args.offset or 1
@@ -193,59 +195,59 @@ def _range(args: kinds.ReadArgs) -> dict[Role, Any]:
     return {**may, "range": [start, last if last is not None else -1]}
 
 
-def _write(args: kinds.WriteArgs, desk: Desk) -> Plan | Refused:
+def _write(args: kinds.WriteArgs, toolset: ClientToolset) -> CallPlan | ExecRefusal:
     text = args.file_text
     if args.file_bytes and not text:
         try:
             text = args.file_bytes.decode()
         except UnicodeDecodeError:
-            return Refused("This client writes only text. Make the file with a command instead.")
+            return ExecRefusal("This client writes only text. Make the file with a command instead.")
     wanted = Wanted(
         must={"path": args.path, "content": text},
         spare={"lines": text.count("\n") + 1},
         phrase=f"Write {args.path}",
-        directory=desk.workspace,
+        directory=toolset.workspace,
     )
-    return _planned("write", desk.fit("write", wanted), desk)
+    return _planned("write", toolset.fit("write", wanted), toolset)
 
 
-def _delete(args: kinds.DeleteArgs, desk: Desk) -> Plan | Refused:
-    wanted = Wanted(must={"path": args.path}, phrase=f"Delete {args.path}", directory=desk.workspace)
-    return _planned("delete", desk.fit("delete", wanted), desk)
+def _delete(args: kinds.DeleteArgs, toolset: ClientToolset) -> CallPlan | ExecRefusal:
+    wanted = Wanted(must={"path": args.path}, phrase=f"Delete {args.path}", directory=toolset.workspace)
+    return _planned("delete", toolset.fit("delete", wanted), toolset)
 
 
-def _ls(args: kinds.LsArgs, desk: Desk) -> Plan | Refused:
-    """A tool that lists; else one that reads directories as well as files; else one that finds every file."""
+def _ls(args: kinds.LsArgs, toolset: ClientToolset) -> CallPlan | ExecRefusal:
+    """Use a tool that lists; otherwise one that reads directories too; otherwise one that finds every file."""
     phrase = f"List {args.path or 'the files'}"
     may: dict[Role, Any] = {"ignore": list(args.ignore) or None}
-    must, spare = _place(args.path, desk)
-    listed = desk.fit("list", Wanted(must=must, may=may, spare=spare, phrase=phrase, directory=desk.workspace))
+    must, spare = _place(args.path, toolset)
+    listed = toolset.fit("list", Wanted(must=must, may=may, spare=spare, phrase=phrase, directory=toolset.workspace))
     if listed is not None:
-        return _planned("list", listed, desk)
-    named = Wanted(must={"path": args.path or "."}, phrase=phrase, directory=desk.workspace)
-    reader = desk.fit("read", named)
+        return _planned("list", listed, toolset)
+    named = Wanted(must={"path": args.path or "."}, phrase=phrase, directory=toolset.workspace)
+    reader = toolset.fit("read", named)
     if reader is not None and _READS_DIRECTORIES.search(reader.tool.description.lower()):
-        return _planned("list", reader, desk)
-    found = desk.fit(
-        "glob", Wanted(must={**must, "pattern": "*"}, spare=spare, phrase=phrase, directory=desk.workspace)
+        return _planned("list", reader, toolset)
+    found = toolset.fit(
+        "glob", Wanted(must={**must, "pattern": "*"}, spare=spare, phrase=phrase, directory=toolset.workspace)
     )
-    return _planned("list", found, desk)
+    return _planned("list", found, toolset)
 
 
-def _place(path: str, desk: Desk) -> tuple[dict[Role, Any], dict[Role, Any]]:
-    """Where to look: said if it is not where the client works anyway, or if the tool insists."""
-    return ({}, {"path": path or "."}) if desk.is_here(path) else ({"path": path}, {})
+def _place(path: str, toolset: ClientToolset) -> tuple[dict[Role, Any], dict[Role, Any]]:
+    """Return the place to look as required and optional arguments: the workspace only if the tool requires one."""
+    return ({}, {"path": path or "."}) if toolset.is_here(path) else ({"path": path}, {})
 
 
-def _grep(args: kinds.GrepArgs, desk: Desk) -> Plan | Refused:
+def _grep(args: kinds.GrepArgs, toolset: ClientToolset) -> CallPlan | ExecRefusal:
     mode = mode_of(args.output_mode)
-    # Without a pattern there is nothing to show of a file but its name.
+    # Without a pattern, only the names of files can be shown.
     wants_names = mode == "files_with_matches" or not (args.pattern or args.output_mode)
     if wants_names and args.pattern in EVERYTHING and (args.glob or args.output_mode):
-        found = _glob(args, desk)
+        found = _glob(args, toolset)
         if found is not None:
             return found
-    must, spare = _place(args.path, desk)
+    must, spare = _place(args.path, toolset)
     wanted = Wanted(
         must={"pattern": args.pattern or ".*", **must},
         may={
@@ -257,12 +259,12 @@ def _grep(args: kinds.GrepArgs, desk: Desk) -> Plan | Refused:
         },
         spare=spare,
         phrase=f"Search for {_shortened(args.pattern)}",
-        directory=desk.workspace,
+        directory=toolset.workspace,
     )
-    fitted = desk.fit("grep", wanted)
+    fitted = toolset.fit("grep", wanted)
     if fitted is not None:
-        fitted = desk.fit("grep", _told_otherwise(args, wanted, fitted))
-    return _planned("grep", fitted, desk)
+        fitted = toolset.fit("grep", _for_lesser_tool(args, wanted, fitted))
+    return _planned("grep", fitted, toolset)
 
 
 def _options(args: kinds.GrepArgs) -> dict[Role, Any]:
@@ -275,13 +277,13 @@ def _options(args: kinds.GrepArgs) -> dict[Role, Any]:
         "insensitive": True if args.case_insensitive else None,
         "sensitive": not args.case_insensitive,
         "multiline": True if args.multiline else None,
-        # More than that the service leaves out by itself.
+        # The service cuts off everything beyond this.
         "most": args.head_limit + max(args.offset, 0) if args.head_limit > 0 else None,
     }
 
 
-def _told_otherwise(args: kinds.GrepArgs, wanted: Wanted, fitted: Fitted) -> Wanted:
-    """The same search for a tool without the right option: what it lacks goes into the pattern, or the name."""
+def _for_lesser_tool(args: kinds.GrepArgs, wanted: Wanted, fitted: Fitted) -> Wanted:
+    """Return the same search for a tool that lacks an option: it becomes part of the pattern or the glob."""
     if args.case_insensitive and not fitted.placed & {"insensitive", "sensitive"}:
         wanted = replace(wanted, must={**wanted.must, "pattern": f"(?i){wanted.must['pattern']}"})
     if args.type and not args.glob and "type" not in fitted.placed:
@@ -290,47 +292,47 @@ def _told_otherwise(args: kinds.GrepArgs, wanted: Wanted, fitted: Fitted) -> Wan
 
 
 def glob_of(args: kinds.GrepArgs) -> str:
-    """The names of the files that count, a type spelled as its usual ending; empty if all do."""
+    """Return the glob of the files to search, a type as its usual suffix; empty for all files."""
     return args.glob or (f"*.{_ENDINGS.get(args.type, args.type)}" if args.type else "")
 
 
 _ENDINGS = {"python": "py", "rust": "rs", "typescript": "ts", "javascript": "js", "markdown": "md", "ruby": "rb"}
 
 
-def _glob(args: kinds.GrepArgs, desk: Desk) -> Plan | None:
-    """The files of a name; a tool that cannot be told where to look is told in the pattern."""
+def _glob(args: kinds.GrepArgs, toolset: ClientToolset) -> CallPlan | None:
+    """Return a call that finds files by name; for a tool without a path argument the path goes into the pattern."""
     pattern = args.glob or "**/*"
-    must, spare = _place(args.path, desk)
+    must, spare = _place(args.path, toolset)
     phrase = f"Find {pattern}"
-    fitted = desk.fit("glob", Wanted(must={"pattern": pattern, **must}, spare=spare, phrase=phrase))
+    fitted = toolset.fit("glob", Wanted(must={"pattern": pattern, **must}, spare=spare, phrase=phrase))
     if fitted is None and must:
-        fitted = desk.fit("glob", Wanted(must={"pattern": f"{args.path.rstrip('/')}/{pattern}"}, phrase=phrase))
+        fitted = toolset.fit("glob", Wanted(must={"pattern": f"{args.path.rstrip('/')}/{pattern}"}, phrase=phrase))
     return call("glob", fitted)
 
 
 # ── The rest ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _fetch(args: kinds.FetchArgs, desk: Desk) -> Plan | Refused:
+def _fetch(args: kinds.FetchArgs, toolset: ClientToolset) -> CallPlan | ExecRefusal:
     spare: dict[Role, Any] = {"prompt": "Give back the whole content of the page, unchanged.", "format": "markdown"}
     wanted = Wanted(must={"url": args.url}, spare=spare, phrase=f"Fetch {args.url}")
-    return _planned("fetch", desk.fit("fetch", wanted), desk)
+    return _planned("fetch", toolset.fit("fetch", wanted), toolset)
 
 
-def _diagnostics(args: kinds.DiagnosticsArgs, desk: Desk) -> Plan | Refused:
-    wanted = Wanted(must={"path": args.path}, phrase=f"Check {args.path}", directory=desk.workspace)
-    return _planned("diagnostics", desk.fit("diagnostics", wanted), desk)
+def _diagnostics(args: kinds.DiagnosticsArgs, toolset: ClientToolset) -> CallPlan | ExecRefusal:
+    wanted = Wanted(must={"path": args.path}, phrase=f"Check {args.path}", directory=toolset.workspace)
+    return _planned("diagnostics", toolset.fit("diagnostics", wanted), toolset)
 
 
-def _resources(args: kinds.ListMcpResourcesExecArgs, desk: Desk) -> Plan | None:
-    return call("resources", desk.fit("resources", Wanted(may={"server": args.server or None})))
+def _resources(args: kinds.ListMcpResourcesExecArgs, toolset: ClientToolset) -> CallPlan | None:
+    return call("resources", toolset.fit("resources", Wanted(may={"server": args.server or None})))
 
 
-def _resource(args: kinds.ReadMcpResourceExecArgs, desk: Desk) -> Plan | None:
-    return call("resource", desk.fit("resource", Wanted(must={"server": args.server, "uri": args.uri})))
+def _resource(args: kinds.ReadMcpResourceExecArgs, toolset: ClientToolset) -> CallPlan | None:
+    return call("resource", toolset.fit("resource", Wanted(must={"server": args.server, "uri": args.uri})))
 
 
-_PLANNERS: Mapping[str, Callable[[Any, Desk], Plan | Refused | None]] = {
+_PLANNERS: Mapping[str, Callable[[Any, ClientToolset], CallPlan | ExecRefusal | None]] = {
     "shell_args": _shell,
     "shell_stream_args": _shell,
     "mini_swe_agent_bash_args": _shell,

@@ -1,4 +1,4 @@
-"""The typed way to say no, for each kind of exec: the turn goes on, and the model learns why."""
+"""Typed refusals for each kind of exec: the turn continues, and the model learns the reason."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from google.protobuf.message import Message
 
 from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
-from tieline.wire.cursor.execs import shell
+from tieline.wire.cursor.execs import shell_results
 
 
 def rejection(kind: str, args: Any, reason: str) -> Sequence[Message]:
-    """The result of an exec that was not done."""
+    """Return the result of an exec that was refused."""
     return _REJECTIONS[kind](args, reason)
 
 
@@ -23,7 +23,7 @@ def _shell(args: kinds.ShellArgs, reason: str) -> Sequence[Message]:
 
 
 def _shell_stream(args: kinds.ShellArgs, reason: str) -> Sequence[Message]:
-    return shell.rejected(shell.Asked(args.command, args.working_directory), reason)
+    return shell_results.rejected(shell_results.ShellCommand(args.command, args.working_directory), reason)
 
 
 def _background(args: kinds.BackgroundShellSpawnArgs, reason: str) -> Sequence[Message]:

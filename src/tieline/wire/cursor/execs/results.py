@@ -1,4 +1,4 @@
-"""What the client's tool gave back, as the typed result of the exec behind the call."""
+"""Turn the result of a client's tool into the typed result of the exec behind the call."""
 
 import re
 from base64 import b64decode
@@ -10,24 +10,24 @@ from google.protobuf.message import Message
 
 from tieline.model.content import File, Image, Text, ToolResult
 from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
-from tieline.wire.cursor.execs import search, shell
-from tieline.wire.cursor.execs.diagnostics import diagnostics
-from tieline.wire.cursor.execs.files import Reads, delete_result, read_result, write_result
-from tieline.wire.cursor.execs.listing import tree
-from tieline.wire.cursor.execs.outcome import image_of, is_rejected, judge, said, text_of, unframed
-from tieline.wire.cursor.execs.plans import Desk, Plan, glob_of
+from tieline.wire.cursor.execs import search_results, shell_results
+from tieline.wire.cursor.execs.diagnostic_results import diagnostics
+from tieline.wire.cursor.execs.file_results import FileReads, delete_result, read_result, write_result
+from tieline.wire.cursor.execs.listing_results import tree
+from tieline.wire.cursor.execs.outcome import image_of, is_rejected, judge, part_text, text_of, unframed
+from tieline.wire.cursor.execs.plans import CallPlan, ClientToolset, glob_of
 from tieline.wire.cursor.execs.rejections import rejection
 from tieline.wire.shared.file_text import answered
 
 
-class Shells:
-    """The commands that go on by themselves, and the numbers the service knows them by."""
+class RunningShells:
+    """Commands that continue in the background, and the numbers that the service knows them by."""
 
     def __init__(self) -> None:
         self._sessions: dict[int, str] = {}
 
     def number(self, session: str) -> int:
-        """A number for a command that the client calls `session`; its own if it has one."""
+        """Return the number of the command that the client calls `session`: its own number, if it has one."""
         number = int(session) if re.fullmatch(r"\d{1,9}", session) else len(self._sessions) + 1
         while self._sessions.get(number, session) != session:
             number += 1
@@ -35,74 +35,77 @@ class Shells:
         return number
 
     def session(self, number: int) -> str | None:
-        """What the client calls the command of this number."""
+        """Return what the client calls the command of this number."""
         return self._sessions.get(number)
 
 
-class Done(NamedTuple):
-    """A call that has come back: what was asked, what was called, what came of it, and how long it took."""
+class FinishedExec(NamedTuple):
+    """An exec with the result of its call: what was asked, what was called, and how long it took."""
 
     kind: str
     args: Any
-    plan: Plan
+    plan: CallPlan
     result: ToolResult
     millis: int
-    desk: Desk
-    reads: Reads
-    shells: Shells
+    toolset: ClientToolset
+    reads: FileReads
+    shells: RunningShells
 
 
-def typed(done: Done) -> Sequence[Message]:
-    """The result, or several where it is a stream."""
+def typed(done: FinishedExec) -> Sequence[Message]:
+    """Return the result, or several messages where it is a stream."""
     return _BUILDERS[done.kind](done)
 
 
 # ── Commands ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _ran(done: Done) -> shell.Ran:
-    """How the command went. Only the first text tells; words the user added come after it."""
-    texts = [said(part) or "" for part in done.result.content] or [""]
-    ran = shell.read(texts[0])
+def _ran(done: FinishedExec) -> shell_results.CommandOutcome:
+    """Read how the command went from the first text; text that the user added comes after it."""
+    texts = [part_text(part) or "" for part in done.result.content] or [""]
+    ran = shell_results.read(texts[0])
     if ran.code is None and ran.ending == "exited":
         ran = ran._replace(code=1 if done.result.is_error else 0)
     more = "\n".join(filter(None, texts[1:]))
     return ran._replace(stdout="\n".join(filter(None, (ran.stdout, more)))) if more else ran
 
 
-def _asked(done: Done) -> shell.Asked:
-    return shell.Asked(done.args.command, done.desk.absolute(done.args.working_directory), done.millis)
+def _asked(done: FinishedExec) -> shell_results.ShellCommand:
+    directory = done.toolset.absolute(done.args.working_directory)
+    return shell_results.ShellCommand(done.args.command, directory, done.millis)
 
 
-def _shell(done: Done) -> Sequence[Message]:
+def _shell(done: FinishedExec) -> Sequence[Message]:
     reason = _refused(done)
     if reason is not None:
         return rejection(done.kind, done.args, reason)
     ran = _ran(done)
     if done.result.is_error and re.match(r"(?:error: )?spawn \S+ E[A-Z]+", ran.stdout, re.IGNORECASE):
-        return [shell.spawn_error(_asked(done), ran.stdout)]
+        return [shell_results.spawn_error(_asked(done), ran.stdout)]
     number = done.shells.number(ran.session) if ran.ending == "running" else 0
     interleaved = done.kind == "mini_swe_agent_bash_args"
-    return [shell.result(_asked(done), ran, shell_id=number, interleaved=interleaved)]
+    return [shell_results.result(_asked(done), ran, shell_id=number, interleaved=interleaved)]
 
 
-def _shell_stream(done: Done) -> Sequence[Message]:
+def _shell_stream(done: FinishedExec) -> Sequence[Message]:
     reason = _refused(done)
     if reason is not None:
         return rejection(done.kind, done.args, reason)
     ran = _ran(done)
-    return shell.stream(_asked(done), ran, shell_id=done.shells.number(ran.session) if ran.ending == "running" else 0)
+    return shell_results.stream(
+        _asked(done), ran, shell_id=done.shells.number(ran.session) if ran.ending == "running" else 0
+    )
 
 
-def _refused(done: Done) -> str | None:
-    """Why the command was not run; to end one that had begun is something else."""
+def _refused(done: FinishedExec) -> str | None:
+    """Return why the command was not run; None if it was, even if it was interrupted."""
     text = text_of(done.result)
     if not is_rejected(text, is_error=done.result.is_error) or text.lstrip().lower().startswith("[request interrupted"):
         return None
     return unframed(text)
 
 
-def _background(done: Done) -> Sequence[Message]:
+def _background(done: FinishedExec) -> Sequence[Message]:
     text = text_of(done.result)
     if is_rejected(text, is_error=done.result.is_error):
         return rejection(done.kind, done.args, unframed(text))
@@ -120,7 +123,7 @@ def _background(done: Done) -> Sequence[Message]:
     return [kinds.BackgroundShellSpawnResult(success=success)]
 
 
-def _stdin(done: Done) -> Sequence[Message]:
+def _stdin(done: FinishedExec) -> Sequence[Message]:
     outcome = judge(done.result)
     if outcome.kind != "ok":
         return rejection(done.kind, done.args, outcome.text)
@@ -131,21 +134,21 @@ def _stdin(done: Done) -> Sequence[Message]:
 # ── Files ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read(done: Done) -> Sequence[Message]:
-    path = done.desk.absolute(done.args.path)
+def _read(done: FinishedExec) -> Sequence[Message]:
+    path = done.toolset.absolute(done.args.path)
     return [read_result(done.args, path, done.result, done.plan.placed, done.reads)]
 
 
-def _write(done: Done) -> Sequence[Message]:
-    return [write_result(done.args, done.desk.absolute(done.args.path), done.result)]
+def _write(done: FinishedExec) -> Sequence[Message]:
+    return [write_result(done.args, done.toolset.absolute(done.args.path), done.result)]
 
 
-def _delete(done: Done) -> Sequence[Message]:
-    return [delete_result(done.desk.absolute(done.args.path), done.result)]
+def _delete(done: FinishedExec) -> Sequence[Message]:
+    return [delete_result(done.toolset.absolute(done.args.path), done.result)]
 
 
-def _ls(done: Done) -> Sequence[Message]:
-    path = done.desk.absolute(done.args.path)
+def _ls(done: FinishedExec) -> Sequence[Message]:
+    path = done.toolset.absolute(done.args.path)
     outcome = judge(done.result)
     errors = {
         "missing": f"Path does not exist: {path}",
@@ -160,26 +163,26 @@ def _ls(done: Done) -> Sequence[Message]:
     return [kinds.LsResult(success=kinds.LsSuccess(directory_tree_root=root))]
 
 
-def _grep(done: Done) -> Sequence[Message]:
+def _grep(done: FinishedExec) -> Sequence[Message]:
     args: kinds.GrepArgs = done.args
     outcome = judge(done.result)
     if outcome.kind != "ok":
-        path = done.desk.absolute(args.path)
+        path = done.toolset.absolute(args.path)
         is_path = outcome.kind == "missing" and args.path
         return rejection(done.kind, args, f"Path does not exist: {path}" if is_path else outcome.text)
-    asked = search.Search(
+    asked = search_results.Search(
         pattern=args.pattern,
         path=args.path,
-        mode=search.mode_of(args.output_mode),
-        root=done.desk.workspace,
+        mode=search_results.mode_of(args.output_mode),
+        root=done.toolset.workspace,
         context=bool(args.context or args.context_before or args.context_after),
         glob="" if done.plan.capability == "glob" or done.plan.placed & {"glob", "type"} else glob_of(args),
     )
-    return [search.result(asked, answered(outcome.text) or outcome.text)]
+    return [search_results.result(asked, answered(outcome.text) or outcome.text)]
 
 
-def _diagnostics(done: Done) -> Sequence[Message]:
-    path = done.desk.absolute(done.args.path)
+def _diagnostics(done: FinishedExec) -> Sequence[Message]:
+    path = done.toolset.absolute(done.args.path)
     outcome = judge(done.result)
     match outcome.kind:
         case "ok" | "unchanged":
@@ -199,7 +202,7 @@ def _diagnostics(done: Done) -> Sequence[Message]:
 # ── The rest ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _fetch(done: Done) -> Sequence[Message]:
+def _fetch(done: FinishedExec) -> Sequence[Message]:
     outcome = judge(done.result)
     url = done.args.url
     if outcome.kind != "ok":
@@ -209,7 +212,7 @@ def _fetch(done: Done) -> Sequence[Message]:
     return [kinds.FetchResult(success=success)]
 
 
-def _mcp(done: Done) -> Sequence[Message]:
+def _mcp(done: FinishedExec) -> Sequence[Message]:
     text = text_of(done.result)
     if is_rejected(text, is_error=done.result.is_error):
         return rejection(done.kind, done.args, unframed(text))
@@ -223,11 +226,11 @@ def _item(part: Text | Image | File) -> kinds.McpToolResultContentItem:
     if image is not None:
         picture = kinds.McpImageContent(data=image[0], mime_type=image[1] or "image/png")
         return kinds.McpToolResultContentItem(image=picture)
-    return kinds.McpToolResultContentItem(text=kinds.McpTextContent(text=said(part) or ""))
+    return kinds.McpToolResultContentItem(text=kinds.McpTextContent(text=part_text(part) or ""))
 
 
 class _Resource(msgspec.Struct, rename={"mime_type": "mimeType"}):
-    """A resource as clients list it, or one of the contents of it."""
+    """A resource as clients list it, or one of its contents."""
 
     uri: str = ""
     name: str | None = None
@@ -242,7 +245,7 @@ class _Contents(msgspec.Struct):
     contents: list[_Resource]
 
 
-def _resources(done: Done) -> Sequence[Message]:
+def _resources(done: FinishedExec) -> Sequence[Message]:
     outcome = judge(done.result)
     if outcome.kind == "rejected":
         return rejection(done.kind, done.args, outcome.text)
@@ -258,7 +261,7 @@ def _resources(done: Done) -> Sequence[Message]:
     return [kinds.ListMcpResourcesExecResult(success=kinds.ListMcpResourcesSuccess(resources=resources))]
 
 
-def _resource(done: Done) -> Sequence[Message]:
+def _resource(done: FinishedExec) -> Sequence[Message]:
     outcome = judge(done.result)
     uri = done.args.uri
     if outcome.kind == "rejected":
@@ -285,7 +288,7 @@ def _decoded(text: str, form: Any) -> Any:
         return None
 
 
-_BUILDERS: Mapping[str, Callable[[Done], Sequence[Message]]] = {
+_BUILDERS: Mapping[str, Callable[[FinishedExec], Sequence[Message]]] = {
     "shell_args": _shell,
     "shell_stream_args": _shell_stream,
     "mini_swe_agent_bash_args": _shell,

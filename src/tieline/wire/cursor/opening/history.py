@@ -1,10 +1,10 @@
-"""Earlier messages as the service reads them: JSON messages in blobs, or one text.
+"""Encode earlier messages for the service: as JSON messages in blobs, or as one text.
 
-The shape is that of the AI SDK: roles user, assistant and tool, with parts text, image, reasoning, tool-call and
-tool-result. Tools have the names that the model sees. A message is always spelled the same, by what it says and not by
-where it stands: a conversation that grows keeps the ids of its blobs, and with them the service's caches.
+The format is that of the AI SDK: roles user, assistant and tool, with parts text, image, reasoning, tool-call and
+tool-result. Tools have the names that the model sees. The encoding of a message depends on its content only, not on its
+position, so that a growing conversation keeps the ids of its blobs, and with them the service's caches.
 
-Thoughts with a signature are left out: they prove something to their maker only, and the protocol has no field for it.
+Signed thinking is left out: only its own provider can verify it, and the protocol has no field for signatures.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,46 +14,46 @@ from msgspec import Raw
 
 from tieline.model.content import File, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.model.events import Note, left_out
-from tieline.wire.cursor.opening.tools import Offer
+from tieline.wire.cursor.opening.offered_tools import OfferedTools
 from tieline.wire.cursor.opening.user_message import as_text, from_result, leave_out, reminder
 from tieline.wire.shared.json import encode, is_broken, object_text
 
 Json = dict[str, Any]
 
 
-class Talk(NamedTuple):
-    """A request's messages, cut at the places that matter."""
+class SplitMessages(NamedTuple):
+    """The messages of a request in three sections."""
 
     system: Sequence[Message]
-    """System messages in front of all others."""
+    """The system messages at the beginning."""
     past: Sequence[Message]
-    """Everything up to the model's last message."""
+    """The rest up to the model's last message."""
     last: Sequence[Message]
-    """What was said since: the user's words, and results."""
+    """Everything after that: the user's message, and tool results."""
 
 
-def cut(messages: Sequence[Message]) -> Talk:
-    """Cut a request's messages."""
+def split_messages(messages: Sequence[Message]) -> SplitMessages:
+    """Split the messages of a request."""
     leading = 0
     while leading < len(messages) and messages[leading].role == "system":
         leading += 1
     end = len(messages)
     while end > leading and messages[end - 1].role != "assistant":
         end -= 1
-    return Talk(messages[:leading], messages[leading:end], messages[end:])
+    return SplitMessages(messages[:leading], messages[leading:end], messages[end:])
 
 
-class History:
-    """Earlier messages, one after the other."""
+class HistoryEncoder:
+    """Encodes earlier messages in order; adds notes about what was left out."""
 
-    def __init__(self, offer: Offer, notes: list[Note]) -> None:
+    def __init__(self, offer: OfferedTools, notes: list[Note]) -> None:
         self._offer = offer
         self._notes = notes
         self._called: dict[str, str] = {}
         """The names of called tools, as the model sees them, by call id."""
 
     def messages(self, messages: Iterable[Message], results: Iterable[ToolResult] = ()) -> Iterator[bytes]:
-        """The messages in their JSON form, and results that came after them."""
+        """Yield the messages as JSON, and then the results that follow them."""
         for message in messages:
             for made in self._message(message):
                 yield encode(made)
@@ -62,25 +62,25 @@ class History:
             yield encode({"role": "tool", "content": late})
 
     def text(self, messages: Iterable[Message], results: Iterable[ToolResult] = ()) -> str:
-        """The same as one text."""
+        """Return the messages and results as one text."""
         made = [made for message in messages for made in self._message(message)]
         made += [{"role": "tool", "content": [self._result(result)]} for result in results]
         if any(part["type"] == "image" for message in made for part in message["content"]):
-            self._notes.append(left_out("pictures of the history", "it is told as text"))
-        return "\n".join(map(_told, made))
+            self._notes.append(left_out("pictures of the history", "it is sent as text"))
+        return "\n".join(map(_as_text, made))
 
     def _message(self, message: Message) -> Iterator[Json]:
-        said: list[Json] = []
+        content: list[Json] = []
         if message.role == "assistant":
-            said = [*self._assistant(message.parts)]
+            content = [*self._assistant(message.parts)]
         elif message.role == "user":
-            said, answers = self._user(message.parts)
-            if answers:
-                yield {"role": "tool", "content": answers}
+            content, results = self._user(message.parts)
+            if results:
+                yield {"role": "tool", "content": results}
         elif text := reminder(message.parts):
-            said = [_text(text)]
-        if said:
-            yield {"role": "assistant" if message.role == "assistant" else "user", "content": said}
+            content = [_text(text)]
+        if content:
+            yield {"role": "assistant" if message.role == "assistant" else "user", "content": content}
 
     # ── The model ────────────────────────────────────────────────────────────────────────────────
 
@@ -95,7 +95,7 @@ class History:
                 if part.text and part.signature is None:
                     yield {"type": "reasoning", "text": part.text}
                 else:
-                    self._notes.append(left_out("signed thoughts", "the upstream has no such part"))
+                    self._notes.append(left_out("signed thinking", "the upstream has no such part"))
             elif isinstance(part, Image | File):
                 yield _text(as_text(part, self._notes))
             else:
@@ -109,27 +109,27 @@ class History:
             text = object_text(call.arguments)
             args = text.encode("utf-8", "replace")
             if is_broken(call.arguments, text):
-                self._notes.append(Note(kind="arguments", message=f"{call.name}: what is not valid JSON was wrapped"))
+                self._notes.append(Note(kind="arguments", message=f"{call.name}: invalid JSON was wrapped"))
         return {"type": "tool-call", "toolCallId": call.id, "toolName": name, "args": Raw(args)}
 
     # ── The user ─────────────────────────────────────────────────────────────────────────────────
 
     def _user(self, parts: Iterable[Part]) -> tuple[list[Json], list[Json]]:
-        """What was said, and the results."""
-        said: list[Json] = []
-        answers: list[Json] = []
+        """Return the content of a user message, and its tool results."""
+        content: list[Json] = []
+        results: list[Json] = []
         for part in parts:
             if type(part) is Text:
                 if part.text and not part.text.isspace():
-                    said.append(_text(part.text))
+                    content.append(_text(part.text))
             elif type(part) is ToolResult:
-                answers.append(self._result(part))
-                said += self._pictures(part)
+                results.append(self._result(part))
+                content += self._pictures(part)
             elif isinstance(part, Image | File):
-                said.append(self._shown(part))
+                content.append(self._shown(part))
             else:
                 leave_out(part, self._notes)
-        return said, answers
+        return content, results
 
     def _result(self, result: ToolResult) -> Json:
         name = self._called.get(result.call_id) or self._offer.model_name("unknown")
@@ -144,7 +144,7 @@ class History:
         return made
 
     def _inside(self, part: Text | Image | File) -> str:
-        """A piece of a result: there only text can stand."""
+        """Return a part of a result as text, the only form that is possible there."""
         if isinstance(part, Text):
             return part.text
         if isinstance(part, Image) and part.data is not None:
@@ -158,7 +158,7 @@ class History:
     def _shown(self, part: Image | File) -> Json:
         if isinstance(part, Image) and part.data:
             media_type = part.media_type or "image/png"
-            # The service reads a picture of the history as an address: bare base64 is refused.
+            # The service expects a URL here and refuses bare base64.
             return {"type": "image", "image": f"data:{media_type};base64,{part.data}", "mediaType": media_type}
         return _text(as_text(part, self._notes))
 
@@ -168,20 +168,20 @@ def _text(text: str) -> Json:
 
 
 def _copied(text: str) -> str:
-    """The same text, to be encoded and forgotten: what is not ASCII keeps its UTF-8 form for as long as it lives."""
+    """Copy a text that is not ASCII before it is encoded: CPython caches the UTF-8 form in the string itself."""
     return text if text.isascii() else text[:1] + text[1:]
 
 
 # ── As one text ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _told(message: Json) -> str:
-    """A message in words, with tags round it that no model takes for its own way to speak."""
-    inside = "\n".join(_told_part(part) for part in message["content"])
+def _as_text(message: Json) -> str:
+    """Return a message as text, in tags that no model uses for its own calls."""
+    inside = "\n".join(_part_as_text(part) for part in message["content"])
     return f"<{message['role']}>\n{inside}\n</{message['role']}>"
 
 
-def _told_part(part: Json) -> str:
+def _part_as_text(part: Json) -> str:
     match part["type"]:
         case "tool-call":
             args = bytes(part["args"]).decode()

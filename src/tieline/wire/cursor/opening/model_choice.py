@@ -1,11 +1,10 @@
-"""The model that is asked for, and how: its name with options, as in `gpt-5?mode=plan&effort=high`.
+"""Parse the requested model: a name with options, as in `gpt-5?mode=plan&effort=high`.
 
-What the name says wins over what the client's request says of thinking and effort: many clients always say something.
+Options in the name take precedence over thinking and effort in the request, which many clients always set.
 """
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Literal, get_args
 from urllib.parse import unquote
 
@@ -42,40 +41,39 @@ class ModelChoice(Value):
     max_mode: bool | None = None
 
     def details(self) -> ModelDetails:
-        """The choice as older services read it."""
+        """Return the choice for older services."""
         return ModelDetails(model_id=self.id, max_mode=self.max_mode)
 
     def requested(self) -> RequestedModel:
-        """The choice as newer services read it."""
+        """Return the choice for newer services."""
         parameters = [RequestedModel.ModelParameterValue(id=name, value=value) for name, value in self.parameters]
         return RequestedModel(model_id=self.id, max_mode=bool(self.max_mode), parameters=parameters)
 
 
-@lru_cache(maxsize=256)
 def split_model(name: str) -> ModelChoice:
-    """The choice that a model's name makes; raises BadRequest for an option that does not exist."""
+    """Parse a model name with options; raise BadRequest for an unknown option."""
     model_id, _, query = name.partition("?")
     if not model_id.strip():
         raise BadRequest(f"`model`: {name!r} names no model", "model")
-    said = dict(_option(option) for option in query.split("&") if option)
-    mode = said.pop("mode", "agent")
-    max_mode = said.pop("max", None)
+    options = dict(_option(option) for option in query.split("&") if option)
+    mode = options.pop("mode", "agent")
+    max_mode = options.pop("max", None)
     return ModelChoice(
         id=DEFAULT if model_id == AUTO else model_id,
         mode=_mode(mode),
-        parameters=tuple(said.items()),
+        parameters=tuple(options.items()),
         max_mode=None if max_mode is None else max_mode == "true",
     )
 
 
 def choose(name: str, reasoning: Reasoning, known: CursorModel | None, notes: list[Note]) -> ModelChoice:
-    """The choice that a request makes. `known`, where it is, tells which parameters the model has."""
+    """Return the choice of a request. `known` says which parameters the model has, if that is known."""
     choice = split_model(name)
-    said = {parameter for parameter, _ in choice.parameters}
+    in_name = {parameter for parameter, _ in choice.parameters}
     asked = _asked(reasoning)
-    if "thinking" in said or _THINKING_IN_NAME.search(choice.id):
+    if "thinking" in in_name or _THINKING_IN_NAME.search(choice.id):
         asked.pop("thinking", None)
-    if said & {"effort", "reasoning"} or _EFFORT_IN_NAME.search(choice.id):
+    if in_name & {"effort", "reasoning"} or _EFFORT_IN_NAME.search(choice.id):
         asked.pop("effort", None)
     if known is not None and known.parameters:
         asked = _fitted(asked, known.parameters, notes)
@@ -106,7 +104,7 @@ def _option(option: str) -> tuple[str, str]:
 
 
 def _mode(name: str) -> Mode:
-    """A mode by its name; `chat` is what this gateway calls the one for talking only."""
+    """Return a mode by its name; `chat` is Tieline's name for `ask`."""
     name = "ask" if name == "chat" else name
     for mode in get_args(Mode):
         if name == mode:
@@ -119,11 +117,11 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-# ── What the request says ────────────────────────────────────────────────────────────────────────
+# ── Options of the request ───────────────────────────────────────────────────────────────────────
 
 
 def _asked(reasoning: Reasoning) -> dict[str, str]:
-    """Thinking and effort as parameters."""
+    """Return thinking and effort as parameters."""
     effort = reasoning.effort
     if reasoning.mode == "off" or effort == "none":
         return {"thinking": "false"}
@@ -136,14 +134,14 @@ def _asked(reasoning: Reasoning) -> dict[str, str]:
 
 
 def _effort_for(budget: int) -> str:
-    """The effort that comes nearest to a budget of tokens; more than high is nothing a budget asks for."""
+    """Return the effort that matches a token budget; never more than high."""
     if budget <= 4096:
         return "low"
     return "medium" if budget <= 16384 else "high"
 
 
 def _fitted(asked: Mapping[str, str], known: Mapping[str, tuple[str, ...]], notes: list[Note]) -> dict[str, str]:
-    """What the model has of the parameters that are asked for; a level it does not have is the nearest it has."""
+    """Return those parameters that the model has; a level that it lacks becomes the nearest one."""
     fitted: dict[str, str] = {}
     for name, value in asked.items():
         own = "reasoning" if name == "effort" and name not in known else name

@@ -1,7 +1,7 @@
-"""A request in neutral words, as the message that opens a run.
+"""Build the message that opens a run from a neutral request.
 
-The last words of the user are the action, what was said before is history. Where a request ends with tool results only
-(the run that waited for them is gone), the action is to go on.
+The user's last message is the action; everything before it is history. If a request ends with tool results only (the
+run that waited for them is gone), the action is to resume.
 """
 
 from collections.abc import Sequence
@@ -25,18 +25,27 @@ from tieline.wire.cursor._pb.conversation_pb2 import (
 from tieline.wire.cursor._pb.shared_pb2 import McpTools, SelectedContext, SelectedImage
 from tieline.wire.cursor.blobs import blob_id
 from tieline.wire.cursor.models import CursorModel
-from tieline.wire.cursor.opening.context import Settings, Surroundings, request_context, rules, system_prompt
-from tieline.wire.cursor.opening.history import History, Talk, cut
+from tieline.wire.cursor.opening.history import HistoryEncoder, SplitMessages, split_messages
 from tieline.wire.cursor.opening.model_choice import MODES, ModelChoice, choose
-from tieline.wire.cursor.opening.tools import Offer
-from tieline.wire.cursor.opening.user_message import Words
+from tieline.wire.cursor.opening.offered_tools import OfferedTools, SchemaCache
+from tieline.wire.cursor.opening.request_context import MachineInfo, RunSettings, request_context, rules, system_prompt
+from tieline.wire.cursor.opening.user_message import UserMessageBuilder
 
-__all__ = ["ModelChoice", "Opening", "Settings", "Surroundings", "continues", "last_words", "open_run", "resume_run"]
+__all__ = [
+    "MachineInfo",
+    "ModelChoice",
+    "Opening",
+    "RunSettings",
+    "continues",
+    "open_run",
+    "plain_user_text",
+    "resume_run",
+]
 
 CONTINUE = "Continue."
-"""What is said for a user who said nothing: the model had the last word, or there is a system prompt only."""
+"""Sent if there is no user message: the model's message is the last, or there is only a system prompt."""
 GO_ON = "Go on from the results above."
-SO_FAR = "The conversation so far, as a record; tools are called by other means than those tags."
+SO_FAR = "The conversation so far, as a record. Do not use these tags to call tools."
 
 
 class Opening(NamedTuple):
@@ -45,10 +54,10 @@ class Opening(NamedTuple):
     message: bytes
     """The first message of the run, serialized."""
     blobs: dict[bytes, bytes]
-    """The history it refers to, by blob id."""
+    """The history that the message refers to, by blob id."""
     context: RequestContext
-    """What to answer when the service asks for the context."""
-    offer: Offer
+    """The reply when the service asks for the context."""
+    offer: OfferedTools
     notes: tuple[Note, ...]
     run_id: str
 
@@ -56,34 +65,36 @@ class Opening(NamedTuple):
 def open_run(
     request: Request,
     *,
-    settings: Settings,
-    surroundings: Surroundings,
+    settings: RunSettings,
+    machine_info: MachineInfo,
     conversation_id: str,
     run_id: str,
     message_id: str,
     checkpoint: bytes | None = None,
     model: CursorModel | None = None,
+    schemas: SchemaCache | None = None,
 ) -> Opening:
-    """The opening of a run that answers this request.
+    """Return the opening of a run that answers this request.
 
-    With `checkpoint`, the state that an earlier run of the conversation left, the history is not told again: whoever
-    gives it keeps the blobs it refers to. `model` is what is known of the model, if anything is.
+    With `checkpoint`, the state that an earlier run of the conversation left, the history is not sent again; the caller
+    keeps the blobs that the checkpoint refers to. `model` is what is known of the model. `schemas` is a cache that is
+    shared with other requests.
     """
     notes: list[Note] = []
     reasoning = request.reasoning if settings.reasoning else Reasoning()
     choice = choose(request.model, reasoning, model, notes)
-    offer = Offer.of_request(request)
-    talk = cut(request.messages)
-    system = system_prompt(talk.system)
+    offer = OfferedTools.of_request(request, schemas)
+    split = split_messages(request.messages)
+    system = system_prompt(split.system)
     custom = settings.system_prompt == "custom"
     rule = "\n\n".join(filter(None, ["" if custom else system, rules(request, offer, notes)]))
-    context = request_context(surroundings, settings, offer, rule)
+    context = request_context(machine_info, settings, offer, rule)
 
-    told = _tell(talk, offer, settings, notes) if checkpoint is None else _tell_the_last(talk, notes)
-    state = ConversationStateStructure(root_prompt_messages_json=told.ids, mode=MODES[choice.mode])
+    encoded = _encode(split, offer, settings, notes) if checkpoint is None else _encode_last(split, notes)
+    state = ConversationStateStructure(root_prompt_messages_json=encoded.ids, mode=MODES[choice.mode])
     run = AgentRunRequest(
         conversation_state=state if checkpoint is None else _restored(checkpoint),
-        action=_action(told, choice, context, message_id),
+        action=_action(encoded, choice, context, message_id),
         model_details=choice.details(),
         mcp_tools=McpTools(mcp_tools=context.tools),
         conversation_id=conversation_id,
@@ -95,29 +106,29 @@ def open_run(
     if custom and system:
         run.custom_system_prompt = system
     if settings.send_blobs:
-        run.pre_fetched_blobs.extend(PreFetchedBlob(id=key, value=data) for key, data in told.blobs.items())
+        run.pre_fetched_blobs.extend(PreFetchedBlob(id=key, value=data) for key, data in encoded.blobs.items())
     noted = tuple(dict.fromkeys([*offer.notes, *notes]))
-    return Opening(_serialized(run), told.blobs, context, offer, noted, run_id)
+    return Opening(_serialized(run), encoded.blobs, context, offer, noted, run_id)
 
 
-def last_words(request: Request) -> str:
-    """Return what the user says, if the request ends with nothing but words of the user; else nothing."""
-    parts = [part for message in cut(request.messages).last for part in message.parts]
+def plain_user_text(request: Request) -> str:
+    """Return the text that the user adds, if the request ends with nothing else; otherwise an empty text."""
+    parts = [part for message in split_messages(request.messages).last for part in message.parts]
     if not continues(request) or not all(isinstance(part, Text) for part in parts):
         return ""
     return "\n\n".join(part.text for part in parts if isinstance(part, Text) and part.text.strip())
 
 
 def continues(request: Request) -> bool:
-    """Tell whether the request just adds something the user says to what the service knows of the conversation."""
-    last = cut(request.messages).last
+    """Return whether the request only adds a user message, without tool results, to the conversation."""
+    last = split_messages(request.messages).last
     parts = [part for message in last for part in message.parts]
     is_said = bool(parts) and all(message.role == "user" for message in last)
     return is_said and not any(isinstance(part, ToolResult) for part in parts)
 
 
 def resume_run(opening: Opening, checkpoint: bytes) -> bytes:
-    """The message that goes on with a run whose stream was lost: the same run from the last checkpoint it sent."""
+    """Return the message that continues a run whose stream was lost, from its last checkpoint."""
     run = AgentClientMessage.FromString(opening.message).run_request
     run.conversation_state.CopyFrom(_restored(checkpoint))
     run.action.CopyFrom(ConversationAction(resume_action=ResumeAction()))
@@ -128,48 +139,52 @@ def resume_run(opening: Opening, checkpoint: bytes) -> bytes:
 # ── The conversation ─────────────────────────────────────────────────────────────────────────────
 
 
-class _Told(NamedTuple):
-    """How a conversation is told."""
+class _EncodedMessages(NamedTuple):
+    """The messages of a request in the form in which they are sent."""
 
     ids: list[bytes]
     blobs: dict[bytes, bytes]
-    words: str
-    """What the user says; nothing if the model has to go on from results."""
+    text: str
+    """The user's text; empty if the model has to continue from results."""
     images: Sequence[SelectedImage]
 
 
-def _tell(talk: Talk, offer: Offer, settings: Settings, notes: list[Note]) -> _Told:
-    words = _last_words(talk, notes)
-    history = History(offer, notes)
+def _encode(split: SplitMessages, offer: OfferedTools, settings: RunSettings, notes: list[Note]) -> _EncodedMessages:
+    user = _user_message(split, notes)
+    history = HistoryEncoder(offer, notes)
     if settings.history == "text":
-        past = history.text(talk.past, words.results)
-        said = words.text if words or not words.results else GO_ON
-        return _Told([], {}, f"{SO_FAR}\n<history>\n{past}\n</history>\n\n{said}" if past else said, words.images)
-    messages = [*history.messages(talk.past, words.results)]
+        past = history.text(split.past, user.results)
+        text = user.text if user or not user.results else GO_ON
+        if past:
+            text = f"{SO_FAR}\n<history>\n{past}\n</history>\n\n{text}"
+        return _EncodedMessages([], {}, text, user.images)
+    messages = [*history.messages(split.past, user.results)]
     ids = [blob_id(message) for message in messages]
-    return _Told(ids, dict(zip(ids, messages, strict=True)), words.text, words.images)
+    return _EncodedMessages(ids, dict(zip(ids, messages, strict=True)), user.text, user.images)
 
 
-def _tell_the_last(talk: Talk, notes: list[Note]) -> _Told:
-    words = _last_words(talk, notes)
-    return _Told([], {}, words.text, words.images)
+def _encode_last(split: SplitMessages, notes: list[Note]) -> _EncodedMessages:
+    user = _user_message(split, notes)
+    return _EncodedMessages([], {}, user.text, user.images)
 
 
-def _last_words(talk: Talk, notes: list[Note]) -> Words:
-    words = Words(notes)
-    for message in talk.last:
-        words.add(message)
-    if not words and not words.results:
-        notes.append(Note(kind="added", message=f"the user says nothing: the upstream is told {CONTINUE!r}"))
-        words.say(CONTINUE)
-    return words
+def _user_message(split: SplitMessages, notes: list[Note]) -> UserMessageBuilder:
+    user = UserMessageBuilder(notes)
+    for message in split.last:
+        user.add(message)
+    if not user and not user.results:
+        notes.append(Note(kind="added", message=f"there is no user message: sent {CONTINUE!r} instead"))
+        user.say(CONTINUE)
+    return user
 
 
-def _action(told: _Told, choice: ModelChoice, context: RequestContext, message_id: str) -> ConversationAction:
-    if not told.words and not told.images:
+def _action(
+    encoded: _EncodedMessages, choice: ModelChoice, context: RequestContext, message_id: str
+) -> ConversationAction:
+    if not encoded.text and not encoded.images:
         return ConversationAction(resume_action=ResumeAction(request_context=context))
-    message = UserMessage(text=told.words, message_id=message_id, mode=MODES[choice.mode])
-    message.selected_context.CopyFrom(SelectedContext(selected_images=told.images))
+    message = UserMessage(text=encoded.text, message_id=message_id, mode=MODES[choice.mode])
+    message.selected_context.CopyFrom(SelectedContext(selected_images=encoded.images))
     return ConversationAction(user_message_action=UserMessageAction(user_message=message, request_context=context))
 
 
@@ -184,5 +199,5 @@ def _restored(checkpoint: bytes) -> ConversationStateStructure:
 
 
 def _serialized(run: AgentRunRequest) -> bytes:
-    """The run request in its envelope. Schemas are maps: only their sorted form is the same every time."""
+    """Serialize the run request in its envelope. Schemas are maps, so only a sorted form is always the same."""
     return AgentClientMessage(run_request=run).SerializeToString(deterministic=True)

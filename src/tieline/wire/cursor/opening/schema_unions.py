@@ -1,8 +1,8 @@
-"""A tool's schema without unions, as the service wants it.
+"""Remove unions from the schema of a tool.
 
-One `anyOf`, `oneOf` or `allOf` anywhere in one tool, and the whole request is refused: some of the models behind the
-service do not take them. A union becomes one schema that allows what its members allow, and more where that cannot be
-said otherwise; the client judges the arguments in the end. What was lost is told in words, in the description.
+The service refuses a request if one tool contains `anyOf`, `oneOf` or `allOf` anywhere, because some of its models do
+not support them. A union becomes one schema that allows what its members allow, and more if there is no other way; the
+client checks the arguments in the end. The description tells the model what the schema no longer says.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,10 +15,10 @@ from tieline.wire.shared.schemas import for_upstream
 
 Schema = dict[str, Any]
 
-MAX_TOLD = 400
-"""How many characters of lost members a description may tell."""
+MAX_DESCRIBED = 400
+"""How many characters of the members go into the description."""
 MAX_MEANINGS = 64
-"""How many schemas one name may have in a union before it may be anything."""
+"""How many schemas a property may have in a union; with more it allows anything."""
 
 _UNIONS = ("allOf", "anyOf", "oneOf")
 _MARKS = tuple(f'"{word}"'.encode() for word in _UNIONS)
@@ -26,13 +26,13 @@ _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentS
 _LISTED = (*_UNIONS, "prefixItems")
 _SINGLE = ("items", "additionalProperties", "contains", "propertyNames", "unevaluatedProperties", "unevaluatedItems")
 _LOGIC = ("not", "if", "then", "else")
-"""What turns round when the schema below it allows more."""
+"""Keywords whose meaning is inverted if a schema inside them allows more."""
 
 
 def for_service(schema: bytes) -> tuple[bytes, tuple[str, ...]]:
-    """The schema as the service takes it, and notes about what was changed; it is an object at the top."""
+    """Return the schema in a form that the service accepts, an object at the top, and notes about the changes."""
     if _has_unions(schema):
-        # References are followed only out of `definitions`: a union may hide behind one.
+        # References are resolved from `definitions` only, and may lead to a union.
         schema = schema.replace(b'"$defs"', b'"definitions"').replace(b"#/$defs/", b"#/definitions/")
     fitted, notes = for_upstream(schema, "openai")
     if not _has_unions(fitted):
@@ -50,7 +50,7 @@ def _has_unions(schema: bytes) -> bool:
 
 
 def _schemas(root: Schema) -> list[Schema]:
-    """Every schema, those outside before those inside them."""
+    """Return all nested schemas, outer before inner ones."""
     found = [root]
     for schema in found:
         found.extend(_children(schema))
@@ -77,7 +77,7 @@ def _dicts(values: Iterable[Any]) -> Iterator[Schema]:
 
 
 def _without_union(schema: Schema) -> bool:
-    """Put one schema in the place of the unions of this one; those below it are gone already."""
+    """Replace the unions of this schema; those inside it are replaced already. Return whether there were any."""
     found = False
     for union in _UNIONS:
         members = schema.pop(union, None)
@@ -88,7 +88,7 @@ def _without_union(schema: Schema) -> bool:
 
 
 def _merge(schema: Schema, other: Schema) -> None:
-    """Add what another schema says of the same thing; what this one says itself wins."""
+    """Add the keywords of another schema for the same value; those of this schema take precedence."""
     for word, value in other.items():
         if word == "properties" and isinstance(schema.get(word), dict) and isinstance(value, dict):
             schema[word] = value | schema[word]
@@ -111,7 +111,7 @@ def _both(members: Sequence[Any]) -> Schema:
 
 
 def _either(members: Sequence[Any]) -> Schema:
-    """A schema that allows what any of the members allows."""
+    """Return a schema that allows what any of the members allows."""
     others = [member for member in _dicts(members) if member.get("type") != "null"]
     nullable = any(isinstance(member, dict) and member.get("type") == "null" for member in members)
     joint = dict(others[0]) if len(others) == 1 else _joined([_plain(member) for member in others])
@@ -128,7 +128,7 @@ def _or_null(schema: Schema) -> Schema:
 
 
 def _plain(schema: Schema) -> Schema:
-    """The member with `const` spelled as `enum`."""
+    """Return the member with `const` replaced by `enum`."""
     if "const" not in schema:
         return schema
     plain = {word: value for word, value in schema.items() if word != "const"}
@@ -136,7 +136,7 @@ def _plain(schema: Schema) -> Schema:
 
 
 def _joined(members: Sequence[Schema]) -> Schema:
-    """Several schemas as one: what all say is said, objects get the properties of all, the rest is told in words."""
+    """Join schemas: keywords common to all are kept, properties are merged, the rest goes into the description."""
     if not members:
         return {}
     first, *rest = members
@@ -146,7 +146,7 @@ def _joined(members: Sequence[Schema]) -> Schema:
     if objects:
         joint |= _joined_objects(objects, len(objects) == len(members))
     if any(member.keys() - joint.keys() - {"title"} for member in members):
-        joint["description"] = " ".join(filter(None, [joint.get("description"), _told(members)]))
+        joint["description"] = " ".join(filter(None, [joint.get("description"), _describe(members)]))
     return joint
 
 
@@ -159,7 +159,7 @@ def _joined_types(members: Sequence[Schema]) -> Schema:
 
 
 def _joined_lists(members: Sequence[Schema]) -> Schema:
-    """Values that are listed by all members, and the items of the lists among them if they are alike."""
+    """Join `enum` if all members have it, and `items` if they are equal."""
     joint: Schema = {}
     enums = [member.get("enum") for member in members]
     if all(isinstance(enum, list) for enum in enums):
@@ -171,7 +171,7 @@ def _joined_lists(members: Sequence[Schema]) -> Schema:
 
 
 def _joined_objects(objects: Sequence[Schema], only: bool) -> Schema:
-    """The properties of all; required is what all require. `only`: whether nothing but objects is allowed."""
+    """Merge properties; required is what all members require. `only` says whether only objects are allowed."""
     meanings: dict[str, list[Any]] = {}
     for schema in objects:
         for name, value in schema["properties"].items():
@@ -193,9 +193,11 @@ def _meaning(found: Sequence[Any]) -> Any:
     return _either(found) if len(found) <= MAX_MEANINGS else {}
 
 
-def _told(members: Sequence[Schema]) -> str:
+def _describe(members: Sequence[Schema]) -> str:
     text = encode(members).decode()
-    return f"One of: {text}" if len(text) <= MAX_TOLD else f"One of {len(members)} forms: {text[:MAX_TOLD]}…"
+    if len(text) <= MAX_DESCRIBED:
+        return f"One of: {text}"
+    return f"One of {len(members)} forms: {text[:MAX_DESCRIBED]}…"
 
 
 def _kinds(schema: Schema) -> list[str]:
@@ -210,5 +212,5 @@ def _required(schema: Schema) -> list[str]:
 
 
 def _unique(values: Iterable[Any]) -> list[Any]:
-    """The values without repetitions; `1` and `True` are two values to JSON."""
+    """Return the values without repetitions; unlike in Python, `1` and `True` differ in JSON."""
     return list({encode(value): value for value in values}.values())

@@ -1,4 +1,4 @@
-"""What the user says in a run: words, and pictures beside them."""
+"""Build the user's message of a run: text, and pictures beside it."""
 
 from base64 import b64decode
 from collections.abc import Iterable
@@ -10,18 +10,18 @@ from tieline.model.events import Note, left_out
 from tieline.wire.cursor._pb.shared_pb2 import SelectedImage
 
 _NO_TEXT = ("image/", "audio/", "video/", "application/pdf")
-"""What is no text, even where its bytes could be read as such."""
+"""Media types that are not text, even if their bytes can be decoded."""
 
 
-class Words:
-    """The user's words, gathered from messages; what cannot be sent as it is becomes a line of text and a note."""
+class UserMessageBuilder:
+    """Collects the user's text and pictures from messages; what cannot be sent becomes a line of text and a note."""
 
     def __init__(self, notes: list[Note]) -> None:
         self._notes = notes
         self._texts: list[str] = []
         self.images: list[SelectedImage] = []
         self.results: list[ToolResult] = []
-        """Results that came along: they belong to the history."""
+        """Tool results in the messages; they belong to the history."""
 
     def __bool__(self) -> bool:
         return bool(self._texts or self.images)
@@ -31,7 +31,7 @@ class Words:
         return "\n\n".join(self._texts)
 
     def add(self, message: Message) -> None:
-        """All that a user or a system message says."""
+        """Add the content of a user or system message."""
         if message.role == "system":
             self.say(reminder(message.parts))
             return
@@ -39,7 +39,7 @@ class Words:
             self._part(part)
 
     def say(self, text: str) -> None:
-        """More words; nothing but white space is nothing."""
+        """Add text, unless it is blank."""
         if text.strip():
             self._texts.append(text)
 
@@ -57,7 +57,7 @@ class Words:
                 leave_out(part, self._notes)
 
     def _result(self, result: ToolResult) -> None:
-        """A result; pictures in it are shown beside the words, with a line that says where they come from."""
+        """Add a result. Its pictures are added to the message, with a line that says where they come from."""
         self.results.append(result)
         pictures = [part for part in result.content if isinstance(part, Image)]
         if pictures:
@@ -81,7 +81,7 @@ class Words:
 
 
 def as_text(part: Image | File, notes: list[Note]) -> str:
-    """A picture or a file as text: a file's own text, else a line that names what could not be sent."""
+    """Return a picture or a file as text: the text of a file, or a line that names what was left out."""
     kind = "image" if isinstance(part, Image) else "file"
     name = part.name if isinstance(part, File) and part.name else part.media_type or kind
     if part.url is not None:
@@ -89,13 +89,13 @@ def as_text(part: Image | File, notes: list[Note]) -> str:
         return f"[{kind}: {part.url}]"
     text = _text_of(part) if isinstance(part, File) else None
     if text is None:
-        notes.append(left_out(f"{kind} {name}", "the upstream does not take it"))
+        notes.append(left_out(f"{kind} {name}", "the upstream does not support it"))
         return f"[{kind} left out: {name}]"
     return f'<file name="{name}">\n{text}\n</file>'
 
 
 def reminder(parts: Iterable[Part]) -> str:
-    """A system message where none may stand, in the form models know for it."""
+    """Return a later system message as a reminder, a form that models know."""
     texts = [part.text for part in parts if isinstance(part, Text) and part.text.strip()]
     text = "\n\n".join(texts)
     if not text or text.lstrip().startswith("<system-reminder>"):
@@ -104,12 +104,12 @@ def reminder(parts: Iterable[Part]) -> str:
 
 
 def from_result(result: ToolResult) -> str:
-    """The line before pictures that were part of a result."""
+    """Return the line before pictures of a result."""
     return f"From the result of tool call {result.call_id}:"
 
 
 def leave_out(part: Part, notes: list[Note]) -> None:
-    """Note a part that has no place here."""
+    """Add a note about a part that cannot be sent."""
     what = part.kind if isinstance(part, Foreign) else type(part).__name__
     notes.append(left_out(what, "the upstream has no such part here"))
 
@@ -125,7 +125,7 @@ def _text_of(part: File) -> str | None:
 
 
 def _decoded(data: str | None) -> bytes | None:
-    """The bytes of base64 text; readers check it, but a broken one must not end the run."""
+    """Decode base64; None if it is invalid. Parsers check it, but an invalid one must not end the run."""
     if data is None:
         return None
     try:

@@ -1,8 +1,8 @@
-"""The service's questions that wait for a decision: of a person, of the client's own tool, or of the next message.
+"""Queries of the service that wait for a decision: of a person, of a tool of the client, or of the next message.
 
-A question goes to a person if one can be asked; else to the client's tool for asking, if it has one. A plan is shown to
-the user as text otherwise, and the next message approves or rejects it. Anything else is answered at once, and what
-only a person may allow is refused.
+A query goes to a person if one can be asked; otherwise to the client's tool for questions, if it has one. Otherwise a
+plan is shown to the user as text, and the next message approves or rejects it. All other queries are answered at once;
+what only a person may allow is refused.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,68 +11,76 @@ from tieline.model.content import ToolCall, ToolResult
 from tieline.model.inbox import Answer, Ask, Form, PlanReview
 from tieline.model.request import ToolSpec
 from tieline.wire.cursor._pb.queries_pb2 import InteractionQuery
-from tieline.wire.cursor.run.approvals import (
-    ask_of,
+from tieline.wire.cursor.run.inbox_items import (
+    inbox_item_of,
     plan_as_text,
     reason_of,
     reply_with,
     reply_with_result,
-    reply_with_words,
+    reply_with_text,
 )
-from tieline.wire.cursor.run.queries import Queries, Reply, reply_to
+from tieline.wire.cursor.run.query_replies import QueryReply, QuerySettings, reply_to
 from tieline.wire.shared.questions.tools import call_for
 
-MOST = 64
-"""How many questions may wait at once; more are answered as if nobody could be asked."""
+MAX_WAITING = 64
+"""How many queries may wait at once; further ones are answered as if no person could be asked."""
 
 
 class PendingQueries:
-    """The questions of one run. `hold` tells of something a person can be asked whether one will be."""
+    """The queries of one run. `can_ask` says whether an item for a person will be put to one."""
 
-    def __init__(self, settings: Queries, *, mint: Callable[[], str], hold: Callable[[Ask], bool]) -> None:
-        self.asks: dict[int, Ask] = {}
-        """What a person is to be asked, by the ids of the questions."""
-        self.plan_waits = False
-        """Whether the user was shown a plan, which the next message decides."""
+    def __init__(self, settings: QuerySettings, *, mint: Callable[[], str], can_ask: Callable[[Ask], bool]) -> None:
+        self.inbox_items: dict[int, Ask] = {}
+        """What a person is to be asked, by query id."""
         self._settings = settings
         self._mint = mint
-        self._hold = hold
+        self._can_ask = can_ask
         self._held: dict[int, InteractionQuery] = {}
+        """The queries behind the inbox items."""
         self._called: dict[str, InteractionQuery] = {}
-        self._plan: InteractionQuery | None = None
+        """The queries behind calls of the client's tool, by call id."""
+        self._due_plan: InteractionQuery | None = None
+        """A plan that has not been shown yet."""
+        self._shown_plan: InteractionQuery | None = None
+        """A plan that the user has seen, and the next message decides."""
 
     @property
     def has_calls(self) -> bool:
-        """Whether a question waits for the client's own tool."""
+        """Whether a query waits for a tool of the client."""
         return bool(self._called)
 
     @property
     def plan_is_due(self) -> bool:
-        """Whether there is a plan that the user has not been shown."""
-        return self._plan is not None and not self.plan_waits
+        """Whether there is a plan to show."""
+        return self._due_plan is not None
 
-    def receive(self, query: InteractionQuery, tools: Sequence[ToolSpec]) -> Reply | ToolCall | None:
-        """Return the answer, or the call that asks; None if the question waits, or is none."""
-        ask = ask_of(query, self._settings)
-        if ask is None or len(self.asks) + len(self._called) >= MOST:
+    @property
+    def plan_is_shown(self) -> bool:
+        """Whether a plan waits for the next message."""
+        return self._shown_plan is not None
+
+    def receive(self, query: InteractionQuery, tools: Sequence[ToolSpec]) -> QueryReply | ToolCall | None:
+        """Return the reply, or the call that asks the user; None if the query waits or asks nothing."""
+        item = inbox_item_of(query, self._settings)
+        if item is None or len(self.inbox_items) + len(self._called) >= MAX_WAITING:
             return reply_to(query, self._settings)
-        if self._hold(ask):
-            self.asks[query.id] = ask
+        if self._can_ask(item):
+            self.inbox_items[query.id] = item
             self._held[query.id] = query
             return None
-        if isinstance(ask, Form) and (call := call_for(ask, tools)) is not None:
+        if isinstance(item, Form) and (call := call_for(item, tools)) is not None:
             made = ToolCall(id=self._mint(), name=call.name, arguments=call.arguments)
             self._called[made.id] = query
             return made
-        if isinstance(ask, PlanReview) and self._plan is None:
-            self._plan = query
+        if isinstance(item, PlanReview) and self._due_plan is None and self._shown_plan is None:
+            self._due_plan = query
             return None
         return reply_to(query, self._settings)
 
-    def decided(self, query_id: int, answer: Answer | None) -> tuple[Reply | None, str]:
-        """Return the answer to a question a person was asked, and why nobody decided it if nobody did."""
+    def decided(self, query_id: int, answer: Answer | None) -> tuple[QueryReply | None, str]:
+        """Return the reply to a query that a person was asked, and the reason if the person did not decide."""
         query = self._held.pop(query_id, None)
-        self.asks.pop(query_id, None)
+        self.inbox_items.pop(query_id, None)
         if query is None:
             return None, ""
         reply = reply_with(query, answer)
@@ -81,18 +89,19 @@ class PendingQueries:
         reason = reason_of(answer)
         return reply_to(query, self._settings, reason), reason
 
-    def answered(self, results: Sequence[ToolResult]) -> list[Reply]:
-        """Return the answers to the questions behind these calls of the client's own tool."""
+    def answered(self, results: Sequence[ToolResult]) -> list[QueryReply]:
+        """Return the replies to the queries behind these calls of the client's tool."""
         found = [(query, result) for result in results if (query := self._called.pop(result.call_id, None)) is not None]
         replies = [reply_with_result(query, result) or reply_to(query, self._settings) for query, result in found]
         return [reply for reply in replies if reply is not None]
 
     def show_plan(self) -> tuple[str, str]:
-        """Return the plan that is due as text, and the question about it: from now on the next message decides."""
-        self.plan_waits = True
-        return plan_as_text(self._plan or InteractionQuery())
+        """Return the plan that is due as text, and the question about it; the next message decides."""
+        self._shown_plan, self._due_plan = self._due_plan, None
+        return plan_as_text(self._shown_plan or InteractionQuery())
 
-    def hear(self, words: str) -> Reply | None:
-        """Return the answer to the plan that the user's message gives."""
-        query, self._plan, self.plan_waits = self._plan, None, False
-        return reply_with_words(query, words) if query is not None else None
+    def reply_to_plan(self, text: str) -> QueryReply | None:
+        """Return the reply to the plan that the user's message gives; None if no plan waits."""
+        query, self._shown_plan = self._shown_plan or self._due_plan, None
+        self._due_plan = None
+        return reply_with_text(query, text) if query is not None else None

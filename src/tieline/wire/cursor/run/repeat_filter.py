@@ -1,29 +1,29 @@
-"""Text that an attempt says again because the one before it broke off, told apart from what is new."""
+"""Filter out text that a new attempt repeats after the one before it broke off."""
 
 
-class Echo:
-    """Feed it text; it keeps back what was said before, word for word, and gives what goes beyond it.
+class RepeatFilter:
+    """Drops text as long as it repeats `earlier`, and passes on what goes beyond it.
 
-    Blank space in front counts neither way.
+    Leading blank space is ignored on both sides.
     """
 
-    def __init__(self, said: str) -> None:
-        self._said = said.lstrip()
-        self._heard = ""
-        self.is_over = not self._said
-        """Whether all that comes from now on is new."""
-        self.has_strayed = False
-        """Whether something else was said than before: then it is given whole."""
+    def __init__(self, earlier: str) -> None:
+        self._earlier = earlier.lstrip()
+        self._received = ""
+        self.is_over = not self._earlier
+        """Whether all further text is new."""
+        self.has_diverged = False
+        """Whether the text differs from the earlier one; it is then passed on as a whole."""
 
     def feed(self, text: str) -> str:
-        """What of this text is new."""
+        """Return the new part of this text."""
         if self.is_over:
             return text
-        self._heard = (self._heard + text).lstrip()
-        if self._said.startswith(self._heard):
+        self._received = (self._received + text).lstrip()
+        if self._earlier.startswith(self._received):
             return ""
         self.is_over = True
-        if self._heard.startswith(self._said):
-            return self._heard[len(self._said) :]
-        self.has_strayed = True
-        return self._heard
+        if self._received.startswith(self._earlier):
+            return self._received[len(self._earlier) :]
+        self.has_diverged = True
+        return self._received

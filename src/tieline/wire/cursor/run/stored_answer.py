@@ -1,8 +1,8 @@
-"""What the assistant said according to the blobs, for a run that stored its answer but never streamed it.
+"""Find an answer that the service stored in a blob but never streamed.
 
-The service keeps a copy of every finished step with the client: as JSON of a message, as a step of the conversation,
-or both. Now and then it goes silent after that, and the copy is all there is. Whatever was streamed must not be said
-again: a copy counts only if nothing of it, or just its beginning, has been seen.
+The service stores a copy of every finished step with the client: as a JSON message, as a conversation step, or both.
+Sometimes it stops sending after that, and the copy is all there is. Streamed text must not be repeated: a copy counts
+only if none of it, or only its beginning, was streamed.
 """
 
 import re
@@ -18,17 +18,17 @@ from tieline.wire.cursor.blobs import Blobs
 from tieline.wire.cursor.run.thinking_tags import split
 from tieline.wire.shared.json import Malformed, read
 
-MOST = 64
-"""So many of the newest copies are kept in mind."""
-LONGEST = 1 << 20
-"""A larger blob is no answer of a model."""
+MAX_COPIES = 64
+"""How many of the newest copies are kept."""
+MAX_ANSWER = 1 << 20
+"""Larger blobs are not answers of a model."""
 
 _BEGINNINGS = (b"{", b"\n")
 _OF_THE_MODEL = re.compile(rb'"role"\s*:\s*"assistant"')
 
 
 class StoredText(NamedTuple):
-    """What a copy holds beyond what was streamed."""
+    """The part of a copy that was not streamed."""
 
     thinking: str
     text: str
@@ -47,58 +47,58 @@ class _Message(msgspec.Struct):
 _MESSAGE = msgspec.json.Decoder(_Message)
 
 
-class Stored:
-    """The copies of this run beside what it streamed."""
+class StoredAnswers:
+    """The stored copies of a run, and the text that it streamed."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
         self._known = frozenset(blob_id for blob_id, _ in blobs.items())
-        """What the run began with is history."""
-        self._copies: deque[bytes] = deque(maxlen=MOST)
-        self._said: list[str] = []
-        self._said_before: list[str] = []
+        """The blobs that the run began with: they are history."""
+        self._copies: deque[bytes] = deque(maxlen=MAX_COPIES)
+        self._this_step: list[str] = []
+        self._earlier_steps: list[str] = []
 
     def keep(self, blob_id: bytes, data: bytes) -> None:
-        """The service stores a blob; it is read only when it is needed."""
-        if len(data) <= LONGEST and blob_id not in self._known and _may_be_an_answer(data):
+        """Keep a blob that may be a copy. It is parsed only when needed."""
+        if len(data) <= MAX_ANSWER and blob_id not in self._known and _may_be_an_answer(data):
             self._copies.append(data)
 
-    def said(self, text: str) -> None:
-        """This text was streamed."""
-        self._said.append(text)
+    def record(self, text: str) -> None:
+        """Record text that was streamed."""
+        self._this_step.append(text)
 
     @property
     def step(self) -> str:
-        """The text of this step that was streamed."""
-        return "".join(self._said)
+        """The streamed text of this step."""
+        return "".join(self._this_step)
 
-    def take_over(self, before: "Stored") -> None:
-        """What another run streamed counts as streamed."""
-        self._said = list(before._said)
-        self._said_before = list(before._said_before)
+    def take_over(self, before: "StoredAnswers") -> None:
+        """Treat what another run streamed as streamed."""
+        self._this_step = list(before._this_step)
+        self._earlier_steps = list(before._earlier_steps)
 
     def next_step(self) -> None:
-        """A call was made or answered: what is said from now on is another step, and copies of earlier ones are old."""
-        self._said_before += self._said
-        self._said = []
+        """Begin another step, because a call was made or answered; copies of earlier steps are out of date."""
+        self._earlier_steps += self._this_step
+        self._this_step = []
         self._copies.clear()
 
-    def has_said(self, text: str, being_said: str = "") -> bool:
-        """Whether this was streamed, blank space aside."""
-        return _squeezed(text) in _squeezed("".join((*self._said_before, *self._said, being_said)))
+    def has_streamed(self, text: str, open_text: str = "") -> bool:
+        """Return whether this was streamed, ignoring blank space; `open_text` is the text of the open part."""
+        return _squeezed(text) in _squeezed("".join((*self._earlier_steps, *self._this_step, open_text)))
 
-    def unseen(self, being_said: str = "") -> StoredText | None:
-        """Return what the newest copy holds that was never streamed; `being_said` is the text of the open part."""
+    def unseen(self, open_text: str = "") -> StoredText | None:
+        """Return the text of the newest copy that was not streamed; `open_text` is the text of the open part."""
         if not self._copies:
             return None
-        step = (self.step + being_said).lstrip()
+        step = (self.step + open_text).lstrip()
         for data in reversed(self._copies):
             found = _assistant_text(data)
             if found is None:
                 continue
             if found.text == step.rstrip():
-                return None  # nearly always: the copy of what has just been streamed
-            if self.has_said(found.text, being_said) or self._is_history(found.text):
+                return None  # the usual case: a copy of what was just streamed
+            if self.has_streamed(found.text, open_text) or self._is_history(found.text):
                 continue
             if not step:
                 return found
@@ -107,7 +107,7 @@ class Stored:
         return None
 
     def _is_history(self, text: str) -> bool:
-        """Whether the run began with this: the service may store earlier answers again."""
+        """Return whether this is part of the history, which the service may store again."""
         wanted = _squeezed(text)
         return any(_squeezed(found.text) == wanted for found in self._history())
 
@@ -120,12 +120,12 @@ class Stored:
 
 
 def _may_be_an_answer(data: bytes) -> bool:
-    """Most of what the service stores is prompts, which are large and would be kept in mind for nothing."""
+    """Return whether a blob may be an answer. Most blobs are prompts, which are large and need not be kept."""
     return data[:1] == b"\n" or (data[:1] == b"{" and _OF_THE_MODEL.search(data) is not None)
 
 
 def _assistant_text(data: bytes) -> StoredText | None:
-    """The answer in a copy. One that goes on with a call was no answer, and led to the call long ago."""
+    """Return the answer in a copy; None if it contains a call, which the run has received already."""
     found = _in_message(data) if data[:1] == b"{" else _in_step(data)
     if found is None:
         return None

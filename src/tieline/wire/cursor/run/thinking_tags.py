@@ -1,80 +1,81 @@
-"""Thinking that a model wrote into its text, between tags, split off from the text.
+"""Split thinking in `<think>` tags off from the text of a model.
 
-Some models begin what they say with `<think>…</think>`. A tag counts only where words begin: further on it is a word
-like any other, for somebody may well be talking about tags. A tag may be cut over any number of deltas; what could
-still become one is held back.
+Some models begin their text with `<think>…</think>`. A tag counts only at the beginning: later it may be part of a text
+about tags. A tag may be split over any number of deltas, so a possible beginning of one is held back.
 """
 
 from enum import Enum, auto
 
 Piece = tuple[bool, str]
-"""Whether it is thinking, and the text."""
+"""Whether this is thinking, and the text."""
 
 _NAMES = ("think", "thinking")
 _OPENING = tuple(f"<{name}>" for name in _NAMES)
-_LONGEST = 200
-"""More blank space than this is nobody's run-up to a tag."""
+_MAX_BLANKS = 200
+"""A tag may follow at most this much blank space."""
 
 
-class _State(Enum):
+class _TagState(Enum):
     BEGIN = auto()
+    """A tag may follow."""
     THINKING = auto()
-    WORDS = auto()
+    TEXT = auto()
+    """No tag counts any more."""
 
 
 class TagSplitter:
-    """Feed it text from where words begin; it gives pieces of thinking and of words."""
+    """Splits a text, fed from its beginning, into pieces of thinking and of plain text."""
 
     def __init__(self) -> None:
         self.is_plain = False
-        """Whether all that comes is words: there is no need to feed it then."""
-        self._state = _State.BEGIN
+        """Whether all further text is plain, so that there is no need to feed it."""
+        self._state = _TagState.BEGIN
         self._held = ""
         self._closing = ""
         self._follows_thinking = False
 
     def feed(self, text: str) -> list[Piece]:
-        """The pieces that are certain now."""
+        """Return the pieces that are certain now."""
         pieces: list[Piece] = []
         text, self._held = self._held + text, ""
         while text:
-            if self._state is _State.BEGIN:
+            if self._state is _TagState.BEGIN:
                 text = self._begin(text)
                 if not text:
                     break
-            if self._state is _State.THINKING:
+            if self._state is _TagState.THINKING:
                 text = self._think(text, pieces)
-            elif self._state is _State.WORDS:
+            elif self._state is _TagState.TEXT:
                 pieces.append((False, text))
                 break
         return pieces
 
     def close(self) -> list[Piece]:
-        """The words end here: what was held back is no tag, and of no use if it is blank."""
+        """Return what was held back, unless it is blank: the text ends here."""
         held, self._held = self._held, ""
-        return [(self._state is _State.THINKING, held)] if held.strip() else []
+        return [(self._state is _TagState.THINKING, held)] if held.strip() else []
 
     def _begin(self, text: str) -> str:
-        """Decide what the words begin with; gives what remains to be read, nothing while it is undecided."""
+        """Decide whether a tag comes next; return the text after it, or nothing while it is undecided."""
         bare = text.lstrip()
-        if len(text) - len(bare) <= _LONGEST:
+        if len(text) - len(bare) <= _MAX_BLANKS:
             for tag in _OPENING:
                 if bare.startswith(tag):
-                    self._state = _State.THINKING
+                    self._state = _TagState.THINKING
                     self._closing = f"</{tag[1:]}"
                     return bare[len(tag) :]
             if any(tag.startswith(bare) for tag in _OPENING):
                 self._held = text
                 return ""
-        self._state = _State.WORDS
+        self._state = _TagState.TEXT
         self.is_plain = True
         return bare if self._follows_thinking else text
 
     def _think(self, text: str, pieces: list[Piece]) -> str:
-        """Give thinking up to the closing tag; gives what remains to be read."""
+        """Add the thinking up to the closing tag to `pieces`; return the text after it."""
         thought, closing, rest = text.partition(self._closing)
         if closing:
-            self._state = _State.BEGIN
+            self._state = _TagState.BEGIN
             self._follows_thinking = True
         else:
             kept = _overlap(thought, self._closing)
@@ -86,7 +87,7 @@ class TagSplitter:
 
 
 def split(text: str) -> tuple[str, str]:
-    """The thinking and the words of a whole text."""
+    """Return the thinking and the plain text of a complete text."""
     splitter = TagSplitter()
     pieces = [*splitter.feed(text), *splitter.close()]
     thinking = "".join(piece for is_thinking, piece in pieces if is_thinking)
@@ -94,5 +95,5 @@ def split(text: str) -> tuple[str, str]:
 
 
 def _overlap(text: str, tag: str) -> int:
-    """How many characters at the end of the text may be the beginning of the tag."""
+    """Return how many characters at the end of the text may be the beginning of the tag."""
     return next((size for size in range(len(tag) - 1, 0, -1) if text.endswith(tag[:size])), 0)

@@ -1,76 +1,70 @@
-"""Files read, written and deleted by the client's tools, as typed results.
+"""Typed results for files that the client's tools read, write and delete.
 
-An edit is a read and a write of the whole file, so what a tool merely *shows* of a file is dangerous: numbers, notes,
-or half of it would be written back. Decorations are taken off; a file that was shown in part is not overwritten; and a
-tool that answers "unchanged since last read" gets what it gave last time.
+Cursor edits a file by reading and writing all of it, so line numbers, notes or missing parts in a tool's output would
+be written back. Such decorations are removed, a file that was shown in part is not overwritten, and for an answer like
+"unchanged since last read" the text of the last read is used.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tieline.model.bounded_cache import BoundedCache
 from tieline.model.content import ToolResult
 from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
-from tieline.wire.cursor.execs.outcome import Outcome, image_of, judge
+from tieline.wire.cursor.execs.outcome import ToolOutcome, image_of, judge
 from tieline.wire.shared.capabilities import Role
 from tieline.wire.shared.file_text import Shown, unwrap
 
-MOST_KEPT = 1 << 20
-"""So many characters of files are remembered in one run."""
+MAX_KEPT = 1 << 20
+"""How many characters of files are kept in one run."""
+MAX_FILES = 4096
+"""How many texts of files are kept in one run."""
 
 _RANGE: frozenset[Role] = frozenset(["start", "range"])
 
 
 class Extent(NamedTuple):
-    """Which lines of which file."""
+    """A range of lines of a file."""
 
     path: str
     offset: int | None
     limit: int | None
 
 
-class Reads:
-    """What was read in a run: the last texts, and the files that were shown only in part."""
+class FileReads:
+    """What a run has read: the last texts, and which files were shown only in part."""
 
     def __init__(self) -> None:
-        self._texts: dict[Extent, kinds.ReadSuccess] = {}
-        self._size = 0
+        self._texts: BoundedCache[Extent, kinds.ReadSuccess] = BoundedCache(
+            MAX_FILES, max_weight=MAX_KEPT, max_each=MAX_KEPT // 4
+        )
         self._partial: set[str] = set()
 
     def is_partial(self, path: str) -> bool:
-        """Whether the last look at the whole file showed only a part of it."""
+        """Return whether the last read of the whole file showed only a part of it."""
         return path in self._partial
 
     def last(self, extent: Extent) -> kinds.ReadSuccess | None:
-        """What was read there the last time."""
+        """Return what the last read of this range found, if it is still known."""
         return self._texts.get(extent)
 
     def keep(self, extent: Extent, success: kinds.ReadSuccess) -> None:
-        """Remember what was read; the oldest is forgotten first."""
+        """Keep what a read found."""
         if extent.offset is None and extent.limit is None:
             (self._partial.add if success.truncated else self._partial.discard)(extent.path)
-        self._forget(extent)
-        if len(success.content) > MOST_KEPT // 4:
-            return
-        self._texts[extent] = success
-        self._size += len(success.content)
-        while self._size > MOST_KEPT:
-            self._forget(next(iter(self._texts)))
-
-    def _forget(self, extent: Extent) -> None:
-        gone = self._texts.pop(extent, None)
-        self._size -= len(gone.content) if gone is not None else 0
+        self._texts.put(extent, success, len(success.content))
 
 
 def extent_of(args: kinds.ReadArgs) -> Extent:
-    """What is to be read."""
+    """Return the range that is to be read."""
     offset = args.offset if args.HasField("offset") else None
     return Extent(args.path, offset, args.limit if args.HasField("limit") else None)
 
 
 def read_result(
-    args: kinds.ReadArgs, path: str, result: ToolResult, placed: frozenset[Role], reads: Reads
+    args: kinds.ReadArgs, path: str, result: ToolResult, placed: frozenset[Role], reads: FileReads
 ) -> kinds.ReadResult:
-    """The typed result of a read; `path` is where the file really is."""
+    """Return the typed result of a read; `path` is the absolute path of the file."""
     image = next((found for part in result.content if (found := image_of(part))), None)
     if image is not None and not result.is_error:
         return kinds.ReadResult(success=kinds.ReadSuccess(path=path, data=image[0], file_size=len(image[0])))
@@ -87,7 +81,7 @@ def read_result(
     return kinds.ReadResult(success=success)
 
 
-def _unread(path: str, outcome: Outcome) -> kinds.ReadResult:
+def _unread(path: str, outcome: ToolOutcome) -> kinds.ReadResult:
     match outcome.kind:
         case "missing":
             return kinds.ReadResult(file_not_found=kinds.ReadFileNotFound(path=path))
@@ -107,7 +101,7 @@ def _unread(path: str, outcome: Outcome) -> kinds.ReadResult:
 def _read(args: kinds.ReadArgs, path: str, shown: Shown, *, is_cut_by_tool: bool) -> kinds.ReadSuccess:
     text = shown.text
     if not shown.is_exact and not shown.is_cut and not is_cut_by_tool and text:
-        # Shown line by line: nearly every text file ends its last line, and this one has to get its end back.
+        # Line-by-line output loses the final newline, which nearly every text file has.
         text += "\n"
     content = text.replace("\r\n", "\n")
     lines = content.split("\n")
@@ -130,7 +124,7 @@ def _read(args: kinds.ReadArgs, path: str, shown: Shown, *, is_cut_by_tool: bool
 
 
 def _picked(args: kinds.ReadArgs, lines: Sequence[str]) -> Sequence[str] | None:
-    """The lines that were asked for; None for all of them, also when the first lies behind the end."""
+    """Return the lines that were asked for; None for all of them, also if the range begins after the end."""
     if not args.HasField("offset") and not args.HasField("limit"):
         return None
     start = max(len(lines) + args.offset, 0) if args.offset < 0 else max(args.offset - 1, 0)
@@ -140,7 +134,7 @@ def _picked(args: kinds.ReadArgs, lines: Sequence[str]) -> Sequence[str] | None:
 
 
 def write_result(args: kinds.WriteArgs, path: str, result: ToolResult) -> kinds.WriteResult:
-    """The typed result of a write: what was written is known from the exec itself."""
+    """Return the typed result of a write; what was written is known from the exec."""
     outcome = judge(result)
     match outcome.kind:
         case "ok" | "unchanged":
@@ -168,7 +162,7 @@ def _written(args: kinds.WriteArgs, path: str) -> kinds.WriteSuccess:
 
 
 def delete_result(path: str, result: ToolResult) -> kinds.DeleteResult:
-    """The typed result of a deletion."""
+    """Return the typed result of a deletion."""
     outcome = judge(result)
     match outcome.kind:
         case "ok" | "unchanged":

@@ -1,8 +1,8 @@
-"""What a client's search tool found: matching lines, files or counts, in whatever way it shows them.
+"""Read the output of a client's search tool: matching lines, files or counts.
 
 Tools answer with `path:line:text`, with files as headings over numbered lines, with a list of files, or with counts.
-What was asked for is made of what came; where that cannot be done (lines of a mere list of files), what came is given
-and called what it is.
+The result has the form that was asked for, if the output allows it. If not (lines were asked for, and only files came),
+the result has the form of the output, and says so.
 """
 
 import re
@@ -14,8 +14,8 @@ from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
 
 Mode = Literal["content", "files_with_matches", "count"]
 
-MOST_LINES = 20_000
-"""What a tool shows beyond this is left out: no model reads it."""
+MAX_LINES = 20_000
+"""Further lines of output are left out."""
 
 _NOTHING = re.compile(
     r"\s*(?:0 (?:matches|results|files)|found 0 |no (?:\w+ ){0,2}(?:matches|matching|files|results|occurrences)\b)",
@@ -38,25 +38,25 @@ _NUMBERED = re.compile(
 _HEADING = re.compile(r"(?:File: |# )(?P<named>.{1,1000}?):?\s*$|(?P<path>\S.{0,1000}?):\s*$")
 
 
-class Hit(NamedTuple):
-    """A line that matches, or one beside it."""
+class SearchHit(NamedTuple):
+    """A line that matches, or one of its context."""
 
     line: int
     text: str
     is_context: bool = False
 
 
-class Found(NamedTuple):
-    """What a tool showed, in the order in which it did."""
+class SearchOutput(NamedTuple):
+    """The parsed output of a tool, in its order."""
 
-    hits: dict[str, list[Hit]]
+    hits: dict[str, list[SearchHit]]
     files: list[str]
     counts: dict[str, int]
     is_cut: bool = False
 
 
 class Search(NamedTuple):
-    """What was looked for; `root` is the directory that files are named from."""
+    """What was searched for; paths of files are relative to `root`."""
 
     pattern: str
     path: str
@@ -64,11 +64,11 @@ class Search(NamedTuple):
     root: str = ""
     context: bool = False
     glob: str = ""
-    """Only files of this name count: the tool could not be told so."""
+    """Only files that match this count; set if the tool has no argument for it."""
 
 
 def result(search: Search, text: str) -> kinds.GrepResult:
-    """The typed result of a search; words that are neither lines nor files are why there are none."""
+    """Return the typed result of a search; output that is neither lines nor files becomes an error."""
     shown = read(text, search)
     if shown.files and not _is_path(shown.files[0]):
         return kinds.GrepResult(error=kinds.GrepError(error=text))
@@ -80,22 +80,22 @@ def result(search: Search, text: str) -> kinds.GrepResult:
     return kinds.GrepResult(success=success)
 
 
-def read(text: str, search: Search) -> Found:
-    """What the tool showed."""
-    lines = [line.removesuffix("\r") for line in text.split("\n", MOST_LINES)[:MOST_LINES]]
-    is_cut = len(lines) == MOST_LINES or any(_NOTE.match(line) and _CUT.search(line) for line in lines)
+def read(text: str, search: Search) -> SearchOutput:
+    """Parse the output of a tool."""
+    lines = [line.removesuffix("\r") for line in text.split("\n", MAX_LINES)[:MAX_LINES]]
+    is_cut = len(lines) == MAX_LINES or any(_NOTE.match(line) and _CUT.search(line) for line in lines)
     if _NOTHING.match(text):
-        return Found({}, [], {}, is_cut)
+        return SearchOutput({}, [], {}, is_cut)
     shown = [line for line in lines if not _NOTE.match(line)]
     if search.mode == "count" and (counts := dict(_counted(shown, search.path))):
-        return Found({}, [], counts, is_cut)
+        return SearchOutput({}, [], counts, is_cut)
     hits = _hits(shown, search)
     files = [] if hits else [line.strip().removeprefix("- ") for line in shown if line.strip()]
-    return Found(hits, files, {}, is_cut)
+    return SearchOutput(hits, files, {}, is_cut)
 
 
 def _counted(lines: Iterable[str], path: str) -> Iterator[tuple[str, int]]:
-    """Counts, if the lines are nothing else; a single file may go without its name."""
+    """Yield counts per file as long as the lines are counts; a single file may go without its name."""
     for line in filter(str.strip, lines):
         if line.strip().isdecimal() and path:
             yield path, int(line.strip()[:9])
@@ -105,15 +105,15 @@ def _counted(lines: Iterable[str], path: str) -> Iterator[tuple[str, int]]:
             return
 
 
-def _hits(lines: Sequence[str], search: Search) -> dict[str, list[Hit]]:
-    """The lines that were found, by file: named on each line, by the heading above, or by what was searched."""
+def _hits(lines: Sequence[str], search: Search) -> dict[str, list[SearchHit]]:
+    """Return the lines by file, which is named on each line, in a heading above, or by the search itself."""
     named = {found["file"] for line in lines if (found := _MATCH.fullmatch(line)) and not found["file"].isdecimal()}
-    hits: dict[str, list[Hit]] = {}
+    hits: dict[str, list[SearchHit]] = {}
     heading = search.path
     for at, line in enumerate(lines):
         match = _MATCH.fullmatch(line)
         if match and match["file"] in named and not _NUMBERED.fullmatch(line):
-            hits.setdefault(match["file"], []).append(Hit(int(match["line"]), match["text"]))
+            hits.setdefault(match["file"], []).append(SearchHit(int(match["line"]), match["text"]))
         elif search.context and (beside := _beside(line, named)):
             hits.setdefault(beside[0], []).append(beside[1])
         elif numbered := _NUMBERED.fullmatch(line):
@@ -123,22 +123,22 @@ def _hits(lines: Sequence[str], search: Search) -> dict[str, list[Hit]]:
     return hits
 
 
-def _beside(line: str, named: Container[str]) -> tuple[str, Hit] | None:
-    """A line of context, `path-line-text`: only the files that matched tell where its path ends."""
+def _beside(line: str, named: Container[str]) -> tuple[str, SearchHit] | None:
+    """Parse a line of context, `path-line-text`; where the path ends is known only from the files that matched."""
     for found in re.finditer(r"-(\d{1,9})-", line[:2000]):
         if line[: found.start()] in named:
-            return line[: found.start()], Hit(int(found[1]), line[found.end() :], is_context=True)
+            return line[: found.start()], SearchHit(int(found[1]), line[found.end() :], is_context=True)
     return None
 
 
-def _hit(found: re.Match[str]) -> Hit:
+def _hit(found: re.Match[str]) -> SearchHit:
     number = found["a"] or found["b"] or found["c"]
-    text = next(said for said in (found["words"], found["text"], found["beside"]) if said is not None)
-    return Hit(int(number), text, is_context="-" in (found["mark"], found["sign"]))
+    text = next(group for group in (found["words"], found["text"], found["beside"]) if group is not None)
+    return SearchHit(int(number), text, is_context="-" in (found["mark"], found["sign"]))
 
 
 def _stands_above(lines: Sequence[str], at: int) -> bool:
-    """Whether a line is the name of a file over its numbered lines."""
+    """Return whether a line is the name of a file above its numbered lines."""
     is_name = bool(lines[at].strip()) and not lines[at][0].isspace()
     return is_name and at + 1 < len(lines) and _NUMBERED.fullmatch(lines[at + 1]) is not None
 
@@ -147,7 +147,7 @@ def _is_path(line: str) -> bool:
     return (" " not in line or re.search(r"[\\/.]\w", line) is not None) and not re.search(r"[.!?:,] ", line)
 
 
-def _kept(found: Found, glob: str) -> Found:
+def _kept(found: SearchOutput, glob: str) -> SearchOutput:
     if not glob:
         return found
     names = _alternatives(glob.rsplit("/", 1)[-1])
@@ -155,7 +155,7 @@ def _kept(found: Found, glob: str) -> Found:
     def keeps(file: str) -> bool:
         return any(fnmatch(re.split(r"[\\/]", file)[-1], name) for name in names)
 
-    return Found(
+    return SearchOutput(
         {file: hits for file, hits in found.hits.items() if keeps(file)},
         [file for file in found.files if keeps(file)],
         {file: count for file, count in found.counts.items() if keeps(file)},
@@ -164,24 +164,24 @@ def _kept(found: Found, glob: str) -> Found:
 
 
 def _alternatives(glob: str) -> list[str]:
-    """`*.{ts,tsx}` as two plain patterns."""
+    """Expand the braces of a glob: `*.{ts,tsx}` becomes two patterns."""
     braces = re.search(r"\{([^{}]{0,200})\}", glob)
     if not braces:
         return [glob]
     return [glob[: braces.start()] + one + glob[braces.end() :] for one in braces[1].split(",")]
 
 
-# ── What the service is told ─────────────────────────────────────────────────────────────────────
+# ── Typed results ────────────────────────────────────────────────────────────────────────────────
 
 
-def _mode(asked: Mode, found: Found) -> Mode:
-    """What can be told of what came."""
+def _mode(asked: Mode, found: SearchOutput) -> Mode:
+    """Return the form of the result: the one asked for, unless the output does not allow it."""
     if found.files:
         return "files_with_matches"
     return "count" if found.counts else asked
 
 
-def _content(found: Found, search: Search) -> kinds.GrepUnionResult:
+def _content(found: SearchOutput, search: Search) -> kinds.GrepUnionResult:
     matches = [
         kinds.GrepFileMatch(
             file=_name(file, search),
@@ -203,18 +203,18 @@ def _content(found: Found, search: Search) -> kinds.GrepUnionResult:
     return kinds.GrepUnionResult(content=content)
 
 
-def _blocks(hits: Sequence[Hit]) -> int:
-    """How many runs of lines there are: where context is shown, a separator stands between them and is counted."""
+def _blocks(hits: Sequence[SearchHit]) -> int:
+    """Count the blocks of adjacent lines. With context, the separators between them count as lines."""
     return sum(at == 0 or hit.line != hits[at - 1].line + 1 for at, hit in enumerate(hits))
 
 
-def _files(found: Found, search: Search) -> kinds.GrepUnionResult:
+def _files(found: SearchOutput, search: Search) -> kinds.GrepUnionResult:
     names = [_name(file, search) for file in found.files or found.hits or found.counts]
     files = kinds.GrepFilesResult(files=names, total_files=len(names), client_truncated=found.is_cut)
     return kinds.GrepUnionResult(files=files)
 
 
-def _counts(found: Found, search: Search) -> kinds.GrepUnionResult:
+def _counts(found: SearchOutput, search: Search) -> kinds.GrepUnionResult:
     counted = found.counts or {file: sum(not hit.is_context for hit in hits) for file, hits in found.hits.items()}
     counts = [kinds.GrepFileCount(file=_name(file, search), count=count) for file, count in counted.items() if count]
     count = kinds.GrepCountResult(
@@ -227,7 +227,7 @@ def _counts(found: Found, search: Search) -> kinds.GrepUnionResult:
 
 
 def _name(file: str, search: Search) -> str:
-    """A file as seen from the root; one that was searched by itself goes by its own name."""
+    """Return the path of a file relative to the root; a file that was searched alone has just its name."""
     file = file.replace("\\", "/") if re.match(r"[A-Za-z]:\\", file) else file
     if search.path and f"/{search.path}".endswith(f"/{file.removeprefix('/')}"):
         return file.rsplit("/", 1)[-1]
@@ -238,5 +238,5 @@ def _name(file: str, search: Search) -> str:
 
 
 def mode_of(asked: str) -> Mode:
-    """The output mode by its name; lines are shown unless something else is asked for."""
+    """Return the output mode with this name; `content` if it is unknown."""
     return cast("Mode", asked) if asked in ("files_with_matches", "count") else "content"

@@ -1,54 +1,67 @@
-"""What the client's tools are called on Cursor's side.
+"""The client's tools as the service sees them: names and definitions.
 
-To the service they are the tools of one MCP server. It refuses some names, joins the server's name to others, and
-calls a tool by any of these forms; here is the map there and back.
+To the service they are the tools of one MCP server. It refuses some names, prefixes others with the name of the server,
+and may call a tool by any of these forms. This module maps the names in both directions.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 
 from google.protobuf.struct_pb2 import Value
 
+from tieline.model.bounded_cache import BoundedCache
 from tieline.model.errors import BadRequest
 from tieline.model.events import Note, left_out
 from tieline.model.request import Request, ToolChoice, ToolSpec
 from tieline.wire.cursor._pb.exec_kinds_pb2 import McpArgs
 from tieline.wire.cursor._pb.shared_pb2 import McpToolDefinition
 from tieline.wire.cursor.opening.schema_unions import for_service
-from tieline.wire.cursor.values import is_deep, schema_value
+from tieline.wire.cursor.protobuf_json import is_deep, schema_value
 from tieline.wire.shared.schemas import FREEFORM_SCHEMA, description
 
 PROVIDER = "tieline"
-"""The name of the MCP server that the client's tools seem to come from."""
+"""The name of the MCP server under which the tools are offered."""
 RESERVED = frozenset({"TodoWrite", "WebFetch", "Task", "EditNotebook", "FetchMcpResource", "Delete"})
-"""Names the service refuses a whole request for: it has tools of its own that are called so."""
+"""Names of the service's own tools: it refuses a request that uses one of them."""
 NAME_LIMIT = 64 - len(f"mcp_{PROVIDER}_")
-"""Models take names of 64 characters, and the service puts the server's name in front."""
+"""Models accept names of 64 characters, and the service adds the name of the server."""
 
 _PREFIX = "client_"
 _PLAIN = re.compile(rf"[A-Za-z0-9_-]{{1,{NAME_LIMIT}}}\Z")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _SERVER = re.compile(rf"(?:mcp_{{1,3}})?{PROVIDER}(?:_{{1,3}}|-)")
-_REMEMBERED = 32 << 10
-"""Schemas longer than this are made anew for every request."""
+_MAX_CACHED_SCHEMA = 32 << 10
+"""Longer schemas are adapted anew for every request."""
+
+FittedSchema = tuple[Value, tuple[str, ...]]
+"""A schema as the service takes it, and what was changed."""
+SchemaCache = BoundedCache[bytes, FittedSchema]
+"""Adapted schemas by their JSON text: agents offer the same tools in every request. Users must copy the values."""
 
 
-class Offer:
+def new_schema_cache() -> SchemaCache:
+    """Return an empty cache, to be shared by all requests of a backend."""
+    return BoundedCache(512, max_each=_MAX_CACHED_SCHEMA)
+
+
+class OfferedTools:
     """The tools of one leg."""
 
-    def __init__(self, specs: Mapping[str, ToolSpec], notes: Sequence[Note] = ()) -> None:
+    def __init__(
+        self, specs: Mapping[str, ToolSpec], notes: Sequence[Note] = (), schemas: SchemaCache | None = None
+    ) -> None:
         self.specs = specs
         """The tools by the client's own names."""
+        self._schemas = new_schema_cache() if schemas is None else schemas
         self._spelled = _spell(specs)
         self._own = {spelled: own for own, spelled in self._spelled.items()}
-        self.notes: tuple[Note, ...] = (*notes, *_renamed(self._spelled), *_adapted(specs.values()))
-        """What was adapted or left out."""
+        self.notes: tuple[Note, ...] = (*notes, *_renamed(self._spelled), *self._adapted())
+        """Notes about what was adapted or left out."""
 
     @classmethod
-    def of(cls, tools: Sequence[ToolSpec]) -> "Offer":
-        """The offer of all these tools; raises BadRequest if none of them is for the client to run."""
+    def of(cls, tools: Sequence[ToolSpec], schemas: SchemaCache | None = None) -> "OfferedTools":
+        """Offer these tools; raise BadRequest if none of them is run by the client."""
         notes: list[Note] = []
         specs: dict[str, ToolSpec] = {}
         for spec in tools:
@@ -57,32 +70,32 @@ class Offer:
             elif not spec.hosted:
                 specs[spec.name] = spec
             else:
-                problem = f"{spec.hosted!r} is run by another upstream, this one does not have it"
+                problem = f"{spec.hosted!r} is a tool of another upstream, this one does not have it"
                 if all(tool.hosted for tool in tools):
                     raise BadRequest(f"`tools`: {problem}", "tools")
                 notes.append(left_out(f"tool {spec.name}", problem))
-        return cls(specs, notes)
+        return cls(specs, notes, schemas)
 
     @classmethod
-    def of_request(cls, request: Request) -> "Offer":
-        """The offer of the tools that the request's choice leaves: not to offer a tool is the one sure way."""
-        return cls.of(_left_by(request.tool_choice, request.tools))
+    def of_request(cls, request: Request, schemas: SchemaCache | None = None) -> "OfferedTools":
+        """Offer the tools of a request that its tool choice allows: the only sure way to forbid a tool."""
+        return cls.of(_left_by(request.tool_choice, request.tools), schemas)
 
     @property
     def definitions(self) -> tuple[McpToolDefinition, ...]:
-        """The tools as the service is told of them; made each time, for they would be most of what a run keeps."""
-        return tuple([_definition(self._spelled[own], spec) for own, spec in self.specs.items()])
+        """The definitions for the service. They are built each time, because they would take most of a run's memory."""
+        return tuple([self._definition(self._spelled[own], spec) for own, spec in self.specs.items()])
 
     def spell(self, own: str) -> str:
-        """The name of a tool on Cursor's side; one that is no longer offered is spelled the same way."""
+        """Return the name of a tool on Cursor's side; also for one that is no longer offered."""
         return self._spelled.get(own) or _plain(own)
 
     def model_name(self, own: str) -> str:
-        """The name of a tool as the model sees it, in the history too."""
+        """Return the name of a tool as the model sees it, also in the history."""
         return f"mcp_{PROVIDER}_{self.spell(own)}"
 
     def name_of(self, args: McpArgs) -> str | None:
-        """The client's own name for a called tool; None if it is not offered."""
+        """Return the client's own name of a called tool; None if it is not offered."""
         if args.provider_identifier.casefold() not in ("", PROVIDER):
             return None
         for name in (args.tool_name, args.name):
@@ -92,7 +105,7 @@ class Offer:
         return None
 
     def _resolve(self, name: str) -> str | None:
-        """A name in any form: as it was offered, as the client spells it, with the server's name, in other case."""
+        """Find a tool by any form of its name: as offered, the client's own, with the server's name, in other case."""
         for form in (name, _SERVER.sub("", name, count=1) if _SERVER.match(name) else name):
             if form in self._own:
                 return self._own[form]
@@ -101,6 +114,29 @@ class Offer:
         folded = _fold(name)
         close = [own for spelled, own in self._own.items() if folded in (_fold(spelled), _fold(own))]
         return close[0] if folded and len(close) == 1 else None
+
+    # ── Definitions ──────────────────────────────────────────────────────────────────────────────
+
+    def _definition(self, spelled: str, spec: ToolSpec) -> McpToolDefinition:
+        return McpToolDefinition(
+            name=f"{PROVIDER}-{spelled}",
+            description=description(spec),
+            input_schema=self._fitted(spec)[0],
+            provider_identifier=PROVIDER,
+            tool_name=spelled,
+        )
+
+    def _adapted(self) -> list[Note]:
+        changes = [(spec.name, change) for spec in self.specs.values() for change in self._fitted(spec)[1]]
+        return [Note(kind="schema", message=f"{name}: {change}") for name, change in changes]
+
+    def _fitted(self, spec: ToolSpec) -> FittedSchema:
+        schema = FREEFORM_SCHEMA if spec.freeform else spec.schema
+        fitted = self._schemas.get(schema)
+        if fitted is None:
+            fitted = _fit(schema)
+            self._schemas.put(schema, fitted, len(schema))
+        return fitted
 
 
 def _left_by(choice: ToolChoice, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
@@ -118,7 +154,7 @@ def _left_by(choice: ToolChoice, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec
 
 
 def _spell(names: Mapping[str, ToolSpec]) -> dict[str, str]:
-    """Names that need no change come first: none of the others may take one of them."""
+    """Map own names to names on Cursor's side. Names that need no change come first, so that no other takes them."""
     spelled = {name: name for name in names if _PLAIN.match(name) and name not in RESERVED}
     taken = set(spelled)
     for name in names:
@@ -148,38 +184,11 @@ def _fold(name: str) -> str:
 
 def _renamed(spelled: Mapping[str, str]) -> list[Note]:
     changed = [f"{own!r} as {other!r}" for own, other in spelled.items() if own != other]
-    return [Note(kind="renamed", message=f"the upstream knows {', '.join(changed)}")] if changed else []
+    return [Note(kind="renamed", message=f"offered to the upstream: {', '.join(changed)}")] if changed else []
 
 
-# ── Definitions ──────────────────────────────────────────────────────────────────────────────────
-
-
-def _definition(spelled: str, spec: ToolSpec) -> McpToolDefinition:
-    return McpToolDefinition(
-        name=f"{PROVIDER}-{spelled}",
-        description=description(spec),
-        input_schema=_fitted(spec)[0],
-        provider_identifier=PROVIDER,
-        tool_name=spelled,
-    )
-
-
-def _adapted(specs: Iterable[ToolSpec]) -> list[Note]:
-    return [Note(kind="schema", message=f"{spec.name}: {change}") for spec in specs for change in _fitted(spec)[1]]
-
-
-def _fitted(spec: ToolSpec) -> tuple[Value, tuple[str, ...]]:
-    """A tool's schema as the service takes it, and what was changed."""
-    schema = FREEFORM_SCHEMA if spec.freeform else spec.schema
-    return _remembered_schema(schema) if len(schema) <= _REMEMBERED else _schema(schema)
-
-
-def _schema(schema: bytes) -> tuple[Value, tuple[str, ...]]:
+def _fit(schema: bytes) -> FittedSchema:
     fitted, notes = for_service(schema)
     if is_deep(fitted):
-        notes = (*notes, "what is nested too deeply was left out")
+        notes = (*notes, "parts that are nested too deeply were left out")
     return schema_value(fitted), notes
-
-
-_remembered_schema = lru_cache(maxsize=512)(_schema)
-"""Agents offer the same tools in every request. The values are copied when they are used, and never changed."""

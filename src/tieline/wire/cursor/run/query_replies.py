@@ -1,8 +1,8 @@
-"""Questions the service asks the person, and the answers where no person decides.
+"""Replies to queries of the service where no person decides.
 
-Every question is answered, or the run waits for ever. What only a person may allow, a plan or another mode, is refused;
-for the rest the settings decide. Nearly all answers share one shape, under the number of the question: field 1 is a
-yes, field 2 a no with its reason. A question of a kind that is not known here is turned down in that shape too.
+Every query needs a reply, or the run waits for ever. What only a person may allow, a plan or another mode, is refused;
+for the rest the settings decide. Nearly all replies share one shape, under the field number of the query: field 1 is an
+approval, field 2 a refusal with its reason. Queries of unknown kinds are refused in that shape too.
 """
 
 from typing import NamedTuple
@@ -13,46 +13,46 @@ from tieline.model.content import Value
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import queries_pb2 as queries
 
-NO_WEB = "The user does not allow Cursor's own web access. Use a tool of the client, or go on without."
-NO_SWITCH = "Another mode needs the consent of the user, and there is none. Go on in this mode."
+NO_WEB = "The user does not allow Cursor's own web access. Use a tool of the client, or continue without."
+NO_SWITCH = "Switching the mode needs the consent of the user, who did not give it. Continue in this mode."
 NO_APPROVAL = "The user did not approve the plan. Do not carry it out."
-NO_IMAGES = "The user does not allow images to be made. Go on without."
-NO_CLOUD = "This is only available in cloud agents. Go on without."
-NO_LOGIN = "Nobody can log in to an MCP server from here. Go on without it."
-NO_CHANGE = "The environment cannot be replaced here. Go on with it as it is."
-NO_CODE_HOST = "Nobody can connect a code host from here. Go on without it."
-NO_QUESTIONS = "Nobody can answer a question in this form. Ask the user in plain text, and end the turn with that."
-UNKNOWN = "This client does not know this kind of question. Go on without it."
+NO_IMAGES = "The user does not allow image generation. Continue without."
+NO_CLOUD = "This is only available in cloud agents. Continue without."
+NO_LOGIN = "Logging in to an MCP server is not possible here. Continue without it."
+NO_CHANGE = "The environment cannot be replaced here. Continue with it as it is."
+NO_CODE_HOST = "Connecting a code host is not possible here. Continue without it."
+NO_QUESTIONS = "Questions in this form cannot be answered here. Ask the user in plain text, and end the turn with that."
+UNKNOWN = "This client does not support this kind of question. Continue without it."
 
 _LENGTH_DELIMITED = 2
 _RESPONSE = agent.AgentClientMessage.DESCRIPTOR.fields_by_name["interaction_response"].number
 _YES = b"\x0a\x00"
 
 
-class Queries(Value):
-    """What a user can set about the answers."""
+class QuerySettings(Value):
+    """The user's settings for replies."""
 
     allow_web: bool = True
     """Whether Cursor may search the web and read pages by itself."""
     allow_mode_switch: bool = True
     """Whether a person may be asked to let the model change to another mode."""
     allow_images: bool = True
-    """Whether the model may have images made."""
+    """Whether the model may generate images."""
 
 
-class Reply(NamedTuple):
-    """An answer, serialized, and what a person looking on should know of it."""
+class QueryReply(NamedTuple):
+    """A serialized reply, and a note about it for the user."""
 
     message: bytes
     note: str = ""
     kind: str = "cursor_query"
     """The kind of the note."""
     shown: str = ""
-    """What the user is to read."""
+    """Text to show to the user."""
 
 
-def reply_to(query: queries.InteractionQuery, settings: Queries, why: str = "") -> Reply | None:
-    """Return the answer where no person decides, `why` none did; None if nothing is asked."""
+def reply_to(query: queries.InteractionQuery, settings: QuerySettings, why: str = "") -> QueryReply | None:
+    """Return the reply where no person decides; None if nothing is asked. `why` says why no person decided."""
     kind = query.WhichOneof("query")
     if kind == "ask_question_interaction_query":
         return _refuse_question(query.id)
@@ -67,27 +67,27 @@ def reply_to(query: queries.InteractionQuery, settings: Queries, why: str = "") 
 
 
 def responding(response: queries.InteractionResponse) -> bytes:
-    """An answer in the envelope it travels in."""
+    """Return a response in its envelope, serialized."""
     return agent.AgentClientMessage(interaction_response=response).SerializeToString()
 
 
-def accept_plan(query: queries.InteractionQuery) -> Reply:
+def accept_plan(query: queries.InteractionQuery) -> QueryReply:
     """Approve a plan, and show it."""
     response = queries.InteractionResponse(id=query.id)
     response.create_plan_request_response.result.success.SetInParent()
     plan = query.create_plan_request_query.args
-    return Reply(responding(response), shown=plan.plan or plan.overview)
+    return QueryReply(responding(response), shown=plan.plan or plan.overview)
 
 
-def reject_plan(query: queries.InteractionQuery, feedback: str) -> Reply:
-    """Reject a plan with what there is to say about it."""
+def reject_plan(query: queries.InteractionQuery, feedback: str) -> QueryReply:
+    """Reject a plan, with the user's feedback."""
     response = queries.InteractionResponse(id=query.id)
     response.create_plan_request_response.result.error.error = f"{NO_APPROVAL} {feedback}".strip()
-    return Reply(responding(response), feedback or NO_APPROVAL, "plan_rejected")
+    return QueryReply(responding(response), feedback or NO_APPROVAL, "plan_rejected")
 
 
-def _verdict(number: int, settings: Queries) -> tuple[str, str]:
-    """What is asked for, and why it is refused; no reason is a yes."""
+def _verdict(number: int, settings: QuerySettings) -> tuple[str, str]:
+    """Return what is asked for, and why it is refused; an empty reason means approval."""
     match number:
         case 2:
             return "a web search", "" if settings.allow_web else NO_WEB
@@ -111,27 +111,27 @@ _ALWAYS = {
 
 
 def _unknown_kind(query: queries.InteractionQuery) -> int:
-    """The number of a question that our schema does not have; 0 if there is none."""
+    """Return the field number of a query that the schema does not have; 0 if there is none."""
     fields = UnknownFieldSet(query)
     kinds = (fields[at] for at in range(len(fields)))
     return next((int(kind.field_number) for kind in kinds if kind.wire_type == _LENGTH_DELIMITED), 0)
 
 
-def _refuse_question(query_id: int) -> Reply:
+def _refuse_question(query_id: int) -> QueryReply:
     response = queries.InteractionResponse(id=query_id)
     response.ask_question_interaction_response.result.rejected.reason = NO_QUESTIONS
-    note = "the model asked in a form that only a person before the editor can answer: it was told to ask in plain text"
-    return Reply(responding(response), note)
+    note = "the model asked a question that cannot be answered here: it was told to ask in plain text"
+    return QueryReply(responding(response), note)
 
 
-def _reply(query_id: int, number: int, what: str, reason: str) -> Reply:
+def _reply(query_id: int, number: int, what: str, reason: str) -> QueryReply:
     verdict = _nested(2, _nested(1, reason.encode())) if reason else _YES
     response = queries.InteractionResponse(id=query_id).SerializeToString() + _nested(number, verdict)
-    return Reply(_nested(_RESPONSE, response), f"Cursor asked for {what}: {reason}" if reason else "")
+    return QueryReply(_nested(_RESPONSE, response), f"Cursor asked for {what}: {reason}" if reason else "")
 
 
 def _nested(number: int, payload: bytes) -> bytes:
-    """A field that holds a message or text."""
+    """Encode a field that holds a message or a string."""
     return _varint(number << 3 | _LENGTH_DELIMITED) + _varint(len(payload)) + payload
 
 

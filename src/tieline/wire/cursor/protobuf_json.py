@@ -1,7 +1,7 @@
-"""JSON as `google.protobuf.Value`, and back.
+"""Convert JSON to `google.protobuf.Value` and back.
 
-A Value knows no integers and its objects no order. So whole numbers are ints again when they come back, text stays
-text whatever it looks like, and names are sorted: the same arguments are always the same text.
+A Value has no integers, and its objects have no order. On the way back whole numbers become ints, strings stay strings,
+and names are sorted, so that the same arguments always give the same text.
 """
 
 import math
@@ -15,23 +15,23 @@ from tieline.model.request import EMPTY_SCHEMA
 from tieline.wire.shared.json import decode_any, encode
 
 MAX_DEPTH = 28
-"""How deep JSON may be nested in a message: readers give up at 100 messages inside one another, a level takes three."""
+"""How deep JSON may be nested: protobuf parsers allow 100 nested messages, and a level of JSON takes three."""
 
 _WHOLE = 2.0**63
 
 
 def to_value(json: Any) -> Value:
-    """JSON as a Value; objects and lists nested too deeply are empty."""
+    """Return JSON as a Value. Objects and lists that are nested too deeply become empty."""
     return _value(json, MAX_DEPTH)
 
 
 def schema_value(schema: bytes) -> Value:
-    """The JSON text of a schema as a Value; what cannot be read allows any object."""
+    """Return the JSON text of a schema as a Value. An unreadable schema allows any object."""
     return to_value(_read(schema))
 
 
 def is_deep(schema: bytes) -> bool:
-    """Whether `schema_value` has to empty a part of this."""
+    """Return whether `schema_value` has to cut a part of this."""
     if schema.count(b"{") + schema.count(b"[") <= MAX_DEPTH:
         return False
     level = [_read(schema)]
@@ -41,7 +41,7 @@ def is_deep(schema: bytes) -> bool:
 
 
 def from_value(value: Value, depth: int = 100) -> Any:
-    """A Value as JSON; what is no number JSON knows, and what was never set, is null."""
+    """Return a Value as JSON. Unset values, NaN and infinity become null."""
     kind = value.WhichOneof("kind")
     if kind == "string_value":
         return value.string_value
@@ -57,7 +57,7 @@ def from_value(value: Value, depth: int = 100) -> Any:
 
 
 def arguments(args: Mapping[str, Value]) -> str:
-    """The arguments of a call as JSON text."""
+    """Return the arguments of a call as JSON text."""
     return encode(_object(args, 100)).decode()
 
 
@@ -85,7 +85,7 @@ def _value(json: Any, depth: int) -> Value:
 
 
 def _number_value(number: float) -> Value:
-    """What a double cannot hold is null: `inf` and `nan` are no JSON either."""
+    """Return a number as a Value; null if it is not a finite double."""
     try:
         number = float(number)
     except OverflowError:

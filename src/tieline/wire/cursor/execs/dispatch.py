@@ -1,11 +1,11 @@
-"""What the service asks to have done, and how it is told what came of it.
+"""Dispatch execs: to a tool of the client, or to an immediate reply.
 
-An exec either becomes a call of the client's own tool (`receive` gives it, `answer` takes its result) or is answered at
-once: refused in a typed way where the client has no tool for it, or thrown back where nobody knows it. No exec is ever
-left alone, and none is said to be done that was not.
+An exec either becomes a call of the client's own tool (`receive` returns it, `answer` takes its result) or is answered
+at once: with a typed refusal where the client has no tool for it, or with an exception where the kind is unknown. Every
+exec is answered, and none is reported as done that was not.
 
-Answers carry the number of the exec and nothing else to know it by; the number may be 0, and may come again. A
-`stream_close` follows each of them.
+An answer refers to its exec by number alone. The number may be 0, and may be used again. A `stream_close` follows each
+answer.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,37 +25,40 @@ from tieline.wire.cursor._pb.exec_pb2 import (
     ExecClientThrow,
     ExecServerMessage,
 )
-from tieline.wire.cursor.execs import shell
-from tieline.wire.cursor.execs.files import Reads
-from tieline.wire.cursor.execs.local_replies import at_once, unknown_tool
-from tieline.wire.cursor.execs.plans import Desk, Plan, Refused, call, plan
+from tieline.wire.cursor.execs import shell_results
+from tieline.wire.cursor.execs.file_results import FileReads
+from tieline.wire.cursor.execs.local_replies import local_reply, unknown_tool
+from tieline.wire.cursor.execs.plans import CallPlan, ClientToolset, ExecRefusal, call, plan
 from tieline.wire.cursor.execs.rejections import rejection
-from tieline.wire.cursor.execs.results import Done, Shells, typed
-from tieline.wire.cursor.opening.tools import Offer
-from tieline.wire.cursor.values import arguments, from_value
+from tieline.wire.cursor.execs.results import FinishedExec, RunningShells, typed
+from tieline.wire.cursor.opening.offered_tools import OfferedTools
+from tieline.wire.cursor.protobuf_json import arguments, from_value
 from tieline.wire.shared.capabilities import Wanted
 from tieline.wire.shared.json import encode
 
-MOST_PENDING = 1024
-"""So many execs may wait at once; more than that nobody will ever answer."""
+MAX_PENDING = 1024
+"""How many execs may wait for the client at once."""
 
 
-class _Waiting(NamedTuple):
-    """An exec whose call the client has."""
+class _PendingExec(NamedTuple):
+    """An exec that waits for the client's result."""
 
     exec_id: int
     kind: str
     args: Any
-    plan: Plan
+    plan: CallPlan
     began: float
 
 
-class Execs:
-    """The execs of one run. `mint` gives the ids of calls, `clock` seconds; `workspace` is where the client works."""
+class ExecDispatcher:
+    """The execs of one run.
+
+    `mint` returns ids for calls and `clock` seconds; `workspace` is the folder in which the client works.
+    """
 
     def __init__(
         self,
-        offer: Offer,
+        offer: OfferedTools,
         *,
         mint: Callable[[], str],
         workspace: str = "",
@@ -63,139 +66,141 @@ class Execs:
     ) -> None:
         self._pending: dict[str, int] = {}
         self.pending: Mapping[str, int] = MappingProxyType(self._pending)
-        """The calls the client has, and the execs behind them."""
+        """The numbers of the execs that wait for the client, by call id."""
         self._mint = mint
         self._clock = clock
-        self._desk = Desk(offer, workspace)
-        self._waiting: dict[str, _Waiting] = {}
-        self._reads = Reads()
-        self._shells = Shells()
+        self._toolset = ClientToolset(offer, workspace)
+        self._waiting_execs: dict[str, _PendingExec] = {}
+        self._reads = FileReads()
+        self._shells = RunningShells()
 
-    def offered(self, offer: Offer) -> None:
-        """The tools of the newest leg."""
-        self._desk = Desk(offer, self._desk.workspace)
+    def set_tools(self, offer: OfferedTools) -> None:
+        """Replace the tools: later execs are mapped to these."""
+        self._toolset = ClientToolset(offer, self._toolset.workspace)
 
     def receive(self, message: ExecServerMessage) -> ToolCall | Sequence[AgentClientMessage]:
-        """A call for the client, or the answer right away."""
+        """Return a call for the client, or the messages that answer the exec."""
         kind = message.WhichOneof("message")
         if kind is None:
             return _unknown(message.id, kind)
-        if len(self._waiting) >= MOST_PENDING:
+        if len(self._waiting_execs) >= MAX_PENDING:
             return _thrown(message.id, "Too many calls are waiting for the client")
         args = getattr(message, kind)
         planned = self._planned(kind, args)
-        if isinstance(planned, Plan):
-            return self._called(_Waiting(message.id, kind, args, planned, self._clock()))
-        if isinstance(planned, Refused):
+        if isinstance(planned, CallPlan):
+            return self._called(_PendingExec(message.id, kind, args, planned, self._clock()))
+        if isinstance(planned, ExecRefusal):
             return _answered(message.id, kind, rejection(kind, args, planned.reason))
-        answer = unknown_tool(args, self._desk) if kind == "mcp_args" else at_once(kind, args, self._desk)
+        answer = unknown_tool(args, self._toolset) if kind == "mcp_args" else local_reply(kind, args, self._toolset)
         return _unknown(message.id, kind) if answer is None else _answered(message.id, kind, answer)
 
     def answer(self, result: ToolResult) -> Sequence[AgentClientMessage]:
-        """The typed result of the exec behind a call; KeyError if there is none."""
+        """Return the messages that answer the exec behind a call; raise KeyError if there is none."""
         waiting = self._take(result.call_id)
         millis = self._millis(waiting)
-        done = Done(waiting.kind, waiting.args, waiting.plan, result, millis, self._desk, self._reads, self._shells)
+        done = FinishedExec(
+            waiting.kind, waiting.args, waiting.plan, result, millis, self._toolset, self._reads, self._shells
+        )
         return _answered(waiting.exec_id, waiting.kind, typed(done), millis)
 
     def abort(self, exec_id: int) -> str | None:
-        """The service no longer wants this: forget it. Its call id, if there was one."""
+        """Forget an exec that the service no longer wants; return its call id, if it had one."""
         call_id = self._call_of(exec_id)
         if call_id is not None:
             self._take(call_id)
         return call_id
 
-    def last_words(self, exec_id: int) -> Sequence[AgentClientMessage]:
-        """What is said of an exec that is about to be aborted: a command ends as one that was killed."""
+    def confirm_abort(self, exec_id: int) -> Sequence[AgentClientMessage]:
+        """Return the messages that confirm an abort: a command ends as if it had been killed."""
         call_id = self._call_of(exec_id)
         if call_id is None:
             return ()
-        waiting = self._waiting[call_id]
+        waiting = self._waiting_execs[call_id]
         millis = self._millis(waiting)
-        ran = shell.Ran("", ending="aborted")
+        ran = shell_results.CommandOutcome("", ending="aborted")
         match waiting.kind:
             case "shell_stream_args":
-                asked = shell.Asked(waiting.args.command, waiting.args.working_directory, millis)
-                return _answered(exec_id, waiting.kind, shell.stream(asked, ran)[-1:], millis)
+                asked = shell_results.ShellCommand(waiting.args.command, waiting.args.working_directory, millis)
+                return _answered(exec_id, waiting.kind, shell_results.stream(asked, ran)[-1:], millis)
             case "shell_args" | "mini_swe_agent_bash_args":
-                asked = shell.Asked(waiting.args.command, waiting.args.working_directory, millis)
-                return _answered(exec_id, waiting.kind, [shell.result(asked, ran)], millis)
+                asked = shell_results.ShellCommand(waiting.args.command, waiting.args.working_directory, millis)
+                return _answered(exec_id, waiting.kind, [shell_results.result(asked, ran)], millis)
             case _:
                 return (_closing(exec_id),)
 
     def heartbeats(self) -> Sequence[AgentClientMessage]:
-        """A sign of life for every exec whose call the client has."""
+        """Return a heartbeat for every exec that waits for the client."""
         return [
             _control(ExecClientControlMessage(heartbeat=ExecClientHeartbeat(id=exec_id)))
             for exec_id in self._pending.values()
         ]
 
-    def _planned(self, kind: str, args: Any) -> Plan | Refused | None:
+    def _planned(self, kind: str, args: Any) -> CallPlan | ExecRefusal | None:
         if kind == "mcp_args":
-            return _own_tool(args, self._desk)
+            return _own_tool(args, self._toolset)
         if kind == "write_shell_stdin_args":
             return self._typed_in(args.shell_id, args.chars)
         if kind == "write_args" and self._reads.is_partial(args.path):
-            return Refused(
+            return ExecRefusal(
                 "Only a part of this file could be read, so writing it as a whole would lose the rest. "
-                + self._desk.refusal("write", "write a file that it cannot show in full")
+                + self._toolset.refusal("write", "write a file that it cannot show in full")
             )
-        return plan(kind, args, self._desk)
+        return plan(kind, args, self._toolset)
 
-    def _typed_in(self, shell_id: int, chars: str) -> Plan | None:
-        """A call that writes to a command which the client keeps running."""
+    def _typed_in(self, shell_id: int, chars: str) -> CallPlan | None:
+        """Return a call that writes to a command which the client keeps running."""
         session = self._shells.session(shell_id)
         if session is None:
             return None
         name: int | str = int(session) if session.isdecimal() else session
-        return call("stdin", self._desk.fit("stdin", Wanted(must={"session": name, "chars": chars})))
+        return call("stdin", self._toolset.fit("stdin", Wanted(must={"session": name, "chars": chars})))
 
-    def _called(self, waiting: _Waiting) -> ToolCall:
+    def _called(self, waiting: _PendingExec) -> ToolCall:
         planned = waiting.plan
         made = ToolCall(id=self._mint(), name=planned.name, arguments=planned.arguments, freeform=planned.freeform)
-        self._waiting[made.id] = waiting
+        self._waiting_execs[made.id] = waiting
         self._pending[made.id] = waiting.exec_id
         return made
 
-    def _take(self, call_id: str) -> _Waiting:
+    def _take(self, call_id: str) -> _PendingExec:
         del self._pending[call_id]
-        return self._waiting.pop(call_id)
+        return self._waiting_execs.pop(call_id)
 
     def _call_of(self, exec_id: int) -> str | None:
         return next((call_id for call_id, pending in self._pending.items() if pending == exec_id), None)
 
-    def _millis(self, waiting: _Waiting) -> int:
+    def _millis(self, waiting: _PendingExec) -> int:
         return min(max(int((self._clock() - waiting.began) * 1000), 0), 2**31 - 1)
 
 
-def _own_tool(args: McpArgs, desk: Desk) -> Plan | None:
-    """A call of a tool under the client's own name for it, with the arguments as they are."""
-    name = desk.offer.name_of(args)
+def _own_tool(args: McpArgs, toolset: ClientToolset) -> CallPlan | None:
+    """Return a call of a tool that the model chose by name, with the arguments unchanged."""
+    name = toolset.offer.name_of(args)
     if name is None:
         return None
-    if desk.offer.specs[name].freeform:
+    if toolset.offer.specs[name].freeform:
         text = from_value(args.args["input"]) if "input" in args.args else ""
-        return Plan(name, text if isinstance(text, str) else encode(text).decode(), freeform=True)
-    return Plan(name, arguments(args.args))
+        return CallPlan(name, text if isinstance(text, str) else encode(text).decode(), freeform=True)
+    return CallPlan(name, arguments(args.args))
 
 
 def _answered(exec_id: int, kind: str, results: Sequence[Message], millis: int = 0) -> Sequence[AgentClientMessage]:
-    return [*(_told(exec_id, kind, result, millis) for result in results), _closing(exec_id)]
+    return [*(_result_message(exec_id, kind, result, millis) for result in results), _closing(exec_id)]
 
 
-def _told(exec_id: int, kind: str, result: Message, millis: int) -> AgentClientMessage:
+def _result_message(exec_id: int, kind: str, result: Message, millis: int) -> AgentClientMessage:
     field: dict[str, Any] = {_field(kind): result}
     message = ExecClientMessage(id=exec_id, local_execution_time_ms=millis, **field)
     return AgentClientMessage(exec_client_message=message)
 
 
 def _field(kind: str) -> str:
-    """The field in which an exec of this kind is answered."""
+    """Return the name of the field that holds the result of this kind."""
     return "shell_stream" if kind == "shell_stream_args" else f"{kind.removesuffix('_args')}_result"
 
 
 def _unknown(exec_id: int, kind: str | None) -> Sequence[AgentClientMessage]:
-    """Nobody here knows what this is; the run goes on without it."""
+    """Answer an exec of an unknown kind, in the words of Cursor's own client; the run continues without it."""
     name = "undefined" if kind is None else _camel(kind)
     return _thrown(exec_id, f"No handler found for server message of type {name}")
 

@@ -1,11 +1,11 @@
-"""The account in use: hands out a token that is good, and gets another when it is not.
+"""The account in use: provides a valid token, and renews it when needed.
 
-There is one refresh at a time, whoever asks. It runs by itself: somebody who stops waiting does not stop it, for the
-service may already have replaced the old tokens. What it finds, good or bad, is told to everybody who waited, and a
-failure is remembered for a moment so that nobody hammers a service that is down or has said no.
+There is only one refresh at a time. It is a task of its own, not cancelled with the request that started it, because
+the service may already have replaced the old tokens. All waiting requests get its result. A failure is kept for a
+moment, so that a service that is down or refuses is not asked again at once.
 
-A stored login belongs to the store. Before the service is asked the store is, since another gateway may have refreshed
-the login already, and `tieline login` or `tieline logout` may have been run meanwhile.
+A stored login belongs to the store. The store is read before the service is asked, because another gateway may have
+refreshed the login, or `tieline login` or `tieline logout` may have been run.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from tieline.backends.cursor.login import LOGIN_AGAIN, Api, exchange_key, refresh
-from tieline.backends.cursor.store import Store
-from tieline.backends.cursor.tokens import Tokens, bare, expiry
+from tieline.backends.cursor.login import LOGIN_AGAIN, AuthApi, exchange_key, refresh
+from tieline.backends.cursor.login_store import LoginStore
+from tieline.backends.cursor.tokens import LoginTokens, bare, expiry
 from tieline.model.errors import GatewayError
 from tieline.model.events import Failed
 from tieline.tasks import Tasks
@@ -24,21 +24,23 @@ from tieline.tasks import Tasks
 log = logging.getLogger("tieline.cursor")
 
 MARGIN = 300.0
-"""A token that lasts no longer than this, in seconds, is renewed before it is used."""
+"""A token that expires within this many seconds is renewed before use."""
 
 NEW = 60.0
-"""For so long a new token is used whatever it says of its end: it is this machine's clock that may be wrong."""
+"""For this many seconds a new token is used even if it seems expired: the clock of this machine may be wrong."""
 
 QUIET = 10.0
-"""How long a failed refresh stands before the service is asked again."""
+"""How many seconds a failed refresh counts before the service is asked again."""
 
 Clock = Callable[[], float]
 
 
 class Account:
-    """Tokens of one account, from a stored login, an API key or a fixed token; `clock` is seconds since 1970."""
+    """Tokens of one account, from a stored login, an API key or a fixed token; `clock` returns seconds since 1970."""
 
-    def __init__(self, api: Api, tokens: Tokens | None, *, clock: Clock, store: Store | None = None) -> None:
+    def __init__(
+        self, api: AuthApi, tokens: LoginTokens | None, *, clock: Clock, store: LoginStore | None = None
+    ) -> None:
         self._api = api
         self._store = store
         self._clock = clock
@@ -50,22 +52,22 @@ class Account:
         self._failed_at = 0.0
 
     @classmethod
-    def stored(cls, api: Api, store: Store, *, clock: Clock) -> "Account":
-        """The login that is in the store by the time it is needed."""
+    def stored(cls, api: AuthApi, store: LoginStore, *, clock: Clock) -> "Account":
+        """Use the login in the store, which is read when first needed."""
         return cls(api, None, clock=clock, store=store)
 
     @classmethod
-    def with_key(cls, api: Api, key: str, *, clock: Clock) -> "Account":
-        """Tokens that an API key is exchanged for; nothing is stored."""
+    def with_key(cls, api: AuthApi, key: str, *, clock: Clock) -> "Account":
+        """Exchange an API key for tokens; nothing is stored."""
         return cls(api, _checked("API key", api_key=key.strip(), origin="key"), clock=clock)
 
     @classmethod
-    def fixed(cls, api: Api, token: str, *, clock: Clock) -> "Account":
-        """A token that nothing can replace."""
+    def fixed(cls, api: AuthApi, token: str, *, clock: Clock) -> "Account":
+        """Use a token that cannot be renewed."""
         return cls(api, _checked("token", access=bare(token), origin="fixed"), clock=clock)
 
     async def token(self) -> str:
-        """A token good for more than the next minutes; raises GatewayError if there is none to be had."""
+        """Return a token that is valid for the next minutes; raise GatewayError if there is none."""
         if self._tokens is not None and self._is_fresh(self._tokens):
             return self._tokens.access
         failure = await self._renewed()
@@ -77,7 +79,7 @@ class Account:
         raise _error(failure)
 
     async def renew(self, stale: str) -> str:
-        """Another token than this one, which the service has refused; raises GatewayError if there is none."""
+        """Return another token than `stale`, which the service has refused; raise GatewayError if there is none."""
         if self._tokens is None or self._tokens.access == stale:
             self._refused = stale
         elif self._is_fresh(self._tokens):
@@ -87,8 +89,8 @@ class Account:
             raise _error(failure or _NO_LOGIN)
         return self._tokens.access
 
-    async def peek(self) -> Tokens:
-        """What there is, good or not, for a person to look at; an API key is exchanged to know whose it is."""
+    async def peek(self) -> LoginTokens:
+        """Return the tokens, valid or not, for display; an API key is exchanged to find out its account."""
         if self._tokens is None:
             await self._look()
         if self._tokens is None:
@@ -98,13 +100,13 @@ class Account:
         return self._tokens
 
     async def aclose(self) -> None:
-        """Give up a refresh that is under way."""
+        """Cancel a refresh that is under way."""
         await self._tasks.aclose()
 
     # ── one refresh at a time ──
 
     async def _renewed(self) -> Failed | None:
-        """Wait for the refresh under way, or for a new one; what it found."""
+        """Wait for the refresh under way, or for a new one; return its failure, if any."""
         flight = self._flight
         if flight is None or flight.done():
             flight = self._flight = self._tasks.start(self._renew(), "cursor-refresh")
@@ -130,7 +132,7 @@ class Account:
         return await self._ask(tokens)
 
     async def _take_stored(self) -> Failed | None:
-        """Look into the store. One that cannot be read takes nothing away; an empty one means: logged out."""
+        """Read the store. If it is unreadable, the current tokens stay; if it is empty, the user has logged out."""
         if self._store is None:
             return None
         try:
@@ -150,7 +152,7 @@ class Account:
         if self._tokens is None:
             self._tokens = stored
 
-    async def _ask(self, old: Tokens) -> Failed | None:
+    async def _ask(self, old: LoginTokens) -> Failed | None:
         now = self._clock()
         new = await (exchange_key(self._api, old.api_key, now) if old.api_key else refresh(self._api, old, now))
         if isinstance(new, Failed):
@@ -161,21 +163,21 @@ class Account:
         await self._keep(self._tokens)
         return None
 
-    async def _keep(self, tokens: Tokens) -> None:
+    async def _keep(self, tokens: LoginTokens) -> None:
         if self._store is None:
             return
         try:
             await self._store.save(tokens)
         except GatewayError as error:
-            log.warning("The renewed Cursor login lasts only as long as this program: %s", error.message)
+            log.warning("cannot save the renewed Cursor login (%s); it is lost when this program ends", error.message)
 
-    def _is_fresh(self, tokens: Tokens) -> bool:
+    def _is_fresh(self, tokens: LoginTokens) -> bool:
         if not tokens.access or tokens.access == self._refused:
             return False
         now = self._clock()
         return expiry(tokens) - now > MARGIN or 0 < tokens.obtained <= now < tokens.obtained + NEW
 
-    def _is_alive(self, tokens: Tokens | None) -> bool:
+    def _is_alive(self, tokens: LoginTokens | None) -> bool:
         return tokens is not None and bool(tokens.access) and expiry(tokens) > self._clock()
 
 
@@ -186,12 +188,12 @@ _SPENT = Failed(
     kind="unauthorized",
     status=401,
     code="cursor_unauthenticated",
-    message=f"The Cursor token has ended or was refused, and nothing can renew it. {LOGIN_AGAIN}",
+    message=f"The Cursor token has expired or was refused, and cannot be renewed. {LOGIN_AGAIN}",
 )
 
 
 def _error(failure: Failed) -> GatewayError:
-    """A new exception each time: one that is raised to many would collect all their tracebacks."""
+    """Return a new exception; a shared one would collect the tracebacks of all requests."""
     return GatewayError(
         failure.kind,
         failure.message,
@@ -201,11 +203,11 @@ def _error(failure: Failed) -> GatewayError:
     )
 
 
-def _checked(what: str, **fields: object) -> Tokens:
+def _checked(what: str, **fields: object) -> LoginTokens:
     try:
-        tokens = Tokens(**fields)  # type: ignore[arg-type]  # the callers are right above
+        tokens = LoginTokens(**fields)  # type: ignore[arg-type]  # the callers are right above
     except ValueError:
-        tokens = Tokens()
+        tokens = LoginTokens()
     if not (tokens.access or tokens.api_key):
         raise GatewayError("unauthorized", f"The Cursor {what} that was set is none: look for stray characters in it.")
     return tokens

@@ -1,7 +1,7 @@
-"""What the service is told of the place it works in, and the rules it works by.
+"""Build the request context: facts about the machine and the workspace, tools, and rules for the model.
 
-The client's system prompt is a rule here: the service has a system prompt of its own and drops any other. What the
-protocol has no field for (a tool that must be called, an answer in JSON) is a rule too, and noted.
+The client's system prompt becomes a rule: the service has a system prompt of its own and drops any other. Demands that
+have no field in the protocol (a tool that must be called, an answer in JSON) become rules too, with a note.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,28 +12,28 @@ from tieline.model.events import Note, left_out
 from tieline.model.request import OutputFormat, Request, ToolChoice
 from tieline.wire.cursor._pb.context_pb2 import RequestContext, RequestContextEnv
 from tieline.wire.cursor._pb.shared_pb2 import McpDescriptor, McpInstructions, McpToolDescriptor
-from tieline.wire.cursor.opening.tools import PROVIDER, Offer
+from tieline.wire.cursor.opening.offered_tools import PROVIDER, OfferedTools
 
 INSTRUCTIONS = "These are the tools of the program the user works with. Prefer them to others that do the same."
 
 NO_NOTES = "(No notes directory yet - will be created when you write your first note)"
-"""What the official client says of the folder for notes before there is one."""
+"""What the official client sends as long as there is no folder for notes."""
 
 _SAMPLING = ("temperature", "top_p", "top_k")
 _BILLING = "x-anthropic-billing-header"
 
 
-class Surroundings(Value):
-    """Facts about this machine, given from outside; what is empty is not told."""
+class MachineInfo(Value):
+    """Facts about this machine; empty ones are not sent."""
 
     os_version: str = ""
-    """The system and its release: `linux 6.8.0`."""
+    """The operating system and its release, such as `linux 6.8.0`."""
     shell: str = ""
     time_zone: str = ""
     workspace: str = ""
     """The folder that tools act in."""
     project_folder: str = ""
-    """Where this project's own records are kept; the folders below have their place in it."""
+    """Where the records of this project are kept; contains the folders below."""
     terminals_folder: str = ""
     notes_folder: str = ""
     transcripts_folder: str = ""
@@ -41,41 +41,41 @@ class Surroundings(Value):
     """Whether the workspace is the user's home folder."""
 
 
-class Settings(Value):
-    """What a user can set that changes what is said on the wire."""
+class RunSettings(Value):
+    """The user's settings for the messages of a run."""
 
     history: Literal["blobs", "text"] = "blobs"
-    """How earlier messages are told: as messages the service asks for, or as text in front of the user's words."""
+    """How earlier messages are sent: as blobs that the service requests, or as text before the user's message."""
     send_blobs: bool = False
-    """Whether the messages of the history go along with the run request instead of when they are asked for."""
+    """Whether the blobs of the history are sent with the run request instead of on request."""
     system_prompt: Literal["rule", "custom"] = "rule"
-    """`custom` replaces the service's own system prompt: only some teams may do that, others are refused."""
+    """`custom` replaces the service's own system prompt, which only some teams may do."""
     reasoning: bool = True
-    """Whether what the client says of thinking and effort is passed on; the model's name can say it in any case."""
+    """Whether the client's settings of thinking and effort are passed on; those in the model's name always are."""
     meta_tools: bool = False
-    """Whether the client's tools are also described for the service's meta tools, as the SDK does.
+    """Whether the client's tools are also described to the service's meta tools, as the SDK does.
 
-    Models may then have to discover them first. Without it they see every tool at once.
+    Models may then have to discover the tools first. Otherwise they see every tool at once.
     """
     web_search: bool = False
     web_fetch: bool = False
-    """Whether the service may search and fetch by itself; it asks every time."""
+    """Whether the service may search and fetch by itself; it still asks every time."""
 
 
-def request_context(surroundings: Surroundings, settings: Settings, offer: Offer, rule: str) -> RequestContext:
-    """All that is told of the place, with the tools the client offers."""
+def request_context(machine_info: MachineInfo, settings: RunSettings, offer: OfferedTools, rule: str) -> RequestContext:
+    """Return the request context with the client's tools and these rules."""
     context = RequestContext(
-        env=_env(surroundings),
+        env=_env(machine_info),
         tools=offer.definitions,
         web_search_enabled=settings.web_search,
         web_fetch_enabled=settings.web_fetch,
         commit_attribution_message="enabled",
         pr_attribution_message="enabled",
         supports_mcp_auth=True,
-        # Nothing is told of repositories: the client's tools can look.
+        # Nothing is sent about repositories: the client's tools can find out.
         git_repo_info_complete=False,
     )
-    if surroundings.notes_folder:
+    if machine_info.notes_folder:
         context.shared_notes_listing = NO_NOTES
     if offer.specs:
         context.mcp_instructions.append(
@@ -90,7 +90,7 @@ def request_context(surroundings: Surroundings, settings: Settings, offer: Offer
     return context
 
 
-def _descriptor(offer: Offer) -> McpDescriptor:
+def _descriptor(offer: OfferedTools) -> McpDescriptor:
     tools = [
         McpToolDescriptor(tool_name=tool.tool_name, description=tool.description, input_schema=tool.input_schema)
         for tool in offer.definitions
@@ -100,23 +100,23 @@ def _descriptor(offer: Offer) -> McpDescriptor:
     )
 
 
-def _env(surroundings: Surroundings) -> RequestContextEnv:
+def _env(machine_info: MachineInfo) -> RequestContextEnv:
     env = RequestContextEnv(
-        os_version=surroundings.os_version,
-        shell=surroundings.shell,
-        time_zone=surroundings.time_zone,
-        project_folder=surroundings.project_folder,
-        terminals_folder=surroundings.terminals_folder,
-        agent_shared_notes_folder=surroundings.notes_folder,
-        agent_transcripts_folder=surroundings.transcripts_folder,
+        os_version=machine_info.os_version,
+        shell=machine_info.shell,
+        time_zone=machine_info.time_zone,
+        project_folder=machine_info.project_folder,
+        terminals_folder=machine_info.terminals_folder,
+        agent_shared_notes_folder=machine_info.notes_folder,
+        agent_transcripts_folder=machine_info.transcripts_folder,
         sandbox_supported=False,
         computer_use_supported=False,
-        is_working_dir_home_dir=surroundings.is_home,
+        is_working_dir_home_dir=machine_info.is_home,
         smart_mode_classifier_auto_mode_enabled=False,
     )
-    if surroundings.workspace:
-        env.workspace_paths.append(surroundings.workspace)
-        env.process_working_directory = surroundings.workspace
+    if machine_info.workspace:
+        env.workspace_paths.append(machine_info.workspace)
+        env.process_working_directory = machine_info.workspace
     return env
 
 
@@ -124,32 +124,32 @@ def _env(surroundings: Surroundings) -> RequestContextEnv:
 
 
 def system_prompt(messages: Iterable[Message]) -> str:
-    """The texts of system messages, joined."""
+    """Return the joined texts of system messages."""
     texts = (part.text for message in messages for part in message.parts if isinstance(part, Text))
     return "\n\n".join(text for text in texts if text.strip() and not text.startswith(_BILLING))
 
 
-def rules(request: Request, offer: Offer, notes: list[Note]) -> str:
-    """What the request demands and the protocol has no field for, in words."""
-    said = [*_of_choice(request.tool_choice, offer, notes), *_of_output(request.output, notes)]
+def rules(request: Request, offer: OfferedTools, notes: list[Note]) -> str:
+    """Return rules for demands of the request that the protocol has no field for."""
+    demands = [*_of_choice(request.tool_choice, offer, notes), *_of_output(request.output, notes)]
     left = [name for name in _SAMPLING if getattr(request.sampling, name) not in (None, ())]
     if left:
-        notes += [left_out(name, "the upstream does not take it") for name in left]
-    return "\n\n".join(said)
+        notes += [left_out(name, "the upstream does not support it") for name in left]
+    return "\n\n".join(demands)
 
 
-def _of_choice(choice: ToolChoice, offer: Offer, notes: list[Note]) -> Iterator[str]:
+def _of_choice(choice: ToolChoice, offer: OfferedTools, notes: list[Note]) -> Iterator[str]:
     if not offer.specs:
         return
     if choice.mode == "required":
-        notes.append(Note(kind="tool_choice", message="a call is asked for in words, the upstream cannot be made to"))
+        notes.append(Note(kind="tool_choice", message="a call is demanded by a rule, the upstream cannot enforce it"))
         yield f"Before you answer you have to call {_named(offer.specs, offer)}."
     if choice.parallel is False:
-        notes.append(Note(kind="tool_choice", message="one call at a time is asked for in words"))
+        notes.append(Note(kind="tool_choice", message="one call at a time is demanded by a rule"))
         yield "Call one tool at a time, and wait for its result before you call another."
 
 
-def _named(names: Iterable[str], offer: Offer) -> str:
+def _named(names: Iterable[str], offer: OfferedTools) -> str:
     known: Sequence[str] = [f"`{offer.spell(name)}`" for name in names]
     if len(known) == 1:
         return f"the tool {known[0]}"
@@ -159,7 +159,7 @@ def _named(names: Iterable[str], offer: Offer) -> str:
 def _of_output(output: OutputFormat | None, notes: list[Note]) -> Iterator[str]:
     if output is None:
         return
-    notes.append(Note(kind="structured_output", message="asked for in words, the upstream does not check"))
+    notes.append(Note(kind="structured_output", message="demanded by a rule, the upstream does not enforce it"))
     if output.schema is None:
         yield "Answer with one JSON object and nothing else: no explanation, no code fence."
     else:

@@ -1,7 +1,8 @@
-"""What came of a command: the client's words about it, and the typed results and stream events made of them.
+"""Read how a command went from the client's output, and build typed results and stream events from it.
 
-Every client tells in its own way how a command ended: a line before or after the output, tags, labels, JSON. A command
-that fails is a result like any other. Where nothing tells, it ended well unless the client calls the call an error.
+Every client reports the exit code in its own way: in a line before or after the output, in tags, labels or JSON. A
+command that fails is a result like any other. Without an exit code the command succeeded, unless the client flags the
+call as an error.
 """
 
 import re
@@ -16,15 +17,15 @@ from tieline.wire.shared.file_text import answers
 from tieline.wire.shared.json import decode_any
 
 CHUNK = 64 << 10
-"""So many characters at most go into one stream event."""
+"""The largest number of characters in one stream event."""
 KILLED = 0xFFFFFFFF
-"""The exit code of a command that was ended from outside: -1 as the stream spells it."""
+"""The exit code of a command that was killed: -1 as an unsigned number."""
 
 _POLICY = kinds.SandboxPolicy(type=kinds.SandboxPolicy.TYPE_INSECURE_NONE)
 
 
-class Ran(NamedTuple):
-    """How a command went. `code` is None where nobody tells; `session` names a command that goes on by itself."""
+class CommandOutcome(NamedTuple):
+    """How a command went. `code` is None if unknown; `session` names a command that continues in the background."""
 
     stdout: str
     stderr: str = ""
@@ -33,7 +34,7 @@ class Ran(NamedTuple):
     session: str = ""
 
 
-# ── What clients say ─────────────────────────────────────────────────────────────────────────────
+# ── Output of clients ────────────────────────────────────────────────────────────────────────────
 
 _CODES = ("exit_code", "exitCode", "returncode", "return_code", "code", "exit")
 _SURE = frozenset(_CODES[:4])
@@ -83,7 +84,7 @@ _ABOUT = re.compile(
     r"(?:<error>|error: ?|\[)?(?:the )?(?:user|request|command|process|bash tool|tool execution)\b[^\n]{0,1000}\Z",
     re.IGNORECASE,
 )
-"""A line that is the client's, not the command's."""
+"""A line that comes from the client, not from the command."""
 _RUNNING = re.compile(
     r"running in (?:the )?background with ID: (?P<a>[\w-]{1,64})|moved to the background \(ID: (?P<b>[\w-]{1,64})\)"
     r"|backgrounded by user with ID: (?P<c>[\w-]{1,64})|Process running with session ID:? (?P<d>[\w-]{1,64})",
@@ -91,16 +92,16 @@ _RUNNING = re.compile(
 )
 
 
-def read(text: str) -> Ran:
-    """How a command went, by what the client says."""
+def read(text: str) -> CommandOutcome:
+    """Read how a command went from the client's output."""
     ran = _from_answers(text) or _from_json(text) or _from_labels(text) or _from_tags(text) or _from_lines(text)
     if _SILENCE.fullmatch(ran.stdout):
         ran = ran._replace(stdout="")
     return ran
 
 
-def _from_answers(text: str) -> Ran | None:
-    """Several commands at once: all of their output, and whether one has failed."""
+def _from_answers(text: str) -> CommandOutcome | None:
+    """Read the output of several commands at once, and whether one has failed."""
     found = answers(text)
     if not found:
         return None
@@ -108,32 +109,32 @@ def _from_answers(text: str) -> Ran | None:
     return read("\n".join(answer.result for answer in found))._replace(code=code)
 
 
-def _from_json(text: str) -> Ran | None:
-    """JSON that is certainly about a command: it might as well be what the command printed."""
+def _from_json(text: str) -> CommandOutcome | None:
+    """Read JSON that is certainly about a command: other JSON may be what the command printed."""
     if not text.lstrip().startswith("{"):
         return None
     try:
-        said = decode_any(text)
+        decoded = decode_any(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    if not isinstance(said, dict):
+    if not isinstance(decoded, dict):
         return None
-    inner = said.get("metadata")
-    facts: Mapping[str, Any] = {**inner, **said} if isinstance(inner, dict) else said
+    inner = decoded.get("metadata")
+    facts: Mapping[str, Any] = {**inner, **decoded} if isinstance(inner, dict) else decoded
     texts = {key: facts[key] for key in ("stdout", "stderr", "output") if isinstance(facts.get(key), str)}
     code = next((facts[key] for key in _CODES if type(facts.get(key)) is int), None)
     if not texts or (code is None and len(texts) < 2) or not (facts.keys() & _SURE or facts.keys() <= _KNOWN):
         return None
     is_late = facts.get("timed_out") is True or facts.get("timedOut") is True
-    ran = Ran(texts.get("stdout", texts.get("output", "")), texts.get("stderr", ""), code)
+    ran = CommandOutcome(texts.get("stdout", texts.get("output", "")), texts.get("stderr", ""), code)
     return ran._replace(ending="timeout") if is_late else ran
 
 
-def _from_labels(text: str) -> Ran | None:
+def _from_labels(text: str) -> CommandOutcome | None:
     head = _HEAD.match(text)
     if head:
         code = re.search(r"(?:exit code:?|exited with code) (-?\d{1,10})", head[0], re.IGNORECASE)
-        return _with_ending(Ran(text[head.end() :], code=int(code[1]) if code else None), head[0])
+        return _with_ending(CommandOutcome(text[head.end() :], code=int(code[1]) if code else None), head[0])
     begin = re.match(r"(?:Output|Stdout): ", text) or re.match(
         r"Command: (?:[^\n]*\n){1,200}?(?:Output|Stdout): ", text
     )
@@ -143,23 +144,23 @@ def _from_labels(text: str) -> Ran | None:
     body, _, error = text[begin.end() : foot.start()].partition("\nError: ")
     stdout, _, stderr = body.partition("\nStderr: ")
     stderr = "\n".join(filter(None, (_unless_none(stderr), _unless_none(error))))
-    ran = Ran(_unless_none(stdout), stderr, _number(foot["code"]))
+    ran = CommandOutcome(_unless_none(stdout), stderr, _number(foot["code"]))
     return ran._replace(code=KILLED) if ran.code is None and _unless_none(foot["signal"]) else ran
 
 
-def _from_tags(text: str) -> Ran | None:
+def _from_tags(text: str) -> CommandOutcome | None:
     begin = text.lstrip()[:16]
     if not begin.startswith(tuple(f"<{tag}>" for tag in _TAGS)):
         return None
-    said = {tag: inner for tag in _TAGS if (inner := _inside(text, tag)) is not None}
-    if said.keys() <= {"output", "stderr"}:
+    sections = {tag: inner for tag in _TAGS if (inner := _inside(text, tag)) is not None}
+    if sections.keys() <= {"output", "stderr"}:
         return None
-    code = _number(said.get("exit_code", said.get("returncode")))
-    return Ran(said.get("stdout", said.get("output", "")), said.get("stderr", ""), code)
+    code = _number(sections.get("exit_code", sections.get("returncode")))
+    return CommandOutcome(sections.get("stdout", sections.get("output", "")), sections.get("stderr", ""), code)
 
 
-def _from_lines(text: str) -> Ran:
-    """A line before or after the output, notes in tags behind it, or nothing at all."""
+def _from_lines(text: str) -> CommandOutcome:
+    """Read plain output, perhaps with a line before or after it, or with notes in tags at the end."""
     text, notes = _without(text, "bash_metadata")
     ran = _between_lines(text)
     edges = (text.split("\n", 1)[0], text.rstrip().rsplit("\n", 1)[-1])
@@ -167,19 +168,19 @@ def _from_lines(text: str) -> Ran:
     return _with_notes(ran, notes) if notes else ran
 
 
-def _between_lines(text: str) -> Ran:
-    """The output without the line that tells its exit code."""
+def _between_lines(text: str) -> CommandOutcome:
+    """Separate the output from the line with the exit code."""
     text, stderr = _without(text, "stderr")
     if first := _FIRST.match(text):
-        return Ran(text[first.end() :], stderr, int(first["code"]))
+        return CommandOutcome(text[first.end() :], stderr, int(first["code"]))
     if last := _LAST.search(text, max(0, len(text) - 300)):
-        return Ran(text[: last.start()], stderr, int(last["code"]))
+        return CommandOutcome(text[: last.start()], stderr, int(last["code"]))
     executed = _EXECUTED.match(text)
-    return Ran(text[executed.end() :] if executed else text, stderr)
+    return CommandOutcome(text[executed.end() :] if executed else text, stderr)
 
 
-def _with_notes(ran: Ran, notes: str) -> Ran:
-    """Read the exit code out of a client's notes; what has no field of its own stays with the output, for the model."""
+def _with_notes(ran: CommandOutcome, notes: str) -> CommandOutcome:
+    """Read the exit code from a client's notes; other notes stay in the output, for the model."""
     if code := _NOTED_CODE.search(notes):
         ran = ran._replace(code=int(code["code"]))
     known = (_NOTED_CODE, _TIMEOUT, _ABORTED, _RUNNING)
@@ -189,7 +190,7 @@ def _with_notes(ran: Ran, notes: str) -> Ran:
     return ran._replace(stdout="\n".join([ran.stdout, "", "<bash_metadata>", *kept, "</bash_metadata>"]))
 
 
-def _with_ending(ran: Ran, words: str) -> Ran:
+def _with_ending(ran: CommandOutcome, words: str) -> CommandOutcome:
     running = _RUNNING.search(words)
     if running:
         return ran._replace(ending="running", session=next(filter(None, running.groups())))
@@ -204,7 +205,7 @@ def _inside(text: str, tag: str) -> str | None:
 
 
 def _without(text: str, tag: str) -> tuple[str, str]:
-    """The text before tags that end it, and what is in them."""
+    """Split off a tagged section at the end of a text; return the text before it, and its content."""
     if not text[-40:].rstrip().endswith(f"</{tag}>"):
         return text, ""
     begin = text.rfind(f"<{tag}>")
@@ -215,27 +216,29 @@ def _without(text: str, tag: str) -> tuple[str, str]:
     )
 
 
-def _number(said: str | None) -> int | None:
-    return int(said) if said and re.fullmatch(r"\s*-?\d{1,10}\s*", said) else None
+def _number(text: str | None) -> int | None:
+    return int(text) if text and re.fullmatch(r"\s*-?\d{1,10}\s*", text) else None
 
 
-def _unless_none(said: str | None) -> str:
-    return "" if said is None or _SILENCE.fullmatch(said) else said
+def _unless_none(text: str | None) -> str:
+    return "" if text is None or _SILENCE.fullmatch(text) else text
 
 
-# ── What the service is told ─────────────────────────────────────────────────────────────────────
+# ── Typed results ────────────────────────────────────────────────────────────────────────────────
 
 
-class Asked(NamedTuple):
-    """A command that was to be run, and how long it took."""
+class ShellCommand(NamedTuple):
+    """A command of the service, and how long it took."""
 
     command: str
     directory: str
     millis: int = 0
 
 
-def result(asked: Asked, ran: Ran, *, shell_id: int = 0, interleaved: bool = False) -> kinds.ShellResult:
-    """The typed result of a command that was waited for."""
+def result(
+    asked: ShellCommand, ran: CommandOutcome, *, shell_id: int = 0, interleaved: bool = False
+) -> kinds.ShellResult:
+    """Return the typed result of a command."""
     facts: dict[str, Any] = {
         "command": asked.command,
         "working_directory": asked.directory,
@@ -261,14 +264,14 @@ def result(asked: Asked, ran: Ran, *, shell_id: int = 0, interleaved: bool = Fal
     return kinds.ShellResult(success=kinds.ShellSuccess(**facts), sandbox_policy=_POLICY)
 
 
-def spawn_error(asked: Asked, error: str) -> kinds.ShellResult:
-    """The typed result of a command for which there was no shell."""
+def spawn_error(asked: ShellCommand, error: str) -> kinds.ShellResult:
+    """Return the typed result of a command that could not be started."""
     failed = kinds.ShellSpawnError(command=asked.command, working_directory=asked.directory, error=error)
     return kinds.ShellResult(spawn_error=failed, sandbox_policy=_POLICY)
 
 
-def stream(asked: Asked, ran: Ran, *, shell_id: int = 0) -> list[kinds.ShellStream]:
-    """The same as the events of a stream."""
+def stream(asked: ShellCommand, ran: CommandOutcome, *, shell_id: int = 0) -> list[kinds.ShellStream]:
+    """Return the result of a command as the events of a stream."""
     events = [kinds.ShellStream(start=kinds.ShellStreamStart(sandbox_policy=_POLICY))]
     events += [kinds.ShellStream(stdout=kinds.ShellStreamStdout(data=data)) for data in _chunks(ran.stdout)]
     events += [kinds.ShellStream(stderr=kinds.ShellStreamStderr(data=data)) for data in _chunks(ran.stderr)]
@@ -284,13 +287,13 @@ def stream(asked: Asked, ran: Ran, *, shell_id: int = 0) -> list[kinds.ShellStre
     return [*events, kinds.ShellStream(exit=_exit(asked, ran))]
 
 
-def rejected(asked: Asked, reason: str) -> list[kinds.ShellStream]:
-    """The events of a command that was never run."""
+def rejected(asked: ShellCommand, reason: str) -> list[kinds.ShellStream]:
+    """Return the events of a command that was refused."""
     refusal = kinds.ShellRejected(command=asked.command, working_directory=asked.directory, reason=reason)
-    return [kinds.ShellStream(rejected=refusal), kinds.ShellStream(exit=_exit(asked, Ran("", code=1)))]
+    return [kinds.ShellStream(rejected=refusal), kinds.ShellStream(exit=_exit(asked, CommandOutcome("", code=1)))]
 
 
-def _exit(asked: Asked, ran: Ran) -> kinds.ShellStreamExit:
+def _exit(asked: ShellCommand, ran: CommandOutcome) -> kinds.ShellStreamExit:
     end = kinds.ShellStreamExit(
         code=(ran.code or 0) & KILLED, cwd=asked.directory, local_execution_time_ms=asked.millis
     )
@@ -299,7 +302,7 @@ def _exit(asked: Asked, ran: Ran) -> kinds.ShellStreamExit:
     return end
 
 
-def _abort_reason(ran: Ran) -> shared.ShellAbortReason:
+def _abort_reason(ran: CommandOutcome) -> shared.ShellAbortReason:
     return shared.SHELL_ABORT_REASON_TIMEOUT if ran.ending == "timeout" else shared.SHELL_ABORT_REASON_USER_ABORT
 
 
@@ -308,5 +311,5 @@ def _chunks(text: str) -> Sequence[str]:
 
 
 def _signed(code: int) -> int:
-    """An exit code as 32 bits with a sign hold it."""
+    """Return an exit code as a signed 32-bit number."""
     return ((code + 0x80000000) & KILLED) - 0x80000000

@@ -1,7 +1,7 @@
-"""A directory tree from whatever a client's tool shows of a directory.
+"""Read a directory tree from the output of a client's tool.
 
-Tools list names, paths, indented or drawn trees, long lines as `ls -l` prints them, or JSON. A line is read for what it
-says of one entry: its name, how deep it stands, whether it is a directory.
+Tools list names, paths, indented or drawn trees, long lines as `ls -l` prints them, or JSON. Each line is read for the
+name of one entry, its depth, and whether it is a directory.
 """
 
 import re
@@ -16,9 +16,9 @@ from tieline.wire.cursor._pb.exec_kinds_pb2 import LsDirectoryTreeNode
 from tieline.wire.shared.json import decode_any
 
 MAX_DEPTH = 40
-"""What lies deeper is left out: messages may not be nested without end."""
+"""Deeper entries are left out, because the nesting of messages is limited."""
 
-MOST_ENTRIES = 20_000
+MAX_ENTRIES = 20_000
 
 _ENTRIES = re.compile(r"<entries>\n?(.*?)\n?</entries>", re.DOTALL)
 _NOTE = re.compile(
@@ -39,16 +39,16 @@ class _Entry(NamedTuple):
     is_directory: bool | None = None
 
 
-class _Node:
-    """A directory while it is put together."""
+class _Directory:
+    """A directory under construction."""
 
     def __init__(self) -> None:
-        self.directories: dict[str, _Node] = {}
+        self.directories: dict[str, _Directory] = {}
         self.files: dict[str, None] = {}
 
-    def directory(self, name: str) -> "_Node":
+    def directory(self, name: str) -> "_Directory":
         self.files.pop(name, None)
-        return self.directories.setdefault(name, _Node())
+        return self.directories.setdefault(name, _Directory())
 
     def file(self, name: str) -> None:
         if name not in self.directories:
@@ -56,9 +56,9 @@ class _Node:
 
 
 def tree(text: str, path: str, ignore: Sequence[str] = ()) -> LsDirectoryTreeNode:
-    """What the tool shows of the directory at `path`, without the names that are to be ignored."""
-    root = _Node()
-    entries = list(islice(_entries(text), MOST_ENTRIES))
+    """Return the tree that the tool shows of the directory at `path`, without the names to ignore."""
+    root = _Directory()
+    entries = list(islice(_entries(text), MAX_ENTRIES))
     top = _is_top(entries[0], path) if entries else False
     _grow(root, entries[1:] if top else entries, path)
     return _written(root, path.rstrip("/") or path, ignore, is_root=True)
@@ -78,7 +78,7 @@ def _entries(text: str) -> Iterator[_Entry]:
 
 
 def _entry(line: str) -> _Entry:
-    """What one line says."""
+    """Parse one line."""
     if found := _LONG.match(line):
         name = found["name"].split(" -> ")[0]
         return _Entry(0, name, found["kind"] == "d")
@@ -101,14 +101,14 @@ def _from_json(text: str) -> list[_Entry] | None:
     if not text.lstrip().startswith(("[", "{")):
         return None
     try:
-        said = decode_any(text)
+        value = decode_any(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    if not isinstance(said, dict):
-        return [entry for item in said for entry in _from_item(item)] if isinstance(said, list) else None
-    found = [_Entry(0, name, True) for name in said.get("directories") or () if isinstance(name, str)]
+    if not isinstance(value, dict):
+        return [entry for item in value for entry in _from_item(item)] if isinstance(value, list) else None
+    found = [_Entry(0, name, True) for name in value.get("directories") or () if isinstance(name, str)]
     for key in ("entries", "files", "items", "children", "contents"):
-        items = said.get(key)
+        items = value.get(key)
         found += [entry for item in items for entry in _from_item(item)] if isinstance(items, list) else []
     return found or None
 
@@ -125,15 +125,15 @@ def _from_item(item: Any) -> Iterator[_Entry]:
 
 
 def _is_top(entry: _Entry, path: str) -> bool:
-    """Whether the first line is the directory itself."""
+    """Return whether the first entry is the directory itself."""
     return entry.name.rstrip("/") in (path.rstrip("/"), ".") or (
         entry.name.startswith("/") and entry.name.endswith("/") and path.endswith(entry.name.rstrip("/"))
     )
 
 
-def _grow(root: _Node, entries: Sequence[_Entry], path: str) -> None:
-    """Put the entries where they stand: below the last one that is less indented, or where their own path says."""
-    above: list[tuple[int, int, _Node]] = []
+def _grow(root: _Directory, entries: Sequence[_Entry], path: str) -> None:
+    """Add the entries to the tree: below the last one that is less indented, or where their own path says."""
+    above: list[tuple[int, int, _Directory]] = []
     for at, entry in enumerate(entries):
         following = entries[at + 1].indent if at + 1 < len(entries) else 0
         while above and above[-1][0] >= entry.indent:
@@ -152,19 +152,19 @@ def _grow(root: _Node, entries: Sequence[_Entry], path: str) -> None:
 
 
 def _parts(name: str, path: str) -> list[str]:
-    """The steps from the listed directory to an entry."""
+    """Return the path from the listed directory to an entry, in parts."""
     base = path.rstrip("/")
     inside = name[len(base) :] if base and name.startswith(f"{base}/") else name
     return [part for part in inside.split("/") if part not in ("", ".")]
 
 
-def _written(node: _Node, path: str, ignore: Sequence[str], *, is_root: bool = False) -> LsDirectoryTreeNode:
+def _written(node: _Directory, path: str, ignore: Sequence[str], *, is_root: bool = False) -> LsDirectoryTreeNode:
     base = path.rstrip("/")
     directories = [
         _written(inner, f"{base}/{name}", ignore) for name, inner in _sorted(node.directories.items(), ignore)
     ]
     files = [LsDirectoryTreeNode.File(name=name) for name, _ in _sorted(node.files.items(), ignore)]
-    # What a flat listing shows of a directory says nothing about what is inside it.
+    # A flat listing does not show what is inside a directory.
     is_known = is_root or bool(node.directories or node.files)
     return LsDirectoryTreeNode(
         abs_path=path, children_dirs=directories, children_files=files, children_were_processed=is_known

@@ -1,4 +1,4 @@
-"""The messages a run sends by itself: blobs, the request context, words of the user in between."""
+"""Messages to the service other than results: blobs, the request context, heartbeats, injected text of the user."""
 
 from collections.abc import Sequence
 
@@ -13,31 +13,31 @@ HEARTBEAT = Message(client_heartbeat=agent.ClientHeartbeat()).SerializeToString(
 
 
 def blob(query_id: int, data: bytes | None) -> Message:
-    """A blob the service asked for; None is one that is not there, which is not the same as an empty one."""
+    """Return the reply to a request for a blob; None means missing, which is not the same as empty."""
     reply = kv.KvClientMessage(id=query_id, get_blob_result=kv.GetBlobResult(blob_data=data))
     return Message(kv_client_message=reply)
 
 
 def stored(query_id: int, problem: str | None) -> Message:
-    """Whether a blob was stored."""
+    """Return the reply to a request to store a blob, with the problem if there was one."""
     result = kv.SetBlobResult(error=kv.Error(message=problem)) if problem else kv.SetBlobResult()
     return Message(kv_client_message=kv.KvClientMessage(id=query_id, set_blob_result=result))
 
 
-def context(exec_id: int, told: RequestContext) -> Sequence[Message]:
-    """The request context, for as often as the service asks."""
+def context(exec_id: int, request_context: RequestContext) -> Sequence[Message]:
+    """Return the reply to a request for the context."""
     result = exec_pb.ExecClientMessage(id=exec_id, local_execution_time_ms=0)
-    result.request_context_result.success.request_context.CopyFrom(told)
+    result.request_context_result.success.request_context.CopyFrom(request_context)
     close = exec_pb.ExecClientControlMessage(stream_close=exec_pb.ExecClientStreamClose(id=exec_id))
     return Message(exec_client_message=result), Message(exec_client_control_message=close)
 
 
-def injection(words: str, *, run_id: str, injection_id: str, message_id: str) -> Message:
-    """Words of the user in the middle of a turn."""
+def injection(text: str, *, run_id: str, injection_id: str, message_id: str) -> Message:
+    """Return a message that adds text of the user in the middle of a turn."""
     message = Message()
     injected = message.conversation_action.inject_context_action
     injected.injection_id = injection_id
     injected.expected_run_id = run_id
-    injected.user_context.user_message.text = words
+    injected.user_context.user_message.text = text
     injected.user_context.user_message.message_id = message_id
     return message

@@ -1,14 +1,14 @@
-"""Bytes that a run has to keep for as long as it waits, though it will hardly need them: kept small meanwhile."""
+"""Bytes that a waiting run has to keep, but will hardly need: compressed in the meantime."""
 
 import zlib
 
-WORTH_IT = 2048
-"""Fewer bytes than this stay as they are."""
+MIN_COMPRESSED = 2048
+"""Shorter data is not compressed."""
 _FASTEST = 1
 
 
-class Packed:
-    """Some bytes, compressed from `pack` on until somebody reads them again."""
+class CompressedBytes:
+    """Bytes that `pack` compresses until the next `read`."""
 
     __slots__ = ("_data", "_is_packed")
 
@@ -17,13 +17,13 @@ class Packed:
         self._is_packed = False
 
     def pack(self) -> None:
-        """Nobody will look at them for a while."""
-        if not self._is_packed and len(self._data) >= WORTH_IT:
+        """Compress the bytes."""
+        if not self._is_packed and len(self._data) >= MIN_COMPRESSED:
             self._data = zlib.compress(self._data, _FASTEST)
             self._is_packed = True
 
     def read(self) -> bytes:
-        """The bytes, which stay as they are until they are packed again."""
+        """Return the bytes, which stay uncompressed until the next `pack`."""
         if self._is_packed:
             self._data = zlib.decompress(self._data)
             self._is_packed = False
@@ -31,5 +31,5 @@ class Packed:
 
     @property
     def size(self) -> int:
-        """How many bytes it takes now."""
+        """The number of bytes in memory now."""
         return len(self._data)

@@ -1,4 +1,4 @@
-"""Diagnostics of a file, out of the JSON or the lines in which a client's tool tells them."""
+"""Read diagnostics of a file from the JSON or the lines that a client's tool returns."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
 from tieline.wire.cursor._pb import shared_pb2 as shared
 from tieline.wire.shared.json import decode_any
 
-MOST = 1000
+MAX_DIAGNOSTICS = 1000
 
 _SEVERITIES: Mapping[str, shared.DiagnosticSeverity] = {
     "error": shared.DIAGNOSTIC_SEVERITY_ERROR,
@@ -36,11 +36,11 @@ _LINE = re.compile(
 
 
 def diagnostics(text: str) -> list[kinds.Diagnostic]:
-    """What the tool tells; words that cannot be read are given as they are."""
+    """Return the diagnostics in a tool's output; text that cannot be parsed becomes one diagnostic."""
     if _NONE.fullmatch(text):
         return []
-    found = list(_from_json(text))[:MOST] or [
-        _from_line(line) for match in text.split("\n")[:MOST] if (line := _LINE.match(match))
+    found = list(_from_json(text))[:MAX_DIAGNOSTICS] or [
+        _from_line(line) for match in text.split("\n")[:MAX_DIAGNOSTICS] if (line := _LINE.match(match))
     ]
     severity = shared.DIAGNOSTIC_SEVERITY_INFORMATION
     return found or ([] if _is_empty(text) else [kinds.Diagnostic(severity=severity, message=text)])
@@ -56,14 +56,14 @@ def _from_line(line: re.Match[str]) -> kinds.Diagnostic:
 
 
 def _from_json(text: str) -> Iterator[kinds.Diagnostic]:
-    """Diagnostics in a list, by themselves or as parts of files."""
+    """Yield the diagnostics of a JSON list, bare or grouped by file."""
     if not text.lstrip().startswith(("[", "{")):
         return
     try:
-        said = decode_any(text)
+        value = decode_any(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return
-    level = said if isinstance(said, list) else [said]
+    level = value if isinstance(value, list) else [value]
     for item in level:
         inner = item.get("diagnostics") if isinstance(item, dict) else None
         for one in inner if isinstance(inner, list) else [item]:
@@ -72,28 +72,28 @@ def _from_json(text: str) -> Iterator[kinds.Diagnostic]:
 
 
 def _is_empty(text: str) -> bool:
-    """Whether this is JSON that lists files without any diagnostics."""
+    """Return whether this is JSON that lists files without any diagnostics."""
     return text.lstrip().startswith(("[", "{")) and '"message"' not in text and '"diagnostics"' in text
 
 
-def _diagnostic(said: Mapping[str, Any]) -> kinds.Diagnostic:
-    severity = _SEVERITIES.get(str(said.get("severity")).lower(), shared.DIAGNOSTIC_SEVERITY_UNSPECIFIED)
-    diagnostic = kinds.Diagnostic(severity=severity, message=said["message"])
-    place = said.get("range")
+def _diagnostic(value: Mapping[str, Any]) -> kinds.Diagnostic:
+    severity = _SEVERITIES.get(str(value.get("severity")).lower(), shared.DIAGNOSTIC_SEVERITY_UNSPECIFIED)
+    diagnostic = kinds.Diagnostic(severity=severity, message=value["message"])
+    place = value.get("range")
     if isinstance(place, dict):
         diagnostic.range.CopyFrom(kinds.Range(start=_position(place.get("start")), end=_position(place.get("end"))))
-    if isinstance(said.get("source"), str):
-        diagnostic.source = said["source"]
-    if isinstance(said.get("code"), str | int):
-        diagnostic.code = str(said["code"])
+    if isinstance(value.get("source"), str):
+        diagnostic.source = value["source"]
+    if isinstance(value.get("code"), str | int):
+        diagnostic.code = str(value["code"])
     return diagnostic
 
 
-def _position(said: Any) -> kinds.Position:
-    place: Mapping[str, Any] = said if isinstance(said, dict) else {}
+def _position(value: Any) -> kinds.Position:
+    place: Mapping[str, Any] = value if isinstance(value, dict) else {}
     line, column = place.get("line"), place.get("character", place.get("column"))
     return kinds.Position(line=_index(line), column=_index(column))
 
 
-def _index(said: object) -> int:
-    return min(max(said, 0), 2**31 - 1) if isinstance(said, int) else 0
+def _index(value: object) -> int:
+    return min(max(value, 0), 2**31 - 1) if isinstance(value, int) else 0

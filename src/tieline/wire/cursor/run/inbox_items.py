@@ -1,10 +1,9 @@
-"""Questions of the service as asks of a person, and what the person says as the service is told it.
+"""Convert queries of the service to inbox items for a person, and the person's answers to replies.
 
-Three kinds are for a person: questions with options, plans, and changes of the mode. A no is told with its reason in
-the words of the person, where there are any: a rejected question, a plan that failed, a mode that stays. An answer that
-is nobody's is none; what is said then is up to `queries`, and never a yes.
+Three kinds of queries are for a person: questions with options, plans, and switches of the mode. A refusal includes the
+person's reason, if there is one. If no person decided, `query_replies` provides the reply, which never approves.
 
-A plan can also be put to the user as text, for the next message to approve or reject.
+A plan can also be shown to the user as text, for the next message to approve or reject.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,11 +27,11 @@ from tieline.model.inbox import (
 )
 from tieline.wire.cursor._pb import queries_pb2 as queries
 from tieline.wire.cursor._pb.shared_pb2 import TodoItem, TodoStatus
-from tieline.wire.cursor.run.queries import Queries, Reply, accept_plan, reject_plan, responding
+from tieline.wire.cursor.run.query_replies import QueryReply, QuerySettings, accept_plan, reject_plan, responding
 from tieline.wire.shared.questions.forms import as_text, is_approval
 from tieline.wire.shared.questions.tools import read_result
 
-NO_ANSWER = "The user does not want to answer. Go on without."
+NO_ANSWER = "The user does not want to answer. Continue without."
 STAY = "The user wants to stay in this mode."
 
 _Question = queries.AskQuestionArgs.Question
@@ -42,8 +41,8 @@ _STATUSES: Mapping[int, Status] = {
 }
 
 
-def ask_of(query: queries.InteractionQuery, settings: Queries) -> Ask | None:
-    """What a person is to be asked; None if it is nothing for a person, or decided by the settings."""
+def inbox_item_of(query: queries.InteractionQuery, settings: QuerySettings) -> Ask | None:
+    """Return what to ask a person; None if the query is not for a person, or the settings decide it."""
     match query.WhichOneof("query"):
         case "ask_question_interaction_query":
             return _form(query.ask_question_interaction_query.args)
@@ -56,8 +55,8 @@ def ask_of(query: queries.InteractionQuery, settings: Queries) -> Ask | None:
             return None
 
 
-def reply_with(query: queries.InteractionQuery, answer: Answer | None) -> Reply | None:
-    """What the service is told of an answer; None if it is nobody's."""
+def reply_with(query: queries.InteractionQuery, answer: Answer | None) -> QueryReply | None:
+    """Return the reply for a person's answer; None if no person decided."""
     match answer:
         case Filled(action="accept"):
             return _answered(query, answer.values)
@@ -71,36 +70,36 @@ def reply_with(query: queries.InteractionQuery, answer: Answer | None) -> Reply 
             return None
 
 
-def reply_with_result(query: queries.InteractionQuery, result: ToolResult) -> Reply | None:
-    """What the service is told of the client's result of a call that asked the question."""
+def reply_with_result(query: queries.InteractionQuery, result: ToolResult) -> QueryReply | None:
+    """Return the reply for the result of a client's tool that asked the question."""
     form = _form(query.ask_question_interaction_query.args)
     return reply_with(query, read_result(result, form)) if form is not None else None
 
 
 def plan_as_text(query: queries.InteractionQuery) -> tuple[str, str]:
-    """Return a plan to be read in a chat, and the question about it."""
+    """Return a plan as text for a chat, and the question about it."""
     args = query.create_plan_request_query.args
     review = _review(args)
     steps = "\n".join(f"{number}. {step.content}" for number, step in enumerate(review.steps, 1))
     return review.plan or args.overview or steps or review.title, as_text(Form(message=""), [_APPROVAL])
 
 
-def reply_with_words(query: queries.InteractionQuery, words: str) -> Reply:
-    """Return what the service is told of a user's message after a plan: only plain consent approves it."""
-    return accept_plan(query) if is_approval(words) else reject_plan(query, words)
+def reply_with_text(query: queries.InteractionQuery, text: str) -> QueryReply:
+    """Return the reply for a user's message after a plan: only plain consent approves it."""
+    return accept_plan(query) if is_approval(text) else reject_plan(query, text)
 
 
 _APPROVAL = Field(
     name="approve",
     kind="yes_no",
-    title="Shall this plan be carried out?",
+    title="Carry out this plan?",
     description="If not, say what to change.",
     required=True,
 )
 
 
 def reason_of(answer: Answer | None) -> str:
-    """Why there is no answer, as far as that is told."""
+    """Return why no person decided, if known."""
     match answer:
         case Reviewed():
             return answer.feedback
@@ -110,7 +109,7 @@ def reason_of(answer: Answer | None) -> str:
             return ""
 
 
-# ── What is asked ────────────────────────────────────────────────────────────────────────────────
+# ── Queries ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def _form(args: queries.AskQuestionArgs) -> Form | None:
@@ -119,7 +118,7 @@ def _form(args: queries.AskQuestionArgs) -> Form | None:
 
 
 def _named(args: queries.AskQuestionArgs) -> Iterator[tuple[str, _Question]]:
-    """The questions, each under a name of its own: nobody promises that their ids are some."""
+    """Yield the questions under unique names; their ids may be empty or repeated."""
     names: set[str] = set()
     for number, question in enumerate(args.questions, 1):
         name = question.id
@@ -151,11 +150,11 @@ def _step(todo: TodoItem) -> PlanEntry:
     return PlanEntry(content=todo.content, status=_STATUSES.get(todo.status, "pending"))
 
 
-# ── What is answered ─────────────────────────────────────────────────────────────────────────────
+# ── Answers ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _answered(query: queries.InteractionQuery, values: Mapping[str, Any]) -> Reply:
-    """The options by their ids; words that are no option stand beside them."""
+def _answered(query: queries.InteractionQuery, values: Mapping[str, Any]) -> QueryReply:
+    """Return the reply to a question: options by their ids, other text as free-form text."""
     response = queries.InteractionResponse(id=query.id)
     success = response.ask_question_interaction_response.result.success
     success.SetInParent()
@@ -170,20 +169,20 @@ def _answered(query: queries.InteractionQuery, values: Mapping[str, Any]) -> Rep
             selected_option_ids=[one for one in given if one in known],
             freeform_text=", ".join(one for one in given if one not in known),
         )
-    return Reply(responding(response))
+    return QueryReply(responding(response))
 
 
-def _declined(query: queries.InteractionQuery, reason: str) -> Reply:
+def _declined(query: queries.InteractionQuery, reason: str) -> QueryReply:
     response = queries.InteractionResponse(id=query.id)
     response.ask_question_interaction_response.result.rejected.reason = reason or NO_ANSWER
-    return Reply(responding(response), reason or NO_ANSWER, "question_declined")
+    return QueryReply(responding(response), reason or NO_ANSWER, "question_declined")
 
 
-def _switched(query: queries.InteractionQuery, permitted: Permitted) -> Reply:
+def _switched(query: queries.InteractionQuery, permitted: Permitted) -> QueryReply:
     response = queries.InteractionResponse(id=query.id)
     verdict = response.switch_mode_request_response
     if permitted.option == ALLOW.id:
         verdict.approved.SetInParent()
-        return Reply(responding(response))
+        return QueryReply(responding(response))
     verdict.rejected.reason = f"{STAY} {permitted.reason}".strip()
-    return Reply(responding(response), verdict.rejected.reason, "denied")
+    return QueryReply(responding(response), verdict.rejected.reason, "denied")

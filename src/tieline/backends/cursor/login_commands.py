@@ -1,0 +1,69 @@
+"""The commands `tieline login cursor`, `logout cursor` and `whoami`; each returns the text to print.
+
+Failures are raised as GatewayError with a message for the user.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tieline.backends.cursor.account import Account
+from tieline.backends.cursor.login import API, WEBSITE, Random, Sleep, begin_login, poll
+from tieline.backends.cursor.login_import import ImportedLogin, import_login
+from tieline.backends.cursor.login_store import Keyring, LoginStore, Say, find_keyring
+from tieline.backends.cursor.tokens import LoginTokens, describe
+from tieline.net.client.http import HttpClient
+
+INVITATION = """\
+Open this link in a browser, on this machine or any other, and log in to Cursor:
+
+  {url}
+
+Waiting. The link is valid for about twenty minutes. Press Ctrl-C to cancel."""
+
+
+async def login(
+    client: HttpClient,
+    store: LoginStore,
+    *,
+    say: Say,
+    sleep: Sleep,
+    random: Random,
+    clock: Callable[[], float],
+    api: str = API,
+    website: str = WEBSITE,
+) -> str:
+    """Log in through a browser, on this machine or another."""
+    begun = begin_login(website, random)
+    say(INVITATION.format(url=begun.url))
+    tokens = await poll(client, api, begun, sleep=sleep, clock=clock)
+    return await _kept("Logged in to Cursor.", store, tokens, clock())
+
+
+async def take_over(
+    store: LoginStore,
+    paths: Sequence[Path],
+    *,
+    clock: Callable[[], float],
+    platform: str = "linux",
+    keyring: Callable[[], Keyring | None] = find_keyring,
+) -> str:
+    """Import the login of Cursor's own client; `paths` comes from `login_import.places`."""
+    found: ImportedLogin = await import_login(paths, now=clock(), platform=platform, keyring=keyring)
+    return await _kept(f"Imported the login from {found.place}.", store, found.tokens, clock())
+
+
+async def logout(store: LoginStore) -> str:
+    """Delete the login."""
+    if not await store.clear():
+        return "There is no Cursor login."
+    return "Logged out of Cursor: the login was deleted from this machine. A running gateway has it until its restart."
+
+
+async def whoami(account: Account, *, clock: Callable[[], float]) -> str:
+    """Describe the account in use."""
+    return describe(await account.peek(), clock())
+
+
+async def _kept(news: str, store: LoginStore, tokens: LoginTokens, now: float) -> str:
+    place = await store.save(tokens)
+    return f"{news}\n{describe(tokens, now)}\nSaved in: {place}"

@@ -1,0 +1,159 @@
+"""The states of a run, and the transitions between them.
+
+Theory of operation
+-------------------
+
+A run is one stream with the service; a leg is the part of it that answers one request of the client. Two state machines
+describe a run. They change independently, each through one table in this module:
+
+`RunState` is about the client: is a leg open, has it made calls, is the run over. A leg ends when its batch of calls is
+complete (at the next checkpoint, or after a moment of quiet), when a plan was shown, or when the run ends. Messages of
+the service that arrive between two legs belong to the next leg.
+
+`TurnState` is about the service: has it said that the turn is over. `turn_ended` is not the end of the stream. Text and
+usage may follow, and a call or a question after it reopens the turn.
+
+The end of the stream needs both. It is a good end only after `turn_ended`, and only if no call is open; any other end
+is a failure. A run that ends while no leg is open keeps its ending for the next leg (`UNREPORTED`).
+
+Events of the service are legal in every live state, and `CursorRun` ignores them after the end. An event that is not
+in the table is therefore a mistake of the caller, such as two legs at once, and raises `IllegalTransition`.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import TypeVar
+
+
+class RunState(Enum):
+    """What the client sees of a run."""
+
+    NO_LEG = "no leg"
+    """Before the first leg, and between two legs."""
+    LATE_CALLS = "late calls"
+    """No leg is open, and a call has come since the last one: the next leg delivers it and ends at once."""
+    LEG_OPEN = "leg open"
+    """The model is at work."""
+    CALLS_MADE = "calls made"
+    """A leg is open and has made a call. It ends when the batch of calls is complete."""
+    UNFRAMED = "unframed"
+    """A leg is open, and the response is not made of frames. The run will fail; it gathers a page that says why."""
+    UNREPORTED = "unreported"
+    """The run is over, and no leg was open to report it."""
+    FAILED = "failed"
+    """The run is over, and the leg has reported a failure. The caller may still finish the leg in another way."""
+    OVER = "over"
+    """The run is over, and a leg has reported it."""
+
+
+class RunEvent(Enum):
+    """What changes the state of a run."""
+
+    LEG_BEGINS = "leg begins"
+    """The caller begins a leg, or continues the leg of a run that failed."""
+    CALL = "call"
+    """The service makes a call for the client to run."""
+    LEG_ENDS = "leg ends"
+    """The batch of calls is complete, or a plan was shown."""
+    UNFRAMED = "unframed"
+    """The first bytes of the response are not frames."""
+    RUN_FINISHES = "run finishes"
+    """The stream had a good end."""
+    RUN_FAILS = "run fails"
+    """The stream had a bad end, or the transport failed."""
+    GIVEN_UP = "given up"
+    """The caller ends run and leg without an error, in place of a failure or of further waiting."""
+
+
+class TurnState(Enum):
+    """What the service has said about the turn."""
+
+    OPEN = "open"
+    ENDED = "ended"
+    """`turn_ended` came, and the service has asked for nothing since."""
+    REOPENED = "reopened"
+    """The service asked for something after `turn_ended`."""
+
+
+class TurnEvent(Enum):
+    """What changes the state of the turn."""
+
+    TURN_ENDED = "turn ended"
+    ASKED = "asked"
+    """The service asked for a tool to be run, or asked a question that waits for its answer."""
+
+
+# Names after "Seen in" are transcripts under tests/transcripts/cursor/, or tests, that require the transition.
+RUN_TRANSITIONS: Mapping[RunState, Mapping[RunEvent, RunState]] = {
+    RunState.NO_LEG: {
+        RunEvent.LEG_BEGINS: RunState.LEG_OPEN,
+        RunEvent.CALL: RunState.LATE_CALLS,  # Seen in late_parallel_call
+        RunEvent.RUN_FINISHES: RunState.UNREPORTED,
+        RunEvent.RUN_FAILS: RunState.UNREPORTED,  # Seen in eof_while_parked
+    },
+    RunState.LATE_CALLS: {
+        RunEvent.LEG_BEGINS: RunState.CALLS_MADE,  # Seen in late_parallel_call
+        RunEvent.CALL: RunState.LATE_CALLS,
+        RunEvent.RUN_FINISHES: RunState.UNREPORTED,
+        RunEvent.RUN_FAILS: RunState.UNREPORTED,
+    },
+    RunState.LEG_OPEN: {
+        RunEvent.CALL: RunState.CALLS_MADE,
+        RunEvent.LEG_ENDS: RunState.NO_LEG,  # Seen in plan
+        RunEvent.UNFRAMED: RunState.UNFRAMED,  # Seen in error_page
+        RunEvent.RUN_FINISHES: RunState.OVER,
+        RunEvent.RUN_FAILS: RunState.FAILED,
+        RunEvent.GIVEN_UP: RunState.OVER,  # Seen in answer_only_stored
+    },
+    RunState.CALLS_MADE: {
+        RunEvent.CALL: RunState.CALLS_MADE,  # Seen in three_parallel_tools
+        RunEvent.LEG_ENDS: RunState.NO_LEG,
+        RunEvent.RUN_FINISHES: RunState.OVER,
+        RunEvent.RUN_FAILS: RunState.FAILED,  # Seen in end_with_a_call_open
+        RunEvent.GIVEN_UP: RunState.OVER,
+    },
+    RunState.UNFRAMED: {
+        RunEvent.RUN_FAILS: RunState.FAILED,  # Seen in error_page
+        RunEvent.GIVEN_UP: RunState.OVER,
+    },
+    # A leg that begins after the end is opened, gets the ending, and is closed in one step.
+    RunState.UNREPORTED: {RunEvent.LEG_BEGINS: RunState.LEG_OPEN},  # Seen in eof_while_parked
+    RunState.FAILED: {
+        RunEvent.LEG_BEGINS: RunState.LEG_OPEN,
+        RunEvent.GIVEN_UP: RunState.OVER,  # Seen in test_a_leg_may_end_well_in_place_of_a_failure
+    },
+    RunState.OVER: {RunEvent.LEG_BEGINS: RunState.LEG_OPEN},  # Seen in test_a_leg_after_the_end_fails_at_once
+}
+
+TURN_TRANSITIONS: Mapping[TurnState, Mapping[TurnEvent, TurnState]] = {
+    TurnState.OPEN: {
+        TurnEvent.TURN_ENDED: TurnState.ENDED,
+        TurnEvent.ASKED: TurnState.OPEN,
+    },
+    TurnState.ENDED: {
+        TurnEvent.TURN_ENDED: TurnState.ENDED,
+        TurnEvent.ASKED: TurnState.REOPENED,  # Seen in after_the_turn
+    },
+    TurnState.REOPENED: {
+        TurnEvent.TURN_ENDED: TurnState.ENDED,  # Seen in after_the_turn
+        TurnEvent.ASKED: TurnState.REOPENED,
+    },
+}
+
+IN_LEG = frozenset((RunState.LEG_OPEN, RunState.CALLS_MADE, RunState.UNFRAMED))
+ENDED = frozenset((RunState.UNREPORTED, RunState.FAILED, RunState.OVER))
+
+State = TypeVar("State", bound=Enum)
+Trigger = TypeVar("Trigger", bound=Enum)
+
+
+class IllegalTransition(Exception):
+    """The caller did something that the state of the run does not allow."""
+
+
+def next_state(table: Mapping[State, Mapping[Trigger, State]], state: State, trigger: Trigger) -> State:
+    """Return the state after `trigger`, or raise IllegalTransition if the table has none."""
+    try:
+        return table[state][trigger]
+    except KeyError:
+        raise IllegalTransition(f"{trigger} is not allowed in {state}") from None
