@@ -10,7 +10,7 @@ Each ends with what the model was told, so that whoever tries a client sees what
 import re
 from collections.abc import Callable, Sequence
 
-from tieline.demo.conversation import clean
+from tieline.demo.conversation import strip_client_notes
 from tieline.model.content import Message, Text
 from tieline.sim.cursor.model import text_delta
 from tieline.sim.cursor.steps import Doing, Steps
@@ -30,7 +30,7 @@ _MODE = rf"{_POLITE}(?:switch|change|go)(?: over)? (?:in)?to (?:the )?(?P<what>a
 
 def interview(words: str) -> Program | None:
     """The turn that these words want; None if they want nothing of the kind."""
-    said = clean(words)  # clients put notes of their own around what the user typed
+    said = strip_client_notes(words)
     for pattern, play in _KINDS:
         found = pattern.match(said)
         if found:

@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, get_args
 
-from tieline.demo.answer import Answer, Pause
-from tieline.demo.mind import decide
-from tieline.demo.speech import speak
+from tieline.demo.decision import decide
+from tieline.demo.reply_events import to_events
+from tieline.demo.reply_steps import Silence
 from tieline.model.content import Message, Part, Text, Thinking, ToolCall, ToolResult
-from tieline.model.errors import GatewayError
 from tieline.model.events import Failed, PartDelta, PartEnd, PartStart, Usage
 from tieline.model.request import Effort, Reasoning, Request, ToolSpec
 from tieline.sim.cursor import native
@@ -56,8 +55,8 @@ class Mind:
         request = self._request(messages)
         speech = _Speech(self)
         count = 0
-        for event in speak(_decided(request), request):
-            if isinstance(event, Pause):
+        for event in to_events(decide(request), request):
+            if isinstance(event, Silence):
                 yield Wait(until=lambda: False, seconds=event.seconds)
                 continue
             yield from speech.spoken(event)
@@ -189,13 +188,6 @@ class _Speech:
                 yield update(thinking_completed=updates.ThinkingCompletedUpdate(thinking_duration_ms=1))
             case _:
                 pass
-
-
-def _decided(request: Request) -> Answer:
-    try:
-        return decide(request)
-    except GatewayError as error:
-        return Answer(ending=error.failed())
 
 
 def _renamed(message: Message, offer: McpOffer) -> Message:

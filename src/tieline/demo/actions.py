@@ -1,4 +1,4 @@
-"""A wish: what one clause of plain words asks for, before anybody looks at what the tools are like."""
+"""Parses one clause of the user's text into an action, independently of the tools' schemas."""
 
 import re
 from collections.abc import Sequence
@@ -9,13 +9,13 @@ from msgspec.structs import replace
 from tieline.demo.phrases import unquoted
 from tieline.model.content import Value
 
-Kind = Literal["read", "write", "edit", "list", "grep", "glob", "shell", "tool"]
+ActionKind = Literal["read", "write", "edit", "list", "grep", "glob", "shell", "tool"]
 
 
-class Wish(Value):
-    """One thing to do. `pattern` is what to look for (or to replace by `new`), `words` what to give to a `tool`."""
+class Action(Value):
+    """One thing to do. `pattern` is searched for (or replaced by `new`); `words` are the arguments for `tool`."""
 
-    kind: Kind
+    kind: ActionKind
     path: str = ""
     command: str = ""
     content: str = ""
@@ -41,8 +41,8 @@ _AFTERTHOUGHT = re.compile(
 _FILE_NAMES = {"readme", "license", "makefile", "dockerfile", "changelog", "gemfile", "procfile", "todo", "notes"}
 _NO_NAMES = {"it", "this", "that", "them", "me", "the", "all", "more", "everything", "about", "on", "something"}
 
-# Spaces are counted in these patterns, so that no long run of them can be divided up in many ways.
-# The group `path` must look like a path unless it is quoted, `file` says that it is one, or `sure` that the verb does.
+# Runs of spaces are bounded in these patterns, to avoid catastrophic backtracking.
+# The group `path` must look like a path, unless it is quoted or the group `file` or `sure` matched.
 _PATH = r"(?P<path>`[^`\n]+`|\"[^\"\n]+\"|'[^'\n]+'|(?:[^\s,;:\"'`]|:(?=\S))+)"
 _IN = rf"(?: (?:in|inside|within|under|at|of|from)(?: the)?(?: director(?:y|ies)| folder| files?)? {_PATH})"
 _FILE = r"(?P<file> file(?: at| named| called)?)?"
@@ -57,7 +57,7 @@ _A_COMMAND = r"(?: (?:the |this |a )?(?:shell |bash |terminal )?command)?"
 _FILES = r"(?: files| folders?| directory| directories| contents?| everything| entries)"
 _GLOB = r"(?P<pattern>`[^`]+`|\"[^\"]+\"|\S*[*?]\S*)"
 
-_FORMS: tuple[tuple[Kind, str], ...] = (
+_FORMS: tuple[tuple[ActionKind, str], ...] = (
     ("shell", rf"(?:run|exec(?:ute)?){_A_COMMAND} `(?P<command>[^`]+)`.*"),
     ("shell", rf"(?:run|execute){_A_COMMAND} (?P<command>.+)"),
     ("shell", r"(?P<command>(?:grep|ls|find|cat) -.+|pwd|whoami|git \w.*)"),
@@ -80,7 +80,7 @@ _FORMS: tuple[tuple[Kind, str], ...] = (
         rf"(?P<sure>list|show|display|what)(?: me)?(?: all)?(?: the| my)?{_FILES}(?: are)?(?: there| here)?"
         rf"{_IN}?(?: director(?:y|ies)| folder)?",
     ),
-    # What remains of "what's in this folder" without the afterthought.
+    # "what's in this folder" after its last words were removed.
     ("list", r"(?P<sure>what(?:'s| is)(?: here| there)?)"),
     ("list", rf"(?P<sure>ls|dir)(?: {_PATH})?"),
     ("list", rf"list(?: the)?(?P<file> directory| folder)? {_PATH}"),
@@ -110,7 +110,7 @@ _TOOL = re.compile(
     r"|\s{1,3}(?:with|for|on|using|in)?\s{0,3}(?:the )?(?:arguments?|input)?:?\s{0,3}(?P<words>.+))?",
     re.IGNORECASE | re.DOTALL,
 )
-_BACK = re.compile(
+_READ_BACK = re.compile(
     r"(?:read|cat|show|print|open|display|check)(?: me)? (?:it|(?:that|the|this) file|its contents?)"
     r"(?: back| again| out| to me)*[.!?]?",
     re.IGNORECASE,
@@ -121,58 +121,58 @@ _ABOUT = re.compile(r"\b(?:in|for|of|at|about)\s{1,3}(?P<words>.+)$", re.IGNOREC
 _NOWADAYS = re.compile(r"(?:\s{1,3}(?:right now|today|now|currently|like))+$", re.IGNORECASE)
 
 
-def understand(clause: str, tools: Sequence[str]) -> Wish | None:
-    """What a clause asks for, if it is a request at all."""
-    text = _blunt(clause)
+def parse_action(clause: str, tools: Sequence[str]) -> Action | None:
+    """Parse a clause; return None if it requests no action."""
+    text = _without_preamble(clause)
     if command := _COMMAND.fullmatch(text):
-        return Wish(kind="shell", command=unquoted(command["command"]))
+        return Action(kind="shell", command=unquoted(command["command"]))
     text = re.sub(r"(?<=[\w`\"')*/])[.?,;:]{1,4}$", "", text)
-    if called := _called(text, tools):
+    if called := _parse_tool_call(text, tools):
         return called
     text = _AFTERTHOUGHT.sub("", text)
     for kind, pattern in _PATTERNS:
         found = pattern.fullmatch(text)
-        if found and (wish := _made(kind, found)):
-            return wish
-    return _topic(text, tools)
+        if found and (action := _action_from_match(kind, found)):
+            return action
+    return _parse_topic(text, tools)
 
 
 def is_open_command(clause: str) -> bool:
-    """Whether a clause is of the form `run: …`, whose command goes on to the end of the line."""
-    return _COMMAND.match(_blunt(clause)) is not None
+    """Whether a clause has the form `run: …`, whose command extends to the end of the line."""
+    return _COMMAND.match(_without_preamble(clause)) is not None
 
 
-def again(before: Wish, clause: str) -> Wish | None:
-    """`read a.txt and b.txt`: the same once more; or `write a.txt, then read it back`: the same file."""
+def repeat_action(before: Action, clause: str) -> Action | None:
+    """Parse a clause that refers to the action before it: `read a.txt and b.txt`, `write a.txt, then read it back`."""
     found = re.fullmatch(rf"(?:the )?(?:file )?{_PATH}(?: file)?[.!?]?", clause.strip(), re.IGNORECASE)
-    if before.path and _BACK.fullmatch(_blunt(clause)):
-        return Wish(kind="read", path=before.path)
+    if before.path and _READ_BACK.fullmatch(_without_preamble(clause)):
+        return Action(kind="read", path=before.path)
     if before.kind not in ("read", "list") or not found:
         return None
     path = found["path"].rstrip(".!?")
     return replace(before, path=unquoted(path)) if _is_path(path) or unquoted(path) != path else None
 
 
-def tool_named(name: str, tools: Sequence[str]) -> str | None:
-    """The tool the user means by a name: exactly, in another case, or without the prefix of its server."""
+def find_tool(name: str, tools: Sequence[str]) -> str | None:
+    """Find a tool by its exact name, in another case, or without the prefix of its server."""
     wanted = name.lower()
     exact = (tool for tool in tools if tool == name)
     similar = (tool for tool in tools if wanted in (tool.lower(), _without_server(tool).lower()))
     return next(exact, None) or next(similar, None)
 
 
-def _blunt(clause: str) -> str:
-    """A clause without the bullet and the polite words before it."""
+def _without_preamble(clause: str) -> str:
+    """Remove a bullet and polite words at the start of a clause."""
     text = _BULLET.sub("", clause.strip())
     polite = _POLITE.match(text)
     return text[polite.end() :] if polite else text
 
 
-def _made(kind: Kind, found: re.Match[str]) -> Wish | None:
+def _action_from_match(kind: ActionKind, found: re.Match[str]) -> Action | None:
     groups = found.groupdict()
     path = groups.get("path") or ""
     is_quoted = path[:1] in ("`", '"', "'")
-    wish = Wish(
+    action = Action(
         kind=kind,
         path=unquoted(path) if is_quoted else path.rstrip("!"),
         command=unquoted(groups.get("command") or ""),
@@ -181,15 +181,17 @@ def _made(kind: Kind, found: re.Match[str]) -> Wish | None:
         new=unquoted(groups.get("new") or ""),
     )
     if kind == "shell":
-        return None if re.match(r"(?:the|an?|some|my|all|it|this|that|your)\b", wish.command, re.IGNORECASE) else wish
+        return (
+            None if re.match(r"(?:the|an?|some|my|all|it|this|that|your)\b", action.command, re.IGNORECASE) else action
+        )
     is_sure = is_quoted or bool(groups.get("file")) or (bool(groups.get("sure")) and path.lower() not in _NO_NAMES)
     if not is_sure and not _is_path(path):
         return None
-    if kind == "read" and wish.path.lower() == "readme":
-        return replace(wish, path="README.md")
-    if kind == "read" and (wish.path in (".", "..") or wish.path.endswith("/")):
-        return replace(wish, kind="list")
-    return replace(wish, path="", pattern=wish.path) if kind == "glob" and not wish.pattern else wish
+    if kind == "read" and action.path.lower() == "readme":
+        return replace(action, path="README.md")
+    if kind == "read" and (action.path in (".", "..") or action.path.endswith("/")):
+        return replace(action, kind="list")
+    return replace(action, path="", pattern=action.path) if kind == "glob" and not action.pattern else action
 
 
 def _is_path(token: str) -> bool:
@@ -197,12 +199,12 @@ def _is_path(token: str) -> bool:
     return is_spelled or token.lower() in _FILE_NAMES
 
 
-def _called(text: str, tools: Sequence[str]) -> Wish | None:
-    """`call get_weather with Tokyo`; a tool nobody offered counts only when it is clearly meant as one."""
+def _parse_tool_call(text: str, tools: Sequence[str]) -> Action | None:
+    """Parse `call get_weather with Tokyo`. A tool that is not offered counts only if it is clearly meant as one."""
     found = _TOOL.fullmatch(text)
     if not found:
         return None
-    tool = tool_named(found["tool"], tools)
+    tool = find_tool(found["tool"], tools)
     words = (found["inner"] or found["words"] or "").strip()
     is_spelled = "_" in found["tool"] or words.startswith("{") or bool(found["said"])
     if not tool and found["tool"].lower() in _NO_NAMES:
@@ -211,11 +213,11 @@ def _called(text: str, tools: Sequence[str]) -> Wish | None:
     verb = (found["verb"] or "").lower()
     if not (tool and (verb or is_call)) and not (verb in ("call", "invoke", "use") and is_spelled):
         return None
-    return Wish(kind="tool", tool=tool or found["tool"], words=words)
+    return Action(kind="tool", tool=tool or found["tool"], words=words)
 
 
-def _topic(text: str, tools: Sequence[str]) -> Wish | None:
-    """`what's the weather in Tokyo`, when there is a tool whose name says that it gets the weather."""
+def _parse_topic(text: str, tools: Sequence[str]) -> Action | None:
+    """Parse `what's the weather in Tokyo` if a tool's name says that it gets the weather."""
     said = set(re.findall(r"[a-z]+", text.lower()))
     for tool in tools:
         name = re.sub(r"(?<=[a-z])(?=[A-Z])|[^A-Za-z]+", "_", _without_server(tool)).lower().strip("_")
@@ -224,10 +226,10 @@ def _topic(text: str, tools: Sequence[str]) -> Wish | None:
         if (subject != name or "weather" in name) and topic and topic <= said:
             about = _ABOUT.search(_NOWADAYS.sub("", text))
             words = about["words"] if about else ""
-            return Wish(kind="tool", tool=tool, words="" if topic <= set(words.lower().split()) else words)
+            return Action(kind="tool", tool=tool, words="" if topic <= set(words.lower().split()) else words)
     return None
 
 
 def _without_server(tool: str) -> str:
-    """`mcp__files__read` without the prefix of the server it comes from."""
+    """Remove the prefix of the tool's server: `mcp__files__read` becomes `read`."""
     return re.split(r"__|[.:/]", tool)[-1]

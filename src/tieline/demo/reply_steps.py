@@ -1,4 +1,4 @@
-"""What the demo model has decided to do in one leg, before it is spoken as events."""
+"""The demo model's decision for one leg, before it is turned into events."""
 
 from tieline.model.content import Value
 from tieline.model.events import Failed, Finished, Usage
@@ -16,7 +16,7 @@ class Say(Value):
     text: str
 
 
-class Call(Value):
+class CallTool(Value):
     """A tool call; `arguments` is JSON text, or raw text for a freeform tool."""
 
     name: str
@@ -24,17 +24,17 @@ class Call(Value):
     freeform: bool = False
 
 
-class Pause(Value):
-    """Silence."""
+class Silence(Value):
+    """A pause in the stream."""
 
     seconds: float
 
 
-Step = Think | Say | Call | Pause
+Step = Think | Say | CallTool | Silence
 
 
-class Answer(Value):
-    """The steps of a leg in order. What is None follows from the steps: counted usage, the natural stop reason."""
+class DemoReply(Value):
+    """The steps of a leg in order. If None, `usage` is counted and `ending` follows from the steps."""
 
     steps: tuple[Step, ...] = ()
     usage: Usage | None = None

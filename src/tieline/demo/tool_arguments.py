@@ -1,4 +1,4 @@
-"""The tools a client offers, and calls of one that the user named: arguments from their words and the tool's schema."""
+"""Builds calls of a tool that the user named: the arguments come from the user's text and the tool's schema."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from tieline.demo.answer import Call
 from tieline.demo.phrases import shortened, unquoted
-from tieline.demo.schema import Filler, Hints
+from tieline.demo.reply_steps import CallTool
+from tieline.demo.schema_filler import FillHints, SchemaFiller
 from tieline.model.request import ToolSpec
 from tieline.wire.shared.capabilities import Tool, read_tools
 from tieline.wire.shared.capabilities.schema import branches, properties_of, required_of, resolve, types_of
@@ -17,35 +17,35 @@ _PAIR = re.compile(r"\b(\w{1,64})\s{0,3}[=:]\s{0,3}(\"[^\"]*\"|'[^']*'|[^\s,]+)"
 _SEPARATOR = re.compile(r"\s{0,3},\s{0,3}(?:and\s{1,3})?|\s{1,3}and\s{1,3}")
 
 
-def usable(tools: Sequence[ToolSpec], names: Sequence[str] = ()) -> tuple[Tool, ...]:
-    """The tools that may be called: those the client runs, narrowed to `names` if there are any."""
+def callable_tools(tools: Sequence[ToolSpec], names: Sequence[str] = ()) -> tuple[Tool, ...]:
+    """Return the tools that may be called: those the client runs, restricted to `names` if given."""
     return tuple(tool for tool in read_tools(tools) if not names or tool.name in names)
 
 
-def fill(tool: Tool, words: str, directory: str = "", *, given: Mapping[str, Any] | None = None) -> Call:
-    """A call of this tool, its arguments made from the user's words as well as may be."""
+def guess_call(tool: Tool, words: str, directory: str = "", *, given: Mapping[str, Any] | None = None) -> CallTool:
+    """Call a tool with the `given` arguments, and guess other required ones from the user's text."""
     if tool.freeform:
-        return Call(name=tool.name, arguments=words, freeform=True)
-    filler = Filler(tool.schema, Hints(words, phrase=shortened(words, 60), directory=directory), sparing=True)
+        return CallTool(name=tool.name, arguments=words, freeform=True)
+    filler = SchemaFiller(tool.schema, FillHints(words, phrase=shortened(words, 60), directory=directory), sparing=True)
     properties = properties_of(tool.schema)
     arguments = dict(given or {})
     for name in required_of(tool.schema):
         if name not in arguments:
             arguments[name] = filler.value(properties.get(name, True), name, 1)
-    return Call(name=tool.name, arguments=_json(arguments))
+    return CallTool(name=tool.name, arguments=_json(arguments))
 
 
-def call_with(tool: Tool, words: str, directory: str = "") -> list[Call]:
-    """Calls of a tool with the JSON the user gave, with `name=value`, or with values in order."""
+def parse_calls(tool: Tool, words: str, directory: str = "") -> list[CallTool]:
+    """Call a tool with arguments that the user wrote as JSON, as `name=value`, or as values in order."""
     if tool.freeform:
-        return [Call(name=tool.name, arguments=unquoted(words), freeform=True)]
+        return [CallTool(name=tool.name, arguments=unquoted(words), freeform=True)]
     if _is_object(words):
-        return [Call(name=tool.name, arguments=words)]
-    return [fill(tool, words, directory, given=given) for given in _given(tool, words)]
+        return [CallTool(name=tool.name, arguments=words)]
+    return [guess_call(tool, words, directory, given=given) for given in _given(tool, words)]
 
 
 def _given(tool: Tool, words: str) -> list[dict[str, Any]]:
-    """What the user said for each property; several values for a tool that takes one are several calls."""
+    """Return the arguments of each call. Several values for a tool with one parameter make several calls."""
     properties = properties_of(tool.schema)
     pairs = {key: unquoted(value) for key, value in _PAIR.findall(words) if key in properties}
     if pairs:
@@ -62,7 +62,7 @@ def _given(tool: Tool, words: str) -> list[dict[str, Any]]:
 
 
 def _values(words: str) -> list[str]:
-    """`Tokyo and Paris` is two values, `"Tokyo and Paris"` is one."""
+    """Split a list of values: `Tokyo and Paris` is two values, `"Tokyo and Paris"` is one."""
     inner = unquoted(words)
     if inner != words:
         return [inner]
@@ -70,7 +70,7 @@ def _values(words: str) -> list[str]:
 
 
 def _enum_choices(tool: Tool, words: str) -> tuple[str, dict[str, Any]]:
-    """The options mentioned in the words (`Tokyo in celsius`), and the words without them."""
+    """Return the text without the enum options it mentions (`Tokyo in celsius`), and those options by parameter."""
     chosen = {}
     for name, schema in properties_of(tool.schema).items():
         for option in resolve(schema, tool.schema).get("enum") or ():
@@ -82,7 +82,7 @@ def _enum_choices(tool: Tool, words: str) -> tuple[str, dict[str, Any]]:
 
 
 def _typed(text: str, schema: object, tool: Tool) -> Any:
-    """The text as the type that the schema wants, where it can be that."""
+    """Convert text to the type that the schema expects, if possible."""
     kinds = [kind for option in branches(resolve(schema, tool.schema), tool.schema) for kind in types_of(option)]
     if "string" in kinds or not kinds:
         return text

@@ -1,8 +1,8 @@
-"""Plain words to a plan: which wishes to fulfil, what at the same time and what after what.
+"""Turns the user's text into a plan: the actions to perform, in parallel or one after another.
 
-The words are cut into clauses at "and", "," (at the same time) and "then" or a new sentence or line (one after the
-other), but never inside quotes, backticks, brackets or fenced blocks. A clause that makes no sense by itself is tried
-together with the next ones, so that "write salt, pepper to a.txt" is one wish. A long text is no plain request.
+The text is split into clauses at "and" and "," (in parallel), and at "then", a new sentence or a new line (in
+sequence), but never inside quotes, backticks, brackets or fenced blocks. A clause that cannot be parsed alone is joined
+with the next ones, so that "write salt, pepper to a.txt" is one action. A long text is not parsed at all.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 from msgspec.structs import replace
 
-from tieline.demo.wishes import Wish, again, is_open_command, understand
+from tieline.demo.actions import Action, is_open_command, parse_action, repeat_action
 from tieline.model.content import Value
 
 Cut = Literal["and", "then", "stop", "line"]
@@ -26,7 +26,7 @@ class _Clause(Value):
     start: int
     end: int
     cut: Cut
-    """What stands before it."""
+    """The separator before this clause."""
 
 
 _PROTECTED = re.compile(
@@ -48,8 +48,8 @@ _CHATTER = re.compile(
 )
 
 
-def plan(words: str, tools: Sequence[str]) -> tuple[tuple[Wish, ...], ...]:
-    """The steps the user asks for, each with the wishes that may be done at once."""
+def plan_actions(words: str, tools: Sequence[str]) -> tuple[tuple[Action, ...], ...]:
+    """Return the requested steps, each with the actions that can run in parallel."""
     if len(words) > MAX_WORDS:
         return ()
     masked = _PROTECTED.sub(lambda found: "\0" * len(found[0]), words)
@@ -67,7 +67,7 @@ def _clauses(masked: str) -> Iterator[_Clause]:
         if masked[start : found.start()].strip():
             yield _Clause(start=start, end=found.start(), cut=cut)
         elif following == "and":
-            # Nothing between two cuts: the stronger of them counts.
+            # Two separators in a row: the stronger one applies.
             following = cut
         start, cut = found.end(), following
     if masked[start:].strip():
@@ -75,7 +75,7 @@ def _clauses(masked: str) -> Iterator[_Clause]:
 
 
 class _Planner:
-    """Walks over the clauses and gathers wishes into steps."""
+    """Groups the actions in a list of clauses into steps."""
 
     def __init__(self, words: str, clauses: list[_Clause], tools: Sequence[str]) -> None:
         self._words = words
@@ -83,49 +83,49 @@ class _Planner:
         self._tools = tools
         self._alone = [self._wish(at, at + 1) for at in range(len(clauses))]
 
-    def steps(self) -> tuple[tuple[Wish, ...], ...]:
-        steps: list[list[Wish]] = []
+    def steps(self) -> tuple[tuple[Action, ...], ...]:
+        steps: list[list[Action]] = []
         at, is_later = 0, True
         while at < len(self._clauses):
             is_later = is_later or self._clauses[at].cut != "and"
-            wish, end = self._next(at)
-            if wish is None and steps and (not is_later or self._clauses[at].cut == "then"):
-                wish = again(steps[-1][-1], self._text(at, at + 1))
-                is_later = is_later or (wish is not None and wish.kind != steps[-1][-1].kind)
-            if wish is not None:
+            action, end = self._next(at)
+            if action is None and steps and (not is_later or self._clauses[at].cut == "then"):
+                action = repeat_action(steps[-1][-1], self._text(at, at + 1))
+                is_later = is_later or (action is not None and action.kind != steps[-1][-1].kind)
+            if action is not None:
                 if is_later:
                     steps.append([])
-                steps[-1].append(wish)
+                steps[-1].append(action)
                 is_later = False
             at = end
         return tuple(map(tuple, steps))
 
-    def _next(self, at: int) -> tuple[Wish | None, int]:
-        """The wish that begins at a clause and where it ends, if need be several clauses later."""
+    def _next(self, at: int) -> tuple[Action | None, int]:
+        """Return the action that begins at a clause, and the index after its last clause."""
         for end in range(at + 1, min(at + MAX_JOINED, len(self._clauses)) + 1):
             if end > at + 1 and self._alone[end - 1] is not None:
                 break
-            if wish := self._wish(at, end):
-                return self._extended(wish, at, end)
+            if action := self._wish(at, end):
+                return self._extended(action, at, end)
         return None, at + 1
 
-    def _extended(self, wish: Wish, at: int, end: int) -> tuple[Wish, int]:
-        """A command or a content goes on over "and" and ",", a `run: …` to the end of its line."""
+    def _extended(self, action: Action, at: int, end: int) -> tuple[Action, int]:
+        """Extend a command or a file content across "and" and ",", and a `run: …` to the end of its line."""
         is_exact = is_open_command(self._text(at, end))
         while end < len(self._clauses) and not self._is_quoted(end - 1) and not self._begins(end):
             cut = self._clauses[end].cut
             longer = self._wish(at, end + 1) if cut == "and" or (is_exact and cut != "line") else None
-            if longer is None or _frame(longer) != _frame(wish):
+            if longer is None or _frame(longer) != _frame(action):
                 break
-            wish, end = longer, end + 1
-        return wish, end
+            action, end = longer, end + 1
+        return action, end
 
     def _begins(self, at: int) -> bool:
-        """Whether a clause is something of its own."""
+        """Whether a clause stands on its own and does not continue the one before."""
         return self._alone[at] is not None or _CHATTER.match(self._text(at, at + 1)) is not None
 
-    def _wish(self, at: int, end: int) -> Wish | None:
-        return understand(self._text(at, end), self._tools)
+    def _wish(self, at: int, end: int) -> Action | None:
+        return parse_action(self._text(at, end), self._tools)
 
     def _text(self, at: int, end: int) -> str:
         return self._words[self._clauses[at].start : self._clauses[end - 1].end]
@@ -134,6 +134,6 @@ class _Planner:
         return self._text(at, at + 1).rstrip()[-1:] in ("`", '"', "'", "”", "}", ")")
 
 
-def _frame(wish: Wish) -> Wish:
-    """A wish without what may go on: more words must not change what is wished."""
-    return replace(wish, command="", content="", new="", words="")
+def _frame(action: Action) -> Action:
+    """Return an action without the fields that may grow; more clauses must not change the others."""
+    return replace(action, command="", content="", new="", words="")

@@ -1,4 +1,4 @@
-"""Values that satisfy a JSON schema: the structured answers of the demo model and the arguments nobody spelled out."""
+"""Makes values that satisfy a JSON schema: structured answers, and tool arguments that the user did not specify."""
 
 import re
 from typing import Any
@@ -32,8 +32,8 @@ _FORMATS = {
 _SAMPLES = ("a", "A", "0", "1", "abc", "ABC", "demo", "a1", "A1", "00", "000", "0000", "a@b.co", *_FORMATS.values())
 
 
-class Hints:
-    """What to fill strings and numbers with: the user's words, and the numbers in them one after the other."""
+class FillHints:
+    """Source of strings and numbers: the user's text, and the numbers in it one after another."""
 
     def __init__(self, words: str, *, phrase: str = "", directory: str = "") -> None:
         self.words = words
@@ -42,7 +42,7 @@ class Hints:
         self._numbers = [float(found) for found in re.findall(r"(?<![\w.])-?\d{1,12}(?:\.\d{1,6})?", words[:4000])]
 
     def text(self, name: str) -> str:
-        """A string for a property of this name."""
+        """Return a string for a property of this name."""
         key = name.lower()
         if key in _PHRASE_NAMES:
             return self.phrase or title_of(self.words)
@@ -55,7 +55,7 @@ class Hints:
         return shortened(self.words, 200) or "demo"
 
     def number(self, schema: Schema, *, whole: bool) -> float | None:
-        """The next number of the user's words, if the schema can take it."""
+        """Return the next number in the user's text, if the schema accepts it."""
         if not self._numbers:
             return None
         number = self._numbers[0]
@@ -64,22 +64,22 @@ class Hints:
         return self._numbers.pop(0) if fits else None
 
     def _proper_name(self) -> str:
-        """The first capitalised words that do not merely begin a sentence; else the first at all."""
+        """Return the first capitalised words that do not begin a sentence; else the first capitalised word."""
         found = re.search(r"(?<=[\w,;:] )[A-Z]\w+(?: [A-Z]\w+)*", self.words[:4000])
         found = found or re.search(r"[A-Z]\w+", self.words[:4000])
         return found[0] if found else ""
 
 
-class Filler:
+class SchemaFiller:
     """Makes values for schemas that refer to one root; `sparing` prefers null wherever it is allowed."""
 
-    def __init__(self, root: Schema, hints: Hints, *, sparing: bool = False) -> None:
+    def __init__(self, root: Schema, hints: FillHints, *, sparing: bool = False) -> None:
         self.root = root
         self.hints = hints
         self.sparing = sparing
 
     def value(self, schema: object, name: str = "", depth: int = 0) -> Any:
-        """The smallest value of any interest that satisfies the schema."""
+        """Return a small but non-trivial value that satisfies the schema."""
         options = branches(resolve(schema, self.root), self.root)
         allows_null = any("null" in types_of(option) for option in options)
         if allows_null and (self.sparing or depth >= MAX_DEPTH):
@@ -109,13 +109,13 @@ class Filler:
                 return self._string(schema, name)
 
     def _choice(self, options: list[Any]) -> Any:
-        """The option that the user mentions, or the first."""
+        """Return the option that the user mentions, or the first."""
         words = self.hints.words.lower()
         said = (option for option in options if isinstance(option, str) and option and option.lower() in words)
         return next(said, options[0])
 
     def _object(self, schema: Schema, depth: int) -> dict[str, Any]:
-        """What is required; where nothing is said about that, everything, so that the value shows something."""
+        """Fill the required properties, or all of them if the schema does not say which are required."""
         properties = properties_of(schema)
         names = required_of(schema) if "required" in schema or depth >= 3 else list(properties)
         if depth > MAX_DEPTH * 2:
@@ -157,7 +157,7 @@ class Filler:
 
 
 def _bounds(schema: Schema, *, whole: bool) -> tuple[float, float, float | None]:
-    """The least and the greatest number a schema allows, and the step between numbers."""
+    """Return the minimum, the maximum and the step of the numbers that a schema allows."""
 
     def said(key: str) -> float | None:
         value = schema.get(key)
@@ -179,7 +179,7 @@ def _distinct(value: Any, others: list[Any]) -> Any:
 
 
 def _matching(pattern: str, text: str) -> str:
-    """The text if it matches the pattern, else a sample that does, else the text all the same."""
+    """Return the text if it matches the pattern, else a sample that does, else the text."""
     try:
         wanted = re.compile(pattern)
     except re.error:

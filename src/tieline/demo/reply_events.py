@@ -1,14 +1,14 @@
-"""Speaks an answer as the events of a leg: small deltas, derived ids, counted tokens, the client's limits kept.
+"""Turns the demo model's reply into the events of a leg: small deltas, ids, token counts and the client's limits.
 
-A token is a word, or a few characters of arguments. Everything follows from the request, so the same request gives
-the same events.
+A token is a word, or a few characters of arguments. Everything is derived from the request, so the same request
+gives the same events.
 """
 
 import hashlib
 import re
 from collections.abc import Iterator
 
-from tieline.demo.answer import Answer, Call, Pause, Say, Think
+from tieline.demo.reply_steps import CallTool, DemoReply, Say, Silence, Think
 from tieline.model.assemble import PartsWriter, reason_for
 from tieline.model.content import File, Foreign, Image, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.model.events import Event, Failed, Finished, Started, StopReason, Usage
@@ -20,31 +20,31 @@ _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _ID_LENGTH = 22
 
 
-def speak(answer: Answer, request: Request) -> Iterator[Event | Pause]:
-    """The events of a leg, and the pauses between them."""
-    if isinstance(answer.ending, Failed) and not answer.steps:
-        yield answer.ending
+def to_events(reply: DemoReply, request: Request) -> Iterator[Event | Silence]:
+    """Yield the events of a leg, and the pauses between them."""
+    if isinstance(reply.ending, Failed) and not reply.steps:
+        yield reply.ending
         return
-    seed = digest(request)
+    seed = _digest(request)
     yield Started(id=f"demo_{_letters(seed, 'leg')}", model=request.model)
-    speech = _Speech(request, seed, exact=isinstance(answer.ending, Finished))
-    for step in answer.steps:
-        if isinstance(step, Pause):
+    writer = _ReplyWriter(request, seed, exact=isinstance(reply.ending, Finished))
+    for step in reply.steps:
+        if isinstance(step, Silence):
             yield step
         else:
-            speech.add(step)
-            yield from speech.parts.take()
-        if speech.cut is not None:
+            writer.add(step)
+            yield from writer.parts.take()
+        if writer.cut is not None:
             break
-    if isinstance(answer.ending, Failed) and speech.cut is None:
-        yield answer.ending
+    if isinstance(reply.ending, Failed) and writer.cut is None:
+        yield reply.ending
         return
-    yield answer.usage or speech.usage()
-    yield speech.cut or answer.ending or Finished(reason=reason_for(speech.parts.calls, StopReason.END_TURN))
+    yield reply.usage or writer.usage()
+    yield writer.cut or reply.ending or Finished(reason=reason_for(writer.parts.calls, StopReason.END_TURN))
 
 
-def digest(request: Request) -> bytes:
-    """What identifies a request: the model asked and all that was said."""
+def _digest(request: Request) -> bytes:
+    """Hash the model name and the messages of a request."""
     hashed = hashlib.sha256(request.model.encode("utf-8", "replace"))
     for message in request.messages:
         hashed.update(b"\0" + message.role.encode())
@@ -54,8 +54,8 @@ def digest(request: Request) -> bytes:
     return hashed.digest()
 
 
-class _Speech:
-    """The parts spoken so far, and what is left of the client's limits."""
+class _ReplyWriter:
+    """Writes the parts of a leg within the client's limits. `cut` is set once a limit has been reached."""
 
     def __init__(self, request: Request, seed: bytes, *, exact: bool) -> None:
         self.parts = PartsWriter()
@@ -67,7 +67,7 @@ class _Speech:
         self._spoken = 0
         self._thought = 0
 
-    def add(self, step: Think | Say | Call) -> None:
+    def add(self, step: Think | Say | CallTool) -> None:
         match step:
             case Think():
                 self._thought += self._speak(Thinking(), _WORD.findall(step.text))
@@ -76,7 +76,7 @@ class _Speech:
                 self._speak(Text(), _WORD.findall(text))
                 if sequence is not None and self.cut is None:
                     self.cut = self._stop_at(sequence)
-            case Call():
+            case CallTool():
                 call_id = f"call_{_letters(self._seed, str(self.parts.calls))}"
                 call = ToolCall(id=call_id, name=step.name, freeform=step.freeform)
                 self._speak(call, _FEW.findall(step.arguments))
@@ -88,7 +88,7 @@ class _Speech:
         return Usage(input=max(1, asked + offered), output=max(1, self._spoken), reasoning=self._thought)
 
     def _speak(self, part: Part, tokens: list[str]) -> int:
-        """Say one part, as much of it as the client allows; the number of tokens it took."""
+        """Write one part, as much of it as the client allows. Return the number of tokens written."""
         if self._left is not None and self._left < len(tokens):
             self.cut = Finished(reason=StopReason.MAX_TOKENS)
             tokens = tokens[: self._left]
@@ -103,7 +103,7 @@ class _Speech:
         return len(tokens)
 
     def _stopped(self, text: str) -> tuple[str, str | None]:
-        """The text up to the first stop sequence in it, and that sequence."""
+        """Return the text before the first stop sequence in it, and that sequence."""
         found = [(at, stop) for stop in self._stops if (at := text.find(stop)) >= 0]
         if not found:
             return text, None
@@ -130,7 +130,7 @@ def _strings(part: Part) -> tuple[str, ...]:
 
 
 def _letters(seed: bytes, salt: str) -> str:
-    """Letters and digits that follow from the seed."""
+    """Derive letters and digits from the seed."""
     number = int.from_bytes(hashlib.sha256(seed + salt.encode()).digest(), "big")
     letters = []
     for _ in range(_ID_LENGTH):
