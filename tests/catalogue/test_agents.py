@@ -26,7 +26,7 @@ from tests.e2e.cursor_support import (
     serving,
 )
 from tests.wire.coding_clients import CLAUDE_CODE, CLINE, OPENCODE, PI, WEATHER
-from tieline.app.config import Parking
+from tieline.app.config import ParkingSettings
 from tieline.model.request import ToolSpec
 from tieline.sim.cursor import Settings, Step, Turn, Wait
 from tieline.wire.cursor._pb.agent_pb2 import AgentRunRequest
@@ -319,7 +319,7 @@ async def test_142_large_arguments_and_results_are_whole_in_the_run_and_in_its_r
         yield Wait(lambda: turn.run.has_answers(["exec"]))
         yield from turn.closing()
 
-    async with serving(transport, parking=Parking(deadline=deadline)) as stand:
+    async with serving(transport, parking=ParkingSettings(deadline=deadline)) as stand:
         stand.plays(play)
         talk = stand.talk(dialect, WEATHER)
         answer = await talk.say("go")

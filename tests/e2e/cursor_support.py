@@ -20,7 +20,15 @@ from msgspec.structs import replace
 
 from tests.catalogue.serving import listening
 from tieline.app.build.application import App, build
-from tieline.app.config import ClientSettings, Config, CursorSettings, InboxSettings, Parking, Server, ToolSettings
+from tieline.app.config import (
+    ClientSettings,
+    Config,
+    CursorSettings,
+    InboxSettings,
+    ParkingSettings,
+    ServerSettings,
+    ToolSettings,
+)
 from tieline.model.content import Text, ToolCall
 from tieline.model.request import ToolSpec
 from tieline.sim.cursor import CursorSim, Program, Record, Settings, Step, Turn, native
@@ -105,12 +113,12 @@ async def serving(
     sim: Settings | None = None,
     *,
     script: Program | Sequence[Any] | None = None,
-    parking: Parking | None = None,
+    parking: ParkingSettings | None = None,
     key: str | None = None,
     tls: ssl.SSLContext | None = None,
     through: Callable[[CursorSim], AbstractAsyncContextManager[str]] | None = None,
     inbox: InboxSettings | None = None,
-    server: Server | None = None,
+    server: ServerSettings | None = None,
     tools: ToolSettings | None = None,
     clients: Mapping[str, ClientSettings] | None = None,
     **cursor: Any,
@@ -126,7 +134,7 @@ async def serving(
         await stack.enter_async_context(service)
         url = await stack.enter_async_context(through(service)) if through else service.url
         settings = {"api_url": url, "transport": transport, "ghost_mode": True, "enabled": True, **cursor}
-        config = Config(cursor=CursorSettings(**settings), parking=parking or Parking())
+        config = Config(cursor=CursorSettings(**settings), parking=parking or ParkingSettings())
         config = replace(
             config,
             inbox=inbox or config.inbox,

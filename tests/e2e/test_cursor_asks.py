@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.acp_support import ASK
 from tests.e2e.cursor_support import DEMO, DIALECTS, KEY, PATIENCE, TRANSPORTS, Dialect, Stand, Transport, serving
-from tieline.app.config import ClientSettings, InboxSettings, Parking, Server, ToolSettings
+from tieline.app.config import ClientSettings, InboxSettings, ParkingSettings, ServerSettings, ToolSettings
 from tieline.core.inbox.inbox import Item
 from tieline.model.inbox import Answer, Filled, Form, Permission, Permitted, PlanReview, Reviewed
 
@@ -127,7 +127,7 @@ async def test_a_message_with_changes_rejects_the_plan_and_the_better_one_is_sho
 
 
 async def test_a_plan_whose_run_is_gone_is_answered_from_the_history() -> None:
-    async with serving("http2", parking=Parking(deadline=0.01)) as stand:
+    async with serving("http2", parking=ParkingSettings(deadline=0.01)) as stand:
         talk = stand.talk("openai")
         await talk.say(PLAN)
         await stand.until(lambda: bool(stand.record.ending))
@@ -155,7 +155,7 @@ async def test_a_stream_is_not_silent_while_a_person_thinks_and_who_leaves_takes
 ) -> None:
     asked: dict[str, Any] = {"model": DEMO, "stream": True, "messages": [{"role": "user", "content": MODE}]}
     async with (
-        serving(transport, server=Server(keep_alive=0.02)) as stand,
+        serving(transport, server=ServerSettings(keep_alive=0.02)) as stand,
         stand.app.gateway.inbox.watched(),
         httpx2.AsyncClient(base_url=stand.url, headers={"x-api-key": KEY}, timeout=PATIENCE) as http,
     ):

@@ -30,7 +30,7 @@ from tests.e2e.cursor_support import (
     serving,
 )
 from tests.wire.coding_clients import CLAUDE_CODE, WEATHER
-from tieline.app.config import Parking
+from tieline.app.config import ParkingSettings
 from tieline.model.request import ToolSpec
 from tieline.sim.cursor import Program, Settings, Step, Turn, Wait
 from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage, AgentRunRequest
@@ -380,7 +380,7 @@ async def test_the_next_turn_is_a_new_run_with_the_whole_history(transport: Tran
 async def test_a_result_for_a_run_that_has_expired_is_answered_from_the_history(
     transport: Transport, dialect: Dialect
 ) -> None:
-    async with serving(transport, parking=Parking(deadline=0.0)) as stand:
+    async with serving(transport, parking=ParkingSettings(deadline=0.0)) as stand:
         talk = stand.talk(dialect, WEATHER)
         await one_call(talk)
         await stand.ended("left")
@@ -394,7 +394,7 @@ async def test_a_result_for_a_run_that_has_expired_is_answered_from_the_history(
 async def test_five_tools_work_though_every_run_expires(transport: Transport, dialect: Dialect) -> None:
     cities = ("Oslo", "Rome", "Kyiv", "Lima", "Bonn")
     legs = [f'text: Now {city}.\ncall: get_weather {{"city": "{city}"}}' for city in cities]
-    async with serving(transport, parking=Parking(deadline=0.0)) as stand:
+    async with serving(transport, parking=ParkingSettings(deadline=0.0)) as stand:
         talk = stand.talk(dialect, WEATHER)
         answer = await talk.say(scripted(*legs, "text: The last was {{result}}."))
         for number, city in enumerate(cities, 1):
@@ -407,7 +407,7 @@ async def test_five_tools_work_though_every_run_expires(transport: Transport, di
 
 @DIALECTS
 async def test_a_history_told_in_words_serves_as_well(transport: Transport, dialect: Dialect) -> None:
-    async with serving(transport, parking=Parking(deadline=0.0), history="text") as stand:
+    async with serving(transport, parking=ParkingSettings(deadline=0.0), history="text") as stand:
         talk = stand.talk(dialect, WEATHER)
         await talk.say("call get_weather with Oslo")
         await stand.ended("left")
@@ -422,7 +422,7 @@ async def test_a_history_told_in_words_serves_as_well(transport: Transport, dial
 async def test_the_oldest_run_makes_room_and_is_answered_from_the_history(
     transport: Transport, dialect: Dialect
 ) -> None:
-    async with serving(transport, parking=Parking(limit=1)) as stand:
+    async with serving(transport, parking=ParkingSettings(limit=1)) as stand:
         old, new = stand.talk(dialect, WEATHER), stand.talk(dialect, WEATHER)
         await one_call(old)
         await one_call(new)

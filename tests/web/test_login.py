@@ -128,7 +128,7 @@ async def test_a_link_that_nobody_uses_ends(tmp_path: Path, sim: CursorSim, monk
             await stream.until(lambda message: message["type"] == "state")
         found = await account(stand)
         assert (found["state"], found["url"]) == ("none", "")
-        assert found["trouble"].startswith("Nobody has used the link within")
+        assert found["trouble"].startswith("The link was not used within")
         assert "tieline login" not in found["trouble"]
 
 

@@ -1,11 +1,11 @@
-"""Objects that are made when they are first needed, and backends that are known before they are made."""
+"""Objects that are created when they are first used, and backends that can be listed before they are created."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Generic, ParamSpec, TypeVar
 
-from tieline.app.lazy import Lazily
+from tieline.app.lazy import LazyImport
 from tieline.model.ports import Backend, Host, ModelInfo, Run
 from tieline.model.request import Request
 
@@ -13,39 +13,39 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Later(Generic[T]):
-    """One object, made at the first call for it."""
+class LazyObject(Generic[T]):
+    """An object that is created at the first call of `now` or `get`."""
 
     def __init__(self, make: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> None:
-        self._code = make if isinstance(make, Lazily) else None
+        self._code = make if isinstance(make, LazyImport) else None
         self._make: Callable[[], T] = partial(make, *args, **kwargs)
         self._made: T | None = None
 
     @property
     def made(self) -> T | None:
-        """The object, if there is one already."""
+        """The object, if it was created already."""
         return self._made
 
     def now(self) -> T:
-        """The object, at once."""
+        """Return the object, and create it if necessary."""
         if self._made is None:
             self._made = self._make()
         return self._made
 
     async def get(self) -> T:
-        """The object. Its code is loaded in a thread: others are served meanwhile."""
+        """Return the object, and create it if necessary. Its module is imported in a thread, which takes a while."""
         if self._made is None and self._code is not None:
             await asyncio.to_thread(self._code.load)
         return self.now()
 
 
-class LateBackend:
-    """A backend that is made with its first run; `models` tells what it has, where that is known without it."""
+class LazyBackend:
+    """A backend that is created with its first run. `models` lists its models without creating it, if possible."""
 
     def __init__(
         self,
         name: str,
-        backend: Later[Backend],
+        backend: LazyObject[Backend],
         *,
         is_agent: bool = False,
         reads_options: bool = False,
