@@ -40,7 +40,7 @@ async def test_headers_and_metadata_select_by_name_and_unknown_names_are_a_400(
         (AcpSettings(folders={"site": "/nowhere/at/all"}), r"acp\.folders\.site.* is not a folder"),
         (AcpSettings(mcp={"db": McpSettings()}), r"acp\.mcp\.db` needs either a `command` or a `url`"),
         (AcpSettings(mcp={"db": McpSettings(command=("a",), url="http://b")}), "needs either"),
-        (AcpSettings(mcp={"tieline": DB}), "this name is taken"),
+        (AcpSettings(mcp={"tieline": DB}), "this name is reserved"),
     ],
 )
 def test_what_cannot_be_selected_is_an_error_of_the_configuration(settings: AcpSettings, problem: str) -> None:

@@ -25,13 +25,13 @@ ANSWERS: Mapping[str, tuple[str, type, Answer, str]] = {
         Filled(values={"colour": "blue", "parts": ["trees", "a swing"]}),
         'You answered colour: blue; parts: trees, "a swing".',
     ),
-    "declined": (QUESTION, Form, Filled(action="decline"), "I was told: The user does not want to answer."),
-    "switched": (MODE, Permission, Permitted(option="allow"), "The mode is plan now."),
+    "declined": (QUESTION, Form, Filled(action="decline"), "You did not answer: The user does not want to answer."),
+    "switched": (MODE, Permission, Permitted(option="allow"), "The mode is now plan."),
     "stays": (
         MODE,
         Permission,
         Permitted(option="deny", reason="Not now."),
-        "I was told: The user wants to stay in this mode. Not now.",
+        "The mode stays: The user wants to stay in this mode. Not now.",
     ),
 }
 
@@ -71,7 +71,7 @@ async def test_a_plan_is_changed_as_the_person_says_and_what_is_approved_is_in_t
         first = await next_item(stand)
         assert isinstance(first.ask, PlanReview)
         assert first.ask.title == "A plan for a garden"
-        assert [step.content for step in first.ask.steps][1] == "Begin with a garden"
+        assert [step.content for step in first.ask.steps][1] == "Start with a garden"
         inbox.decide(first.id, Reviewed(approved=False, feedback="No trees."))
         second = await next_item(stand)
         assert isinstance(second.ask, PlanReview)
@@ -79,19 +79,22 @@ async def test_a_plan_is_changed_as_the_person_says_and_what_is_approved_is_in_t
         inbox.decide(second.id, Reviewed(approved=True))
         said = await saying
     assert second.ask.plan in said.text
-    assert said.text.count("How to come to a garden") == 1, "what was rejected is not shown"
+    assert said.text.count("How to make a garden") == 1, "what was rejected is not shown"
     assert said.text.endswith("The plan is approved.")
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
-    [(QUESTION, "Nobody can answer a question in this form"), (MODE, "Another mode needs the consent of the user")],
+    [
+        (QUESTION, "You did not answer: Nobody can answer a question in this form"),
+        (MODE, "The mode stays: Another mode needs the consent of the user"),
+    ],
 )
 async def test_where_nobody_looks_the_answer_is_no_at_once(words: str, told: str) -> None:
     async with serving("http2") as stand:
         before = stand.app.gateway.inbox.version
         said = await stand.talk("openai").say(words)
-        assert f"I was told: {told}" in said.text
+        assert told in said.text
         assert said.is_over
         assert stand.app.gateway.inbox.version == before
 
@@ -104,7 +107,7 @@ async def test_where_nobody_looks_a_plan_is_shown_and_the_next_message_approves_
     async with serving(transport) as stand:
         talk = stand.talk(dialect)
         shown = await talk.say(PLAN)
-        assert "How to come to a garden, in **three** steps" in shown.text
+        assert "How to make a garden, in **three** steps" in shown.text
         assert "Shall this plan be carried out?" in shown.text
         assert "approved" not in shown.text
         assert shown.is_over

@@ -196,7 +196,10 @@ async def test_on_a_terminal_each_new_ask_is_shown_and_answered_right_there(tmp_
 
 
 def test_the_start_says_where_tools_act_and_what_is_allowed(tmp_path: Path) -> None:
-    for arguments, words in (((), "everything else asks (tieline inbox watch)"), (("--yolo",), "EVERYTHING is allowed")):
+    for arguments, words in (
+        ((), "everything else asks (tieline inbox watch)"),
+        (("--yolo",), "EVERYTHING is allowed"),
+    ):
         with serving(tmp_path, "--tools", "--workspace", str(tmp_path), *arguments) as (process, _):
             process.send_signal(signal.SIGINT)
             output = said(process)

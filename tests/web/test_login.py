@@ -14,7 +14,7 @@ from tieline.app.build import page
 from tieline.app.config import Config, CursorSettings
 from tieline.backends.cursor import login
 from tieline.sim.cursor import CursorSim
-from tieline.sim.cursor.settings import Settings
+from tieline.sim.cursor.settings import SimSettings
 
 NOBODY = "http://127.0.0.1:9"
 """Where nothing listens."""
@@ -28,7 +28,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 async def sim() -> AsyncIterator[CursorSim]:
     """A service where a login is made when its link is opened."""
-    async with CursorSim(Settings(login_polls=None)) as sim:
+    async with CursorSim(SimSettings(login_polls=None)) as sim:
         yield sim
 
 

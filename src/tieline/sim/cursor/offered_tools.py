@@ -1,4 +1,4 @@
-"""The MCP tools that a client offers, as the demo model sees them, and its calls as the exec messages they become."""
+"""The MCP tools that a client offers: their specs for the demo model, and exec messages for its calls."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -8,17 +8,17 @@ from google.protobuf.struct_pb2 import Value
 
 from tieline.model.content import ToolCall
 from tieline.model.request import ToolSpec
-from tieline.sim.cursor.refusals import NAMED, Refusal
+from tieline.sim.cursor.refusals import NAMED, ServiceRefusal
 from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
 from tieline.wire.cursor._pb import shared_pb2 as shared
 from tieline.wire.cursor.values import from_value, to_value
 
 RESERVED = frozenset({"TodoWrite", "WebFetch", "Task", "EditNotebook", "FetchMcpResource", "Delete"})
-"""Names of the service's own tools: whoever offers one of them is refused."""
+"""Names of the service's own tools. A client that offers one of them is refused."""
 
 
-class McpOffer:
-    """The tools of one run, by the names the demo model uses."""
+class OfferedTools:
+    """The tools of one run, by the names that the demo model uses."""
 
     def __init__(self, definitions: Iterable[shared.McpToolDefinition]) -> None:
         self._tools: dict[str, shared.McpToolDefinition] = {}
@@ -38,14 +38,14 @@ class McpOffer:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """The tools in neutral words."""
+        """The tools in the neutral model."""
         return tuple(
             ToolSpec(name=name, description=tool.description, schema=_schema(tool))
             for name, tool in self._tools.items()
         )
 
-    def refusal(self) -> Refusal | None:
-        """Why the service would take none of this."""
+    def refusal(self) -> ServiceRefusal | None:
+        """Return the reason why the service would refuse these tools, if any."""
         for name, tool in self._tools.items():
             if name in RESERVED:
                 return NAMED["bad_tools"]
@@ -57,7 +57,7 @@ class McpOffer:
         return None
 
     def short(self, name: str) -> str:
-        """The name of a tool here, from the longer forms it may have in a history."""
+        """Return the short name of a tool for any of the longer forms used in a history."""
         for short, tool in self._tools.items():
             provider = tool.provider_identifier
             if name in (short, tool.name, f"mcp_{provider}_{short}", f"{provider}___{short}"):
@@ -65,7 +65,7 @@ class McpOffer:
         return name
 
     def args(self, call: ToolCall) -> kinds.McpArgs:
-        """What the client is asked to do; a tool that it did not offer is asked for by its name alone."""
+        """Return the exec arguments of a call. A tool that was not offered is requested by its name alone."""
         tool = self._tools.get(call.name)
         return kinds.McpArgs(
             name=tool.name if tool else call.name,
@@ -76,9 +76,9 @@ class McpOffer:
         )
 
 
-def offered(*sources: Sequence[shared.McpToolDefinition]) -> McpOffer:
-    """The tools that stand in any of the places where clients put them."""
-    return McpOffer(tool for source in sources for tool in source)
+def offered_tools(*sources: Sequence[shared.McpToolDefinition]) -> OfferedTools:
+    """Collect the tools from all places where clients list them."""
+    return OfferedTools(tool for source in sources for tool in source)
 
 
 def _schema(tool: shared.McpToolDefinition) -> bytes:
@@ -87,7 +87,7 @@ def _schema(tool: shared.McpToolDefinition) -> bytes:
 
 
 def _object(arguments: str) -> Mapping[str, Any]:
-    """Arguments as an object; raw text of a freeform tool is one with a single property."""
+    """Parse arguments. Raw text of a freeform tool becomes an object with one property."""
     try:
         decoded = msgspec.json.decode(arguments or "{}")
     except msgspec.DecodeError:
@@ -96,7 +96,7 @@ def _object(arguments: str) -> Mapping[str, Any]:
 
 
 def _has_hole(value: Value) -> bool:
-    """Whether there is a value in it that is none, not even null."""
+    """Whether it contains a protobuf Value without any kind, not even null."""
     match value.WhichOneof("kind"):
         case None:
             return True

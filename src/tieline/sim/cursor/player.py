@@ -1,36 +1,36 @@
-"""Plays the steps of a run on an HTTP exchange: frames, heartbeats, waits and endings of every kind."""
+"""Performs the steps of a run on an HTTP exchange: frames, heartbeats, waits and endings."""
 
 import asyncio
 from collections.abc import Iterable
 
-from tieline.sim.cursor.dialects import Dialect, squeezed
-from tieline.sim.cursor.exchange import Exchange
-from tieline.sim.cursor.line import Line
-from tieline.sim.cursor.refusals import Refusal, RunRefused
+from tieline.sim.cursor.http_exchange import HttpExchange
+from tieline.sim.cursor.refusals import RunRefused, ServiceRefusal
+from tieline.sim.cursor.run_input import RunInput
+from tieline.sim.cursor.server_turn import HEARTBEAT
 from tieline.sim.cursor.steps import End, Framed, GoAway, Leave, Raw, Send, Status, Step, Style, Wait
-from tieline.sim.cursor.turn import HEARTBEAT
+from tieline.sim.cursor.wire_formats import WireFormat, compressed_frame
 from tieline.wire.framing.connect import frame
 
-_GONE = Refusal(code="canceled", message="the client has closed its side and can answer no more")
+_GONE = ServiceRefusal(code="canceled", message="the client has closed its side of the stream")
 
 
-class Stage:
+class RunPlayer:
     """One run on one exchange."""
 
-    def __init__(self, exchange: Exchange, line: Line, dialect: Dialect) -> None:
-        self.is_deaf = False
-        """Whether the client has closed its side, so that nothing can come from it any more."""
+    def __init__(self, exchange: HttpExchange, run_input: RunInput, wire_format: WireFormat) -> None:
+        self.is_input_closed = False
+        """Whether the client has closed its side of the stream."""
         self._exchange = exchange
-        self._line = line
-        self._dialect = dialect
-        self._settings = line.run.settings
+        self._run_input = run_input
+        self._wire_format = wire_format
+        self._settings = run_input.run.settings
         self._style: Style = self._settings.style
         self._frames: list[bytes] = []
         self._is_begun = False
         self._next_beat = 0.0
 
     async def play(self, steps: Iterable[Step]) -> str:
-        """Every step up to an ending; how it ended. What has no ending just stops."""
+        """Perform the steps up to an ending, and return how the run ended. Without an ending, the body just ends."""
         try:
             return await self._played(steps)
         except RunRefused as error:
@@ -43,7 +43,7 @@ class Stage:
                 self._frames.append(self._framed(step.message))
                 if len(self._frames) >= self._style.batch:
                     await self._flush()
-                    # Others want their turn too.
+                    # Let other tasks run.
                     await asyncio.sleep(0)
                 continue
             if type(step) is End:
@@ -56,7 +56,7 @@ class Stage:
         return await self._leave("eof")
 
     async def _act(self, step: Step) -> str:
-        """Play one step; the name of the ending if it is one."""
+        """Perform one step. Return how the run ended if the step is an ending."""
         match step:
             case Wait():
                 await self._wait(step)
@@ -75,7 +75,7 @@ class Stage:
             case Leave():
                 return await self._leave(step.how)
             case Send() | End():
-                # Played above, where they go out together with what was said before.
+                # Handled by the caller, which combines them with earlier messages.
                 pass
         return ""
 
@@ -88,11 +88,11 @@ class Stage:
         self._next_beat = loop.time() + self._settings.heartbeat
         while not wait.until():
             self._check_line(wait)
-            self._line.heard.clear()
+            self._run_input.arrived.clear()
             until = min(deadline, self._next_beat) if wait.beats else deadline
             try:
                 async with asyncio.timeout_at(until):
-                    await self._line.heard.wait()
+                    await self._run_input.arrived.wait()
             except TimeoutError:
                 if loop.time() >= deadline:
                     return
@@ -104,15 +104,15 @@ class Stage:
             await self._write(self._framed(HEARTBEAT.message))
 
     def _check_line(self, wait: Wait) -> None:
-        if self._line.trouble is not None:
-            raise self._line.trouble
-        if self.is_deaf and wait.seconds is None:
+        if self._run_input.failure is not None:
+            raise self._run_input.failure
+        if self.is_input_closed and wait.seconds is None:
             raise RunRefused(_GONE)
 
     # Writing
 
     def _framed(self, message: bytes) -> bytes:
-        return squeezed(message) if self._style.gzip else frame(message)
+        return compressed_frame(message) if self._style.gzip else frame(message)
 
     async def _flush(self) -> None:
         if self._frames:
@@ -127,21 +127,21 @@ class Stage:
         for at in range(0, len(data), size or 1):
             await self._exchange.write(data[at : at + size])
             if self._style.piece:
-                # So that the pieces reach the client one by one, as far as that can be made sure.
+                # Makes it likely that the pieces reach the client one by one.
                 await asyncio.sleep(0)
 
     async def _begin(self) -> None:
         self._is_begun = True
-        headers = [("content-type", self._dialect.content_type)]
+        headers = [("content-type", self._wire_format.content_type)]
         if self._style.gzip and self._style.announce:
-            name = "grpc-encoding" if self._dialect.framing == "grpc-web" else "connect-content-encoding"
+            name = "grpc-encoding" if self._wire_format.framing == "grpc-web" else "connect-content-encoding"
             headers.append((name, "gzip"))
         await self._exchange.start(200, headers)
 
     # Ending
 
-    async def _end(self, refusal: Refusal | None) -> None:
-        self._frames.append(self._dialect.end(refusal))
+    async def _end(self, refusal: ServiceRefusal | None) -> None:
+        self._frames.append(self._wire_format.end(refusal))
         if self._style.piece:
             await self._flush()
         if not self._is_begun:

@@ -1,7 +1,7 @@
-"""The tools the service has without any client offering them: files and shell, each call an exec of its own kind.
+"""Cursor's built-in tools for files and shell, which clients need not offer. Each call is an exec of its own kind.
 
-Cursor's models have them always. The demo model has them with clients that say they are Cursor's own, and with others
-where the simulator is told so. An edit takes two execs: the file is read, then written.
+Cursor's models always have them. The demo model has them with clients that identify as Cursor's own, and with others if
+the settings say so. An edit takes two execs: the file is read, then written.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,10 +11,10 @@ import msgspec
 
 from tieline.model.content import Text, ToolCall, ToolResult
 from tieline.model.request import ToolSpec
-from tieline.sim.cursor.exchange import Incoming
-from tieline.sim.cursor.results import result_of
-from tieline.sim.cursor.run import Run
-from tieline.sim.cursor.steps import Doing
+from tieline.sim.cursor.exec_results import to_tool_result
+from tieline.sim.cursor.http_exchange import RequestHead
+from tieline.sim.cursor.server_run import ServerRun
+from tieline.sim.cursor.steps import Routine
 from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
 from tieline.wire.cursor._pb import exec_pb2
 from tieline.wire.cursor._pb import tool_calls_pb2 as shown
@@ -49,7 +49,7 @@ def _grep(given: Arguments, call_id: str) -> Exec:
 
 
 def _glob(given: Arguments, call_id: str) -> Exec:
-    # There is no exec for it: the service greps for anything and asks for the names only.
+    # There is no exec for glob: the service greps for any content and requests only the file names.
     args = kinds.GrepArgs(pattern=".", glob=given["pattern"], output_mode="files_with_matches", tool_call_id=call_id)
     return Exec(grep_args=args)
 
@@ -77,18 +77,18 @@ _OPTIONAL = {"grep": ("path",)}
 
 
 def specs() -> tuple[ToolSpec, ...]:
-    """The tools as the demo model sees them."""
+    """Return the tools as the demo model sees them."""
     return tuple(ToolSpec(name=name, schema=_schema(name, properties)) for name, (properties, _) in _TOOLS.items())
 
 
 ALL = frozenset(_TOOLS)
 _CLIENTS = ("sdk", "ide")
 _RECORDS = {"write": "edit_tool_call"}
-"""The records that tools are named by in headers, where it is not their own name."""
+"""The names of tools in headers, if they are not `NAME_tool_call`."""
 
 
-def natives_of(head: Incoming, setting: bool | None) -> frozenset[str]:
-    """Return the tools that a client runs without offering them, as far as its headers allow them."""
+def native_tools_of(head: RequestHead, setting: bool | None) -> frozenset[str]:
+    """Return the built-in tools of a client, as far as its headers allow them."""
     is_native = head.header("x-cursor-client-type") in _CLIENTS if setting is None else setting
     fields = dict(head.headers)
     allowed, excluded = (fields.get(f"x-cursor-agent-{which}-tools") for which in ("allowed", "exclude"))
@@ -101,7 +101,7 @@ def natives_of(head: Incoming, setting: bool | None) -> frozenset[str]:
 
 
 def display(call: ToolCall) -> shown.ToolCall:
-    """The record of a call for people to look at."""
+    """Return the description of a call that clients display."""
     given = _given(call)
     match call.name:
         case "read":
@@ -126,8 +126,8 @@ def display(call: ToolCall) -> shown.ToolCall:
             return shown.ToolCall(mcp_tool_call=shown.McpToolCall(args=other))
 
 
-def perform(run: Run, call: ToolCall) -> Doing[ToolResult]:
-    """Have the client do it, and give what came of it."""
+def perform(run: ServerRun, call: ToolCall) -> Routine[ToolResult]:
+    """Let the client run a call, and return its result."""
     first = yield from execute(run, call.id, _exec(call))
     if call.name != "edit" or (first.is_error and "not found" not in _text(first)):
         return first
@@ -138,13 +138,13 @@ def perform(run: Run, call: ToolCall) -> Doing[ToolResult]:
     return written
 
 
-def execute(run: Run, call_id: str, message: Exec) -> Doing[ToolResult]:
-    """One exec and its result."""
+def execute(run: ServerRun, call_id: str, message: Exec) -> Routine[ToolResult]:
+    """Send one exec and return its result."""
     send = run.ask_exec(message)
     number = message.id
     yield send
     yield from run.wait(lambda: run.is_answered(number), f"exec {number}")
-    return result_of(call_id, run.results.get(number, ()), run.throws.get(number))
+    return to_tool_result(call_id, run.results.get(number, ()), run.throws.get(number))
 
 
 def _exec(call: ToolCall) -> Exec:
@@ -152,7 +152,7 @@ def _exec(call: ToolCall) -> Exec:
 
 
 def _given(call: ToolCall) -> Arguments:
-    """The arguments, each there and text."""
+    """Return all arguments of a call as strings; missing ones are empty."""
     try:
         decoded: Any = msgspec.json.decode(call.arguments or "{}")
     except msgspec.DecodeError:

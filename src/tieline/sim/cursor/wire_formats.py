@@ -1,4 +1,4 @@
-"""The dialects a client may speak, told by its content type: how bodies are framed, how streams end, how calls fail."""
+"""The wire formats of clients, by content type: how bodies are framed, how streams end, and how calls fail."""
 
 import zlib
 from typing import Literal
@@ -7,7 +7,7 @@ from google.protobuf.json_format import MessageToJson, Parse, ParseError
 from google.protobuf.message import DecodeError, Message
 
 from tieline.model.content import Value
-from tieline.sim.cursor.refusals import Refusal
+from tieline.sim.cursor.refusals import ServiceRefusal
 from tieline.wire.framing.connect import COMPRESSED, END, TRAILERS, FrameReader, FramingError, frame
 
 Framing = Literal["proto", "json", "connect", "grpc-web"]
@@ -26,22 +26,22 @@ _STREAMED: tuple[Framing, ...] = ("connect", "grpc-web")
 
 
 class Unreadable(Exception):
-    """The body is not what its content type says."""
+    """The body does not match its content type."""
 
 
-class Dialect(Value):
-    """One of them. `content_type` is what the client sent: it is answered in kind."""
+class WireFormat(Value):
+    """A wire format. `content_type` is the client's, and is repeated in the response."""
 
     framing: Framing
     content_type: str
 
     @property
     def is_streamed(self) -> bool:
-        """Whether a stream can be answered in it."""
+        """Whether the format supports streams."""
         return self.framing in _STREAMED
 
     def read(self, body: bytes, into: Message) -> None:
-        """One message, out of its envelope if it has one; raises Unreadable."""
+        """Parse one message, in an envelope or without. Raise Unreadable."""
         try:
             if self.framing == "json":
                 Parse(body or b"{}", into, ignore_unknown_fields=True)
@@ -51,7 +51,7 @@ class Dialect(Value):
             raise Unreadable(str(error)) from error
 
     def whole(self, message: Message) -> bytes:
-        """The body of the answer to a single call."""
+        """Return the response body of a unary call."""
         match self.framing:
             case "json":
                 return MessageToJson(message, indent=None).encode()
@@ -62,8 +62,8 @@ class Dialect(Value):
             case "grpc-web":
                 return frame(message.SerializeToString()) + frame(b"grpc-status: 0\r\n", TRAILERS)
 
-    def refused(self, refusal: Refusal) -> tuple[int, str, bytes]:
-        """How a single call fails: the status, the content type and the body."""
+    def refused(self, refusal: ServiceRefusal) -> tuple[int, str, bytes]:
+        """Return the status, the content type and the body of a unary call that fails."""
         if self.framing == "grpc-web":
             return 200, self.content_type, frame(refusal.trailers(), TRAILERS)
         if self.framing == "connect":
@@ -71,8 +71,8 @@ class Dialect(Value):
         status, body = refusal.whole()
         return status, "application/json", body
 
-    def end(self, refusal: Refusal | None) -> bytes:
-        """The last frame of a stream."""
+    def end(self, refusal: ServiceRefusal | None) -> bytes:
+        """Return the last frame of a stream."""
         if self.framing == "grpc-web":
             return frame(refusal.trailers() if refusal else b"grpc-status: 0\r\n", TRAILERS)
         return frame(refusal.end() if refusal else b"{}", END)
@@ -82,33 +82,33 @@ class Dialect(Value):
             return body
         frames = FrameReader().feed(body)
         if not frames:
-            raise FramingError("there is no whole frame")
+            raise FramingError("the frame is incomplete")
         return frames[0].payload
 
 
-def dialect_of(content_type: str) -> Dialect | None:
-    """The dialect of a content type, None for one that nobody speaks here."""
+def wire_format_of(content_type: str) -> WireFormat | None:
+    """Return the wire format of a content type; None if it is not supported."""
     framing = _FRAMINGS.get(content_type.partition(";")[0].strip().lower())
-    return Dialect(framing=framing, content_type=content_type) if framing else None
+    return WireFormat(framing=framing, content_type=content_type) if framing else None
 
 
-def expanded(body: bytes, encoding: str) -> bytes:
-    """A body without its content encoding; raises Unreadable."""
+def decompressed(body: bytes, encoding: str) -> bytes:
+    """Remove the content encoding of a body. Raise Unreadable."""
     if encoding in ("", "identity"):
         return body
     if encoding != "gzip":
-        raise Unreadable(f"the content encoding {encoding[:40]!r} is not known")
+        raise Unreadable(f"unknown content encoding {encoding[:40]!r}")
     stream = zlib.decompressobj(16 + zlib.MAX_WBITS)
     try:
         data = stream.decompress(body, EXPANDED_LIMIT)
     except zlib.error as error:
-        raise Unreadable(f"this is no gzip: {error}") from error
+        raise Unreadable(f"the body is not valid gzip: {error}") from error
     if not stream.eof:
-        raise Unreadable("the compressed body breaks off, or is too large")
+        raise Unreadable("the compressed body is incomplete or too large")
     return data
 
 
-def squeezed(message: bytes) -> bytes:
-    """A message as a compressed frame."""
+def compressed_frame(message: bytes) -> bytes:
+    """Return a message as a compressed frame."""
     packer = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
     return frame(packer.compress(message) + packer.flush(), COMPRESSED)

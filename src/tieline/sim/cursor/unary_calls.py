@@ -1,4 +1,4 @@
-"""The calls beside the runs: keys and logins, models, the server's configuration, and what is answered with nothing."""
+"""All calls other than runs: keys and logins, models, the server configuration, and calls with an empty response."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,11 +7,11 @@ import msgspec
 from google.protobuf.message import Message
 
 from tieline.demo.phrases import title_of
-from tieline.sim.cursor.dialects import Dialect, Unreadable, dialect_of, expanded
-from tieline.sim.cursor.exchange import Exchange, Incoming
-from tieline.sim.cursor.refusals import NAMED, Refusal
-from tieline.sim.cursor.settings import Model, Parameter, Settings
-from tieline.sim.cursor.tokens import Tokens
+from tieline.sim.cursor.http_exchange import HttpExchange, RequestHead
+from tieline.sim.cursor.refusals import NAMED, ServiceRefusal
+from tieline.sim.cursor.settings import Parameter, SimModel, SimSettings
+from tieline.sim.cursor.tokens import TokenIssuer
+from tieline.sim.cursor.wire_formats import Unreadable, WireFormat, decompressed, wire_format_of
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import aiserver_pb2 as aiserver
 from tieline.wire.cursor._pb import shared_pb2 as shared
@@ -29,14 +29,13 @@ _HTTP2_CONFIG = (
     aiserver.HTTP2_CONFIG_FORCE_BIDI_DISABLED,
     aiserver.HTTP2_CONFIG_FORCE_BIDI_ENABLED,
 )
-_UNAUTHENTICATED = Refusal(code="unauthenticated", message="not logged in")
-_JSON = [("content-type", "application/json")]
+_UNAUTHENTICATED = ServiceRefusal(code="unauthenticated", message="not logged in")
 
 
-class Unary:
-    """Answers every call that is no part of a run."""
+class UnaryCalls:
+    """Answers every call that is not part of a run."""
 
-    def __init__(self, settings: Settings, tokens: Tokens) -> None:
+    def __init__(self, settings: SimSettings, tokens: TokenIssuer) -> None:
         self._settings = settings
         self._tokens = tokens
         self._calls: Mapping[str, tuple[type[Message], Callable[[Any], Message]]] = {
@@ -52,7 +51,7 @@ class Unary:
             f"{AGENT}/NameAgent": (agent.NameAgentRequest, _named),
             f"{_AI}/AvailableModels": (aiserver.AvailableModelsRequest, self._available_models),
         }
-        self._plain: Mapping[str, Callable[[Incoming, bytes], tuple[int, Any]]] = {
+        self._plain: Mapping[str, Callable[[RequestHead, bytes], tuple[int, Any]]] = {
             "/auth/exchange_user_api_key": self._exchange,
             "/auth/refresh": self._refresh,
             "/oauth/token": self._grant,
@@ -62,51 +61,55 @@ class Unary:
             "/v1/me": self._me,
         }
 
-    async def answer(self, exchange: Exchange) -> None:
-        """Answer a call, whatever it is."""
+    async def answer(self, exchange: HttpExchange) -> None:
+        """Answer a call."""
         head = exchange.request
         body = await exchange.body()
         if plain := self._plain.get(head.path):
-            status, told = plain(head, body)
-            kind = _JSON if not isinstance(told, str) else [("content-type", "text/plain")]
-            await exchange.answer(status, told.encode() if isinstance(told, str) else msgspec.json.encode(told), kind)
+            status, result = plain(head, body)
+            if isinstance(result, str):
+                await exchange.answer(status, result.encode(), [("content-type", "text/plain")])
+            else:
+                await exchange.answer(status, msgspec.json.encode(result), [("content-type", "application/json")])
             return
-        dialect = dialect_of(head.header("content-type"))
-        if dialect is None:
-            await refuse(exchange, None, Refusal(code="unimplemented"), status=415 if head.path in self._calls else 404)
+        wire_format = wire_format_of(head.header("content-type"))
+        if wire_format is None:
+            await refuse(
+                exchange, None, ServiceRefusal(code="unimplemented"), status=415 if head.path in self._calls else 404
+            )
         elif head.path in self._calls:
-            await self._call(exchange, dialect, body)
+            await self._call(exchange, wire_format, body)
         elif "/StreamChat" in head.path:
-            await refuse(exchange, dialect, NAMED["deprecated"])
+            await refuse(exchange, wire_format, NAMED["deprecated"])
         else:
-            await refuse(exchange, dialect, Refusal(code="unimplemented"), status=404)
+            await refuse(exchange, wire_format, ServiceRefusal(code="unimplemented"), status=404)
 
-    async def _call(self, exchange: Exchange, dialect: Dialect, body: bytes) -> None:
+    async def _call(self, exchange: HttpExchange, wire_format: WireFormat, body: bytes) -> None:
         head = exchange.request
         if not self._tokens.is_access(head.bearer):
-            await refuse(exchange, dialect, _UNAUTHENTICATED)
+            await refuse(exchange, wire_format, _UNAUTHENTICATED)
             return
         takes, call = self._calls[head.path]
         asked = takes()
         try:
-            # What nobody looks at may be anything.
+            # Bodies that are not used are not parsed.
             if takes is not _OPAQUE:
-                dialect.read(expanded(body, head.header("content-encoding")), asked)
+                wire_format.read(decompressed(body, head.header("content-encoding")), asked)
         except Unreadable as error:
-            await refuse(exchange, dialect, Refusal(code="invalid_argument", message=str(error)))
+            await refuse(exchange, wire_format, ServiceRefusal(code="invalid_argument", message=str(error)))
             return
-        await exchange.answer(200, dialect.whole(call(asked)), [("content-type", dialect.content_type)])
+        await exchange.answer(200, wire_format.whole(call(asked)), [("content-type", wire_format.content_type)])
 
     # Plain JSON
 
-    def _exchange(self, head: Incoming, _: bytes) -> tuple[int, Any]:
+    def _exchange(self, head: RequestHead, _: bytes) -> tuple[int, Any]:
         return (200, self._tokens.issue()) if self._tokens.is_key(head.bearer) else _denied()
 
-    def _refresh(self, head: Incoming, _: bytes) -> tuple[int, Any]:
+    def _refresh(self, head: RequestHead, _: bytes) -> tuple[int, Any]:
         return (200, self._tokens.issue()) if self._tokens.is_refresh(head.bearer) else _denied()
 
-    def _grant(self, _: Incoming, body: bytes) -> tuple[int, Any]:
-        """A refresh as the editor asks for it: no new refresh token comes, and a bad one means to log out."""
+    def _grant(self, _: RequestHead, body: bytes) -> tuple[int, Any]:
+        """Refresh a token as the editor does: without a new refresh token; an invalid one means to log out."""
         asked = _object(body)
         token = str(asked.get("refresh_token") or "")
         if asked.get("grant_type") != "refresh_token" or not asked.get("client_id") or not token:
@@ -115,27 +118,27 @@ class Unary:
             return 200, {"access_token": "", "id_token": "", "shouldLogout": True}
         return 200, {"access_token": self._tokens.issue()["accessToken"], "shouldLogout": False}
 
-    def _poll(self, head: Incoming, body: bytes) -> tuple[int, Any]:
+    def _poll(self, head: RequestHead, body: bytes) -> tuple[int, Any]:
         asked: Mapping[str, Any] = head.query if head.method == "GET" else _object(body)
         login, verifier = str(asked.get("uuid", "")), str(asked.get("verifier", ""))
         if not login or not verifier:
-            return 400, {"code": "invalid_argument", "message": "a uuid and a verifier are needed"}
+            return 400, {"code": "invalid_argument", "message": "uuid and verifier are required"}
         tokens = self._tokens.polled(login, verifier)
         return (404, "Not found") if tokens is None else (200, tokens)
 
-    def _login(self, head: Incoming, _: bytes) -> tuple[int, Any]:
+    def _login(self, head: RequestHead, _: bytes) -> tuple[int, Any]:
         asked = head.query
         if not asked.get("uuid") or not asked.get("challenge"):
-            return 400, "This link is not complete."
+            return 400, "This link is incomplete."
         self._tokens.opened(asked["uuid"], asked["challenge"])
         return 200, "You are logged in to the simulator."
 
-    def _listed(self, head: Incoming, _: bytes) -> tuple[int, Any]:
+    def _listed(self, head: RequestHead, _: bytes) -> tuple[int, Any]:
         if not self._tokens.is_key(head.bearer) and not self._tokens.is_access(head.bearer):
             return _denied()
         return 200, {"items": [_item(model) for model in self._settings.models]}
 
-    def _me(self, head: Incoming, _: bytes) -> tuple[int, Any]:
+    def _me(self, head: RequestHead, _: bytes) -> tuple[int, Any]:
         if not self._tokens.is_key(head.bearer) and not self._tokens.is_access(head.bearer):
             return _denied()
         return 200, {
@@ -166,17 +169,20 @@ class Unary:
         return aiserver.AvailableModelsResponse(models=[_available(model) for model in self._settings.models])
 
 
-async def refuse(exchange: Exchange, dialect: Dialect | None, refusal: Refusal, *, status: int | None = None) -> None:
-    """Refuse a call in the dialect it came in."""
-    if dialect is None:
-        told, kind, body = refusal.whole()[0], "application/json", refusal.whole()[1]
+async def refuse(
+    exchange: HttpExchange, wire_format: WireFormat | None, refusal: ServiceRefusal, *, status: int | None = None
+) -> None:
+    """Refuse a call in its own wire format."""
+    if wire_format is None:
+        own_status, body = refusal.whole()
+        kind = "application/json"
     else:
-        told, kind, body = dialect.refused(refusal)
-    await exchange.answer(status or told, body, [("content-type", kind)])
+        own_status, kind, body = wire_format.refused(refusal)
+    await exchange.answer(status or own_status, body, [("content-type", kind)])
 
 
 def _denied() -> tuple[int, Any]:
-    return 401, {"code": "unauthenticated", "message": "this key is not known here"}
+    return 401, {"code": "unauthenticated", "message": "unknown key"}
 
 
 def _nothing(_: Message) -> Message:
@@ -197,7 +203,7 @@ def _object(body: bytes) -> Mapping[str, Any]:
 # ── Models in the three forms they are listed in ─────────────────────────────────────────────────
 
 
-def _item(model: Model) -> dict[str, Any]:
+def _item(model: SimModel) -> dict[str, Any]:
     item: dict[str, Any] = {"id": model.id, "displayName": model.title, "aliases": model.aliases}
     if model.parameters:
         item["parameters"] = [
@@ -210,7 +216,7 @@ def _item(model: Model) -> dict[str, Any]:
     return item
 
 
-def _details(model: Model) -> shared.ModelDetails:
+def _details(model: SimModel) -> shared.ModelDetails:
     details = shared.ModelDetails(
         model_id=model.id,
         display_model_id=model.id,
@@ -223,7 +229,7 @@ def _details(model: Model) -> shared.ModelDetails:
     return details
 
 
-def _available(model: Model) -> aiserver.AvailableModel:
+def _available(model: SimModel) -> aiserver.AvailableModel:
     return aiserver.AvailableModel(
         name=model.id,
         supports_images=True,
@@ -242,5 +248,5 @@ def _available(model: Model) -> aiserver.AvailableModel:
     )
 
 
-def _choices(model: Model) -> list[tuple[Parameter, str]]:
+def _choices(model: SimModel) -> list[tuple[Parameter, str]]:
     return [(parameter, value) for parameter in model.parameters for value in parameter.values]

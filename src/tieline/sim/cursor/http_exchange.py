@@ -1,4 +1,4 @@
-"""One HTTP request and its answer, the same for HTTP/1.1 and HTTP/2."""
+"""The interface of one HTTP request and its response, for both HTTP/1.1 and HTTP/2."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -11,11 +11,11 @@ from tieline.model.content import Value
 Headers = Sequence[tuple[str, str]]
 
 BODY_LIMIT = 160 * 1024 * 1024
-"""The largest body that is read: a blob of 64 MiB in the hexadecimal of an append, and some room."""
+"""Maximum size of a body: a blob of 64 MiB takes twice that in the hexadecimal form of an append."""
 
 
-class Incoming(Value):
-    """The head of a request. Names of headers are in lower case."""
+class RequestHead(Value):
+    """The head of a request. Header names are in lower case."""
 
     method: str
     target: str
@@ -29,63 +29,63 @@ class Incoming(Value):
 
     @property
     def query(self) -> dict[str, str]:
-        """What stands behind the question mark."""
+        """The query parameters."""
         return dict(parse_qsl(self.target.partition("?")[2]))
 
     def header(self, name: str) -> str:
-        """The value of a header, or nothing."""
+        """Return the value of a header, or an empty string."""
         return next((value for own, value in self.headers if own == name), "")
 
     @property
     def bearer(self) -> str:
-        """The token or key it came with."""
+        """The bearer token or key."""
         kind, _, token = self.header("authorization").partition(" ")
         return token.strip() if kind.lower() == "bearer" else ""
 
 
 STALLED = 300.0
-"""How long a client may leave its answer lying before it counts as gone."""
+"""Seconds after which a client that reads nothing is disconnected."""
 
 
 class BodyTooLarge(Exception):
     """The body of a request is larger than BODY_LIMIT."""
 
 
-class Exchange(ABC):
-    """A request that wants an answer: `start`, `write` as often as needed, and one of the endings."""
+class HttpExchange(ABC):
+    """A request and its response: call `start`, `write` any number of times, then one of the endings."""
 
-    request: Incoming
+    request: RequestHead
 
     @abstractmethod
     async def read(self) -> bytes:
-        """The next bytes of the request's body, b"" at its end."""
+        """Return the next bytes of the request body; b"" at its end."""
 
     @abstractmethod
     async def start(self, status: int, headers: Headers) -> None:
-        """The head of the answer."""
+        """Send the head of the response."""
 
     @abstractmethod
     async def write(self, data: bytes) -> None:
-        """More of the answer's body; waits for a client that is slow to take it."""
+        """Send a part of the response body; wait for a slow client."""
 
     @abstractmethod
     async def end(self, last: bytes = b"") -> None:
-        """The answer is complete, with these last bytes."""
+        """Complete the response with these last bytes."""
 
     @abstractmethod
     def goaway(self, code: int) -> None:
-        """Tell the client that this connection takes no more requests, where the protocol can say so."""
+        """Announce that this connection accepts no more requests, if the protocol supports it."""
 
     @abstractmethod
     def reset(self) -> None:
-        """Break off this answer alone where the protocol can, else the connection with it."""
+        """Abort this response alone if the protocol supports it, otherwise the connection."""
 
     @abstractmethod
     def cut(self) -> None:
-        """Break off the connection."""
+        """Close the connection."""
 
     async def body(self) -> bytes:
-        """The whole body of the request; raises BodyTooLarge."""
+        """Read the whole request body. Raise BodyTooLarge."""
         pieces = []
         size = 0
         while data := await self.read():
@@ -96,20 +96,20 @@ class Exchange(ABC):
         return b"".join(pieces)
 
     async def answer(self, status: int, body: bytes = b"", headers: Headers = ()) -> None:
-        """The whole answer at once."""
+        """Send a complete response."""
         await self.start(status, [*headers, ("content-length", str(len(body)))])
         await self.end(body)
 
 
 async def drain(writer: asyncio.StreamWriter) -> None:
-    """Wait for a client that is slow to take what was written, but not for ever."""
+    """Wait for a slow client, at most STALLED seconds."""
     if not writer.transport.get_write_buffer_size():
         return
     try:
         async with asyncio.timeout(STALLED):
             await writer.drain()
     except TimeoutError as error:
-        raise ConnectionResetError("the client does not take its answer") from error
+        raise ConnectionResetError("the client does not read its response") from error
 
 
-Serve = Callable[[Exchange], Awaitable[None]]
+Serve = Callable[[HttpExchange], Awaitable[None]]

@@ -1,8 +1,8 @@
-"""The server's side of one run: what the client has said so far, and what the server may ask of it.
+"""The server's state of one run: the client's messages so far, and the requests that the server can send.
 
-It never waits: messages of the client are filed by the number of what they answer, and whoever plays the run looks
-whether an answer is there. A result counts as an answer whether or not the client closes the exec's stream after it,
-since some clients never do.
+It never waits. Messages of the client are stored by the number of the request they answer, and programs check whether
+an answer is there. A result counts as an answer even if the client does not close the exec's stream, because some
+clients never do.
 """
 
 from collections import deque
@@ -11,26 +11,26 @@ from hashlib import sha256
 
 from google.protobuf.message import Message
 
-from tieline.sim.cursor.refusals import NAMED, Refusal, RunRefused
-from tieline.sim.cursor.settings import Settings
-from tieline.sim.cursor.steps import Doing, Send, Steps, Wait
+from tieline.sim.cursor.refusals import NAMED, RunRefused, ServiceRefusal
+from tieline.sim.cursor.settings import SimSettings
+from tieline.sim.cursor.steps import Routine, Send, Steps, Wait
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import context_pb2 as context
 from tieline.wire.cursor._pb import conversation_pb2 as conversation
 from tieline.wire.cursor._pb import exec_pb2, kv_pb2, queries_pb2, updates_pb2
 
 HELD_LIMIT = 256 * 1024 * 1024
-"""How much of what a client sends is kept for one run."""
+"""Maximum number of bytes kept of a client's messages in one run."""
 
 _SHELL_ENDINGS = frozenset({"exit", "rejected", "permission_denied", "backgrounded", "sandbox_unsupported"})
 
 
-class Run:
+class ServerRun:
     """One run, from its run request on."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: SimSettings,
         request_id: str = "",
         on_leg: Callable[[], None] | None = None,
         *,
@@ -40,17 +40,17 @@ class Run:
         self.request_id = request_id
         self.request: agent.AgentRunRequest | None = None
         self.context: context.RequestContext | None = None
-        self.words: str | None = None
-        """What the demo model hears instead of the user's words, if a script wants that."""
+        self.override_text: str | None = None
+        """The text that the demo model receives instead of the user's message, if a script sets it."""
         self.native = native
-        """The tools that the client runs without offering them."""
+        """The built-in tools of the client."""
         self.legs = 0
         self.blobs: dict[bytes, bytes] = {}
-        """What the client keeps, as far as it is known."""
+        """The blobs that the client stores, as far as they are known."""
         self.results: dict[int, list[exec_pb2.ExecClientMessage]] = {}
         self.throws: dict[int, str] = {}
         self.closed: set[int] = set()
-        """The execs whose stream the client has closed."""
+        """The execs whose streams the client has closed."""
         self.kv: dict[int, kv_pb2.KvClientMessage] = {}
         self.replies: dict[int, queries_pb2.InteractionResponse] = {}
         self.injections: deque[conversation.InjectContextAction] = deque()
@@ -59,13 +59,13 @@ class Run:
         self._held = 0
         self._on_leg = on_leg
 
-    # What the client says
+    # Messages of the client
 
     def receive(self, message: agent.AgentClientMessage) -> None:
-        """File a message; raises RunRefused when there is too much of it."""
+        """Store a message. Raise RunRefused if the client has sent too much."""
         self._held += message.ByteSize()
         if self._held > HELD_LIMIT:
-            raise RunRefused(Refusal(code="resource_exhausted", message="the client has sent too much"))
+            raise RunRefused(ServiceRefusal(code="resource_exhausted", message="the client has sent too much"))
         match message.WhichOneof("message"):
             case "run_request" if self.request is None:
                 self.request = message.run_request
@@ -82,7 +82,7 @@ class Run:
             case "conversation_action":
                 self._act(message.conversation_action)
             case _:
-                # Heartbeats, prewarming, and what is newer than this.
+                # Heartbeats, prewarming, and unknown messages.
                 pass
 
     def _control(self, message: exec_pb2.ExecClientControlMessage) -> None:
@@ -101,29 +101,29 @@ class Run:
             case "cancel_action":
                 self.is_cancelled = True
             case _:
-                # Some clients send a resume action with a tool result: the run goes on anyway.
+                # Some clients send a resume action with a tool result; the run continues anyway.
                 pass
 
-    # What the server asks
+    # Requests of the server
 
     def ask_exec(self, message: exec_pb2.ExecServerMessage, number: int | None = None) -> Send:
-        """An exec. It is given the next number unless there is one, and 0 is one; then it stands in the message."""
+        """Return an exec request. Its id is `number`, which may be 0, or else the next free number."""
         message.id = self._number("exec", number)
         message.exec_id = message.exec_id or f"exec-{message.id}"
-        return say(agent.AgentServerMessage(exec_server_message=message))
+        return to_client(agent.AgentServerMessage(exec_server_message=message))
 
     def ask_query(self, message: queries_pb2.InteractionQuery, number: int | None = None) -> Send:
-        """A question to the person, numbered likewise."""
+        """Return a question to the user, numbered likewise."""
         message.id = self._number("query", number)
-        return say(agent.AgentServerMessage(interaction_query=message))
+        return to_client(agent.AgentServerMessage(interaction_query=message))
 
     def ask_kv(self, message: kv_pb2.KvServerMessage, number: int | None = None) -> Send:
-        """A blob to get or to set, numbered likewise."""
+        """Return a request to get or set a blob, numbered likewise."""
         message.id = self._number("kv", number)
-        return say(agent.AgentServerMessage(kv_server_message=message))
+        return to_client(agent.AgentServerMessage(kv_server_message=message))
 
     def store(self, data: bytes) -> tuple[bytes, Send]:
-        """Have the client keep a blob: its id, and the message that says so."""
+        """Return the id of a blob, and the request that makes the client store it."""
         key = sha256(data).digest()
         self.blobs[key] = data
         args = kv_pb2.SetBlobArgs(blob_id=key, blob_data=data)
@@ -136,22 +136,22 @@ class Run:
         return number
 
     def begin_leg(self) -> int:
-        """The model is about to speak; how often it has, this time included."""
+        """Count a leg of the model, and return its number."""
         self.legs += 1
         if self._on_leg is not None:
             self._on_leg()
         return self.legs
 
-    # What is known
+    # Answers of the client
 
     def is_answered(self, exec_id: int) -> bool:
-        """Whether an exec is over: a result, an error, or a stream that was closed."""
+        """Whether an exec has ended: with a result, an error, or a closed stream."""
         if exec_id in self.throws or exec_id in self.closed:
             return True
         return any(_is_final(result) for result in self.results.get(exec_id, ()))
 
     def has_answers(self, channels: Iterable[str] = ("exec", "kv", "query")) -> bool:
-        """Whether everything that was asked on these channels is answered."""
+        """Whether all requests on these channels are answered."""
         answered: dict[str, Callable[[int], bool]] = {
             "exec": self.is_answered,
             "kv": self.kv.__contains__,
@@ -160,18 +160,18 @@ class Run:
         return all(answered[channel](number) for channel in channels for number in self._asked[channel])
 
     def wait(self, until: Callable[[], bool], what: str, seconds: float | None = None) -> Steps:
-        """Wait for the client, and give up the run when it does not answer."""
+        """Wait for the client. Raise RunRefused if it does not answer or cancels the run."""
         yield Wait(until=lambda: self.is_cancelled or until(), seconds=seconds)
         if not until():
-            refusal = Refusal(code="deadline_exceeded", message=f"the client did not answer: {what}")
-            raise RunRefused(Refusal(code="canceled", message="cancelled") if self.is_cancelled else refusal)
+            refusal = ServiceRefusal(code="deadline_exceeded", message=f"the client did not answer: {what}")
+            raise RunRefused(ServiceRefusal(code="canceled", message="cancelled") if self.is_cancelled else refusal)
 
     def acknowledged(self) -> Steps:
-        """Nothing goes on before the client has acknowledged every blob."""
+        """Wait until the client has acknowledged every blob."""
         yield from self.wait(lambda: self.has_answers(("kv",)), "a blob")
 
-    def fetch(self, ids: Sequence[bytes], missing: Refusal = NAMED["blob"]) -> Doing[list[bytes]]:
-        """Blobs that the client keeps; one that it does not have ends the run."""
+    def fetch(self, ids: Sequence[bytes], missing: ServiceRefusal = NAMED["blob"]) -> Routine[list[bytes]]:
+        """Fetch blobs that the client stores. Raise RunRefused with `missing` if it does not have one."""
         asked: dict[int, bytes] = {}
         for key in dict.fromkeys(ids):
             if key not in self.blobs:
@@ -188,14 +188,14 @@ class Run:
         return [self.blobs[key] for key in ids]
 
 
-def say(message: agent.AgentServerMessage) -> Send:
-    """A message to the client."""
+def to_client(message: agent.AgentServerMessage) -> Send:
+    """Return the step that sends a message."""
     return Send(message.SerializeToString())
 
 
 def update(**fields: Message) -> Send:
-    """An update of the visible turn, by the name of its field."""
-    return say(agent.AgentServerMessage(interaction_update=updates_pb2.InteractionUpdate(**fields)))  # type: ignore[arg-type]  # the name tells the type
+    """Return an update of the visible turn, given as a field of InteractionUpdate."""
+    return to_client(agent.AgentServerMessage(interaction_update=updates_pb2.InteractionUpdate(**fields)))  # type: ignore[arg-type]  # the field name determines the type
 
 
 def _is_final(result: exec_pb2.ExecClientMessage) -> bool:

@@ -1,4 +1,4 @@
-"""The demo model behind the simulated service: its words become updates of the turn, its calls become execs."""
+"""The demo model as the model of the simulated service: its text becomes updates, its calls become execs."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -10,76 +10,76 @@ from tieline.demo.reply_steps import Silence
 from tieline.model.content import Message, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.model.events import Failed, PartDelta, PartEnd, PartStart, Usage
 from tieline.model.request import Effort, Reasoning, Request, ToolSpec
-from tieline.sim.cursor import native
-from tieline.sim.cursor.offer import McpOffer
-from tieline.sim.cursor.refusals import OF_KIND, Refusal, RunRefused
-from tieline.sim.cursor.run import Run, update
-from tieline.sim.cursor.settings import Model
-from tieline.sim.cursor.steps import Doing, Send, Steps, Wait
+from tieline.sim.cursor import native_tools
+from tieline.sim.cursor.offered_tools import OfferedTools
+from tieline.sim.cursor.refusals import OF_KIND, RunRefused, ServiceRefusal
+from tieline.sim.cursor.server_run import ServerRun, update
+from tieline.sim.cursor.settings import SimModel
+from tieline.sim.cursor.steps import Routine, Send, Steps, Wait
 from tieline.wire.cursor._pb import exec_pb2
 from tieline.wire.cursor._pb import tool_calls_pb2 as shown
 from tieline.wire.cursor._pb import updates_pb2 as updates
 
 BATCH = 4
-"""After so many words there is the silence that the simulator's pace asks for."""
+"""Number of deltas between two pauses, if the settings have a `pace`."""
 
 SHORT = 20
-"""Words up to this length are remembered as the messages they become."""
+"""Deltas up to this length are cached in serialized form."""
 
 _ONE_TOKEN = update(token_delta=updates.TokenDeltaUpdate(tokens=1))
 
 
-class Leg(NamedTuple):
-    """What the model said in one leg, and what it cost."""
+class DemoLeg(NamedTuple):
+    """The output of the model in one leg, and its usage."""
 
     parts: tuple[Part, ...]
     usage: Usage
 
     @property
     def calls(self) -> list[ToolCall]:
-        """The calls it made."""
+        """The tool calls of the leg."""
         return [part for part in self.parts if isinstance(part, ToolCall)]
 
 
-class Mind:
+class DemoModel:
     """The demo model in one run."""
 
-    def __init__(self, run: Run, model: Model, offer: McpOffer, system: str) -> None:
+    def __init__(self, run: ServerRun, model: SimModel, offer: OfferedTools, system: str) -> None:
         self._run = run
         self._model = model
         self._offer = offer
         self._system = system
 
-    def leg(self, messages: Sequence[Message]) -> Doing[Leg]:
-        """Decide on what was said so far, and say it; raises RunRefused when the model fails."""
+    def leg(self, messages: Sequence[Message]) -> Routine[DemoLeg]:
+        """Answer the messages so far. Raise RunRefused if the model fails."""
         request = self._request(messages)
-        speech = _Speech(self)
+        writer = _UpdateWriter(self)
         count = 0
         for event in to_events(decide(request), request):
             if isinstance(event, Silence):
                 yield Wait(until=lambda: False, seconds=event.seconds)
                 continue
-            yield from speech.spoken(event)
+            yield from writer.write(event)
             count += isinstance(event, PartDelta)
             if self._run.settings.pace and count and not count % BATCH:
                 yield Wait(until=lambda: False, seconds=self._run.settings.pace)
-        return Leg(tuple(speech.parts), speech.usage)
+        return DemoLeg(tuple(writer.parts), writer.usage)
 
     def display(self, call: ToolCall) -> shown.ToolCall:
-        """The record of a call for people to look at."""
+        """Return the description of a call that clients display."""
         if self._is_native(call):
-            return native.display(call)
+            return native_tools.display(call)
         return shown.ToolCall(mcp_tool_call=shown.McpToolCall(args=self._offer.args(call)))
 
-    def perform(self, call: ToolCall) -> Doing[ToolResult]:
-        """Have the client run a call."""
+    def perform(self, call: ToolCall) -> Routine[ToolResult]:
+        """Let the client run a call."""
         if self._is_native(call):
-            return native.perform(self._run, call)
+            return native_tools.perform(self._run, call)
         message = exec_pb2.ExecServerMessage(mcp_args=self._offer.args(call))
-        return native.execute(self._run, call.id, message)
+        return native_tools.execute(self._run, call.id, message)
 
     def completed(self, call: ToolCall, result: ToolResult) -> Send:
-        """The record of a call with what came of it."""
+        """Return the update for a completed call, with its result."""
         record = self.display(call)
         if record.HasField("mcp_tool_call"):
             success = record.mcp_tool_call.result.success
@@ -102,8 +102,11 @@ class Mind:
         )
 
     def _tools(self) -> tuple[ToolSpec, ...]:
-        offered = self._offer.specs
-        return (*offered, *(spec for spec in native.specs() if spec.name in self._run.native and spec not in offered))
+        offered_tools = self._offer.specs
+        return (
+            *offered_tools,
+            *(spec for spec in native_tools.specs() if spec.name in self._run.native and spec not in offered_tools),
+        )
 
     def _reasoning(self) -> Reasoning:
         given = _parameters(self._run)
@@ -116,34 +119,34 @@ class Mind:
 
 
 def text_delta(text: str) -> Send:
-    """A delta of text."""
+    """Return a text delta."""
     if len(text) <= SHORT:
         return _word(text)
     return update(text_delta=updates.TextDeltaUpdate(text=text))
 
 
 def thinking_delta(text: str) -> Send:
-    """A delta of thoughts."""
+    """Return a thinking delta."""
     return update(thinking_delta=updates.ThinkingDeltaUpdate(text=text))
 
 
 @lru_cache(maxsize=4096)
 def _word(text: str) -> Send:
-    """The same words come again and again."""
+    """Return a short text delta. Cached, because words repeat often."""
     return update(text_delta=updates.TextDeltaUpdate(text=text))
 
 
-class _Speech:
-    """Turns the events of a leg into updates, and gathers its parts."""
+class _UpdateWriter:
+    """Turns the events of a leg into updates, and collects its parts."""
 
-    def __init__(self, mind: Mind) -> None:
+    def __init__(self, model: DemoModel) -> None:
         self.parts: list[Part] = []
         self.usage = Usage()
-        self._mind = mind
+        self._model = model
         self._part: Part = Text()
         self._arguments = ""
 
-    def spoken(self, event: object) -> Steps:
+    def write(self, event: object) -> Steps:
         match event:
             case PartDelta():
                 yield from self._more(event.text)
@@ -156,17 +159,17 @@ class _Speech:
             case Usage():
                 self.usage = event
             case Failed():
-                raise RunRefused(Refusal(code=OF_KIND[event.kind], message=event.message))
+                raise RunRefused(ServiceRefusal(code=OF_KIND[event.kind], message=event.message))
             case _:
-                # That it began and why it ended, which has no word here.
+                # The protocol has no message for the start and the stop reason.
                 pass
 
     def _more(self, text: str) -> Steps:
         match self._part:
             case ToolCall() as call:
                 self._arguments += text
-                record = self._mind.display(call)
-                # Not what is new but all there is so far: that is how the service does it.
+                record = self._model.display(call)
+                # Despite its name, the field contains all arguments so far, as in the real service.
                 partial = updates.PartialToolCallUpdate(
                     call_id=call.id, tool_call=record, args_text_delta=self._arguments
                 )
@@ -182,7 +185,7 @@ class _Speech:
     def _whole(self, part: Part) -> Steps:
         match part:
             case ToolCall():
-                started = updates.ToolCallStartedUpdate(call_id=part.id, tool_call=self._mind.display(part))
+                started = updates.ToolCallStartedUpdate(call_id=part.id, tool_call=self._model.display(part))
                 yield update(tool_call_started=started)
             case Thinking():
                 yield update(thinking_completed=updates.ThinkingCompletedUpdate(thinking_duration_ms=1))
@@ -190,8 +193,8 @@ class _Speech:
                 pass
 
 
-def _renamed(message: Message, offer: McpOffer) -> Message:
-    """A message whose calls have the names that the tools have here."""
+def _renamed(message: Message, offer: OfferedTools) -> Message:
+    """Replace the tool names in a message by the short names that the model uses."""
     if not any(isinstance(part, ToolCall) for part in message.parts):
         return message
     parts = (
@@ -203,6 +206,6 @@ def _renamed(message: Message, offer: McpOffer) -> Message:
     return Message(role=message.role, parts=tuple(parts))
 
 
-def _parameters(run: Run) -> Mapping[str, str]:
+def _parameters(run: ServerRun) -> Mapping[str, str]:
     request = run.request
     return {one.id: one.value for one in request.requested_model.parameters} if request else {}

@@ -1,4 +1,4 @@
-"""What came of an exec, in words for the demo model: every kind of typed result as the result of a tool call."""
+"""Converts the typed result of an exec to a tool result for the demo model."""
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,8 +15,8 @@ Content = tuple[Text | Image, ...]
 _PNG = b"\x89PNG"
 
 
-def result_of(call_id: str, messages: Sequence[exec_pb2.ExecClientMessage], thrown: str | None) -> ToolResult:
-    """The messages that answered an exec, as one result; none of them means that the client has nothing to say."""
+def to_tool_result(call_id: str, messages: Sequence[exec_pb2.ExecClientMessage], thrown: str | None) -> ToolResult:
+    """Combine the messages that answered an exec into one result. `thrown` is the client's error, if any."""
     if thrown is not None:
         return ToolResult(call_id=call_id, content=(Text(text=thrown),), is_error=True)
     streamed = [message.shell_stream for message in messages if message.HasField("shell_stream")]
@@ -29,7 +29,7 @@ def result_of(call_id: str, messages: Sequence[exec_pb2.ExecClientMessage], thro
 
 
 def _typed(call_id: str, result: Message) -> ToolResult:
-    """A result is a choice between success and several ways to fail."""
+    """Convert a message whose `result` is either a success or one of several failures."""
     choices = [oneof.name for oneof in result.DESCRIPTOR.oneofs if oneof.name == "result"]
     chosen = result.WhichOneof("result") if choices else None
     if chosen is None:
@@ -43,7 +43,7 @@ def _typed(call_id: str, result: Message) -> ToolResult:
 
 
 _REFUSALS = frozenset(("rejected", "permission_denied", "sandbox_unsupported"))
-"""A client that does not run a command says why, and may end the stream with an exit all the same."""
+"""A client that refuses a command says why, but may still end the stream with an exit."""
 
 
 def _streamed(call_id: str, events: Sequence[kinds.ShellStream]) -> ToolResult:
@@ -64,7 +64,7 @@ def _streamed(call_id: str, events: Sequence[kinds.ShellStream]) -> ToolResult:
 
 
 def _complaint(kind: str, inner: Message) -> Content:
-    """The words in a failure, after its name."""
+    """Return the name of a failure, followed by its texts."""
     words = [value for field, value in inner.ListFields() if isinstance(value, str) and field.name != "command"]
     return (Text(text=": ".join([kind.replace("_", " "), *words])),)
 
@@ -94,7 +94,7 @@ def _read(success: Message) -> Content:
         return (Text(text=success.content),)
     if success.data.startswith(_PNG):
         return (Image(media_type="image/png", data=b64encode(success.data).decode()),)
-    return (Text(text=f"{len(success.data)} bytes that are no text"),)
+    return (Text(text=f"{len(success.data)} bytes of binary data"),)
 
 
 def _shell(success: Message) -> Content:
