@@ -39,12 +39,12 @@ class _ItemList(Value):
     items: tuple[Item, ...] = ()
 
 
-class _ErrorDetail(Value):
+class _RemoteErrorDetail(Value):
     message: str = ""
 
 
-class _ErrorBody(Value):
-    error: _ErrorDetail = _ErrorDetail()
+class _RemoteError(Value):
+    error: _RemoteErrorDetail = _RemoteErrorDetail()
 
 
 class RemoteInbox:
@@ -116,7 +116,7 @@ class RemoteInbox:
     def _refusal(self, status: int, said: bytes) -> GatewayError:
         message = ""
         if said.startswith(b"{"):
-            message = self._read(said, _ErrorBody).error.message
+            message = self._read(said, _RemoteError).error.message
         kind: ErrorKind = "unauthorized" if status == 401 else "not_found" if status == 404 else "upstream"
         return GatewayError(
             kind, message or f"{self.url} answered {status}: it is not a Tieline gateway, or an old one."
