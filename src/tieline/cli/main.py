@@ -92,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
         help="use Cursor's built-in file and shell tools with every client, not only with Cursor's own",
     )
     command = _command(commands, "check-config", "check the configuration and whether its upstreams answer")
-    command.add_argument("file", nargs="?", type=Path, metavar="FILE", help="only check the syntax of this file")
+    command.add_argument("file", nargs="?", type=Path, metavar="FILE", help="check only this file, and no upstreams")
 
     command = _plain_command(commands, "trust", "show the settings in ./tieline.toml, and trust the file")
     command.add_argument(
