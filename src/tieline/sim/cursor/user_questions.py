@@ -1,4 +1,4 @@
-"""Turns in which the demo model asks the user something, requested in plain words:
+"""Turns in which the demo model asks the user something. The user requests them in plain words.
 
     make a plan for a garden      a plan to review; a rejected plan is revised, up to three times
     ask me about the garden       questions with options
