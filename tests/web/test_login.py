@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from tests.web.serving import PageStand, serving
-from tieline.app.build import page
+from tieline.app.build import cursor_login
 from tieline.app.config import Config, CursorSettings
 from tieline.backends.cursor import login
 from tieline.sim.cursor import CursorSim
@@ -72,7 +72,7 @@ async def test_a_login_is_waited_for_and_then_its_models_are_there(tmp_path: Pat
             await stream.until(lambda message: message["type"] == "state")
             waiting = await account(stand)
             assert (waiting["state"], waiting["url"]) == ("waiting", began["url"])
-            assert 0 < waiting["until"] - time.time() <= page.LOGIN_WITHIN
+            assert 0 < waiting["until"] - time.time() <= cursor_login.LOGIN_WITHIN
             await used(began["url"])
             await stream.until(lambda message: message["type"] == "state")
         done = await account(stand)
@@ -121,7 +121,7 @@ async def test_a_service_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
 
 
 async def test_a_link_that_nobody_uses_ends(tmp_path: Path, sim: CursorSim, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "LOGIN_WITHIN", 0.1)
+    monkeypatch.setattr(cursor_login, "LOGIN_WITHIN", 0.1)
     async with reaching(tmp_path, sim.url) as stand, stand.stream() as stream:
         await stand.post("/api/connect/cursor")
         for _ in range(2):

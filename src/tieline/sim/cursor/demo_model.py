@@ -11,7 +11,7 @@ from tieline.model.content import Message, Part, Text, Thinking, ToolCall, ToolR
 from tieline.model.events import Failed, PartDelta, PartEnd, PartStart, Usage
 from tieline.model.request import Effort, Reasoning, Request, ToolSpec
 from tieline.sim.cursor import native_tools
-from tieline.sim.cursor.offered_tools import OfferedTools
+from tieline.sim.cursor.mcp_tools import McpToolset
 from tieline.sim.cursor.refusals import OF_KIND, RunRefused, ServiceRefusal
 from tieline.sim.cursor.server_run import ServerRun, update
 from tieline.sim.cursor.settings import SimModel
@@ -44,7 +44,7 @@ class DemoLeg(NamedTuple):
 class DemoModel:
     """The demo model in one run."""
 
-    def __init__(self, run: ServerRun, model: SimModel, offer: OfferedTools, system: str) -> None:
+    def __init__(self, run: ServerRun, model: SimModel, offer: McpToolset, system: str) -> None:
         self._run = run
         self._model = model
         self._offer = offer
@@ -193,7 +193,7 @@ class _UpdateWriter:
                 pass
 
 
-def _renamed(message: Message, offer: OfferedTools) -> Message:
+def _renamed(message: Message, offer: McpToolset) -> Message:
     """Replace the tool names in a message by the short names that the model uses."""
     if not any(isinstance(part, ToolCall) for part in message.parts):
         return message

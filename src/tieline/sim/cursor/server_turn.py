@@ -16,7 +16,7 @@ from tieline.model.content import Image, Message, Part, Text, ToolCall
 from tieline.model.events import Usage
 from tieline.sim.cursor import history
 from tieline.sim.cursor.demo_model import DemoLeg, DemoModel
-from tieline.sim.cursor.offered_tools import OfferedTools, offered_tools
+from tieline.sim.cursor.mcp_tools import McpToolset, collect_tools
 from tieline.sim.cursor.parallel import Parallel
 from tieline.sim.cursor.refusals import NAMED, RunRefused
 from tieline.sim.cursor.server_run import ServerRun, to_client, update
@@ -43,7 +43,7 @@ class ServerTurn:
         """The blobs of the conversation, in order."""
         self.messages: list[Message] = []
         self.usage = Usage()
-        self.tools = OfferedTools(())
+        self.tools = McpToolset(())
         self._latest = Usage()
         self._is_history_loaded = False
         self._is_opened = False
@@ -178,7 +178,7 @@ class ServerTurn:
 
     def _read_tools(self) -> None:
         tools = self.run.context.tools if self.run.context else ()
-        self.tools = offered_tools(self.request.mcp_tools.mcp_tools, tools)
+        self.tools = collect_tools(self.request.mcp_tools.mcp_tools, tools)
         refusal = self.tools.refusal() if self.run.settings.strict_tools else None
         if refusal is not None:
             raise RunRefused(refusal)

@@ -17,7 +17,7 @@ RESERVED = frozenset({"TodoWrite", "WebFetch", "Task", "EditNotebook", "FetchMcp
 """Names of the service's own tools. A client that offers one of them is refused."""
 
 
-class OfferedTools:
+class McpToolset:
     """The tools of one run, by the names that the demo model uses."""
 
     def __init__(self, definitions: Iterable[shared.McpToolDefinition]) -> None:
@@ -76,9 +76,9 @@ class OfferedTools:
         )
 
 
-def offered_tools(*sources: Sequence[shared.McpToolDefinition]) -> OfferedTools:
+def collect_tools(*sources: Sequence[shared.McpToolDefinition]) -> McpToolset:
     """Collect the tools from all places where clients list them."""
-    return OfferedTools(tool for source in sources for tool in source)
+    return McpToolset(tool for source in sources for tool in source)
 
 
 def _schema(tool: shared.McpToolDefinition) -> bytes:
