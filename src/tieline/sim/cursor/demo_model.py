@@ -44,10 +44,10 @@ class DemoLeg(NamedTuple):
 class DemoModel:
     """The demo model in one run."""
 
-    def __init__(self, run: ServerRun, model: SimModel, offer: McpToolset, system: str) -> None:
+    def __init__(self, run: ServerRun, model: SimModel, mcp_tools: McpToolset, system: str) -> None:
         self._run = run
         self._model = model
-        self._offer = offer
+        self._mcp_tools = mcp_tools
         self._system = system
 
     def leg(self, messages: Sequence[Message]) -> Routine[DemoLeg]:
@@ -69,13 +69,13 @@ class DemoModel:
         """Return the description of a call that clients display."""
         if self._is_native(call):
             return native_tools.display(call)
-        return shown.ToolCall(mcp_tool_call=shown.McpToolCall(args=self._offer.args(call)))
+        return shown.ToolCall(mcp_tool_call=shown.McpToolCall(args=self._mcp_tools.args(call)))
 
     def perform(self, call: ToolCall) -> Routine[ToolResult]:
         """Let the client run a call."""
         if self._is_native(call):
             return native_tools.perform(self._run, call)
-        message = exec_pb2.ExecServerMessage(mcp_args=self._offer.args(call))
+        message = exec_pb2.ExecServerMessage(mcp_args=self._mcp_tools.args(call))
         return native_tools.execute(self._run, call.id, message)
 
     def completed(self, call: ToolCall, result: ToolResult) -> Send:
@@ -90,22 +90,22 @@ class DemoModel:
         return update(tool_call_completed=updates.ToolCallCompletedUpdate(call_id=call.id, tool_call=record))
 
     def _is_native(self, call: ToolCall) -> bool:
-        return call.name not in self._offer and call.name in self._run.native
+        return call.name not in self._mcp_tools and call.name in self._run.native
 
     def _request(self, messages: Sequence[Message]) -> Request:
         system = (Message(role="system", parts=(Text(text=self._system),)),) if self._system else ()
         return Request(
             model=self._model.id,
-            messages=(*system, *(_renamed(message, self._offer) for message in messages)),
+            messages=(*system, *(_renamed(message, self._mcp_tools) for message in messages)),
             tools=self._tools(),
             reasoning=self._reasoning(),
         )
 
     def _tools(self) -> tuple[ToolSpec, ...]:
-        offered_tools = self._offer.specs
+        offered = self._mcp_tools.specs
         return (
-            *offered_tools,
-            *(spec for spec in native_tools.specs() if spec.name in self._run.native and spec not in offered_tools),
+            *offered,
+            *(spec for spec in native_tools.specs() if spec.name in self._run.native and spec not in offered),
         )
 
     def _reasoning(self) -> Reasoning:
@@ -193,12 +193,12 @@ class _UpdateWriter:
                 pass
 
 
-def _renamed(message: Message, offer: McpToolset) -> Message:
+def _renamed(message: Message, mcp_tools: McpToolset) -> Message:
     """Replace the tool names in a message by the short names that the model uses."""
     if not any(isinstance(part, ToolCall) for part in message.parts):
         return message
     parts = (
-        ToolCall(id=part.id, name=offer.short(part.name), arguments=part.arguments)
+        ToolCall(id=part.id, name=mcp_tools.short(part.name), arguments=part.arguments)
         if isinstance(part, ToolCall)
         else part
         for part in message.parts
