@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tieline.app.audit import LONGEST_TEXT, Audit, Remembered
-from tieline.app.build.tools import tool_keeper
-from tieline.app.build.upstreams import audit_log
-from tieline.app.config import ConfigError, ToolSettings
+from tieline.app.audit import LONGEST_TEXT, AuditLog, open_audit_log
+from tieline.app.build.application import build
+from tieline.app.build.tools import build_tools
+from tieline.app.config import Config, ConfigError, ToolSettings
+from tieline.app.saved_grants import SavedGrants
 from tieline.core.inbox.inbox import Entry
 from tieline.model.content import ToolCall
 from tieline.model.inbox import Origin, Permission, Permitted
@@ -32,17 +33,17 @@ def mode(path: Path) -> int:
 # ── What was allowed for good ────────────────────────────────────────────────────────────────────
 
 
-def saved(kept: Remembered) -> None:
+def saved(kept: SavedGrants) -> None:
     for rule in RULES:
         kept.add(rule)
 
 
 def test_rules_are_kept_for_their_workspace_and_their_owner_only(tmp_path: Path) -> None:
-    kept = Remembered(tmp_path / "config", "/home/me/project")
+    kept = SavedGrants(tmp_path / "config", "/home/me/project")
     assert kept.load() == ()
     saved(kept)
-    assert Remembered(tmp_path / "config", "/home/me/project").load() == RULES
-    assert Remembered(tmp_path / "config", "/home/you/project").load() == ()
+    assert SavedGrants(tmp_path / "config", "/home/me/project").load() == RULES
+    assert SavedGrants(tmp_path / "config", "/home/you/project").load() == ()
     assert mode(kept.path) == 0o600
     assert mode(kept.path.parent) == 0o700
     names = {path.name for path in kept.path.parent.iterdir()}
@@ -52,7 +53,7 @@ def test_rules_are_kept_for_their_workspace_and_their_owner_only(tmp_path: Path)
 
 @pytest.mark.parametrize("workspace", ["/", "/home/me/odd name/😀", "/x" * 2000, "/\udcff"])
 def test_any_workspace_can_have_rules(tmp_path: Path, workspace: str) -> None:
-    kept = Remembered(tmp_path, workspace)
+    kept = SavedGrants(tmp_path, workspace)
     saved(kept)
     assert kept.load() == RULES
 
@@ -60,7 +61,7 @@ def test_any_workspace_can_have_rules(tmp_path: Path, workspace: str) -> None:
 @pytest.mark.parametrize("text", ["", "{", '[{"decision": "sometimes"}]', '[{"path": "a"}]', "\x00"])
 def test_a_file_that_cannot_be_understood_stops_the_start(tmp_path: Path, text: str) -> None:
     """To go on without would be to ask again what was answered; to guess would be worse."""
-    kept = Remembered(tmp_path, "/w")
+    kept = SavedGrants(tmp_path, "/w")
     saved(kept)
     kept.path.write_text(text)
     with pytest.raises(ConfigError, match="cannot be read") as caught:
@@ -69,7 +70,7 @@ def test_a_file_that_cannot_be_understood_stops_the_start(tmp_path: Path, text: 
 
 
 def test_a_file_that_others_may_have_written_is_not_trusted(tmp_path: Path) -> None:
-    kept = Remembered(tmp_path, "/w")
+    kept = SavedGrants(tmp_path, "/w")
     saved(kept)
     kept.path.chmod(0o620)
     with pytest.raises(ConfigError, match="other users can write to it"):
@@ -78,7 +79,7 @@ def test_a_file_that_others_may_have_written_is_not_trusted(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
 def test_what_is_no_file_is_not_read(tmp_path: Path, kind: str) -> None:
-    kept = Remembered(tmp_path, "/w")
+    kept = SavedGrants(tmp_path, "/w")
     saved(kept)
     kept.path.unlink()
     match kind:
@@ -94,7 +95,7 @@ def test_what_is_no_file_is_not_read(tmp_path: Path, kind: str) -> None:
 
 
 def test_two_gateways_of_one_workspace_share_what_is_granted_and_what_is_revoked(tmp_path: Path) -> None:
-    one, other = Remembered(tmp_path, "/w"), Remembered(tmp_path, "/w")
+    one, other = SavedGrants(tmp_path, "/w"), SavedGrants(tmp_path, "/w")
     first, second = RULES
     assert one.load() == other.load() == ()
     one.add(first)
@@ -106,26 +107,26 @@ def test_two_gateways_of_one_workspace_share_what_is_granted_and_what_is_revoked
     other.add(Rule(decision="allow", path="later"))
     assert first not in one.rules(), "what was revoked does not come back"
     assert not other.remove(first.id)
-    assert Remembered(tmp_path, "/w").load() == one.rules()
+    assert SavedGrants(tmp_path, "/w").load() == one.rules()
 
 
 def test_two_gateways_that_grant_at_once_lose_nothing(tmp_path: Path) -> None:
     rules = [Rule(decision="allow", path=f"/{number}") for number in range(40)]
-    gateways = [Remembered(tmp_path, "/w") for _ in range(4)]
+    gateways = [SavedGrants(tmp_path, "/w") for _ in range(4)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda one: gateways[one[0] % 4].add(one[1]), enumerate(rules)))
-    assert {rule.id for rule in Remembered(tmp_path, "/w").load()} == {rule.id for rule in rules}
+    assert {rule.id for rule in SavedGrants(tmp_path, "/w").load()} == {rule.id for rule in rules}
 
 
 def test_a_file_that_is_broken_meanwhile_grants_nothing_and_is_not_overwritten(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kept = Remembered(tmp_path, "/w")
+    kept = SavedGrants(tmp_path, "/w")
     saved(kept)
     kept.path.write_text("{")
     with caplog.at_level(logging.WARNING):
         assert kept.rules() == kept.rules() == ()
-    assert caplog.text.count("everything asks") == 1
+    assert caplog.text.count("you will be asked again") == 1
     extra = Rule(decision="allow", path="x")
     with pytest.raises(OSError, match="cannot be read"):
         kept.add(extra)
@@ -134,7 +135,7 @@ def test_a_file_that_is_broken_meanwhile_grants_nothing_and_is_not_overwritten(
 
 
 def test_a_revocation_that_cannot_be_written_holds_until_the_end(tmp_path: Path) -> None:
-    kept = Remembered(tmp_path, "/w")
+    kept = SavedGrants(tmp_path, "/w")
     saved(kept)
     lock = kept.path.with_suffix(".lock")
     lock.unlink()
@@ -160,10 +161,14 @@ def lines(path: Path) -> list[dict[str, object]]:
 
 def test_each_entry_is_a_line_that_only_its_owner_can_read(tmp_path: Path) -> None:
     path = tmp_path / "state" / "audit.jsonl"
-    audit = Audit(path, clock=lambda: 2.5)
-    audit.entry(asked())
-    audit.entry(Entry(at=2.0, what="decided", item="a1", origin=ORIGIN, answer=Permitted(option="allow"), by="me"))
-    audit.ruled(Subject(tool="run_terminal", command="ls"), Verdict(decision="allow", reason="everything is allowed"))
+    audit = AuditLog(path, clock=lambda: 2.5)
+    audit.write_entry(asked())
+    audit.write_entry(
+        Entry(at=2.0, what="decided", item="a1", origin=ORIGIN, answer=Permitted(option="allow"), by="me")
+    )
+    audit.write_ruling(
+        Subject(tool="run_terminal", command="ls"), Verdict(decision="allow", reason="everything is allowed")
+    )
     first, second, third = lines(path)
     assert first == {
         "at": 1.5,
@@ -186,9 +191,9 @@ def test_each_entry_is_a_line_that_only_its_owner_can_read(tmp_path: Path) -> No
 
 def test_a_full_file_makes_room_and_the_oldest_is_dropped(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
-    audit = Audit(path, clock=lambda: 0.0, limit=1000, kept=2)
+    audit = AuditLog(path, clock=lambda: 0.0, limit=1000, kept=2)
     for number in range(60):
-        audit.entry(asked(f"command {number}"))
+        audit.write_entry(asked(f"command {number}"))
     names = sorted(file.name for file in tmp_path.iterdir())
     assert names == ["audit.jsonl", "audit.jsonl.1", "audit.jsonl.2"]
     assert all((tmp_path / name).stat().st_size <= 1000 for name in names)
@@ -198,7 +203,7 @@ def test_a_full_file_makes_room_and_the_oldest_is_dropped(tmp_path: Path) -> Non
 
 def test_long_texts_are_cut_and_odd_ones_written_all_the_same(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
-    Audit(path, clock=lambda: 0.0).entry(asked("\ud800" + "x" * LONGEST_TEXT))
+    AuditLog(path, clock=lambda: 0.0).write_entry(asked("\ud800" + "x" * LONGEST_TEXT))
     (line,) = lines(path)
     command = line["ask"]["command"]  # type: ignore[index] # JSON
     assert command.startswith("?xxx")
@@ -209,28 +214,28 @@ def test_a_failure_is_logged_once_and_again_only_after_it_went_away(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "audit.jsonl"
-    audit = Audit(path, clock=lambda: 0.0)
+    audit = AuditLog(path, clock=lambda: 0.0)
     for is_broken in (True, True, False, True):
         if is_broken and not path.is_dir():
             path.unlink(missing_ok=True)
             path.mkdir()
         elif not is_broken:
             path.rmdir()
-        audit.entry(asked())
+        audit.write_entry(asked())
     assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
 
 
 def test_without_a_home_nothing_is_written_and_it_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    audit = audit_log({})
-    audit.entry(asked())
-    audit.entry(asked())
+    audit = open_audit_log({})
+    audit.write_entry(asked())
+    audit.write_entry(asked())
     assert [record.getMessage() for record in caplog.records] == [
-        "what is asked and decided is not written down: there is no home to keep it in"
+        "cannot write the audit log (neither HOME nor XDG_STATE_HOME is set); decisions are not being recorded"
     ]
 
 
 def test_the_state_folder_of_the_user_is_used(tmp_path: Path) -> None:
-    audit_log({"HOME": "/nowhere", "XDG_STATE_HOME": str(tmp_path)}).entry(asked())
+    open_audit_log({"HOME": "/nowhere", "XDG_STATE_HOME": str(tmp_path)}).write_entry(asked())
     assert len(lines(tmp_path / "tieline" / "audit.jsonl")) == 1
 
 
@@ -243,21 +248,20 @@ def env(home: Path) -> dict[str, str]:
 
 def made(home: Path, **settings: object) -> str:
     """What is said of the tools at the start."""
-    found = tool_keeper(ToolSettings(enabled=True, **settings), env(home), Audit(None, clock=lambda: 0.0))  # type: ignore[arg-type] # any setting
-    assert found is not None
-    return found[1].text
+    _, status = build_tools(ToolSettings(enabled=True, **settings), env(home), AuditLog(None, clock=lambda: 0.0))  # type: ignore[arg-type] # any setting
+    return status.text
 
 
 def test_tools_that_are_off_are_not_made(tmp_path: Path) -> None:
-    assert tool_keeper(ToolSettings(workspace="/nowhere"), env(tmp_path), Audit(None, clock=lambda: 0.0)) is None
+    assert build(Config(tools=ToolSettings(workspace="/nowhere")), env(tmp_path)).tools is None
 
 
 def test_the_start_says_where_tools_act_and_what_they_may_do(tmp_path: Path) -> None:
-    assert made(tmp_path, workspace=str(tmp_path)).startswith(f"{tmp_path}: reading is allowed, the rest asks")
+    assert made(tmp_path, workspace=str(tmp_path)).startswith(f"{tmp_path}: reading is allowed, everything else asks")
     assert "EVERYTHING is allowed" in made(tmp_path, workspace=str(tmp_path), yolo=True)
     assert "; 2 rules of yours" in made(tmp_path, workspace=str(tmp_path), rules=RULES)
-    saved(Remembered(tmp_path / ".config" / "tieline", str(tmp_path)))
-    assert "; 2 things always allowed" in made(tmp_path, workspace=str(tmp_path))
+    saved(SavedGrants(tmp_path / ".config" / "tieline", str(tmp_path)))
+    assert "; 2 saved permissions" in made(tmp_path, workspace=str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -282,9 +286,7 @@ async def test_a_model_cannot_read_our_logins_where_the_workspace_holds_them(tmp
     file.parent.mkdir(parents=True)
     file.write_text("secret")
     settings = ToolSettings(enabled=True, workspace=str(tmp_path))
-    found = tool_keeper(settings, env(tmp_path), Audit(None, clock=lambda: 0.0))
-    assert found is not None
-    keeper = found[0]
+    keeper, _ = build_tools(settings, env(tmp_path), AuditLog(None, clock=lambda: 0.0))
 
     async def decision(name: str) -> str:
         call = ToolCall(id="1", name="read_file", arguments=json.dumps({"path": name}))

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tieline.app.config import ConfigError, Source, load, read
+from tieline.app.config import ConfigError
+from tieline.app.config_file import ConfigFile, load_config, read_config_file
 
 GOOD = """\
 default_model = "local/qwen"
@@ -28,18 +29,18 @@ arguments = "buffered"
 """
 
 
-def written(tmp_path: Path, text: str) -> Source:
-    return Source(tmp_path / "tieline.toml", text.encode())
+def written(tmp_path: Path, text: str) -> ConfigFile:
+    return ConfigFile(tmp_path / "tieline.toml", text.encode())
 
 
 def complaint(tmp_path: Path, text: str) -> str:
     with pytest.raises(ConfigError) as caught:
-        load(written(tmp_path, text), {})
+        load_config(written(tmp_path, text), {})
     return str(caught.value)
 
 
 def test_a_full_file_is_understood(tmp_path: Path) -> None:
-    config = load(written(tmp_path, GOOD), {})
+    config = load_config(written(tmp_path, GOOD), {})
     assert config.server.port == 9999
     assert config.server.host == "127.0.0.1"
     assert config.upstreams["local"].models == ("qwen",)
@@ -47,14 +48,14 @@ def test_a_full_file_is_understood(tmp_path: Path) -> None:
 
 
 def test_without_a_file_a_key_in_the_environment_is_an_upstream() -> None:
-    config = load(None, {"ANTHROPIC_API_KEY": "sk-1"})
+    config = load_config(None, {"ANTHROPIC_API_KEY": "sk-1"})
     assert list(config.upstreams) == ["anthropic"]
-    assert load(None, {}).upstreams == {}
+    assert load_config(None, {}).upstreams == {}
 
 
 def test_an_upstream_of_the_file_goes_before_the_environment(tmp_path: Path) -> None:
     text = '[upstreams.openai]\nkind = "openai"\nbase_url = "http://127.0.0.1:1/v1"\n'
-    config = load(written(tmp_path, text), {"OPENAI_API_KEY": "sk-1"})
+    config = load_config(written(tmp_path, text), {"OPENAI_API_KEY": "sk-1"})
     assert config.upstreams["openai"].base_url == "http://127.0.0.1:1/v1"
 
 
@@ -114,7 +115,7 @@ def test_a_mistake_is_told_with_its_line(mistake: str, tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.toml: cannot be read"):
-        read(tmp_path / "none.toml")
+        read_config_file(tmp_path / "none.toml")
 
 
 def test_tables_nested_beyond_measure_are_refused(tmp_path: Path) -> None:
@@ -123,13 +124,13 @@ def test_tables_nested_beyond_measure_are_refused(tmp_path: Path) -> None:
 
 def test_a_file_beyond_measure_is_refused_before_it_is_read_whole() -> None:
     with pytest.raises(ConfigError, match="larger than 256 KiB"):
-        read(Path("/dev/zero"))
+        read_config_file(Path("/dev/zero"))
 
 
 def test_a_relative_key_file_lies_beside_the_configuration(tmp_path: Path) -> None:
     text = '[server]\nkey_file = "a"\n[cursor]\nkey_file = "~/b"\n[upstreams.x]\nkind = "openai"\nkey_file = "/c"\n'
     text += '[keys.k]\nkey_file = "d"\n'
-    config = load(written(tmp_path, text), {})
+    config = load_config(written(tmp_path, text), {})
     assert config.server.key_file == str(tmp_path / "a")
     assert config.cursor.key_file == "~/b"
     assert config.upstreams["x"].key_file == "/c"

@@ -14,8 +14,8 @@ from tieline.app.config import (
     CursorSettings,
     InboxSettings,
     McpSettings,
-    Parking,
-    Server,
+    ParkingSettings,
+    ServerSettings,
     ToolSettings,
     UpstreamSettings,
     WebSettings,
@@ -32,11 +32,11 @@ CONFIGURATION = (ROOT / "docs" / "configuration.md").read_text("utf-8")
 SETTINGS = [
     (kind.__name__, name)
     for kind in (
-        Server,
+        ServerSettings,
         UpstreamSettings,
         ClientSettings,
         CursorSettings,
-        Parking,
+        ParkingSettings,
         InboxSettings,
         ToolSettings,
         AcpSettings,

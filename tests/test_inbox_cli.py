@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tieline.cli.inbox import answers
-from tieline.cli.inbox import text as inbox_text
+from tieline.cli.inbox import answers, formatting
 from tieline.cli.inbox.arguments import add_arguments
-from tieline.cli.inbox.remote import Kept, Rules
-from tieline.cli.inbox.watch import REACTION, Watch, follow
+from tieline.cli.inbox.remote import SavedRule, SavedRules
+from tieline.cli.inbox.watch import REACTION, InboxWatch, follow
 from tieline.core.inbox.inbox import Item
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.events import PlanEntry
@@ -71,7 +70,7 @@ def item(ask: Ask, item_id: str = "aaaa1111", *, left: float = 90.0, origin: Ori
 
 
 def shown(ask: Ask) -> list[str]:
-    return inbox_text.described(item(ask), NOW).splitlines()
+    return formatting.format_item(item(ask), NOW).splitlines()
 
 
 # ── What is shown ────────────────────────────────────────────────────────────────────────────────
@@ -80,7 +79,7 @@ def shown(ask: Ask) -> list[str]:
 def test_a_command_is_shown_whole_with_who_wants_it_how_long_it_waits_and_how_to_answer() -> None:
     assert shown(RUN) == [
         "aaaa1111  Run make test",
-        "    for demo/scripted, asked by curl/8.5: “run the tests”; 90 s left",
+        "    requested by demo/scripted through curl/8.5: “run the tests”; 90 s left",
         "    $ make test",
         "    > make clean",
         "    in /project",
@@ -106,7 +105,7 @@ def test_a_change_is_shown_as_its_diff_and_every_way_to_allow_it_is_named() -> N
 
 def test_what_is_risky_stands_before_the_command() -> None:
     assert shown(replace(RUN, risk="It deletes whole folders for good (rm -r)."))[1:4] == [
-        "    for demo/scripted, asked by curl/8.5: “run the tests”; 90 s left",
+        "    requested by demo/scripted through curl/8.5: “run the tests”; 90 s left",
         "    ! It deletes whole folders for good (rm -r).",
         "    $ make test",
     ]
@@ -115,7 +114,7 @@ def test_what_is_risky_stands_before_the_command() -> None:
 def test_the_options_of_a_question_are_shown_whole() -> None:
     label = f"{'Red ' * 40}wine"
     question = Form(message="?", fields=(replace(CHOICE, options=(Option(id="r", label=label),)),))
-    assert label in inbox_text.described(item(question), NOW)
+    assert label in formatting.format_item(item(question), NOW)
 
 
 @pytest.mark.parametrize("command", ["deny", "decline", "answer"])
@@ -129,7 +128,7 @@ def test_the_words_after_an_id_may_be_left_out(command: str, capsys: pytest.Capt
 
 
 def test_a_plan_is_shown_whole() -> None:
-    assert shown(PLAN)[0] == "aaaa1111  A plan: Tidy up"
+    assert shown(PLAN)[0] == "aaaa1111  Plan: Tidy up"
     assert shown(PLAN)[2:] == [
         "    # Tidy",
         "    ",
@@ -146,7 +145,7 @@ def test_questions_say_what_an_answer_must_be_like() -> None:
         "    colour (one of these): Which one?",
         "      r – Red",
         "      b – Blue: as the sky",
-        "    count (a number, may be left out)",
+        "    count (a number, optional)",
         "  tieline inbox answer aaaa1111 colour=… count=…",
         "  tieline inbox decline aaaa1111",
     ]
@@ -165,7 +164,7 @@ def test_nothing_a_model_says_can_look_like_something_we_say() -> None:
         diff="+\x1b]0;title\x07",
         options=(ALLOW, DENY),
     )
-    text = inbox_text.described(item(evil, origin=Origin(model="m\x1b", client="c\nd", title="\u200bt\x9b")), NOW)
+    text = formatting.format_item(item(evil, origin=Origin(model="m\x1b", client="c\nd", title="\u200bt\x9b")), NOW)
     assert "\x1b" not in text
     assert "\r" not in text
     assert "\u202e" not in text
@@ -176,35 +175,35 @@ def test_nothing_a_model_says_can_look_like_something_we_say() -> None:
 
 def test_a_list_shows_the_beginning_of_what_is_long_and_says_how_to_see_the_rest() -> None:
     long = Permission(title="Edit", diff="".join(f"+{number}\n" for number in range(100)))
-    text = inbox_text.listed([item(long)], NOW)
-    assert text.startswith("1 thing waits for your answer.\n\naaaa1111  Edit\n")
+    text = formatting.format_items([item(long)], NOW)
+    assert text.startswith("1 request waits for your answer.\n\naaaa1111  Edit\n")
     assert "+19" in text
     assert "+20" not in text
     assert "… 80 more lines: tieline inbox list aaaa1111" in text
-    assert "+99" in inbox_text.described(item(long), NOW)
+    assert "+99" in formatting.format_item(item(long), NOW)
 
 
 def test_an_empty_list_says_so() -> None:
-    assert inbox_text.listed([], NOW) == "Nothing waits for an answer."
-    assert inbox_text.listed([item(RUN), item(PLAN, "b")], NOW).startswith("2 things wait")
+    assert formatting.format_items([], NOW) == "The inbox is empty."
+    assert formatting.format_items([item(RUN), item(PLAN, "b")], NOW).startswith("2 requests wait")
 
 
 @pytest.mark.parametrize(
     ("left", "told"), [(0, "0 s left"), (-5, "0 s left"), (119, "119 s left"), (600, "10 min left")]
 )
 def test_how_long_it_waits_is_told_roughly(left: float, told: str) -> None:
-    assert inbox_text.left(item(RUN, left=left), NOW) == told
+    assert formatting.time_left(item(RUN, left=left), NOW) == told
 
 
 def test_what_is_always_allowed_is_listed_with_how_to_take_it_back() -> None:
-    rules = Rules(workspace="/project", rules=(Kept(id="1a2b", text="allow write_file in /a\x1b"),))
-    assert inbox_text.allowed(rules).splitlines() == [
+    rules = SavedRules(workspace="/project", rules=(SavedRule(id="1a2b", text="allow write_file in /a\x1b"),))
+    assert formatting.format_rules(rules).splitlines() == [
         "Always allowed in /project:",
         "  1a2b  allow write_file in /a\\u{1b}",
         "",
-        "Take one back: tieline inbox revoke ID",
+        "To revoke one: tieline inbox revoke ID",
     ]
-    assert inbox_text.allowed(Rules(workspace="/project")) == "Nothing is allowed for good in /project."
+    assert formatting.format_rules(SavedRules(workspace="/project")) == "There are no saved permissions for /project."
 
 
 # ── What is meant ────────────────────────────────────────────────────────────────────────────────
@@ -213,31 +212,31 @@ def test_what_is_always_allowed_is_listed_with_how_to_take_it_back() -> None:
 @pytest.mark.parametrize(
     ("answer", "meant"),
     [
-        (answers.yes(RUN), Permitted(option="allow")),
-        (answers.yes(AGENTS), Permitted(option="proceed_once")),
-        (answers.yes(PLAN), Reviewed(approved=True)),
-        (answers.always(EDIT), Permitted(option="always")),
-        (answers.always(AGENTS), Permitted(option="proceed_always")),
-        (answers.no(RUN, "later"), Permitted(option="deny", reason="later")),
-        (answers.no(AGENTS), Permitted(option="cancel")),
-        (answers.no(Permission(title="x", options=(ALLOW, ALWAYS))), Permitted()),
-        (answers.no(PLAN, "shorter"), Reviewed(approved=False, feedback="shorter")),
-        (answers.no(FORM), Filled(action="decline")),
-        (answers.fill(EDIT, ["option=always-2"]), Permitted(option="always-2")),
-        (answers.fill(EDIT, ["always-2"]), Permitted(option="always-2")),
-        (answers.fill(FORM, ["colour=b", "count=3"]), Filled(values={"colour": "b", "count": 3})),
-        (answers.fill(FORM, ["colour=blue"]), Filled(values={"colour": "b"})),
-        (answers.fill(QUESTION, ["2.5"]), Filled(values={"count": 2.5})),
-        (answers.fill(QUESTION, ["count=-1"]), Filled(values={"count": -1})),
-        (answers.fill(SURE, ["Yes"]), Filled(values={"answer": True})),
-        (answers.fill(SURE, ["answer=n"]), Filled(values={"answer": False})),
-        (answers.fill(VISIT, []), Filled()),
+        (answers.allow(RUN), Permitted(option="allow")),
+        (answers.allow(AGENTS), Permitted(option="proceed_once")),
+        (answers.allow(PLAN), Reviewed(approved=True)),
+        (answers.allow_always(EDIT), Permitted(option="always")),
+        (answers.allow_always(AGENTS), Permitted(option="proceed_always")),
+        (answers.refuse(RUN, "later"), Permitted(option="deny", reason="later")),
+        (answers.refuse(AGENTS), Permitted(option="cancel")),
+        (answers.refuse(Permission(title="x", options=(ALLOW, ALWAYS))), Permitted()),
+        (answers.refuse(PLAN, "shorter"), Reviewed(approved=False, feedback="shorter")),
+        (answers.refuse(FORM), Filled(action="decline")),
+        (answers.fill_in(EDIT, ["option=always-2"]), Permitted(option="always-2")),
+        (answers.fill_in(EDIT, ["always-2"]), Permitted(option="always-2")),
+        (answers.fill_in(FORM, ["colour=b", "count=3"]), Filled(values={"colour": "b", "count": 3})),
+        (answers.fill_in(FORM, ["colour=blue"]), Filled(values={"colour": "b"})),
+        (answers.fill_in(QUESTION, ["2.5"]), Filled(values={"count": 2.5})),
+        (answers.fill_in(QUESTION, ["count=-1"]), Filled(values={"count": -1})),
+        (answers.fill_in(SURE, ["Yes"]), Filled(values={"answer": True})),
+        (answers.fill_in(SURE, ["answer=n"]), Filled(values={"answer": False})),
+        (answers.fill_in(VISIT, []), Filled()),
         (
-            answers.fill(Form(message="?", fields=(Field(name="t"),)), ["a=b"]),
+            answers.fill_in(Form(message="?", fields=(Field(name="t"),)), ["a=b"]),
             Filled(values={"t": "a=b"}),
         ),
         (
-            answers.fill(
+            answers.fill_in(
                 Form(message="?", fields=(Field(name="c", kind="choice", options=COLOURS, many=True),)), ["r", "Blue"]
             ),
             Filled(values={"c": ["r", "b"]}),
@@ -249,16 +248,16 @@ def test_typed_words_become_the_answer_that_was_meant(answer: Answer, meant: Ans
 
 
 MEANINGLESS: list[tuple[Any, Ask, Sequence[Any], str]] = [
-    (answers.yes, FORM, (), "This is a question"),
-    (answers.yes, Permission(title="x", options=(DENY,)), (), "takes one of deny"),
-    (answers.always, PLAN, (), "Only a permission"),
-    (answers.always, RUN, (), "takes one of allow, deny"),
-    (answers.fill, PLAN, (["x"],), "This is a plan"),
-    (answers.fill, FORM, (["blue"],), "the names are colour, count"),
-    (answers.fill, FORM, (["size=3"],), "the names are colour, count"),
-    (answers.fill, VISIT, (["x"],), "the names are none"),
-    (answers.fill, QUESTION, (["many"],), "`count` wants a number"),
-    (answers.fill, SURE, (["perhaps"],), "`answer` wants yes or no"),
+    (answers.allow, FORM, (), "This is a question"),
+    (answers.allow, Permission(title="x", options=(DENY,)), (), "one of deny"),
+    (answers.allow_always, PLAN, (), "Only an action"),
+    (answers.allow_always, RUN, (), "one of allow, deny"),
+    (answers.fill_in, PLAN, (["x"],), "This is a plan"),
+    (answers.fill_in, FORM, (["blue"],), "one of these names: colour, count"),
+    (answers.fill_in, FORM, (["size=3"],), "one of these names: colour, count"),
+    (answers.fill_in, VISIT, (["x"],), "one of these names: none"),
+    (answers.fill_in, QUESTION, (["many"],), "`count` must be a number"),
+    (answers.fill_in, SURE, (["perhaps"],), "`answer` must be yes or no"),
 ]
 
 
@@ -274,9 +273,9 @@ def test_the_beginning_of_an_id_is_enough_if_it_fits_one() -> None:
     items = [item(RUN, "aaaa1111"), item(PLAN, "aaab2222"), item(FORM, "aaa")]
     assert answers.find(items, "aaab") is items[1]
     assert answers.find(items, "aaa") is items[2], "the whole id goes first"
-    with pytest.raises(BadRequest, match="fits several: aaaa1111, aaab2222, aaa"):
+    with pytest.raises(BadRequest, match="matches several requests: aaaa1111, aaab2222, aaa"):
         answers.find(items, "aa")
-    with pytest.raises(BadRequest, match="Nothing waits under `b`"):
+    with pytest.raises(BadRequest, match="No request `b` is waiting"):
         answers.find(items, "b")
 
 
@@ -291,7 +290,7 @@ class Terminal:
         self.decided: list[tuple[str, Answer]] = []
         self.now = NOW
         self._refuses = refuses
-        self.watch = Watch(self._decide, self.said.append, lambda: self.now, takes_keys=takes_keys)
+        self.watch = InboxWatch(self._decide, self.said.append, lambda: self.now, takes_keys=takes_keys)
 
     async def _decide(self, item_id: str, answer: Answer) -> None:
         if self._refuses:
@@ -327,19 +326,19 @@ async def test_a_new_ask_is_shown_and_answered_right_there(ask: Ask, typed: str,
     terminal = Terminal()
     terminal.watch.show([item(ask)])
     told = terminal.hears()
-    assert inbox_text.described(item(ask), NOW) in told
-    assert f"? {inbox_text.keys(ask)}" in told
+    assert formatting.format_item(item(ask), NOW) in told
+    assert f"? {formatting.key_hint(ask)}" in told
     await terminal.types(typed)
     assert terminal.decided == [("aaaa1111", answer)]
     terminal.watch.show([])
-    assert terminal.hears() == "aaaa1111  answered.", "and not that it waits no longer"
+    assert terminal.hears() == "aaaa1111  answered.", "and not that it is no longer waiting"
 
 
 async def test_a_key_answers_the_oldest_and_then_the_next_is_named() -> None:
     terminal = Terminal()
     terminal.watch.show([item(RUN, "one"), item(PLAN, "two")])
     await terminal.types("y")
-    assert terminal.hears().endswith("two  A plan: Tidy up\n? y approve · n WHAT TO CHANGE")
+    assert terminal.hears().endswith("two  Plan: Tidy up\n? y approve · n WHAT TO CHANGE")
     await terminal.types("y")
     assert [item_id for item_id, _ in terminal.decided] == ["one", "two"]
 
@@ -352,7 +351,7 @@ async def test_a_key_that_was_meant_for_another_question_answers_none() -> None:
     terminal.watch.show([item(EDIT, "two")])
     await terminal.watch.take("y\n")
     assert terminal.decided == []
-    assert "Once more, please." in terminal.hears()
+    assert "Please answer again." in terminal.hears()
     await terminal.types("y")
     assert terminal.decided == [("two", Permitted(option="allow"))]
 
@@ -364,7 +363,7 @@ async def test_what_means_nothing_decides_nothing(typed: str) -> None:
     terminal.hears()
     await terminal.types(typed)
     assert terminal.decided == []
-    assert terminal.hears() == (f"? {inbox_text.keys(RUN)}" if typed.strip() else "")
+    assert terminal.hears() == (f"? {formatting.key_hint(RUN)}" if typed.strip() else "")
 
 
 @pytest.mark.parametrize(("ask", "typed"), [(RUN, "a"), (QUESTION, "many"), (SURE, "perhaps")])
@@ -388,7 +387,7 @@ async def test_what_is_gone_is_told_and_keys_answer_nothing_then() -> None:
     terminal = Terminal()
     terminal.watch.show([item(RUN)])
     terminal.watch.show([])
-    assert terminal.hears().endswith("aaaa1111  waits no longer.")
+    assert terminal.hears().endswith("aaaa1111  is no longer waiting.")
     await terminal.types("y")
     assert terminal.decided == []
 
@@ -430,10 +429,10 @@ async def test_a_gateway_that_was_started_anew_is_found_again() -> None:
         with pytest.raises(GatewayError, match="The key is wrong"):
             await follow(lambda: next(lives), terminal.watch, terminal.said.append, pause=0)
     told = terminal.hears()
-    assert told.startswith("Watching the inbox; Ctrl-C ends that. Nothing waits.")
-    assert told.count("The gateway has gone.") == 2, "once each time"
-    assert "aaaa1111  waits no longer." in told
-    assert "two  A plan: Tidy up" in told
+    assert told.startswith("Watching the inbox; press Ctrl-C to stop. It is empty.")
+    assert told.count("The gateway has stopped.") == 2, "once each time"
+    assert "aaaa1111  is no longer waiting." in told
+    assert "two  Plan: Tidy up" in told
 
 
 async def test_a_gateway_that_is_not_there_at_first_is_told_at_once() -> None:
@@ -447,10 +446,10 @@ def test_alone_an_item_is_shown_with_its_arguments_as_they_came_and_with_what_is
     ask = Permission(
         title="Look", detail="argv: -c", input='{"argv": "-c",\n"x": 1}', hidden=1234, options=(ALLOW, DENY)
     )
-    text = inbox_text.described(item(ask), NOW)
+    text = formatting.format_item(item(ask), NOW)
     assert '    | {"argv": "-c",\n    | "x": 1}' in text
-    assert "! 1,234 characters of this are hidden" in text
-    assert "| {" not in inbox_text.listed([item(ask)], NOW), "in a list they would only repeat what is shown"
+    assert "! 1,234 characters are not shown" in text
+    assert "| {" not in formatting.format_items([item(ask)], NOW), "in a list they would only repeat what is shown"
 
 
 def test_every_option_of_a_plan_can_be_chosen_and_is_shown_with_its_whole_label() -> None:
@@ -459,9 +458,9 @@ def test_every_option_of_a_plan_can_be_chosen_and_is_shown_with_its_whole_label(
     )
     options = (Option(id="auto", label=label, kind="allow_always"), Option(id="stay", label="No", kind="reject_once"))
     plan = PlanReview(title="Tidy", plan="All", options=options)
-    assert f"option=auto  {label}" in inbox_text.described(item(plan), NOW)
-    assert "y auto|stay" in inbox_text.keys(plan)
-    assert answers.fill(plan, ["option=auto"]) == Reviewed(approved=True, option="auto")
-    assert answers.fill(plan, ["stay"]) == Reviewed(approved=False, option="stay")
+    assert f"option=auto  {label}" in formatting.format_item(item(plan), NOW)
+    assert "y auto|stay" in formatting.key_hint(plan)
+    assert answers.fill_in(plan, ["option=auto"]) == Reviewed(approved=True, option="auto")
+    assert answers.fill_in(plan, ["stay"]) == Reviewed(approved=False, option="stay")
     with pytest.raises(BadRequest, match="auto, stay"):
-        answers.fill(plan, ["option=nothing"])
+        answers.fill_in(plan, ["option=nothing"])

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import pytest
 
 from tests.backends.acp_support import Person
-from tieline.app.build.accounts import CURSOR_MODES
-from tieline.app.late_backend import LateBackend, Later
-from tieline.app.lazy import Lazily
+from tieline.app.build.cursor import CURSOR_MODES
+from tieline.app.lazy import LazyImport
+from tieline.app.lazy_backend import LazyBackend, LazyObject
 from tieline.backends.demo import DemoBackend
 from tieline.model.content import Message, Text
 from tieline.model.events import Finished
@@ -37,7 +37,7 @@ class Named(NamedTuple):
 
 
 def is_lazily(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Lazily"
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "LazyImport"
 
 
 def imported(branch: Sequence[ast.stmt]) -> set[Named]:
@@ -46,7 +46,7 @@ def imported(branch: Sequence[ast.stmt]) -> set[Named]:
 
 
 def lazy(branch: Sequence[ast.stmt]) -> set[Named]:
-    """What the assignments of a branch name, as `name = Lazily("module", "original")`."""
+    """What the assignments of a branch name, as `name = LazyImport("module", "original")`."""
     found = set()
     for node in branch:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and is_lazily(node.value):
@@ -58,7 +58,7 @@ def lazy(branch: Sequence[ast.stmt]) -> set[Named]:
 
 def using() -> list[Path]:
     files = sorted(SOURCES.rglob("*.py"))
-    trees = {path: ast.parse(path.read_text("utf-8")) for path in files if "Lazily(" in path.read_text("utf-8")}
+    trees = {path: ast.parse(path.read_text("utf-8")) for path in files if "LazyImport(" in path.read_text("utf-8")}
     return [path for path, tree in trees.items() if any(map(is_lazily, ast.walk(tree)))]
 
 
@@ -72,7 +72,7 @@ def test_what_is_loaded_later_is_what_the_type_checker_sees(path: Path) -> None:
             named |= lazy(node.orelse)
     assert len(named) == sum(map(is_lazily, ast.walk(tree)))
     for one in named:
-        assert callable(Lazily(one.module, one.original).load())
+        assert callable(LazyImport(one.module, one.original).load())
 
 
 def test_the_modes_of_cursor_are_those_it_has() -> None:
@@ -102,14 +102,14 @@ def heavy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_what_is_loaded_lazily_is_loaded_by_the_first_call(heavy: str) -> None:
-    make = Lazily(heavy, "make")
+    make = LazyImport(heavy, "make")
     assert heavy not in sys.modules
     assert make(1) == [1, threading.current_thread()]
     assert heavy in sys.modules
 
 
 async def test_what_many_wait_for_is_made_once_and_loaded_in_a_thread(heavy: str) -> None:
-    later: Later[list[object]] = Later(Lazily(heavy, "make"), "given")
+    later: LazyObject[list[object]] = LazyObject(LazyImport(heavy, "make"), "given")
     assert later.made is None
     async with asyncio.timeout(PATIENCE):
         first, second = await asyncio.gather(later.get(), later.get())
@@ -129,8 +129,8 @@ class Watched(DemoBackend):
 
 
 async def test_a_backend_that_nobody_uses_is_never_made() -> None:
-    later: Later[Backend] = Later(Watched)
-    backend = LateBackend("late", later, is_agent=True, reads_options=True, models=lambda: [ModelInfo(id="known")])
+    later: LazyObject[Backend] = LazyObject(Watched)
+    backend = LazyBackend("late", later, is_agent=True, reads_options=True, models=lambda: [ModelInfo(id="known")])
     assert (backend.name, backend.is_agent, backend.reads_options) == ("late", True, True)
     assert [info.id for info in await backend.models()] == ["known"]
     await backend.aclose()
@@ -139,7 +139,7 @@ async def test_a_backend_that_nobody_uses_is_never_made() -> None:
 
 async def test_a_backend_is_made_when_it_is_used_and_closed_then() -> None:
     demo = Watched()
-    backend = LateBackend("late", Later(lambda: demo))
+    backend = LazyBackend("late", LazyObject(lambda: demo))
     assert await backend.models() == await demo.models()
     request = Request(model="scripted", messages=(Message(role="user", parts=(Text(text="Hello"),)),))
     assert await backend.count(request) is None

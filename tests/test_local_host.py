@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.backends.acp_support import SOON, Person, until
-from tieline.app.build.tools import tool_keeper
-from tieline.app.build.upstreams import audit_log
+from tieline.app.audit import open_audit_log
+from tieline.app.build.tools import build_tools
 from tieline.app.config import ToolSettings
 from tieline.app.local_host import MOST_TERMINALS, AgentFiles, AgentTerminals
 from tieline.backends.acp.host_services import CommandExit, TerminalCommand
@@ -28,7 +28,7 @@ def keeper_of(home: Path, *rules: Rule, yolo: bool = False) -> Keeper:
     (home / "work").mkdir(exist_ok=True)
     env = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
     settings = ToolSettings(enabled=True, workspace=str(home / "work"), rules=rules, yolo=yolo)
-    made = tool_keeper(settings, env, audit_log(env))
+    made = build_tools(settings, env, open_audit_log(env))
     assert made is not None
     return made[0]
 

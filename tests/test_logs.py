@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from tieline.app.logs import LONGEST, OneLine, one_line
+from tieline.app.logs import LONGEST, OneLineFormatter, one_line
 
 EVIL = "claude\n2026-01-01 ERROR forged\x1b]0;title\x07\r\u202e"
 
@@ -13,7 +13,7 @@ EVIL = "claude\n2026-01-01 ERROR forged\x1b]0;title\x07\r\u202e"
 def logged(message: str, *arguments: object, error: BaseException | None = None) -> str:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(OneLine("%(levelname)s %(message)s"))
+    handler.setFormatter(OneLineFormatter("%(levelname)s %(message)s"))
     info = None if error is None else (type(error), error, error.__traceback__)
     handler.handle(logging.LogRecord("tieline", logging.WARNING, "", 0, message, arguments, info))
     return stream.getvalue()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tieline.app.build.application import build
-from tieline.app.config import Config, Server, UpstreamSettings
+from tieline.app.config import Config, ServerSettings, UpstreamSettings
 
 ADDRESS = "http://127.0.0.1:1"
 UP = UpstreamSettings(kind="openai", base_url="http://127.0.0.1:9/v1")
@@ -76,7 +76,7 @@ def test_without_a_key_any_key_will_do() -> None:
 def test_with_a_key_the_lines_say_where_it_is_and_never_what_it_is(is_file: bool, tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text("very-secret")
-    config = Config(server=Server(key_file=str(file) if is_file else None))
+    config = Config(server=ServerSettings(key_file=str(file) if is_file else None))
     shown = text(config, {} if is_file else {"TIELINE_KEY": "very-secret"})
     key = f"$(cat '{file}')" if is_file else "$TIELINE_KEY"
     assert "very-secret" not in shown

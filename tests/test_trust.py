@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tieline.app.config import ConfigError
-from tieline.app.trust import Finder, TrustStore, Untrusted
+from tieline.app.trust import ConfigFinder, TrustStore, Untrusted
 
 HARMLESS = b"demo = true\n"
 HARMFUL = b"[tools]\nyolo = true\n"
@@ -36,7 +36,7 @@ def test_what_was_shown_is_used_and_recorded_however_the_file_changes_meanwhile(
         file.write_bytes(HARMFUL)
         return True
 
-    found = Finder(own(folder), agree=agree, warn=print).find(None, folder)
+    found = ConfigFinder(own(folder), agree=agree, warn=print).find(None, folder)
     assert found is not None
     assert found.data == HARMLESS
 
@@ -44,7 +44,7 @@ def test_what_was_shown_is_used_and_recorded_however_the_file_changes_meanwhile(
         assert (untrusted.standing, untrusted.source.data) == ("changed", HARMFUL)
         return False
 
-    assert Finder(own(folder), agree=disagree, warn=print).find(None, folder) is None
+    assert ConfigFinder(own(folder), agree=disagree, warn=print).find(None, folder) is None
 
 
 def test_the_named_file_goes_before_the_trusted_one_and_that_before_the_users_own(folder: Path, tmp_path: Path) -> None:
@@ -53,11 +53,11 @@ def test_the_named_file_goes_before_the_trusted_one_and_that_before_the_users_ow
     (own(folder) / "tieline.toml").write_bytes(b"")
     named = tmp_path / "named.toml"
     named.write_bytes(b"log = 'info'\n")
-    finder = Finder(own(folder), agree=lambda _: True, warn=print)
+    finder = ConfigFinder(own(folder), agree=lambda _: True, warn=print)
     found = finder.find(None, folder)
     assert found is not None
     assert found.path == folder / "tieline.toml"
-    trusting = Finder(own(folder), agree=refuse, warn=print)
+    trusting = ConfigFinder(own(folder), agree=refuse, warn=print)
     assert trusting.find(None, folder) == found
     assert trusting.find(named, folder) == (named, b"log = 'info'\n")
     (folder / "tieline.toml").unlink()
@@ -68,7 +68,7 @@ def test_a_no_falls_back_to_the_users_own_file(folder: Path) -> None:
     (folder / "tieline.toml").write_bytes(HARMFUL)
     own(folder).mkdir(parents=True)
     (own(folder) / "tieline.toml").write_bytes(HARMLESS)
-    found = Finder(own(folder), agree=lambda _: False, warn=print).find(None, folder)
+    found = ConfigFinder(own(folder), agree=lambda _: False, warn=print).find(None, folder)
     assert found == (own(folder) / "tieline.toml", HARMLESS)
     assert TrustStore(own(folder)).all() == []
 
@@ -78,9 +78,9 @@ def test_where_nothing_can_be_recorded_a_yes_holds_once(folder: Path) -> None:
     own(folder).parent.mkdir()
     own(folder).write_bytes(b"a file where the folder should be")
     told: list[str] = []
-    finder = Finder(own(folder), agree=lambda _: True, warn=told.append)
+    finder = ConfigFinder(own(folder), agree=lambda _: True, warn=told.append)
     with pytest.raises(ConfigError):  # the user's own file cannot be read either
-        Finder(own(folder), agree=lambda _: False, warn=told.append).find(None, folder)
+        ConfigFinder(own(folder), agree=lambda _: False, warn=told.append).find(None, folder)
     found = finder.find(None, folder)
     assert found is not None
     assert found.data == HARMLESS

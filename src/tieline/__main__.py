@@ -1,4 +1,4 @@
-"""Makes `python -m tieline` the same as the command `tieline`."""
+"""Runs the command `tieline` for `python -m tieline`."""
 
 from tieline.cli.main import main
 

@@ -1,4 +1,4 @@
-"""Background tasks that are kept, named and reaped: the loop holds them only weakly; and a step aside for others."""
+"""Background tasks with an owner. The event loop alone keeps only weak references to its tasks."""
 
 import asyncio
 import logging
@@ -11,25 +11,25 @@ log = logging.getLogger("tieline.tasks")
 
 @types.coroutine
 def step_aside() -> Generator[None, None, None]:
-    """Let everybody else who is ready go first; the same as sleeping for no time at all, at half the cost."""
+    """Let other ready tasks run first. Equivalent to `asyncio.sleep(0)`, at half the cost."""
     yield
 
 
 class Tasks:
-    """The tasks of one owner; they end with it at the latest."""
+    """The background tasks of one owner. `aclose` cancels those that are still running."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[Any]] = set()
 
     def start(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        """Run something in the background; if it fails nobody else hears of it, so it is logged."""
+        """Run a coroutine in the background. An exception is logged."""
         task = asyncio.create_task(work, name=name)
         self._running.add(task)
         task.add_done_callback(self._reap)
         return task
 
     async def aclose(self) -> None:
-        """Cancel what still runs and wait until it has ended."""
+        """Cancel the running tasks and wait until they have ended."""
         running = list(self._running)
         for task in running:
             task.cancel()

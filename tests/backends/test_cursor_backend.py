@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.backends.cursor_wire import REQUEST, WAIT
-from tieline.app.build.cursor import cursor_runs
+from tieline.app.build.cursor_account import make_cursor_backend
 from tieline.app.config import CursorSettings
 from tieline.backends.cursor.account import Account
 from tieline.backends.cursor.backend import CONFIG_KEPT, MODELS_KEPT, OWN_HOST, CursorBackend, CursorOptions
@@ -19,7 +19,7 @@ from tieline.backends.cursor.unary import ServerConfig
 from tieline.model.errors import GatewayError
 from tieline.net.client.http import HttpClient, Origin, Proxies, Timeouts
 from tieline.net.h2.client import Http2Client
-from tieline.sim.cursor import CursorSim, Settings
+from tieline.sim.cursor import CursorSim, SimSettings
 from tieline.wire.cursor.identity import Identity
 from tieline.wire.cursor.opening.run_request import MachineInfo, RunSettings
 from tieline.wire.cursor.run.query_replies import QuerySettings
@@ -62,7 +62,7 @@ def made(url: str, clock: Clock, **terms: Any) -> CursorBackend:
 
 
 @asynccontextmanager
-async def backed(settings: Settings, clock: Clock, **terms: Any) -> AsyncIterator[tuple[CursorBackend, CursorSim]]:
+async def backed(settings: SimSettings, clock: Clock, **terms: Any) -> AsyncIterator[tuple[CursorBackend, CursorSim]]:
     async with asyncio.timeout(WAIT), CursorSim(settings) as sim:
         backend = made(sim.url, clock, **terms)
         try:
@@ -77,7 +77,7 @@ def asked(sim: CursorSim, method: str) -> int:
 
 async def test_the_models_are_asked_for_again_after_some_minutes() -> None:
     clock = Clock()
-    async with backed(Settings(), clock) as (backend, sim):
+    async with backed(SimSettings(), clock) as (backend, sim):
         first = [model.id for model in await backend.models()]
         assert {"demo", "auto"} <= set(first)
         clock.now += MODELS_KEPT
@@ -89,19 +89,19 @@ async def test_the_models_are_asked_for_again_after_some_minutes() -> None:
 
 
 async def test_models_that_were_set_are_not_asked_for() -> None:
-    async with backed(Settings(), Clock(), models=("gpt-5",)) as (backend, sim):
+    async with backed(SimSettings(), Clock(), models=("gpt-5",)) as (backend, sim):
         assert [model.id for model in await backend.models()] == ["gpt-5"]
         assert asked(sim, "GetUsableModels") == 0
 
 
 async def test_models_tell_the_size_of_their_context_where_it_is_known() -> None:
-    async with backed(Settings(), Clock()) as (backend, _):
+    async with backed(SimSettings(), Clock()) as (backend, _):
         sizes = {model.id: model.context for model in await backend.models()}
         assert (sizes["demo"], sizes["demo-large"]) == (200_000, 1_000_000)
 
 
 async def test_all_who_come_at_once_wait_for_the_same_configuration() -> None:
-    async with backed(Settings(http2_config=2), Clock()) as (backend, sim):
+    async with backed(SimSettings(http2_config=2), Clock()) as (backend, sim):
         runs = await asyncio.gather(*(backend.start(REQUEST) for _ in range(5)))
         assert asked(sim, "GetServerConfig") == 1
         assert {run._leg.recovery.transport for run in runs} == {"http2"}  # type: ignore[attr-defined]  # a LiveRun
@@ -111,7 +111,7 @@ async def test_all_who_come_at_once_wait_for_the_same_configuration() -> None:
 
 async def test_the_configuration_is_asked_for_again_and_nobody_waits_for_it() -> None:
     clock = Clock()
-    async with backed(Settings(), clock) as (backend, sim):
+    async with backed(SimSettings(), clock) as (backend, sim):
         await (await backend.start(REQUEST)).aclose()
         clock.now += CONFIG_KEPT - 1
         await (await backend.start(REQUEST)).aclose()
@@ -122,7 +122,7 @@ async def test_the_configuration_is_asked_for_again_and_nobody_waits_for_it() ->
 
 
 async def test_where_nothing_is_left_open_nobody_asks() -> None:
-    async with backed(Settings(), Clock(), transport="http1") as (backend, sim):
+    async with backed(SimSettings(), Clock(), transport="http1") as (backend, sim):
         await (await backend.start(REQUEST)).aclose()
         assert asked(sim, "GetServerConfig") == 0
 
@@ -135,7 +135,7 @@ async def test_a_service_that_does_not_tell_is_used_all_the_same() -> None:
 
 
 async def test_a_service_that_does_not_know_us_says_so_to_all_who_wait() -> None:
-    async with backed(Settings(auth=True), Clock()) as (backend, _):
+    async with backed(SimSettings(auth=True), Clock()) as (backend, _):
         errors = await asyncio.gather(*(backend.start(REQUEST) for _ in range(3)), return_exceptions=True)
         assert [error.kind for error in errors if isinstance(error, GatewayError)] == ["unauthorized"] * 3
         assert len({id(error) for error in errors}) == 3, "one exception for many would gather all their tracebacks"
@@ -171,7 +171,7 @@ async def test_an_installed_cli_gives_the_version_unless_one_is_set(
     async with CursorSim() as sim:
         settings = CursorSettings(api_url=sim.url, client_version=setting, ghost_mode=True)
         env = {"HOME": str(tmp_path)}
-        backend = cursor_runs(settings, env, Proxies(), lambda: "leg", park_for=1.0, token="token")
+        backend = make_cursor_backend(settings, env, Proxies(), lambda: "leg", park_for=1.0, token="token")
         await backend.models()
         await backend.aclose()
         assert {head.header("x-cursor-client-version") for head in sim.requests} == {expected}

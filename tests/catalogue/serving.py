@@ -19,7 +19,7 @@ from uvicorn.server import ServerState
 from tests.cases import leg
 from tests.catalogue.crossing import PROTOCOLS, Protocol
 from tieline.app.build.application import App, build
-from tieline.app.config import Config, Server, UpstreamSettings
+from tieline.app.config import Config, ServerSettings, UpstreamSettings
 from tieline.app.serve import server_config
 from tieline.model.content import Text
 from tieline.model.events import Event
@@ -265,7 +265,7 @@ async def serving(
         }
         app = build(
             Config(
-                server=Server(**server or {}),
+                server=ServerSettings(**server or {}),
                 upstreams={name: _settings(name, upstreams[name].url, upstream) for name in upstreams},
                 **settings or {},
             ),

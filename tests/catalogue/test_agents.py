@@ -26,9 +26,9 @@ from tests.e2e.cursor_support import (
     serving,
 )
 from tests.wire.coding_clients import CLAUDE_CODE, CLINE, OPENCODE, PI, WEATHER
-from tieline.app.config import Parking
+from tieline.app.config import ParkingSettings
 from tieline.model.request import ToolSpec
-from tieline.sim.cursor import Settings, Step, Turn, Wait
+from tieline.sim.cursor import ServerTurn, SimSettings, Step, Wait
 from tieline.wire.cursor._pb.agent_pb2 import AgentRunRequest
 from tieline.wire.cursor._pb.exec_kinds_pb2 import McpArgs
 from tieline.wire.cursor._pb.exec_pb2 import ExecClientMessage, ExecServerMessage
@@ -40,7 +40,7 @@ pytestmark = [TRANSPORTS, DIALECTS, pytest.mark.usefixtures("eager")]
 
 ONE_CALL = scripted('text: Let me look.\ncall: get_weather {"city": "Oslo"}', "text: It is {{result}} in Oslo.")
 CALLS: Sequence[Any] = ["open", {"text": "Let me look."}, calls("Oslo")]
-SWIFT = Settings(heartbeat=0.02)
+SWIFT = SimSettings(heartbeat=0.02)
 STALL = 1.0
 LARGE = 600_000
 
@@ -94,7 +94,7 @@ async def test_135_blobs_are_acknowledged_while_the_client_runs_its_tool(
     """What made others see heartbeats only: a service that waits for an acknowledgement says nothing else."""
     is_parked, is_stored = asyncio.Event(), asyncio.Event()
 
-    def stored(turn: Turn) -> Iterator[Step]:
+    def stored(turn: ServerTurn) -> Iterator[Step]:
         yield from turn.run.acknowledged()
         is_stored.set()
 
@@ -170,7 +170,7 @@ async def test_137_numbers_and_text_stay_what_they_are(transport: Transport, dia
 async def test_137_a_number_that_json_does_not_know_is_null(
     transport: Transport, dialect: Dialect, number: float
 ) -> None:
-    def play(turn: Turn) -> Iterator[Step]:
+    def play(turn: ServerTurn) -> Iterator[Step]:
         yield from turn.opening()
         args = McpArgs(tool_name="get_weather", provider_identifier="tieline", name="tieline-get_weather")
         args.args["city"].number_value = number
@@ -311,7 +311,7 @@ async def test_142_large_arguments_and_results_are_whole_in_the_run_and_in_its_r
 ) -> None:
     large = "ä" * 300_000 + "end"
 
-    def play(turn: Turn) -> Iterator[Step]:
+    def play(turn: ServerTurn) -> Iterator[Step]:
         yield from turn.opening()
         args = McpArgs(tool_name="get_weather", provider_identifier="tieline", name="tieline-get_weather")
         args.args["city"].CopyFrom(to_value(large))
@@ -319,7 +319,7 @@ async def test_142_large_arguments_and_results_are_whole_in_the_run_and_in_its_r
         yield Wait(lambda: turn.run.has_answers(["exec"]))
         yield from turn.closing()
 
-    async with serving(transport, parking=Parking(deadline=deadline)) as stand:
+    async with serving(transport, parking=ParkingSettings(deadline=deadline)) as stand:
         stand.plays(play)
         talk = stand.talk(dialect, WEATHER)
         answer = await talk.say("go")

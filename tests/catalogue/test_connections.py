@@ -29,7 +29,8 @@ from tests.catalogue.serving import (
     words,
 )
 from tieline.app.build.application import build
-from tieline.app.config import Config, ConfigError, Source, UpstreamSettings, load
+from tieline.app.config import Config, ConfigError, UpstreamSettings
+from tieline.app.config_file import ConfigFile, load_config
 from tieline.model.events import Failed
 from tieline.sim.answers import PATHS, failed, streamed
 from tieline.sim.model import Answer, Chunk, Cut, Hang, Received
@@ -284,7 +285,7 @@ async def test_082_an_upstreams_header_beyond_ascii_does_no_harm(
 def test_082_a_header_that_cannot_be_sent_is_refused_with_its_place(tmp_path: Path, value: str) -> None:
     text = f'[upstreams.x]\nkind = "openai"\nheaders = {{ x-team = "{value}" }}\n'
     with pytest.raises(ConfigError, match=r"tieline.toml:3: `upstreams.x.headers.x-team`"):
-        load(Source(tmp_path / "tieline.toml", text.encode()), {})
+        load_config(ConfigFile(tmp_path / "tieline.toml", text.encode()), {})
 
 
 @pytest.mark.parametrize("key", ["“sk-quoted-by-a-word-processor”", "sk-two\nlines"])

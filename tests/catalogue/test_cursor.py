@@ -21,7 +21,7 @@ from tests.e2e.cursor_support import (
 )
 from tests.wire.coding_clients import OPENCODE, WEATHER
 from tieline.app.config import ClientSettings, ToolSettings
-from tieline.sim.cursor import Settings
+from tieline.sim.cursor import SimSettings
 
 __all__ = ["eager"]
 
@@ -31,7 +31,7 @@ HELLO = "say hello there my friend"
 ANSWER = "hello there my friend"
 CALLS: Sequence[Any] = ["open", {"text": "Let me look."}, calls("Oslo")]
 ONE_CALL = scripted('text: Let me look.\ncall: get_weather {"city": "Oslo"}', "text: It is {{result}} in Oslo.")
-SWIFT = Settings(heartbeat=0.02)
+SWIFT = SimSettings(heartbeat=0.02)
 PATIENCE = 1.0
 
 

@@ -115,7 +115,7 @@ async def test_063_a_compressed_stream_is_read_though_none_was_asked_for(
     stand: Stand, backend: Backend, client: Protocol, stream: bool, encoding: str, wbits: int
 ) -> None:
     plain = streamed(DIALECTS[backend], words("Hel", "lo"))
-    chunks = tuple(compressed(plain.direction, wbits))
+    chunks = tuple(compressed(plain.all_chunks, wbits))
     stand.script(backend, Answer(headers=[("content-encoding", encoding)], chunks=chunks))
     answer = await stand.ask(client, backend, stream=stream)
     assert answer.text == "Hello"
@@ -127,7 +127,7 @@ async def test_063_a_compressed_stream_is_read_though_none_was_asked_for(
 async def test_063_a_compressed_stream_flows(stand: Stand, backend: Backend, client: Protocol) -> None:
     pause = Pause()
     plain = streamed(DIALECTS[backend], [*BEGUN, pause, *words("Hel", "lo")[3:]])
-    chunks = tuple(compressed(plain.direction, 31))
+    chunks = tuple(compressed(plain.all_chunks, 31))
     stand.script(backend, Answer(headers=[("content-encoding", "gzip")], chunks=chunks))
     async with stand.listen(client, backend) as ear:
         await ear.until(b"Hel")
@@ -401,7 +401,7 @@ async def test_073_a_stream_that_breaks_is_no_success(
 
 @DIRECTIONS
 async def test_074_half_an_event_never_reaches_the_client(stand: Stand, backend: Backend, client: Protocol) -> None:
-    second = streamed(DIALECTS[backend], words("Hel", "SECOND")).direction
+    second = streamed(DIALECTS[backend], words("Hel", "SECOND")).all_chunks
     half = next(chunk for chunk in second if isinstance(chunk, bytes) and b"SECOND" in chunk)
     answer = await stand.interrupted(client, backend, half[:-5], Cut())
     answer.check_failed()

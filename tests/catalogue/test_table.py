@@ -11,11 +11,11 @@ HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "tool-calling.md"
 
 HEAD = """\
-# Tool calling: what is known to go wrong, and the test that it does not go wrong here
+# Tool calling: known failures, and the tests for them
 
-Each row is a failure that users of gateways have met. It is *tested* when tests named by its number hold in every
-direction and mode where it can occur, and *open* when what it concerns is not built yet.
-This page is made from the tests: `pytest tests/catalogue/test_table.py --rewrite`.
+Each row is a failure that users of gateways have reported. It is *tested* if the tests with its number cover every
+direction and mode in which it can occur, and *open* if it concerns a part that is not built yet.
+This page is generated from the tests: `pytest tests/catalogue/test_table.py --rewrite`.
 """
 
 DONE_GROUPS = 6

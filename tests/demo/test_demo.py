@@ -272,7 +272,7 @@ def test_the_working_directory_is_found_in_what_clients_write(note: str) -> None
 def test_when_nothing_fits_it_says_what_it_needs_and_what_was_offered() -> None:
     said = text(answer(ask("read a.txt and run: ls", tools=WEATHER)))
     assert said == (
-        "To read a.txt I need a tool such as `read` or `bash`. To run ls I need a tool such as `bash`. "
+        "To read a.txt, I need a tool such as `read` or `bash`. To run ls, I need a tool such as `bash`. "
         "The client offers `get_weather` and `add`."
     )
     assert "offers no tools" in text(answer(ask("read a.txt")))
@@ -396,7 +396,7 @@ def test_a_required_call_ends_the_task_where_there_is_a_tool_for_that() -> None:
 def test_no_call_is_made_when_tool_choice_forbids_it() -> None:
     reply = answer(ask("read a.txt", tools=CLINE, tool_choice=ToolChoice(mode="none")))
     assert not made(reply)
-    assert "may not call tools" in text(reply)
+    assert "does not allow tool calls" in text(reply)
 
 
 @pytest.mark.parametrize(

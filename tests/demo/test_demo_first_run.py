@@ -5,8 +5,8 @@ import pytest
 from tests.cases import says
 from tests.demo.test_demo import CLAUDE_CODE, OPENCODE, QWEN
 from tieline.app.build import page
-from tieline.demo.answer import Answer, Call, Say
-from tieline.demo.mind import decide
+from tieline.demo.decision import decide
+from tieline.demo.reply_steps import CallTool, DemoReply, Say
 from tieline.model.content import Message, Text, ToolCall, ToolResult
 from tieline.model.request import Request, ToolSpec
 
@@ -14,19 +14,19 @@ HELP = "I am Tieline's demo model"
 README = "# Shop\n\n[![build](x)](y)\n\nA small shop for tea.\nIt sells three kinds.\n\n```sh\nmake run\n```\n"
 
 
-def answer(words: str, *history: Message, tools: tuple[ToolSpec, ...] = ()) -> Answer:
+def answer(words: str, *history: Message, tools: tuple[ToolSpec, ...] = ()) -> DemoReply:
     return decide(Request(model="m", messages=(says("user", words), *history), tools=tools))
 
 
-def said(found: Answer) -> str:
+def said(found: DemoReply) -> str:
     return "".join(step.text for step in found.steps if isinstance(step, Say))
 
 
-def called(found: Answer) -> list[Call]:
-    return [step for step in found.steps if isinstance(step, Call)]
+def called(found: DemoReply) -> list[CallTool]:
+    return [step for step in found.steps if isinstance(step, CallTool)]
 
 
-def round_of(call: Call, result: str, call_id: str) -> tuple[Message, Message]:
+def round_of(call: CallTool, result: str, call_id: str) -> tuple[Message, Message]:
     asked = ToolCall(id=call_id, name=call.name, arguments=call.arguments)
     return (
         Message(role="assistant", parts=(asked,)),

@@ -151,7 +151,7 @@ def test_a_short_pause_ends() -> None:
         ("error: timeout no\ntext: a", "line 2 of the script: nothing can follow an error"),
         ("pause: 61", "line 1 of the script: expected seconds from 0 to 60"),
         ("pause: -1", "line 1 of the script: expected seconds from 0 to 60"),
-        ("text: {{result}}", "line 1 of the script: there is no result 1 here"),
+        ("text: {{result}}", "line 1 of the script: there is no result 1,"),
         ("text: a\n---\nsing: b", "line 3 of the script: expected one of"),
     ],
 )
@@ -165,7 +165,7 @@ def test_a_mistake_is_a_bad_request_that_names_the_line(script: str, message: st
 def test_a_missing_result_in_the_leg_to_play_is_a_mistake() -> None:
     (failed,) = play("call: read {}\n---\ntext: {{result:2}}", *results("A"))
     assert isinstance(failed, Failed)
-    assert failed.message == "line 3 of the script: there is no result 2 here, the last round gave 1"
+    assert failed.message == "line 3 of the script: there is no result 2, the last round has 1"
 
 
 async def test_a_script_without_an_end_is_a_mistake() -> None:

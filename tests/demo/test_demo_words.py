@@ -3,8 +3,8 @@
 import pytest
 
 from tests.cases import says
-from tieline.demo.answer import Call, Say, Step
-from tieline.demo.mind import decide
+from tieline.demo.decision import decide
+from tieline.demo.reply_steps import CallTool, Say, Step
 from tieline.model.content import Text, ToolCall, ToolResult
 from tieline.model.request import Request, ToolSpec
 
@@ -29,7 +29,7 @@ def steps(words: str, *results: str, tools: tuple[ToolSpec, ...] = TOOLS) -> tup
 
 
 def calls(words: str, *results: str, tools: tuple[ToolSpec, ...] = TOOLS) -> list[tuple[str, str]]:
-    return [(step.name, step.arguments) for step in steps(words, *results, tools=tools) if isinstance(step, Call)]
+    return [(step.name, step.arguments) for step in steps(words, *results, tools=tools) if isinstance(step, CallTool)]
 
 
 @pytest.mark.parametrize(

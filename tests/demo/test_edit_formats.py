@@ -3,8 +3,8 @@
 import pytest
 
 from tests.cases import says
-from tieline.demo.answer import Say
-from tieline.demo.mind import decide
+from tieline.demo.decision import decide
+from tieline.demo.reply_steps import Say
 from tieline.model.request import Request
 
 PROMPTS = {

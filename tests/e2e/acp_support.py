@@ -24,8 +24,16 @@ from tests.e2e.cursor_support import Talk
 from tests.e2e.tools_support import KEY, PATIENCE
 from tests.e2e.tools_support import Stand as ToolsStand
 from tieline.app.build.application import build
-from tieline.app.config import AcpSettings, AgentSettings, ClientSettings, Config, InboxSettings, Parking, ToolSettings
-from tieline.app.late_backend import LateBackend
+from tieline.app.config import (
+    AcpSettings,
+    AgentSettings,
+    ClientSettings,
+    Config,
+    InboxSettings,
+    ParkingSettings,
+    ToolSettings,
+)
+from tieline.app.lazy_backend import LazyBackend
 from tieline.backends.acp.backend import AcpBackend
 from tieline.model.request import ToolSpec
 
@@ -63,7 +71,7 @@ class Stand(ToolsStand):
     def backend(self) -> AcpBackend:
         """The backend of the agents."""
         late = self.app.backends["acp"]
-        assert isinstance(late, LateBackend)
+        assert isinstance(late, LazyBackend)
         backend = late.backend.now()
         assert isinstance(backend, AcpBackend)
         return backend
@@ -107,7 +115,7 @@ async def serving(
     agents: Mapping[str, AgentSettings] | None = None,
     *,
     waits: float = 60.0,
-    parking: Parking | None = None,
+    parking: ParkingSettings | None = None,
     tools: ToolSettings | None = None,
     **acp: Any,
 ) -> AsyncIterator[Stand]:
@@ -117,7 +125,7 @@ async def serving(
     usual = {"scripted": scripted("--can", "http,load", "--memory", str(home / "memory"))}
     config = Config(
         inbox=InboxSettings(timeout=waits),
-        parking=parking or Parking(),
+        parking=parking or ParkingSettings(),
         tools=tools or ToolSettings(),
         clients={
             "texts": ClientSettings(user_agent="shows-text*", activity="text"),

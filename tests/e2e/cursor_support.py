@@ -20,11 +20,19 @@ from msgspec.structs import replace
 
 from tests.catalogue.serving import listening
 from tieline.app.build.application import App, build
-from tieline.app.config import ClientSettings, Config, CursorSettings, InboxSettings, Parking, Server, ToolSettings
+from tieline.app.config import (
+    ClientSettings,
+    Config,
+    CursorSettings,
+    InboxSettings,
+    ParkingSettings,
+    ServerSettings,
+    ToolSettings,
+)
 from tieline.model.content import Text, ToolCall
 from tieline.model.request import ToolSpec
-from tieline.sim.cursor import CursorSim, Program, Record, Settings, Step, Turn, native
-from tieline.sim.cursor.run import update
+from tieline.sim.cursor import CursorSim, Program, RunRecord, ServerTurn, SimSettings, Step, native_tools
+from tieline.sim.cursor.server_run import update
 from tieline.wire.cursor._pb import updates_pb2 as updates
 
 Transport = Literal["http2", "http1"]
@@ -84,7 +92,7 @@ class Stand:
         return self.sim.runs, self.sim.legs
 
     @property
-    def record(self) -> Record:
+    def record(self) -> RunRecord:
         """The latest run, as the simulator saw it."""
         return self.sim.journal[-1]
 
@@ -102,15 +110,15 @@ class Stand:
 @asynccontextmanager
 async def serving(
     transport: Transport | Literal["auto"],
-    sim: Settings | None = None,
+    sim: SimSettings | None = None,
     *,
     script: Program | Sequence[Any] | None = None,
-    parking: Parking | None = None,
+    parking: ParkingSettings | None = None,
     key: str | None = None,
     tls: ssl.SSLContext | None = None,
     through: Callable[[CursorSim], AbstractAsyncContextManager[str]] | None = None,
     inbox: InboxSettings | None = None,
-    server: Server | None = None,
+    server: ServerSettings | None = None,
     tools: ToolSettings | None = None,
     clients: Mapping[str, ClientSettings] | None = None,
     **cursor: Any,
@@ -126,7 +134,7 @@ async def serving(
         await stack.enter_async_context(service)
         url = await stack.enter_async_context(through(service)) if through else service.url
         settings = {"api_url": url, "transport": transport, "ghost_mode": True, "enabled": True, **cursor}
-        config = Config(cursor=CursorSettings(**settings), parking=parking or Parking())
+        config = Config(cursor=CursorSettings(**settings), parking=parking or ParkingSettings())
         config = replace(
             config,
             inbox=inbox or config.inbox,
@@ -367,11 +375,11 @@ def calls(city: str) -> Any:
 def natively(*wishes: tuple[str, dict[str, str]]) -> Program:
     """A turn in which the service uses its own tools, one after the other, and says what came of each."""
 
-    def play(turn: Turn) -> Iterator[Step]:
+    def play(turn: ServerTurn) -> Iterator[Step]:
         yield from turn.opening()
         for number, (name, arguments) in enumerate(wishes):
             call = ToolCall(id=f"toolu_{number}", name=name, arguments=json.dumps(arguments))
-            result = yield from native.perform(turn.run, call)
+            result = yield from native_tools.perform(turn.run, call)
             said = "\n".join(part.text for part in result.content if isinstance(part, Text))
             yield says(f"<{name} {'failed' if result.is_error else 'gave'}: {said}>")
         yield from turn.closing()

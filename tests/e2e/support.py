@@ -16,7 +16,7 @@ import uvicorn
 
 from tests.cases import leg
 from tieline.app.build.application import build
-from tieline.app.config import Config, Server, UpstreamSettings
+from tieline.app.config import Config, ServerSettings, UpstreamSettings
 from tieline.app.serve import server_config
 from tieline.model.content import Part, Text, ToolCall
 from tieline.model.events import Event, Failed, StopReason
@@ -141,7 +141,7 @@ async def _live(
 
 def _config(upstreams: dict[Backend, ModelServer], settings: dict[str, Any]) -> Config:
     return Config(
-        server=Server(**settings),
+        server=ServerSettings(**settings),
         upstreams={
             "ant": UpstreamSettings(
                 kind="anthropic", base_url=upstreams["ant"].url, key_env="ANT_KEY", models=(MODEL,), retries=0

@@ -11,7 +11,7 @@ from openai.types.chat import ChatCompletionMessageParam
 from tests.e2e.acp_support import MODEL, Stand, plain, scripted, serving
 from tests.e2e.cli_support import configured, ran
 from tests.e2e.tools_support import PATIENCE
-from tieline.app.config import Parking
+from tieline.app.config import ParkingSettings
 from tieline.model.inbox import Permission
 
 HI: list[ChatCompletionMessageParam] = [{"role": "user", "content": "hello"}]
@@ -96,7 +96,7 @@ def test_agents_lists_the_ready_ones_and_what_installs_the_others(tmp_path: Path
     assert (done.returncode, done.stderr) == (0, "")
     ready, _, missing = done.stdout.partition("Not installed")
     headline, *found = ready.strip().splitlines()
-    assert headline == "Found on the PATH (whether they are logged in, only a request can tell):"
+    assert headline == "Found on the PATH (Tieline learns whether they are logged in only when they are used):"
     assert [line.split() for line in found] == [["acp/mine", "my-agent", "--acp"]]
     assert "copilot" in missing
     assert "npm install --global @github/copilot" in missing
@@ -114,7 +114,7 @@ def test_installing_shows_the_command_and_does_nothing_before_a_yes(tmp_path: Pa
     assert (done.returncode, done.stderr) == (0 if is_run else 1, "")
     assert done.stdout.startswith("This would run:\n\n  npm install --global @github/copilot\n\nRun it? [y/N] ")
     assert (tmp_path / "ran").exists() == is_run
-    assert is_run or done.stdout.endswith("Nothing was done.\n")
+    assert is_run or done.stdout.endswith("Nothing was installed.\n")
 
 
 async def test_an_agent_works_through_the_gateway_s_files_and_terminals_where_they_are_on(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ async def test_files_and_terminals_are_off_unless_somebody_turns_them_on(tmp_pat
 
 
 async def test_a_question_waits_for_its_answer_as_long_as_a_parked_run(tmp_path: Path) -> None:
-    async with serving(tmp_path, {"plain": plain("cursor")}, parking=Parking(deadline=0.1)) as stand:
+    async with serving(tmp_path, {"plain": plain("cursor")}, parking=ParkingSettings(deadline=0.1)) as stand:
         talk = stand.talk("openai", model="acp/plain")
         assert "Which fruit?" in (await talk.say("question")).text
         await stand.idle()

@@ -58,7 +58,7 @@ async def test_with_everything_allowed_an_agent_is_not_asked_about_but_its_plan_
 async def test_what_was_allowed_for_good_for_tools_in_this_folder_counts(tmp_path: Path, dialect: Dialect) -> None:
     folder = str(tmp_path / "workspace")
     async with serving(tmp_path, tools=ToolSettings(enabled=True, workspace=folder)) as stand:
-        keeper = stand.app.keeper
+        keeper = stand.app.tools
         assert keeper is not None
         rule = Rule(decision="allow", tool="run_terminal", path="/.", command="make test", exact=True)
         await keeper.remember(rule)

@@ -10,8 +10,8 @@ import pytest
 
 from tests.e2e.acp_support import Dialect, serving
 from tests.e2e.tools_support import DIALECTS
-from tieline.app.audit import Audit
-from tieline.app.build.agents import acp_backend
+from tieline.app.audit import AuditLog
+from tieline.app.build.acp import acp_backend
 from tieline.app.config import AcpSettings, Config, ConfigError, McpSettings
 
 DB = McpSettings(command=("db-mcp",))
@@ -37,12 +37,12 @@ async def test_headers_and_metadata_select_by_name_and_unknown_names_are_a_400(
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        (AcpSettings(folders={"site": "/nowhere/at/all"}), r"acp\.folders\.site.* is no folder"),
+        (AcpSettings(folders={"site": "/nowhere/at/all"}), r"acp\.folders\.site.* is not a folder"),
         (AcpSettings(mcp={"db": McpSettings()}), r"acp\.mcp\.db` needs either a `command` or a `url`"),
         (AcpSettings(mcp={"db": McpSettings(command=("a",), url="http://b")}), "needs either"),
-        (AcpSettings(mcp={"tieline": DB}), "this name is taken"),
+        (AcpSettings(mcp={"tieline": DB}), "this name is reserved"),
     ],
 )
 def test_what_cannot_be_selected_is_an_error_of_the_configuration(settings: AcpSettings, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
-        acp_backend(Config(acp=settings), {}, str, audit=Audit(None, clock=time.time))
+        acp_backend(Config(acp=settings), {}, str, audit=AuditLog(None, clock=time.time))

@@ -89,7 +89,7 @@ def test_a_port_that_is_taken_is_told_in_one_line(tmp_path: Path) -> None:
 def test_a_port_that_is_none_is_told_in_one_line(port: str, tmp_path: Path) -> None:
     done = ran(tmp_path, "serve", f"--port={port}")
     assert done.returncode == 2
-    assert done.stderr == f"tieline: --port {port}: a port is a number from 0 to 65535\n"
+    assert done.stderr == f"tieline: --port {port}: expected a number from 0 to 65535\n"
 
 
 def test_beyond_this_machine_a_key_is_needed(tmp_path: Path) -> None:
@@ -144,7 +144,11 @@ def test_a_wrong_line_is_named_before_anything_starts(arguments: tuple[str, ...]
 
 @pytest.mark.parametrize(
     ("content", "complaint"),
-    [("\n", "tieline/key is empty"), ("one\ntwo\n", "tieline/key holds no key"), (None, "cannot be read")],
+    [
+        ("\n", "tieline/key is empty"),
+        ("one\ntwo\n", "tieline/key does not contain a valid key"),
+        (None, "cannot be read"),
+    ],
     ids=["empty", "several lines", "missing"],
 )
 @pytest.mark.parametrize("table", ['[upstreams.local]\nkind = "openai"', "[cursor]", "[server]"])

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.acp_support import ASK
 from tests.e2e.cursor_support import DEMO, DIALECTS, KEY, PATIENCE, TRANSPORTS, Dialect, Stand, Transport, serving
-from tieline.app.config import ClientSettings, InboxSettings, Parking, Server, ToolSettings
+from tieline.app.config import ClientSettings, InboxSettings, ParkingSettings, ServerSettings, ToolSettings
 from tieline.core.inbox.inbox import Item
 from tieline.model.inbox import Answer, Filled, Form, Permission, Permitted, PlanReview, Reviewed
 
@@ -25,13 +25,13 @@ ANSWERS: Mapping[str, tuple[str, type, Answer, str]] = {
         Filled(values={"colour": "blue", "parts": ["trees", "a swing"]}),
         'You answered colour: blue; parts: trees, "a swing".',
     ),
-    "declined": (QUESTION, Form, Filled(action="decline"), "I was told: The user does not want to answer."),
-    "switched": (MODE, Permission, Permitted(option="allow"), "The mode is plan now."),
+    "declined": (QUESTION, Form, Filled(action="decline"), "You did not answer: The user does not want to answer."),
+    "switched": (MODE, Permission, Permitted(option="allow"), "The mode is now plan."),
     "stays": (
         MODE,
         Permission,
         Permitted(option="deny", reason="Not now."),
-        "I was told: The user wants to stay in this mode. Not now.",
+        "The mode stays: The user wants to stay in this mode. Not now.",
     ),
 }
 
@@ -71,7 +71,7 @@ async def test_a_plan_is_changed_as_the_person_says_and_what_is_approved_is_in_t
         first = await next_item(stand)
         assert isinstance(first.ask, PlanReview)
         assert first.ask.title == "A plan for a garden"
-        assert [step.content for step in first.ask.steps][1] == "Begin with a garden"
+        assert [step.content for step in first.ask.steps][1] == "Start with a garden"
         inbox.decide(first.id, Reviewed(approved=False, feedback="No trees."))
         second = await next_item(stand)
         assert isinstance(second.ask, PlanReview)
@@ -79,22 +79,22 @@ async def test_a_plan_is_changed_as_the_person_says_and_what_is_approved_is_in_t
         inbox.decide(second.id, Reviewed(approved=True))
         said = await saying
     assert second.ask.plan in said.text
-    assert said.text.count("How to come to a garden") == 1, "what was rejected is not shown"
+    assert said.text.count("How to make a garden") == 1, "what was rejected is not shown"
     assert said.text.endswith("The plan is approved.")
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (QUESTION, "Questions in this form cannot be answered here"),
-        (MODE, "Switching the mode needs the consent of the user"),
+        (QUESTION, "You did not answer: Questions in this form cannot be answered here"),
+        (MODE, "The mode stays: Switching the mode needs the consent of the user"),
     ],
 )
 async def test_where_nobody_looks_the_answer_is_no_at_once(words: str, told: str) -> None:
     async with serving("http2") as stand:
         before = stand.app.gateway.inbox.version
         said = await stand.talk("openai").say(words)
-        assert f"I was told: {told}" in said.text
+        assert told in said.text
         assert said.is_over
         assert stand.app.gateway.inbox.version == before
 
@@ -107,7 +107,7 @@ async def test_where_nobody_looks_a_plan_is_shown_and_the_next_message_approves_
     async with serving(transport) as stand:
         talk = stand.talk(dialect)
         shown = await talk.say(PLAN)
-        assert "How to come to a garden, in **three** steps" in shown.text
+        assert "How to make a garden, in **three** steps" in shown.text
         assert "Carry out this plan?" in shown.text
         assert "approved" not in shown.text
         assert shown.is_over
@@ -130,7 +130,7 @@ async def test_a_message_with_changes_rejects_the_plan_and_the_better_one_is_sho
 
 
 async def test_a_plan_whose_run_is_gone_is_answered_from_the_history() -> None:
-    async with serving("http2", parking=Parking(deadline=0.01)) as stand:
+    async with serving("http2", parking=ParkingSettings(deadline=0.01)) as stand:
         talk = stand.talk("openai")
         await talk.say(PLAN)
         await stand.until(lambda: bool(stand.record.ending))
@@ -138,7 +138,7 @@ async def test_a_plan_whose_run_is_gone_is_answered_from_the_history() -> None:
         assert stand.sim.runs == 2
 
 
-@pytest.mark.parametrize(("words", "told"), [(PLAN, "did not approve the plan"), (MODE, "Switching the mode needs")])
+@pytest.mark.parametrize(("words", "told"), [(PLAN, "did not approve the plan"), (MODE, "The mode stays")])
 async def test_who_looks_and_leaves_without_an_answer_has_not_said_yes(words: str, told: str) -> None:
     async with serving("http2", inbox=InboxSettings(timeout=0.05)) as stand:
         async with stand.app.gateway.inbox.watched():
@@ -158,7 +158,7 @@ async def test_a_stream_is_not_silent_while_a_person_thinks_and_who_leaves_takes
 ) -> None:
     asked: dict[str, Any] = {"model": DEMO, "stream": True, "messages": [{"role": "user", "content": MODE}]}
     async with (
-        serving(transport, server=Server(keep_alive=0.02)) as stand,
+        serving(transport, server=ServerSettings(keep_alive=0.02)) as stand,
         stand.app.gateway.inbox.watched(),
         httpx2.AsyncClient(base_url=stand.url, headers={"x-api-key": KEY}, timeout=PATIENCE) as http,
     ):

@@ -24,7 +24,7 @@ from tests.e2e.cursor_support import (
 )
 from tests.wire.coding_clients import WEATHER
 from tieline.backends.cursor.recovery import MAX_RECONNECTS, MAX_RETRIES
-from tieline.sim.cursor import Settings, Style, Wait
+from tieline.sim.cursor import SimSettings, Style, Wait
 
 __all__ = ["eager"]
 
@@ -37,7 +37,7 @@ ANSWER = "hello there my friend"
 ONE_CALL = scripted('text: Let me look.\ncall: get_weather {"city": "Oslo"}', "text: It is {{result}} in Oslo.")
 CALLS: Sequence[Any] = ["open", {"text": "Let me look."}, calls("Oslo")]
 """The first leg of that turn, played by hand."""
-SWIFT = Settings(heartbeat=0.02)
+SWIFT = SimSettings(heartbeat=0.02)
 STALL = 1.0
 
 
@@ -233,7 +233,7 @@ async def test_a_goaway_ends_neither_the_turn_nor_the_next_one(transport: Transp
     "style", [Style(gzip=True), Style(gzip=True, announce=False), Style(piece=1), Style(batch=1)], ids=str
 )
 async def test_frames_may_be_compressed_and_cut_anywhere(transport: Transport, dialect: Dialect, style: Style) -> None:
-    async with serving(transport, Settings(style=style)) as stand:
+    async with serving(transport, SimSettings(style=style)) as stand:
         talk = stand.talk(dialect, WEATHER)
         await talk.say(ONE_CALL)
         assert (await talk.give("sunny")).text == "It is sunny in Oslo."
@@ -375,7 +375,7 @@ async def test_a_transport_that_was_set_by_hand_is_kept_when_it_is_refused(trans
 async def test_a_token_that_is_refused_is_renewed_and_the_run_tried_again(
     transport: Transport, dialect: Dialect, how: Any
 ) -> None:
-    guarded = Settings(auth=True, keys=("secret",), unauthenticated=how)
+    guarded = SimSettings(auth=True, keys=("secret",), unauthenticated=how)
     async with serving(transport, guarded, key="secret") as stand:
         assert (await stand.talk(dialect).say(HELLO)).text == ANSWER
         assert stand.sim.tokens.issued == 1
@@ -385,7 +385,7 @@ async def test_a_token_that_is_refused_is_renewed_and_the_run_tried_again(
 
 
 async def test_many_requests_whose_token_is_refused_share_one_refresh(transport: Transport) -> None:
-    async with serving(transport, Settings(auth=True, keys=("secret",)), key="secret") as stand:
+    async with serving(transport, SimSettings(auth=True, keys=("secret",)), key="secret") as stand:
         await stand.talk("openai").say(HELLO)
         stand.sim.tokens.revoke()
         dialects: tuple[Dialect, Dialect] = ("openai", "anthropic")
@@ -399,7 +399,7 @@ async def test_many_requests_whose_token_is_refused_share_one_refresh(transport:
 async def test_a_parked_run_goes_on_though_its_token_was_revoked_meanwhile(
     transport: Transport, dialect: Dialect
 ) -> None:
-    async with serving(transport, Settings(auth=True, keys=("secret",)), key="secret") as stand:
+    async with serving(transport, SimSettings(auth=True, keys=("secret",)), key="secret") as stand:
         talk = stand.talk(dialect, WEATHER)
         await talk.say(ONE_CALL)
         stand.sim.tokens.revoke()
@@ -409,7 +409,7 @@ async def test_a_parked_run_goes_on_though_its_token_was_revoked_meanwhile(
 
 @DIALECTS
 async def test_a_login_that_cannot_be_renewed_is_told_with_what_to_do(transport: Transport, dialect: Dialect) -> None:
-    async with serving(transport, Settings(auth=True)) as stand:
+    async with serving(transport, SimSettings(auth=True)) as stand:
         error = await failed(stand.talk(dialect), HELLO)
         assert error.status == 401
         assert "tieline login cursor" in error.message

@@ -25,7 +25,7 @@ from tests.e2e.cursor_support import (
 )
 from tests.wire.coding_clients import CLAUDE_CODE, OPENCODE
 from tieline.model.request import ToolSpec
-from tieline.sim.cursor import Settings
+from tieline.sim.cursor import SimSettings
 from tieline.wire.cursor._pb.exec_pb2 import ExecClientMessage
 
 pytestmark = TRANSPORTS
@@ -276,7 +276,7 @@ async def test_a_client_without_tools_gets_an_answer_and_the_service_a_typed_no(
 async def test_the_demo_model_with_its_own_tools_answers_a_client_that_has_none(
     transport: Transport, dialect: Dialect
 ) -> None:
-    async with serving(transport, Settings(native=True)) as stand:
+    async with serving(transport, SimSettings(native=True)) as stand:
         answer = await stand.talk(dialect).say("read README.md, then run: ls")
         assert answer.is_over
         assert "This client runs no tools" in answer.text

@@ -21,7 +21,7 @@ from tests.e2e.cursor_support import (
     serving,
 )
 from tests.wire.coding_clients import WEATHER
-from tieline.sim.cursor import CursorSim, Settings, Wait
+from tieline.sim.cursor import CursorSim, SimSettings, Wait
 from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage
 
 __all__ = ["eager"]
@@ -155,7 +155,7 @@ async def test_what_is_said_while_the_client_runs_its_tool_is_in_the_next_leg(
     transport: Transport, dialect: Dialect
 ) -> None:
     is_parked = asyncio.Event()
-    async with serving(transport, Settings(heartbeat=0.02)) as stand:
+    async with serving(transport, SimSettings(heartbeat=0.02)) as stand:
         says = [Wait(is_parked.is_set), {"text": "Still here. "}, {"wait": "exec"}, {"text": "Done."}]
         stand.plays(["open", calls("Oslo"), *says, "close"])
         talk = stand.talk(dialect, WEATHER)

@@ -14,7 +14,7 @@ import trustme
 
 from tests.e2e.cursor_support import DIALECTS, TRANSPORTS, Dialect, Stand, Transport, calls, eager, serving
 from tests.wire.coding_clients import WEATHER
-from tieline.sim.cursor import CursorSim, Settings
+from tieline.sim.cursor import CursorSim, SimSettings
 from tieline.wire.cursor._pb.shared_pb2 import AGENT_MODE_AGENT, AGENT_MODE_ASK, AGENT_MODE_DEBUG, AGENT_MODE_PLAN
 
 __all__ = ["eager"]
@@ -36,7 +36,7 @@ def runs(stand: Stand) -> list[str]:
 
 @DIALECTS
 async def test_a_service_that_takes_no_http1_gets_http2_and_the_next_run_knows(dialect: Dialect) -> None:
-    async with serving("auto", Settings(http1=False)) as stand:
+    async with serving("auto", SimSettings(http1=False)) as stand:
         talk = stand.talk(dialect, WEATHER)
         stand.plays(["open", calls("Oslo"), {"wait": "exec"}, {"text": "Fine."}, "close"])
         answer = await talk.say("How is the weather?")
@@ -76,7 +76,7 @@ async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @DIALECTS
 async def test_a_way_that_carries_no_http2_gets_http1_and_the_next_run_knows(dialect: Dialect) -> None:
-    async with serving("auto", Settings(http2_config=2), through=knows_no_http2) as stand:
+    async with serving("auto", SimSettings(http2_config=2), through=knows_no_http2) as stand:
         assert (await stand.talk(dialect).say("say hello")).text == "hello"
         assert (await stand.talk(dialect).say("say hello")).text == "hello"
         assert runs(stand) == [RUN_SSE, RUN_SSE]
@@ -84,7 +84,7 @@ async def test_a_way_that_carries_no_http2_gets_http1_and_the_next_run_knows(dia
 
 @pytest.mark.parametrize(("config", "path"), [(0, RUN_SSE), (1, RUN_SSE), (2, RUN), (3, RUN_SSE), (4, RUN)])
 async def test_left_to_the_service_the_transport_is_what_its_configuration_says(config: int, path: str) -> None:
-    settings = Settings(http2_config=config)  # type: ignore[arg-type]  # one of them
+    settings = SimSettings(http2_config=config)  # type: ignore[arg-type]  # one of them
     async with serving("auto", settings) as stand:
         assert (await stand.talk("openai").say("say hello")).text == "hello"
         assert (await stand.talk("openai").say("say hello")).text == "hello"
@@ -117,7 +117,7 @@ def with_certificate(authority: trustme.CA, *protocols: str) -> ssl.SSLContext:
 async def test_over_tls_a_run_is_one_stream_unless_the_configuration_says_otherwise(
     authority: trustme.CA, dialect: Dialect, config: int, path: str
 ) -> None:
-    settings = Settings(http2_config=config)  # type: ignore[arg-type]  # one of them
+    settings = SimSettings(http2_config=config)  # type: ignore[arg-type]  # one of them
     async with serving("auto", settings, tls=with_certificate(authority, "h2", "http/1.1")) as stand:
         talk = stand.talk(dialect, WEATHER)
         answer = await talk.say("call get_weather with Oslo, then call get_weather with Rome")
@@ -187,7 +187,7 @@ async def test_runs_say_who_asks_and_how_private_it_is(transport: Transport) -> 
 
 @pytest.mark.parametrize(("mode", "header"), [(1, "true"), (2, "true"), (3, "false")])
 async def test_privacy_that_is_left_open_is_what_the_account_says(mode: int, header: str) -> None:
-    async with serving("http2", Settings(privacy_mode=mode), ghost_mode=None) as stand:
+    async with serving("http2", SimSettings(privacy_mode=mode), ghost_mode=None) as stand:
         await stand.talk("openai").say("say hello")
         assert stand.record.head.header("x-ghost-mode") == header
 

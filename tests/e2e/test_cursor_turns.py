@@ -30,9 +30,9 @@ from tests.e2e.cursor_support import (
     serving,
 )
 from tests.wire.coding_clients import CLAUDE_CODE, WEATHER
-from tieline.app.config import Parking
+from tieline.app.config import ParkingSettings
 from tieline.model.request import ToolSpec
-from tieline.sim.cursor import Program, Settings, Step, Turn, Wait
+from tieline.sim.cursor import Program, ServerTurn, SimSettings, Step, Wait
 from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage, AgentRunRequest
 from tieline.wire.cursor._pb.exec_kinds_pb2 import McpResult
 
@@ -145,11 +145,11 @@ async def test_a_call_that_comes_late_is_in_the_next_leg_of_the_same_run(
     is_answered = asyncio.Event()
     is_late = asyncio.Event()
 
-    def mark(_: Turn) -> Iterator[Step]:
+    def mark(_: ServerTurn) -> Iterator[Step]:
         is_late.set()
         return iter(())
 
-    async with serving(transport, Settings(heartbeat=0.02)) as stand:
+    async with serving(transport, SimSettings(heartbeat=0.02)) as stand:
         late = [Wait(is_answered.is_set), calls("Rome"), Wait(lambda: True), mark]
         stand.plays(["open", calls("Oslo"), *late, {"wait": "exec"}, {"text": "Both are in."}, "close"])
         talk = stand.talk(dialect, WEATHER)
@@ -231,7 +231,7 @@ async def test_questions_to_a_person_do_not_hold_the_turn_up_and_a_plan_is_shown
 @DIALECTS
 async def test_questions_are_answered_while_the_client_runs_its_tool(transport: Transport, dialect: Dialect) -> None:
     is_parked = asyncio.Event()
-    async with serving(transport, Settings(heartbeat=0.02)) as stand:
+    async with serving(transport, SimSettings(heartbeat=0.02)) as stand:
         asked = [*QUERIES[:4], {"get_blob": "00"}, {"exec": {"requestContextArgs": {}}}]
         stand.plays(
             ["open", calls("Oslo"), Wait(is_parked.is_set), *asked, {"wait": "all"}, {"text": "Done."}, "close"]
@@ -249,7 +249,7 @@ async def test_a_call_that_the_service_gave_up_does_not_keep_the_client_from_its
     transport: Transport, dialect: Dialect
 ) -> None:
     is_parked = asyncio.Event()
-    async with serving(transport, Settings(heartbeat=0.02)) as stand:
+    async with serving(transport, SimSettings(heartbeat=0.02)) as stand:
         resumed = Wait(lambda: stand.app.gateway.metrics.resumed == 1)
         gives_up = [Wait(is_parked.is_set), {"abort": 2}, {"text": "Never mind."}, resumed]
         stand.plays(["open", calls("Oslo"), *gives_up, "close"])
@@ -265,7 +265,7 @@ async def test_a_run_that_ended_without_waiting_for_its_result_is_answered_from_
     transport: Transport, dialect: Dialect
 ) -> None:
     is_parked = asyncio.Event()
-    async with serving(transport, Settings(heartbeat=0.02)) as stand:
+    async with serving(transport, SimSettings(heartbeat=0.02)) as stand:
         stand.plays(["open", calls("Oslo"), Wait(is_parked.is_set), {"abort": 2}, {"text": "Never mind."}, "close"])
         talk = stand.talk(dialect, WEATHER)
         await talk.say(ONE_CALL)
@@ -380,7 +380,7 @@ async def test_the_next_turn_is_a_new_run_with_the_whole_history(transport: Tran
 async def test_a_result_for_a_run_that_has_expired_is_answered_from_the_history(
     transport: Transport, dialect: Dialect
 ) -> None:
-    async with serving(transport, parking=Parking(deadline=0.0)) as stand:
+    async with serving(transport, parking=ParkingSettings(deadline=0.0)) as stand:
         talk = stand.talk(dialect, WEATHER)
         await one_call(talk)
         await stand.ended("left")
@@ -394,7 +394,7 @@ async def test_a_result_for_a_run_that_has_expired_is_answered_from_the_history(
 async def test_five_tools_work_though_every_run_expires(transport: Transport, dialect: Dialect) -> None:
     cities = ("Oslo", "Rome", "Kyiv", "Lima", "Bonn")
     legs = [f'text: Now {city}.\ncall: get_weather {{"city": "{city}"}}' for city in cities]
-    async with serving(transport, parking=Parking(deadline=0.0)) as stand:
+    async with serving(transport, parking=ParkingSettings(deadline=0.0)) as stand:
         talk = stand.talk(dialect, WEATHER)
         answer = await talk.say(scripted(*legs, "text: The last was {{result}}."))
         for number, city in enumerate(cities, 1):
@@ -407,7 +407,7 @@ async def test_five_tools_work_though_every_run_expires(transport: Transport, di
 
 @DIALECTS
 async def test_a_history_told_in_words_serves_as_well(transport: Transport, dialect: Dialect) -> None:
-    async with serving(transport, parking=Parking(deadline=0.0), history="text") as stand:
+    async with serving(transport, parking=ParkingSettings(deadline=0.0), history="text") as stand:
         talk = stand.talk(dialect, WEATHER)
         await talk.say("call get_weather with Oslo")
         await stand.ended("left")
@@ -422,7 +422,7 @@ async def test_a_history_told_in_words_serves_as_well(transport: Transport, dial
 async def test_the_oldest_run_makes_room_and_is_answered_from_the_history(
     transport: Transport, dialect: Dialect
 ) -> None:
-    async with serving(transport, parking=Parking(limit=1)) as stand:
+    async with serving(transport, parking=ParkingSettings(limit=1)) as stand:
         old, new = stand.talk(dialect, WEATHER), stand.talk(dialect, WEATHER)
         await one_call(old)
         await one_call(new)

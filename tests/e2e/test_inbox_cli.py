@@ -49,11 +49,11 @@ async def test_what_waits_is_listed_allowed_for_good_and_taken_back(
 ) -> None:
     async with standing(tmp_path) as stand:
         shell = Shell(stand, capsys)
-        assert await shell.run() == "Nothing waits for an answer."
+        assert await shell.run() == "The inbox is empty."
         telling = stand.begin("openai", WRITE)
         item = await stand.next_item()
         listed = await shell.run("list")
-        for words in ("1 thing waits", item.id, "Create a.txt", "+new", f"tieline inbox always {item.id}"):
+        for words in ("1 request waits", item.id, "Create a.txt", "+new", f"tieline inbox always {item.id}"):
             assert words in listed
         assert await shell.run("always", item.id[:6]) == f"{item.id}  Create a.txt: answered."
         assert "Created" in (await whole(telling)).text
@@ -61,7 +61,7 @@ async def test_what_waits_is_listed_allowed_for_good_and_taken_back(
         found = re.search(r"^ +([0-9a-f]+) +allow write_file in /a\.txt$", rules, re.MULTILINE)
         assert found is not None
         assert "No longer allowed without asking" in await shell.run("revoke", found[1][:4])
-        assert await shell.run("rules") == f"Nothing is allowed for good in {stand.root}."
+        assert await shell.run("rules") == f"There are no saved permissions for {stand.root}."
 
 
 @pytest.mark.usefixtures("key")
@@ -109,10 +109,10 @@ async def test_what_goes_wrong_is_one_line(tmp_path: Path, capsys: pytest.Captur
         telling = stand.begin("openai", script(call("ask_question", question="How many?", kind="number"), TELL))
         item = await stand.next_item()
         for arguments, words in (
-            (("allow", "nonsense"), "tieline: Nothing waits under `nonsense`"),
+            (("allow", "nonsense"), "tieline: No request `nonsense` is waiting"),
             (("allow", item.id), "tieline: This is a question"),
-            (("answer", item.id, "many"), "tieline: `answer` wants a number."),
-            (("revoke", "nonsense/.."), "tieline: There is no one rule `nonsense/..`"),
+            (("answer", item.id, "many"), "tieline: `answer` must be a number."),
+            (("revoke", "nonsense/.."), "tieline: `nonsense/..` is not the id of a saved permission"),
         ):
             told = await shell.run(*arguments, code=1)
             assert told.startswith(words)
@@ -136,11 +136,11 @@ async def test_a_wrong_key_is_told(
 def test_where_no_gateway_is_that_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for command in ("list", "watch"):
         assert main(["inbox", "--url", "http://127.0.0.1:1", command]) == 1
-        assert "is `tieline serve` running?" in capsys.readouterr().err
+        assert "Is `tieline serve` running?" in capsys.readouterr().err
     assert main(["inbox", "--url", "nonsense", "list"]) == 2
     file = configured(tmp_path, "[server]\nport = 0\n") / "tieline.toml"
     assert main(["inbox", "--config", str(file)]) == 2
-    assert "say --url" in capsys.readouterr().err
+    assert "with --url" in capsys.readouterr().err
 
 
 class Screen:
@@ -177,7 +177,7 @@ class Screen:
 async def test_on_a_terminal_each_new_ask_is_shown_and_answered_right_there(tmp_path: Path) -> None:
     async with standing(tmp_path) as stand:
         screen = Screen(tmp_path, stand.url)
-        await screen.until("Nothing waits.")
+        await screen.until("It is empty.")
         assert stand.inbox.is_watched
         telling = stand.begin("openai", WRITE)
         await screen.until("? y allow")
@@ -185,8 +185,8 @@ async def test_on_a_terminal_each_new_ask_is_shown_and_answered_right_there(tmp_
             assert words in screen.text
         while not telling.done() and "answered." not in screen.text:
             screen.type("y")
-            await screen.until("answered.", "Once more")
-            screen.text = screen.text.replace("Once more", "")
+            await screen.until("answered.", "Please answer again")
+            screen.text = screen.text.replace("Please answer again", "")
         assert "Created" in (await whole(telling)).text
         await screen.close()
     assert screen.process.returncode == 0
@@ -196,7 +196,10 @@ async def test_on_a_terminal_each_new_ask_is_shown_and_answered_right_there(tmp_
 
 
 def test_the_start_says_where_tools_act_and_what_is_allowed(tmp_path: Path) -> None:
-    for arguments, words in (((), "the rest asks (tieline inbox watch)"), (("--yolo",), "EVERYTHING is allowed")):
+    for arguments, words in (
+        ((), "everything else asks (tieline inbox watch)"),
+        (("--yolo",), "EVERYTHING is allowed"),
+    ):
         with serving(tmp_path, "--tools", "--workspace", str(tmp_path), *arguments) as (process, _):
             process.send_signal(signal.SIGINT)
             output = said(process)
@@ -213,8 +216,8 @@ def test_the_workspace_is_where_the_gateway_was_started_unless_said_otherwise(tm
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--tools", "--workspace", "nowhere"), "nowhere is not a directory; `--workspace`"),
-        (("--workspace", "."), "say --tools too"),
+        (("--tools", "--workspace", "nowhere"), "nowhere is not a directory; set the folder"),
+        (("--workspace", "."), "add --tools"),
     ],
 )
 def test_what_cannot_be_meant_stops_the_start_in_one_line(
@@ -236,10 +239,10 @@ def test_an_interrupt_while_somebody_watches_ends_quietly(tmp_path: Path) -> Non
             text=True,
         )
         assert watching.stdout is not None
-        assert "Nothing waits." in watching.stdout.readline()
+        assert "It is empty." in watching.stdout.readline()
         process.send_signal(signal.SIGINT)
         output = said(process)
-        assert "The gateway has gone." in watching.stdout.readline()
+        assert "The gateway has stopped." in watching.stdout.readline()
         watching.send_signal(signal.SIGINT)
         assert watching.wait(WAIT) == 0
         watching.stdout.close()

@@ -62,7 +62,7 @@ def test_a_plain_answer_needs_nothing_heavy(tmp_path: Path) -> None:
         assert asked(port, "/metrics")
         process.send_signal(signal.SIGINT)
         modules = loaded(said(process))
-    assert "tieline.demo.mind" in modules
+    assert "tieline.demo.decision" in modules
     assert modules.isdisjoint(HEAVY)
 
 
@@ -71,7 +71,7 @@ def test_what_nobody_asks_for_is_not_loaded_at_all(tmp_path: Path) -> None:
         assert asked(port, "/healthz")
         process.send_signal(signal.SIGINT)
         modules = loaded(said(process))
-    assert modules.isdisjoint((*HEAVY, "tieline.demo.mind"))
+    assert modules.isdisjoint((*HEAVY, "tieline.demo.decision"))
 
 
 def test_the_page_loads_what_it_needs_and_no_accounts_or_agents(tmp_path: Path) -> None:

@@ -71,8 +71,8 @@ async def test_a_named_key_opens_models_and_nothing_a_person_decides_with(tmp_pa
 @pytest.mark.parametrize(
     ("keys", "env", "said"),
     [
-        ({"a": KeySettings(key_env="A_KEY")}, {"A_KEY": "x"}, "needs the gateway's own key too"),
-        ({"a": KeySettings(key_env="A_KEY")}, {"TIELINE_KEY": "k"}, "A_KEY, which is not set"),
+        ({"a": KeySettings(key_env="A_KEY")}, {"A_KEY": "x"}, "also needs the gateway's own key"),
+        ({"a": KeySettings(key_env="A_KEY")}, {"TIELINE_KEY": "k"}, "A_KEY, but this variable is not set"),
         ({"a": KeySettings(key_env="A_KEY")}, {"TIELINE_KEY": "k", "A_KEY": "k"}, "same key as another"),
         (
             {"a": KeySettings(key_env="A_KEY"), "b": KeySettings(key_env="B_KEY")},

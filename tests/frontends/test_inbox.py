@@ -14,7 +14,7 @@ import pytest
 
 from tests.catalogue.serving import listening
 from tieline.app.build.application import App, build
-from tieline.app.config import Config, InboxSettings, Server, ToolSettings
+from tieline.app.config import Config, InboxSettings, ServerSettings, ToolSettings
 from tieline.core.inbox.inbox import Inbox, Item
 from tieline.frontends.http import AsgiCycle, Exchange
 from tieline.frontends.inbox import KEEP_ALIVE, InboxFrontend, read_answer
@@ -74,7 +74,7 @@ async def result(task: "asyncio.Task[T]") -> T:
 async def serving(home: Path, *, tools: bool = False, keep_alive: float = 15.0) -> AsyncIterator[Stand]:
     (home / "workspace").mkdir(exist_ok=True)
     config = Config(
-        server=Server(keep_alive=keep_alive),
+        server=ServerSettings(keep_alive=keep_alive),
         inbox=InboxSettings(timeout=60),
         tools=ToolSettings(enabled=tools, workspace=str(home / "workspace")),
     )
@@ -364,7 +364,7 @@ async def test_what_was_allowed_for_good_is_listed_and_revoked(tmp_path: Path) -
     folder = tmp_path / ".config" / "tieline" / "allowed"
     rule = Rule(decision="allow", tool="write_file", path="/a.txt")
     async with serving(tmp_path, tools=True) as stand:
-        rulebook = stand.app.keeper
+        rulebook = stand.app.tools
         assert rulebook is not None
         await rulebook.remember(rule)
         listed = (await stand.http.get("/api/rules")).json()

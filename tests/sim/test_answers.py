@@ -16,7 +16,9 @@ EACH_DIALECT = pytest.mark.parametrize("dialect", PROTOCOLS)
 
 @EACH_DIALECT
 def test_a_streamed_answer_is_read_as_its_events(dialect: Dialect) -> None:
-    chunks = [chunk for chunk in streamed(dialect, COMMON_LEGS["parallel calls"]).direction if isinstance(chunk, bytes)]
+    chunks = [
+        chunk for chunk in streamed(dialect, COMMON_LEGS["parallel calls"]).all_chunks if isinstance(chunk, bytes)
+    ]
     assert joined(read_stream(CODECS[PROTOCOLS[dialect]].reader(), chunks)) == joined(COMMON_LEGS["parallel calls"])
 
 
@@ -30,7 +32,7 @@ def test_a_whole_answer_is_read_as_its_events(dialect: Dialect) -> None:
 def test_stage_directions_stay_between_the_events(dialect: Dialect) -> None:
     pause = Pause()
     events = COMMON_LEGS["text"]
-    chunks = streamed(dialect, [events[0], pause, *events[1:3], b": hi\n\n", Cut(), Hang()]).direction
+    chunks = streamed(dialect, [events[0], pause, *events[1:3], b": hi\n\n", Cut(), Hang()]).all_chunks
     assert [type(chunk).__name__ for chunk in chunks if not isinstance(chunk, bytes)] == ["Pause", "Cut", "Hang"]
     assert b": hi\n\n" in chunks
 

@@ -21,7 +21,7 @@ from tests.sim.cursor_client import (
     run_request,
     tool,
 )
-from tieline.sim.cursor import NAMED, BadScript, CursorSim, End, Settings, Step, Turn, Wait, program
+from tieline.sim.cursor import NAMED, BadScript, CursorSim, End, ServerTurn, SimSettings, Step, Wait, program
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
 from tieline.wire.cursor._pb import exec_pb2, queries_pb2
@@ -81,7 +81,7 @@ async def test_every_kind_of_exec_can_be_asked_and_a_throw_answers_it(transport:
 
 
 async def test_a_shell_stream_is_answered_when_it_exits_not_when_it_starts() -> None:
-    async with CursorSim(Settings(heartbeat=0.01)) as sim, calling(sim, "h2") as call:
+    async with CursorSim(SimSettings(heartbeat=0.01)) as sim, calling(sim, "h2") as call:
         sim.scripts.queue([{"exec": {"id": 0, "shellStreamArgs": {"command": "ls"}}}, {"wait": 0}, {"text": "done"}])
         await call.send(run_request("go"))
         await call.until("exec_server_message")
@@ -185,7 +185,7 @@ async def test_a_connection_can_be_told_to_go_away_while_its_stream_goes_on() ->
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("hold", ["hold", {"hold": "silent"}], ids=["heartbeats", "silence"])
 async def test_a_stream_can_be_held_open_after_the_turn(transport: Transport, hold: Any) -> None:
-    async with CursorSim(Settings(heartbeat=0.01)) as sim:
+    async with CursorSim(SimSettings(heartbeat=0.01)) as sim:
         async with calling(sim, transport) as call:
             sim.scripts.queue([TURN_ENDED, hold])
             await call.send(run_request("go"))
@@ -199,7 +199,7 @@ async def test_a_stream_can_be_held_open_after_the_turn(transport: Transport, ho
 
 
 async def test_a_run_can_stall_after_a_tool_result_with_its_text_in_a_blob_only() -> None:
-    def stall(turn: Turn) -> Iterator[Step]:
+    def stall(turn: ServerTurn) -> Iterator[Step]:
         yield from turn.opening()
         message = exec_pb2.ExecServerMessage(mcp_args=kinds.McpArgs(name="mine-add"))
         yield turn.run.ask_exec(message)
@@ -207,7 +207,7 @@ async def test_a_run_can_stall_after_a_tool_result_with_its_text_in_a_blob_only(
         yield from turn.store(b'{"role":"assistant","content":[{"type":"text","text":"<think>hm</think>42"}]}')
         yield Wait(lambda: False)
 
-    async with CursorSim(Settings(heartbeat=0.01), script=stall) as sim, calling(sim, "h1") as call:
+    async with CursorSim(SimSettings(heartbeat=0.01), script=stall) as sim, calling(sim, "h1") as call:
         client = Obedient(call, lambda *_: "42")
         await call.send(run_request("add"))
         while not any(b"42" in data for data in client.blobs.values()):
@@ -308,13 +308,13 @@ async def test_a_client_without_tools_can_be_asked_to_do_natively_what_the_words
 @pytest.mark.parametrize(
     ("script", "complaint"),
     [
-        ("{", "the script cannot be read"),
+        ("{", "the script is invalid"),
         ('{"steps": [{"dance": 1}]}', "there is no step 'dance'"),
-        ('{"steps": [1]}', "a step is a name"),
-        ('{"steps": [{"exec": {"nope": 1}}]}', "the step 'exec' cannot be read"),
-        ('{"steps": [{"error": "nope"}]}', "the step 'error' cannot be read"),
-        ('{"steps": [{"wait": "godot"}]}', "nothing called 'godot'"),
-        ('{"stops": []}', "the script cannot be read"),
+        ('{"steps": [1]}', "expected a name or an object"),
+        ('{"steps": [{"exec": {"nope": 1}}]}', "the step 'exec' is invalid"),
+        ('{"steps": [{"error": "nope"}]}', "the step 'error' is invalid"),
+        ('{"steps": [{"wait": "godot"}]}', "found 'godot'"),
+        ('{"stops": []}', "the script is invalid"),
         ('{"style": {"gzip": 7}}', "style"),
     ],
 )
@@ -335,7 +335,7 @@ def test_a_bad_script_is_found_when_it_is_made() -> None:
 
 async def test_steps_that_are_values_and_programs_may_stand_in_a_script() -> None:
     async with (
-        CursorSim(script=[Turn.opening, {"text": "a"}, End(NAMED["outdated"])]) as sim,
+        CursorSim(script=[ServerTurn.opening, {"text": "a"}, End(NAMED["outdated"])]) as sim,
         calling(sim, "h1") as call,
     ):
         client = Obedient(call)

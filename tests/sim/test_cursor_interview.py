@@ -6,7 +6,7 @@ import pytest
 
 from tests.sim.cursor_client import TRANSPORTS, Message, Obedient, Transport, calling, run_request
 from tieline.sim.cursor import CursorSim
-from tieline.sim.cursor.interview import MOST_PLANS, interview
+from tieline.sim.cursor.user_questions import MOST_PLANS, question_program
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb.queries_pb2 import InteractionQuery, InteractionResponse
 
@@ -30,9 +30,9 @@ class Asked(Obedient):
 
 def test_notes_that_a_client_puts_around_the_words_do_not_hide_them() -> None:
     note = "<system-reminder>\nPlan mode is active.\n</system-reminder>\n"
-    assert interview(f"{note}make a plan for a garden") is not None
-    assert interview(f"make a plan for a garden\n{note}") is not None
-    assert interview(f"{note}read README.md") is None
+    assert question_program(f"{note}make a plan for a garden") is not None
+    assert question_program(f"make a plan for a garden\n{note}") is not None
+    assert question_program(f"{note}read README.md") is None
 
 
 async def turn(words: str, answer: Answer, transport: Transport = "h2") -> Asked:
@@ -76,9 +76,9 @@ def deny(response: InteractionResponse) -> None:
     [
         ("make a plan for a party", approve, "create_plan_request_query", "The plan is approved."),
         ("ask me about it", choose, "ask_question_interaction_query", 'red; parts: trees, water, "a swing".'),
-        ("ask me a question", decline, "ask_question_interaction_query", "I was told: No time."),
-        ("switch to plan mode", allow, "switch_mode_request_query", "The mode is plan now."),
-        ("please go to the ask mode", deny, "switch_mode_request_query", "I was told: Stay."),
+        ("ask me a question", decline, "ask_question_interaction_query", "You did not answer: No time."),
+        ("switch to plan mode", allow, "switch_mode_request_query", "The mode is now plan."),
+        ("please go to the ask mode", deny, "switch_mode_request_query", "The mode stays: Stay."),
     ],
 )
 async def test_what_is_answered_is_what_the_model_says_it_was_told(
@@ -98,7 +98,7 @@ async def test_a_plan_that_is_not_approved_is_changed_but_not_for_ever() -> None
 
 @pytest.mark.parametrize("words", ["make a planet", "what did you ask me", "read plan.md", "switch the mode", ""])
 def test_other_words_want_nothing_of_the_kind(words: str) -> None:
-    assert interview(words) is None
+    assert question_program(words) is None
 
 
 async def test_a_script_that_is_set_for_all_runs_comes_first() -> None:

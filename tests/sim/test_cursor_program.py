@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from tests.sim.cursor_client import acknowledged, mcp_result, offering, run_request, tool
 from tieline.model.content import File, Image, Message, Text, Thinking, ToolCall, ToolResult
 from tieline.model.request import Request, ToolSpec
-from tieline.sim.cursor import End, Run, RunRefused, Send, Settings, Step, Turn, Wait, history
-from tieline.sim.cursor.exchange import Incoming
-from tieline.sim.cursor.line import AHEAD, JOURNAL_MESSAGES, WAITING, Line, Lines
-from tieline.sim.cursor.results import result_of
-from tieline.sim.cursor.steps import Doing
-from tieline.sim.cursor.together import Together
+from tieline.sim.cursor import End, RunRefused, Send, ServerRun, ServerTurn, SimSettings, Step, Wait, history
+from tieline.sim.cursor.exec_results import to_tool_result
+from tieline.sim.cursor.http_exchange import RequestHead
+from tieline.sim.cursor.parallel import Parallel
+from tieline.sim.cursor.run_input import AHEAD, JOURNAL_MESSAGES, WAITING, RunInput, RunInputs
+from tieline.sim.cursor.steps import Routine
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import context_pb2 as context
 from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
@@ -28,12 +28,12 @@ from tieline.wire.cursor.opening.run_request import open_run
 
 
 def test_a_turn_can_be_played_without_any_network() -> None:
-    run = Run(Settings())
+    run = ServerRun(SimSettings())
     request = run_request("call add with a=1 b=2", mcp_tools=offering(tool("add", a="number", b="number")))
     request.run_request.action.user_message_action.request_context.CopyFrom(context.RequestContext())
     run.receive(request)
     said = []
-    for step in Turn(run).play():
+    for step in ServerTurn(run).play():
         if isinstance(step, Send):
             message = agent.AgentServerMessage.FromString(step.message)
             said.append(message.interaction_update.WhichOneof("message") or message.WhichOneof("message"))
@@ -52,17 +52,17 @@ def test_a_turn_can_be_played_without_any_network() -> None:
 
 
 def test_patience_that_runs_out_ends_the_run() -> None:
-    run = Run(Settings())
+    run = ServerRun(SimSettings())
     run.receive(run_request("say hello"))
     with pytest.raises(RunRefused, match="a blob") as refused:
         # Nobody answers, and every wait is over at once.
-        list(Turn(run).play())
+        list(ServerTurn(run).play())
     assert refused.value.refusal.code == "deadline_exceeded"
 
 
 def test_a_run_that_is_sent_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tieline.sim.cursor.run.HELD_LIMIT", 4096)
-    run = Run(Settings())
+    monkeypatch.setattr("tieline.sim.cursor.server_run.HELD_LIMIT", 4096)
+    run = ServerRun(SimSettings())
     large = mcp_result(1, "x" * 1024)
     for _ in range(3):
         run.receive(large)
@@ -73,13 +73,13 @@ def test_a_run_that_is_sent_too_much_is_refused(monkeypatch: pytest.MonkeyPatch)
 def test_doings_side_by_side_wait_together_and_keep_their_order() -> None:
     ready: set[str] = set()
 
-    def doing(name: str) -> Doing[str]:
+    def doing(name: str) -> Routine[str]:
         yield Send(name.encode())
         yield Wait(lambda: name in ready)
         yield Send(name.upper().encode())
         return name
 
-    together = Together([doing("a"), doing("b")])
+    together = Parallel([doing("a"), doing("b")])
     assert list(together.begin()) == [Send(b"a"), Send(b"b")]
     said: list[Step] = []
     results = _finished(together.finish(), said, ready)
@@ -222,7 +222,7 @@ _TREE = kinds.LsDirectoryTreeNode(
 )
 RESULT_CASES: tuple[tuple[dict[str, Any], str, bool], ...] = (
     ({"read_result": kinds.ReadResult(success={"content": "salt"})}, "salt", False),
-    ({"read_result": kinds.ReadResult(success={"data": b"\0\1"})}, "2 bytes that are no text", False),
+    ({"read_result": kinds.ReadResult(success={"data": b"\0\1"})}, "2 bytes of binary data", False),
     ({"read_result": kinds.ReadResult(file_not_found={"path": "/x"})}, "file not found: /x", True),
     ({"read_result": kinds.ReadResult(rejected={"path": "/x", "reason": "no"})}, "rejected: /x: no", True),
     ({"write_result": kinds.WriteResult(success={"path": "/x", "file_size": 4})}, "wrote 4 bytes to /x", False),
@@ -250,7 +250,7 @@ RESULT_CASES: tuple[tuple[dict[str, Any], str, bool], ...] = (
 
 @pytest.mark.parametrize(("fields", "text", "is_error"), RESULT_CASES)
 def test_every_typed_result_is_told_in_words(fields: dict[str, Any], text: str, is_error: bool) -> None:
-    result = result_of("c", [exec_pb2.ExecClientMessage(id=1, **fields)], None)
+    result = to_tool_result("c", [exec_pb2.ExecClientMessage(id=1, **fields)], None)
     assert "".join(part.text for part in result.content if isinstance(part, Text)) == text
     assert (result.call_id, result.is_error) == ("c", is_error)
 
@@ -259,11 +259,11 @@ def test_a_picture_is_a_picture_and_a_throw_is_an_error() -> None:
     png = b"\x89PNG"
     picture = Image(media_type="image/png", data=b64encode(png).decode())
     read = exec_pb2.ExecClientMessage(read_result=kinds.ReadResult(success={"data": png}))
-    assert result_of("c", [read], None).content == (picture,)
+    assert to_tool_result("c", [read], None).content == (picture,)
     item = kinds.McpToolResultContentItem(image={"data": png, "mime_type": "image/png"})
     called = exec_pb2.ExecClientMessage(mcp_result=kinds.McpResult(success={"content": [item]}))
-    assert result_of("c", [called], None).content == (picture,)
-    assert result_of("c", [], "boom") == ToolResult(call_id="c", content=(Text(text="boom"),), is_error=True)
+    assert to_tool_result("c", [called], None).content == (picture,)
+    assert to_tool_result("c", [], "boom") == ToolResult(call_id="c", content=(Text(text="boom"),), is_error=True)
 
 
 # ── Appends ──────────────────────────────────────────────────────────────────────────────────────
@@ -274,22 +274,22 @@ def test_a_missing_append_that_too_many_wait_for_ends_the_run() -> None:
     line.append(0, run_request("hello").SerializeToString())
     for number in range(2, AHEAD + 3):
         line.append(number, acknowledged(number).SerializeToString())
-    assert line.trouble is not None
-    assert line.trouble.refusal.code == "out_of_range"
+    assert line.failure is not None
+    assert line.failure.refusal.code == "out_of_range"
 
 
 def test_the_journal_keeps_the_latest_of_too_much() -> None:
     line = _line()
     for number in range(JOURNAL_MESSAGES + 5):
-        line.hear(acknowledged(number).SerializeToString())
+        line.receive(acknowledged(number).SerializeToString())
     assert len(line.record.received) == JOURNAL_MESSAGES
     assert line.record.received[0].kv_client_message.id == 5
-    line.hear(mcp_result(1, "x" * 20_000_000).SerializeToString())
+    line.receive(mcp_result(1, "x" * 20_000_000).SerializeToString())
     assert line.record.kinds == ["exec_client_message"]
 
 
 def test_runs_nobody_listens_to_are_forgotten_when_there_are_too_many() -> None:
-    lines = Lines(lambda head, request_id: _line())
+    lines = RunInputs(lambda head, request_id: _line())
     first = lines.append_to(_HEAD, "first")
     for number in range(WAITING):
         lines.append_to(_HEAD, str(number))
@@ -300,7 +300,7 @@ def test_runs_nobody_listens_to_are_forgotten_when_there_are_too_many() -> None:
     assert lines.append_to(_HEAD, "first") is None
 
 
-_HEAD = Incoming(method="POST", target="/")
+_HEAD = RequestHead(method="POST", target="/")
 
 
 def _renamed(message: Message) -> Message:
@@ -309,18 +309,18 @@ def _renamed(message: Message) -> Message:
     return replace(message, parts=tuple(parts))
 
 
-def _line() -> Line:
-    return Line(Run(Settings()), _HEAD, lambda: None)
+def _line() -> RunInput:
+    return RunInput(ServerRun(SimSettings()), _HEAD, lambda: None)
 
 
-def _answer(run: Run, message: agent.AgentServerMessage) -> None:
+def _answer(run: ServerRun, message: agent.AgentServerMessage) -> None:
     if message.HasField("kv_server_message"):
         run.receive(acknowledged(message.kv_server_message.id))
     if message.HasField("exec_server_message"):
         run.receive(mcp_result(message.exec_server_message.id, "3"))
 
 
-def _finished(steps: Doing[list[str]], said: list[Step], ready: set[str]) -> list[str]:
+def _finished(steps: Routine[list[str]], said: list[Step], ready: set[str]) -> list[str]:
     """Plays what is left; what is waited for becomes ready from the back to the front."""
     waiting: Iterator[str] = iter("ba")
     while True:

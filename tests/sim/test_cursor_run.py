@@ -20,7 +20,7 @@ from tests.sim.cursor_client import (
     run_request,
     tool,
 )
-from tieline.sim.cursor import CursorSim, Settings
+from tieline.sim.cursor import CursorSim, SimSettings
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import context_pb2 as context
 from tieline.wire.cursor._pb import conversation_pb2 as conversation
@@ -105,7 +105,7 @@ async def test_a_result_counts_without_a_stream_close(transport: Transport) -> N
 
 
 async def test_nothing_goes_on_before_a_blob_is_acknowledged(transport: Transport) -> None:
-    async with CursorSim(Settings(heartbeat=0.01)) as sim, calling(sim, transport) as call:
+    async with CursorSim(SimSettings(heartbeat=0.01)) as sim, calling(sim, transport) as call:
         await call.send(_with_context("say hello"))
         sets = [(await call.until("kv_server_message")).kv_server_message for _ in range(2)]
         for _ in range(5):
@@ -119,7 +119,7 @@ async def test_nothing_goes_on_before_a_blob_is_acknowledged(transport: Transpor
 
 
 async def test_a_client_that_never_tells_its_context_is_answered_all_the_same(transport: Transport) -> None:
-    settings = Settings(context_patience=0.05, heartbeat=0.01)
+    settings = SimSettings(context_patience=0.05, heartbeat=0.01)
     async with CursorSim(settings) as sim, calling(sim, transport) as call:
         await call.send(run_request("say hello"))
         assert (await call.until("exec_server_message")).exec_server_message.HasField("request_context_args")

@@ -27,7 +27,7 @@ from tests.sim.cursor_client import (
     run_request,
     tool,
 )
-from tieline.sim.cursor import CursorSim, Settings, Style, Tls
+from tieline.sim.cursor import CursorSim, SimSettings, Style, Tls
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import aiserver_pb2 as aiserver
 from tieline.wire.cursor._pb import context_pb2 as context
@@ -58,7 +58,7 @@ WARM_UP = bytes.fromhex("0a03666f6f")
 async def test_frames_may_be_compressed_split_and_coalesced(
     transport: Transport, style: Style, header: str | None
 ) -> None:
-    async with CursorSim(Settings(style=style)) as sim, calling(sim, transport) as call:
+    async with CursorSim(SimSettings(style=style)) as sim, calling(sim, transport) as call:
         client = Obedient(call)
         assert await client.turn(run_request("say one two three four")) == "one two three four"
         assert call.headers.get("connect-content-encoding") == header
@@ -69,7 +69,7 @@ async def test_frames_may_be_compressed_split_and_coalesced(
 async def test_a_stream_in_small_pieces_comes_in_more_writes_than_a_coalesced_one() -> None:
     writes = []
     for style in (Style(batch=1), Style(batch=1000)):
-        async with CursorSim(Settings(style=style)) as sim, calling(sim, "h1") as call:
+        async with CursorSim(SimSettings(style=style)) as sim, calling(sim, "h1") as call:
             await Obedient(call).turn(run_request("say " + "word " * 60))
             writes.append(call.writes)
     assert writes[0] > 10 * writes[1]
@@ -100,7 +100,7 @@ async def test_the_first_append_may_come_before_anybody_listens() -> None:
 
 
 async def test_somebody_may_listen_before_the_first_append() -> None:
-    async with CursorSim(Settings(heartbeat=0.01)) as sim, calling(sim, "h1") as call:
+    async with CursorSim(SimSettings(heartbeat=0.01)) as sim, calling(sim, "h1") as call:
         assert isinstance(call, H1Call)
         assert (await call.message()).interaction_update.HasField("heartbeat")
         client = Obedient(call)
@@ -120,7 +120,7 @@ async def test_appends_count_by_their_number_not_by_when_they_come() -> None:
 
 async def test_an_append_that_came_before_is_ignored_so_that_a_client_with_two_counters_stalls() -> None:
     """Spec: this is what the first clients that could not continue a run fell into."""
-    async with CursorSim(Settings(heartbeat=0.01)) as sim, calling(sim, "h1") as call:
+    async with CursorSim(SimSettings(heartbeat=0.01)) as sim, calling(sim, "h1") as call:
         assert isinstance(call, H1Call)
         await call.append(0, _with_context("say hello").SerializeToString())
         sets = [(await call.until("kv_server_message")).kv_server_message.id for _ in range(2)]
@@ -174,7 +174,7 @@ async def test_an_append_to_a_run_that_is_over_is_accepted_and_ignored() -> None
 
 
 async def test_only_one_may_listen_to_a_run() -> None:
-    async with CursorSim(Settings(heartbeat=0.01)) as sim, calling(sim, "h1") as call, calling(sim, "h1") as other:
+    async with CursorSim(SimSettings(heartbeat=0.01)) as sim, calling(sim, "h1") as call, calling(sim, "h1") as other:
         await call.message()
         other.request_id = call.request_id
         found = await other.frame()
@@ -271,18 +271,18 @@ async def test_tls_speaks_both_versions_and_does_not_insist_on_what_was_agreed(t
 @pytest.mark.parametrize(
     ("path", "content_type", "settings", "status"),
     [
-        (RUN, "application/connect+proto", Settings(), 464),
-        (RUN_SSE, "application/connect+proto", Settings(http1=False), 464),
-        (APPEND, "application/proto", Settings(http1=False), 464),
-        (RUN_SSE, "application/json", Settings(), 415),
-        (RUN_SSE, "text/plain", Settings(), 415),
-        (APPEND, "text/plain", Settings(), 415),
-        (APPEND, "application/proto", Settings(), 400),
-        (RUN_SSE, "application/connect+proto", Settings(), 200),
+        (RUN, "application/connect+proto", SimSettings(), 464),
+        (RUN_SSE, "application/connect+proto", SimSettings(http1=False), 464),
+        (APPEND, "application/proto", SimSettings(http1=False), 464),
+        (RUN_SSE, "application/json", SimSettings(), 415),
+        (RUN_SSE, "text/plain", SimSettings(), 415),
+        (APPEND, "text/plain", SimSettings(), 415),
+        (APPEND, "application/proto", SimSettings(), 400),
+        (RUN_SSE, "application/connect+proto", SimSettings(), 200),
     ],
 )
 async def test_what_cannot_be_read_or_carried_is_refused(
-    path: str, content_type: str, settings: Settings, status: int
+    path: str, content_type: str, settings: SimSettings, status: int
 ) -> None:
     async with CursorSim(settings) as sim, httpx2.AsyncClient(base_url=sim.url, timeout=WAIT) as http:
         answer = await http.post(path, content=b"\xff\xff\xff", headers={"content-type": content_type})
@@ -334,7 +334,7 @@ async def test_a_large_blob_passes_both_ways(transport: Transport) -> None:
 
 
 async def test_a_client_that_closes_its_side_and_is_asked_something_is_told_that_this_is_the_end() -> None:
-    async with CursorSim(Settings(context_patience=0.01)) as sim, calling(sim, "h2") as call:
+    async with CursorSim(SimSettings(context_patience=0.01)) as sim, calling(sim, "h2") as call:
         assert isinstance(call, H2Call)
         await call.send(run_request("say hello"))
         call.half_close()

@@ -11,14 +11,14 @@ import msgspec
 import pytest
 
 from tests.sim.cursor_client import NO_TLS, WAIT, H2Call, Obedient, calling, h2_client, run_request
-from tieline.sim.cursor import CursorSim, Settings
-from tieline.sim.cursor.exchange import Incoming
-from tieline.sim.cursor.native import ALL, natives_of
+from tieline.sim.cursor import CursorSim, SimSettings
+from tieline.sim.cursor.http_exchange import RequestHead
+from tieline.sim.cursor.native_tools import ALL, native_tools_of
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import aiserver_pb2 as aiserver
 from tieline.wire.framing.connect import FrameReader, frame
 
-GUARDED = Settings(auth=True, keys=("key_good",))
+GUARDED = SimSettings(auth=True, keys=("key_good",))
 PROTO = {"content-type": "application/proto"}
 EMPTY_CALLS = (
     "/aiserver.v1.DashboardService/GetUserPrivacyMode",
@@ -52,7 +52,7 @@ async def test_what_a_client_asks_before_a_run_is_answered_in_kind(http: httpx2.
     assert isinstance(as_json.json(), dict)
 
 
-@pytest.mark.parametrize("sim", [Settings(http2_config=2, privacy_mode=3, agent_url="http://x:1")], indirect=True)
+@pytest.mark.parametrize("sim", [SimSettings(http2_config=2, privacy_mode=3, agent_url="http://x:1")], indirect=True)
 async def test_the_configuration_says_what_was_set(http: httpx2.AsyncClient) -> None:
     answer = await http.post("/aiserver.v1.ServerConfigService/GetServerConfig", headers=PROTO)
     config = aiserver.GetServerConfigResponse.FromString(answer.content)
@@ -157,14 +157,14 @@ async def test_a_revoked_token_is_refused_and_a_refresh_token_gives_a_new_one(
     assert (await http.post(path, json={}, headers=_bearer(renewed["accessToken"]))).status_code == 200
 
 
-@pytest.mark.parametrize("sim", [Settings(auth=True, token_lifetime=-1)], indirect=True)
+@pytest.mark.parametrize("sim", [SimSettings(auth=True, token_lifetime=-1)], indirect=True)
 async def test_a_token_that_has_run_out_is_refused(sim: CursorSim) -> None:
     assert not sim.tokens.is_access(sim.tokens.issue()["accessToken"])
 
 
 @pytest.mark.parametrize(
     ("sim", "status", "is_framed"),
-    [(Settings(auth=True), 401, False), (Settings(auth=True, unauthenticated="frame"), 200, True)],
+    [(SimSettings(auth=True), 401, False), (SimSettings(auth=True, unauthenticated="frame"), 200, True)],
     indirect=["sim"],
 )
 async def test_a_run_with_a_bad_token_is_refused_by_status_or_in_its_end_frame(
@@ -190,7 +190,7 @@ async def test_a_login_is_pending_first_and_then_granted(http: httpx2.AsyncClien
     assert (await http.post("/auth/poll", content=b"[")).status_code == 400
 
 
-@pytest.mark.parametrize("sim", [Settings(login_polls=None)], indirect=True)
+@pytest.mark.parametrize("sim", [SimSettings(login_polls=None)], indirect=True)
 async def test_a_login_whose_link_was_opened_is_granted_to_whoever_knows_the_verifier(
     http: httpx2.AsyncClient,
 ) -> None:
@@ -252,4 +252,4 @@ async def test_a_refresh_is_granted_as_to_the_editor(sim: CursorSim, http: httpx
 def test_cursor_s_own_clients_have_tools_without_offering_them(
     headers: dict[str, str], setting: bool | None, expected: set[str]
 ) -> None:
-    assert natives_of(Incoming(method="POST", target="/", headers=tuple(headers.items())), setting) == expected
+    assert native_tools_of(RequestHead(method="POST", target="/", headers=tuple(headers.items())), setting) == expected

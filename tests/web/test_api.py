@@ -15,8 +15,9 @@ from tests.cases import PIXEL
 from tests.core.scripted import END, words
 from tests.e2e.acp_support import scripted
 from tests.web.serving import KEY, PageStand, serving
-from tieline.app.build.page import CODING, DEMO, DEMO_WITH_TOOLS, best
+from tieline.app.build.page import CODING, DEMO, DEMO_WITH_TOOLS
 from tieline.app.config import AcpSettings, Config, ToolSettings, UpstreamSettings, WebSettings
+from tieline.app.workspace_files import best_matches
 from tieline.model.content import Image, Text, ToolCall
 from tieline.model.events import Event, Failed, Note, PartDelta, PartEnd, PartStart, Started, Usage
 from tieline.web.connect import chosen, snippets
@@ -324,8 +325,8 @@ async def test_a_file_that_cannot_be_read_is_refused(tooled: PageStand, path: st
 
 def test_the_closest_names_come_first() -> None:
     names = ["lib/main.py", "main.py", "src/domain.py", "docs/m/a/i/n.txt", "other"]
-    assert best(names, "main", 10) == ["main.py", "lib/main.py", "src/domain.py", "docs/m/a/i/n.txt"]
-    assert best(names, "", 2) == ["other", "main.py"]
+    assert best_matches(names, "main", 10) == ["main.py", "lib/main.py", "src/domain.py", "docs/m/a/i/n.txt"]
+    assert best_matches(names, "", 2) == ["other", "main.py"]
 
 
 # ── Traffic ──────────────────────────────────────────────────────────────────────────────────────

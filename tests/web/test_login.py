@@ -10,11 +10,11 @@ import httpx2
 import pytest
 
 from tests.web.serving import PageStand, serving
-from tieline.app.build import page
+from tieline.app.build import cursor_login
 from tieline.app.config import Config, CursorSettings
 from tieline.backends.cursor import login
 from tieline.sim.cursor import CursorSim
-from tieline.sim.cursor.settings import Settings
+from tieline.sim.cursor.settings import SimSettings
 
 NOBODY = "http://127.0.0.1:9"
 """Where nothing listens."""
@@ -28,7 +28,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 async def sim() -> AsyncIterator[CursorSim]:
     """A service where a login is made when its link is opened."""
-    async with CursorSim(Settings(login_polls=None)) as sim:
+    async with CursorSim(SimSettings(login_polls=None)) as sim:
         yield sim
 
 
@@ -72,7 +72,7 @@ async def test_a_login_is_waited_for_and_then_its_models_are_there(tmp_path: Pat
             await stream.until(lambda message: message["type"] == "state")
             waiting = await account(stand)
             assert (waiting["state"], waiting["url"]) == ("waiting", began["url"])
-            assert 0 < waiting["until"] - time.time() <= page.LOGIN_WITHIN
+            assert 0 < waiting["until"] - time.time() <= cursor_login.LOGIN_WITHIN
             await used(began["url"])
             await stream.until(lambda message: message["type"] == "state")
         done = await account(stand)
@@ -121,14 +121,14 @@ async def test_a_service_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
 
 
 async def test_a_link_that_nobody_uses_ends(tmp_path: Path, sim: CursorSim, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "LOGIN_WITHIN", 0.1)
+    monkeypatch.setattr(cursor_login, "LOGIN_WITHIN", 0.1)
     async with reaching(tmp_path, sim.url) as stand, stand.stream() as stream:
         await stand.post("/api/connect/cursor")
         for _ in range(2):
             await stream.until(lambda message: message["type"] == "state")
         found = await account(stand)
         assert (found["state"], found["url"]) == ("none", "")
-        assert found["trouble"].startswith("Nobody has used the link within")
+        assert found["trouble"].startswith("The link was not used within")
         assert "tieline login" not in found["trouble"]
 
 

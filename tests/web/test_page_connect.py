@@ -10,7 +10,7 @@ from tests.web.browser import IN_CHROMIUM, Server, Window, Windows, profile
 from tieline.app.config import CursorSettings
 from tieline.backends.cursor import login
 from tieline.sim.cursor import CursorSim
-from tieline.sim.cursor.settings import Settings
+from tieline.sim.cursor.settings import SimSettings
 
 pytestmark = IN_CHROMIUM
 
@@ -51,7 +51,7 @@ async def test_a_log_in_with_cursor_is_begun_followed_and_used_here(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(login, "FIRST_WAIT", 0.3)
-    async with CursorSim(Settings(login_polls=None)) as sim:
+    async with CursorSim(SimSettings(login_polls=None)) as sim:
         server = Server(tmp_path, cursor=cursor_at(sim.url))
         await server.start()
         async with profile(browser, server.url) as windows:
@@ -77,7 +77,7 @@ async def test_a_log_in_shows_how_long_it_waits_and_can_be_given_up(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(login, "FIRST_WAIT", 60.0)
-    async with CursorSim(Settings(login_polls=None)) as sim:
+    async with CursorSim(SimSettings(login_polls=None)) as sim:
         server = Server(tmp_path, cursor=cursor_at(sim.url))
         await server.start()
         async with profile(browser, server.url) as windows:

@@ -41,7 +41,7 @@ async def test_a_plan_of_cursors_is_rejected_with_feedback_and_then_approved(cur
     await expect(cursor.answer.locator('[data-test="decision"]')).to_have_text("Rejected: No trees, please.")
     await cursor.press(cursor.ask.locator('[data-test="approve"]'))
     await expect(cursor.answer).to_contain_text("The plan is approved.")
-    await expect(cursor.answer).to_contain_text("How to come to a garden, in three steps:")
+    await expect(cursor.answer).to_contain_text("How to make a garden, in three steps:")
     await expect(cursor.ask).to_have_count(0)
 
 
@@ -64,7 +64,7 @@ async def test_another_mode_of_cursors_is_allowed_or_not(cursor: Window) -> None
     await expect(cursor.answer).to_contain_text("The user wants to stay in this mode.")
     await cursor.say("switch to plan mode")
     await cursor.choose("allow")
-    await expect(cursor.answer).to_contain_text("The mode is plan now.")
+    await expect(cursor.answer).to_contain_text("The mode is now plan.")
 
 
 async def test_a_question_of_cursors_goes_when_the_answer_is_stopped(cursor: Window) -> None:

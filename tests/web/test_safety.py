@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from tests.web.serving import KEY, PageStand, serving
-from tieline.app.config import Config, Server, WebSettings
+from tieline.app.config import Config, ServerSettings, WebSettings
 from tieline.frontends.page_pass import LIFETIME, Passes
 from tieline.frontends.token import TOKEN
 
@@ -266,7 +266,7 @@ async def test_the_key_itself_does_too(locked: PageStand) -> None:
 
 
 async def test_beyond_this_machine_the_page_needs_the_key(tmp_path: Path) -> None:
-    config = Config(server=Server(host="192.0.2.1"))
+    config = Config(server=ServerSettings(host="192.0.2.1"))
     async with serving(tmp_path, config, {"TIELINE_KEY": KEY}) as stand:
         assert (await stand.http.get("/api/traffic")).status_code == 401
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.core.scripted import END, PATIENCE, words
 from tests.web.serving import Listener, Message, PageStand, said, serving
-from tieline.app.config import Config, Server
+from tieline.app.config import Config, ServerSettings
 from tieline.app.store import MemoryStore
 from tieline.core.inbox.inbox import Inbox
 from tieline.core.sessions.sessions import View
@@ -413,7 +413,7 @@ async def test_when_nobody_has_been_there_for_a_while_nothing_is_followed() -> N
 
 
 async def test_a_silent_stream_says_that_it_is_there(tmp_path: Path) -> None:
-    config = Config(server=Server(keep_alive=0.01))
+    config = Config(server=ServerSettings(keep_alive=0.01))
     async with serving(tmp_path, config) as stand, stand.http.stream("GET", "/api/stream") as response:
         pieces = response.aiter_raw()
         raw = b""

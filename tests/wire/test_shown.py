@@ -3,8 +3,8 @@
 import pytest
 
 from tests.cases import says
-from tieline.demo.answer import Call, Say
-from tieline.demo.mind import decide
+from tieline.demo.decision import decide
+from tieline.demo.reply_steps import CallTool, Say
 from tieline.model.content import Message, Text, ToolCall, ToolResult
 from tieline.model.request import Request, ToolSpec
 from tieline.wire.shared.file_text import Shown, bare, listing, unwrap
@@ -80,7 +80,7 @@ def test_a_copy_has_the_text_of_the_file() -> None:
         name="read", schema=b'{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}'
     )
     answer = decide(Request(model="scripted", messages=talk, tools=(read, WRITE)))
-    [written] = [step for step in answer.steps if isinstance(step, Call)]
+    [written] = [step for step in answer.steps if isinstance(step, CallTool)]
     assert written.arguments == '{"path":"b.txt","content":"one\\ntwo"}'
 
 

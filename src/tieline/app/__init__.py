@@ -1,4 +1,5 @@
-"""The composition root: settings, what is built from them, and the running server.
+"""The composition root: settings, everything built from them, and the running server.
 
-Only this package and `cli` read the configuration, the environment and the state files.
+Only this package and `cli` read the configuration, the environment and the user's files. Protocols, tools and request
+handling do not belong here.
 """

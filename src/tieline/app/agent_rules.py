@@ -1,9 +1,9 @@
-"""The rules of the gateway's own tools, applied to what coding agents ask for.
+"""Applies the rules of the gateway's own tools to the actions of coding agents.
 
-An agent names kinds of doing, not our tools; each kind counts as the tools that do the same, and where several count
-the strictest rule decides. Nothing is allowed by a rule that cannot be checked: a file that is not named, or one
-outside the workspace, is for the user to judge. A command or file that an agent names only in words can be denied, but
-not allowed.
+An agent names a kind of action, not one of the gateway's tools. Each kind is judged like the tools that do the same,
+and the strictest rule decides. A rule can allow only what can be checked: the user decides about a file that is not
+named or lies outside the workspace. A command or file that appears only in descriptive text can be denied, but not
+allowed.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from tieline.tools.risk import command_risk
 from tieline.tools.toolbox import READING
 
 MOST_PATHS = 100
-"""Of a deed about more files than this nobody looks up where they lead: a person is asked."""
+"""An action on more files than this is not checked against the disk; the user decides."""
 
 _WRITING = ("edit_file", "write_file")
 _TOOLS = {
@@ -30,12 +30,12 @@ _TOOLS = {
     "move": ("move", *_WRITING),
     "execute": ("run_terminal",),
 }
-"""Kinds that are none of these count as a tool of their own name, which only a rule about it can allow."""
+"""Other kinds are judged like a tool of that name, which only an explicit rule can allow."""
 _STRICTNESS = ("allow", "ask", "deny")
 
 
 class AgentRules:
-    """What a policy says of agents in the workspace `root`; `note` hears of what was decided without a person."""
+    """Judges the actions of agents in the workspace `root`. `note` receives decisions made without the user."""
 
     def __init__(self, policy: Policy, note: Note, root: str) -> None:
         self._policy = policy
@@ -43,7 +43,7 @@ class AgentRules:
         self._note = note
 
     async def judge(self, deed: AgentAction) -> Ruling:
-        """What the rules say; where they lead is looked up on the disk."""
+        """Judge an action. This resolves paths on the disk, in a thread."""
         subject, verdict, warning = await asyncio.to_thread(self._strictest, deed)
         if verdict.decision != "ask" and verdict.rule not in DEFAULTS:
             self._note(subject, verdict)
@@ -55,7 +55,7 @@ class AgentRules:
         return Ruling(verdict.decision, verdict.reason, visible(risk), bool(warning))
 
     def _strictest(self, deed: AgentAction) -> tuple[Subject, Verdict, str]:
-        """The subject that decides and its verdict; and what is said of a protected file among all of them."""
+        """Return the decisive subject, its verdict, and a warning if a protected file is affected."""
         subjects = list(self._subjects(deed))
         judged = [(subject, self._judged(subject, is_known)) for subject, is_known in subjects]
         hinted = ((subject, self._policy.judge(subject)) for subject in self._hinted(deed))
@@ -71,12 +71,12 @@ class AgentRules:
         if verdict.decision == "allow" and verdict.rule is not None and not is_known:
             return Verdict(decision="ask", reason="it is not known to be inside the workspace")
         if verdict.rule in DEFAULTS and subject.tool == "search_content" and self._policy.holds_back:
-            # Our own search leaves out what a rule holds back; an agent's does not.
-            return Verdict(decision="ask", reason="it may find what a rule holds back")
+            # The gateway's own search leaves out files that a rule denies; an agent's search does not.
+            return Verdict(decision="ask", reason="it may read files that a rule denies")
         return verdict
 
     def _subjects(self, deed: AgentAction) -> Iterator[tuple[Subject, bool]]:
-        """Everything a deed counts as, and whether it is known where that is."""
+        """Yield the subjects to judge, and whether the location of each is known."""
         if deed.command or deed.kind == "execute":
             folder = self._located(deed.folder or ".")
             yield (
@@ -91,7 +91,7 @@ class AgentRules:
                 yield Subject(tool=tool, path=found), found is not None or deed.kind not in _TOOLS
 
     def _hinted(self, deed: AgentAction) -> Iterator[Subject]:
-        """What a deed may count as too, by what is told outside of its structured input: enough to deny it."""
+        """Yield subjects from descriptive text outside the structured input. They can only lead to a denial."""
         for command in deed.hinted_commands:
             yield Subject(tool="run_terminal", path=self._located(deed.folder or "."), command=command)
         for path in deed.hinted_paths[:MOST_PATHS]:

@@ -1,12 +1,11 @@
-"""Code that is loaded when it is first called: what a program does not use costs it neither time nor memory.
+"""Functions and classes whose module is imported at the first call, to save start-up time and memory.
 
-Whoever puts the program together names what is heavy and not always needed. The type checker and the import contracts
-see an import as any other:
+Only the composition root and the command line use this. Type checkers and the import contracts see a normal import:
 
     if TYPE_CHECKING:
         from tieline.app.build.page import build_page
     else:
-        build_page = Lazily("tieline.app.build.page", "build_page")
+        build_page = LazyImport("tieline.app.build.page", "build_page")
 """
 
 from collections.abc import Callable
@@ -14,8 +13,8 @@ from importlib import import_module
 from typing import Any
 
 
-class Lazily:
-    """A function or a class by its place; to call it is to import its module."""
+class LazyImport:
+    """A function or class of another module. Calling it imports the module first."""
 
     def __init__(self, module: str, name: str) -> None:
         self.module = module
@@ -25,6 +24,6 @@ class Lazily:
         return self.load()(*args, **kwargs)
 
     def load(self) -> Callable[..., Any]:
-        """What stands there; the first time this takes a moment."""
+        """Import the module, if needed, and return the function or class."""
         found: Callable[..., Any] = getattr(import_module(self.module), self.name)
         return found

@@ -1,6 +1,6 @@
-"""Files and commands for agents that work through the gateway, under the rules of its own tools and the inbox.
+"""File access and terminals for coding agents, subject to the rules of the gateway's own tools and to approval.
 
-What a person is shown is exactly what is run: the variables an agent sets and its arguments are part of the line.
+The user approves exactly the command line that runs: it includes the agent's arguments and environment variables.
 """
 
 import asyncio
@@ -27,23 +27,23 @@ from tieline.tools.workspace import Workspace, whole
 MOST_TERMINALS = 32
 USUAL_OUTPUT = 256 << 10
 MOST_OUTPUT = 4 << 20
-"""So many bytes of a command's output are kept, whatever an agent asks for."""
+"""Maximum number of bytes kept of a command's output, whatever the agent requests."""
 
 _MERGED = 'exec "$@" 2>&1'
-"""A terminal shows both streams as one."""
+"""Merges both output streams, as a terminal does."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class AgentFiles:
-    """The files of a workspace."""
+    """Reads and writes the files of a workspace for agents."""
 
-    def __init__(self, keeper: Keeper) -> None:
-        self._keeper = keeper
-        self._workspace = Workspace(keeper.workspace)
+    def __init__(self, tools: Keeper) -> None:
+        self._tools = tools
+        self._workspace = Workspace(tools.workspace)
 
     async def read(self, path: str, line: int | None, limit: int | None, host: Host) -> str:
-        """The text of a file, or `limit` lines of it from `line` on."""
-        place = await _cleared(self._keeper, _call("read_file", path=path), host)
+        """Return the text of a file, or `limit` lines starting at `line`."""
+        place = await _cleared(self._tools, _call("read_file", path=path), host)
         text = await asyncio.to_thread(self._text, path, place)
         if line is None and limit is None:
             return text
@@ -52,9 +52,9 @@ class AgentFiles:
         return "".join(lines[start : None if limit is None else start + max(limit, 0)])
 
     async def write(self, path: str, content: str, host: Host) -> None:
-        """Put a file in place of what is there."""
+        """Create or replace a file."""
         call = _call("write_file", path=path, content=content)
-        result = await self._keeper.open("agent").execute(call, host)
+        result = await self._tools.open("agent").execute(call, host)
         if result.is_error:
             raise _refused(" ".join(part.text for part in result.content if isinstance(part, Text)))
 
@@ -67,43 +67,43 @@ class AgentFiles:
                 raise error.__cause__ from None
             raise _refused(str(error)) from error
         except UnicodeDecodeError as error:
-            raise _refused(f"`{path}` is no text in UTF-8") from error
+            raise _refused(f"`{path}` is not UTF-8 text") from error
 
 
 class AgentTerminals:
-    """Commands of agents; `tasks` ends them with the gateway."""
+    """Runs commands for agents. `tasks` ends them when the gateway stops."""
 
     def __init__(
-        self, keeper: Keeper, tasks: Tasks, *, environment: Mapping[str, str], interpreter: Sequence[str]
+        self, tools: Keeper, tasks: Tasks, *, environment: Mapping[str, str], interpreter: Sequence[str]
     ) -> None:
-        self._keeper = keeper
+        self._tools = tools
         self._tasks = tasks
-        self._workspace = Workspace(keeper.workspace)
+        self._workspace = Workspace(tools.workspace)
         self._environment = environment
         self._interpreter = tuple(interpreter)
         self._numbers = count(1)
         self._terminals: dict[str, _Terminal] = {}
 
     async def create(self, command: TerminalCommand, host: Host) -> str:
-        """Start a command, if that is allowed."""
+        """Start a command, if it is allowed, and return the id of its terminal."""
         line, cwd = _line(command), command.cwd or "."
         self._check_room()
-        place = await _cleared(self._keeper, _call("run_terminal", command=line, cwd=cwd), host)
+        place = await _cleared(self._tools, _call("run_terminal", command=line, cwd=cwd), host)
         self._check_room()
         name = f"terminal-{next(self._numbers)}"
         limit = USUAL_OUTPUT if command.limit is None else min(max(command.limit, 0), MOST_OUTPUT)
         running = await self._started(line, cwd, place, Keep(head=0, tail=limit))
         self._terminals[name] = _Terminal(running, self._tasks.start(_watched(running), name))
-        # A task that is cancelled before its first step does nothing at all: it could not end the command.
+        # Let the task start: a task cancelled before its first step would not end the command.
         await asyncio.sleep(0)
         return name
 
     async def output(self, terminal: str) -> TerminalSnapshot:
-        """What a command has written so far."""
+        """Return the output of a command so far."""
         return self._terminals[terminal].shown()
 
     async def wait(self, terminal: str) -> CommandExit:
-        """How a command ended, once it has."""
+        """Wait for a command to end, and return its exit status."""
         return await self._terminals[terminal].ended()
 
     async def kill(self, terminal: str) -> None:
@@ -111,15 +111,15 @@ class AgentTerminals:
         await self._terminals[terminal].running.aclose()
 
     async def release(self, terminal: str) -> None:
-        """End a command and forget it."""
+        """End a command and free its terminal."""
         await self._terminals.pop(terminal).running.aclose()
 
     def _check_room(self) -> None:
         if len(self._terminals) >= MOST_TERMINALS:
-            raise _refused(f"there are {MOST_TERMINALS} terminals already: release one first")
+            raise _refused(f"there are already {MOST_TERMINALS} terminals; release one first")
 
     async def _started(self, line: str, cwd: str, place: str | None, keep: Keep) -> Running:
-        # `sh -c 'exec "$@" 2>&1' sh sh -c <line>`: the line itself stays what was allowed.
+        # `sh -c 'exec "$@" 2>&1' sh sh -c <line>` merges the streams without changing the approved line.
         argv = [*self._interpreter, _MERGED, self._interpreter[0], *self._interpreter, line]
         try:
             with ExitStack() as held:
@@ -130,7 +130,7 @@ class AgentTerminals:
 
 
 class _Terminal:
-    """A command, and whoever waits for its end."""
+    """A command and the task that waits for its end."""
 
     def __init__(self, running: Running, waiting: "asyncio.Task[None]") -> None:
         self.running = running
@@ -141,20 +141,20 @@ class _Terminal:
         is_cut = written.omitted > 0
         data = written.tail
         if is_cut:
-            # A character that lost its beginning says nothing.
+            # Drop the rest of a character whose first bytes were cut off.
             data = data.lstrip(bytes(range(0x80, 0xC0)))
         ended = _ended(self.running) if self.running.is_over else None
         return TerminalSnapshot(data.decode("utf-8", "replace"), is_cut, ended)
 
     async def ended(self) -> CommandExit:
-        # Whoever stops waiting does not end the command.
+        # Cancelling the wait must not cancel the command.
         await asyncio.wait([self._waiting])
         return _ended(self.running)
 
 
-async def _cleared(keeper: Keeper, call: ToolCall, host: Host) -> str | None:
-    """Return the place that a call may act on; raises GatewayError if it may not be done."""
-    cleared = await keeper.cleared(call, host)
+async def _cleared(tools: Keeper, call: ToolCall, host: Host) -> str | None:
+    """Ask for permission and return the path that the call may act on. Raise GatewayError if it is refused."""
+    cleared = await tools.cleared(call, host)
     if isinstance(cleared, Refusal):
         raise _refused(cleared.told)
     return cleared.subject.path
@@ -165,18 +165,18 @@ def _call(name: str, /, **arguments: str) -> ToolCall:
 
 
 def _line(command: TerminalCommand) -> str:
-    """A command as a person reads it and a shell runs it; without arguments it is a line already."""
+    """Return the command line that is shown and run. A program without arguments is already a command line."""
     line = shlex.join([command.program, *command.arguments]) if command.arguments else command.program
     for name in command.env:
         if not _NAME.fullmatch(name):
-            raise _refused(f"`{name[:100]}` cannot be a variable of the environment")
+            raise _refused(f"`{name[:100]}` is not a valid name of an environment variable")
     if not command.env:
         return line
     return f"export {' '.join(f'{name}={shlex.quote(value)}' for name, value in command.env.items())}; {line}"
 
 
 async def _watched(running: Running) -> None:
-    """Hold a command until its end; how that was is told to whoever asks."""
+    """Wait for a command to end. `_ended` reports its failure."""
     with suppress(ToolFailed):
         await running.wait()
 

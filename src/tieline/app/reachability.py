@@ -1,4 +1,4 @@
-"""Whether upstreams answer at all: asked without a key, so that nothing is revealed and nothing is charged."""
+"""Checks whether upstreams answer. The request carries no key, so it reveals nothing and costs nothing."""
 
 import asyncio
 from collections.abc import Mapping
@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from tieline.app.config import DEFAULT_URLS, UpstreamSettings
 from tieline.net.client.http import HttpClient, Origin, PipeError, Timeouts
 
-PATIENCE = 3.0
+TIME_LIMIT = 3.0
 """Seconds for all upstreams together."""
 
-_TIMEOUTS = Timeouts(connect=PATIENCE, first_byte=PATIENCE, idle=PATIENCE)
+_TIMEOUTS = Timeouts(connect=TIME_LIMIT, first_byte=TIME_LIMIT, idle=TIME_LIMIT)
 
 
 async def unreachable(upstreams: Mapping[str, UpstreamSettings], client: HttpClient) -> dict[str, str]:
-    """Return the upstreams that do not answer, and why. Any HTTP response counts as an answer, also a refusal."""
+    """Return the upstreams that do not answer, each with the reason. Any HTTP response counts as an answer."""
     reasons = await asyncio.gather(*(_reason(upstream, client) for upstream in upstreams.values()))
     return {name: reason for name, reason in zip(upstreams, reasons, strict=True) if reason is not None}
 
@@ -21,11 +21,11 @@ async def unreachable(upstreams: Mapping[str, UpstreamSettings], client: HttpCli
 async def _reason(upstream: UpstreamSettings, client: HttpClient) -> str | None:
     origin, path = Origin.parse(upstream.base_url or DEFAULT_URLS[upstream.kind])
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIME_LIMIT):
             response = await client.send(origin, "GET", path or "/", (), timeouts=_TIMEOUTS)
     except PipeError as error:
         return error.message
     except TimeoutError:
-        return f"{origin.authority} did not answer in {PATIENCE:g} s"
+        return f"{origin.authority} did not answer within {TIME_LIMIT:g} s"
     response.close()
     return None

@@ -1,4 +1,4 @@
-"""The running program: a listening socket, the server around the application, and its end."""
+"""Runs the program: the listening socket, the HTTP server, and an orderly shutdown."""
 
 import asyncio
 import contextlib
@@ -17,29 +17,28 @@ import uvicorn
 from msgspec.structs import replace
 
 from tieline.app.build.application import App, build
-from tieline.app.build.upstreams import address
-from tieline.app.config import Config, ConfigError
-from tieline.app.lazy import Lazily
+from tieline.app.config import Config, ConfigError, address
+from tieline.app.lazy import LazyImport
 from tieline.app.reachability import unreachable
 from tieline.net.server.protocol import HttpServerProtocol
 
 if TYPE_CHECKING:
     from tieline.sim.cursor import CursorSim
 else:
-    CursorSim = Lazily("tieline.sim.cursor", "CursorSim")
+    CursorSim = LazyImport("tieline.sim.cursor", "CursorSim")
 
 log = logging.getLogger("tieline")
 
 SAFETY = [("x-content-type-options", "nosniff"), ("cross-origin-resource-policy", "same-origin")]
-"""Headers of every response: a browser must neither guess its type nor give it to another site."""
+"""Headers of every response: browsers must neither guess its type nor share it with other sites."""
 KEEP_IDLE = 75
 BACKLOG = 4096
 MOST_FILES = 65536
-_ROOM = 4 << 20
+_KEPT_MEMORY = 4 << 20
 DRAIN = 1
-"""Seconds that open requests get when the gateway is asked to stop."""
+"""Seconds that open requests get to finish when the gateway stops."""
 CLOSING = 0.8
-"""Seconds that everything behind them gets then: agents, connections, what is to be written to disk."""
+"""Seconds that agents, connections and pending writes get after that."""
 
 
 def serve(
@@ -50,10 +49,9 @@ def serve(
     source: Path | None = None,
     simulate_cursor: bool = False,
 ) -> None:
-    """Run until interrupted; open requests get a second to end.
+    """Run until interrupted.
 
-    `source` is the file that the configuration was read from. With `simulate_cursor` the Cursor backend talks to a
-    simulator of the service instead of the service.
+    `source` is the configuration file. With `simulate_cursor`, the Cursor backend talks to a simulator of the service.
     """
     listener = _listen(config)
 
@@ -68,25 +66,25 @@ def serve(
                     cursor=replace(config.cursor, **_simulated(sim.url)),
                     default_model=config.default_model or "cursor/demo",
                 )
-                token = "demo"  # noqa: S105 - the simulator takes any
+                token = "demo"  # noqa: S105 - the simulator accepts any token
             app = build(settings, env, token, source=source)
             stack.push_async_callback(_close, app)
             announce(app.startup.text(address(settings, listener.getsockname()[1])))
             for warning in app.warnings:
                 announce(f"{warning}\n")
             app.tasks.start(_warn_of_unreachable(settings, app), "reachability")
-            # What exists now lives as long as the process, and requests leave hardly any cycles: look seldom.
+            # Objects created so far live as long as the process, and requests leave few cycles: collect rarely.
             gc.collect()
             gc.freeze()
             gc.set_threshold(20_000, 20, 20)
-            server = _Server(server_config(app))
-            # What goes wrong in a request is told by ourselves; the server would add a traceback when it stops one.
+            server = _GatewayServer(server_config(app))
+            # Tieline logs failed requests itself; uvicorn would add a traceback for each request it cancels.
             logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
             await server.serve(sockets=[listener])
 
-    _allow_files()
-    _keep_room()
-    # A shell starts what runs in its background deaf to interrupts. We end on one in any case, from the first moment.
+    _raise_file_limit()
+    _tune_allocator()
+    # Shells start background jobs with SIGINT ignored. Stop on SIGINT in any case.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(run())
@@ -98,7 +96,7 @@ async def _warn_of_unreachable(config: Config, app: App) -> None:
 
 
 def server_config(app: App) -> uvicorn.Config:
-    """How the gateway is served; tests serve it in the same way."""
+    """Return the settings of uvicorn. Tests use the same."""
     return uvicorn.Config(
         app.asgi,
         http=HttpServerProtocol,
@@ -117,33 +115,33 @@ def server_config(app: App) -> uvicorn.Config:
     )
 
 
-def _keep_room() -> None:
-    """Keep the memory of one request for the next.
+def _tune_allocator() -> None:
+    """Make the allocator keep the memory of one request for the next.
 
-    The allocator of Linux gives memory back to the system in small measure, until it has seen a large piece come and
-    go; then it holds on to as much. Without this, a request of an agent's size has its pages taken and cleared anew.
+    glibc raises its mmap threshold when a large block is freed. Without this, the memory of a large request is returned
+    to the system and faulted in again for the next one.
     """
-    bytes(_ROOM)
+    bytes(_KEPT_MEMORY)
 
 
-class _Server(uvicorn.Server):
-    """A server that a signal ends, and nothing else with it: what is behind it is closed in order afterwards."""
+class _GatewayServer(uvicorn.Server):
+    """Only stops on a signal and does not re-raise it, so that everything else can be closed in order."""
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - a handler of signals gets it
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signature of signal handlers
         if self.should_exit and sig == signal.SIGINT:
             self.force_exit = True
         self.should_exit = True
 
 
 async def _close(app: App) -> None:
-    """Close the application; what has not ended by then ends with the process."""
+    """Close the application, but do not wait longer than CLOSING seconds."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(CLOSING):
             await app.aclose()
 
 
-def _allow_files() -> None:
-    """Every stream and every parked run is an open file, and the usual limit is a thousand."""
+def _raise_file_limit() -> None:
+    """Raise the limit of open files, usually 1024: every stream and every parked run needs one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with contextlib.suppress(ValueError, OSError):
@@ -166,5 +164,5 @@ def _listen(config: Config) -> socket.socket:
     except OSError as error:
         raise ConfigError(
             f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}. Another tieline may be running; "
-            "`tieline serve --port` takes another port."
+            "choose another port with `tieline serve --port`."
         ) from error

@@ -1,7 +1,7 @@
-"""What survives a restart: documents on shelves, in one SQLite file that only its owner can read, or in memory.
+"""Document stores: in memory, or in one SQLite file that only its owner can read.
 
-Nothing waits for the disk but whoever asked: all of it happens in one thread, in the order in which it was asked for.
-The file is made when something is first written. One that is damaged is put aside and another is begun.
+A document has a shelf and a key. All disk access happens in one thread, in order. The file is created by the first
+write. A damaged file is renamed, and a new one is created.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _SETTINGS = ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL", "PRAGMA
 
 
 class MemoryStore:
-    """Documents for as long as the program runs."""
+    """Documents that are lost when the program ends."""
 
     def __init__(self) -> None:
         self._shelves: dict[str, dict[str, bytes]] = {}
@@ -58,11 +58,11 @@ class MemoryStore:
             self._shelves.get(shelf, {}).pop(key, None)
 
     async def aclose(self) -> None:
-        """There is nothing to wait for."""
+        """Do nothing: there is nothing to close."""
 
 
 class DiskStore:
-    """Documents in a folder of the user's; `warn` hears of trouble, once until it has gone away."""
+    """Documents in an SQLite file. `warn` is called for the first of several failures in a row."""
 
     def __init__(self, folder: Path, *, warn: Callable[[str], None] = log.warning) -> None:
         self.path = folder / FILE_NAME
@@ -100,7 +100,7 @@ class DiskStore:
         thread.shutdown()
 
     async def _do(self, work: Callable[[sqlite3.Connection], T], failing: T, *, make: bool = True) -> T:
-        """Work in the thread; it is done even if nobody waits for it any more."""
+        """Run `work` in the thread, even if the caller is cancelled. Return `failing` if the database fails."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "store")
         loop = asyncio.get_running_loop()
@@ -124,7 +124,7 @@ class DiskStore:
                 result = work(self._database)
         except (OSError, sqlite3.Error) as error:
             if not self._is_failing:
-                self._warn(f"sessions cannot be kept in {self.path}: {error}")
+                self._warn(f"sessions cannot be saved to {self.path}: {error}")
             self._is_failing = True
             return failing
         self._is_failing = False
@@ -147,7 +147,7 @@ class DiskStore:
         database = sqlite3.connect(self.path, timeout=BUSY, isolation_level=None)
         try:
             for statement in (*_SETTINGS, _TABLE):
-                _patiently(database, statement)
+                _execute_when_free(database, statement)
         except sqlite3.Error:
             database.close()
             raise
@@ -156,7 +156,7 @@ class DiskStore:
     def _put_aside(self) -> None:
         self._close()
         broken = self.path.with_suffix(".broken")
-        self._warn(f"{self.path} is damaged: it is put aside as {broken.name}, and sessions begin anew")
+        self._warn(f"{self.path} is damaged: renamed it to {broken.name} and started an empty one")
         self.path.replace(broken)
         for suffix in ("-wal", "-shm"):
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
@@ -167,8 +167,11 @@ class DiskStore:
             self._database = None
 
 
-def _patiently(database: sqlite3.Connection, statement: str) -> None:
-    """Do what SQLite may refuse at once, however patient it was told to be: two gateways can begin a file together."""
+def _execute_when_free(database: sqlite3.Connection, statement: str) -> None:
+    """Execute a statement, and retry while the database is busy.
+
+    SQLite's own timeout does not cover the statements that initialise a file, which two gateways may run at once.
+    """
     until = time.monotonic() + BUSY
     while True:
         try:
@@ -182,5 +185,5 @@ def _patiently(database: sqlite3.Connection, statement: str) -> None:
 
 
 def _is_damaged(error: sqlite3.DatabaseError) -> bool:
-    """Whether the file is no database (any more); all other trouble is of a kind of its own, and may pass."""
+    """Whether the file is corrupt or not a database. Other failures are subclasses, and may be temporary."""
     return type(error) is sqlite3.DatabaseError

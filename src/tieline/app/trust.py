@@ -1,8 +1,8 @@
-"""Which configuration file is used, and whether the user has trusted it.
+"""Finds the configuration file, and checks whether the user trusts it.
 
-A `tieline.toml` in the working directory comes with whatever was checked out there. It can send keys to other servers
-and start programs, so it is used only after the user has agreed to exactly this content in exactly this place. A file
-named with `--config`, and the user's own file, need no such agreement.
+A `tieline.toml` in the working directory may come from someone else's repository. It can send keys to other servers and
+start programs, so it is used only after the user has trusted this content at this path. A file named with `--config`,
+and the user's own file, are always trusted.
 """
 
 import grp
@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from tieline.app.config import FILE_NAME, LIMIT, ConfigError, Source, read
+from tieline.app.config import FILE_NAME, ConfigError
+from tieline.app.config_file import LIMIT, ConfigFile, read_config_file
 from tieline.net.private_files import NotAFileError, read_file, read_private, write_private
 
 FOLDER_NAME = "trusted"
@@ -25,41 +26,41 @@ Standing = Literal["trusted", "changed", "unknown"]
 
 
 class Trusted(NamedTuple):
-    """One agreement: a path and the SHA-256 of the content that was shown."""
+    """A trusted file: its path and the SHA-256 of its content."""
 
     path: Path
     sha256: str
 
 
 class TrustStore:
-    """What the user has trusted: a file for each path, so that concurrent writers never meet."""
+    """The files that the user trusts: one record per path, so that concurrent writers do not conflict."""
 
     def __init__(self, user_folder: Path) -> None:
         self._folder = user_folder / FOLDER_NAME
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing was ever asked or recorded for this user."""
+        """Whether this user was never asked about a file."""
         return not self._folder.exists()
 
     def begin(self) -> None:
-        """Create the folder, so that the user is told only once what changed; raise OSError."""
+        """Create the folder, so that `is_new` is false from now on. Raise OSError."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def standing(self, source: Source) -> Standing:
-        """How a file stands. A record that is unreadable, or that others may have written, is no agreement."""
+    def standing(self, source: ConfigFile) -> Standing:
+        """Return whether a file is trusted. Ignore records that cannot be read or that other users may have written."""
         record = self._read(self._file(source.path))
         if record is None or record.path != source.path:
             return "unknown"
         return "trusted" if record.sha256 == digest(source.data) else "changed"
 
-    def trust(self, source: Source) -> None:
-        """Record that the user agreed to this content at this path; raise OSError."""
+    def trust(self, source: ConfigFile) -> None:
+        """Record that the user trusts this content at this path. Raise OSError."""
         record = {"version": 1, "path": str(source.path), "sha256": digest(source.data)}
         write_private(self._file(source.path), json.dumps(record).encode())
 
     def remove(self, path: Path) -> bool:
-        """Forget an agreement; return whether there was one. Raise OSError."""
+        """Stop trusting a file; return whether it was trusted. Raise OSError."""
         try:
             self._file(path).unlink()
         except FileNotFoundError:
@@ -67,7 +68,7 @@ class TrustStore:
         return True
 
     def all(self) -> list[Trusted]:
-        """Every agreement, by path."""
+        """Return all trusted files, sorted by path."""
         return sorted(self._all())
 
     def _all(self) -> Iterator[Trusted]:
@@ -88,20 +89,20 @@ class TrustStore:
 
 
 class Untrusted(NamedTuple):
-    """A file in the working directory that needs the user's agreement."""
+    """A file in the working directory that the user has not trusted."""
 
-    source: Source
+    source: ConfigFile
     standing: Standing
     is_first: bool
-    """Whether this user meets one for the first time."""
+    """Whether this is the first untrusted file this user encounters."""
 
 
 Agree = Callable[[Untrusted], bool]
-"""Ask the user; raise ConfigError where there is no one to ask."""
+"""Ask the user whether to trust a file; raise ConfigError if there is no terminal."""
 
 
-class Finder:
-    """Finds the configuration file. `agree` decides about an untrusted one, `warn` gets what the user should know."""
+class ConfigFinder:
+    """Finds the configuration file. `agree` decides about an untrusted file; `warn` shows warnings to the user."""
 
     def __init__(self, user_folder: Path, *, agree: Agree, warn: Callable[[str], None]) -> None:
         self._own = user_folder / FILE_NAME
@@ -109,14 +110,14 @@ class Finder:
         self._agree = agree
         self._warn = warn
 
-    def find(self, explicit: Path | None, here: Path) -> Source | None:
+    def find(self, explicit: Path | None, here: Path) -> ConfigFile | None:
         """Return the file that was named, the trusted one in `here`, or the user's own; raise ConfigError."""
         if explicit is not None:
-            return read(explicit)
+            return read_config_file(explicit)
         local = None if _is_same(here, self._own.parent) else self._local(place(here))
         return local or self._users()
 
-    def _local(self, path: Path) -> Source | None:
+    def _local(self, path: Path) -> ConfigFile | None:
         source = read_local(path, self._warn)
         if source is None:
             return None
@@ -133,15 +134,15 @@ class Finder:
         try:
             self._store.begin()
         except OSError as error:
-            self._warn(f"nothing can be recorded as trusted: {error}")
+            self._warn(f"trusted files cannot be recorded: {error}")
 
-    def _remember(self, source: Source) -> None:
+    def _remember(self, source: ConfigFile) -> None:
         try:
             self._store.trust(source)
         except OSError as error:
-            self._warn(f"{source.path} is used this time, but it cannot be recorded as trusted: {error}")
+            self._warn(f"{source.path} is used now, but cannot be recorded as trusted: {error}")
 
-    def _users(self) -> Source | None:
+    def _users(self) -> ConfigFile | None:
         try:
             data = read_file(self._own, LIMIT, check=_require_own)
         except FileNotFoundError:
@@ -149,23 +150,23 @@ class Finder:
         except OSError as error:
             raise ConfigError(f"cannot be read: {error.strerror}", path=self._own) from error
         except ValueError as error:
-            raise ConfigError(f"is not used: {error}", path=self._own) from error
-        return Source(self._own, data)
+            raise ConfigError(f"cannot be used: {error}", path=self._own) from error
+        return ConfigFile(self._own, data)
 
 
 def place(given: Path) -> Path:
-    """Return the path that trust is bound to: the real folder, and the name of the file in it.
+    """Return the path that trust is bound to: the resolved folder, and the name of the file in it.
 
-    A link is bound where it lies, not where it leads: what a file means depends on the folder it is used in.
+    The file itself is not resolved if it is a link: its meaning depends on the folder in which it is used.
     """
     folder, name = (given, FILE_NAME) if given.is_dir() else (given.parent, given.name)
     return Path(os.path.realpath(folder)) / name
 
 
-def read_local(path: Path, warn: Callable[[str], None]) -> Source | None:
-    """Read a configuration file that may be hostile; None if there is none. Raise ConfigError."""
+def read_local(path: Path, warn: Callable[[str], None]) -> ConfigFile | None:
+    """Read a file that may be hostile. Return None if there is none; raise ConfigError if it cannot be read."""
     try:
-        return Source(path, read_file(path, LIMIT))
+        return ConfigFile(path, read_file(path, LIMIT))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except NotAFileError as error:
@@ -187,15 +188,15 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def _require_own(state: os.stat_result) -> None:
-    """Raise ValueError unless only this user (or root) can have written the file."""
+    """Raise ValueError unless only this user or root can have written the file."""
     if state.st_uid not in (os.getuid(), 0):
-        raise ValueError("it belongs to another user; name it with --config if you want it")
+        raise ValueError("it belongs to another user; to use it anyway, pass it with --config")
     if state.st_mode & stat.S_IWOTH or (state.st_mode & stat.S_IWGRP and not _is_private_group(state.st_gid)):
-        raise ValueError("others may have written it; check it, then take that right away: chmod go-w")
+        raise ValueError("other users can write to it; check its content, then run chmod go-w on it")
 
 
 def _is_private_group(gid: int) -> bool:
-    """Whether a group has no member but this user: many systems give each user one, and files are writable by it."""
+    """Whether this user is the only member of a group. Many systems create such a group for each user."""
     try:
         user, group = pwd.getpwuid(os.getuid()), grp.getgrgid(gid)
     except KeyError:

@@ -1,4 +1,4 @@
-"""The demo backend and its runs: asks the mind what to do in a leg, and gives it out in small batches."""
+"""The demo backend: serves the built-in demo model in small batches."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -6,22 +6,21 @@ from collections.abc import AsyncGenerator, Sequence
 from msgspec.structs import replace
 
 from tieline.demo import MODELS
-from tieline.demo.answer import Answer, Pause
-from tieline.demo.mind import decide
-from tieline.demo.speech import speak
+from tieline.demo.decision import decide
+from tieline.demo.reply_events import to_events
+from tieline.demo.reply_steps import Silence
 from tieline.model.content import Message, Part, Text, ToolResult
-from tieline.model.errors import GatewayError
 from tieline.model.events import Batch, Event, PartEnd
 from tieline.model.ports import Host, ModelInfo
 from tieline.model.request import Request
 
 BATCH = 4
-LONGEST = 256 * 1024
-"""Characters of one text that the model reads: its patterns take a second for eight million."""
+LONGEST_TEXT = 256 * 1024
+"""Characters of a text part that the model reads; its regular expressions take a second for eight million."""
 
 
 class DemoBackend:
-    """Answers by itself, the same to the same request; `pace` is the silence between batches, in seconds."""
+    """Answers with the demo model. `pace` is the delay between batches, in seconds."""
 
     is_agent = False
     reads_options = False
@@ -35,32 +34,27 @@ class DemoBackend:
     async def models(self) -> Sequence[ModelInfo]:
         return MODELS
 
-    async def start(self, request: Request, host: Host | None = None) -> "DemoRun":  # noqa: ARG002 - this upstream asks nobody back
-        return DemoRun(_readable(request), self._pace)
+    async def start(self, request: Request, host: Host | None = None) -> "DemoRun":  # noqa: ARG002 - the demo model never asks the user
+        return DemoRun(_truncate_texts(request), self._pace)
 
-    async def count(self, request: Request) -> int | None:  # noqa: ARG002 - the port hands it over, we cannot tell
+    async def count(self, request: Request) -> int | None:  # noqa: ARG002 - required by the port; not supported
         return None
 
     async def aclose(self) -> None:
-        """There is nothing to free."""
+        """Do nothing: there is nothing to free."""
 
 
-def _readable(request: Request) -> Request:
-    """The request without what is too long to be read at once."""
-    if all(
-        type(part) is not Text or len(part.text) <= LONGEST for message in request.messages for part in message.parts
-    ):
-        return request
-    messages = [replace(message, parts=tuple(map(_cut, message.parts))) for message in request.messages]
+def _truncate_texts(request: Request) -> Request:
+    messages = (replace(message, parts=tuple(map(_truncate, message.parts))) for message in request.messages)
     return replace(request, messages=tuple(messages))
 
 
-def _cut(part: Part) -> Part:
-    return replace(part, text=part.text[:LONGEST]) if type(part) is Text and len(part.text) > LONGEST else part
+def _truncate(part: Part) -> Part:
+    return replace(part, text=part.text[:LONGEST_TEXT]) if isinstance(part, Text) else part
 
 
 class DemoRun:
-    """A conversation with the demo model; it waits for nobody, so nothing is ever pending."""
+    """A conversation with the demo model. It never waits for a tool result, so nothing is ever pending."""
 
     pending: frozenset[str] = frozenset()
 
@@ -73,9 +67,9 @@ class DemoRun:
     async def leg(self) -> AsyncGenerator[Batch, None]:
         self._reply, self._answered = [], False
         batch: list[Event] = []
-        for event in speak(_decided(self._request), self._request):
-            silence = event.seconds if isinstance(event, Pause) else self._pace
-            if not isinstance(event, Pause):
+        for event in to_events(decide(self._request), self._request):
+            delay = event.seconds if isinstance(event, Silence) else self._pace
+            if not isinstance(event, Silence):
                 batch.append(event)
                 if isinstance(event, PartEnd):
                     self._reply.append(event.part)
@@ -84,8 +78,8 @@ class DemoRun:
             if batch:
                 yield batch
                 batch = []
-            if silence:
-                await asyncio.sleep(silence)
+            if delay:
+                await asyncio.sleep(delay)
         if batch:
             yield batch
 
@@ -93,9 +87,9 @@ class DemoRun:
         self,
         results: Sequence[ToolResult],
         request: Request | None = None,
-        words: str = "",  # noqa: ARG002 - nothing is ever parked here, so no client brings them
+        words: str = "",  # noqa: ARG002 - the run is never parked, so there are none
     ) -> None:
-        """Add to the history what the last leg said and what came of its calls, if in pieces then as one round."""
+        """Append the last leg and its tool results to the history. Results of several calls form one round."""
         if request is not None:
             self._request = replace(self._request, tools=request.tools)
         before = self._request.messages
@@ -109,11 +103,4 @@ class DemoRun:
         self._answered = True
 
     async def aclose(self) -> None:
-        """There is nothing to free."""
-
-
-def _decided(request: Request) -> Answer:
-    try:
-        return decide(request)
-    except GatewayError as error:
-        return Answer(ending=error.failed())
+        """Do nothing: there is nothing to free."""

@@ -1,4 +1,4 @@
-"""What the commands of `tieline` do, each with no more of the program than it needs."""
+"""Implements the commands of `tieline`. Each command loads only the code it needs."""
 
 import argparse
 import asyncio
@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tieline.app import logs
-from tieline.app.build.upstreams import address, user_folder
-from tieline.app.config import Config, ConfigError, CursorSettings, Source, load, read
-from tieline.app.lazy import Lazily
-from tieline.app.trust import Finder
+from tieline.app.config import Config, ConfigError, CursorSettings, address
+from tieline.app.config_file import ConfigFile, load_config, read_config_file
+from tieline.app.folders import user_folder
+from tieline.app.lazy import LazyImport
+from tieline.app.trust import ConfigFinder
 from tieline.model.errors import GatewayError
 from tieline.model.ports import ModelInfo
 from tieline.tools.invisible_text import visible
@@ -24,7 +25,7 @@ from tieline.tools.invisible_text import visible
 if TYPE_CHECKING:
     from tieline.app.build.agents import install, listing
     from tieline.app.build.application import App, build
-    from tieline.app.build.cursor import login_cursor, logout_cursor, whoami
+    from tieline.app.build.cursor_account import login_cursor, logout_cursor, whoami
     from tieline.app.reachability import unreachable
     from tieline.app.serve import serve
     from tieline.cli.inbox.commands import run as inbox
@@ -34,26 +35,26 @@ if TYPE_CHECKING:
     from tieline.sim.cursor import serve as simulate
     from tieline.sim.cursor.server import Tls
 else:
-    install = Lazily("tieline.app.build.agents", "install")
-    listing = Lazily("tieline.app.build.agents", "listing")
-    build = Lazily("tieline.app.build.application", "build")
-    login_cursor = Lazily("tieline.app.build.cursor", "login_cursor")
-    logout_cursor = Lazily("tieline.app.build.cursor", "logout_cursor")
-    whoami = Lazily("tieline.app.build.cursor", "whoami")
-    inbox = Lazily("tieline.cli.inbox.commands", "run")
-    serve = Lazily("tieline.app.serve", "serve")
-    unreachable = Lazily("tieline.app.reachability", "unreachable")
-    simulate = Lazily("tieline.sim.cursor", "serve")
-    Tls = Lazily("tieline.sim.cursor.server", "Tls")
-    agree = Lazily("tieline.cli.trust", "agree")
-    shown_path = Lazily("tieline.cli.trust", "shown_path")
-    trust = Lazily("tieline.cli.trust", "run")
+    install = LazyImport("tieline.app.build.agents", "install")
+    listing = LazyImport("tieline.app.build.agents", "listing")
+    build = LazyImport("tieline.app.build.application", "build")
+    login_cursor = LazyImport("tieline.app.build.cursor_account", "login_cursor")
+    logout_cursor = LazyImport("tieline.app.build.cursor_account", "logout_cursor")
+    whoami = LazyImport("tieline.app.build.cursor_account", "whoami")
+    inbox = LazyImport("tieline.cli.inbox.commands", "run")
+    serve = LazyImport("tieline.app.serve", "serve")
+    unreachable = LazyImport("tieline.app.reachability", "unreachable")
+    simulate = LazyImport("tieline.sim.cursor", "serve")
+    Tls = LazyImport("tieline.sim.cursor.server", "Tls")
+    agree = LazyImport("tieline.cli.trust", "agree")
+    shown_path = LazyImport("tieline.cli.trust", "shown_path")
+    trust = LazyImport("tieline.cli.trust", "run")
 
 MAX_PORT = 65535
 SIMULATED = """\
-A simulator of Cursor's service is listening on {url}, with the demo model behind it.
+A simulator of Cursor's service is listening on {url}. The demo model answers.
 
-Point a client of Cursor at it (any key will do), or this gateway:
+Connect a client of Cursor to it (any key will do), or this gateway:
 
   [cursor]
   enabled = true
@@ -62,7 +63,7 @@ Point a client of Cursor at it (any key will do), or this gateway:
 
 
 def perform(options: argparse.Namespace) -> int:
-    """Do what was typed; what goes wrong is one line a person can act on."""
+    """Run a command and return its exit status. Errors are printed as one line that tells the user what to do."""
     try:
         return _COMMANDS[options.command](options)
     except ConfigError as error:
@@ -74,18 +75,18 @@ def perform(options: argparse.Namespace) -> int:
 
 
 def _warn(text: str) -> None:
-    """One line for the user; what a file or a service put into it cannot control the terminal."""
+    """Print a line to standard error. Control characters that a file or service put into it are escaped."""
     print(f"tieline: {visible(text)}", file=sys.stderr, flush=True)
 
 
-def _source(options: argparse.Namespace) -> Source | None:
-    """The configuration file that counts, with its content."""
-    finder = Finder(user_folder(_environment()), agree=agree, warn=_warn)
+def _source(options: argparse.Namespace) -> ConfigFile | None:
+    """Find and read the configuration file."""
+    finder = ConfigFinder(user_folder(_environment()), agree=agree, warn=_warn)
     return finder.find(options.config, _here())
 
 
 def _environment() -> dict[str, str]:
-    """Our environment, without relative folders in PATH: those would find programs in the working directory."""
+    """Return the environment without relative folders in PATH, which could run programs from the working directory."""
     env = dict(os.environ)
     if "PATH" in env:
         env["PATH"] = os.pathsep.join(folder for folder in env["PATH"].split(os.pathsep) if Path(folder).is_absolute())
@@ -99,17 +100,17 @@ def _here() -> Path:
         raise ConfigError("the working directory no longer exists") from error
 
 
-def _loaded(options: argparse.Namespace) -> Config:
-    return load(_source(options), _environment())
+def _config(options: argparse.Namespace) -> Config:
+    return load_config(_source(options), _environment())
 
 
 def _serve(options: argparse.Namespace) -> int:
     source = _source(options)
-    config = load(source, _environment())
+    config = load_config(source, _environment())
     given = {name: value for name in ("host", "port") if (value := getattr(options, name)) is not None}
     config = replace(config, server=replace(config.server, **given), log=options.log or config.log)
     if not 0 <= config.server.port <= MAX_PORT:
-        raise ConfigError(f"--port {config.server.port}: a port is a number from 0 to {MAX_PORT}")
+        raise ConfigError(f"--port {config.server.port}: expected a number from 0 to {MAX_PORT}")
     config = _with_tools(config, options)
     logs.configure(config.log.upper(), "%(asctime)s %(levelname)s %(message)s")
     path = None if source is None else source.path
@@ -121,23 +122,23 @@ def _with_tools(config: Config, options: argparse.Namespace) -> Config:
     tools = config.tools
     enabled, yolo = options.tools or tools.enabled, options.yolo or tools.yolo
     if options.workspace and not enabled:
-        raise ConfigError("--workspace is about the gateway's own tools: say --tools too")
+        raise ConfigError("--workspace sets the folder of the gateway's own tools: add --tools to enable them")
     return replace(
         config, tools=replace(tools, enabled=enabled, workspace=options.workspace or tools.workspace, yolo=yolo)
     )
 
 
 def _inbox(options: argparse.Namespace) -> int:
-    config = _loaded(options)
+    config = _config(options)
     asyncio.run(inbox(options, config, _environment(), _say, time.time))
     return 0
 
 
 def _models(options: argparse.Namespace) -> int:
-    config = _loaded(options)
+    config = _config(options)
     logs.configure("WARNING")
     app = build(config, _environment())
-    for name, info in sorted(asyncio.run(_listed(app)).items()):
+    for name, info in sorted(asyncio.run(_model_names(app)).items()):
         full = f"{info.owner}/{info.id}"
         facts = [f"{info.context // 1000}k tokens"] if info.context else []
         facts += [f"alias of {full}"] if name != full else []
@@ -145,7 +146,7 @@ def _models(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _listed(app: "App") -> Mapping[str, ModelInfo]:
+async def _model_names(app: "App") -> Mapping[str, ModelInfo]:
     try:
         return await app.gateway.names()
     finally:
@@ -153,24 +154,26 @@ async def _listed(app: "App") -> Mapping[str, ModelInfo]:
 
 
 def _login(options: argparse.Namespace) -> int:
-    return _asked(options, partial(login_cursor, take=options.take, say=_say))
+    return _account_command(options, partial(login_cursor, take=options.take, say=_say))
 
 
 def _logout(options: argparse.Namespace) -> int:
-    return _asked(options, logout_cursor)
+    return _account_command(options, logout_cursor)
 
 
 def _whoami(options: argparse.Namespace) -> int:
-    return _asked(options, whoami)
+    return _account_command(options, whoami)
 
 
 def _say(text: str) -> None:
     print(text, flush=True)
 
 
-def _asked(options: argparse.Namespace, do: Callable[[CursorSettings, Mapping[str, str]], Awaitable[str]]) -> int:
-    """Do something with an account and print what came of it."""
-    settings = _loaded(options).cursor
+def _account_command(
+    options: argparse.Namespace, do: Callable[[CursorSettings, Mapping[str, str]], Awaitable[str]]
+) -> int:
+    """Run a command of the Cursor account and print its message."""
+    settings = _config(options).cursor
     logs.configure("WARNING")
 
     async def run() -> str:
@@ -181,12 +184,12 @@ def _asked(options: argparse.Namespace, do: Callable[[CursorSettings, Mapping[st
 
 
 def _agents(options: argparse.Namespace) -> int:
-    settings = _loaded(options).acp
+    settings = _config(options).acp
     if options.action == "list":
         _say(listing(settings, _environment()))
         return 0
     if options.agent is None:
-        raise ConfigError("name the agent: tieline agents install <id>; `tieline agents` lists them")
+        raise ConfigError("which agent? Run `tieline agents install <id>`; `tieline agents` lists the ids")
     return install(settings, options.agent, _environment(), ask=input, say=_say)
 
 
@@ -197,7 +200,7 @@ def _simulate(options: argparse.Namespace) -> int:
     try:
         asyncio.run(simulate(options.host, options.port, tls=tls, ready=_say_where, native=options.native))
     except OSError as error:
-        raise ConfigError(f"cannot serve on {options.host}:{options.port}: {error.strerror or error}") from error
+        raise ConfigError(f"cannot listen on {options.host}:{options.port}: {error.strerror or error}") from error
     return 0
 
 
@@ -206,16 +209,16 @@ def _say_where(sim: "CursorSim") -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
-    """Check the file that would be used and whether its upstreams answer; a named file is only read."""
-    source = read(options.file) if options.file is not None else _source(options)
-    config = load(source, _environment())
+    """Check the configuration and whether its upstreams answer. A file given as argument is only parsed."""
+    source = read_config_file(options.file) if options.file is not None else _source(options)
+    config = load_config(source, _environment())
     app = build(config, _environment())
     reasons = asyncio.run(_unreachable(config, app)) if options.file is None else {}
-    path = "No file: the defaults" if source is None else shown_path(source.path)
+    path = "No configuration file, using the defaults" if source is None else shown_path(source.path)
     print(f"{path}: good. The gateway would listen on {address(config)}.")
-    for state in app.states:
-        answers = f"; it does not answer: {reasons[state.name]}" if state.name in reasons else ""
-        print(f"  {visible(f'{state.name}: {state.standing}, {state.text}{answers}')}")
+    for status in app.statuses:
+        problem = f"; it does not answer: {reasons[status.name]}" if status.name in reasons else ""
+        print(f"  {visible(f'{status.name}: {status.label}, {status.text}{problem}')}")
     return 0
 
 

@@ -1,7 +1,7 @@
-"""Asking the user about an untrusted configuration file, and the command `tieline trust`.
+"""The command `tieline trust`, and the question whether to trust a configuration file.
 
-Everything an untrusted file says is shown on one line per setting, with control characters written out: it can neither
-move the cursor nor look like something Tieline says.
+The settings of an untrusted file are shown on one line each, with control characters escaped, so that they can neither
+control the terminal nor look like messages from Tieline.
 """
 
 import argparse
@@ -13,64 +13,65 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tieline.app.config import FILE_NAME, ConfigError, Source, load, table_of
+from tieline.app.config import FILE_NAME, ConfigError
+from tieline.app.config_file import ConfigFile, load_config, parse_toml
 from tieline.app.trust import TrustStore, Untrusted, place, read_local
 from tieline.tools.invisible_text import visible
 
 Say = Callable[[str], None]
 Keys = tuple[str, ...]
 
-WHAT_CHANGED = """\
-New in this version: a tieline.toml in the working directory is used only after you have trusted it, because a file that
-came with somebody else's project could send your keys elsewhere or start programs. Your own file in the configuration
-directory, and a file named with --config, are used as before.
+EXPLANATION = """\
+A tieline.toml in the working directory is used only after you have trusted it: a file from someone else's project could
+send your keys to other servers or start programs. Your own file in the configuration directory, and a file named with
+--config, need no trust.
 """
 
 GROUPS: Mapping[str, str] = {
-    "server": "Who may use the gateway",
-    "default_model": "Where conversations and keys go",
-    "aliases": "Where conversations and keys go",
-    "upstreams": "Where conversations and keys go",
-    "cursor": "Where conversations and keys go",
+    "server": "Who can use the gateway",
+    "default_model": "Where conversations and keys are sent",
+    "aliases": "Where conversations and keys are sent",
+    "upstreams": "Where conversations and keys are sent",
+    "cursor": "Where conversations and keys are sent",
     "acp": "Programs that are started",
     "tools": "What models may do on this machine",
     "clients": "What models may do on this machine",
-    "keys": "Who may use the gateway",
+    "keys": "Who can use the gateway",
 }
 OTHER = "Other settings"
 ORDER = (
     OTHER,
-    "Who may use the gateway",
-    "Where conversations and keys go",
+    "Who can use the gateway",
+    "Where conversations and keys are sent",
     "Programs that are started",
     "What models may do on this machine",
 )
-"""The settings that can do most harm come last: next to the question, however long the list is."""
+"""The most dangerous settings come last, so that they stay visible next to the question."""
 
 REMARKS: Mapping[tuple[str, str], str] = {
-    ("tools", "yolo"): "everything is done without asking",
-    ("tools", "enabled"): "models can read files and, if allowed, change them and run commands",
-    ("tools", "shell"): "runs every command",
-    ("server", "host"): "where the gateway can be reached",
-    ("server", "hosts"): "names under which others may reach the gateway",
-    ("server", "origins"): "web pages that may use the gateway",
+    ("tools", "yolo"): "models do everything without asking",
+    ("tools", "enabled"): "models can read files and, if you allow it, change them and run commands",
+    ("tools", "shell"): "the program that runs every command",
+    ("server", "host"): "the address at which the gateway can be reached",
+    ("server", "hosts"): "other host names at which the gateway can be reached",
+    ("server", "origins"): "web sites that can use the gateway",
     ("cursor", "import_login"): "uses the login of Cursor's own client",
 }
 
 _BARE = re.compile(r"[\w-]+", re.ASCII)
 
 
-# ── What a file would do ─────────────────────────────────────────────────────────────────────────
+# ── The settings of a file ───────────────────────────────────────────────────────────────────────
 
 
-def summary(source: Source) -> str:
+def summary(source: ConfigFile) -> str:
     """Describe every setting of a file; raise ConfigError if it is not a valid configuration."""
-    load(source, {})
+    load_config(source, {})
     groups: dict[str, list[str]] = {name: [] for name in ORDER}
-    for keys, value in _settings(table_of(source)):
+    for keys, value in _settings(parse_toml(source)):
         groups[GROUPS.get(keys[0], OTHER)].append(_line(keys, value))
     shown = [f"{name}:\n" + "\n".join(f"    {line}" for line in lines) for name, lines in groups.items() if lines]
-    return "\n".join(f"  {group}" for group in shown) or "  It sets nothing."
+    return "\n".join(f"  {group}" for group in shown) or "  It has no settings."
 
 
 def _settings(value: Any, keys: Keys = ()) -> Iterator[tuple[Keys, Any]]:
@@ -88,9 +89,9 @@ def _line(keys: Keys, value: Any) -> str:
 
 
 def _shown(keys: Keys, value: Any) -> str:
-    """The value on one line. Values of headers are hidden: they are often secrets of the file's author.
+    """Return a value on one line. Header values are hidden, because they are often secrets of the file's author.
 
-    Variables of programs are not: they can make a harmless command load other code.
+    Environment variables of programs are shown, because they can make a harmless command load other code.
     """
     if "headers" in keys[1:-1]:
         return "(not shown)"
@@ -103,35 +104,35 @@ def _headline(path: Path) -> str:
 
 
 def shown_path(path: Path) -> str:
-    """A path for the terminal, on one line."""
+    """Return a path on one line, safe to print to a terminal."""
     return visible(str(path)).replace("\n", "\\n").encode("utf-8", "backslashreplace").decode()
 
 
-# ── Asking ───────────────────────────────────────────────────────────────────────────────────────
+# ── The question ─────────────────────────────────────────────────────────────────────────────────
 
 
 def agree(untrusted: Untrusted) -> bool:
-    """Show what the file would do and ask on the terminal. Only a typed yes is one.
+    """Show the settings of a file and ask on the terminal whether to trust it.
 
-    Without a terminal raise ConfigError, which names `tieline trust`.
+    Without a terminal, raise ConfigError with a hint at `tieline trust`.
     """
     path = untrusted.source.path
-    reason = "changed after you trusted it" if untrusted.standing == "changed" else "not trusted"
-    notice = f"{WHAT_CHANGED}\n" if untrusted.is_first else ""
+    reason = "has changed since you trusted it" if untrusted.standing == "changed" else "is not trusted"
+    notice = f"{EXPLANATION}\n" if untrusted.is_first else ""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         _tell(notice.rstrip())
         raise ConfigError(
-            f"{shown_path(path)} is {reason}, so it is not used. `tieline trust` in that folder shows what it says and "
-            "trusts it; --config FILE uses another file (--config /dev/null: none)."
+            f"{shown_path(path)} {reason}, so it is not used. Run `tieline trust` in that folder to see its settings "
+            "and trust it, or use another file with --config FILE (--config /dev/null for none)."
         )
-    _tell(f"{notice}{_headline(path)} is {reason}. It would set:\n\n{summary(untrusted.source)}\n")
-    is_agreed = _typed_yes("Trust this file, until it changes, and use it? [y/N] ")
-    _tell("" if is_agreed else "It is not used.\n")
+    _tell(f"{notice}{_headline(path)} {reason}. Its settings:\n\n{summary(untrusted.source)}\n")
+    is_agreed = _typed_yes("Trust this file until it changes, and use it? [y/N] ")
+    _tell("" if is_agreed else "The file is not used.\n")
     return is_agreed
 
 
 def _typed_yes(question: str) -> bool:
-    """Ask on the terminal. What was typed before the question appeared is dropped: it was no answer to it."""
+    """Ask on the terminal. Input typed before the question appeared is discarded."""
     termios.tcflush(sys.stdin, termios.TCIFLUSH)
     sys.stderr.write(question)
     sys.stderr.flush()
@@ -151,21 +152,18 @@ def _tell(text: str) -> None:
 
 
 def run(options: argparse.Namespace, user_folder: Path, here: Path, say: Say) -> int:
-    """Do what `tieline trust` was asked to do."""
+    """Run `tieline trust`."""
     store = TrustStore(user_folder)
     if options.list:
         say(_listed(store))
         return 0
     path = place(here / (options.path or ""))
     if path.name != FILE_NAME:
-        raise ConfigError(
-            f"only a file named {FILE_NAME} is looked for in a folder; {shown_path(path)} is used when it is "
-            "named with --config, and needs no trust"
-        )
+        raise ConfigError(f"only a file named {FILE_NAME} needs trust; use {shown_path(path)} with --config")
     try:
         return _remove(store, path, say) if options.remove else _trust(store, path, say)
     except OSError as error:
-        raise ConfigError(f"what you trust cannot be recorded: {error}") from error
+        raise ConfigError(f"trusted files cannot be recorded: {error}") from error
 
 
 def _trust(store: TrustStore, path: Path, say: Say) -> int:
@@ -174,7 +172,7 @@ def _trust(store: TrustStore, path: Path, say: Say) -> int:
         raise ConfigError(f"there is no file {shown_path(path)}")
     say(f"{_headline(path)} sets:\n\n{summary(source)}\n")
     store.trust(source)
-    say("It is trusted until it changes. `tieline trust --remove` takes that back.")
+    say("The file is trusted until it changes. To undo this, run `tieline trust --remove`.")
     return 0
 
 
@@ -200,4 +198,4 @@ def _since(store: TrustStore, path: Path) -> str:
         source = None
     if source is None:
         return "  (no longer there)"
-    return "" if store.standing(source) == "trusted" else "  (changed since: not used)"
+    return "" if store.standing(source) == "trusted" else "  (changed, so not used)"

@@ -1,7 +1,7 @@
-"""What has been said so far, as the demo model needs to know it: the user's words and what came of the calls since.
+"""The conversation as the demo model sees it: the user's last text and the tool results since then.
 
-The user's words are the last user text that is neither a tool result nor a note that a client put in by itself
-(a system reminder, a description of the environment).
+The user's text is the last one that is neither a tool result nor a note added by the client (a system reminder, a
+description of the environment).
 """
 
 import re
@@ -15,7 +15,7 @@ _NOTE = re.compile(
     re.IGNORECASE,
 )
 _RULES = re.compile(r"\n\s*# (?:\*SEARCH/REPLACE block\* Rules|File editing rules):\n.*", re.DOTALL)
-"""What aider puts below the user's words."""
+"""Rules that aider appends to the user's text."""
 _WRAPPER = re.compile(r"</?(?:task|user_input|user_message|user_query|feedback)(?:\s[^>]{0,200})?>")
 _DIRECTORY = re.compile(
     r"(?:\bworking directory|\bworking in the directory|\bcwd|<directory|\bworkspace root|\bproject root)"
@@ -23,14 +23,14 @@ _DIRECTORY = re.compile(
     re.IGNORECASE,
 )
 _PLACEHOLDER = "/path/to"
-"""How the examples in a system prompt begin (Qwen Code)."""
+"""The start of example paths in a system prompt (Qwen Code)."""
 _OBSERVATION = "Observation:"
-# A client that takes the words from its command line may hand them on as one quoted argument.
+# A client that takes the text from its command line may pass it on as one quoted argument.
 _ARGUMENT = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 
 
-class Outcome(Value):
-    """What came of one call."""
+class CallOutcome(Value):
+    """The result of one tool call."""
 
     name: str
     text: str
@@ -38,29 +38,29 @@ class Outcome(Value):
     images: int = 0
 
 
-class Conversation(Value):
-    """The user's words, and the outcomes since then: one tuple for each round of results."""
+class DemoConversation(Value):
+    """The user's text, and the outcomes since then: one tuple for each round of results."""
 
-    words: str = ""
-    rounds: tuple[tuple[Outcome, ...], ...] = ()
+    user_text: str = ""
+    rounds: tuple[tuple[CallOutcome, ...], ...] = ()
     images: int = 0
     files: int = 0
     system: str = ""
     directory: str = ""
 
     @property
-    def outcomes(self) -> tuple[Outcome, ...]:
-        """All outcomes since the user's words, in order."""
+    def outcomes(self) -> tuple[CallOutcome, ...]:
+        """All outcomes since the user's text, in order."""
         return tuple(outcome for outcomes in self.rounds for outcome in outcomes)
 
 
-def listen(messages: Sequence[Message]) -> Conversation:
-    """Make sense of a history."""
+def read_conversation(messages: Sequence[Message]) -> DemoConversation:
+    """Extract the user's text, the tool results and the working directory from a history."""
     system = "\n".join(_text(message) for message in messages if message.role == "system")
-    start = _last_words(messages)
+    start = _last_user_message(messages)
     asked = [part for message in messages[start : start + 1] for part in message.parts]
-    return Conversation(
-        words=clean(_text(messages[start])) if messages[start : start + 1] else "",
+    return DemoConversation(
+        user_text=strip_client_notes(_text(messages[start])) if messages[start : start + 1] else "",
         rounds=_rounds(messages[start + 1 :]),
         images=sum(isinstance(part, Image) for part in asked),
         files=sum(isinstance(part, File) for part in asked),
@@ -69,8 +69,8 @@ def listen(messages: Sequence[Message]) -> Conversation:
     )
 
 
-def clean(text: str) -> str:
-    """The text without notes, and without the tags or the quotes that some clients wrap around the user's words."""
+def strip_client_notes(text: str) -> str:
+    """Remove notes added by the client, and the tags or quotes that some clients wrap around the user's text."""
     kept = []
     at = 0
     while note := _NOTE.search(text, at):
@@ -81,25 +81,25 @@ def clean(text: str) -> str:
         kept.append(text[at : note.start()])
         at = end + len(close)
     kept.append(text[at:])
-    words = _RULES.sub("", _WRAPPER.sub("", "".join(kept))).strip()
-    argument = _ARGUMENT.fullmatch(words)
-    return argument[1].replace('\\"', '"').strip() if argument else words
+    user_text = _RULES.sub("", _WRAPPER.sub("", "".join(kept))).strip()
+    argument = _ARGUMENT.fullmatch(user_text)
+    return argument[1].replace('\\"', '"').strip() if argument else user_text
 
 
-def _last_words(messages: Sequence[Message]) -> int:
-    """The index of the message with the user's words; past the end when there is none."""
+def _last_user_message(messages: Sequence[Message]) -> int:
+    """Return the index of the message with the user's text, or the number of messages if there is none."""
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         if message.role != "user" or _results(message):
             continue
-        if clean(_text(message)) or any(isinstance(part, Image | File) for part in message.parts):
+        if strip_client_notes(_text(message)) or any(isinstance(part, Image | File) for part in message.parts):
             return index
     return len(messages)
 
 
-def _rounds(messages: Sequence[Message]) -> tuple[tuple[Outcome, ...], ...]:
-    """Results grouped by the assistant message that asked for them, in the order of its calls."""
-    rounds: list[dict[int, Outcome]] = []
+def _rounds(messages: Sequence[Message]) -> tuple[tuple[CallOutcome, ...], ...]:
+    """Group results by the assistant message that made the calls, in the order of its calls."""
+    rounds: list[dict[int, CallOutcome]] = []
     order: dict[str, tuple[int, str]] = {}
     open_round = False
     for message in messages:
@@ -118,7 +118,7 @@ def _rounds(messages: Sequence[Message]) -> tuple[tuple[Outcome, ...], ...]:
 
 
 def _results(message: Message) -> list[ToolResult]:
-    """The results in a user message; some clients write them as plain text that starts with `Observation:`."""
+    """Return the results in a user message. Some clients write them as plain text that starts with `Observation:`."""
     if message.role != "user":
         return []
     results = [part for part in message.parts if isinstance(part, ToolResult)]
@@ -127,9 +127,9 @@ def _results(message: Message) -> list[ToolResult]:
     return results
 
 
-def _outcome(name: str, result: ToolResult) -> Outcome:
+def _outcome(name: str, result: ToolResult) -> CallOutcome:
     texts = [part.text for part in result.content if isinstance(part, Text)]
-    return Outcome(
+    return CallOutcome(
         name=name,
         text="\n".join(texts),
         is_error=result.is_error,
@@ -142,7 +142,7 @@ def _text(message: Message) -> str:
 
 
 def _directory(system: str, messages: Sequence[Message]) -> str:
-    """The working directory, where the client names it: in its system prompt or in a note beside the user's words."""
+    """Find the working directory in the client's system prompt or in a note beside the user's text."""
     for text in (system, *(_text(message) for message in messages if message.role == "user")):
         for found in _DIRECTORY.finditer(text):
             if not found[1].startswith(_PLACEHOLDER):

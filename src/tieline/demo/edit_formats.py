@@ -1,4 +1,4 @@
-"""Changes of files written as text, for clients without tools that apply what they find in an answer.
+"""File changes written as text, for clients without tools that apply the edits found in an answer.
 
 Such a client (aider) describes the format in its system prompt: whole files, SEARCH/REPLACE blocks, unified diffs, or
 plain instructions from an "architect" to an "editor", which is a second request to the same model.
@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import Literal
 
-from tieline.demo.wishes import Wish
+from tieline.demo.actions import Action
 from tieline.wire.shared.file_text import listing
 
 Format = Literal["whole", "diff", "udiff", "architect"]
@@ -22,44 +22,44 @@ _MARKS: tuple[tuple[Format, str], ...] = (
 
 
 def find_format(text: str) -> Format | None:
-    """The format that a prompt asks for."""
+    """Return the format that a prompt asks for."""
     lowered = text.lower()
     return next((form for form, mark in _MARKS if mark in lowered), None)
 
 
 def find_file(path: str, texts: Iterable[str]) -> str | None:
-    """The content of a file that a client showed: its path on a line, and a fenced block."""
+    """Find a file's content in texts that show it as a line with its path, followed by a fenced block."""
     shown = re.compile(rf"(?:^|\n){re.escape(path)}\n(?P<fence>`{{3,}})[^\n]*\n(?P<content>.*?)(?P=fence)", re.DOTALL)
     return next((found["content"] for text in texts if (found := shown.search(text))), None)
 
 
-def change(form: Format, wish: Wish, before: str | None) -> str:
-    """One change of a file; `before` is its content, if it was shown."""
+def change(form: Format, action: Action, before: str | None) -> str:
+    """Write one change in the given format. `before` is the file's current content, if it is known."""
     if form == "architect":
-        return _instruction(wish)
+        return _instruction(action)
     if form == "whole":
-        return listing(wish.path, _after(wish, before))
-    if wish.kind == "edit":
-        old = _lines_with(wish.pattern, before)
-        new = old.replace(wish.pattern, wish.new)
+        return listing(action.path, _after(action, before))
+    if action.kind == "edit":
+        old = _lines_with(action.pattern, before)
+        new = old.replace(action.pattern, action.new)
     else:
-        old, new = before or "", wish.content
-    return _block(wish.path, old, new) if form == "diff" else _unified(wish.path, old, new)
+        old, new = before or "", action.content
+    return _block(action.path, old, new) if form == "diff" else _unified(action.path, old, new)
 
 
-def _instruction(wish: Wish) -> str:
-    """Words that this model, as the editor, understands again."""
-    if wish.kind == "edit":
-        return f"edit {wish.path}: replace `{wish.pattern}` with `{wish.new}`"
-    return f"write `{wish.content}` to {wish.path}"
+def _instruction(action: Action) -> str:
+    """Write an instruction that this model can parse when it is called again as the editor."""
+    if action.kind == "edit":
+        return f"edit {action.path}: replace `{action.pattern}` with `{action.new}`"
+    return f"write `{action.content}` to {action.path}"
 
 
-def _after(wish: Wish, before: str | None) -> str:
-    return (before or wish.pattern).replace(wish.pattern, wish.new) if wish.kind == "edit" else wish.content
+def _after(action: Action, before: str | None) -> str:
+    return (before or action.pattern).replace(action.pattern, action.new) if action.kind == "edit" else action.content
 
 
 def _lines_with(pattern: str, before: str | None) -> str:
-    """The first line that holds the pattern: only whole lines can be replaced."""
+    """Return the first line that contains the pattern: only whole lines can be replaced."""
     return next((line for line in (before or "").splitlines() if pattern in line), pattern)
 
 

@@ -1,9 +1,9 @@
-"""How the demo model words things: titles, quotations, and text with its quotes taken off."""
+"""Text helpers of the demo model: titles, lists, quotations, and removal of quotes."""
 
 import re
 from collections.abc import Sequence
 
-from tieline.demo.conversation import Outcome
+from tieline.demo.conversation import CallOutcome
 
 LISTED_NAMES = 12
 QUOTED_LINES = 20
@@ -16,27 +16,27 @@ _QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”"}
 
 
 def title_of(words: str) -> str:
-    """A short title for what the user said."""
+    """Make a short title from the user's text."""
     text = _TITLE_REQUEST.sub("", _ANY_FENCE.sub(" ", words).strip())
     picked = re.findall(r"\S+", text[:400])[:7]
     title = " ".join(picked).strip(" .,;:!?\"'`<>#*")
-    return title[:1].upper() + title[1:60] if title else "A chat with the demo model"
+    return title[:1].upper() + title[1:60] if title else "Chat with the demo model"
 
 
 def commit_message(words: str) -> str:
-    """A line about the files in a diff."""
+    """Make a commit message that names the files in a diff."""
     names = _CHANGED.findall(words)
     return f"Update {', '.join(names[:3])}" if names else "Update"
 
 
 def shortened(text: str, limit: int = 80) -> str:
-    """The text on one line, cut where it gets long."""
+    """Return the text on one line, truncated to `limit` characters."""
     line = " ".join(text[: limit * 4].split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 def unquoted(text: str) -> str:
-    """What stands inside quotes, backticks or a fenced block; other text as it is, without the space around it."""
+    """Return the content of quotes, backticks or a fenced block; other text is only stripped."""
     if fenced := _FENCED.fullmatch(text):
         return fenced[1]
     text = text.strip()
@@ -45,7 +45,7 @@ def unquoted(text: str) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """`a`, `b` and `c`; of many only the first."""
+    """Format names as "`a`, `b` and `c`". A long list is shortened."""
     ticked = [f"`{name}`" for name in names[:LISTED_NAMES]]
     if len(names) > LISTED_NAMES:
         ticked.append(f"{len(names) - LISTED_NAMES} more")
@@ -53,12 +53,12 @@ def listed(names: Sequence[str]) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """1 line, 2 lines."""
+    """Format a count: "1 line", "2 lines"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def report(outcome: Outcome) -> str:
-    """What came back from a call, quoted."""
+def report(outcome: CallOutcome) -> str:
+    """Report the result of a call and quote it."""
     verb = "failed" if outcome.is_error else "returned"
     text = outcome.text.strip("\n")
     if not text.strip():
@@ -69,12 +69,12 @@ def report(outcome: Outcome) -> str:
     return f"`{outcome.name}` {verb}:\n\n{_block(text)}"
 
 
-def brief(outcome: Outcome) -> str:
-    """What came back from a call, in one sentence."""
+def brief(outcome: CallOutcome) -> str:
+    """Report the result of a call in one sentence."""
     if outcome.is_error:
         return f"`{outcome.name}` failed: {shortened(outcome.text)}"
     lines = len(outcome.text.strip().splitlines())
-    return f"`{outcome.name}` returned {counted(lines, 'line')}." if lines else f"`{outcome.name}` is done."
+    return f"`{outcome.name}` returned {counted(lines, 'line')}." if lines else f"`{outcome.name}` returned nothing."
 
 
 def _block(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Exact scripts: a fenced block in the user's words that says, line by line, what the demo model does.
+"""Scripts: a fenced block in the user's text that defines, line by line, what the demo model does.
 
     ```tieline
     think: The user wants two files.
@@ -13,9 +13,9 @@
 
 `---` separates legs: leg n is played after n rounds of tool results. Other lines are `freeform: name raw text`,
 `pause: seconds` (at most 60), `stop: reason` (for stop_sequence and refusal a text may follow) and
-`error: kind message`, which must be the last line of its leg. Lines of text (or of thinking) that follow one another
-are the lines of one part. Empty lines and lines that start with `#` say nothing. The client's max_tokens and stop
-sequences apply as they would to any model, unless the leg has a `stop:` line of its own.
+`error: kind message`, which must be the last line of its leg. Consecutive lines of text (or of thinking) form one
+part. Empty lines and lines that start with `#` are ignored. The client's max_tokens and stop sequences apply, unless
+the leg has its own `stop:` line.
 """
 
 import re
@@ -24,8 +24,8 @@ from typing import get_args
 
 import msgspec
 
-from tieline.demo.answer import Answer, Call, Pause, Say, Step, Think
-from tieline.demo.conversation import Outcome
+from tieline.demo.conversation import CallOutcome
+from tieline.demo.reply_steps import CallTool, DemoReply, Say, Silence, Step, Think
 from tieline.model.errors import STATUS, BadRequest
 from tieline.model.events import ErrorKind, Failed, Finished, StopReason, Usage
 
@@ -42,36 +42,39 @@ _COUNTS = {
 }
 
 
-def find(words: str) -> str | None:
-    """The script in the user's words, if there is one; raises BadRequest when it has no end."""
-    begin = _BLOCK.search(words)
-    if begin is None:
-        return None
-    end = _FENCE.search(words, begin.end())
-    if end is None:
-        raise BadRequest("the script has no closing ``` line")
-    return words[begin.end() + 1 : end.start()]
+def play(user_text: str, rounds: Sequence[Sequence[CallOutcome]]) -> DemoReply | None:
+    """Play the leg that follows these rounds of results. Raise BadRequest for an invalid script.
 
-
-def play(script: str, rounds: Sequence[Sequence[Outcome]]) -> Answer | None:
-    """The leg to play after these rounds of results, or None when the script is over; raises BadRequest.
-
-    The whole script is read every time: a mistake in a later leg is better found in the first.
+    Return None if the text contains no script, or after its last leg. The whole script is parsed every time, so that a
+    mistake in a later leg is reported in the first.
     """
-    legs = [_Leg([])]
+    script = _find(user_text)
+    if script is None:
+        return None
+    legs = [_ScriptedLeg([])]
     latest = rounds[-1] if rounds else ()
     for number, line in enumerate(script.splitlines(), 1):
         if line.strip() == "---":
-            legs.append(_Leg(latest if len(legs) == len(rounds) else None))
+            legs.append(_ScriptedLeg(latest if len(legs) == len(rounds) else None))
         elif line.strip() and not line.lstrip().startswith("#"):
             legs[-1].read(line.lstrip(), f"line {number} of the script")
     return legs[len(rounds)].answer() if len(rounds) < len(legs) else None
 
 
-class _Leg:
-    """One leg, line by line. `results` is None for a leg that is not the one to play: its placeholders stay."""
+def _find(user_text: str) -> str | None:
+    begin = _BLOCK.search(user_text)
+    if begin is None:
+        return None
+    end = _FENCE.search(user_text, begin.end())
+    if end is None:
+        raise BadRequest("the script has no closing ``` line")
+    return user_text[begin.end() + 1 : end.start()]
 
-    def __init__(self, results: Sequence[Outcome] | None) -> None:
+
+class _ScriptedLeg:
+    """Parses the lines of one leg. `results` is None if this leg is not played now; its placeholders are kept."""
+
+    def __init__(self, results: Sequence[CallOutcome] | None) -> None:
         self._results = results
         self._steps: list[Step] = []
         self._usage: Usage | None = None
@@ -96,8 +99,8 @@ class _Leg:
             raise BadRequest(f"{at}: nothing can follow an error")
         verb(value.removeprefix(" "), at)
 
-    def answer(self) -> Answer:
-        return Answer(steps=tuple(self._steps), usage=self._usage, ending=self._ending)
+    def answer(self) -> DemoReply:
+        return DemoReply(steps=tuple(self._steps), usage=self._usage, ending=self._ending)
 
     def _think(self, value: str, at: str) -> None:
         text = self._with_results(value, at)
@@ -124,13 +127,13 @@ class _Leg:
             msgspec.json.decode(arguments, type=dict[str, msgspec.Raw])
         except (msgspec.DecodeError, UnicodeEncodeError) as error:
             raise BadRequest(f"{at}: the arguments are not a JSON object: {error}") from error
-        self._steps.append(Call(name=name, arguments=arguments))
+        self._steps.append(CallTool(name=name, arguments=arguments))
 
     def _freeform(self, value: str, at: str) -> None:
         name, _, text = value.lstrip().partition(" ")
         if not name:
             raise BadRequest(f"{at}: expected the name of a tool and its raw text")
-        self._steps.append(Call(name=name, arguments=text, freeform=True))
+        self._steps.append(CallTool(name=name, arguments=text, freeform=True))
 
     def _count(self, value: str, at: str) -> None:
         counts = {}
@@ -156,12 +159,12 @@ class _Leg:
         kind = next((kind for kind in STATUS if kind == word), None)
         if kind is None:
             raise BadRequest(f"{at}: expected one of {', '.join(get_args(ErrorKind))}, found {word[:60]!r}")
-        self._ending = Failed(kind=kind, message=message or "the script says so", status=STATUS[kind])
+        self._ending = Failed(kind=kind, message=message or "This error comes from the script.", status=STATUS[kind])
 
     def _pause(self, value: str, at: str) -> None:
         if not re.fullmatch(r"\s*[0-9]{1,3}(\.[0-9]{1,6})?\s*", value) or float(value) > MAX_PAUSE:
             raise BadRequest(f"{at}: expected seconds from 0 to {MAX_PAUSE:g}, found {value[:60]!r}")
-        self._steps.append(Pause(seconds=float(value)))
+        self._steps.append(Silence(seconds=float(value)))
 
     def _with_results(self, text: str, at: str) -> str:
         results = self._results
@@ -171,7 +174,7 @@ class _Leg:
         def fetch(found: re.Match[str]) -> str:
             number = int(found[1] or 1)
             if not 1 <= number <= len(results):
-                raise BadRequest(f"{at}: there is no result {number} here, the last round gave {len(results)}")
+                raise BadRequest(f"{at}: there is no result {number}, the last round has {len(results)}")
             return results[number - 1].text
 
         return _RESULT.sub(fetch, text)

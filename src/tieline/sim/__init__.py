@@ -1,1 +1,4 @@
-"""Simulators of upstreams: for tests, demonstrations and bug reports that need no account and no network."""
+"""Simulators of upstreams, for tests, demonstrations and bug reports without an account or a network.
+
+They implement the server role of a protocol with its codec in `wire`. The gateway itself does not depend on them.
+"""

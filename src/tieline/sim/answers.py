@@ -1,4 +1,4 @@
-"""Scripted answers in a protocol's own words, made of neutral events by that protocol's writer."""
+"""Builds scripted answers of a model API from neutral events, with the codec of its protocol."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, Protocol
@@ -19,12 +19,12 @@ _CREATED = 1_700_000_000
 
 
 def streamed(dialect: Dialect, events: Iterable[Event | Chunk]) -> Answer:
-    """A stream with one chunk for each event; stage directions and bytes between the events are kept."""
+    """Return a stream with one chunk for each event. Bytes, pauses and disconnects between the events are kept."""
     return Answer(chunks=tuple(_chunks(_writer(dialect), events)))
 
 
 def whole(dialect: Dialect, events: Iterable[Event]) -> Answer:
-    """The answer to a request that did not ask for a stream."""
+    """Return the answer to a request without streaming."""
     try:
         reply = fold(events)
     except LegFailed as error:
@@ -37,7 +37,7 @@ def whole(dialect: Dialect, events: Iterable[Event]) -> Answer:
 
 
 def failed(dialect: Dialect, failure: Failed) -> Answer:
-    """An error instead of an answer."""
+    """Return an error response."""
     render_error = openai_chat.render_error if dialect == "openai" else anthropic.render_error
     headers = list(failure.headers)
     if failure.retry_after is not None:

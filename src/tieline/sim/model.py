@@ -1,9 +1,8 @@
-"""A model API that says what it was told to say, over real HTTP.
+"""A scripted model API over real HTTP.
 
-Answers are scripted per path and given out in that order. An answer is a whole body, or chunks with stage directions
-between them: `Pause` waits for the script's author, `Cut` drops the connection, `Hang` waits until the client leaves.
-Every request is kept, with the moment its client left before the answer was over, so that a test waits for what
-happens and never for time to pass.
+Answers are scripted per path and given in order. An answer is a whole body, or chunks with actions between them:
+`Pause` waits until the test continues, `Cut` drops the connection, `Hang` waits until the client disconnects. Every
+request is recorded, and so is a client that disconnects early, so that tests can wait for events instead of time.
 """
 
 import asyncio
@@ -26,7 +25,7 @@ _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 429: "Too Many Requ
 
 
 class Pause(asyncio.Event):
-    """The answer goes on once this is set; `reached` is set when it has come this far."""
+    """Pauses the answer until this event is set. `reached` is set when the answer arrives here."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,14 +34,14 @@ class Pause(asyncio.Event):
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The connection ends in the middle of the answer; with `reset` as rudely as TCP can."""
+    """Drops the connection in the middle of the answer; with `reset`, by a TCP reset."""
 
     reset: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Hang:
-    """Nothing more comes until the client leaves."""
+    """Sends nothing more until the client disconnects."""
 
 
 Chunk = bytes | Pause | Cut | Hang
@@ -50,7 +49,7 @@ Chunk = bytes | Pause | Cut | Hang
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What to say to one request: `body` at once, or `chunks` one by one."""
+    """The answer to one request: a whole `body`, or `chunks` one by one."""
 
     status: int = 200
     headers: Headers = ()
@@ -59,12 +58,12 @@ class Answer:
     framing: Framing = "chunked"
 
     @property
-    def direction(self) -> Sequence[Chunk]:
+    def all_chunks(self) -> Sequence[Chunk]:
         """The answer as chunks."""
         return (self.body,) if self.chunks is None else self.chunks
 
     def head(self) -> bytes:
-        """The status line and the headers."""
+        """Return the status line and the headers."""
         given = {name.lower() for name, _ in self.headers}
         lines = [f"HTTP/1.1 {self.status} {_REASONS.get(self.status, 'Scripted')}"]
         lines += [f"{name}: {value}" for name, value in self.headers]
@@ -75,7 +74,7 @@ class Answer:
             case "chunked":
                 lines.append("transfer-encoding: chunked")
             case "length":
-                size = sum(len(chunk) for chunk in self.direction if isinstance(chunk, bytes))
+                size = sum(len(chunk) for chunk in self.all_chunks if isinstance(chunk, bytes))
                 lines.append(f"content-length: {size}")
             case "close":
                 lines.append("connection: close")
@@ -84,7 +83,7 @@ class Answer:
 
 @dataclass(slots=True, eq=False)
 class Received:
-    """A request as it came. `gone` is done when its client left before the answer was over."""
+    """A received request. `gone` is done if its client disconnected before the end of the answer."""
 
     method: str
     target: str
@@ -103,7 +102,7 @@ class Received:
         return msgspec.json.decode(self.body)
 
     def header(self, name: str) -> str | None:
-        """The value of a header, by its lower-case name."""
+        """Return the value of a header by its lower-case name."""
         return next((value for own, value in self.headers if own == name), None)
 
 
@@ -117,7 +116,7 @@ class ModelServer:
         self.requests: list[Received] = []
         """Every request so far."""
         self.connections = 0
-        """How many connections were made so far."""
+        """Number of connections so far."""
         self.url = ""
         self._scripts: defaultdict[str, deque[Script]] = defaultdict(deque)
         self._defaults: dict[str, Script] = {}
@@ -126,22 +125,22 @@ class ModelServer:
         self._server: asyncio.Server | None = None
 
     def script(self, path: str, *answers: Script) -> None:
-        """The next answers on this path, each given once."""
+        """Add answers for this path, each given once."""
         self._scripts[path].extend(answers)
 
     def default(self, path: str, answer: Script) -> None:
-        """The answer on this path whenever nothing else is scripted."""
+        """Set the answer for this path when no other is scripted."""
         self._defaults[path] = answer
 
     def forget(self) -> None:
-        """Drop what is scripted and what was asked so far."""
+        """Drop all scripted answers and recorded requests."""
         self._scripts.clear()
         self._defaults.clear()
         self.requests.clear()
         self._arrivals = asyncio.Queue()
 
     async def arrival(self) -> Received:
-        """The next request nobody has waited for yet."""
+        """Wait for the next request that was not returned by this method before."""
         return await self._arrivals.get()
 
     async def __aenter__(self) -> Self:
@@ -168,7 +167,7 @@ class ModelServer:
         try:
             await self._converse(_Client(reader, writer))
         except (asyncio.CancelledError, ConnectionError, asyncio.IncompleteReadError):
-            # Leaving is part of the play, and a server that is shut down has nothing to report.
+            # Expected: scripts drop connections, and the server cancels them when it stops.
             writer.transport.abort()
         finally:
             writer.close()
@@ -191,7 +190,7 @@ class ModelServer:
 
 
 class _Client:
-    """One connection, seen from the server."""
+    """The server side of one connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -199,7 +198,7 @@ class _Client:
         self._ahead = b""
 
     async def requests(self) -> AsyncIterator[Received]:
-        """The requests of this connection, until it ends."""
+        """Yield the requests of this connection until it ends."""
         while True:
             try:
                 head = self._ahead + await self._reader.readuntil(b"\r\n\r\n")
@@ -224,9 +223,9 @@ class _Client:
         return bytes(body)
 
     async def give(self, answer: Answer, request: Received) -> bool:
-        """Play the answer; whether the connection can be used again."""
+        """Send the answer. Return whether the connection can be reused."""
         async with asyncio.TaskGroup() as group:
-            chunks = None if request.method == "HEAD" else answer.direction
+            chunks = None if request.method == "HEAD" else answer.all_chunks
             playing = group.create_task(self._play(answer, chunks))
             watching = group.create_task(self._watch(request, playing))
             await asyncio.wait([playing])
@@ -234,7 +233,7 @@ class _Client:
         return not playing.cancelled() and playing.result()
 
     async def _watch(self, request: Received, playing: asyncio.Task[bool]) -> None:
-        """Notice at once that the client leaves; what it says ahead of time belongs to its next request."""
+        """Notice when the client disconnects. Data that it sends early belongs to its next request."""
         try:
             self._ahead = await self._reader.read(1)
         except ConnectionError:

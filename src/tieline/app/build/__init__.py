@@ -1,1 +1,5 @@
-"""Turns a configuration into objects, one module for each part of the gateway."""
+"""Builds the objects of the program from the configuration; start reading at `application.build`.
+
+Each module builds one part. Behaviour belongs in the packages below; only wiring, and what needs the configuration or
+the environment, belongs here.
+"""

@@ -1,105 +1,116 @@
-"""The backend of coding agents, put together: what they see of ours, what they may do through us, clients' tools."""
+"""Whether coding agents are available, and their backend, whose code is loaded when it is first used."""
 
-import secrets
-import sys
-import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tieline import __version__
-from tieline.app.agent_rules import AgentRules
-from tieline.app.audit import Audit
-from tieline.app.build.tools import own_rules, shell_of
-from tieline.app.build.upstreams import mint_call, state_folder
-from tieline.app.config import AcpSettings, Config, McpSettings, key_variables
-from tieline.app.local_host import AgentFiles, AgentTerminals
-from tieline.app.store import DiskStore
-from tieline.backends.acp.backend import AcpBackend
-from tieline.backends.acp.catalogue import AgentSpec, Which
-from tieline.backends.acp.session_store import SessionStorage
-from tieline.backends.acp.settings import AcpBackendSettings
-from tieline.backends.acp.tool_bridge import StdioShim, ToolBridge
-from tieline.backends.acp.workplace import ToolServer
+from msgspec.structs import replace
+
+from tieline.app.audit import AuditLog
+from tieline.app.build.agents import catalogue, which_in
+from tieline.app.build.status import BackendStatus
+from tieline.app.config import AcpSettings, Config, ConfigError
+from tieline.app.lazy import LazyImport
+from tieline.app.lazy_backend import LazyBackend, LazyObject
+from tieline.backends.acp.catalogue import NAME, AgentSpec, Which, find, installed
+from tieline.model.ports import Backend
 from tieline.tasks import Tasks
-from tieline.tools.guarded_tools import Keeper
-from tieline.tools.policy import Policy
-from tieline.tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from tieline.app.build.acp_backend import make_acp_backend
+    from tieline.app.build.tools import build_tools
+    from tieline.tools.guarded_tools import Keeper
+else:
+    make_acp_backend = LazyImport("tieline.app.build.acp_backend", "make_acp_backend")
+    build_tools = LazyImport("tieline.app.build.tools", "build_tools")
+
+MOST_SHOWN = 6
 
 
-def agent_runs(
+def acp_backend(
     config: Config,
     env: Mapping[str, str],
-    mint_leg: Callable[[], str],
+    new_leg_id: Callable[[], str],
     *,
-    agents: Mapping[str, AgentSpec],
-    which: Which,
-    folder: str,
-    folders: Mapping[str, str],
-    audit: Audit,
-    keeper: Keeper | None = None,
+    audit: AuditLog,
+    tools: "Keeper | None" = None,
     tasks: Tasks | None = None,
-) -> AcpBackend:
-    """The backend of these agents, which work in `folder` or one of `folders`, by name.
+) -> tuple[LazyBackend, BackendStatus] | None:
+    """Build the backend of all coding agents; None if it is disabled.
 
-    `keeper` judges what they do and have done through us.
+    `tools` judges the actions of agents, and runs the file access and commands that they request from the gateway.
     """
     settings = config.acp
-    return AcpBackend(
-        agents,
-        AcpBackendSettings(
-            cwd=folder,
-            env=_environment(settings, env, key_variables(config)),
-            version=__version__,
-            start_within=settings.start_timeout,
-            stall_after=settings.stall_timeout,
-            idle_after=settings.idle_timeout,
-            processes=settings.processes,
-            folders=folders,
-            servers={name: _server(server) for name, server in settings.mcp.items()},
-            offers_tools=settings.client_tools,
-            park_for=config.parking.deadline,
-            files=AgentFiles(keeper) if keeper is not None and settings.files else None,
-            terminals=_terminals(config, env, keeper, tasks) if keeper is not None and settings.terminals else None,
-            rules=_rules(config, env, folder, audit, keeper),
-        ),
+    if not settings.enabled:
+        return None
+    agents, which, folder = catalogue(settings), which_in(env), str(_workspace(settings))
+    _check_servers(settings)
+    backend: LazyObject[Backend] = LazyObject(
+        make_acp_backend,
+        config,
+        env,
+        new_leg_id,
+        agents=agents,
         which=which,
-        mint_call=mint_call,
-        mint_leg=mint_leg,
-        bridge=_bridge() if settings.client_tools else None,
-        storage=_keeping(env) if settings.keep_sessions else None,
+        folder=folder,
+        folders=_folders(settings),
+        audit=audit,
+        tools=tools,
+        tasks=tasks,
     )
+    lazy_backend = LazyBackend(
+        "acp", backend, is_agent=True, reads_options=True, models=lambda: installed(agents.values(), which)
+    )
+    return lazy_backend, _status(agents, which, yolo=config.tools.yolo)
 
 
-def _server(server: McpSettings) -> ToolServer:
-    return ToolServer(command=server.command, env=server.env, url=server.url, headers=server.headers)
+def tools_for_agents(
+    config: Config, env: Mapping[str, str], audit: AuditLog, tools: "Keeper | None"
+) -> "Keeper | None":
+    """Return the tools that serve coding agents: the gateway's own if the workspace is the same, else separate ones."""
+    settings = config.acp
+    if not settings.enabled:
+        return None
+    folder = str(_workspace(settings))
+    if tools is not None and tools.workspace == folder:
+        return tools
+    if not (settings.files or settings.terminals):
+        return None
+    own_tools, _ = build_tools(replace(config.tools, workspace=folder), env, audit)
+    return own_tools
 
 
-def _keeping(env: Mapping[str, str]) -> SessionStorage | None:
-    """Where sessions are remembered: in a file of their own, and nothing but digests."""
-    folder = state_folder(env)
-    return SessionStorage(DiskStore(folder / "agents"), time.time) if folder is not None else None
+def _workspace(settings: AcpSettings) -> Path:
+    folder = Path(settings.workspace or ".").expanduser().resolve()
+    if not folder.is_dir():
+        raise ConfigError(f"`acp.workspace` is {folder}, which is not a folder")
+    return folder
 
 
-def _rules(config: Config, env: Mapping[str, str], folder: str, audit: Audit, keeper: Keeper | None) -> AgentRules:
-    """The rules of our own tools; what was allowed for good counts only where it can be listed and taken back."""
-    if keeper is not None:
-        return AgentRules(keeper.policy, audit.ruled, keeper.workspace)
-    rules = (*own_rules(folder, env), *config.tools.rules)
-    workspace = Workspace(folder)
-    policy = Policy(workspace.locate, rules=rules, yolo=config.tools.yolo)
-    return AgentRules(policy, audit.ruled, workspace.root)
+def _folders(settings: AcpSettings) -> dict[str, str]:
+    """Return the absolute paths of the other folders that a conversation can select."""
+    found: dict[str, str] = {}
+    for name, path in settings.folders.items():
+        folder = Path(path).expanduser().resolve()
+        if not folder.is_dir():
+            raise ConfigError(f"`acp.folders.{name}` is {folder}, which is not a folder")
+        found[name] = str(folder)
+    return found
 
 
-def _terminals(config: Config, env: Mapping[str, str], keeper: Keeper, tasks: Tasks | None) -> AgentTerminals:
-    environment, interpreter = shell_of(config.tools, env)
-    return AgentTerminals(keeper, tasks or Tasks(), environment=environment, interpreter=interpreter)
+def _check_servers(settings: AcpSettings) -> None:
+    for name, server in settings.mcp.items():
+        if name == NAME:
+            raise ConfigError(f"`acp.mcp.{name}`: this name is reserved for clients' tools; choose another")
+        if bool(server.command) == bool(server.url):
+            raise ConfigError(f"`acp.mcp.{name}` needs either a `command` or a `url`")
 
 
-def _bridge() -> ToolBridge:
-    return ToolBridge(mint_token=lambda: secrets.token_urlsafe(24), shim=StdioShim(sys.executable))
-
-
-def _environment(settings: AcpSettings, env: Mapping[str, str], hidden: frozenset[str]) -> dict[str, str]:
-    """Return what agents get to see: what was named, or all but the keys of the gateway."""
-    if settings.environment:
-        return {name: env[name] for name in settings.environment if name in env}
-    return {name: value for name, value in env.items() if name not in hidden}
+def _status(agents: Mapping[str, AgentSpec], which: Which, *, yolo: bool) -> BackendStatus:
+    ready = [name for name, spec in agents.items() if find(spec, which).command is not None]
+    if not ready:
+        text = "run `tieline agents` to see which coding agents can be installed"
+        return BackendStatus("acp", False, text, missing="no agent")
+    more = f" and {len(ready) - MOST_SHOWN} more" if len(ready) > MOST_SHOWN else ""
+    warned = "; EVERYTHING is allowed without asking (yolo)" if yolo else ""
+    return BackendStatus("acp", True, f"{', '.join(ready[:MOST_SHOWN])}{more} (tieline agents){warned}")

@@ -1,33 +1,31 @@
-"""The program around the web page: what the page is given when it is put together."""
+"""What the web page needs from the rest of the program."""
 
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tieline.app.build.upstreams import State
+from tieline.app.build.backends import Backends
 from tieline.app.config import Config
 from tieline.core.legs.gateway import Gateway
 from tieline.frontends.guard import Guard
 from tieline.frontends.token import PageToken
-from tieline.model.ports import Backend
 from tieline.net.client.http import Proxies
 from tieline.tasks import Tasks
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """The program that the page is put into."""
+class PageContext:
+    """The parts of the program that the page uses."""
 
     config: Config
     env: Mapping[str, str]
     gateway: Gateway
     guard: Guard
     tasks: Tasks
-    backends: MutableMapping[str, Backend]
-    states: list[State]
+    backends: Backends
     proxies: Proxies
-    mint: Callable[[], str]
+    new_leg_id: Callable[[], str]
     token: PageToken
     workspace: str | None = None
-    """Where the gateway's own tools act, if they are on."""
+    """The workspace of the gateway's own tools, if they are enabled."""
     is_simulated: bool = False
-    """Whether Cursor's service is one of our own."""
+    """Whether the Cursor backend talks to the simulator."""

@@ -1,4 +1,4 @@
-"""What the gateway says about itself when it starts: where it is, what it was configured with, what to try first."""
+"""The text that the gateway prints at start-up: its address, its backends, and commands to try first."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tieline import __version__
-from tieline.app.build.upstreams import State
+from tieline.app.build.status import BackendStatus
 from tieline.app.config import Config
 from tieline.tools.invisible_text import visible
 from tieline.web.connect import CLAUDE_SIZES
@@ -14,27 +14,29 @@ from tieline.web.connect import CLAUDE_SIZES
 NEEDS_KEY = f"""\
 Tieline {__version__}
 
-This gateway needs its key, as `Authorization: Bearer <key>` or `x-api-key: <key>`.
+This gateway needs its key. Send it as `Authorization: Bearer <key>` or `x-api-key: <key>`.
 """
-"""For a client without the key: nothing about what is behind the gateway."""
+"""Shown to a client without the key; it must not reveal anything about the backends."""
 
 CLAUDE_NAMES = ("claude-opus-x", "claude-sonnet-x", "claude-haiku-x")
-"""Names like those that Claude Code uses for its three sizes of models."""
+"""Model names of the form that Claude Code uses for its three sizes."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartupText:
-    """Everything the text depends on but the address; `source` is the configuration file in use."""
+    """Creates the start-up text. `source` is the configuration file in use."""
 
     config: Config
-    states: Sequence[State]
+    statuses: Sequence[BackendStatus]
     aliases: Mapping[str, str]
     needs_key: bool
     source: Path | None = None
 
     def text(self, address: str) -> str:
-        """The whole text. It names where keys come from, never a key; no name in it can control a terminal."""
-        source = "no file, only defaults and the environment" if self.source is None else str(self.source.absolute())
+        """Return the text. It says where keys come from but contains none, and has no terminal control characters."""
+        source = (
+            "no file, only defaults and environment variables" if self.source is None else str(self.source.absolute())
+        )
         lines = [
             f"Tieline {__version__} is listening on {address}",
             f"Configuration: {source}",
@@ -49,12 +51,12 @@ class StartupText:
         return "\n".join(visible(line).replace("\n", "\\n") for line in lines)
 
     def model(self) -> str:
-        """The model to name in examples; `<model>` where only its upstream can tell."""
+        """Return the model for the examples; `<model>` if the models of the upstream are not known."""
         config = self.config
         default = config.default_model
         if default is not None and "*" not in default:
             return default
-        names = [default.partition("/")[0]] if default is not None else [state.name for state in self._usable()]
+        names = [default.partition("/")[0]] if default is not None else self._ready_names()
         for name in names:
             upstream = config.upstreams.get(name)
             if upstream is not None:
@@ -63,29 +65,29 @@ class StartupText:
                 return "cursor/auto"
         return "demo/scripted" if config.demo else "<backend>/<model>"
 
-    def _usable(self) -> list[State]:
-        return [state for state in self.states if state.is_ready]
+    def _ready_names(self) -> list[str]:
+        return [status.name for status in self.statuses if status.is_ready]
 
     def _backends(self) -> list[str]:
-        names = max((len(state.name) for state in self.states), default=0)
-        words = max((len(state.standing) for state in self.states), default=0)
-        return [f"  {state.name:<{names}}  {state.standing:<{words}}  {state.text}" for state in self.states]
+        names = max((len(status.name) for status in self.statuses), default=0)
+        labels = max((len(status.label) for status in self.statuses), default=0)
+        return [f"  {status.name:<{names}}  {status.label:<{labels}}  {status.text}" for status in self.statuses]
 
     def _first_steps(self, address: str) -> list[str]:
         model = self.model()
-        ask = f'{{"model": "{model}", "messages": [{{"role": "user", "content": "What can you do?"}}]}}'
+        body = f'{{"model": "{model}", "messages": [{{"role": "user", "content": "What can you do?"}}]}}'
         key = f' -H "authorization: Bearer {self._key()}"' if self.needs_key else ""
         return [
             "Try it:",
             *([f"  open {address} in a browser"] if self.config.web.enabled else []),
-            *(["  tieline models                to see what can stand for <model>"] if "<model>" in model else []),
-            f"  curl {address}/v1/chat/completions -H 'content-type: application/json'{key} -d '{ask}'",
+            *(["  tieline models                lists the names to use for <model>"] if "<model>" in model else []),
+            f"  curl {address}/v1/chat/completions -H 'content-type: application/json'{key} -d '{body}'",
         ]
 
     def _clients(self, address: str) -> list[str]:
         model = f"'{self.model()}'" if "<" in self.model() else self.model()
         key = f'"{self._key()}"' if self.needs_key else "local"
-        head = f"Point a client here ({'with the key of this gateway' if self.needs_key else 'any key will do'}):"
+        head = f"Connect a client ({'with the key of this gateway' if self.needs_key else 'any key will do'}):"
         claude = f"  Claude Code   ANTHROPIC_BASE_URL={address} ANTHROPIC_API_KEY={key} ANTHROPIC_MODEL={model}"
         if self._serves_claude():
             lines = [f"{claude} claude"]
@@ -95,14 +97,14 @@ class StartupText:
         return [
             head,
             *lines,
-            f"  OpenAI SDKs   OPENAI_BASE_URL={address}/v1 OPENAI_API_KEY={key}, and the model {model}",
+            f"  OpenAI SDKs   OPENAI_BASE_URL={address}/v1 OPENAI_API_KEY={key}, with the model {model}",
         ]
 
     def _serves_claude(self) -> bool:
-        """Whether the names that Claude Code knows lead somewhere without further settings."""
+        """Whether aliases exist for the model names that Claude Code uses by default."""
         return all(any(fnmatchcase(name, alias) for alias in self.aliases) for name in CLAUDE_NAMES)
 
     def _key(self) -> str:
-        """How a shell of this user gets the key."""
+        """Return a shell expression for the key."""
         server = self.config.server
         return f"$(cat '{server.key_file}')" if server.key_file else f"${server.key_env}"

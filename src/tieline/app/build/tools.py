@@ -1,13 +1,15 @@
-"""The gateway's own tools, put together: where they act, what they may do, what commands see of ours."""
+"""Builds the gateway's own tools: workspace, policy, and the environment of commands."""
 
 import logging
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from tieline.app.audit import Audit, Remembered
-from tieline.app.build.upstreams import State, state_folder, user_folder
+from tieline.app.audit import AuditLog
+from tieline.app.build.status import TOOLS, BackendStatus
 from tieline.app.config import ConfigError, ToolSettings
+from tieline.app.folders import state_folder, user_folder
+from tieline.app.saved_grants import SavedGrants
 from tieline.model.rules import Rule
 from tieline.tools.errors import ToolFailed
 from tieline.tools.globs import escaped
@@ -19,46 +21,49 @@ from tieline.tools.workspace import Workspace
 
 log = logging.getLogger("tieline.tools")
 
-_WHO = "; for the page and clients with `tools = true`"
+_RECIPIENTS = "; for the page and clients with `tools = true`"
 
 
-def tool_keeper(settings: ToolSettings, env: Mapping[str, str], audit: Audit) -> tuple[Keeper, State] | None:
-    """The gateway's own tools and what they may do, if they are switched on."""
-    if not settings.enabled:
-        return None
+def build_tools(settings: ToolSettings, env: Mapping[str, str], audit: AuditLog) -> tuple[Keeper, BackendStatus]:
+    """Build the tools with their policy, and describe them. Raise ConfigError for an unusable workspace or shell."""
     try:
         workspace = Workspace(Path(settings.workspace or ".").expanduser())
     except ToolFailed as error:
-        raise ConfigError(f"{error}; `--workspace` (or `tools.workspace`) names the folder that tools act in") from None
-    kept = Remembered(user_folder(env), workspace.root)
-    for rule in kept.load():
+        raise ConfigError(f"{error}; set the folder for tools with `--workspace` or `tools.workspace`") from None
+    grants = SavedGrants(user_folder(env), workspace.root)
+    for rule in grants.load():
         if reason := retired(rule):
-            log.warning("what was always allowed now asks again: %s (%s); `tieline inbox rules` lists it", rule, reason)
+            log.warning(
+                "a saved permission is no longer honoured, so you will be asked again: %s (%s). "
+                "`tieline inbox rules` lists it.",
+                rule,
+                reason,
+            )
     policy = Policy(
         workspace.locate,
-        rules=(*own_rules(workspace.root, env), *settings.rules),
-        remembered=kept,
+        rules=(*protecting_rules(workspace.root, env), *settings.rules),
+        remembered=grants,
         yolo=settings.yolo,
     )
-    environment, interpreter = shell_of(settings, env)
-    box = Toolbox(
+    environment, interpreter = command_environment(settings, env)
+    toolbox = Toolbox(
         workspace,
         environment=environment,
         interpreter=interpreter,
         ripgrep=find_ripgrep(env.get("PATH", "")),
         hides=policy.hides,
     )
-    return Keeper(box, policy, note=audit.ruled), _tool_state(settings, policy, workspace.root)
+    return Keeper(toolbox, policy, note=audit.write_ruling), _status(settings, policy, workspace.root)
 
 
-def shell_of(settings: ToolSettings, env: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, str]]:
-    """What commands get to see of our environment, and what runs a command line."""
-    seen = {name: env[name] for name in settings.environment if name in env}
-    return seen, (_shell(settings.shell, env), "-c")
+def command_environment(settings: ToolSettings, env: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, str]]:
+    """Return the environment of commands, and the shell that runs them."""
+    variables = {name: env[name] for name in settings.environment if name in env}
+    return variables, (_shell(settings.shell, env), "-c")
 
 
-def own_rules(root: str, env: Mapping[str, str]) -> list[Rule]:
-    """Our logins and what was allowed are none of a model's business, even where they lie inside the workspace."""
+def protecting_rules(root: str, env: Mapping[str, str]) -> list[Rule]:
+    """Deny access to the gateway's own logins, settings and state, if they are inside the workspace."""
     folders = [folder.resolve() for folder in (user_folder(env), state_folder(env)) if folder is not None]
     inside = [folder.relative_to(root).as_posix() for folder in folders if folder.is_relative_to(root)]
     return [Rule(decision="deny", path="**" if folder == "." else f"{escaped(folder)}/") for folder in inside]
@@ -67,14 +72,14 @@ def own_rules(root: str, env: Mapping[str, str]) -> list[Rule]:
 def _shell(shell: str, env: Mapping[str, str]) -> str:
     found = shutil.which(shell, path=env.get("PATH", ""))
     if found is None:
-        raise ConfigError(f"`tools.shell` is {shell}, which is no program that can be run")
+        raise ConfigError(f"`tools.shell` is {shell}, but there is no such program")
     return found
 
 
-def _tool_state(settings: ToolSettings, policy: Policy, root: str) -> State:
+def _status(settings: ToolSettings, policy: Policy, root: str) -> BackendStatus:
     if settings.yolo:
-        return State("tools", True, f"{root}: EVERYTHING is allowed without asking (yolo){_WHO}")
+        return BackendStatus(TOOLS, True, f"{root}: EVERYTHING is allowed without asking (yolo){_RECIPIENTS}")
     rules = f"; {len(settings.rules)} rules of yours" if settings.rules else ""
-    always = f"; {len(policy.remembered)} things always allowed (tieline inbox rules)" if policy.remembered else ""
-    asks = "reading is allowed, the rest asks (tieline inbox watch)"
-    return State("tools", True, f"{root}: {asks}{rules}{always}{_WHO}")
+    saved = f"; {len(policy.remembered)} saved permissions (tieline inbox rules)" if policy.remembered else ""
+    asks = "reading is allowed, everything else asks (tieline inbox watch)"
+    return BackendStatus(TOOLS, True, f"{root}: {asks}{rules}{saved}{_RECIPIENTS}")

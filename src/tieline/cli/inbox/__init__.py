@@ -1,1 +1,4 @@
-"""The command `tieline inbox`: what waits for a person, shown in a terminal and answered there."""
+"""The command `tieline inbox`: lists the requests that wait for the user, and sends the answers to the gateway.
+
+It talks to a running gateway over HTTP, like any client. The inbox itself is in `core/inbox`.
+"""

@@ -1,4 +1,4 @@
-"""From a few typed words to an answer that fits what was asked."""
+"""Turns typed words into an answer to an inbox item."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,38 +24,38 @@ NO = frozenset(("n", "no", "false", "0"))
 
 
 def find(items: Sequence[Item], given: str) -> Item:
-    """The item with this id, or the only one whose id begins so."""
-    fitting = [item for item in items if item.id == given] or [item for item in items if item.id.startswith(given)]
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
-        raise BadRequest(f"`{given}` fits several: {', '.join(item.id for item in fitting)}.")
-    raise BadRequest(f"Nothing waits under `{given}`: it was decided, or its time was up.")
+    """Return the item with this id, or the only one whose id starts with it."""
+    found = [item for item in items if item.id == given] or [item for item in items if item.id.startswith(given)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise BadRequest(f"`{given}` matches several requests: {', '.join(item.id for item in found)}.")
+    raise BadRequest(f"No request `{given}` is waiting: it was answered already, or it timed out.")
 
 
-def yes(ask: Ask) -> Answer:
-    """Allow or approve it, this once."""
-    match ask:
+def allow(content: Ask) -> Answer:
+    """Allow an action once, or approve a plan."""
+    match content:
         case Permission():
-            return _choose(ask, "allow_once")
+            return _option_of_kind(content, "allow_once")
         case PlanReview():
             return Reviewed(approved=True)
         case Form():
-            raise BadRequest("This is a question: `tieline inbox answer ID NAME=VALUE` answers it.")
+            raise BadRequest("This is a question. Answer it with `tieline inbox answer ID NAME=VALUE`.")
 
 
-def always(ask: Ask) -> Answer:
-    """Allow it for good."""
-    if not isinstance(ask, Permission):
-        raise BadRequest("Only a permission can be given for good.")
-    return _choose(ask, "allow_always")
+def allow_always(content: Ask) -> Answer:
+    """Allow an action now and in future."""
+    if not isinstance(content, Permission):
+        raise BadRequest("Only an action can always be allowed, not a plan or a question.")
+    return _option_of_kind(content, "allow_always")
 
 
-def no(ask: Ask, words: str = "") -> Answer:
-    """Do not allow it, and say why."""
-    match ask:
+def refuse(content: Ask, words: str = "") -> Answer:
+    """Deny an action, reject a plan or decline a question. `words` are the reason or the feedback."""
+    match content:
         case Permission():
-            option = _of_kind(ask, "reject_once") or _of_kind(ask, "reject_always")
+            option = _find_option(content, "reject_once") or _find_option(content, "reject_always")
             return Permitted(option=option, reason=words)
         case PlanReview():
             return Reviewed(approved=False, feedback=words)
@@ -63,85 +63,89 @@ def no(ask: Ask, words: str = "") -> Answer:
             return Filled(action="decline", reason=words)
 
 
-def choose(ask: PlanReview, given: str) -> Reviewed:
-    """Approve or reject a plan with one of its own options."""
-    option = next((option for option in ask.options if option.id == given), None)
+def choose_option(content: PlanReview, given: str) -> Reviewed:
+    """Answer a plan with one of its own options."""
+    option = next((option for option in content.options if option.id == given), None)
     if option is None:
-        known = ", ".join(option.id for option in ask.options)
-        raise BadRequest(f"`{given}` is no answer to this plan; it takes one of {known}.")
+        known = ", ".join(option.id for option in content.options)
+        raise BadRequest(f"This plan has no option `{given}`. Choose one of {known}.")
     return Reviewed(approved=option.kind in ALLOWING, option=option.id)
 
 
-def fill(ask: Ask, given: Sequence[str]) -> Answer:
-    """An answer of fields, each given as NAME=VALUE; the only field needs no name."""
-    match ask:
+def fill_in(content: Ask, given: Sequence[str]) -> Answer:
+    """Answer with fields given as NAME=VALUE. If there is only one field, its name can be omitted."""
+    match content:
         case Permission():
-            return Permitted(option=_named(given, ["option"]).get("option"))
+            return Permitted(option=_parse_pairs(given, ["option"]).get("option"))
         case PlanReview(options=()):
-            raise BadRequest("This is a plan: `tieline inbox approve ID`, or `tieline inbox reject ID FEEDBACK`.")
+            raise BadRequest("This is a plan. Use `tieline inbox approve ID` or `tieline inbox reject ID FEEDBACK`.")
         case PlanReview():
-            return choose(ask, _named(given, ["option"]).get("option", ""))
+            return choose_option(content, _parse_pairs(given, ["option"]).get("option", ""))
         case Form():
-            fields = {field.name: field for field in ask.fields}
-            named = _named(given, list(fields))
-            return Filled(values={name: _value(fields[name], text) for name, text in named.items()})
+            fields = {field.name: field for field in content.fields}
+            named = _parse_pairs(given, list(fields))
+            return Filled(values={name: _parse_value(fields[name], text) for name, text in named.items()})
 
 
-def _choose(ask: Permission, kind: OptionKind) -> Permitted:
-    option = _of_kind(ask, kind)
+def _option_of_kind(content: Permission, kind: OptionKind) -> Permitted:
+    option = _find_option(content, kind)
     if option is None:
-        known = ", ".join(one.id for one in ask.options)
-        raise BadRequest(f"That is no answer here; `tieline inbox answer ID option=…` takes one of {known}.")
+        known = ", ".join(one.id for one in content.options)
+        raise BadRequest(f"This is not possible here. Use `tieline inbox answer ID option=…` with one of {known}.")
     return Permitted(option=option)
 
 
-def _of_kind(ask: Permission, kind: OptionKind) -> str | None:
-    return next((option.id for option in ask.options if option.kind == kind), None)
+def _find_option(content: Permission, kind: OptionKind) -> str | None:
+    return next((option.id for option in content.options if option.kind == kind), None)
 
 
-def _named(given: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    """The values by name; what is given several times is one list, as are words without a name if there is one."""
+def _parse_pairs(given: Sequence[str], names: Sequence[str]) -> dict[str, str]:
+    """Parse NAME=VALUE pairs. Values of the same name are joined with commas, and so are values without a name."""
     named: dict[str, str] = {}
     for text in given:
         name, sign, value = text.partition("=")
         if not sign or name not in names:
             if len(names) != 1:
-                raise BadRequest(f"`{text}` is no NAME=VALUE; the names are {', '.join(names) or 'none'}.")
+                raise BadRequest(f"`{text}` is not NAME=VALUE with one of these names: {', '.join(names) or 'none'}.")
             name, value = names[0], text
         named[name] = f"{named[name]},{value}" if name in named else value
     return named
 
 
-def _value(field: Field, text: str) -> Any:
+def _parse_value(field: Field, text: str) -> Any:
     match field.kind:
         case "yes_no":
-            return _truth(field, text)
+            return _parse_yes_no(field, text)
         case "number":
-            return _number(field, text)
+            return _parse_number(field, text)
         case "choice":
-            return [_chosen(field, one.strip()) for one in text.split(",")] if field.many else _chosen(field, text)
+            return (
+                [_parse_choice(field, one.strip()) for one in text.split(",")]
+                if field.many
+                else _parse_choice(field, text)
+            )
         case "text" | "file":
             return text
 
 
-def _truth(field: Field, text: str) -> bool:
+def _parse_yes_no(field: Field, text: str) -> bool:
     word = text.strip().lower()
     if word not in YES | NO:
-        raise BadRequest(f"`{field.name}` wants yes or no.")
+        raise BadRequest(f"`{field.name}` must be yes or no.")
     return word in YES
 
 
-def _number(field: Field, text: str) -> int | float:
+def _parse_number(field: Field, text: str) -> int | float:
     for kind in (int, float):
         try:
             return kind(text)
         except ValueError:
             continue
-    raise BadRequest(f"`{field.name}` wants a number.")
+    raise BadRequest(f"`{field.name}` must be a number.")
 
 
-def _chosen(field: Field, text: str) -> str:
-    """The id of the option that was meant: people type what they see."""
+def _parse_choice(field: Field, text: str) -> str:
+    """Return the id of an option given by its id or label, in any case."""
     word = text.strip().lower()
     meant = (option.id for option in field.options if word in (option.id.lower(), option.label.lower()))
     return text if any(option.id == text for option in field.options) else next(meant, text)

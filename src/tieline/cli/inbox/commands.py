@@ -1,4 +1,4 @@
-"""What each subcommand of `tieline inbox` does."""
+"""Implements the subcommands of `tieline inbox`."""
 
 import argparse
 import asyncio
@@ -6,11 +6,11 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 
-from tieline.app.build.upstreams import address, client_keys
-from tieline.app.config import Config, ConfigError
-from tieline.cli.inbox import answers, text
-from tieline.cli.inbox.remote import Remote
-from tieline.cli.inbox.watch import Clock, Say, Watch, follow
+from tieline.app.build.keys import client_keys
+from tieline.app.config import Config, ConfigError, address
+from tieline.cli.inbox import answers, formatting
+from tieline.cli.inbox.remote import RemoteInbox
+from tieline.cli.inbox.watch import Clock, InboxWatch, Say, follow
 from tieline.model.errors import BadRequest
 from tieline.model.inbox import Answer, Ask, Form
 from tieline.net.client.http import HttpClient, Proxies
@@ -20,7 +20,7 @@ Options = argparse.Namespace
 
 
 async def run(options: Options, config: Config, env: Mapping[str, str], say: Say, clock: Clock) -> None:
-    """Do what the options say; raises GatewayError for what a person has to know."""
+    """Run a subcommand. Raise GatewayError with a message for the user."""
     client = HttpClient(proxies=Proxies.from_env(env))
     try:
         remote = _remote(client, options.url or _url(config), next(iter(client_keys(config, env)), None))
@@ -30,7 +30,7 @@ async def run(options: Options, config: Config, env: Mapping[str, str], say: Say
             case "watch":
                 await _watch(remote, say, clock)
             case "rules":
-                say(text.allowed(await remote.rules()))
+                say(formatting.format_rules(await remote.rules()))
             case "revoke":
                 await _revoke(remote, options.id, say)
             case _:
@@ -41,54 +41,59 @@ async def run(options: Options, config: Config, env: Mapping[str, str], say: Say
 
 def _url(config: Config) -> str:
     if not config.server.port:
-        raise ConfigError("`server.port` is 0, so the gateway is anywhere: say --url, as it was printed at the start")
+        raise ConfigError("`server.port` is 0, so the port is unknown: pass the address that was printed with --url")
     return address(config)
 
 
-def _remote(client: HttpClient, url: str, key: str | None) -> Remote:
+def _remote(client: HttpClient, url: str, key: str | None) -> RemoteInbox:
     try:
-        return Remote(client, url, key)
+        return RemoteInbox(client, url, key)
     except ValueError as error:
         raise ConfigError(f"--url: {error}") from error
 
 
-async def _revoke(remote: Remote, given: str, say: Say) -> None:
+async def _revoke(remote: RemoteInbox, given: str, say: Say) -> None:
     rules = (await remote.rules()).rules
-    fitting = [rule for rule in rules if rule.id.startswith(given)]
-    if len(fitting) != 1:
-        raise BadRequest(f"There is no one rule `{given}`; `tieline inbox rules` lists them.")
-    await remote.revoke(fitting[0].id)
-    say(f"No longer allowed without asking: {text.line(fitting[0].text)}")
+    found = [rule for rule in rules if rule.id.startswith(given)]
+    if len(found) != 1:
+        problem = "matches several saved permissions" if found else "is not the id of a saved permission"
+        raise BadRequest(f"`{given}` {problem}; `tieline inbox rules` lists them.")
+    await remote.revoke(found[0].id)
+    say(f"No longer allowed without asking: {formatting.short_line(found[0].text)}")
 
 
-async def _list(remote: Remote, given: str | None, say: Say, clock: Clock) -> None:
+async def _list(remote: RemoteInbox, given: str | None, say: Say, clock: Clock) -> None:
     items = await remote.items()
-    say(text.listed(items, clock()) if given is None else text.described(answers.find(items, given), clock()))
+    say(
+        formatting.format_items(items, clock())
+        if given is None
+        else formatting.format_item(answers.find(items, given), clock())
+    )
 
 
-async def _decide(remote: Remote, options: Options, say: Say) -> None:
+async def _decide(remote: RemoteInbox, options: Options, say: Say) -> None:
     item = answers.find(await remote.items(), options.id)
     await remote.decide(item.id, _answer(item.ask, options))
-    say(f"{text.headline(item)}: answered.")
+    say(f"{formatting.headline(item)}: answered.")
 
 
-def _answer(ask: Ask, options: Options) -> Answer:
+def _answer(content: Ask, options: Options) -> Answer:
     match options.what:
         case "allow" | "approve":
-            return answers.yes(ask)
+            return answers.allow(content)
         case "always":
-            return answers.always(ask)
+            return answers.allow_always(content)
         case "answer":
-            return answers.fill(ask, options.words)
-        case "decline" if not isinstance(ask, Form):
-            raise BadRequest("Only a question can be declined; `tieline inbox deny ID` says no to anything.")
+            return answers.fill_in(content, options.words)
+        case "decline" if not isinstance(content, Form):
+            raise BadRequest("Only a question can be declined. To refuse anything else, use `tieline inbox deny ID`.")
         case _:
-            return answers.no(ask, " ".join(options.words))
+            return answers.refuse(content, " ".join(options.words))
 
 
-async def _watch(remote: Remote, say: Say, clock: Clock) -> None:
+async def _watch(remote: RemoteInbox, say: Say, clock: Clock) -> None:
     takes_keys = sys.stdin.isatty() and sys.stdout.isatty()
-    watch = Watch(remote.decide, say, clock, takes_keys=takes_keys)
+    watch = InboxWatch(remote.decide, say, clock, takes_keys=takes_keys)
     tasks = Tasks()
     loop = asyncio.get_running_loop()
     if takes_keys:
@@ -102,10 +107,10 @@ async def _watch(remote: Remote, say: Say, clock: Clock) -> None:
         await tasks.aclose()
 
 
-def _typed(stream: int, watch: Watch, tasks: Tasks, stop: Callable[[], object]) -> None:
-    """A line is there: terminals give whole ones."""
+def _typed(stream: int, watch: InboxWatch, tasks: Tasks, stop: Callable[[], object]) -> None:
+    """Read a line from the terminal, which delivers whole lines."""
     data = os.read(stream, 65536)
     if not data:
         stop()
         return
-    tasks.start(watch.take(data.decode("utf-8", "replace")), "an answer")
+    tasks.start(watch.take(data.decode("utf-8", "replace")), "inbox-answer")

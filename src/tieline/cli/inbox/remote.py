@@ -1,4 +1,4 @@
-"""The inbox of a running gateway, over HTTP."""
+"""HTTP client for the inbox of a running gateway."""
 
 from collections.abc import AsyncGenerator
 from typing import TypeVar
@@ -21,34 +21,34 @@ LIMIT = 64 << 20
 TIMEOUTS = Timeouts(connect=5, first_byte=30, idle=600)
 
 
-class Kept(Value):
-    """A rule that was allowed for good, in words."""
+class SavedRule(Value):
+    """A saved permission as text."""
 
     id: str
     text: str
 
 
-class Rules(Value):
-    """What was allowed for good in a workspace."""
+class SavedRules(Value):
+    """The saved permissions of a workspace."""
 
     workspace: str
-    rules: tuple[Kept, ...] = ()
+    rules: tuple[SavedRule, ...] = ()
 
 
-class _Listing(Value):
+class _ItemList(Value):
     items: tuple[Item, ...] = ()
 
 
-class _Said(Value):
+class _RemoteErrorDetail(Value):
     message: str = ""
 
 
-class _Error(Value):
-    error: _Said = _Said()
+class _RemoteError(Value):
+    error: _RemoteErrorDetail = _RemoteErrorDetail()
 
 
-class Remote:
-    """The gateway at an address; everything that goes wrong is a GatewayError a person can act on."""
+class RemoteInbox:
+    """The inbox of the gateway at `url`. Every failure is a GatewayError with a message for the user."""
 
     def __init__(self, client: HttpClient, url: str, key: str | None = None) -> None:
         self.url = url
@@ -59,45 +59,46 @@ class Remote:
             self._headers.append(("authorization", f"Bearer {key}"))
 
     async def items(self) -> tuple[Item, ...]:
-        """What waits now."""
-        return self._read(await self._asked("GET", "/api/inbox"), _Listing).items
+        """Return the waiting items."""
+        return self._read(await self._request("GET", "/api/inbox"), _ItemList).items
 
     async def watch(self) -> AsyncGenerator[tuple[Item, ...], None]:
-        """What waits, now and on every change, until the gateway ends."""
-        response = await self._sent("GET", "/api/inbox/watch")
+        """Yield the waiting items now and after every change, until the gateway stops."""
+        response = await self._send("GET", "/api/inbox/watch")
         reader = SseReader(LIMIT)
         try:
             while data := await response.chunk():
                 for block in reader.feed(data):
                     event = reader.event(block)
                     if event is not None:
-                        yield self._read(event[1], _Listing).items
+                        yield self._read(event[1], _ItemList).items
         except (PipeError, SseOverflow) as error:
-            raise GatewayError("upstream", f"The gateway at {self.url} was lost: {error}") from error
+            raise GatewayError("upstream", f"Lost the connection to the gateway at {self.url}: {error}") from error
         finally:
             response.close()
 
     async def decide(self, item_id: str, answer: Answer) -> None:
-        """Answer what waits."""
-        await self._asked("POST", f"/api/inbox/{quote(item_id, safe='')}", msgspec.json.encode(answer))
+        """Answer an item."""
+        await self._request("POST", f"/api/inbox/{quote(item_id, safe='')}", msgspec.json.encode(answer))
 
-    async def rules(self) -> Rules:
-        """What was allowed for good."""
-        return self._read(await self._asked("GET", "/api/rules"), Rules)
+    async def rules(self) -> SavedRules:
+        """Return the saved permissions."""
+        return self._read(await self._request("GET", "/api/rules"), SavedRules)
 
     async def revoke(self, rule_id: str) -> None:
-        """Allow it no longer."""
-        await self._asked("DELETE", f"/api/rules/{quote(rule_id, safe='')}")
+        """Revoke a saved permission."""
+        await self._request("DELETE", f"/api/rules/{quote(rule_id, safe='')}")
 
-    async def _asked(self, method: str, path: str, body: bytes = b"") -> bytes:
-        response = await self._sent(method, path, body)
+    async def _request(self, method: str, path: str, body: bytes = b"") -> bytes:
+        response = await self._send(method, path, body)
         try:
             return await response.read(LIMIT)
         except PipeError as error:
-            raise GatewayError("upstream", f"The gateway at {self.url} was lost: {error.message}") from error
+            message = f"Lost the connection to the gateway at {self.url}: {error.message}"
+            raise GatewayError("upstream", message) from error
 
-    async def _sent(self, method: str, path: str, body: bytes = b"") -> HttpResponse:
-        """A response that is no refusal."""
+    async def _send(self, method: str, path: str, body: bytes = b"") -> HttpResponse:
+        """Send a request and return a successful response."""
         try:
             response = await self._client.send(
                 self._origin, method, self._path + path, self._headers, body, timeouts=TIMEOUTS
@@ -106,21 +107,23 @@ class Remote:
                 return response
             said = await response.read(LIMIT)
         except PipeError as error:
-            message = f"Nothing answers at {self.url}: is `tieline serve` running? ({error.message})"
+            message = f"Cannot reach a gateway at {self.url}. Is `tieline serve` running? ({error.message})"
             raise GatewayError("upstream", message) from error
         except ValueError as error:
-            raise GatewayError("bad_request", f"The gateway cannot be asked: {error}.") from error
+            raise GatewayError("bad_request", f"The request cannot be sent: {error}.") from error
         raise self._refusal(response.status, said)
 
     def _refusal(self, status: int, said: bytes) -> GatewayError:
         message = ""
         if said.startswith(b"{"):
-            message = self._read(said, _Error).error.message
+            message = self._read(said, _RemoteError).error.message
         kind: ErrorKind = "unauthorized" if status == 401 else "not_found" if status == 404 else "upstream"
-        return GatewayError(kind, message or f"{self.url} answered {status}: that is no Tieline, or an older one.")
+        return GatewayError(
+            kind, message or f"{self.url} answered {status}: it is not a Tieline gateway, or an old one."
+        )
 
     def _read(self, data: bytes, kind: type[T]) -> T:
         try:
             return msgspec.json.decode(data, type=kind)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            raise GatewayError("upstream", f"{self.url} said what cannot be understood: {error}") from error
+            raise GatewayError("upstream", f"{self.url} sent an invalid response: {error}") from error

@@ -1,10 +1,10 @@
-"""Watching the inbox in a terminal: each new ask is shown as it comes, and answered with a key."""
+"""The command `tieline inbox watch`: shows new items as they arrive and reads answers from the terminal."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 
-from tieline.cli.inbox import answers, text
+from tieline.cli.inbox import answers, formatting
 from tieline.core.inbox.inbox import Item
 from tieline.model.errors import GatewayError
 from tieline.model.inbox import Answer, Ask, Form, PlanReview
@@ -15,13 +15,13 @@ Decide = Callable[[str, Answer], Awaitable[None]]
 Changes = AsyncGenerator[tuple[Item, ...], None]
 
 REACTION = 0.5
-"""Nobody reads a question and answers it in so few seconds: the key was meant for the one before."""
+"""Seconds during which an answer is ignored after a new item appears: it was meant for the item before."""
 RECONNECT = 2.0
 RULE = "─" * 60
 
 
-class Watch:
-    """What was shown to the person, and what the next key answers: always the oldest that waits."""
+class InboxWatch:
+    """Shows items and takes answers. A typed line answers the oldest waiting item."""
 
     def __init__(self, decide: Decide, say: Say, clock: Clock, *, takes_keys: bool) -> None:
         self._decide = decide
@@ -31,34 +31,34 @@ class Watch:
         self._waiting: dict[str, Item] = {}
         self._answered: set[str] = set()
         self._asked = ""
-        """The id of the one that a key answers."""
+        """The id of the item that the next typed line answers."""
         self._asked_at = 0.0
 
     def show(self, items: Sequence[Item]) -> None:
-        """Tell what is new and what is gone."""
+        """Print new items, and those that are no longer waiting."""
         now = {item.id: item for item in items if item.id not in self._answered}
         for item_id in self._waiting.keys() - now.keys() - self._answered:
-            self._say(f"{item_id}  waits no longer.")
+            self._say(f"{item_id}  is no longer waiting.")
         for item_id, item in now.items():
             if item_id not in self._waiting:
-                self._say(f"\n{RULE}\n{text.described(item, self._clock())}")
+                self._say(f"\n{RULE}\n{formatting.format_item(item, self._clock())}")
         self._answered &= {item.id for item in items}
         self._waiting = now
         self._ask_next()
 
     async def take(self, typed: str) -> None:
-        """Something was typed."""
+        """Handle a typed line."""
         item = self._waiting.get(self._asked)
         typed = typed.strip()
         if item is None or not typed:
             return
         if self._clock() - self._asked_at < REACTION:
-            self._say("That came before you could have read this. Once more, please.")
+            self._say("You typed this before the request appeared. Please answer again.")
             return
         try:
             answer = _meant(item.ask, typed)
             if answer is None:
-                self._say(f"? {text.keys(item.ask)}")
+                self._say(f"? {formatting.key_hint(item.ask)}")
                 return
             self._answered.add(item.id)
             await self._decide(item.id, answer)
@@ -71,51 +71,51 @@ class Watch:
         self._ask_next()
 
     def _ask_next(self) -> None:
-        """Say which one a key answers now."""
+        """Print which item the next typed line answers."""
         if not self._takes_keys:
             return
-        item = next((item for item in self._waiting.values() if text.keys(item.ask)), None)
+        item = next((item for item in self._waiting.values() if formatting.key_hint(item.ask)), None)
         if item is None:
             self._asked = ""
         elif item.id != self._asked:
             self._asked, self._asked_at = item.id, self._clock()
-            self._say(f"\n{text.headline(item)}\n? {text.keys(item.ask)}")
+            self._say(f"\n{formatting.headline(item)}\n? {formatting.key_hint(item.ask)}")
 
 
-def _meant(ask: Ask, typed: str) -> Answer | None:
-    """The answer that a line means; None if it means none."""
-    if isinstance(ask, Form):
-        return answers.fill(ask, [f"{ask.fields[0].name}={typed}"])
+def _meant(content: Ask, typed: str) -> Answer | None:
+    """Parse a typed line; return None if it is not an answer."""
+    if isinstance(content, Form):
+        return answers.fill_in(content, [f"{content.fields[0].name}={typed}"])
     key, _, rest = typed.partition(" ")
     match key.lower():
-        case "y" | "yes" if isinstance(ask, PlanReview) and rest.strip():
-            return answers.choose(ask, rest.strip())
+        case "y" | "yes" if isinstance(content, PlanReview) and rest.strip():
+            return answers.choose_option(content, rest.strip())
         case "y" | "yes":
-            return answers.yes(ask)
+            return answers.allow(content)
         case "a" | "always":
-            return answers.always(ask)
+            return answers.allow_always(content)
         case "n" | "no":
-            return answers.no(ask, rest.strip())
+            return answers.refuse(content, rest.strip())
         case _:
             return None
 
 
-async def follow(changes: Callable[[], Changes], watch: Watch, say: Say, *, pause: float = RECONNECT) -> None:
-    """Show what waits for as long as somebody looks; a gateway that is started anew is found again."""
-    was_there = is_told = False
+async def follow(changes: Callable[[], Changes], watch: InboxWatch, say: Say, *, pause: float = RECONNECT) -> None:
+    """Show items until cancelled. Reconnect if the gateway is restarted; raise GatewayError if it was never reached."""
+    was_connected = is_lost = False
     while True:
         try:
             async with aclosing(changes()) as lists:
                 async for items in lists:
-                    if not was_there or is_told:
-                        say("Watching the inbox; Ctrl-C ends that." + ("" if items else " Nothing waits."))
-                    was_there, is_told = True, False
+                    if not was_connected or is_lost:
+                        say("Watching the inbox; press Ctrl-C to stop." + ("" if items else " It is empty."))
+                    was_connected, is_lost = True, False
                     watch.show(items)
         except GatewayError as error:
-            if not was_there or error.kind == "unauthorized":
+            if not was_connected or error.kind == "unauthorized":
                 raise
-        if not is_told:
-            say("The gateway has gone. As soon as it is back, this goes on.")
-            is_told = True
+        if not is_lost:
+            say("The gateway has stopped. Waiting for it to come back.")
+            is_lost = True
             watch.show(())
         await asyncio.sleep(pause)

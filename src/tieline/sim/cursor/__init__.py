@@ -1,43 +1,40 @@
-"""A simulator of Cursor's service: the server role of its protocol, so that its clients can be tried and tested.
+"""A simulator of Cursor's service: the server role of its protocol, for tests and trials of its clients.
 
-It speaks HTTP/1.1 and HTTP/2 on one port, in the clear or with TLS, and plays a whole turn as the service does: it
-asks for the request context, reads the history out of the client's blobs, stores new ones and waits for them to be
-acknowledged, has tools run, sends checkpoints, and ends with an end frame. Its model is the demo model, which does
-what plain words or a script say; no account and no network are needed. It asks the person something too when it is
-told to (`make a plan for …`, `ask me about …`, `switch to plan mode`: `tieline.sim.cursor.interview`).
+It serves HTTP/1.1 and HTTP/2 on one port, with or without TLS, and plays a turn as the service does: it requests the
+context, reads the history from the client's blobs, stores new blobs and waits for their acknowledgement, lets the
+client run tools, sends checkpoints, and finishes with an end frame. Its model is the demo model, so neither an account
+nor a network is needed. It can also ask the user something (see `user_questions`).
 
     async with CursorSim() as sim:              # a free port of this machine: sim.url, sim.port
         ...
         assert (sim.runs, sim.legs) == (1, 2)   # one run for a turn with one round of tool results
-        sim.journal[-1].kinds                   # what the client said in it
+        sim.journal[-1].kinds                   # the kinds of the client's messages
         await sim.until(lambda: sim.journal[-1].ending == "ended")
 
-What it does can be scripted. `CursorSim(script=…)` sets what is played instead of the usual turn, and
-`sim.scripts.queue(…)` what is played in the next runs, each once. A script is a list of steps as JSON would have
-them, or a program, which is a function that gives steps:
+Runs can be scripted. `CursorSim(script=…)` replaces the usual turn, and `sim.scripts.queue(…)` sets the scripts of the
+next runs. A script is a list of steps, as in JSON, or a program, which is a function that yields steps:
 
     sim.scripts.queue(["open", {"text": "Half an ans"}, {"leave": "cut"}])
 
-    def stall(turn: Turn) -> Iterator[Step]:
+    def stall(turn: ServerTurn) -> Iterator[Step]:
         yield from turn.opening()
         yield turn.run.ask_exec(ExecServerMessage(mcp_args=…))
         yield Wait(lambda: turn.run.is_answered(2))
-        yield Wait(lambda: False)               # heartbeats, and nothing else
+        yield Wait(lambda: False)               # only heartbeats
 
-A client that cannot reach into the simulator says it in the user's words: `!cursor {"steps": ["open", …]}`. All steps
-are listed in `tieline.sim.cursor.faults`, all errors by name in `tieline.sim.cursor.refusals.NAMED`, and what can be
-set (heartbeats, patience, models, who is let in) in `tieline.sim.cursor.settings`.
+A client can also select a script with a user message: `!cursor {"steps": ["open", …]}`. `script_steps` lists all steps,
+`refusals.NAMED` all errors by name, and `settings` everything that can be configured.
 """
 
-from tieline.sim.cursor.faults import BadScript, program
-from tieline.sim.cursor.line import Record
-from tieline.sim.cursor.refusals import NAMED, Refusal, RunRefused
-from tieline.sim.cursor.run import Run
+from tieline.sim.cursor.refusals import NAMED, RunRefused, ServiceRefusal
+from tieline.sim.cursor.run_input import RunRecord
+from tieline.sim.cursor.script_steps import BadScript, program
 from tieline.sim.cursor.server import Tls
-from tieline.sim.cursor.settings import Model, Parameter, Settings
+from tieline.sim.cursor.server_run import ServerRun
+from tieline.sim.cursor.server_turn import Program, ServerTurn
+from tieline.sim.cursor.settings import Parameter, SimModel, SimSettings
 from tieline.sim.cursor.simulator import CursorSim, serve
 from tieline.sim.cursor.steps import End, Framed, GoAway, Leave, Raw, Send, Status, Step, Style, Wait
-from tieline.sim.cursor.turn import Program, Turn
 
 __all__ = [
     "NAMED",
@@ -47,21 +44,21 @@ __all__ = [
     "Framed",
     "GoAway",
     "Leave",
-    "Model",
     "Parameter",
     "Program",
     "Raw",
-    "Record",
-    "Refusal",
-    "Run",
+    "RunRecord",
     "RunRefused",
     "Send",
-    "Settings",
+    "ServerRun",
+    "ServerTurn",
+    "ServiceRefusal",
+    "SimModel",
+    "SimSettings",
     "Status",
     "Step",
     "Style",
     "Tls",
-    "Turn",
     "Wait",
     "program",
     "serve",

@@ -1,7 +1,7 @@
-"""The messages of a conversation as the service keeps them: JSON in blobs, one message each, and back.
+"""Reads and writes the messages of a conversation in the form the service stores them: one JSON blob per message.
 
-They have the form that AI SDKs use: a role, and a text or a list of typed parts. System messages among them are not
-heard, since the service has a system prompt of its own; rules reach the model by the request context instead.
+A message has a role, and a text or a list of typed parts, as in common AI SDKs. System messages are ignored, because
+the service has its own system prompt; rules reach the model through the request context.
 """
 
 import re
@@ -13,7 +13,7 @@ import msgspec
 from tieline.model.content import File, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 
 TRANSCRIPT_LIMIT = 1_000_000
-"""A longer text is not looked at for a conversation in it."""
+"""Longer texts are not parsed as a conversation."""
 
 _RECORD = re.compile(r"<history>\n(?P<record>.*)\n</history>\n\n(?P<said>.*)", re.DOTALL)
 _RECORDED = re.compile(r"<(user|assistant|tool)>\n(.*?)\n</\1>", re.DOTALL)
@@ -26,7 +26,7 @@ _GO_ON = re.compile(r"\s*Based on the tool results above, please continue your r
 
 
 def read(data: bytes) -> Message | None:
-    """A message from its JSON; None for what is no message or is not heard."""
+    """Parse a message; return None if it is not a message or is ignored."""
     try:
         message = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -44,7 +44,7 @@ def read(data: bytes) -> Message | None:
 
 
 def write(message: Message) -> list[bytes]:
-    """A message as JSON; tool results, which are part of a user message here, are messages of their own there."""
+    """Encode a message. Tool results, which are parts of a user message here, become a separate message."""
     results = [part for part in message.parts if isinstance(part, ToolResult)]
     others = [part for part in message.parts if not isinstance(part, ToolResult)]
     written = []
@@ -56,24 +56,28 @@ def write(message: Message) -> list[bytes]:
 
 
 def transcript(text: str) -> list[Message] | None:
-    """A conversation that a client has written into one text, in either of two known forms; None if it is none.
+    """Parse a conversation that a client has written into one text; return None if it is not one.
 
-    One is `User: …` and `Assistant: …`, with calls and results in brackets; the other a record with tags.
+    Two forms are known: `User: …` and `Assistant: …` with calls and results in brackets, and a record with tags.
     """
     if len(text) > TRANSCRIPT_LIMIT:
         return None
     if record := _RECORD.search(text):
-        return [*_recorded(record["record"]), *_last_words(record["said"])]
+        return [*_recorded(record["record"]), *_last_message(record["said"])]
     pieces = _TURN.split(text)
     if pieces[0] or len(pieces) == 1:
         return None
     messages: list[Message] = []
-    for role, result_of, said in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
-        messages += _spoken(role, _GO_ON.sub("", said), messages) if role else _given(result_of, said, messages)
+    for role, call_id, said in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
+        messages += (
+            _transcript_message(role, _GO_ON.sub("", said), messages)
+            if role
+            else _result_message(call_id, said, messages)
+        )
     return messages
 
 
-def _last_words(said: str) -> list[Message]:
+def _last_message(said: str) -> list[Message]:
     return [] if said == _RESULTS_ONLY else [Message(role="user", parts=(Text(text=said),))]
 
 
@@ -89,7 +93,7 @@ def _recorded(record: str) -> Iterator[Message]:
         yield Message(role="assistant" if role == "assistant" else "user", parts=tuple(parts))
 
 
-def _spoken(role: str, said: str, before: Sequence[Message]) -> list[Message]:
+def _transcript_message(role: str, said: str, before: Sequence[Message]) -> list[Message]:
     if role == "Assistant" and (called := _CALLED.search(said)):
         words = said[: called.start()].strip()
         call = ToolCall(id=f"call_{len(before)}", name=called[1], arguments=called[2])
@@ -98,8 +102,8 @@ def _spoken(role: str, said: str, before: Sequence[Message]) -> list[Message]:
     return [Message(role="assistant" if kind == "assistant" else "user", parts=(Text(text=said),))]
 
 
-def _given(call_id: str, said: str, before: Sequence[Message]) -> list[Message]:
-    """What came of a call. Clients write an id there that nobody knows: it is the call before that is meant."""
+def _result_message(call_id: str, said: str, before: Sequence[Message]) -> list[Message]:
+    """Return the result of a call. The id that clients write there is arbitrary; the last call is meant."""
     calls = [part.id for message in before for part in message.parts if isinstance(part, ToolCall)]
     content = (Text(text=_GO_ON.sub("", said).rstrip("\n")),)
     result = ToolResult(call_id=calls[-1] if calls else call_id, content=content)

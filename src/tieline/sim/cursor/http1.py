@@ -1,4 +1,4 @@
-"""HTTP/1.1 on one connection: requests come in turn, and a client that hangs up ends the answer under way."""
+"""HTTP/1.1 on one connection. A client that disconnects cancels the current response."""
 
 import asyncio
 import socket
@@ -8,18 +8,18 @@ from http import HTTPStatus
 
 import httptools
 
-from tieline.sim.cursor.exchange import BODY_LIMIT, BodyTooLarge, Exchange, Headers, Incoming, Serve, drain
+from tieline.sim.cursor.http_exchange import BODY_LIMIT, BodyTooLarge, Headers, HttpExchange, RequestHead, Serve, drain
 
 READ = 64 * 1024
 HEAD_LIMIT = 256 * 1024
 AHEAD = 16
-"""How many requests a client may send ahead before it is read no further."""
+"""Maximum number of pipelined requests that are read ahead."""
 
 _LINGER_NOT = struct.pack("ii", 1, 0)
 
 
 async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes, serve: Serve) -> None:
-    """Serve requests until the client leaves or an answer ends the connection; `first` was read already."""
+    """Serve requests until the connection ends. `first` contains the bytes read so far."""
     connection = _Connection(reader)
     async with asyncio.TaskGroup() as group:
         reading = group.create_task(connection.read_on(first))
@@ -39,21 +39,21 @@ async def _serve_one(serve: Serve, exchange: "Http1Exchange") -> None:
 
 
 class _Parsing:
-    """What httptools found so far in the bytes of a connection."""
+    """Collects the requests that httptools finds in the bytes of a connection."""
 
     def __init__(self) -> None:
-        self.found: list[tuple[Incoming, bytes | None, bool]] = []
+        self.found: list[tuple[RequestHead, bytes | None, bool]] = []
         self._parser = httptools.HttpRequestParser(self)
         self.on_message_begin()
 
     def feed(self, data: bytes) -> None:
-        """Read on; raises BodyTooLarge or what httptools has to say."""
+        """Parse more bytes. Raise BodyTooLarge or an error of httptools."""
         self._parser.feed_data(data)
         if self._is_head:
-            # Counted here: a header that never ends is not told to us.
+            # Counted here because httptools does not report an unfinished header.
             self._hold(len(data), HEAD_LIMIT)
 
-    # What httptools calls
+    # Callbacks of httptools
 
     def on_message_begin(self) -> None:
         self._is_head = True
@@ -79,7 +79,7 @@ class _Parsing:
     def on_message_complete(self) -> None:
         self._is_head = True
         self._held = 0
-        request = Incoming(
+        request = RequestHead(
             method=self._parser.get_method().decode("latin-1"),
             target=self._target.decode("latin-1"),
             headers=tuple(self._headers),
@@ -93,10 +93,10 @@ class _Parsing:
 
 
 class _Connection:
-    """Reads ahead, so that it is noticed at once when the client leaves."""
+    """Reads ahead, in order to notice at once when the client disconnects."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
-        self.requests: asyncio.Queue[tuple[Incoming, bytes | None, bool] | None] = asyncio.Queue(AHEAD)
+        self.requests: asyncio.Queue[tuple[RequestHead, bytes | None, bool] | None] = asyncio.Queue(AHEAD)
         self.serving: asyncio.Task[None] | None = None
         self._reader = reader
         self._parsing = _Parsing()
@@ -110,8 +110,8 @@ class _Connection:
                 self._parsing.found.clear()
                 data = await self._reader.read(READ)
         except (httptools.HttpParserError, BodyTooLarge):
-            # A request nobody can read: it is answered with its error, and the connection ends.
-            await self.requests.put((Incoming(method="", target=""), None, False))
+            # An invalid request is answered with an error, and the connection is closed.
+            await self.requests.put((RequestHead(method="", target=""), None, False))
         except ConnectionError:
             pass
         if self.serving is not None:
@@ -119,19 +119,19 @@ class _Connection:
         await self.requests.put(None)
 
 
-class Http1Exchange(Exchange):
-    """One request of a connection and its answer; a body of None stands for one that could not be read."""
+class Http1Exchange(HttpExchange):
+    """One request and its response. The body is None if it could not be read."""
 
-    def __init__(self, writer: asyncio.StreamWriter, request: Incoming, body: bytes | None, keep: bool) -> None:
+    def __init__(self, writer: asyncio.StreamWriter, request: RequestHead, body: bytes | None, keep: bool) -> None:
         self.request = request
         self.is_reusable = False
-        """Whether the connection can be used again: the answer is whole and neither side wants to leave."""
+        """Whether the connection can be reused: the response is complete and both sides keep it alive."""
         self._writer = writer
         self._body = body
         self._keep = keep
         self._chunked = False
         self._head = b""
-        """The head, until there is something to send it with: each write is a call into the system."""
+        """The head, held back until the first body bytes to save a system call."""
 
     async def read(self) -> bytes:
         if self._body is None:
@@ -169,7 +169,7 @@ class Http1Exchange(Exchange):
             self._writer.write(data)
 
     def goaway(self, code: int) -> None:
-        """There is no such word here."""
+        """Do nothing: HTTP/1.1 has no such message."""
 
     def reset(self) -> None:
         raw = self._writer.get_extra_info("socket")
@@ -177,7 +177,7 @@ class Http1Exchange(Exchange):
         self._writer.transport.abort()
 
     def cut(self) -> None:
-        # Not aborted: what was said before is to arrive.
+        # Not aborted: data written before must arrive.
         self._writer.transport.close()
 
 

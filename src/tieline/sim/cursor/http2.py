@@ -1,7 +1,7 @@
-"""HTTP/2 on one connection: many requests at once, each answered while it is still being sent.
+"""HTTP/2 on one connection: concurrent requests, each answered while its body is still being received.
 
-What a client sends counts against a window that grows again only as it is read, so no stream can fill the memory;
-what it does not take holds up the answer, for a while.
+Flow control windows grow only as data is read, so no stream can fill the memory. A client that does not read delays
+its response, up to a time limit.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from h2.events import (
 from h2.exceptions import H2Error, StreamClosedError
 from h2.settings import SettingCodes, Settings
 
-from tieline.sim.cursor.exchange import STALLED, Exchange, Headers, Incoming, Serve, drain
+from tieline.sim.cursor.http_exchange import STALLED, Headers, HttpExchange, RequestHead, Serve, drain
 
 READ = 64 * 1024
 WINDOW = 1024 * 1024
@@ -33,7 +33,7 @@ STREAMS = 1000
 
 
 async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes, serve: Serve) -> None:
-    """Serve requests until the client leaves; `first` was read already."""
+    """Serve requests until the client disconnects. `first` contains the bytes read so far."""
     async with asyncio.TaskGroup() as group:
         connection = Http2Connection(writer, serve, group)
         await connection.read_on(reader, first)
@@ -52,7 +52,7 @@ class Http2Connection:
 
     async def read_on(self, reader: asyncio.StreamReader, data: bytes) -> None:
         values = {SettingCodes.INITIAL_WINDOW_SIZE: WINDOW, SettingCodes.MAX_CONCURRENT_STREAMS: STREAMS}
-        # Given anew, not changed: a change would count before the client was told of it.
+        # Replaced rather than updated: h2 would apply an update before the client has acknowledged it.
         self.h2.local_settings = Settings(client=False, initial_values=values)
         self.h2.initiate_connection()
         self.h2.increment_flow_control_window(CONNECTION_WINDOW - 65535)
@@ -63,13 +63,13 @@ class Http2Connection:
                 self.flush()
                 data = await reader.read(READ)
         except H2Error:
-            # The library has written down what was wrong.
+            # h2 has queued a GOAWAY frame with the reason.
             self.flush()
         except ConnectionError:
             pass
 
     def close(self) -> None:
-        """The client is gone, and with it everything under way."""
+        """Cancel all streams, because the client has disconnected."""
         for stream in self._streams.values():
             stream.forget()
 
@@ -98,7 +98,7 @@ class Http2Connection:
     def _begin(self, number: int, headers: list[tuple[bytes, bytes]] | list[tuple[str, str]]) -> None:
         named = [(_text(name), _text(value)) for name, value in headers]
         pseudo = dict(named)
-        request = Incoming(
+        request = RequestHead(
             method=pseudo.get(":method", ""),
             target=pseudo.get(":path", ""),
             headers=tuple((name, value) for name, value in named if not name.startswith(":")),
@@ -116,10 +116,10 @@ class Http2Connection:
             stream.settle()
 
 
-class Http2Exchange(Exchange):
+class Http2Exchange(HttpExchange):
     """One stream."""
 
-    def __init__(self, connection: Http2Connection, number: int, request: Incoming) -> None:
+    def __init__(self, connection: Http2Connection, number: int, request: RequestHead) -> None:
         self.request = request
         self.serving: asyncio.Task[None] | None = None
         self.widened = asyncio.Event()
@@ -142,17 +142,17 @@ class Http2Exchange(Exchange):
         self._arrived.set()
 
     def forget(self) -> None:
-        """The client does not want it any more."""
+        """Cancel the response, because the client has reset the stream."""
         self._is_ended = True
         if self.serving is not None:
             self.serving.cancel()
 
     def settle(self) -> None:
-        """Whoever served it is done: an answer without an end is no answer."""
+        """Reset the stream if its response was not completed."""
         if not self._is_ended:
             self.reset()
 
-    # What the exchange does
+    # Implementation of HttpExchange
 
     async def read(self) -> bytes:
         while not self._received:
@@ -195,7 +195,7 @@ class Http2Exchange(Exchange):
         await drain(self._connection.writer)
 
     def goaway(self, code: int) -> None:
-        # Written by hand: to the library it is the end of everything, but open streams may go on.
+        # Written by hand, because h2 would close the connection, but open streams must continue.
         frame = struct.pack(">BHBBIII", 0, 8, 7, 0, 0, self._number, code)
         self._connection.flush()
         self._connection.writer.write(frame)
@@ -205,13 +205,13 @@ class Http2Exchange(Exchange):
         try:
             self._h2.reset_stream(self._number, ErrorCodes.INTERNAL_ERROR)
         except H2Error:
-            # It is closed already.
+            # The stream is already closed.
             return
         self._connection.flush()
 
     def cut(self) -> None:
         self._is_ended = True
-        # Not aborted: what was said before is to arrive.
+        # Not aborted: data written before must arrive.
         self._connection.writer.transport.close()
 
     def _room(self) -> int:
@@ -223,7 +223,7 @@ class Http2Exchange(Exchange):
             async with asyncio.timeout(STALLED):
                 await self.widened.wait()
         except TimeoutError as error:
-            raise ConnectionResetError("the client does not take its answer") from error
+            raise ConnectionResetError("the client does not read its response") from error
 
 
 def _text(value: bytes | str) -> str:

@@ -1,7 +1,7 @@
-"""How Cursor's service says no: Connect codes, error details, and the three ways they are spelled.
+"""Errors of Cursor's service: Connect codes, error details, and their three encodings.
 
-A stream ends with them in an end frame (JSON) or in a trailers frame (grpc-web), a single call answers with a status
-and JSON. `NAMED` holds every refusal that clients are known to meet, by a short name for scripts.
+A stream ends with an error in an end frame (JSON) or in a trailers frame (grpc-web); a unary call returns a status and
+JSON. `NAMED` contains the known errors of the service by a short name for scripts.
 """
 
 from base64 import b64encode
@@ -33,7 +33,7 @@ CODES: Mapping[str, tuple[int, int]] = {
     "data_loss": (15, 500),
     "unauthenticated": (16, 401),
 }
-"""The number gRPC gives each Connect code, and the HTTP status of a single call that fails with it."""
+"""For each Connect code, the gRPC number and the HTTP status of a unary call."""
 
 CAUSES: Mapping[int, str] = {
     5: "ERROR_BAD_MODEL_NAME",
@@ -54,8 +54,8 @@ CAUSES: Mapping[int, str] = {
 }
 
 
-class Refusal(Value):
-    """One refusal. With a `cause` it carries error details, which is what Cursor's own client shows."""
+class ServiceRefusal(Value):
+    """An error of the service. With a `cause`, it has error details, which Cursor's own client shows."""
 
     code: str
     message: str = "Error"
@@ -64,19 +64,19 @@ class Refusal(Value):
     detail: str = ""
     retryable: bool | None = None
     action: str = ""
-    """What the user would have to do; Cursor's own client does not try again where there is something."""
+    """What the user has to do. If set, Cursor's own client does not retry."""
 
     def end(self) -> bytes:
-        """The payload of a Connect end frame."""
+        """Return the payload of a Connect end frame."""
         return msgspec.json.encode({"error": self._error()})
 
     def trailers(self) -> bytes:
-        """The payload of a grpc-web trailers frame."""
+        """Return the payload of a grpc-web trailers frame."""
         lines = [f"grpc-status: {CODES.get(self.code, (2, 500))[0]}", f"grpc-message: {quote(self.message)}"]
         return "".join(f"{line}\r\n" for line in lines).encode()
 
     def whole(self) -> tuple[int, bytes]:
-        """The status and the body of a single call."""
+        """Return the status and the body of a unary call."""
         return CODES.get(self.code, (2, 500))[1], msgspec.json.encode(self._error())
 
     def _error(self) -> dict[str, Any]:
@@ -89,57 +89,59 @@ class Refusal(Value):
         details = aiserver.ErrorDetails(error=self.cause, is_expected=True)
         details.details.title = self.title
         details.details.detail = self.detail
-        told: dict[str, Any] = {"title": self.title, "detail": self.detail}
+        shown: dict[str, Any] = {"title": self.title, "detail": self.detail}
         if self.retryable is not None:
-            details.details.is_retryable = told["isRetryable"] = self.retryable
+            details.details.is_retryable = shown["isRetryable"] = self.retryable
         if self.action:
             details.details.analytics_metadata.MergeFromString(b"\x0a%c%b" % (len(self.action), self.action.encode()))
-            told["analyticsMetadata"] = {"actionRequired": self.action}
-        debug = {"error": CAUSES.get(self.cause, f"ERROR_{self.cause}"), "details": told, "isExpected": True}
-        # Unpadded, as Connect wants it.
+            shown["analyticsMetadata"] = {"actionRequired": self.action}
+        debug = {"error": CAUSES.get(self.cause, f"ERROR_{self.cause}"), "details": shown, "isExpected": True}
+        # Unpadded, as Connect requires.
         value = b64encode(details.SerializeToString()).decode().rstrip("=")
         return {"type": "aiserver.v1.ErrorDetails", "debug": debug, "value": value}
 
 
 class RunRefused(Exception):
-    """The run ends with this refusal, wherever it stands."""
+    """Ends the run with this refusal."""
 
-    def __init__(self, refusal: Refusal) -> None:
+    def __init__(self, refusal: ServiceRefusal) -> None:
         super().__init__(refusal.message)
         self.refusal = refusal
 
 
-def _told(
+def _detailed(
     code: str, cause: int, title: str, detail: str, *, retryable: bool | None = None, action: str = ""
-) -> Refusal:
-    return Refusal(code=code, cause=cause, title=title, detail=detail, retryable=retryable, action=action)
+) -> ServiceRefusal:
+    return ServiceRefusal(code=code, cause=cause, title=title, detail=detail, retryable=retryable, action=action)
 
 
 _EXHAUSTED = "resource_exhausted"
 
 
-NAMED: Mapping[str, Refusal] = {code: Refusal(code=code, message=f"simulated {code}") for code in CODES} | {
-    "no_state": Refusal(code="invalid_argument", message="Conversation state is required"),
-    "blob": Refusal(code="internal", message="Blob not found"),
-    "image": Refusal(code="internal", message="Image not found"),
-    "data_missing": Refusal(code="internal", message="Conversation data missing"),
-    "empty_value": Refusal(code="internal", message="google.protobuf.Value must have a value"),
-    # The bare form: nobody can tell a spent quota, a poisoned conversation, an overflow or a bad schema apart.
-    "exhausted": Refusal(code=_EXHAUSTED),
-    "outdated": _told(_EXHAUSTED, 28, "Update Required", "This version is no longer supported.", action="payment"),
-    "quota": _told(_EXHAUSTED, 9, "Free limit reached", "Upgrade to go on.", retryable=False),
-    "pro_quota": _told(_EXHAUSTED, 10, "Usage limit reached", "Raise the limit to go on.", retryable=False),
-    "rate_limited": _told(_EXHAUSTED, 50, "Rate limited", "Slow down.", retryable=True),
-    "too_long": _told(_EXHAUSTED, 43, "Conversation too long", "Start a new conversation.", retryable=False),
-    "bad_tools": _told(_EXHAUSTED, 57, "Provider Error", "The tools could not be registered."),
-    "bad_model": _told("not_found", 5, "Bad model name", "There is no such model.", retryable=False),
-    "model_blocked": _told("permission_denied", 58, "Model blocked", "Ask your admin.", retryable=False),
-    "max_mode": _told("failed_precondition", 60, "Max mode required", "Turn it on.", retryable=False),
-    "region": _told("permission_denied", 64, "Unsupported region", "This region is not available for your team."),
-    "deprecated": _told("unimplemented", 40, "Deprecated", "Request type deprecated.", retryable=False),
-    "suspicious": _told("unauthenticated", 38, "Unauthorized request.", "Suspicious activity was seen."),
-    "provider": _told("unavailable", 57, "Provider Error", "The model's maker is busy.", retryable=True),
-    "provider_for_good": _told("unavailable", 57, "Provider Error", "It will not get better.", retryable=False),
+NAMED: Mapping[str, ServiceRefusal] = {
+    code: ServiceRefusal(code=code, message=f"simulated {code}") for code in CODES
+} | {
+    "no_state": ServiceRefusal(code="invalid_argument", message="Conversation state is required"),
+    "blob": ServiceRefusal(code="internal", message="Blob not found"),
+    "image": ServiceRefusal(code="internal", message="Image not found"),
+    "data_missing": ServiceRefusal(code="internal", message="Conversation data missing"),
+    "empty_value": ServiceRefusal(code="internal", message="google.protobuf.Value must have a value"),
+    # Without details: used alike for a spent quota, a poisoned conversation, an overflow and a bad schema.
+    "exhausted": ServiceRefusal(code=_EXHAUSTED),
+    "outdated": _detailed(_EXHAUSTED, 28, "Update Required", "This version is no longer supported.", action="payment"),
+    "quota": _detailed(_EXHAUSTED, 9, "Free limit reached", "Upgrade to go on.", retryable=False),
+    "pro_quota": _detailed(_EXHAUSTED, 10, "Usage limit reached", "Raise the limit to go on.", retryable=False),
+    "rate_limited": _detailed(_EXHAUSTED, 50, "Rate limited", "Slow down.", retryable=True),
+    "too_long": _detailed(_EXHAUSTED, 43, "Conversation too long", "Start a new conversation.", retryable=False),
+    "bad_tools": _detailed(_EXHAUSTED, 57, "Provider Error", "The tools could not be registered."),
+    "bad_model": _detailed("not_found", 5, "Bad model name", "There is no such model.", retryable=False),
+    "model_blocked": _detailed("permission_denied", 58, "Model blocked", "Ask your admin.", retryable=False),
+    "max_mode": _detailed("failed_precondition", 60, "Max mode required", "Turn it on.", retryable=False),
+    "region": _detailed("permission_denied", 64, "Unsupported region", "This region is not available for your team."),
+    "deprecated": _detailed("unimplemented", 40, "Deprecated", "Request type deprecated.", retryable=False),
+    "suspicious": _detailed("unauthenticated", 38, "Unauthorized request.", "Suspicious activity was seen."),
+    "provider": _detailed("unavailable", 57, "Provider Error", "The model's maker is busy.", retryable=True),
+    "provider_for_good": _detailed("unavailable", 57, "Provider Error", "It will not get better.", retryable=False),
 }
 
 OF_KIND: Mapping[ErrorKind, str] = {
@@ -156,4 +158,4 @@ OF_KIND: Mapping[ErrorKind, str] = {
     "internal": "internal",
     "cancelled": "canceled",
 }
-"""What a failure of the demo model is called here."""
+"""The Connect code for each kind of failure of the demo model."""

@@ -1,7 +1,7 @@
-"""One port for HTTP/1.1 and HTTP/2, with or without TLS: the first bytes of a connection tell which it is.
+"""Serves HTTP/1.1 and HTTP/2 on one port, with or without TLS. The first bytes of a connection decide which.
 
-Cursor's own client speaks HTTP/2 without asking first, in the clear and even where TLS has agreed on something else,
-so what was agreed is not looked at.
+The protocol negotiated by TLS is ignored, because Cursor's own client uses HTTP/2 without negotiation, even if TLS has
+negotiated something else.
 """
 
 import asyncio
@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tieline.sim.cursor import http1, http2
-from tieline.sim.cursor.exchange import Serve
+from tieline.sim.cursor.http_exchange import Serve
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 FIRST_BYTES = 60.0
-"""How long a connection may say nothing before it is closed."""
+"""Seconds after which a connection without any data is closed."""
 
 
 class Tls(NamedTuple):
@@ -25,32 +25,32 @@ class Tls(NamedTuple):
     key: Path
 
     def context(self) -> ssl.SSLContext:
-        """What a server needs to speak TLS with them."""
+        """Return the TLS context of a server."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certificate, self.key)
         context.set_alpn_protocols(["h2", "http/1.1"])
         return context
 
 
-class Server:
-    """Listens, and hands every request to `serve`."""
+class SimServer:
+    """Listens on a port, and passes every request to `serve`."""
 
     def __init__(self, serve: Serve) -> None:
         self.connections = 0
-        """How many connections were made so far."""
+        """Number of connections so far."""
         self.port = 0
         self._serve = serve
         self._open: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int, tls: Tls | ssl.SSLContext | None = None) -> None:
-        """Begin to listen; port 0 takes a free one."""
+        """Start to listen. Port 0 picks a free port."""
         context = tls.context() if isinstance(tls, Tls) else tls
         self._server = await asyncio.start_server(self._connected, host, port, ssl=context)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def aclose(self) -> None:
-        """Stop listening and cut every connection."""
+        """Stop listening and close every connection."""
         if self._server is None:
             return
         self._server.close()
@@ -68,7 +68,7 @@ class Server:
         try:
             await self._converse(reader, writer)
         except (asyncio.CancelledError, OSError, TimeoutError):
-            # Leaving is part of the play, and a server that is shut down has nothing to report.
+            # Expected: scripts drop connections, and the server cancels them when it stops.
             writer.transport.abort()
         finally:
             writer.close()

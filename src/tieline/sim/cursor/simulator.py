@@ -1,4 +1,4 @@
-"""The simulated service as a whole: which request goes where, who listens to whom, and what happened so far."""
+"""The simulated service: routes requests, plays runs, and records what happened."""
 
 import asyncio
 import ssl
@@ -7,20 +7,20 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from tieline.sim.cursor.dialects import Dialect, Unreadable, dialect_of, expanded
-from tieline.sim.cursor.exchange import BodyTooLarge, Exchange, Incoming
-from tieline.sim.cursor.faults import Scripts
-from tieline.sim.cursor.line import Line, Lines, Record
-from tieline.sim.cursor.native import natives_of
-from tieline.sim.cursor.refusals import Refusal
-from tieline.sim.cursor.run import Run
-from tieline.sim.cursor.server import Server, Tls
-from tieline.sim.cursor.settings import Settings
-from tieline.sim.cursor.stage import Stage
+from tieline.sim.cursor.http_exchange import BodyTooLarge, HttpExchange, RequestHead
+from tieline.sim.cursor.native_tools import native_tools_of
+from tieline.sim.cursor.player import RunPlayer
+from tieline.sim.cursor.refusals import ServiceRefusal
+from tieline.sim.cursor.run_input import RunInput, RunInputs, RunRecord
+from tieline.sim.cursor.scripts import Scripts
+from tieline.sim.cursor.server import SimServer, Tls
+from tieline.sim.cursor.server_run import ServerRun
+from tieline.sim.cursor.server_turn import Program, ServerTurn
+from tieline.sim.cursor.settings import SimSettings
 from tieline.sim.cursor.steps import Steps
-from tieline.sim.cursor.tokens import Tokens
-from tieline.sim.cursor.turn import Program, Turn
-from tieline.sim.cursor.unary import AGENT, Unary, refuse
+from tieline.sim.cursor.tokens import TokenIssuer
+from tieline.sim.cursor.unary_calls import AGENT, UnaryCalls, refuse
+from tieline.sim.cursor.wire_formats import Unreadable, WireFormat, decompressed, wire_format_of
 from tieline.wire.cursor._pb import aiserver_pb2 as aiserver
 from tieline.wire.framing.connect import FrameReader, FramingError
 
@@ -31,72 +31,72 @@ APPEND = "/aiserver.v1.BidiService/BidiAppend"
 KEPT_REQUESTS = 2000
 KEPT_RUNS = 1000
 FIRST_MESSAGE = 30.0
-"""How long a run may take to say what it wants."""
+"""Seconds to wait for the run request."""
 
-_UNAUTHENTICATED = Refusal(code="unauthenticated", message="not logged in")
+_UNAUTHENTICATED = ServiceRefusal(code="unauthenticated", message="not logged in")
 
 
 class CursorSim:
     """The service on a port of this machine; use it as `async with CursorSim() as sim`."""
 
-    def __init__(self, settings: Settings | None = None, *, script: Program | Sequence[Any] | None = None) -> None:
-        self.settings = settings or Settings()
-        self.tokens = Tokens(self.settings)
+    def __init__(self, settings: SimSettings | None = None, *, script: Program | Sequence[Any] | None = None) -> None:
+        self.settings = settings or SimSettings()
+        self.tokens = TokenIssuer(self.settings)
         self.scripts = Scripts(script)
-        self.requests: deque[Incoming] = deque(maxlen=KEPT_REQUESTS)
+        self.requests: deque[RequestHead] = deque(maxlen=KEPT_REQUESTS)
         """The heads of the requests so far."""
-        self.journal: deque[Record] = deque(maxlen=KEPT_RUNS)
-        """The runs so far: what each client said, and how it ended."""
+        self.journal: deque[RunRecord] = deque(maxlen=KEPT_RUNS)
+        """The runs so far: the client's messages, and how each run ended."""
         self.runs = 0
-        """How many runs were begun: one for a turn, however many legs it takes."""
+        """Number of runs so far: one for each turn, however many legs it takes."""
         self.appends = 0
-        """How many messages came in calls of their own."""
+        """Number of messages that arrived as separate calls."""
         self.legs = 0
-        """How often the model spoke: once in a turn, and once more for each round of tool results."""
+        """Number of legs so far: one for each turn, and one more for each round of tool results."""
         self._tls = False
         self._host = ""
-        self._unary = Unary(self.settings, self.tokens)
-        self._lines = Lines(self._line)
-        self._server = Server(self._serve)
+        self._unary = UnaryCalls(self.settings, self.tokens)
+        self._run_inputs = RunInputs(self._run_input)
+        self._server = SimServer(self._serve)
         self._happened = asyncio.Event()
 
-    # What happened
+    # Observations
 
     @property
     def open_runs(self) -> int:
-        """How many runs are under way."""
+        """Number of runs in progress."""
         return sum(not record.ending for record in self.journal)
 
     @property
     def connections(self) -> int:
-        """How many connections were made."""
+        """Number of connections so far."""
         return self._server.connections
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until something has happened; whoever waits sets the bound."""
+        """Wait until a condition is true. There is no timeout."""
         while not condition():
             self._happened.clear()
             await self._happened.wait()
 
-    # Where it is
+    # Address
 
     @property
     def port(self) -> int:
-        """The port it listens on."""
+        """The port of the server."""
         return self._server.port
 
     @property
     def url(self) -> str:
-        """What a client takes for the address of the service."""
+        """The address of the service for clients."""
         return f"{'https' if self._tls else 'http'}://{self._host}:{self.port}"
 
     async def start(self, host: str = "127.0.0.1", port: int = 0, *, tls: Tls | ssl.SSLContext | None = None) -> None:
-        """Begin to listen."""
+        """Start to listen."""
         self._host, self._tls = host, tls is not None
         await self._server.start(host, port, tls)
 
     async def aclose(self) -> None:
-        """Stop, and cut every connection."""
+        """Stop and close every connection."""
         await self._server.aclose()
 
     async def __aenter__(self) -> Self:
@@ -111,7 +111,7 @@ class CursorSim:
 
     # Requests
 
-    async def _serve(self, exchange: Exchange) -> None:
+    async def _serve(self, exchange: HttpExchange) -> None:
         head = exchange.request
         self.requests.append(head)
         self._tell()
@@ -120,93 +120,97 @@ class CursorSim:
         except BodyTooLarge:
             await exchange.answer(413 if head.method else 400)
         except Unreadable as error:
-            refusal = Refusal(code="invalid_argument", message=str(error))
-            await refuse(exchange, dialect_of(head.header("content-type")), refusal)
+            refusal = ServiceRefusal(code="invalid_argument", message=str(error))
+            await refuse(exchange, wire_format_of(head.header("content-type")), refusal)
 
-    async def _route(self, exchange: Exchange) -> None:
+    async def _route(self, exchange: HttpExchange) -> None:
         head = exchange.request
         if head.path not in (RUN, RUN_SSE, APPEND):
             await self._unary.answer(exchange)
             return
-        dialect = dialect_of(head.header("content-type"))
+        wire_format = wire_format_of(head.header("content-type"))
         if head.version == "1.1" and (not self.settings.http1 or head.path == RUN):
             await exchange.answer(464)
-        elif dialect is None or (head.path != APPEND and not dialect.is_streamed):
+        elif wire_format is None or (head.path != APPEND and not wire_format.is_streamed):
             await exchange.answer(415)
         elif not self.tokens.is_access(head.bearer):
-            await self._unauthenticated(exchange, dialect)
+            await self._unauthenticated(exchange, wire_format)
         elif head.path == APPEND:
-            await self._append(exchange, dialect)
+            await self._append(exchange, wire_format)
         elif head.path == RUN:
-            await self._run(exchange, dialect)
+            await self._run(exchange, wire_format)
         else:
-            await self._run_sse(exchange, dialect)
+            await self._run_sse(exchange, wire_format)
 
-    async def _unauthenticated(self, exchange: Exchange, dialect: Dialect) -> None:
-        if self.settings.unauthenticated == "frame" or not dialect.is_streamed:
-            await refuse(exchange, dialect, _UNAUTHENTICATED)
+    async def _unauthenticated(self, exchange: HttpExchange, wire_format: WireFormat) -> None:
+        if self.settings.unauthenticated == "frame" or not wire_format.is_streamed:
+            await refuse(exchange, wire_format, _UNAUTHENTICATED)
         else:
             status, body = _UNAUTHENTICATED.whole()
             await exchange.answer(status, body, [("content-type", "application/json")])
 
-    async def _append(self, exchange: Exchange, dialect: Dialect) -> None:
+    async def _append(self, exchange: HttpExchange, wire_format: WireFormat) -> None:
         message = aiserver.BidiAppendRequest()
         head = exchange.request
-        dialect.read(expanded(await exchange.body(), head.header("content-encoding")), message)
+        wire_format.read(decompressed(await exchange.body(), head.header("content-encoding")), message)
         self.appends += 1
         request_id = message.request_id.request_id or head.header("x-request-id")
-        line = self._lines.append_to(head, request_id)
-        if line is not None:
-            line.append(message.append_seqno, _data(message))
+        run_input = self._run_inputs.append_to(head, request_id)
+        if run_input is not None:
+            run_input.append(message.append_seqno, _data(message))
         await exchange.answer(
-            200, dialect.whole(aiserver.BidiAppendResponse()), [("content-type", dialect.content_type)]
+            200, wire_format.whole(aiserver.BidiAppendResponse()), [("content-type", wire_format.content_type)]
         )
 
-    async def _run_sse(self, exchange: Exchange, dialect: Dialect) -> None:
+    async def _run_sse(self, exchange: HttpExchange, wire_format: WireFormat) -> None:
         message = aiserver.BidiRequestId()
         head = exchange.request
-        dialect.read(expanded(await exchange.body(), head.header("content-encoding")), message)
+        wire_format.read(decompressed(await exchange.body(), head.header("content-encoding")), message)
         request_id = message.request_id or head.header("x-request-id")
-        line = self._lines.open(head, request_id)
-        if line is None:
-            await refuse(exchange, dialect, Refusal(code="already_exists", message="somebody listens to this run"))
+        run_input = self._run_inputs.open(head, request_id)
+        if run_input is None:
+            await refuse(
+                exchange,
+                wire_format,
+                ServiceRefusal(code="already_exists", message="the stream of this run is already open"),
+            )
             return
         try:
-            await self._play(Stage(exchange, line, dialect), line)
+            await self._play(RunPlayer(exchange, run_input, wire_format), run_input)
         finally:
-            self._lines.close(request_id)
+            self._run_inputs.close(request_id)
 
-    async def _run(self, exchange: Exchange, dialect: Dialect) -> None:
-        line = self._line(exchange.request, exchange.request.header("x-request-id"))
-        line.is_open = True
-        stage = Stage(exchange, line, dialect)
+    async def _run(self, exchange: HttpExchange, wire_format: WireFormat) -> None:
+        run_input = self._run_input(exchange.request, exchange.request.header("x-request-id"))
+        run_input.is_open = True
+        player = RunPlayer(exchange, run_input, wire_format)
         async with asyncio.TaskGroup() as group:
-            pumping = group.create_task(_pump(exchange, line, stage))
-            await self._play(stage, line)
+            pumping = group.create_task(_pump(exchange, run_input, player))
+            await self._play(player, run_input)
             pumping.cancel()
 
     # Runs
 
-    def _line(self, head: Incoming, request_id: str) -> Line:
-        native = natives_of(head, self.settings.native)
-        return Line(Run(self.settings, request_id, self._count_leg, native=native), head, self._tell)
+    def _run_input(self, head: RequestHead, request_id: str) -> RunInput:
+        native = native_tools_of(head, self.settings.native)
+        return RunInput(ServerRun(self.settings, request_id, self._count_leg, native=native), head, self._tell)
 
-    async def _play(self, stage: Stage, line: Line) -> None:
+    async def _play(self, player: RunPlayer, run_input: RunInput) -> None:
         self.runs += 1
-        self.journal.append(line.record)
+        self.journal.append(run_input.record)
         try:
-            line.record.ending = await stage.play(self._program(line))
+            run_input.record.ending = await player.play(self._program(run_input))
         except ConnectionError:
-            # The client is gone; its connection knows.
+            # The client has disconnected.
             pass
         finally:
-            line.record.ending = line.record.ending or "left"
+            run_input.record.ending = run_input.record.ending or "left"
             self._tell()
 
-    def _program(self, line: Line) -> Steps:
-        run = line.run
+    def _program(self, run_input: RunInput) -> Steps:
+        run = run_input.run
         yield from run.wait(lambda: run.request is not None, "a run request", FIRST_MESSAGE)
-        yield from self.scripts.play(Turn(run))
+        yield from self.scripts.play(ServerTurn(run))
 
     def _count_leg(self) -> None:
         self.legs += 1
@@ -219,16 +223,16 @@ async def serve(
     host: str = "127.0.0.1",
     port: int = 0,
     *,
-    settings: Settings | None = None,
+    settings: SimSettings | None = None,
     tls: Tls | ssl.SSLContext | None = None,
     ready: Callable[[CursorSim], None] | None = None,
     native: bool = False,
 ) -> None:
-    """Run the simulator until it is cancelled; `ready` is called once it listens.
+    """Run the simulator until it is cancelled. `ready` is called once it listens.
 
-    With `native` every client is taken to run Cursor's own tools, not only those that say so.
+    With `native`, the model uses Cursor's built-in tools with every client, not only with Cursor's own.
     """
-    sim = CursorSim(settings or Settings(native=True if native else None))
+    sim = CursorSim(settings or SimSettings(native=True if native else None))
     await sim.start(host, port, tls=tls)
     try:
         if ready is not None:
@@ -238,22 +242,22 @@ async def serve(
         await sim.aclose()
 
 
-async def _pump(exchange: Exchange, line: Line, stage: Stage) -> None:
-    """Hear what the client says on the stream it is answered on."""
+async def _pump(exchange: HttpExchange, run_input: RunInput, player: RunPlayer) -> None:
+    """Receive messages from the request body, while the response is sent."""
     frames = FrameReader()
     try:
         while data := await exchange.read():
             for frame in frames.feed(data):
                 if not frame.flags:
-                    line.hear(frame.payload)
+                    run_input.receive(frame.payload)
     except FramingError as error:
-        line.fail(Refusal(code="invalid_argument", message=str(error)))
-    stage.is_deaf = True
-    line.heard.set()
+        run_input.fail(ServiceRefusal(code="invalid_argument", message=str(error)))
+    player.is_input_closed = True
+    run_input.arrived.set()
 
 
 def _data(message: aiserver.BidiAppendRequest) -> bytes:
-    """The message in an append; raises Unreadable."""
+    """Return the message in an append. Raise Unreadable."""
     if message.data_binary:
         return message.data_binary
     try:

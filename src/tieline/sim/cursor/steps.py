@@ -1,15 +1,15 @@
-"""What the server does in a run, one step after another: the words that scripts and the demo's turns are made of.
+"""The steps of the server in a run. Scripts and the turns of the demo model consist of them.
 
-A program is a function from a run to steps, usually a generator: it says a step, the stage plays it, and when the
-program is asked for the next one it can look at what the client has answered meanwhile. So a program never blocks
-and needs no network to be tested.
+A program is a function from a turn to steps, usually a generator. The player performs each step before it requests the
+next one, so a program can look at the client's answers in between. A program never blocks, and can be tested without a
+network.
 """
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 
-from tieline.sim.cursor.refusals import Refusal
+from tieline.sim.cursor.refusals import ServiceRefusal
 
 Result = TypeVar("Result")
 
@@ -23,9 +23,9 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Heartbeats until something is true, for `seconds` at the most: the program looks itself which it was.
+    """Send heartbeats until a condition is true or `seconds` have passed; the program must check which it was.
 
-    None as `seconds` stands for the patience of the simulator. Without `beats` there is silence.
+    If `seconds` is None, the setting `patience` applies. Without `beats`, no heartbeats are sent.
     """
 
     until: Callable[[], bool]
@@ -35,9 +35,9 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How what follows is framed: compressed, in pieces of so many bytes, so many messages in one write.
+    """How later messages are framed: compressed, in pieces of `piece` bytes, up to `batch` messages per write.
 
-    `announce` is whether the response says that it compresses; it must stand before the first message.
+    With `announce`, the response headers declare the compression; this must come before the first message.
     """
 
     gzip: bool = False
@@ -48,7 +48,7 @@ class Style:
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Bytes as they are, in no frame."""
+    """Bytes without a frame."""
 
     data: bytes
 
@@ -63,7 +63,7 @@ class Framed:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A plain HTTP answer instead of a stream; must be the first that is sent."""
+    """A plain HTTP response instead of a stream; must come before any message."""
 
     status: int
     body: bytes = b""
@@ -72,26 +72,26 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The ending that the client's protocol knows, good or refused."""
+    """The regular end of the stream, successful or with a refusal."""
 
-    refusal: Refusal | None = None
+    refusal: ServiceRefusal | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GoAway:
-    """HTTP/2's word that the connection takes no more streams; the run goes on. HTTP/1.1 has no such word."""
+    """An HTTP/2 GOAWAY frame; the run continues. Ignored for HTTP/1.1."""
 
     code: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """An ending no protocol knows: the body just ends, the stream is reset, the connection is cut."""
+    """An irregular end: the body ends without an end frame, the stream is reset, or the connection is closed."""
 
     how: Literal["eof", "reset", "cut"] = "eof"
 
 
 Step: TypeAlias = Send | Wait | Style | Raw | Framed | Status | End | GoAway | Leave
 Steps: TypeAlias = Iterator[Step]
-Doing: TypeAlias = Generator[Step, None, Result]
-"""Steps that come to a result, for `yield from`."""
+Routine: TypeAlias = Generator[Step, None, Result]
+"""Steps that produce a result, for `yield from`."""

@@ -1,4 +1,4 @@
-"""Who is let in: tokens in the form of JWTs that run out, keys that are exchanged for them, logins by browser."""
+"""Authentication: expiring tokens in the form of JWTs, API keys that are exchanged for them, and browser logins."""
 
 import hmac
 import secrets
@@ -9,37 +9,37 @@ from hashlib import sha256
 
 import msgspec
 
-from tieline.sim.cursor.settings import Settings
+from tieline.sim.cursor.settings import SimSettings
 
 LOGINS = 1000
-"""How many logins may be under way."""
+"""Maximum number of pending logins."""
 
 _HEAD = {"alg": "HS256", "typ": "JWT"}
 
 
-class Tokens:
-    """Gives tokens out and knows them again."""
+class TokenIssuer:
+    """Issues and verifies tokens."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SimSettings) -> None:
         self._settings = settings
         self._secret = secrets.token_bytes(32)
         self._generation = 0
         self._logins: OrderedDict[str, _Login] = OrderedDict()
         self.issued = 0
-        """How often tokens were given out."""
+        """Number of token pairs issued so far."""
 
     def issue(self) -> dict[str, str]:
-        """An access token and a refresh token, as the service hands them out."""
+        """Issue an access token and a refresh token."""
         self.issued += 1
         lifetime = self._settings.token_lifetime
         return {"accessToken": self._token("session", lifetime), "refreshToken": self._token("refresh", 60 * 86400)}
 
     def revoke(self) -> None:
-        """From now on none of the access tokens given out so far is good."""
+        """Revoke all access tokens issued so far."""
         self._generation += 1
 
     def is_access(self, token: str) -> bool:
-        """Whether a run may be started with it."""
+        """Whether this is a valid access token."""
         if not self._settings.auth:
             return True
         claims = self._claims(token)
@@ -47,23 +47,23 @@ class Tokens:
         return claims.type == "session" and is_current
 
     def is_key(self, key: str) -> bool:
-        """Whether it may be exchanged for a token; refresh tokens may too."""
+        """Whether this key can be exchanged for tokens; refresh tokens can as well."""
         if not self._settings.auth:
             return True
         return self.is_refresh(key) or (bool(key) and (not self._settings.keys or key in self._settings.keys))
 
     def is_refresh(self, token: str) -> bool:
-        """Whether it may be exchanged for a new pair."""
+        """Whether this is a valid refresh token."""
         return not self._settings.auth or self._claims(token).type == "refresh"
 
     # Logins
 
     def opened(self, login: str, challenge: str) -> None:
-        """Somebody has opened the link of a login, and said yes."""
+        """Record that the link of a login was opened."""
         self._login(login).challenge = challenge
 
     def polled(self, login: str, verifier: str) -> dict[str, str] | None:
-        """The tokens of a login if it is granted; None while it is pending."""
+        """Return the tokens of a login, or None while it is pending."""
         found = self._login(login)
         found.polls += 1
         if found.challenge is not None:
@@ -82,7 +82,7 @@ class Tokens:
             self._logins.popitem(last=False)
         return found
 
-    # How a token is made
+    # Token format
 
     def _token(self, kind: str, lifetime: float) -> str:
         claims = _Claims(
@@ -92,7 +92,7 @@ class Tokens:
         return f"{signed}.{self._signature(signed)}"
 
     def _claims(self, token: str) -> "_Claims":
-        """What a token says of itself; nothing if it is none of ours."""
+        """Return the claims of a token; empty claims if its signature is invalid."""
         signed, _, signature = token.rpartition(".")
         if not hmac.compare_digest(signature.encode(), self._signature(signed).encode()):
             return _Claims()

@@ -1,0 +1,106 @@
+"""Creates the backend of coding agents: environment, rules, host services, and the bridge for clients' tools."""
+
+import secrets
+import sys
+import time
+from collections.abc import Callable, Mapping
+
+from tieline import __version__
+from tieline.app.agent_rules import AgentRules
+from tieline.app.audit import AuditLog
+from tieline.app.build.ids import new_call_id
+from tieline.app.build.tools import command_environment, protecting_rules
+from tieline.app.config import AcpSettings, Config, McpSettings, key_variables
+from tieline.app.folders import state_folder
+from tieline.app.local_host import AgentFiles, AgentTerminals
+from tieline.app.store import DiskStore
+from tieline.backends.acp.backend import AcpBackend
+from tieline.backends.acp.catalogue import AgentSpec, Which
+from tieline.backends.acp.session_store import SessionStorage
+from tieline.backends.acp.settings import AcpBackendSettings
+from tieline.backends.acp.tool_bridge import StdioShim, ToolBridge
+from tieline.backends.acp.workplace import ToolServer
+from tieline.tasks import Tasks
+from tieline.tools.guarded_tools import Keeper
+from tieline.tools.policy import Policy
+from tieline.tools.workspace import Workspace
+
+
+def make_acp_backend(
+    config: Config,
+    env: Mapping[str, str],
+    new_leg_id: Callable[[], str],
+    *,
+    agents: Mapping[str, AgentSpec],
+    which: Which,
+    folder: str,
+    folders: Mapping[str, str],
+    audit: AuditLog,
+    tools: Keeper | None = None,
+    tasks: Tasks | None = None,
+) -> AcpBackend:
+    """Create the backend of these agents. They work in `folder` or in one of the named `folders`.
+
+    `tools` judges their actions, and runs the file access and commands that they request from the gateway.
+    """
+    settings = config.acp
+    return AcpBackend(
+        agents,
+        AcpBackendSettings(
+            cwd=folder,
+            env=_environment(settings, env, key_variables(config)),
+            version=__version__,
+            start_within=settings.start_timeout,
+            stall_after=settings.stall_timeout,
+            idle_after=settings.idle_timeout,
+            processes=settings.processes,
+            folders=folders,
+            servers={name: _server(server) for name, server in settings.mcp.items()},
+            offers_tools=settings.client_tools,
+            park_for=config.parking.deadline,
+            files=AgentFiles(tools) if tools is not None and settings.files else None,
+            terminals=_terminals(config, env, tools, tasks) if tools is not None and settings.terminals else None,
+            rules=_rules(config, env, folder, audit, tools),
+        ),
+        which=which,
+        mint_call=new_call_id,
+        mint_leg=new_leg_id,
+        bridge=_bridge() if settings.client_tools else None,
+        storage=_keeping(env) if settings.keep_sessions else None,
+    )
+
+
+def _server(server: McpSettings) -> ToolServer:
+    return ToolServer(command=server.command, env=server.env, url=server.url, headers=server.headers)
+
+
+def _keeping(env: Mapping[str, str]) -> SessionStorage | None:
+    """Return the store of sessions, a separate file that contains only digests."""
+    folder = state_folder(env)
+    return SessionStorage(DiskStore(folder / "agents"), time.time) if folder is not None else None
+
+
+def _rules(config: Config, env: Mapping[str, str], folder: str, audit: AuditLog, tools: Keeper | None) -> AgentRules:
+    """Apply the rules of the gateway's tools. Saved grants count only with `tools`, where they can be revoked."""
+    if tools is not None:
+        return AgentRules(tools.policy, audit.write_ruling, tools.workspace)
+    rules = (*protecting_rules(folder, env), *config.tools.rules)
+    workspace = Workspace(folder)
+    policy = Policy(workspace.locate, rules=rules, yolo=config.tools.yolo)
+    return AgentRules(policy, audit.write_ruling, workspace.root)
+
+
+def _terminals(config: Config, env: Mapping[str, str], tools: Keeper, tasks: Tasks | None) -> AgentTerminals:
+    environment, interpreter = command_environment(config.tools, env)
+    return AgentTerminals(tools, tasks or Tasks(), environment=environment, interpreter=interpreter)
+
+
+def _bridge() -> ToolBridge:
+    return ToolBridge(mint_token=lambda: secrets.token_urlsafe(24), shim=StdioShim(sys.executable))
+
+
+def _environment(settings: AcpSettings, env: Mapping[str, str], hidden: frozenset[str]) -> dict[str, str]:
+    """Return the environment of agents: the configured variables, or all except the gateway's keys."""
+    if settings.environment:
+        return {name: env[name] for name in settings.environment if name in env}
+    return {name: value for name, value in env.items() if name not in hidden}

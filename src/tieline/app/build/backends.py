@@ -1,0 +1,78 @@
+"""Builds all backends: the demo model, configured upstreams, the Cursor account and coding agents."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tieline.app.audit import AuditLog
+from tieline.app.build.acp import acp_backend
+from tieline.app.build.cursor import cursor_backend
+from tieline.app.build.status import BackendStatus
+from tieline.app.build.upstreams import upstream_backend, upstream_key
+from tieline.app.config import Config
+from tieline.app.lazy import LazyImport
+from tieline.app.lazy_backend import LazyBackend, LazyObject
+from tieline.core.watch.secrets import secret_values
+from tieline.demo import MODELS
+from tieline.model.ports import Backend
+from tieline.net.client.http import HttpClient, Proxies
+from tieline.tasks import Tasks
+from tieline.wire.shared.conversations import ConversationCache
+
+if TYPE_CHECKING:
+    from tieline.backends.demo import DemoBackend
+    from tieline.tools.guarded_tools import Keeper
+else:
+    DemoBackend = LazyImport("tieline.backends.demo", "DemoBackend")
+
+
+@dataclass(frozen=True, slots=True)
+class Backends:
+    """All backends by name, with their status. The page replaces the Cursor backend after a login."""
+
+    by_name: dict[str, Backend] = field(default_factory=dict)
+    statuses: list[BackendStatus] = field(default_factory=list)
+    secrets: list[str] = field(default_factory=list)
+    """The keys and other secret values that upstreams and agents receive. Records must not contain them."""
+
+    def put(self, name: str, backend: Backend, status: BackendStatus) -> Backend | None:
+        """Add a backend with its status; return the one it replaces."""
+        replaced = self.by_name.get(name)
+        self.by_name[name] = backend
+        self.statuses[:] = [*(other for other in self.statuses if other.name != name), status]
+        return replaced
+
+
+def build_backends(
+    config: Config,
+    env: Mapping[str, str],
+    *,
+    client: HttpClient,
+    proxies: Proxies,
+    tasks: Tasks,
+    audit: AuditLog,
+    agent_tools: "Keeper | None",
+    new_leg_id: Callable[[], str],
+    conversations: ConversationCache,
+    cursor_token: str | None = None,
+) -> Backends:
+    """Build every backend that the configuration enables. `agent_tools` judges the actions of coding agents."""
+    backends = Backends()
+    if config.demo:
+        demo = LazyBackend("demo", LazyObject(DemoBackend), models=lambda: MODELS)
+        backends.put("demo", demo, BackendStatus("demo", True, "needs no key and no network; model demo/scripted"))
+    for name, settings in config.upstreams.items():
+        key, status = upstream_key(name, settings, env)
+        backends.put(name, upstream_backend(name, settings, key, client, new_leg_id, conversations), status)
+        backends.secrets.extend([key] if key else [])
+        backends.secrets.extend(secret_values(settings.headers))
+    park_for = config.parking.deadline
+    if cursor := cursor_backend(config.cursor, env, proxies, new_leg_id, cursor_token, park_for=park_for):
+        backends.put("cursor", *cursor)
+    if acp := acp_backend(config, env, new_leg_id, audit=audit, tools=agent_tools, tasks=tasks):
+        backends.put("acp", *acp)
+    for agent in config.acp.agents.values():
+        backends.secrets.extend(secret_values(agent.env))
+    for server in config.acp.mcp.values():
+        backends.secrets.extend([*secret_values(server.env), *secret_values(server.headers)])
+    return backends

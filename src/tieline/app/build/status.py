@@ -1,0 +1,24 @@
+"""The status of a backend, or of the gateway's tools, as shown to the user."""
+
+from dataclasses import dataclass
+
+TOOLS = "tools"
+"""The name of the one status that does not belong to a backend."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendStatus:
+    """Whether a backend can be used, and if not, what is missing."""
+
+    name: str
+    is_ready: bool
+    text: str
+    missing: str = "no key"
+    """The label while it is not ready."""
+    label_if_ready: str = "ready"
+    """The label otherwise. An upstream that has not been contacted yet is only "configured"."""
+
+    @property
+    def label(self) -> str:
+        """The status in a word or two."""
+        return self.label_if_ready if self.is_ready else self.missing

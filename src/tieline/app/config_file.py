@@ -1,0 +1,313 @@
+"""Reads and checks the configuration file. Every error names the line and the setting.
+
+`trust` decides which file is used.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import msgspec
+
+from tieline.app.config import (
+    DEFAULT_URLS,
+    KEY_NAMES,
+    RESERVED,
+    AcpSettings,
+    ClientSettings,
+    Config,
+    ConfigError,
+    CursorSettings,
+    InboxSettings,
+    KeySettings,
+    ParkingSettings,
+    ServerSettings,
+    ToolSettings,
+    UpstreamSettings,
+    WebSettings,
+    key_variables,
+)
+from tieline.model.rules import Rule
+from tieline.net.client.http import Origin, check_header
+from tieline.net.private_files import TooLargeError, read_stream
+from tieline.tools.policy import check
+from tieline.wire import anthropic, openai_chat
+
+LIMIT = 256 << 10
+"""Maximum size of a configuration file, in bytes."""
+MOST_DOTS = 500
+"""Maximum number of dots in a line: the TOML parser takes cubic time for a dotted key."""
+
+T = TypeVar("T")
+Keyed = TypeVar("Keyed", ServerSettings, UpstreamSettings, CursorSettings, KeySettings)
+
+
+class ConfigFile(NamedTuple):
+    """A configuration file and its content. It is read only once, so the content that was checked is the one used."""
+
+    path: Path
+    data: bytes
+
+
+def read_config_file(path: Path) -> ConfigFile:
+    """Read a file named by the user. It may also be a device or a pipe, such as /dev/null."""
+    try:
+        return ConfigFile(path, read_stream(path, LIMIT))
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", path=path) from error
+    except TooLargeError as error:
+        raise ConfigError(f"cannot be used: {error}", path=path) from error
+
+
+def load_config(source: ConfigFile | None, env: Mapping[str, str]) -> Config:
+    """Parse a configuration file, or use the defaults, and add the upstreams whose key is in the environment."""
+    config = Config() if source is None else _parse(source)
+    upstreams = {**_upstreams_of(env, config), **config.upstreams}
+    return msgspec.structs.replace(config, upstreams=upstreams)
+
+
+def _upstreams_of(env: Mapping[str, str], config: Config) -> dict[str, UpstreamSettings]:
+    kinds: tuple[Literal["anthropic", "openai"], ...] = ("anthropic", "openai")
+    return {
+        kind: UpstreamSettings(kind=kind, key_env=KEY_NAMES[kind])
+        for kind in kinds
+        if env.get(KEY_NAMES[kind]) and kind not in config.upstreams
+    }
+
+
+def parse_toml(source: ConfigFile) -> dict[str, Any]:
+    """Parse the TOML of a file. Raise ConfigError if it is not valid TOML."""
+    path = source.path
+    try:
+        text = source.data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError("not valid UTF-8", path=path) from error
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.count(".") > MOST_DOTS:
+            raise ConfigError(f"this line has more than {MOST_DOTS} dots", path=path, line=number)
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"\(at line (\d+), column \d+\)", str(error))
+        error_line = int(found[1]) if found else None
+        raise ConfigError(f"not valid TOML: {error}", path=path, line=error_line) from error
+    except RecursionError as error:
+        raise ConfigError("not valid TOML: nested too deeply", path=path) from error
+
+
+def _parse(source: ConfigFile) -> Config:
+    table, path = parse_toml(source), source.path
+    text = source.data.decode("utf-8")
+    try:
+        config = _convert(table)
+    except _InvalidSetting as error:
+        raise ConfigError(error.message, path=path, line=line_of(text, error.place)) from error
+    for place, message in _mistakes(config):
+        raise ConfigError(message, path=path, line=line_of(text, place))
+    return _resolve_key_files(config, path.parent)
+
+
+def _resolve_key_files(config: Config, folder: Path) -> Config:
+    """Resolve relative key files against the folder of the configuration, not the working directory."""
+
+    def resolved(settings: Keyed) -> Keyed:
+        if settings.key_file is None or settings.key_file.startswith("~"):
+            return settings
+        return msgspec.structs.replace(settings, key_file=str(folder / settings.key_file))
+
+    return msgspec.structs.replace(
+        config,
+        server=resolved(config.server),
+        cursor=resolved(config.cursor),
+        upstreams={name: resolved(upstream) for name, upstream in config.upstreams.items()},
+        keys={name: resolved(key) for name, key in config.keys.items()},
+    )
+
+
+class _InvalidSetting(Exception):
+    """A value that msgspec rejected."""
+
+    def __init__(self, message: str, within: str) -> None:
+        self.message, self.place = _explain(message, within)
+
+
+def _convert(table: dict[str, Any]) -> Config:
+    """Convert a TOML table. Named tables are converted one by one, because msgspec's errors do not contain the name."""
+    tables = ("upstreams", "clients", "keys")
+    named = {name: table.pop(name) for name in tables if isinstance(table.get(name), dict)}
+    config = _convert_table(table, Config, "")
+
+    def each(group: str, kind: type[T]) -> dict[str, T]:
+        return {name: _convert_table(one, kind, f"{group}.{name}") for name, one in named.get(group, {}).items()}
+
+    return msgspec.structs.replace(
+        config,
+        upstreams=each("upstreams", UpstreamSettings),
+        clients=each("clients", ClientSettings),
+        keys=each("keys", KeySettings),
+    )
+
+
+def _convert_table(table: Any, kind: type[T], within: str) -> T:
+    try:
+        return msgspec.convert(table, kind)
+    except msgspec.ValidationError as error:
+        raise _InvalidSetting(str(error), within) from error
+
+
+def _mistakes(config: Config) -> list[tuple[str, str]]:
+    """Check what the types cannot express. Return the place and the message of each mistake."""
+    wrong: list[tuple[str, str]] = []
+    for name, upstream in config.upstreams.items():
+        place = f"upstreams.{name}"
+        if name in RESERVED:
+            wrong.append((place, f"`{name}` is a built-in backend: choose another name for this upstream"))
+        elif not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
+            wrong.append((place, f"`{name}` cannot name an upstream: use lower-case letters, digits, `.`, `_`, `-`"))
+        try:
+            Origin.parse(upstream.base_url or DEFAULT_URLS[upstream.kind])
+        except ValueError as error:
+            wrong.append((f"{place}.base_url", f"`{place}.base_url`: {error}"))
+        wrong += _dialect_mistakes(place, upstream)
+        wrong += _header_mistakes(place, upstream)
+    wrong += _cursor_mistakes(config.cursor)
+    wrong += _tool_mistakes(config)
+    wrong += _key_mistakes(config)
+    wrong += _target_mistakes(config)
+    return wrong
+
+
+def _target_mistakes(config: Config) -> list[tuple[str, str]]:
+    wrong: list[tuple[str, str]] = []
+    names = {*config.upstreams, *KEY_NAMES, *RESERVED}
+    targets = [(f"aliases.{alias}", target) for alias, target in config.aliases.items()]
+    if config.default_model is not None:
+        targets.append(("default_model", config.default_model))
+    for place, target in targets:
+        backend, slash, _ = target.partition("/")
+        if not slash:
+            wrong.append((place, f"`{place}` is `{target}`: expected `<upstream>/<model>`"))
+        elif backend not in names:
+            known = ", ".join(sorted(names))
+            wrong.append((place, f"`{place}` is `{target}`: there is no upstream `{backend}`, only {known}"))
+    return wrong
+
+
+def _header_mistakes(place: str, upstream: UpstreamSettings) -> list[tuple[str, str]]:
+    """Check that headers can be sent. The messages omit the values, which may be secrets."""
+    wrong: list[tuple[str, str]] = []
+    for field, value in upstream.headers.items():
+        where = f"{place}.headers.{field}"
+        try:
+            check_header(field, value)
+        except ValueError as error:
+            wrong.append((where, f"`{where}`: {error}"))
+    return wrong
+
+
+def _cursor_mistakes(settings: CursorSettings) -> list[tuple[str, str]]:
+    wrong: list[tuple[str, str]] = []
+    for field in ("api_url", "agent_url", "website_url"):
+        url = getattr(settings, field)
+        try:
+            Origin.parse(url or settings.api_url)
+        except ValueError as error:
+            wrong.append((f"cursor.{field}", f"`cursor.{field}`: {error}"))
+    return wrong
+
+
+def _tool_mistakes(config: Config) -> list[tuple[str, str]]:
+    wrong: list[tuple[str, str]] = []
+    try:
+        check(config.tools.rules)
+    except ValueError as error:
+        wrong.append(("tools.rules", f"`tools.rules`: {error}"))
+    for name in sorted(key_variables(config) & set(config.tools.environment)):
+        message = f"`tools.environment` must not contain {name}: with this key a command could approve its own calls"
+        wrong.append(("tools.environment", message))
+    return wrong
+
+
+def _key_mistakes(config: Config) -> list[tuple[str, str]]:
+    return [
+        (f"keys.{name}", f"`keys.{name}` needs `key_env` or `key_file`, and only one of them")
+        for name, key in config.keys.items()
+        if (key.key_env is None) == (key.key_file is None)
+    ]
+
+
+def _dialect_mistakes(place: str, upstream: UpstreamSettings) -> list[tuple[str, str]]:
+    known = anthropic.Dialect if upstream.kind == "anthropic" else openai_chat.Dialect
+    fields = known.__struct_fields__
+    for key in upstream.dialect:
+        if key not in fields:
+            return [(f"{place}.dialect.{key}", f"`{place}.dialect.{key}` is unknown{_closest(key, fields)}")]
+    try:
+        msgspec.convert(upstream.dialect, known)
+    except msgspec.ValidationError as error:
+        message, field = _explain(str(error))
+        return [(f"{place}.dialect.{field}", f"{place}.dialect: {message}")]
+    return []
+
+
+def _explain(message: str, within: str = "") -> tuple[str, str]:
+    """Translate an error of msgspec. Return the message and the dotted path of the setting."""
+    complaint, _, path = message.partition(" - at `")
+    place = within + re.sub(r"\[[^\]]*\]", "", path.removesuffix("`").removeprefix("$"))
+    place = place.removeprefix(".")
+    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", complaint)
+    if unknown:
+        place = f"{place}.{unknown[1]}".removeprefix(".")
+        return f"`{place}` is not a setting{_closest(unknown[1], _settings(place))}", place
+    return f"`{place}`: {complaint[:1].lower()}{complaint[1:]}", place
+
+
+def _settings(place: str) -> tuple[str, ...]:
+    if place.startswith("tools.rules."):
+        return Rule.__struct_fields__
+    top = place.partition(".")[0]
+    tables: dict[str, type[msgspec.Struct]] = {
+        "server": ServerSettings,
+        "cursor": CursorSettings,
+        "parking": ParkingSettings,
+        "inbox": InboxSettings,
+        "tools": ToolSettings,
+        "web": WebSettings,
+        "acp": AcpSettings,
+        "upstreams": UpstreamSettings,
+        "clients": ClientSettings,
+        "keys": KeySettings,
+    }
+    return (tables[top] if "." in place and top in tables else Config).__struct_fields__
+
+
+def _closest(key: str, known: tuple[str, ...]) -> str:
+    close = get_close_matches(key, known, n=1)
+    return f": do you mean `{close[0]}`?" if close else f": the settings here are {', '.join(known)}"
+
+
+def line_of(text: str, place: str) -> int | None:
+    """Return the line of a TOML text that sets a dotted path, or the line of the table that contains it."""
+    *tables, key = place.split(".")
+    found: int | None = None
+    table: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        header = re.match(r"\s*\[+([^\]]+)\]+", line)
+        if header:
+            table = [_unquoted(piece) for piece in header[1].split(".")]
+            if table in ([*tables, key], tables):
+                found = number
+            continue
+        name = re.match(r"\s*([\w.\"'*/-]+)\s*=", line)
+        if name and [*table, *map(_unquoted, name[1].split("."))] == [*tables, key]:
+            return number
+        if name and tables and [*table, _unquoted(name[1])] == tables:
+            found = number
+    return found
+
+
+def _unquoted(piece: str) -> str:
+    return piece.strip().strip("\"'")

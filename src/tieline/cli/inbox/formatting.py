@@ -1,0 +1,200 @@
+"""Formats inbox items for a terminal: what exactly will run or change, who requests it, and how to answer.
+
+Text from models and clients is escaped and indented, so that it cannot look like a message from Tieline.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from tieline.cli.inbox.remote import SavedRules
+from tieline.core.inbox.inbox import Item
+from tieline.model.inbox import Ask, Field, Form, Option, Permission, PlanReview
+from tieline.tools.invisible_text import visible
+
+LONGEST_LINE = 100
+MOST_LINES = 20
+"""Maximum number of lines per item in a list. An item shown alone has no limit."""
+MARKS = {"pending": "○", "in_progress": "▸", "completed": "✓", "failed": "✗"}
+KINDS = {
+    "yes_no": "yes or no",
+    "choice": "one of these",
+    "text": "text",
+    "number": "a number",
+    "file": "the path of a file",
+}
+
+
+def format_items(items: Sequence[Item], now: float) -> str:
+    """Format all waiting items."""
+    if not items:
+        return "The inbox is empty."
+    blocks = [format_item(item, now, most=MOST_LINES) for item in items]
+    count = "1 request waits" if len(items) == 1 else f"{len(items)} requests wait"
+    return "\n\n".join([f"{count} for your answer.", *blocks])
+
+
+def format_item(item: Item, now: float, *, most: int | None = None) -> str:
+    """Format one item: id and title, requester, details, and the commands that answer it."""
+    lines = [f"    {text_line}" for text_line in _details(item.ask)]
+    if most is None:
+        lines += [f"    {text_line}" for text_line in _arguments(item.ask)]
+    if most is not None and len(lines) > most:
+        rest = f"    … {len(lines) - most} more lines: tieline inbox list {item.id}"
+        lines = [*lines[:most], rest]
+    risk = [f"    ! {_escaped(item.ask.risk)}"] if isinstance(item.ask, Permission) and item.ask.risk else []
+    about = f"    {_requester(item)}; {time_left(item, now)}"
+    return "\n".join([headline(item), about, *risk, *lines, *_answer_commands(item)])
+
+
+def headline(item: Item) -> str:
+    """Return the id and the title of an item on one line."""
+    return f"{item.id}  {short_line(_title(item.ask))}"
+
+
+def time_left(item: Item, now: float) -> str:
+    """Say how much longer an item waits."""
+    if item.until is None:
+        return "no time limit while the inbox is watched"
+    seconds = max(0, round(item.until - now))
+    return f"{seconds} s left" if seconds < 120 else f"{seconds // 60} min left"
+
+
+def key_hint(content: Ask) -> str:
+    """Describe the lines that answer an item in `watch`; empty if it has several fields."""
+    match content:
+        case Permission():
+            has_always = any(option.kind == "allow_always" for option in content.options)
+            return "y allow · " + ("a always · " if has_always else "") + "n deny (or: n REASON)"
+        case PlanReview():
+            others = f" · y {'|'.join(short_line(option.id) for option in content.options)}" if content.options else ""
+            return f"y approve{others} · n WHAT TO CHANGE"
+        case Form(fields=(field,)):
+            return "y or n" if field.kind == "yes_no" else "type the answer"
+        case Form():
+            return ""
+
+
+def format_rules(rules: SavedRules) -> str:
+    """Format the saved permissions."""
+    where = short_line(rules.workspace)
+    if not rules.rules:
+        return f"There are no saved permissions for {where}."
+    lines = [f"  {rule.id}  {short_line(rule.text)}" for rule in rules.rules]
+    return "\n".join([f"Always allowed in {where}:", *lines, "", "To revoke one: tieline inbox revoke ID"])
+
+
+def short_line(text: str) -> str:
+    """Return the text on one line, truncated."""
+    shown = " ".join(visible(text).split())
+    return shown if len(shown) <= LONGEST_LINE else f"{shown[:LONGEST_LINE]}…"
+
+
+def _title(content: Ask) -> str:
+    match content:
+        case Permission():
+            return content.title
+        case PlanReview():
+            return f"Plan: {content.title}"
+        case Form():
+            return f"Question: {content.message}"
+
+
+def _requester(item: Item) -> str:
+    origin = item.origin
+    who = f"requested by {short_line(origin.model)}" if origin.model else "requested by an unknown model"
+    client = f" through {short_line(origin.client)}" if origin.client else ""
+    return f"{who}{client}" + (f": “{short_line(origin.title)}”" if origin.title else "")
+
+
+def _details(content: Ask) -> Iterator[str]:
+    match content:
+        case Permission():
+            yield from _permission(content)
+        case PlanReview():
+            yield from _lines(content.plan)
+            yield from (f"{MARKS[step.status]} {short_line(step.content)}" for step in content.steps)
+            yield from _lines(content.detail)
+            yield from _hidden(content.hidden)
+        case Form():
+            yield from _lines(content.message)
+            if content.url:
+                yield f"open {_escaped(content.url)}"
+            for field in content.fields:
+                yield from _field(field)
+
+
+def _permission(content: Permission) -> Iterator[str]:
+    if content.command is not None:
+        first, *others = _lines(content.command) or [""]
+        yield f"$ {first}"
+        yield from (f"> {more}" for more in others)
+    elif content.path is not None:
+        yield f"at {_escaped(content.path)}"
+    yield from _lines(content.detail)
+    yield from _lines(content.diff)
+    yield from _hidden(content.hidden)
+
+
+def _hidden(count: int) -> Iterator[str]:
+    if count:
+        yield f"! {count:,} characters are not shown, because the text is too long"
+
+
+def _arguments(content: Ask) -> Iterator[str]:
+    """Show the unchanged arguments of the call."""
+    text = "" if isinstance(content, Form) else content.input
+    if text.strip() not in ("", "{}"):
+        yield "the unchanged arguments of the call:"
+        yield from (f"| {text_line}" for text_line in _lines(text))
+
+
+def _field(field: Field) -> Iterator[str]:
+    kind = "any of these" if field.many else KINDS[field.kind]
+    about = short_line(field.title) if field.title else ""
+    yield f"{short_line(field.name)} ({kind}{'' if field.required else ', optional'}){': ' + about if about else ''}"
+    yield from _lines(field.description)
+    for option in field.options:
+        yield f"  {_option(option)}"
+
+
+def _option(option: Option) -> str:
+    label = f" – {_escaped(option.label)}" if option.label and option.label != option.id else ""
+    return f"{short_line(option.id)}{label}" + (f": {_escaped(option.description)}" if option.description else "")
+
+
+def _answer_commands(item: Item) -> list[str]:
+    """Return the commands that answer an item."""
+    command = "  tieline inbox"
+    match item.ask:
+        case Permission():
+            return [f"{command} {way}" for way in _permission_commands(item.id, item.ask)]
+        case PlanReview():
+            options = [f"{command} answer {item.id} {_named_option(option)}" for option in item.ask.options]
+            return [f"{command} approve {item.id}", *options, f"{command} reject {item.id} WHAT TO CHANGE"]
+        case Form():
+            values = " ".join(f"{short_line(field.name)}=…" for field in item.ask.fields)
+            return [f"{command} answer {item.id} {values}".rstrip(), f"{command} decline {item.id}"]
+
+
+def _permission_commands(item_id: str, content: Permission) -> Iterator[str]:
+    usual = {"allow_once": "allow", "allow_always": "always", "reject_once": "deny"}
+    for option in content.options:
+        verb = usual.pop(option.kind, None)
+        about = _about(option)
+        yield f"{verb} {item_id}".ljust(24) + about if verb else f"answer {item_id} {_named_option(option)}"
+
+
+def _named_option(option: Option) -> str:
+    return f"option={short_line(option.id)}  {_about(option)}"
+
+
+def _about(option: Option) -> str:
+    """Describe an option in full, because the user agrees to it."""
+    return _escaped(option.description or option.label)
+
+
+def _escaped(text: str) -> str:
+    return visible(text).replace("\n", "\\n")
+
+
+def _lines(text: str) -> list[str]:
+    return visible(text).splitlines()

@@ -1,0 +1,41 @@
+"""The demo model's decision for one leg, before it is turned into events."""
+
+from tieline.model.content import Value
+from tieline.model.events import Failed, Finished, Usage
+
+
+class Think(Value):
+    """A thinking part."""
+
+    text: str
+
+
+class Say(Value):
+    """A text part."""
+
+    text: str
+
+
+class CallTool(Value):
+    """A tool call; `arguments` is JSON text, or raw text for a freeform tool."""
+
+    name: str
+    arguments: str
+    freeform: bool = False
+
+
+class Silence(Value):
+    """A pause in the stream."""
+
+    seconds: float
+
+
+Step = Think | Say | CallTool | Silence
+
+
+class DemoReply(Value):
+    """The steps of a leg in order. If None, `usage` is counted and `ending` follows from the steps."""
+
+    steps: tuple[Step, ...] = ()
+    usage: Usage | None = None
+    ending: Finished | Failed | None = None

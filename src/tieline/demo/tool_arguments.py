@@ -1,0 +1,105 @@
+"""Builds calls of a tool that the user named: the arguments come from the user's text and the tool's schema."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from tieline.demo.phrases import shortened, unquoted
+from tieline.demo.reply_steps import CallTool
+from tieline.demo.schema_filler import FillHints, SchemaFiller
+from tieline.model.request import ToolSpec
+from tieline.wire.shared.capabilities import Tool, read_tools
+from tieline.wire.shared.capabilities.schema import branches, properties_of, required_of, resolve, types_of
+
+_PAIR = re.compile(r"\b(\w{1,64})\s{0,3}[=:]\s{0,3}(\"[^\"]*\"|'[^']*'|[^\s,]+)")
+_SEPARATOR = re.compile(r"\s{0,3},\s{0,3}(?:and\s{1,3})?|\s{1,3}and\s{1,3}")
+
+
+def callable_tools(tools: Sequence[ToolSpec], names: Sequence[str] = ()) -> tuple[Tool, ...]:
+    """Return the tools that may be called: those the client runs, restricted to `names` if given."""
+    return tuple(tool for tool in read_tools(tools) if not names or tool.name in names)
+
+
+def guess_call(tool: Tool, words: str, directory: str = "", *, given: Mapping[str, Any] | None = None) -> CallTool:
+    """Call a tool with the `given` arguments, and guess other required ones from the user's text."""
+    if tool.freeform:
+        return CallTool(name=tool.name, arguments=words, freeform=True)
+    filler = SchemaFiller(tool.schema, FillHints(words, phrase=shortened(words, 60), directory=directory), sparing=True)
+    properties = properties_of(tool.schema)
+    arguments = dict(given or {})
+    for name in required_of(tool.schema):
+        if name not in arguments:
+            arguments[name] = filler.value(properties.get(name, True), name, 1)
+    return CallTool(name=tool.name, arguments=_json(arguments))
+
+
+def parse_calls(tool: Tool, words: str, directory: str = "") -> list[CallTool]:
+    """Call a tool with arguments that the user wrote as JSON, as `name=value`, or as values in order."""
+    if tool.freeform:
+        return [CallTool(name=tool.name, arguments=unquoted(words), freeform=True)]
+    if _is_object(words):
+        return [CallTool(name=tool.name, arguments=words)]
+    return [guess_call(tool, words, directory, given=given) for given in _given(tool, words)]
+
+
+def _given(tool: Tool, words: str) -> list[dict[str, Any]]:
+    """Return the arguments of each call. Several values for a tool with one parameter make several calls."""
+    properties = properties_of(tool.schema)
+    pairs = {key: unquoted(value) for key, value in _PAIR.findall(words) if key in properties}
+    if pairs:
+        return [{key: _typed(value, properties[key], tool) for key, value in pairs.items()}]
+    words, chosen = _enum_choices(tool, words)
+    names = [name for name in required_of(tool.schema) or list(properties) if name not in chosen]
+    values = _values(words)
+    if len(names) == 1 and len(values) > 1 and all(len(value.split()) <= 3 for value in values):
+        return [{names[0]: _typed(value, properties.get(names[0]), tool), **chosen} for value in values]
+    if len(names) < len(values):
+        values = [words]
+    said = {name: _typed(value, properties.get(name), tool) for name, value in zip(names, values, strict=False)}
+    return [said | chosen]
+
+
+def _values(words: str) -> list[str]:
+    """Split a list of values: `Tokyo and Paris` is two values, `"Tokyo and Paris"` is one."""
+    inner = unquoted(words)
+    if inner != words:
+        return [inner]
+    return [unquoted(value) for value in _SEPARATOR.split(words) if value]
+
+
+def _enum_choices(tool: Tool, words: str) -> tuple[str, dict[str, Any]]:
+    """Return the text without the enum options it mentions (`Tokyo in celsius`), and those options by parameter."""
+    chosen = {}
+    for name, schema in properties_of(tool.schema).items():
+        for option in resolve(schema, tool.schema).get("enum") or ():
+            mention = re.compile(rf"\s{{0,3}}(?:\b(?:in|as|with)\s{{1,3}})?\b{re.escape(str(option))}\b", re.IGNORECASE)
+            if isinstance(option, str) and option and mention.search(words):
+                words, chosen[name] = mention.sub("", words, count=1), option
+                break
+    return words.strip(), chosen
+
+
+def _typed(text: str, schema: object, tool: Tool) -> Any:
+    """Convert text to the type that the schema expects, if possible."""
+    kinds = [kind for option in branches(resolve(schema, tool.schema), tool.schema) for kind in types_of(option)]
+    if "string" in kinds or not kinds:
+        return text
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        value = text
+    return value if "array" not in kinds or isinstance(value, list) else [value]
+
+
+def _is_object(text: str) -> bool:
+    try:
+        msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return False
+    return True
+
+
+def _json(arguments: Mapping[str, Any]) -> str:
+    return msgspec.json.encode(arguments).decode()

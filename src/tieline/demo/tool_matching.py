@@ -1,0 +1,117 @@
+"""Chooses a client's tool for an action by its capability, and fills the arguments according to its schema."""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from tieline.demo.actions import Action, find_tool
+from tieline.demo.phrases import shortened
+from tieline.demo.reply_steps import CallTool
+from tieline.demo.schema_filler import FillHints, SchemaFiller
+from tieline.demo.tool_arguments import parse_calls
+from tieline.model.content import Value
+from tieline.wire.shared.capabilities import Capability, Role, Tool, Wanted
+from tieline.wire.shared.capabilities import fit as fit_tool
+
+
+class MatchedCall(Value):
+    """A call that performs an action, and a short description of it."""
+
+    call: CallTool
+    phrase: str
+
+
+def match_tools(action: Action, tools: Sequence[Tool], directory: str = "") -> list[MatchedCall]:
+    """Return the calls that perform an action; empty if no tool fits."""
+    phrase = describe(action)
+    if action.kind == "tool":
+        name = find_tool(action.tool, [tool.name for tool in tools])
+        named = next((tool for tool in tools if tool.name == name), None)
+        calls = parse_calls(named, action.words, directory) if named else []
+        return [MatchedCall(call=call, phrase=phrase) for call in calls]
+    for capability, roles in _routes(action):
+        call = _call(capability, roles, tools, FillHints("", phrase=phrase, directory=directory))
+        if call is not None:
+            return [MatchedCall(call=call, phrase=phrase)]
+    return []
+
+
+def describe(action: Action) -> str:
+    """Describe an action in a few words."""
+    match action.kind:
+        case "shell":
+            return f"Run {shortened(action.command)}"
+        case "list":
+            return f"List {action.path or 'the files'}"
+        case "grep" | "glob":
+            verb = "Search for" if action.kind == "grep" else "Find"
+            return f"{verb} {shortened(action.pattern)}" + (f" in {action.path}" if action.path else "")
+        case "tool":
+            return f"Call {action.tool}"
+        case _:
+            return f"{action.kind.capitalize()} {action.path}"
+
+
+def _routes(action: Action) -> Iterator[tuple[Capability, dict[Role, str]]]:
+    """Yield the ways to perform an action, the best first: a dedicated tool, then the shell."""
+    path, where = shlex.quote(action.path), shlex.quote(action.path or ".")
+    match action.kind:
+        case "shell":
+            yield "shell", {"command": action.command}
+        case "read":
+            yield "read", {"path": action.path}
+            yield "shell", {"command": f"cat {path}"}
+        case "write":
+            yield "write", {"path": action.path, "content": action.content}
+            yield "shell", {"command": _write_command(path, action.content)}
+        case "edit":
+            yield "edit", {"path": action.path, "old": action.pattern, "new": action.new}
+            yield "shell", {"command": f"sed -i {shlex.quote(_substitution(action))} {path}"}
+        case "list":
+            yield "list", {"path": action.path or "."}
+            yield "shell", {"command": f"ls {path}" if action.path else "ls"}
+            yield "glob", {"pattern": "*", "path": action.path}
+        case "grep":
+            yield "grep", {"pattern": action.pattern, "path": action.path}
+            yield "shell", {"command": f"grep -rn -e {shlex.quote(action.pattern)} {where}"}
+        case "glob":
+            yield "glob", {"pattern": action.pattern, "path": action.path}
+            yield "shell", {"command": f"find {where} -name {shlex.quote(action.pattern)}"}
+        case _:
+            return
+
+
+def _write_command(path: str, content: str) -> str:
+    """Return a command that writes exactly this content. A heredoc always adds a final newline, so it needs one."""
+    if not content.endswith("\n"):
+        return f"printf %s {shlex.quote(content)} > {path}"
+    mark = "EOF"
+    while mark in content.splitlines():
+        mark += "_"
+    return f"cat > {path} <<'{mark}'\n{content}{mark}"
+
+
+def _substitution(action: Action) -> str:
+    old = re.sub(r"([][\\/.*^$])", r"\\\1", action.pattern)
+    new = re.sub(r"([\\/&])", r"\\\1", action.new)
+    return f"s/{old}/{new}/g"
+
+
+def _call(
+    capability: Capability, roles: Mapping[Role, str], tools: Sequence[Tool], hints: FillHints
+) -> CallTool | None:
+    """Call the first tool that accepts all arguments. The folder to search is optional if it is the current one."""
+    must, may, spare = dict(roles), dict[Role, Any](), dict[Role, Any]()
+    if capability in ("list", "grep", "glob"):
+        where = must.pop("path")
+        (spare if where in ("", ".") else may)["path"] = where
+    wanted = Wanted(must=must, may=may, spare=spare, phrase=hints.phrase, directory=hints.directory)
+
+    def fill(name: str, schema: Any, root: Any) -> Any:
+        return SchemaFiller(root, hints, sparing=True).value(schema, name, 1)
+
+    matched = fit_tool(capability, tools, wanted, fill=fill)
+    return matched and CallTool(name=matched.tool.name, arguments=msgspec.json.encode(matched.arguments).decode())

@@ -1,0 +1,155 @@
+"""The messages from a client to its run: put in order, and passed to the run and to the journal.
+
+Appends may arrive out of order or twice; their number decides. The count starts with the number of the run request,
+because some clients start at one. A warm-up message of Cursor's editor is ignored.
+"""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable
+
+from google.protobuf.message import DecodeError
+
+from tieline.sim.cursor.http_exchange import RequestHead
+from tieline.sim.cursor.refusals import RunRefused, ServiceRefusal
+from tieline.sim.cursor.server_run import ServerRun
+from tieline.wire.cursor._pb import agent_pb2 as agent
+
+AHEAD = 4096
+"""Maximum number of appends that wait for a missing one."""
+WAITING = 1024
+"""Maximum number of runs whose response stream has not been opened yet."""
+ENDED = 4096
+"""Number of ended runs that are remembered, so that late messages for them are ignored."""
+JOURNAL_MESSAGES = 1000
+JOURNAL_BYTES = 16 * 1024 * 1024
+
+_WARM_UP = bytes.fromhex("0a03666f6f")
+
+
+class RunRecord:
+    """The record of one run, for inspection by tests."""
+
+    def __init__(self, head: RequestHead, run: ServerRun) -> None:
+        self.head = head
+        """The head of the request that opened it."""
+        self.run = run
+        self.received: deque[agent.AgentClientMessage] = deque(maxlen=JOURNAL_MESSAGES)
+        """The messages of the client; only the latest if there are too many."""
+        self.duplicates = 0
+        self.ending = ""
+        """How it ended: `ended`, `refused: code`, `status 464`, `eof`, `reset`, `cut`, or `left` when the client did.
+
+        Empty while the run is in progress.
+        """
+        self._size = 0
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of the messages received."""
+        return [message.WhichOneof("message") or "" for message in self.received]
+
+    def add(self, message: agent.AgentClientMessage) -> None:
+        """Record a message."""
+        self._size += message.ByteSize()
+        self.received.append(message)
+        while self._size > JOURNAL_BYTES and len(self.received) > 1:
+            self._size -= self.received.popleft().ByteSize()
+
+
+class RunInput:
+    """The input of one run."""
+
+    def __init__(self, run: ServerRun, head: RequestHead, on_message: Callable[[], None]) -> None:
+        self.run = run
+        self.record = RunRecord(head, run)
+        self.arrived = asyncio.Event()
+        self.failure: RunRefused | None = None
+        """The client's protocol error, if any."""
+        self.is_open = False
+        """Whether the response stream is open."""
+        self._on_message = on_message
+        self._next = 0
+        self._ahead: dict[int, bytes] = {}
+
+    def append(self, number: int, data: bytes) -> None:
+        """Add a numbered message. It is received after all messages before it."""
+        if self._next == 0 and self.run.request is None and _is_run_request(data):
+            self._next = number
+        if number < self._next or number in self._ahead:
+            self.record.duplicates += 1
+            return
+        self._ahead[number] = data
+        if len(self._ahead) > AHEAD:
+            self.fail(ServiceRefusal(code="out_of_range", message=f"append {self._next} is missing"))
+        while self._next in self._ahead:
+            data = self._ahead.pop(self._next)
+            self._next += 1
+            self.receive(data)
+
+    def receive(self, data: bytes) -> None:
+        """Receive a message that is in order."""
+        if data == _WARM_UP:
+            return
+        try:
+            message = agent.AgentClientMessage.FromString(data)
+            self.record.add(message)
+            self.run.receive(message)
+        except DecodeError:
+            self.fail(ServiceRefusal(code="invalid_argument", message="not an AgentClientMessage"))
+        except RunRefused as error:
+            self.failure = self.failure or error
+        self.arrived.set()
+        self._on_message()
+
+    def fail(self, refusal: ServiceRefusal) -> None:
+        """Make the run fail with this refusal."""
+        self.failure = self.failure or RunRefused(refusal)
+        self.arrived.set()
+
+
+class RunInputs:
+    """The inputs of runs whose two directions are separate HTTP calls, by their common request id."""
+
+    def __init__(self, make: Callable[[RequestHead, str], RunInput]) -> None:
+        self._make = make
+        self._inputs: OrderedDict[str, RunInput] = OrderedDict()
+        self._ended: OrderedDict[str, None] = OrderedDict()
+
+    def open(self, head: RequestHead, request_id: str) -> RunInput | None:
+        """Open the response stream of a run; None if it is already open."""
+        run_input = self._inputs.get(request_id)
+        if run_input is not None and run_input.is_open:
+            return None
+        if run_input is None:
+            run_input = self._inputs[request_id] = self._make(head, request_id)
+        self._ended.pop(request_id, None)
+        run_input.record.head = head
+        run_input.is_open = True
+        return run_input
+
+    def append_to(self, head: RequestHead, request_id: str) -> RunInput | None:
+        """Return the input for an append, possibly before the response stream is open; None if the run has ended."""
+        if request_id in self._ended:
+            return None
+        run_input = self._inputs.get(request_id)
+        if run_input is None:
+            run_input = self._inputs[request_id] = self._make(head, request_id)
+            self._drop_unopened()
+        return run_input
+
+    def close(self, request_id: str) -> None:
+        """End a run."""
+        self._inputs.pop(request_id, None)
+        self._ended[request_id] = None
+        if len(self._ended) > ENDED:
+            self._ended.popitem(last=False)
+
+    def _drop_unopened(self) -> None:
+        unopened = [request_id for request_id, run_input in self._inputs.items() if not run_input.is_open]
+        for request_id in unopened[: max(0, len(unopened) - WAITING)]:
+            del self._inputs[request_id]
+
+
+def _is_run_request(data: bytes) -> bool:
+    return data[:1] == b"\x0a" and data != _WARM_UP
