@@ -16,7 +16,7 @@ from tieline.core.sessions.sessions import View
 from tieline.core.watch.bus import Bus, Said, StateNews
 from tieline.model.content import Text
 from tieline.model.events import Activity, Batch, Event, PartDelta, PartEnd, PartStart, Plan, PlanEntry, Started, Usage
-from tieline.model.inbox import Form, Origin, Permission
+from tieline.model.inbox import Approval, Origin, Question
 from tieline.model.session import Summary, Turn
 from tieline.tasks import Tasks
 from tieline.web.ring import AT_ONCE, Ring
@@ -146,7 +146,7 @@ async def test_what_is_decided_in_one_page_is_gone_in_all(stand: PageStand) -> N
     async with stand.stream() as one, stand.stream() as two:
         human = stand.app.gateway.inbox.human(origin)
         assert human.is_present
-        asking = asyncio.create_task(human.permit(Permission(title="Run ls", command="ls")))
+        asking = asyncio.create_task(human.permit(Approval(title="Run ls", command="ls")))
         [item] = (await one.until(lambda message: message["type"] == "inbox"))["items"]
         assert [option["id"] for option in item["ask"]["options"]] == ["allow", "always", "deny"]
         assert (item["ask"]["command"], item["origin"]["client"]) == ("ls", "other/1.0")
@@ -172,7 +172,7 @@ async def test_an_ask_of_a_session_says_which(stand: PageStand) -> None:
     """The page shows it in the chat it belongs to."""
     async with stand.stream() as stream:
         human = stand.app.gateway.inbox.human(Origin(session="abc"))
-        asking = asyncio.create_task(human.fill(Form(message="Which?")))
+        asking = asyncio.create_task(human.fill(Question(message="Which?")))
         [item] = (await stream.until(lambda message: message["type"] == "inbox"))["items"]
         assert item["origin"]["session"] == "abc"
         await stand.post(f"/api/inbox/{item['id']}", {"action": "decline"})

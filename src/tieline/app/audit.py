@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from tieline.app.config import ConfigError
-from tieline.core.inbox.inbox import Entry
+from tieline.core.inbox.inbox import AuditEntry
 from tieline.model.rules import Rule
 from tieline.net.private_files import read_private, write_private
 from tieline.tools.policy import Grants, Subject, Verdict, dump_rules, load_rules
@@ -176,7 +176,7 @@ class Audit:
         self._kept = kept
         self._is_failing = False
 
-    def entry(self, entry: Entry) -> None:
+    def entry(self, entry: AuditEntry) -> None:
         """Write down what happened to an ask."""
         self._write(entry)
 

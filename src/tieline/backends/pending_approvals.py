@@ -5,21 +5,21 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from tieline.model.inbox import Answer, Ask, Form, Permission, PlanReview
+from tieline.model.inbox import Answer, Approval, InboxItem, PlanReview, Question
 from tieline.model.ports import Human
 from tieline.tasks import Tasks
 
 log = logging.getLogger("tieline.asks")
 
 
-async def put(ask: Ask, human: Human) -> Answer:
+async def put(ask: InboxItem, human: Human) -> Answer:
     """The person's answer to an ask of any kind."""
     match ask:
-        case Permission():
+        case Approval():
             return await human.permit(ask)
         case PlanReview():
             return await human.review(ask)
-        case Form():
+        case Question():
             return await human.fill(ask)
 
 

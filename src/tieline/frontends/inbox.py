@@ -1,6 +1,6 @@
 """What waits for a person at `/api/inbox`, for whoever shows it to one; and what was allowed for good at `/api/rules`.
 
-    GET    /api/inbox          {"version": 3, "items": […]}, the items as in `core.inbox.Item`
+    GET    /api/inbox          {"version": 3, "items": […]}, the items as in `core.inbox.PendingItem`
     GET    /api/inbox/watch    the same as server-sent events, on every change; whoever listens counts as being there
     POST   /api/inbox/<id>     an answer: by its tag, or in short {"option": "allow"}, {"approved": false, "feedback":
                                "…"}, {"action": "accept", "values": {…}}; a plan that offers options also takes
@@ -22,7 +22,7 @@ from tieline.core.inbox.inbox import Inbox
 from tieline.frontends.http import Exchange
 from tieline.frontends.token import PageToken
 from tieline.model.errors import BadRequest, GatewayError
-from tieline.model.inbox import Answer, Filled, Form, Permitted, Reviewed
+from tieline.model.inbox import Answer, ApprovalAnswer, Question, QuestionAnswer, ReviewAnswer
 from tieline.model.rules import Rule
 from tieline.tasks import Tasks
 
@@ -33,10 +33,10 @@ STALLED = 300.0
 """A listener that takes nothing for this long is given up."""
 LONGEST_NAME = 200
 
-_KINDS: Mapping[str, type[Permitted | Reviewed | Filled]] = {
-    "permitted": Permitted,
-    "reviewed": Reviewed,
-    "filled": Filled,
+_KINDS: Mapping[str, type[ApprovalAnswer | ReviewAnswer | QuestionAnswer]] = {
+    "permitted": ApprovalAnswer,
+    "reviewed": ReviewAnswer,
+    "filled": QuestionAnswer,
 }
 _SHORT = {"approved": "reviewed", "option": "permitted", "action": "filled", "values": "filled"}
 """Which answer is meant by the field that stands in it; the first that is there decides."""
@@ -106,9 +106,14 @@ class InboxFrontend:
     async def _check_files(self, item_id: str, answer: Answer) -> None:
         """Raise BadRequest for the path of a file that is not there."""
         item = next((one for one in self._inbox.items if one.id == item_id), None)
-        if item is None or self._has_file is None or not isinstance(item.ask, Form) or not isinstance(answer, Filled):
+        if (
+            item is None
+            or self._has_file is None
+            or not isinstance(item.content, Question)
+            or not isinstance(answer, QuestionAnswer)
+        ):
             return
-        for field in item.ask.fields:
+        for field in item.content.fields:
             path = answer.values.get(field.name)
             if field.kind == "file" and isinstance(path, str) and path and not await self._has_file(path):
                 message = f"There is no file `{path[:LONGEST_NAME]}` in the workspace."
@@ -199,8 +204,8 @@ def read_answer(body: bytes) -> Answer:
     return _converted(given, kind)
 
 
-def _converted(given: dict[str, Any], kind: type[Permitted | Reviewed | Filled]) -> Answer:
-    known = kind.__struct_fields__
+def _converted(given: dict[str, Any], kind: type[ApprovalAnswer | ReviewAnswer | QuestionAnswer]) -> Answer:
+    known = kind.__struct_encode_fields__
     for name in given:
         if name not in known:
             raise BadRequest(f"`{name[:LONGEST_NAME]}` does not belong here; there is {', '.join(known)}", name)

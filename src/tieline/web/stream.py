@@ -12,13 +12,13 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from tieline.core.inbox.inbox import Inbox, Item
+from tieline.core.inbox.inbox import Inbox, PendingItem
 from tieline.core.sessions.sessions import View
 from tieline.core.watch.bus import Bus, Gone, LegNews, News, Said, SessionNews, StateNews, TurnNews
 from tieline.core.watch.record import Record
 from tieline.frontends.http import Exchange
 from tieline.model.events import Activity, Event
-from tieline.model.inbox import Permission, PlanReview
+from tieline.model.inbox import Approval, PlanReview
 from tieline.tasks import Tasks
 from tieline.web.live import Live, is_beginning
 from tieline.web.render import render
@@ -291,13 +291,13 @@ def inbox_json(inbox: Inbox) -> dict[str, Any]:
     return {"version": inbox.version, "items": [_item(item) for item in inbox.items]}
 
 
-def _item(item: Item) -> dict[str, Any]:
+def _item(item: PendingItem) -> dict[str, Any]:
     shown: dict[str, Any] = msgspec.to_builtins(item)
-    if isinstance(item.ask, Permission | PlanReview):
+    if isinstance(item.content, Approval | PlanReview):
         shown["ask"]["options"] = [
             {"id": option.id, "label": option.label, "kind": option.kind, "description": option.description}
-            for option in item.ask.options
+            for option in item.content.options
         ]
-    if isinstance(item.ask, PlanReview) and len(item.ask.plan) <= MOST_PLAN:
-        shown["html"] = render(item.ask.plan)
+    if isinstance(item.content, PlanReview) and len(item.content.plan) <= MOST_PLAN:
+        shown["html"] = render(item.content.plan)
     return shown

@@ -10,11 +10,11 @@ from typing import Any
 
 from tieline.backends.acp.activity import plan_of, shown_title, title_of
 from tieline.backends.acp.agent import Agent
-from tieline.backends.acp.forms import Question
+from tieline.backends.acp.forms import AgentQuestion
 from tieline.backends.acp.inbox_items import ALLOW, REJECT, Draft, permission_of, review_of
 from tieline.backends.acp.rules import UNRULED, Deed, Ruled, Rules, deed_in, deed_of
 from tieline.backends.pending_approvals import Asked
-from tieline.model.inbox import Filled, Reviewed, plan_review
+from tieline.model.inbox import QuestionAnswer, ReviewAnswer, plan_review
 from tieline.model.ports import Human
 from tieline.tasks import Tasks
 from tieline.wire.acp import facts
@@ -58,7 +58,7 @@ class Asking:
         """Is this plan good?"""
         self._begin(asked.ask, self._propose(asked, human), "a plan")
 
-    def question(self, question: Question, human: Human) -> None:
+    def question(self, question: AgentQuestion, human: Human) -> None:
         """What does the person say to this?"""
         self._begin(question.ask, self._fill(question, human), "a question")
 
@@ -136,16 +136,16 @@ class Asking:
         self._agent.machine.answer_plan(asked.ask, "accepted" if review.approved else "rejected", review.feedback)
         self._agent.push()
 
-    def _reviewed(self, review: Reviewed, *, is_told: bool) -> None:
+    def _reviewed(self, review: ReviewAnswer, *, is_told: bool) -> None:
         if not review.approved:
             self._note("plan_rejected", review.feedback)
             self._refused("The plan was not approved", review.feedback)
             self._feedback(review.feedback, is_told)
 
-    async def _fill(self, question: Question, human: Human) -> None:
+    async def _fill(self, question: AgentQuestion, human: Human) -> None:
         self.answer(question, await human.fill(question.form))
 
-    def answer(self, question: Question, filled: Filled) -> None:
+    def answer(self, question: AgentQuestion, filled: QuestionAnswer) -> None:
         """Give the agent what was answered."""
         if filled.action != "accept":
             self._note("question_declined", filled.reason or filled.action)

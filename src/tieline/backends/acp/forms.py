@@ -2,22 +2,22 @@
 
 from typing import Any, NamedTuple
 
-from tieline.model.inbox import Field, Form, Option
+from tieline.model.inbox import Field, Option, Question
 from tieline.wire.acp import facts
 
 
-class Question(NamedTuple):
+class AgentQuestion(NamedTuple):
     """Something an agent asks; `ask` is what to answer it by."""
 
     ask: int
-    form: Form
+    form: Question
     elicitation: str = ""
 
 
-def question_of(asked: facts.QuestionAsked) -> Question:
+def question_of(asked: facts.QuestionAsked) -> AgentQuestion:
     """What an agent asked, as a form."""
     fields = tuple(_field(field) for field in asked.fields)
-    return Question(asked.ask, Form(message=asked.message, fields=fields, url=asked.url), asked.elicitation)
+    return AgentQuestion(asked.ask, Question(message=asked.message, fields=fields, url=asked.url), asked.elicitation)
 
 
 def _field(field: facts.Field) -> Field:

@@ -15,7 +15,7 @@ from tieline.backends.acp.activity import command_of, full_title, given_input, t
 from tieline.backends.acp.rules import PATH_FIELDS, UNRULED, Ruled
 from tieline.model.content import Text
 from tieline.model.events import PlanEntry
-from tieline.model.inbox import Option, OptionKind, Permission, PlanReview, within_limit
+from tieline.model.inbox import Approval, Option, OptionKind, PlanReview, within_limit
 from tieline.wire.acp import facts
 
 MOST_COMPARED = 6_000
@@ -47,7 +47,7 @@ class Draft(NamedTuple):
     steps: tuple[PlanEntry, ...]
 
 
-def permission_of(asked: facts.PermissionAsked, ruled: Ruled = UNRULED) -> Permission:
+def permission_of(asked: facts.PermissionAsked, ruled: Ruled = UNRULED) -> Approval:
     """What an agent wants to do, as the user should see it: exactly what would run or change.
 
     Nothing lasting is offered for a protected file: the agent would remember it and not ask again.
@@ -60,7 +60,7 @@ def permission_of(asked: facts.PermissionAsked, ruled: Ruled = UNRULED) -> Permi
     details = [*shown.missing(given.text, given.fields), *_said(call, given.text, command)]
     fields = (command, "\n".join(map(_diff, call.diffs)), "\n".join(details), given.text)
     (command, diff, detail, text), hidden = within_limit(fields)
-    return Permission(
+    return Approval(
         title=title_of(call),
         tool=call.name or title_of(call),
         kind=call.kind or "other",

@@ -7,8 +7,8 @@ else twice wants something else: the question is declined, and the words are for
 from collections import deque
 from typing import Any, NamedTuple
 
-from tieline.backends.acp.forms import Question
-from tieline.model.inbox import Field, Filled
+from tieline.backends.acp.forms import AgentQuestion
+from tieline.model.inbox import Field, QuestionAnswer
 from tieline.wire.shared.questions.forms import (
     Skipped,
     Unclear,
@@ -27,8 +27,8 @@ TRIES = 2
 class Outcome(NamedTuple):
     """A question is settled; `words` are something else that was said instead of an answer."""
 
-    question: Question
-    filled: Filled
+    question: AgentQuestion
+    filled: QuestionAnswer
     words: str = ""
 
 
@@ -36,7 +36,7 @@ class Interview:
     """The questions of one turn that nobody but the next message can answer."""
 
     def __init__(self) -> None:
-        self._questions: deque[Question] = deque()
+        self._questions: deque[AgentQuestion] = deque()
         self._values: dict[str, Any] = {}
         self._fields: list[Field] = []
         self._remark = ""
@@ -51,7 +51,7 @@ class Interview:
         """Whether a question has been put and not answered."""
         return self._is_told
 
-    def add(self, question: Question) -> None:
+    def add(self, question: AgentQuestion) -> None:
         """One more question; it waits for those before it."""
         self._questions.append(question)
         if len(self._questions) == 1:
@@ -74,14 +74,14 @@ class Interview:
         try:
             given = answers(words, self._fields)
         except Skipped:
-            return self._settle(Filled(action="decline", reason=words))
+            return self._settle(QuestionAnswer(action="decline", reason=words))
         except Unclear as problem:
             return self._again(str(problem), words)
         self._values |= given.values
         del self._fields[: given.taken]
         if not all(map(may_be_skipped, self._fields)):
             return None
-        return self._settle(Filled(values=expanded(self._values, question.form)))
+        return self._settle(QuestionAnswer(values=expanded(self._values, question.form)))
 
     def withdraw(self, ask: int) -> bool:
         """A question needs no answer any more; whether it was one of these."""
@@ -99,21 +99,21 @@ class Interview:
         first = self._questions[0] if self._questions else None
         if first is None or not elicitation or first.elicitation != elicitation:
             return None
-        return self._settle(Filled())
+        return self._settle(QuestionAnswer())
 
     def _consented(self, words: str) -> Outcome:
         if is_consent(words):
-            return self._settle(Filled())
-        return self._settle(Filled(action="decline", reason=words), "" if is_refusal(words) else words)
+            return self._settle(QuestionAnswer())
+        return self._settle(QuestionAnswer(action="decline", reason=words), "" if is_refusal(words) else words)
 
     def _again(self, remark: str, words: str) -> Outcome | None:
         self._tries += 1
         if self._tries >= TRIES:
-            return self._settle(Filled(action="decline", reason=words), words)
+            return self._settle(QuestionAnswer(action="decline", reason=words), words)
         self._remark = remark
         return None
 
-    def _settle(self, filled: Filled, words: str = "") -> Outcome:
+    def _settle(self, filled: QuestionAnswer, words: str = "") -> Outcome:
         question = self._questions.popleft()
         self._begin()
         return Outcome(question, filled, words)

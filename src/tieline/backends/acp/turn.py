@@ -17,7 +17,7 @@ from tieline.backends.acp.calls import ClientCalls
 from tieline.backends.acp.fact_events import Hearing
 from tieline.backends.acp.fingerprint import Reading, after
 from tieline.backends.acp.followups import Followups
-from tieline.backends.acp.forms import Question, question_of
+from tieline.backends.acp.forms import AgentQuestion, question_of
 from tieline.backends.acp.host_requests import Serving
 from tieline.backends.acp.inbox_items import Draft
 from tieline.backends.acp.interview import Interview, Outcome
@@ -218,7 +218,7 @@ class Turn:
         self._calls.make(call.name, call.arguments, lambda result: self._told_by_tool(question, result))
         self._rest()
 
-    def _told_by_tool(self, question: Question, result: ToolResult) -> None:
+    def _told_by_tool(self, question: AgentQuestion, result: ToolResult) -> None:
         if not self.is_over:
             self._asking.answer(question, read_result(result, question.form))
 

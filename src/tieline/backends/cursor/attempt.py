@@ -14,7 +14,7 @@ from tieline.backends.cursor.pipes import Pipe, Refused
 from tieline.backends.cursor.recovery import BROKEN, NOT_SPOKEN, SILENT, STALLED
 from tieline.backends.pending_approvals import Asked, put
 from tieline.model.events import Event, Failed
-from tieline.model.inbox import Answer, Ask
+from tieline.model.inbox import Answer, InboxItem
 from tieline.model.ports import Human
 from tieline.net.client.http import PipeError
 from tieline.tasks import Tasks
@@ -160,7 +160,7 @@ class Attempt:
                 work = self._put(query, ask, self.human)
                 self._asked.begin(query, work, f"a question of {self._name}", partial(self._tell, query, None))
 
-    async def _put(self, query: int, ask: Ask, human: Human) -> None:
+    async def _put(self, query: int, ask: InboxItem, human: Human) -> None:
         self._tell(query, await put(ask, human))
 
     def _tell(self, query: int, answer: Answer | None) -> None:

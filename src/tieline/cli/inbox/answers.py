@@ -3,27 +3,27 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tieline.core.inbox.inbox import Item
+from tieline.core.inbox.inbox import PendingItem
 from tieline.model.errors import BadRequest
 from tieline.model.inbox import (
-    ALLOWING,
+    ALLOWING_KINDS,
     Answer,
-    Ask,
+    Approval,
+    ApprovalAnswer,
     Field,
-    Filled,
-    Form,
+    InboxItem,
     OptionKind,
-    Permission,
-    Permitted,
     PlanReview,
-    Reviewed,
+    Question,
+    QuestionAnswer,
+    ReviewAnswer,
 )
 
 YES = frozenset(("y", "yes", "true", "1"))
 NO = frozenset(("n", "no", "false", "0"))
 
 
-def find(items: Sequence[Item], given: str) -> Item:
+def find(items: Sequence[PendingItem], given: str) -> PendingItem:
     """The item with this id, or the only one whose id begins so."""
     fitting = [item for item in items if item.id == given] or [item for item in items if item.id.startswith(given)]
     if len(fitting) == 1:
@@ -33,69 +33,69 @@ def find(items: Sequence[Item], given: str) -> Item:
     raise BadRequest(f"Nothing waits under `{given}`: it was decided, or its time was up.")
 
 
-def yes(ask: Ask) -> Answer:
+def yes(ask: InboxItem) -> Answer:
     """Allow or approve it, this once."""
     match ask:
-        case Permission():
+        case Approval():
             return _choose(ask, "allow_once")
         case PlanReview():
-            return Reviewed(approved=True)
-        case Form():
+            return ReviewAnswer(approved=True)
+        case Question():
             raise BadRequest("This is a question: `tieline inbox answer ID NAME=VALUE` answers it.")
 
 
-def always(ask: Ask) -> Answer:
+def always(ask: InboxItem) -> Answer:
     """Allow it for good."""
-    if not isinstance(ask, Permission):
+    if not isinstance(ask, Approval):
         raise BadRequest("Only a permission can be given for good.")
     return _choose(ask, "allow_always")
 
 
-def no(ask: Ask, words: str = "") -> Answer:
+def no(ask: InboxItem, words: str = "") -> Answer:
     """Do not allow it, and say why."""
     match ask:
-        case Permission():
+        case Approval():
             option = _of_kind(ask, "reject_once") or _of_kind(ask, "reject_always")
-            return Permitted(option=option, reason=words)
+            return ApprovalAnswer(option=option, reason=words)
         case PlanReview():
-            return Reviewed(approved=False, feedback=words)
-        case Form():
-            return Filled(action="decline", reason=words)
+            return ReviewAnswer(approved=False, feedback=words)
+        case Question():
+            return QuestionAnswer(action="decline", reason=words)
 
 
-def choose(ask: PlanReview, given: str) -> Reviewed:
+def choose(ask: PlanReview, given: str) -> ReviewAnswer:
     """Approve or reject a plan with one of its own options."""
     option = next((option for option in ask.options if option.id == given), None)
     if option is None:
         known = ", ".join(option.id for option in ask.options)
         raise BadRequest(f"`{given}` is no answer to this plan; it takes one of {known}.")
-    return Reviewed(approved=option.kind in ALLOWING, option=option.id)
+    return ReviewAnswer(approved=option.kind in ALLOWING_KINDS, option=option.id)
 
 
-def fill(ask: Ask, given: Sequence[str]) -> Answer:
+def fill(ask: InboxItem, given: Sequence[str]) -> Answer:
     """An answer of fields, each given as NAME=VALUE; the only field needs no name."""
     match ask:
-        case Permission():
-            return Permitted(option=_named(given, ["option"]).get("option"))
+        case Approval():
+            return ApprovalAnswer(option=_named(given, ["option"]).get("option"))
         case PlanReview(options=()):
             raise BadRequest("This is a plan: `tieline inbox approve ID`, or `tieline inbox reject ID FEEDBACK`.")
         case PlanReview():
             return choose(ask, _named(given, ["option"]).get("option", ""))
-        case Form():
+        case Question():
             fields = {field.name: field for field in ask.fields}
             named = _named(given, list(fields))
-            return Filled(values={name: _value(fields[name], text) for name, text in named.items()})
+            return QuestionAnswer(values={name: _value(fields[name], text) for name, text in named.items()})
 
 
-def _choose(ask: Permission, kind: OptionKind) -> Permitted:
+def _choose(ask: Approval, kind: OptionKind) -> ApprovalAnswer:
     option = _of_kind(ask, kind)
     if option is None:
         known = ", ".join(one.id for one in ask.options)
         raise BadRequest(f"That is no answer here; `tieline inbox answer ID option=…` takes one of {known}.")
-    return Permitted(option=option)
+    return ApprovalAnswer(option=option)
 
 
-def _of_kind(ask: Permission, kind: OptionKind) -> str | None:
+def _of_kind(ask: Approval, kind: OptionKind) -> str | None:
     return next((option.id for option in ask.options if option.kind == kind), None)
 
 

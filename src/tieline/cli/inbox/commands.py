@@ -12,7 +12,7 @@ from tieline.cli.inbox import answers, text
 from tieline.cli.inbox.remote import Remote
 from tieline.cli.inbox.watch import Clock, Say, Watch, follow
 from tieline.model.errors import BadRequest
-from tieline.model.inbox import Answer, Ask, Form
+from tieline.model.inbox import Answer, InboxItem, Question
 from tieline.net.client.http import HttpClient, Proxies
 from tieline.tasks import Tasks
 
@@ -68,11 +68,11 @@ async def _list(remote: Remote, given: str | None, say: Say, clock: Clock) -> No
 
 async def _decide(remote: Remote, options: Options, say: Say) -> None:
     item = answers.find(await remote.items(), options.id)
-    await remote.decide(item.id, _answer(item.ask, options))
+    await remote.decide(item.id, _answer(item.content, options))
     say(f"{text.headline(item)}: answered.")
 
 
-def _answer(ask: Ask, options: Options) -> Answer:
+def _answer(ask: InboxItem, options: Options) -> Answer:
     match options.what:
         case "allow" | "approve":
             return answers.yes(ask)
@@ -80,7 +80,7 @@ def _answer(ask: Ask, options: Options) -> Answer:
             return answers.always(ask)
         case "answer":
             return answers.fill(ask, options.words)
-        case "decline" if not isinstance(ask, Form):
+        case "decline" if not isinstance(ask, Question):
             raise BadRequest("Only a question can be declined; `tieline inbox deny ID` says no to anything.")
         case _:
             return answers.no(ask, " ".join(options.words))

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import msgspec
 
 from tieline import __version__
-from tieline.core.inbox.inbox import Item
+from tieline.core.inbox.inbox import PendingItem
 from tieline.model.content import Value
 from tieline.model.errors import GatewayError
 from tieline.model.events import ErrorKind
@@ -36,7 +36,7 @@ class Rules(Value):
 
 
 class _Listing(Value):
-    items: tuple[Item, ...] = ()
+    items: tuple[PendingItem, ...] = ()
 
 
 class _Said(Value):
@@ -58,11 +58,11 @@ class Remote:
         if key:
             self._headers.append(("authorization", f"Bearer {key}"))
 
-    async def items(self) -> tuple[Item, ...]:
+    async def items(self) -> tuple[PendingItem, ...]:
         """What waits now."""
         return self._read(await self._asked("GET", "/api/inbox"), _Listing).items
 
-    async def watch(self) -> AsyncGenerator[tuple[Item, ...], None]:
+    async def watch(self) -> AsyncGenerator[tuple[PendingItem, ...], None]:
         """What waits, now and on every change, until the gateway ends."""
         response = await self._sent("GET", "/api/inbox/watch")
         reader = SseReader(LIMIT)

@@ -7,8 +7,8 @@ nothing they say can look like something we say.
 from collections.abc import Iterator, Sequence
 
 from tieline.cli.inbox.remote import Rules
-from tieline.core.inbox.inbox import Item
-from tieline.model.inbox import Ask, Field, Form, Option, Permission, PlanReview
+from tieline.core.inbox.inbox import PendingItem
+from tieline.model.inbox import Approval, Field, InboxItem, Option, PlanReview, Question
 from tieline.tools.invisible_text import visible
 
 LONGEST_LINE = 100
@@ -24,7 +24,7 @@ KINDS = {
 }
 
 
-def listed(items: Sequence[Item], now: float) -> str:
+def listed(items: Sequence[PendingItem], now: float) -> str:
     """All that waits."""
     if not items:
         return "Nothing waits for an answer."
@@ -33,25 +33,25 @@ def listed(items: Sequence[Item], now: float) -> str:
     return "\n\n".join([f"{count} for your answer.", *blocks])
 
 
-def described(item: Item, now: float, *, most: int | None = None) -> str:
+def described(item: PendingItem, now: float, *, most: int | None = None) -> str:
     """One thing that waits: its id and what it is, who wants it, all that matters, how to answer."""
-    lines = [f"    {line}" for line in _matter(item.ask)]
+    lines = [f"    {line}" for line in _matter(item.content)]
     if most is None:
-        lines += [f"    {line}" for line in _input(item.ask)]
+        lines += [f"    {line}" for line in _input(item.content)]
     if most is not None and len(lines) > most:
         rest = f"    … {len(lines) - most} more lines: tieline inbox list {item.id}"
         lines = [*lines[:most], rest]
-    risk = [f"    ! {_unbroken(item.ask.risk)}"] if isinstance(item.ask, Permission) and item.ask.risk else []
+    risk = [f"    ! {_unbroken(item.content.risk)}"] if isinstance(item.content, Approval) and item.content.risk else []
     about = f"    {_wanted_by(item)}; {left(item, now)}"
     return "\n".join([headline(item), about, *risk, *lines, *_ways(item)])
 
 
-def headline(item: Item) -> str:
+def headline(item: PendingItem) -> str:
     """Its id and what it is, in one line."""
-    return f"{item.id}  {line(_title(item.ask))}"
+    return f"{item.id}  {line(_title(item.content))}"
 
 
-def left(item: Item, now: float) -> str:
+def left(item: PendingItem, now: float) -> str:
     """How much longer it waits."""
     if item.until is None:
         return "no time limit while the inbox is watched"
@@ -59,18 +59,18 @@ def left(item: Item, now: float) -> str:
     return f"{seconds} s left" if seconds < 120 else f"{seconds // 60} min left"
 
 
-def keys(ask: Ask) -> str:
+def keys(ask: InboxItem) -> str:
     """What can be typed to answer it right away; nothing if it takes more than a line."""
     match ask:
-        case Permission():
+        case Approval():
             has_always = any(option.kind == "allow_always" for option in ask.options)
             return "y allow · " + ("a always · " if has_always else "") + "n deny (or: n REASON)"
         case PlanReview():
             others = f" · y {'|'.join(line(option.id) for option in ask.options)}" if ask.options else ""
             return f"y approve{others} · n WHAT TO CHANGE"
-        case Form(fields=(field,)):
+        case Question(fields=(field,)):
             return "y or n" if field.kind == "yes_no" else "type the answer"
-        case Form():
+        case Question():
             return ""
 
 
@@ -89,33 +89,33 @@ def line(text: str) -> str:
     return shown if len(shown) <= LONGEST_LINE else f"{shown[:LONGEST_LINE]}…"
 
 
-def _title(ask: Ask) -> str:
+def _title(ask: InboxItem) -> str:
     match ask:
-        case Permission():
+        case Approval():
             return ask.title
         case PlanReview():
             return f"A plan: {ask.title}"
-        case Form():
+        case Question():
             return f"A question: {ask.message}"
 
 
-def _wanted_by(item: Item) -> str:
+def _wanted_by(item: PendingItem) -> str:
     origin = item.origin
     who = f"for {line(origin.model)}" if origin.model else "for somebody"
     client = f", asked by {line(origin.client)}" if origin.client else ""
     return f"{who}{client}" + (f": “{line(origin.title)}”" if origin.title else "")
 
 
-def _matter(ask: Ask) -> Iterator[str]:
+def _matter(ask: InboxItem) -> Iterator[str]:
     match ask:
-        case Permission():
+        case Approval():
             yield from _permission(ask)
         case PlanReview():
             yield from _lines(ask.plan)
             yield from (f"{MARKS[step.status]} {line(step.content)}" for step in ask.steps)
             yield from _lines(ask.detail)
             yield from _hidden(ask.hidden)
-        case Form():
+        case Question():
             yield from _lines(ask.message)
             if ask.url:
                 yield f"open {_unbroken(ask.url)}"
@@ -123,7 +123,7 @@ def _matter(ask: Ask) -> Iterator[str]:
                 yield from _field(field)
 
 
-def _permission(ask: Permission) -> Iterator[str]:
+def _permission(ask: Approval) -> Iterator[str]:
     if ask.command is not None:
         first, *others = _lines(ask.command) or [""]
         yield f"$ {first}"
@@ -140,9 +140,9 @@ def _hidden(count: int) -> Iterator[str]:
         yield f"! {count:,} characters of this are hidden: it is too long to be shown whole"
 
 
-def _input(ask: Ask) -> Iterator[str]:
+def _input(ask: InboxItem) -> Iterator[str]:
     """The arguments of the call, as they came."""
-    text = "" if isinstance(ask, Form) else ask.input
+    text = "" if isinstance(ask, Question) else ask.input
     if text.strip() not in ("", "{}"):
         yield "the arguments of the call, as they came:"
         yield from (f"| {line}" for line in _lines(text))
@@ -162,21 +162,21 @@ def _option(option: Option) -> str:
     return f"{line(option.id)}{label}" + (f": {_unbroken(option.description)}" if option.description else "")
 
 
-def _ways(item: Item) -> list[str]:
+def _ways(item: PendingItem) -> list[str]:
     """The commands that answer it."""
     command = "  tieline inbox"
-    match item.ask:
-        case Permission():
-            return [f"{command} {way}" for way in _permission_ways(item.id, item.ask)]
+    match item.content:
+        case Approval():
+            return [f"{command} {way}" for way in _permission_ways(item.id, item.content)]
         case PlanReview():
-            options = [f"{command} answer {item.id} {_named_option(option)}" for option in item.ask.options]
+            options = [f"{command} answer {item.id} {_named_option(option)}" for option in item.content.options]
             return [f"{command} approve {item.id}", *options, f"{command} reject {item.id} WHAT TO CHANGE"]
-        case Form():
-            values = " ".join(f"{line(field.name)}=…" for field in item.ask.fields)
+        case Question():
+            values = " ".join(f"{line(field.name)}=…" for field in item.content.fields)
             return [f"{command} answer {item.id} {values}".rstrip(), f"{command} decline {item.id}"]
 
 
-def _permission_ways(item_id: str, ask: Permission) -> Iterator[str]:
+def _permission_ways(item_id: str, ask: Approval) -> Iterator[str]:
     usual = {"allow_once": "allow", "allow_always": "always", "reject_once": "deny"}
     for option in ask.options:
         verb = usual.pop(option.kind, None)

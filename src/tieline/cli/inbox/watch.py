@@ -5,14 +5,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 
 from tieline.cli.inbox import answers, text
-from tieline.core.inbox.inbox import Item
+from tieline.core.inbox.inbox import PendingItem
 from tieline.model.errors import GatewayError
-from tieline.model.inbox import Answer, Ask, Form, PlanReview
+from tieline.model.inbox import Answer, InboxItem, PlanReview, Question
 
 Say = Callable[[str], None]
 Clock = Callable[[], float]
 Decide = Callable[[str, Answer], Awaitable[None]]
-Changes = AsyncGenerator[tuple[Item, ...], None]
+Changes = AsyncGenerator[tuple[PendingItem, ...], None]
 
 REACTION = 0.5
 """Nobody reads a question and answers it in so few seconds: the key was meant for the one before."""
@@ -28,13 +28,13 @@ class Watch:
         self._say = say
         self._clock = clock
         self._takes_keys = takes_keys
-        self._waiting: dict[str, Item] = {}
+        self._waiting: dict[str, PendingItem] = {}
         self._answered: set[str] = set()
         self._asked = ""
         """The id of the one that a key answers."""
         self._asked_at = 0.0
 
-    def show(self, items: Sequence[Item]) -> None:
+    def show(self, items: Sequence[PendingItem]) -> None:
         """Tell what is new and what is gone."""
         now = {item.id: item for item in items if item.id not in self._answered}
         for item_id in self._waiting.keys() - now.keys() - self._answered:
@@ -56,9 +56,9 @@ class Watch:
             self._say("That came before you could have read this. Once more, please.")
             return
         try:
-            answer = _meant(item.ask, typed)
+            answer = _meant(item.content, typed)
             if answer is None:
-                self._say(f"? {text.keys(item.ask)}")
+                self._say(f"? {text.keys(item.content)}")
                 return
             self._answered.add(item.id)
             await self._decide(item.id, answer)
@@ -74,17 +74,17 @@ class Watch:
         """Say which one a key answers now."""
         if not self._takes_keys:
             return
-        item = next((item for item in self._waiting.values() if text.keys(item.ask)), None)
+        item = next((item for item in self._waiting.values() if text.keys(item.content)), None)
         if item is None:
             self._asked = ""
         elif item.id != self._asked:
             self._asked, self._asked_at = item.id, self._clock()
-            self._say(f"\n{text.headline(item)}\n? {text.keys(item.ask)}")
+            self._say(f"\n{text.headline(item)}\n? {text.keys(item.content)}")
 
 
-def _meant(ask: Ask, typed: str) -> Answer | None:
+def _meant(ask: InboxItem, typed: str) -> Answer | None:
     """The answer that a line means; None if it means none."""
-    if isinstance(ask, Form):
+    if isinstance(ask, Question):
         return answers.fill(ask, [f"{ask.fields[0].name}={typed}"])
     key, _, rest = typed.partition(" ")
     match key.lower():

@@ -153,7 +153,7 @@ class Showing:
     def _close(self, out: list[Event]) -> None:
         if self._lines is not None:
             whole = self._part("".join(self._lines))
-            out.append(PartEnd(index=self._splice.place(), part=whole))
+            out.append(PartEnd(index=self._splice.take_index(), part=whole))
             self._lines = None
             self._own.append(whole)
             self._ended(whole)

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 
 from msgspec.structs import replace
 
-from tieline.core.emulation.forced_output import DemandingRun, has_demands
+from tieline.core.emulation.forced_output import ForcedOutputRun, forces_output
 from tieline.core.emulation.limits import Limits
 from tieline.core.history.thinking import Thoughts
 from tieline.core.history.tidy import tidy
@@ -23,7 +23,7 @@ from tieline.core.legs.parking import CAPACITY, DEADLINE, Lot
 from tieline.core.legs.resume import decide
 from tieline.core.legs.routing import Route, Router
 from tieline.core.legs.turn import TooledRun, offering
-from tieline.core.repair.repairs import DEFAULT, RepairName, Repairs, needed
+from tieline.core.repair.repairs import DEFAULT, RepairName, Repairs, can_repair
 from tieline.core.watch.bus import Bus
 from tieline.core.watch.metrics import Metrics
 from tieline.core.watch.secrets import Secrets
@@ -232,9 +232,9 @@ class Gateway:
 
     def _opened(self, backend: Backend, request: Request, host: Host) -> Awaitable[Run]:
         """A run of the backend; its answers are checked if the upstream can only be asked for what is demanded."""
-        if backend.obeys_limits or not has_demands(request):
+        if backend.obeys_limits or not forces_output(request):
             return backend.start(request, host)
-        return DemandingRun.open(lambda asked: backend.start(asked, host), request)
+        return ForcedOutputRun.open(lambda asked: backend.start(asked, host), request)
 
     async def _tooled(
         self, toolbox: Toolbox, backend: Backend, prepared: Request, host: Host, leg: WatchedLeg
@@ -280,7 +280,7 @@ class Gateway:
             leg.note(note)
         if request.tools:
             enabled = self._repairs.get(leg.backend, DEFAULT)
-            if needed(request.tools, enabled):
+            if can_repair(request.tools, enabled):
                 leg.repairs = Repairs(request.tools, enabled, messages)
         if not route.backend.obeys_limits and (request.sampling.max_tokens is not None or request.sampling.stop):
             leg.limits = Limits(request)

@@ -18,7 +18,7 @@ from tieline.model.events import (
     Plan,
     Usage,
 )
-from tieline.model.session import Happening, Turn
+from tieline.model.session import TimedActivity, Turn
 
 _NOTHING = Usage()
 
@@ -42,7 +42,7 @@ class Draft:
         self._at = at
         self._parts: list[Part] = []
         self._open: _Open | None = None
-        self._happenings: dict[str, Happening] = {}
+        self._happenings: dict[str, TimedActivity] = {}
         self._plan: Plan | None = None
         self._usage: Usage | None = None
         self._round = _NOTHING
@@ -115,7 +115,7 @@ class Draft:
         known = self._happenings.get(activity.id)
         if known is None:
             place = len(self._parts) + (self._open is not None)
-            known = Happening(activity=activity, at=place, began=now)
+            known = TimedActivity(activity=activity, at=place, began=now)
         ended = (known.ended or now) if is_over else None
         # Time counts from when it runs: what is pending waits, perhaps for a person.
         began = now if known.activity.status == "pending" and known.ended is None else known.began

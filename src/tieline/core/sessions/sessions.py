@@ -21,10 +21,10 @@ from tieline.core.watch.bus import Bus, Gone, Said, SessionNews, TurnNews
 from tieline.model.content import File, Message, Part, Text, ToolCall, Value
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.events import Activity, Finished, Status, StopReason
-from tieline.model.inbox import Answer, Ask, Origin, PlanReview, Reviewed
+from tieline.model.inbox import Answer, InboxItem, Origin, PlanReview, ReviewAnswer
 from tieline.model.ports import Store
 from tieline.model.request import Effort, Reasoning, Request
-from tieline.model.session import Spent, Summary, Turn
+from tieline.model.session import SessionUsage, Summary, Turn
 from tieline.tasks import Tasks
 
 log = logging.getLogger("tieline")
@@ -309,13 +309,13 @@ class Sessions:
         await self._keep(session, turn)
         await self._save(session)
 
-    def _spent(self, summary: Summary, turn: Turn, context: int | None) -> Spent:
+    def _spent(self, summary: Summary, turn: Turn, context: int | None) -> SessionUsage:
         before = summary.usage
         info = self._gateway.known(summary.model)
         window = info.context if info is not None else None
         if turn.usage is None:
             return replace(before, window=window)
-        return Spent(
+        return SessionUsage(
             input=before.input + turn.usage.prompt,
             output=before.output + turn.usage.output,
             context=context,
@@ -324,12 +324,12 @@ class Sessions:
 
     # ── Plans ────────────────────────────────────────────────────────────────────────────────────
 
-    def _answered(self, origin: Origin, ask: Ask, answer: Answer) -> None:
+    def _answered(self, origin: Origin, ask: InboxItem, answer: Answer) -> None:
         """Keep a plan in the message it belongs to; once it is approved, the session is no longer in plan mode."""
         session = self._sessions.get(origin.session)
         if session is None or session.draft is None or not isinstance(ask, PlanReview):
             return
-        reviewed = answer if isinstance(answer, Reviewed) else Reviewed(approved=False)
+        reviewed = answer if isinstance(answer, ReviewAnswer) else ReviewAnswer(approved=False)
         decision = _decision(reviewed)
         if reviewed.approved and session.summary.mode == PLAN_MODE:
             # Agents have modes of their own, and go on in the one that the approval means to them.
@@ -393,11 +393,11 @@ class Sessions:
             del self._open[session_id]
 
 
-def _decision(reviewed: Reviewed) -> str:
+def _decision(reviewed: ReviewAnswer) -> str:
     """What became of a plan, in words for the person who looks at it later."""
     if reviewed.approved:
         return "Approved."
-    if reviewed.is_nobodys:
+    if reviewed.is_unanswered:
         return f"Not approved. {reviewed.feedback}".rstrip()
     return f"Rejected: {reviewed.feedback}" if reviewed.feedback else "Rejected."
 

@@ -15,14 +15,14 @@ from tieline.model.events import PlanEntry, Status
 from tieline.model.inbox import (
     ALLOW,
     Answer,
-    Ask,
+    ApprovalAnswer,
     Field,
-    Filled,
-    Form,
+    InboxItem,
     Option,
-    Permitted,
     PlanReview,
-    Reviewed,
+    Question,
+    QuestionAnswer,
+    ReviewAnswer,
     mode_switch,
     plan_review,
 )
@@ -42,7 +42,7 @@ _STATUSES: Mapping[int, Status] = {
 }
 
 
-def ask_of(query: queries.InteractionQuery, settings: Queries) -> Ask | None:
+def ask_of(query: queries.InteractionQuery, settings: Queries) -> InboxItem | None:
     """What a person is to be asked; None if it is nothing for a person, or decided by the settings."""
     match query.WhichOneof("query"):
         case "ask_question_interaction_query":
@@ -59,13 +59,13 @@ def ask_of(query: queries.InteractionQuery, settings: Queries) -> Ask | None:
 def reply_with(query: queries.InteractionQuery, answer: Answer | None) -> Reply | None:
     """What the service is told of an answer; None if it is nobody's."""
     match answer:
-        case Filled(action="accept"):
+        case QuestionAnswer(action="accept"):
             return _answered(query, answer.values)
-        case Filled(action="decline"):
+        case QuestionAnswer(action="decline"):
             return _declined(query, answer.reason)
-        case Reviewed(is_nobodys=False):
+        case ReviewAnswer(is_unanswered=False):
             return accept_plan(query) if answer.approved else reject_plan(query, answer.feedback)
-        case Permitted(option=str()):
+        case ApprovalAnswer(option=str()):
             return _switched(query, answer)
         case _:
             return None
@@ -82,7 +82,7 @@ def plan_as_text(query: queries.InteractionQuery) -> tuple[str, str]:
     args = query.create_plan_request_query.args
     review = _review(args)
     steps = "\n".join(f"{number}. {step.content}" for number, step in enumerate(review.steps, 1))
-    return review.plan or args.overview or steps or review.title, as_text(Form(message=""), [_APPROVAL])
+    return review.plan or args.overview or steps or review.title, as_text(Question(message=""), [_APPROVAL])
 
 
 def reply_with_words(query: queries.InteractionQuery, words: str) -> Reply:
@@ -102,9 +102,9 @@ _APPROVAL = Field(
 def reason_of(answer: Answer | None) -> str:
     """Why there is no answer, as far as that is told."""
     match answer:
-        case Reviewed():
+        case ReviewAnswer():
             return answer.feedback
-        case Filled() | Permitted():
+        case QuestionAnswer() | ApprovalAnswer():
             return answer.reason
         case None:
             return ""
@@ -113,9 +113,9 @@ def reason_of(answer: Answer | None) -> str:
 # ── What is asked ────────────────────────────────────────────────────────────────────────────────
 
 
-def _form(args: queries.AskQuestionArgs) -> Form | None:
+def _form(args: queries.AskQuestionArgs) -> Question | None:
     fields = tuple(_field(name, question) for name, question in _named(args))
-    return Form(message=args.title, fields=fields) if fields else None
+    return Question(message=args.title, fields=fields) if fields else None
 
 
 def _named(args: queries.AskQuestionArgs) -> Iterator[tuple[str, _Question]]:
@@ -179,7 +179,7 @@ def _declined(query: queries.InteractionQuery, reason: str) -> Reply:
     return Reply(responding(response), reason or NO_ANSWER, "question_declined")
 
 
-def _switched(query: queries.InteractionQuery, permitted: Permitted) -> Reply:
+def _switched(query: queries.InteractionQuery, permitted: ApprovalAnswer) -> Reply:
     response = queries.InteractionResponse(id=query.id)
     verdict = response.switch_mode_request_response
     if permitted.option == ALLOW.id:

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from tieline.model.assemble import reason_for
 from tieline.model.content import Text, ToolCall, ToolResult
 from tieline.model.events import Event, Failed, Finished, Started, StopReason, Usage
-from tieline.model.inbox import Answer, Ask
+from tieline.model.inbox import Answer, InboxItem
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import exec_pb2 as exec_pb
 from tieline.wire.cursor._pb import kv_pb2 as kv
@@ -72,7 +72,7 @@ class CursorRun:
         end_wait: float = 1.0,
         clock: Callable[[], float] = lambda: 0.0,
         queries: Queries = _DEFAULT,
-        hold: Callable[[Ask], bool] = lambda _: False,
+        hold: Callable[[InboxItem], bool] = lambda _: False,
     ) -> None:
         self.blobs = blobs
         self.ended = False
@@ -210,7 +210,7 @@ class CursorRun:
         return self._updates.parts.calls
 
     @property
-    def questions(self) -> Mapping[int, Ask]:
+    def questions(self) -> Mapping[int, InboxItem]:
         """What is to be asked of a person, by the ids of the queries that are held for it."""
         return self._queries.asks
 

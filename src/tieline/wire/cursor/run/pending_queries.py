@@ -8,7 +8,7 @@ only a person may allow is refused.
 from collections.abc import Callable, Sequence
 
 from tieline.model.content import ToolCall, ToolResult
-from tieline.model.inbox import Answer, Ask, Form, PlanReview
+from tieline.model.inbox import Answer, InboxItem, PlanReview, Question
 from tieline.model.request import ToolSpec
 from tieline.wire.cursor._pb.queries_pb2 import InteractionQuery
 from tieline.wire.cursor.run.approvals import (
@@ -29,8 +29,8 @@ MOST = 64
 class PendingQueries:
     """The questions of one run. `hold` tells of something a person can be asked whether one will be."""
 
-    def __init__(self, settings: Queries, *, mint: Callable[[], str], hold: Callable[[Ask], bool]) -> None:
-        self.asks: dict[int, Ask] = {}
+    def __init__(self, settings: Queries, *, mint: Callable[[], str], hold: Callable[[InboxItem], bool]) -> None:
+        self.asks: dict[int, InboxItem] = {}
         """What a person is to be asked, by the ids of the questions."""
         self.plan_waits = False
         """Whether the user was shown a plan, which the next message decides."""
@@ -60,7 +60,7 @@ class PendingQueries:
             self.asks[query.id] = ask
             self._held[query.id] = query
             return None
-        if isinstance(ask, Form) and (call := call_for(ask, tools)) is not None:
+        if isinstance(ask, Question) and (call := call_for(ask, tools)) is not None:
             made = ToolCall(id=self._mint(), name=call.name, arguments=call.arguments)
             self._called[made.id] = query
             return made

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from tieline.model.inbox import Field, Form
+from tieline.model.inbox import Field, Question
 
 _YES = frozenset(
     ["yes", "y", "true", "ok", "okay", "sure", "yep", "yeah", "done", "accept", "agree", "ja", "oui", "si"]
@@ -42,7 +42,7 @@ class Skipped(Exception):
     """The person does not want to answer."""
 
 
-def condensed(form: Form) -> Form:
+def condensed(form: Question) -> Question:
     """The form without fields that only take other words than the options of the one before them.
 
     Such a pair is one question to whoever reads it: a choice that is open.
@@ -56,7 +56,7 @@ def condensed(form: Form) -> Form:
     return replace(form, fields=fields) if customs else form
 
 
-def expanded(values: Mapping[str, Any], form: Form) -> dict[str, Any]:
+def expanded(values: Mapping[str, Any], form: Question) -> dict[str, Any]:
     """Answers to the condensed form as answers to the form itself."""
     found = dict(values)
     for custom, choice in _customs(form).items():
@@ -74,7 +74,7 @@ def expanded(values: Mapping[str, Any], form: Form) -> dict[str, Any]:
     return found
 
 
-def _customs(form: Form) -> dict[str, str]:
+def _customs(form: Question) -> dict[str, str]:
     """The fields for other words, and the choice each belongs to."""
     choices = {field.name for field in form.fields if field.kind == "choice"}
     found: dict[str, str] = {}
@@ -85,7 +85,7 @@ def _customs(form: Form) -> dict[str, str]:
     return found
 
 
-def as_text(form: Form, fields: Sequence[Field]) -> str:
+def as_text(form: Question, fields: Sequence[Field]) -> str:
     """The questions that are still open, to be read by a person."""
     lines = [form.message.strip()] if form.message.strip() else []
     if form.url:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tieline.model.content import Text, ToolResult
-from tieline.model.inbox import Field, Filled, Form
+from tieline.model.inbox import Field, Question, QuestionAnswer
 from tieline.model.request import ToolSpec
 from tieline.wire.shared.capabilities import Tool, capable, plain, read_tools
 from tieline.wire.shared.capabilities.schema import Schema, branches, properties_of, required_of, resolve, types_of
@@ -39,11 +39,11 @@ class QuestionCall(NamedTuple):
     arguments: str
 
 
-def call_for(form: Form, tools: Sequence[ToolSpec]) -> QuestionCall | None:
+def call_for(form: Question, tools: Sequence[ToolSpec]) -> QuestionCall | None:
     """The call that asks this of the client; None if it has no tool for that, or none that can hold it."""
     form = condensed(form)
     if form.url or not form.fields:
-        form = Form(message=as_text(form, form.fields), fields=(Field(name="", kind="yes_no", title=form.message),))
+        form = Question(message=as_text(form, form.fields), fields=(Field(name="", kind="yes_no", title=form.message),))
     for tool in capable("question", read_tools(tools)):
         arguments = _arguments(tool, form)
         if arguments is not None:
@@ -51,26 +51,26 @@ def call_for(form: Form, tools: Sequence[ToolSpec]) -> QuestionCall | None:
     return None
 
 
-def read_result(result: ToolResult, form: Form) -> Filled:
+def read_result(result: ToolResult, form: Question) -> QuestionAnswer:
     """What the client's result answers."""
     text = "\n".join(part.text for part in result.content if isinstance(part, Text)).strip()
     if result.is_error:
-        return Filled(action="decline", reason=text)
+        return QuestionAnswer(action="decline", reason=text)
     if form.url or not form.fields:
-        return Filled(action="accept" if _agrees(text) else "decline", reason=text)
+        return QuestionAnswer(action="accept" if _agrees(text) else "decline", reason=text)
     told = _told(text)
     fields = condensed(form).fields
     try:
         values = _matched(told, fields) if told else answers(text, fields).values
     except (Unclear, Skipped):
-        return Filled(action="decline", reason=text)
-    return Filled(values=expanded(values, form))
+        return QuestionAnswer(action="decline", reason=text)
+    return QuestionAnswer(values=expanded(values, form))
 
 
 # ── The arguments ────────────────────────────────────────────────────────────────────────────────
 
 
-def _arguments(tool: Tool, form: Form) -> dict[str, Any] | None:
+def _arguments(tool: Tool, form: Question) -> dict[str, Any] | None:
     properties = properties_of(tool.schema)
     for name, rule in properties.items():
         listing = _list_of(rule, tool.schema) if plain(name) in _LISTS else None
@@ -81,7 +81,7 @@ def _arguments(tool: Tool, form: Form) -> dict[str, Any] | None:
     return _single(tool, form)
 
 
-def _single(tool: Tool, form: Form) -> dict[str, Any] | None:
+def _single(tool: Tool, form: Question) -> dict[str, Any] | None:
     """The arguments of a tool that takes one text, and perhaps options."""
     properties = properties_of(tool.schema)
     named = {plain(name): name for name in properties}
@@ -102,7 +102,7 @@ def _single(tool: Tool, form: Form) -> dict[str, Any] | None:
     return _complete(arguments, tool)
 
 
-def _question(field: Field, form: Form, item: Schema, root: Schema) -> Any:
+def _question(field: Field, form: Question, item: Schema, root: Schema) -> Any:
     """One question as the items of the list want it."""
     properties = properties_of(item)
     if not properties:
@@ -188,7 +188,7 @@ def _guess(rule: object, root: Schema) -> Any:
     return empty.get(kinds[0], "") if kinds else ""
 
 
-def _words(field: Field, form: Form) -> str:
+def _words(field: Field, form: Question) -> str:
     words = field.title or field.description or field.name
     message = form.message.strip()
     if message and message != words and len(form.fields) == 1:
