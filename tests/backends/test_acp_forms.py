@@ -11,8 +11,16 @@ from tieline.backends.acp.interview import Interview, Outcome
 from tieline.model.content import Text, ToolResult
 from tieline.model.inbox import Field, Option, Question, QuestionAnswer
 from tieline.wire.acp import facts
-from tieline.wire.shared.questions.forms import Skipped, Unclear, answer, answers, as_text, condensed, expanded
-from tieline.wire.shared.questions.tools import call_for, read_result
+from tieline.wire.shared.questions.client_tool import call_for, read_result
+from tieline.wire.shared.questions.text import (
+    AnswerSkipped,
+    UnclearAnswer,
+    merge_custom_fields,
+    parse_answer,
+    parse_answers,
+    question_text,
+    split_custom_fields,
+)
 
 FRUIT = (
     Option(id="a", label="Apples", description="red or green"),
@@ -57,7 +65,7 @@ MAYBE = Field(name="note", title="A note?")
     ],
 )
 def test_words_are_taken_as_what_they_mean(field: Field, words: str, value: Any) -> None:
-    assert answer(words, field) == value
+    assert parse_answer(words, field) == value
 
 
 @pytest.mark.parametrize(
@@ -73,25 +81,25 @@ def test_words_are_taken_as_what_they_mean(field: Field, words: str, value: Any)
     ],
 )
 def test_words_that_are_no_answer_are_told_what_one_would_be(field: Field, words: str) -> None:
-    with pytest.raises(Unclear, match="Please"):
-        answer(words, field)
+    with pytest.raises(UnclearAnswer, match="Please"):
+        parse_answer(words, field)
 
 
 @pytest.mark.parametrize(("field", "words"), [(ONE, "skip"), (YES_NO, "cancel"), (WORDS, ""), (MAYBE, "none")])
 def test_nobody_has_to_answer(field: Field, words: str) -> None:
-    with pytest.raises(Skipped):
-        answer(words, field)
+    with pytest.raises(AnswerSkipped):
+        parse_answer(words, field)
 
 
 def test_several_fields_are_answered_by_as_many_lines_or_the_first_by_all_the_words() -> None:
     fields = [WORDS, NUMBER, MAYBE]
-    assert answers("1. Ada\n2. 5\n3. skip", fields) == ({"name": "Ada", "size": 5}, 3)
-    assert answers("Ada", fields) == ({"name": "Ada"}, 1)
-    assert answers("Ada\nfive\nx", fields) == ({"name": "Ada\nfive\nx"}, 1)
+    assert parse_answers("1. Ada\n2. 5\n3. skip", fields) == ({"name": "Ada", "size": 5}, 3)
+    assert parse_answers("Ada", fields) == ({"name": "Ada"}, 1)
+    assert parse_answers("Ada\nfive\nx", fields) == ({"name": "Ada\nfive\nx"}, 1)
 
 
 def test_a_question_is_written_with_its_options_and_what_an_answer_must_be_like() -> None:
-    text = as_text(Question(message="Shopping"), [MANY, NUMBER, YES_NO, MAYBE])
+    text = question_text(Question(message="Shopping"), [MANY, NUMBER, YES_NO, MAYBE])
     assert text == (
         "Shopping\n\n"
         "1. Which fruit?\n  1) Apples: red or green\n  2) Blood oranges\n  3) Cherries\n(one or more, with commas)\n\n"
@@ -105,13 +113,13 @@ def test_a_question_is_written_with_its_options_and_what_an_answer_must_be_like(
 def test_a_choice_and_its_field_for_other_words_are_one_question() -> None:
     custom = Field(name="fruit_custom", title="Other")
     form = Question(message="", fields=(ONE, custom))
-    (field,) = condensed(form).fields
+    (field,) = merge_custom_fields(form).fields
     assert field.is_open
-    assert expanded({"fruit": "a"}, form) == {"fruit": "a"}
-    assert expanded({"fruit": "pears"}, form) == {"fruit_custom": "pears"}
+    assert split_custom_fields({"fruit": "a"}, form) == {"fruit": "a"}
+    assert split_custom_fields({"fruit": "pears"}, form) == {"fruit_custom": "pears"}
     many = Question(message="", fields=(MANY, custom))
-    assert expanded({"fruit": ["a", "pears"]}, many) == {"fruit": ["a"], "fruit_custom": "pears"}
-    assert condensed(Question(message="", fields=(ONE, WORDS))).fields == (ONE, WORDS)
+    assert split_custom_fields({"fruit": ["a", "pears"]}, many) == {"fruit": ["a"], "fruit_custom": "pears"}
+    assert merge_custom_fields(Question(message="", fields=(ONE, WORDS))).fields == (ONE, WORDS)
 
 
 def test_an_agents_question_becomes_a_form() -> None:

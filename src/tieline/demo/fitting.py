@@ -13,8 +13,8 @@ from tieline.demo.phrases import shortened
 from tieline.demo.schema import Filler, Hints
 from tieline.demo.wishes import Wish, tool_named
 from tieline.model.content import Value
-from tieline.wire.shared.capabilities import Capability, Role, Tool, Wanted
-from tieline.wire.shared.capabilities import fit as fit_tool
+from tieline.wire.shared.capabilities import Capability, ClientTool, Role, Wanted
+from tieline.wire.shared.capabilities import fit_call as fit_tool
 
 
 class Fitted(Value):
@@ -24,7 +24,7 @@ class Fitted(Value):
     phrase: str
 
 
-def fit(wish: Wish, tools: Sequence[Tool], directory: str = "") -> list[Fitted]:
+def fit(wish: Wish, tools: Sequence[ClientTool], directory: str = "") -> list[Fitted]:
     """The calls that do what is wished; none when no tool fits."""
     phrase = phrase_of(wish)
     if wish.kind == "tool":
@@ -100,7 +100,7 @@ def _substitution(wish: Wish) -> str:
     return f"s/{old}/{new}/g"
 
 
-def _call(capability: Capability, roles: Mapping[Role, str], tools: Sequence[Tool], hints: Hints) -> Call | None:
+def _call(capability: Capability, roles: Mapping[Role, str], tools: Sequence[ClientTool], hints: Hints) -> Call | None:
     """A call of the first tool that has a place for it all; where to look is said only if it is somewhere else."""
     must, may, spare = dict(roles), dict[Role, Any](), dict[Role, Any]()
     if capability in ("list", "grep", "glob"):

@@ -17,7 +17,7 @@ from tieline.demo.schema import Filler, Hints
 from tieline.demo.wishes import Kind, Wish
 from tieline.model.content import Text
 from tieline.model.request import Request
-from tieline.wire.shared.capabilities import Tool
+from tieline.wire.shared.capabilities import ClientTool
 from tieline.wire.shared.capabilities.schema import load
 from tieline.wire.shared.file_text import bare
 
@@ -137,7 +137,7 @@ class _Mind:
     def _forced_call(self) -> Call:
         """A tool must be called although nothing asks for it: the one that ends the task, else the first."""
         final = next((tool for tool in self._tools if _FINAL.search(tool.name)), None)
-        tool: Tool = final or self._tools[0]
+        tool: ClientTool = final or self._tools[0]
         words = self._talk.words if not self._talk.rounds or final is None else self._words_of_results()
         return fill(tool, words, self._talk.directory)
 

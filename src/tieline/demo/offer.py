@@ -10,19 +10,19 @@ from tieline.demo.answer import Call
 from tieline.demo.phrases import shortened, unquoted
 from tieline.demo.schema import Filler, Hints
 from tieline.model.request import ToolSpec
-from tieline.wire.shared.capabilities import Tool, read_tools
+from tieline.wire.shared.capabilities import ClientTool, client_tools
 from tieline.wire.shared.capabilities.schema import branches, properties_of, required_of, resolve, types_of
 
 _PAIR = re.compile(r"\b(\w{1,64})\s{0,3}[=:]\s{0,3}(\"[^\"]*\"|'[^']*'|[^\s,]+)")
 _SEPARATOR = re.compile(r"\s{0,3},\s{0,3}(?:and\s{1,3})?|\s{1,3}and\s{1,3}")
 
 
-def usable(tools: Sequence[ToolSpec], names: Sequence[str] = ()) -> tuple[Tool, ...]:
+def usable(tools: Sequence[ToolSpec], names: Sequence[str] = ()) -> tuple[ClientTool, ...]:
     """The tools that may be called: those the client runs, narrowed to `names` if there are any."""
-    return tuple(tool for tool in read_tools(tools) if not names or tool.name in names)
+    return tuple(tool for tool in client_tools(tools) if not names or tool.name in names)
 
 
-def fill(tool: Tool, words: str, directory: str = "", *, given: Mapping[str, Any] | None = None) -> Call:
+def fill(tool: ClientTool, words: str, directory: str = "", *, given: Mapping[str, Any] | None = None) -> Call:
     """A call of this tool, its arguments made from the user's words as well as may be."""
     if tool.freeform:
         return Call(name=tool.name, arguments=words, freeform=True)
@@ -35,7 +35,7 @@ def fill(tool: Tool, words: str, directory: str = "", *, given: Mapping[str, Any
     return Call(name=tool.name, arguments=_json(arguments))
 
 
-def call_with(tool: Tool, words: str, directory: str = "") -> list[Call]:
+def call_with(tool: ClientTool, words: str, directory: str = "") -> list[Call]:
     """Calls of a tool with the JSON the user gave, with `name=value`, or with values in order."""
     if tool.freeform:
         return [Call(name=tool.name, arguments=unquoted(words), freeform=True)]
@@ -44,7 +44,7 @@ def call_with(tool: Tool, words: str, directory: str = "") -> list[Call]:
     return [fill(tool, words, directory, given=given) for given in _given(tool, words)]
 
 
-def _given(tool: Tool, words: str) -> list[dict[str, Any]]:
+def _given(tool: ClientTool, words: str) -> list[dict[str, Any]]:
     """What the user said for each property; several values for a tool that takes one are several calls."""
     properties = properties_of(tool.schema)
     pairs = {key: unquoted(value) for key, value in _PAIR.findall(words) if key in properties}
@@ -69,7 +69,7 @@ def _values(words: str) -> list[str]:
     return [unquoted(value) for value in _SEPARATOR.split(words) if value]
 
 
-def _enum_choices(tool: Tool, words: str) -> tuple[str, dict[str, Any]]:
+def _enum_choices(tool: ClientTool, words: str) -> tuple[str, dict[str, Any]]:
     """The options mentioned in the words (`Tokyo in celsius`), and the words without them."""
     chosen = {}
     for name, schema in properties_of(tool.schema).items():
@@ -81,7 +81,7 @@ def _enum_choices(tool: Tool, words: str) -> tuple[str, dict[str, Any]]:
     return words.strip(), chosen
 
 
-def _typed(text: str, schema: object, tool: Tool) -> Any:
+def _typed(text: str, schema: object, tool: ClientTool) -> Any:
     """The text as the type that the schema wants, where it can be that."""
     kinds = [kind for option in branches(resolve(schema, tool.schema), tool.schema) for kind in types_of(option)]
     if "string" in kinds or not kinds:

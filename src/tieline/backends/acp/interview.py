@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 
 from tieline.backends.acp.forms import AgentQuestion
 from tieline.model.inbox import Field, QuestionAnswer
-from tieline.wire.shared.questions.forms import (
-    Skipped,
-    Unclear,
-    answers,
-    as_text,
-    condensed,
-    expanded,
+from tieline.wire.shared.questions.text import (
+    AnswerSkipped,
+    UnclearAnswer,
     is_consent,
     is_refusal,
     may_be_skipped,
+    merge_custom_fields,
+    parse_answers,
+    question_text,
+    split_custom_fields,
 )
 
 TRIES = 2
@@ -60,8 +60,8 @@ class Interview:
     def put(self) -> str:
         """What to write now; it counts as written."""
         self._is_told = True
-        form = condensed(self._questions[0].form)
-        text = as_text(form, self._fields)
+        form = merge_custom_fields(self._questions[0].form)
+        text = question_text(form, self._fields)
         return f"{self._remark}\n\n{text}" if self._remark else text
 
     def hear(self, words: str) -> Outcome | None:
@@ -72,16 +72,16 @@ class Interview:
         if question.form.url or not self._fields:
             return self._consented(words)
         try:
-            given = answers(words, self._fields)
-        except Skipped:
+            given = parse_answers(words, self._fields)
+        except AnswerSkipped:
             return self._settle(QuestionAnswer(action="decline", reason=words))
-        except Unclear as problem:
+        except UnclearAnswer as problem:
             return self._again(str(problem), words)
         self._values |= given.values
         del self._fields[: given.taken]
         if not all(map(may_be_skipped, self._fields)):
             return None
-        return self._settle(QuestionAnswer(values=expanded(self._values, question.form)))
+        return self._settle(QuestionAnswer(values=split_custom_fields(self._values, question.form)))
 
     def withdraw(self, ask: int) -> bool:
         """A question needs no answer any more; whether it was one of these."""
@@ -121,4 +121,4 @@ class Interview:
     def _begin(self) -> None:
         """The first question is to be put."""
         self._values, self._tries, self._remark, self._is_told = {}, 0, "", False
-        self._fields = list(condensed(self._questions[0].form).fields) if self._questions else []
+        self._fields = list(merge_custom_fields(self._questions[0].form).fields) if self._questions else []

@@ -12,7 +12,7 @@ from collections import deque
 from tieline.model.assemble import PartsWriter
 from tieline.model.content import Text, Thinking, ToolCall
 from tieline.model.events import Activity, Event, Failed, Finished, Note, Plan, Usage
-from tieline.wire.shared.lenient import whole
+from tieline.wire.shared.lenient import well_formed
 
 MOST_WAITING = 64 * 1024 * 1024
 """So many characters may wait to be taken."""
@@ -176,7 +176,7 @@ class Telling:
             return
         self._parts.end(_PART)
         if self._open[0] is Text:
-            self.said.append(whole("".join(self._chunks)))
+            self.said.append(well_formed("".join(self._chunks)))
             self._gap = "" if self._chunks[-1].endswith("\n") else "\n\n"
         self._open = None
         self._chunks.clear()

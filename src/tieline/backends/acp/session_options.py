@@ -16,7 +16,7 @@ from tieline.model.content import Value
 from tieline.model.errors import BadRequest
 from tieline.model.request import Request
 from tieline.wire.acp import facts
-from tieline.wire.shared.capabilities import plain
+from tieline.wire.shared.capabilities import plain_name
 
 How = Literal["option", "mode", "model"]
 
@@ -138,7 +138,7 @@ def _setting(name: str, value: str, state: State, title: str) -> Setting | None:
     if not places:
         raise BadRequest(_unknown_option(name, state, title), "model", code="unknown_option")
     place = _chosen_place(value, places)
-    if place is None and name == "mode" and plain(value) == "agent":
+    if place is None and name == "mode" and plain_name(value) == "agent":
         # Whatever it is called, working by itself is what an agent does at first.
         return None
     if place is None:
@@ -175,7 +175,7 @@ def _places(name: str, state: State) -> list[_Place]:
 
 
 def _is_mode(option: facts.ConfigOption) -> bool:
-    is_named_so = any(plain(name).endswith("mode") for name in (option.id, option.name))
+    is_named_so = any(plain_name(name).endswith("mode") for name in (option.id, option.name))
     return option.kind == "select" and (option.category == "mode" or is_named_so)
 
 
@@ -205,23 +205,23 @@ def _option(name: str, options: Iterable[facts.ConfigOption]) -> facts.ConfigOpt
     tests = (
         lambda option: option.id == name,
         lambda option: option.category == category,
-        lambda option: plain(name) in (plain(option.id), plain(option.name)),
+        lambda option: plain_name(name) in (plain_name(option.id), plain_name(option.name)),
     )
     return next((option for test in tests for option in options if test(option)), None)
 
 
 def _chosen(value: str, choices: Sequence[facts.Choice]) -> str | None:
     """The id of the choice that is meant: by its id or name, by the end of its id, by another word for it."""
-    wanted = plain(value)
+    wanted = plain_name(value)
     for choice in choices:
         if value in (choice.id, choice.name):
             return choice.id
     for choice in choices:
-        if wanted in (plain(choice.id), plain(choice.name), plain(_end(choice.id))):
+        if wanted in (plain_name(choice.id), plain_name(choice.name), plain_name(_end(choice.id))):
             return choice.id
     for alias in _ALIASES.get(value.lower(), ()):
         for choice in choices:
-            if alias in (plain(_end(choice.id)), plain(choice.name)):
+            if alias in (plain_name(_end(choice.id)), plain_name(choice.name)):
                 return choice.id
     return None
 

@@ -32,7 +32,7 @@ from tieline.model.request import ToolSpec
 from tieline.wire.acp import facts
 from tieline.wire.acp.facts import Fact
 from tieline.wire.acp.schema import Block, TextBlock
-from tieline.wire.shared.questions.tools import call_for, read_result
+from tieline.wire.shared.questions.client_tool import call_for, read_result
 
 GIVEN_UP = "The call was given up: the turn is over."
 MOST_RESTS = 10

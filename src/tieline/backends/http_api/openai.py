@@ -7,6 +7,7 @@ from tieline.backends.http_api.replay import Passing, ReplayBackend, Upstream, f
 from tieline.model.events import Headers
 from tieline.model.request import Request
 from tieline.wire import openai_chat as wire
+from tieline.wire.shared.schemas import SchemaFitter
 from tieline.wire.shared.spelling import Outgoing
 
 
@@ -16,13 +17,14 @@ class ChatCodec:
 
     own_headers: Headers = field(repr=False)
     dialect: wire.Dialect
+    schemas: SchemaFitter = field(default_factory=lambda: SchemaFitter("openai"), repr=False, compare=False)
 
     reader = wire.ResponseReader
     read_reply = staticmethod(wire.read_reply)
     read_error = staticmethod(wire.read_error)
 
     def build(self, request: Request) -> Outgoing:
-        return wire.build_request(request, self.dialect)
+        return wire.build_request(request, self.dialect, self.schemas)
 
     def headers(self, request: Request) -> Headers:  # noqa: ARG002 - no client header is worth passing on here
         return self.own_headers

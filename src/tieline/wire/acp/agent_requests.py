@@ -19,7 +19,7 @@ from tieline.wire.acp.questions import (
 from tieline.wire.acp.session import todo_entries
 from tieline.wire.acp.sessions import Sessions
 from tieline.wire.framing.jsonrpc import Request
-from tieline.wire.shared.lenient import read
+from tieline.wire.shared.lenient import decode
 
 Use = Literal["output", "wait", "kill", "release"]
 
@@ -97,7 +97,7 @@ def readers(offer: Offer) -> dict[str, Reader]:
 
 
 def _permission(asked: Request, sessions: Sessions) -> Reading | None:
-    params = read(updates.PermissionParams, asked.params)
+    params = decode(updates.PermissionParams, asked.params)
     if params is None:
         return None
     session = sessions.find(params.session_id)
@@ -115,7 +115,7 @@ def _permission(asked: Request, sessions: Sessions) -> Reading | None:
 
 
 def _elicitation(offer: Offer, asked: Request, sessions: Sessions) -> Reading | None:
-    params = read(schema.ElicitationParams, asked.params)
+    params = decode(schema.ElicitationParams, asked.params)
     if params is None or not (offer.urls if params.url else offer.forms):
         return None
     session = sessions.find(params.session_id or "", params.tool_call_id or "")
@@ -132,7 +132,7 @@ def _elicitation(offer: Offer, asked: Request, sessions: Sessions) -> Reading | 
 
 
 def _choices(asked: Request, sessions: Sessions) -> Reading | None:
-    params = read(extensions.AskQuestionParams, asked.params)
+    params = decode(extensions.AskQuestionParams, asked.params)
     if params is None:
         return None
     session = sessions.find(params.session_id, params.tool_call_id)
@@ -147,7 +147,7 @@ def _choices(asked: Request, sessions: Sessions) -> Reading | None:
 
 
 def _plan(asked: Request, sessions: Sessions) -> Reading | None:
-    params = read(extensions.CreatePlanParams, asked.params)
+    params = decode(extensions.CreatePlanParams, asked.params)
     if params is None:
         return None
     session = sessions.find(params.session_id, params.tool_call_id)
@@ -164,7 +164,7 @@ def _plan(asked: Request, sessions: Sessions) -> Reading | None:
 
 
 def _read_file(asked: Request, _: Sessions) -> Reading | None:
-    params = read(schema.ReadFileParams, asked.params)
+    params = decode(schema.ReadFileParams, asked.params)
     if params is None:
         return None
     fact = facts.FileReadAsked(
@@ -174,7 +174,7 @@ def _read_file(asked: Request, _: Sessions) -> Reading | None:
 
 
 def _write_file(asked: Request, _: Sessions) -> Reading | None:
-    params = read(schema.WriteFileParams, asked.params)
+    params = decode(schema.WriteFileParams, asked.params)
     if params is None:
         return None
     fact = facts.FileWriteAsked(ask=asked.ask, session=params.session_id, path=params.path, content=params.content)
@@ -182,7 +182,7 @@ def _write_file(asked: Request, _: Sessions) -> Reading | None:
 
 
 def _create_terminal(asked: Request, _: Sessions) -> Reading | None:
-    params = read(schema.CreateTerminalParams, asked.params)
+    params = decode(schema.CreateTerminalParams, asked.params)
     if params is None:
         return None
     fact = facts.TerminalAsked(
@@ -198,7 +198,7 @@ def _create_terminal(asked: Request, _: Sessions) -> Reading | None:
 
 
 def _use_terminal(asked: Request, _: Sessions) -> Reading | None:
-    params = read(schema.TerminalParams, asked.params)
+    params = decode(schema.TerminalParams, asked.params)
     if params is None:
         return None
     use, kind = _USES[asked.method]

@@ -21,7 +21,7 @@ from tieline.wire.framing.jsonrpc import (
     RpcError,
     Skipped,
 )
-from tieline.wire.shared.lenient import read
+from tieline.wire.shared.lenient import decode
 
 ASKED: dict[str, type[schema.Shape]] = {
     "initialize": schema.InitializeParams,
@@ -127,7 +127,7 @@ class AgentSide:
                 return None if told is None else Told(method, told)
             case Response(request, method, result, error):
                 shape = ANSWERED.get(method)
-                return Answer(request, method, None if shape is None or error else read(shape, result), error)
+                return Answer(request, method, None if shape is None or error else decode(shape, result), error)
             case Skipped():
                 return item
 
@@ -146,4 +146,4 @@ class AgentSide:
 def _params(shape: type[schema.Shape] | None, params: Raw) -> schema.Shape | None:
     if shape is None:
         return None
-    return read(shape, b"{}" if bytes(params) == b"null" else params)
+    return decode(shape, b"{}" if bytes(params) == b"null" else params)

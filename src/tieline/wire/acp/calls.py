@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tieline.wire.acp.content import part_of
 from tieline.wire.acp.facts import Call, Diff, Fact, Location, TerminalEnded, TerminalOutput
 from tieline.wire.acp.updates import CallContent, CallFields, CallMeta, ContentItem, DiffItem, TerminalItem, given
-from tieline.wire.shared.lenient import whole
+from tieline.wire.shared.lenient import well_formed
 
 MAX_CALLS = 512
 """How many calls of one turn are remembered."""
@@ -82,7 +82,12 @@ def terminal_facts(session: str, call: Call, meta: CallMeta | None) -> list[Fact
         return []
     usual = call.terminals[-1] if call.terminals else call.id
     facts: list[Fact] = [
-        TerminalOutput(session=session, call=call.id, terminal=output.terminal_id or usual, text=whole(output.data))
+        TerminalOutput(
+            session=session,
+            call=call.id,
+            terminal=output.terminal_id or usual,
+            text=well_formed(output.data),
+        )
         for output in (meta.terminal_output, meta.terminal_output_delta)
         if output is not None and output.data
     ]

@@ -42,7 +42,7 @@ from tieline.wire.framing.jsonrpc import (
     RpcError,
     Skipped,
 )
-from tieline.wire.shared.lenient import read
+from tieline.wire.shared.lenient import decode
 
 __all__ = ["ClientSide", "Offer"]
 
@@ -246,7 +246,7 @@ class ClientSide(Answers):
             found += [facts.Withdrawn(ask=ask) for ask in self._withdraw_all(session)]
             self._sessions.forget(session)
         elif answer.method == "session/set_config_option":
-            said = read(schema.SetConfigOptionResult, answer.result)
+            said = decode(schema.SetConfigOptionResult, answer.result)
             if said is not None and said.config_options:
                 found.append(facts.OptionsChanged(session=session, options=options_of(said.config_options)))
         return [*found, facts.Done(request=answer.id, method=answer.method, session=session)]
@@ -298,15 +298,15 @@ class ClientSide(Answers):
         if told.method == "$/cancel_request":
             return self._changed_its_mind(told.params)
         if told.method == "elicitation/complete":
-            said = read(schema.ElicitationCompleteParams, told.params)
+            said = decode(schema.ElicitationCompleteParams, told.params)
             return [facts.QuestionCompleted(elicitation=said.elicitation_id)] if said else []
         if told.method == extensions.UPDATE_TODOS:
-            todos = read(extensions.UpdateTodosParams, told.params)
+            todos = decode(extensions.UpdateTodosParams, told.params)
             return [self._sessions.find(todos.session_id, todos.tool_call_id).todos(todos)] if todos else []
         return [facts.Notified(method=told.method, params=_text(told.params))]
 
     def _changed_its_mind(self, params: Raw) -> list[Fact]:
-        named = read(schema.CancelledRequest, params)
+        named = decode(schema.CancelledRequest, params)
         asks = self._peer.asks_of(named.request_id) if named else []
         return [facts.Withdrawn(ask=ask) for ask in asks if self._withdraw(ask)]
 

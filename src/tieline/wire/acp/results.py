@@ -7,7 +7,7 @@ from msgspec import Raw
 from tieline.model.events import StopReason, Usage
 from tieline.wire.acp import facts, schema
 from tieline.wire.acp.session import options_of
-from tieline.wire.shared.lenient import read
+from tieline.wire.shared.lenient import decode
 
 How = Literal["new", "load", "resume", "fork"]
 
@@ -30,7 +30,7 @@ _REASONS = {
 
 def initialized(request: int, result: Raw) -> facts.Initialized | None:
     """What an agent says of itself; None if that cannot be read."""
-    said = read(schema.InitializeResult, result)
+    said = decode(schema.InitializeResult, result)
     if said is None:
         return None
     agent = said.agent_info or schema.Implementation(name="", version="")
@@ -47,7 +47,7 @@ def initialized(request: int, result: Raw) -> facts.Initialized | None:
 
 def opened(request: int, how: How, session: str, result: Raw) -> facts.SessionOpened | None:
     """A session that was asked for; `session` is its name if that is known already. None without a name."""
-    said = read(schema.SessionResult, result) or schema.SessionResult()
+    said = decode(schema.SessionResult, result) or schema.SessionResult()
     name = said.session_id or session
     if not name:
         return None
@@ -63,7 +63,7 @@ def opened(request: int, how: How, session: str, result: Raw) -> facts.SessionOp
 
 def listed(request: int, result: Raw) -> facts.SessionsListed:
     """The sessions an agent remembers; an agent that answers null remembers none."""
-    said = read(schema.ListSessionsResult, result) or schema.ListSessionsResult(sessions=[])
+    said = decode(schema.ListSessionsResult, result) or schema.ListSessionsResult(sessions=[])
     return facts.SessionsListed(
         request=request,
         sessions=tuple(
@@ -79,7 +79,7 @@ def listed(request: int, result: Raw) -> facts.SessionsListed:
 
 def turn_ended(request: int, session: str, result: Raw) -> facts.TurnEnded:
     """The end of a turn, whatever is said of it: a turn that has an answer has ended."""
-    said = read(schema.PromptResult, result) or schema.PromptResult(stop_reason="")
+    said = decode(schema.PromptResult, result) or schema.PromptResult(stop_reason="")
     reason = _REASONS.get(said.stop_reason, StopReason.END_TURN)
     return facts.TurnEnded(
         request=request, session=session, reason=reason, said=said.stop_reason, usage=_usage_of(said)

@@ -11,7 +11,7 @@ from msgspec import Raw
 from tieline.wire.acp import facts, updates
 from tieline.wire.acp.facts import Fact
 from tieline.wire.acp.session import Session
-from tieline.wire.shared.lenient import read
+from tieline.wire.shared.lenient import decode
 
 HELD_UPDATES = 4096
 HELD_BYTES = 16 * 1024 * 1024
@@ -52,7 +52,7 @@ class Sessions:
 
     def update(self, params: Raw, *, is_opening: bool) -> list[Fact]:
         """What one update tells; while a session is being opened, those of unknown ones have to wait."""
-        told = read(updates.UpdateParams, params) or read(updates.UpdateShell, params)
+        told = decode(updates.UpdateParams, params) or decode(updates.UpdateShell, params)
         if told is None:
             return [facts.Stray(reason="an update that is no object", beginning=_shown(params))]
         known = self._by_name.get(told.session_id)
@@ -84,7 +84,7 @@ class Sessions:
 
 
 def _unknown(told: updates.UpdateShell) -> Fact:
-    head = read(updates.UpdateHead, told.update)
+    head = decode(updates.UpdateHead, told.update)
     text = bytes(told.update).decode("utf-8", "replace")
     return facts.UnknownUpdate(session=told.session_id, kind=head.session_update if head else "", json=text)
 

@@ -183,7 +183,7 @@ def _keep_the_last(prompt: _Prompt, writer: TurnWriter, request: Request) -> Non
     most = cache_control.MOST - ("cache_control" in request.extra and request.protocol == PROTOCOL)
     surplus = offered.marks + system.marks + history.marks - most
     if surplus > 0 and offered.marks:
-        prompt.tools = build_tools.write(request, writer.dialect, unmarked=surplus)
+        prompt.tools = build_tools.write(request, writer.dialect, writer.memory, unmarked=surplus)
     surplus -= offered.marks
     if surplus > 0 and system.marks:
         prompt.system = _write_system(cast(tuple[Message, ...], system.source), unmarked=surplus)

@@ -12,8 +12,8 @@ from tieline.wire.anthropic.dialect import Dialect
 from tieline.wire.anthropic.fragments import Memory, Piece
 from tieline.wire.anthropic.schema import PROTOCOL, Tool
 from tieline.wire.shared.json import encode
-from tieline.wire.shared.schemas import FREEFORM_SCHEMA, description, for_upstream
-from tieline.wire.shared.spelling import UNCHANGED, Names, Spelled, spelled_as
+from tieline.wire.shared.schemas import FREEFORM_SCHEMA, SchemaFitter, description
+from tieline.wire.shared.spelling import UNCHANGED, Names, Spelled
 
 _FREEFORM = Raw(FREEFORM_SCHEMA)
 
@@ -27,18 +27,18 @@ class ToolList(Piece):
 def offered(request: Request, dialect: Dialect, memory: Memory) -> ToolList:
     """The tools of a request, which are the same throughout a conversation."""
     if request.tool_choice.names:  # what is left of the tools, or refused, depends on them
-        return write(request, dialect)
+        return write(request, dialect, memory)
     known = memory.get(id(request.tools))
     context = (dialect.extensions, dialect.strict_tools)
     if isinstance(known, ToolList) and known.context == context:
         return known
-    tools = write(request, dialect)
+    tools = write(request, dialect, memory)
     tools.context = context
     memory.keep(id(request.tools), tools)
     return tools
 
 
-def write(request: Request, dialect: Dialect, unmarked: int = 0) -> ToolList:
+def write(request: Request, dialect: Dialect, memory: Memory, unmarked: int = 0) -> ToolList:
     """The tools that the choice leaves, without the first of their cache marks."""
     spelled = _spelled(request.tools)
     left = _left_by(request.tool_choice)
@@ -51,7 +51,7 @@ def write(request: Request, dialect: Dialect, unmarked: int = 0) -> ToolList:
             notes.append(left_out(f"tools[{at}]", f"a second tool of the name {spec.name!r}"))
         elif not spec.hosted:
             if not spec.meta.get("inline"):  # else the conversation itself defines it
-                tools[spec.name] = _own(spec) or _tool(spec, dialect, spelled.names, notes)
+                tools[spec.name] = _own(spec) or _tool(spec, dialect, spelled.names, memory.schemas, notes)
         elif (hosted := _hosted(spec, at, request, notes)) is not None:
             tools[spec.name] = hosted
     if not tools and left is not None:
@@ -68,8 +68,8 @@ def _written(tools: list[Tool | Raw]) -> tuple[bytes, int]:
 
 
 def _spelled(tools: tuple[ToolSpec, ...]) -> Spelled:
-    names = tuple([tool.name for tool in tools])
-    return spelled_as(names, frozenset([tool.name for tool in tools if tool.freeform]))
+    names = [tool.name for tool in tools]
+    return Spelled(Names(names), frozenset([tool.name for tool in tools if tool.freeform]))
 
 
 def _left_by(choice: ToolChoice) -> tuple[str, ...] | None:
@@ -98,13 +98,13 @@ def _own(spec: ToolSpec) -> Raw | None:
     return None if raw is None else Raw(raw.encode())
 
 
-def _tool(spec: ToolSpec, dialect: Dialect, names: Names, notes: list[Note]) -> Tool:
+def _tool(spec: ToolSpec, dialect: Dialect, names: Names, schemas: SchemaFitter, notes: list[Note]) -> Tool:
     tool = Tool(names.spell(spec.name))
     if spec.freeform:
         tool.description = description(spec) or None
         tool.input_schema = _FREEFORM
     else:
-        schema, changes = for_upstream(spec.schema, "anthropic")
+        schema, changes = schemas.fit(spec.schema)
         tool.description = spec.description or None
         tool.input_schema = Raw(schema)
         tool.strict = spec.strict if dialect.strict_tools else None

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Sequence
 from msgspec import Struct
 
 from tieline.model.events import Note
+from tieline.wire.shared.schemas import SchemaFitter
 
 MAX_BYTES = 32 << 20
 """The long histories of some dozen agents; the messages that are held with them weigh about as much again."""
@@ -44,6 +45,7 @@ class Memory:
     """
 
     def __init__(self, max_bytes: int = MAX_BYTES, max_pieces: int = MAX_PIECES) -> None:
+        self.schemas = SchemaFitter("anthropic")
         self._max_bytes = max_bytes // 2
         self._max_pieces = max_pieces // 2
         self._max_piece = min(MAX_PIECE, self._max_bytes)

@@ -16,14 +16,14 @@ from tieline.wire.openai_chat.build_messages import Json, MessagesBuilder
 from tieline.wire.openai_chat.dialect import DEFAULT, Dialect
 from tieline.wire.openai_chat.schema import PROTOCOL
 from tieline.wire.shared.json import encode
-from tieline.wire.shared.schemas import FREEFORM_SCHEMA, description, for_upstream
-from tieline.wire.shared.spelling import UNCHANGED, Names, Outgoing, Spelled, spelled_as
+from tieline.wire.shared.schemas import FREEFORM_SCHEMA, SchemaFitter, description
+from tieline.wire.shared.spelling import UNCHANGED, Names, Outgoing, Spelled
 
 _NO_MARKS = left_out("cache_control", "not sent unless the upstream's dialect has `cache_marks`")
 _OWN_EFFORT = ("reasoning_effort", "reasoning", "thinking")
 
 
-def build_request(request: Request, dialect: Dialect = DEFAULT) -> Outgoing:
+def build_request(request: Request, dialect: Dialect = DEFAULT, schemas: SchemaFitter | None = None) -> Outgoing:
     """The body to send, how names were spelled in it, and what was changed or left out."""
     spelled = _spelled(request.tools, dialect) if request.tools else UNCHANGED
     names = spelled.names
@@ -36,7 +36,7 @@ def build_request(request: Request, dialect: Dialect = DEFAULT) -> Outgoing:
     _add_sampling(out, request, dialect, notes)
     _add_wishes(out, request, dialect, notes)
     if request.tools:
-        out["tools"] = _tools(request, names, dialect, notes)
+        out["tools"] = _tools(request, names, dialect, schemas or SchemaFitter("openai"), notes)
         _add_choice(out, request, names, dialect)
     if request.extra:
         _add_extra(out, request, notes)
@@ -51,7 +51,7 @@ def build_request(request: Request, dialect: Dialect = DEFAULT) -> Outgoing:
 
 def _spelled(tools: Sequence[ToolSpec], dialect: Dialect) -> Spelled:
     wrapped = [tool.name for tool in tools if tool.freeform and not dialect.freeform_tools]
-    return spelled_as(tuple([tool.name for tool in tools if tool.hosted is None]), frozenset(wrapped))
+    return Spelled(Names([tool.name for tool in tools if tool.hosted is None]), frozenset(wrapped))
 
 
 # ── Options ──────────────────────────────────────────────────────────────────────────────────────
@@ -136,19 +136,19 @@ def _add_extra(out: Json, request: Request, notes: list[Note]) -> None:
 # ── Tools ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _tools(request: Request, names: Names, dialect: Dialect, notes: list[Note]) -> list[Any]:
+def _tools(request: Request, names: Names, dialect: Dialect, schemas: SchemaFitter, notes: list[Note]) -> list[Any]:
     tools: dict[str, Any] = {}
     for position, spec in enumerate(request.tools):
         if spec.name in tools:
             notes.append(left_out(f"tools[{position}]", f"a second tool of the name {spec.name!r}"))
         elif spec.hosted is None:
-            tools[spec.name] = _tool(spec, names, dialect, notes)
+            tools[spec.name] = _tool(spec, names, dialect, schemas, notes)
         elif (hosted := _hosted(spec, position, request, notes)) is not None:
             tools[spec.name] = hosted
     return [*tools.values()]
 
 
-def _tool(tool: ToolSpec, names: Names, dialect: Dialect, notes: list[Note]) -> Json:
+def _tool(tool: ToolSpec, names: Names, dialect: Dialect, schemas: SchemaFitter, notes: list[Note]) -> Json:
     name = names.spell(tool.name)
     if tool.freeform and dialect.freeform_tools:
         return {"type": "custom", "custom": _custom(tool, name)}
@@ -159,7 +159,7 @@ def _tool(tool: ToolSpec, names: Names, dialect: Dialect, notes: list[Note]) -> 
     if tool.freeform:
         function["parameters"] = Raw(FREEFORM_SCHEMA)
     else:
-        schema, changes = for_upstream(tool.schema, "openai")
+        schema, changes = schemas.fit(tool.schema)
         function["parameters"] = Raw(schema)
         if changes:
             notes += [Note(kind="schema", message=f"{tool.name}: {change}") for change in changes]

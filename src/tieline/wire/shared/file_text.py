@@ -26,7 +26,7 @@ _TOTAL = re.compile(r"(?:total|of) (\d{1,9})\b")
 _FENCE = re.compile(r"`{3,}")
 
 
-class Shown(NamedTuple):
+class ShownFile(NamedTuple):
     """A file as a tool showed it, without what the tool put around it."""
 
     text: str
@@ -45,25 +45,25 @@ def bare(shown: str) -> str:
     return unwrap(shown).text
 
 
-def unwrap(shown: str) -> Shown:
+def unwrap(shown: str) -> ShownFile:
     """The text of a file, and what the tool told about it."""
     text = _REMINDER.sub("", shown)
     if heading := _HEADING.match(text):
-        return Shown(text[heading.end() :])
+        return ShownFile(text[heading.end() :])
     if (inner := answered(text)) is not None:
-        return _unnumbered(inner, _NUMBER_IN_TAGS) or Shown(inner)
+        return _unnumbered(inner, _NUMBER_IN_TAGS) or ShownFile(inner)
     if notice := _NOTICE.match(text):
-        return _noted(Shown(text[notice.end() :]), notice["note"])
+        return _noted(ShownFile(text[notice.end() :]), notice["note"])
     if footnote := _FOOTNOTE.search(text):
-        return _noted(Shown(text[: footnote.start()]), footnote["note"])
+        return _noted(ShownFile(text[: footnote.start()]), footnote["note"])
     wrapped = _WRAPPED.fullmatch(text)
     if wrapped and wrapped["inner"] == "" and wrapped["note"]:
-        return _noted(Shown(""), wrapped["note"])
+        return _noted(ShownFile(""), wrapped["note"])
     found = _unnumbered(wrapped["inner"], _NUMBER_IN_TAGS) if wrapped else _unnumbered(text, _NUMBER)
-    return Shown(text) if found is None else _noted(found, (wrapped and wrapped["note"]) or "")
+    return ShownFile(text) if found is None else _noted(found, (wrapped and wrapped["note"]) or "")
 
 
-class Answer(msgspec.Struct):
+class QueryAnswer(msgspec.Struct):
     """One of several queries, as a tool that takes many at once gives it back."""
 
     query: str
@@ -71,12 +71,12 @@ class Answer(msgspec.Struct):
     success: bool = True
 
 
-def answers(text: str) -> list[Answer]:
+def answers(text: str) -> list[QueryAnswer]:
     """The answers of a tool that takes many queries at once; none if this is no list of such."""
     if not text.startswith("["):
         return []
     try:
-        return msgspec.json.decode(text, type=list[Answer])
+        return msgspec.json.decode(text, type=list[QueryAnswer])
     except (msgspec.DecodeError, UnicodeEncodeError):
         return []
 
@@ -93,7 +93,7 @@ def listing(path: str, content: str) -> str:
     return f"{path}\n{fence}\n{content.rstrip()}\n{fence}"
 
 
-def _unnumbered(text: str, number: re.Pattern[str]) -> Shown | None:
+def _unnumbered(text: str, number: re.Pattern[str]) -> ShownFile | None:
     """The lines without their numbers, if they have any that count up."""
     # `cat -n` ends the last line of the file like the others; tools that number an empty last line do not.
     end = "\n" if text.endswith("\n") else ""
@@ -104,10 +104,10 @@ def _unnumbered(text: str, number: re.Pattern[str]) -> Shown | None:
         return None
     inside = "\n".join(line[match.end() :] for line, match in zip(lines, found, strict=True)) + end
     is_exact = not _LINE_BY_LINE.fullmatch(found[-1][0])
-    return Shown(inside, first=numbers[0], is_cut=_SHORTENED.search(inside) is not None, is_exact=is_exact)
+    return ShownFile(inside, first=numbers[0], is_cut=_SHORTENED.search(inside) is not None, is_exact=is_exact)
 
 
-def _noted(shown: Shown, note: str) -> Shown:
+def _noted(shown: ShownFile, note: str) -> ShownFile:
     """What a tool says below the text: where the file ends, or that there is more of it."""
     total = _TOTAL.search(note)
     is_cut = shown.is_cut or (note != "" and not note.startswith("End of file"))

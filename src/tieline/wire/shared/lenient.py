@@ -24,11 +24,11 @@ _TEXT = frozenset(["text"])
 _type_info = lru_cache(maxsize=256)(inspect.type_info)
 
 
-class Misfit(Exception):
+class Mismatch(Exception):
     """A value cannot be made to fit; the text is the path of its field."""
 
 
-class Fitting:
+class LenientConverter:
     """Fits decoded JSON to a shape, and lists in `odd` the paths of the fields that had to be converted or left out."""
 
     def __init__(self, *, vital: frozenset[str] = _NONE, fragments: frozenset[str] = _TEXT) -> None:
@@ -37,7 +37,7 @@ class Fitting:
         self._fragments = fragments
         """Fields whose text comes in pieces: half of a UTF-16 pair may meet its other half in the next piece."""
 
-    def fit(self, value: object, shape: Any) -> Any:
+    def convert(self, value: object, shape: Any) -> Any:
         """The value in this shape; raises Misfit."""
         return self._fit(value, _type_info(shape), "", "")
 
@@ -62,7 +62,7 @@ class Fitting:
 
     def _struct(self, value: Any, info: inspect.StructType, at: str) -> Any:
         if not isinstance(value, dict):
-            raise Misfit(at)
+            raise Mismatch(at)
         fields: dict[str, Any] = {}
         for field in info.fields:
             name = field.encode_name
@@ -71,7 +71,7 @@ class Fitting:
                 try:
                     fields[field.name] = self._fit(value[name], field.type, path, name)
                     continue
-                except Misfit:
+                except Mismatch:
                     if name in self._vital:
                         raise
                     self.odd.append(path)
@@ -89,19 +89,19 @@ class Fitting:
                 continue
             try:
                 return self._fit(value, member, at, name)
-            except Misfit as error:
+            except Mismatch as error:
                 if str(error) != at:  # the right kind of value, with something vital wrong inside
                     raise
-        raise Misfit(at)
+        raise Mismatch(at)
 
     def _list(self, value: Any, info: inspect.ListType, at: str, name: str) -> list[Any]:
         if not isinstance(value, list):
-            raise Misfit(at)
+            raise Mismatch(at)
         fitted = []
         for place, item in enumerate(value):
             try:
                 fitted.append(self._fit(item, info.item_type, f"{at}[{place}]", name))
-            except Misfit:
+            except Mismatch:
                 if name in self._vital:
                     raise
                 self.odd.append(f"{at}[{place}]")
@@ -109,12 +109,12 @@ class Fitting:
 
     def _dict(self, value: Any, info: inspect.DictType, at: str) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise Misfit(at)
+            raise Mismatch(at)
         fitted = {}
         for name, item in value.items():
             try:
-                fitted[whole(name)] = self._fit(item, info.value_type, f"{at}.{name}", name)
-            except Misfit:
+                fitted[well_formed(name)] = self._fit(item, info.value_type, f"{at}.{name}", name)
+            except Mismatch:
                 self.odd.append(f"{at}.{name}")
         return fitted
 
@@ -122,9 +122,9 @@ class Fitting:
         """Any JSON value, with whole characters."""
         match value:
             case str():
-                return value if name in self._fragments else whole(value)
+                return value if name in self._fragments else well_formed(value)
             case dict():
-                return {whole(key): self._any(item, key) for key, item in value.items()}
+                return {well_formed(key): self._any(item, key) for key, item in value.items()}
             case list():
                 return [self._any(item, name) for item in value]
             case _:
@@ -132,27 +132,27 @@ class Fitting:
 
     def _text(self, value: Any, at: str, name: str) -> str:
         if isinstance(value, str):
-            return value if name in self._fragments else whole(value)
+            return value if name in self._fragments else well_formed(value)
         if isinstance(value, int | float) and not isinstance(value, bool) and name not in self._vital:
             self.odd.append(at)
             return str(value)
-        raise Misfit(at)
+        raise Mismatch(at)
 
     def _scalar(self, value: Any, kind: type, at: str, name: str) -> Any:
         wanted = _SCALARS.get(kind)
         if wanted is None or (isinstance(value, bool) is not (wanted is bool)):
-            raise Misfit(at)
+            raise Mismatch(at)
         if type(value) is not wanted and not (wanted is float and type(value) is int):
             if name in self._vital:
-                raise Misfit(at)
+                raise Mismatch(at)
             self.odd.append(at)
         try:
             return wanted(value)
         except (ValueError, TypeError, OverflowError) as error:
-            raise Misfit(at) from error
+            raise Mismatch(at) from error
 
 
-def read(shape: type[T], data: bytes | msgspec.Raw) -> T | None:
+def decode(shape: type[T], data: bytes | msgspec.Raw) -> T | None:
     """The object of this shape, or None if there is no object."""
     decoder = _decoders.get(shape)
     if decoder is None:
@@ -161,22 +161,22 @@ def read(shape: type[T], data: bytes | msgspec.Raw) -> T | None:
         fitting: T = decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         try:
-            return fit(shape, json.loads(bytes(data)))
+            return convert(shape, json.loads(bytes(data)))
         except (ValueError, RecursionError):
             return None
     return fitting
 
 
-def fit(shape: type[T], value: object) -> T | None:
+def convert(shape: type[T], value: object) -> T | None:
     """The same from what was decoded already."""
     try:
-        fitted: T = Fitting().fit(value, shape)
-    except (Misfit, RecursionError):
+        fitted: T = LenientConverter().convert(value, shape)
+    except (Mismatch, RecursionError):
         return None
     return fitted
 
 
-def whole(text: str) -> str:
+def well_formed(text: str) -> str:
     """The text, without halves of UTF-16 pairs."""
     return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
@@ -185,7 +185,7 @@ def _nothing(info: inspect.Type, at: str) -> Any:
     """What stands where something required is missing."""
     empty = _EMPTY.get(type(info))
     if empty is None:
-        raise Misfit(at)
+        raise Mismatch(at)
     return empty()
 
 

@@ -12,7 +12,7 @@ from tieline.wire.cursor.execs.plans import Desk
 from tieline.wire.cursor.execs.rejections import rejection
 from tieline.wire.cursor.opening.context import INSTRUCTIONS
 from tieline.wire.cursor.opening.tools import PROVIDER
-from tieline.wire.shared.capabilities import Capability, capable
+from tieline.wire.shared.capabilities import Capability, matching_tools
 
 _NO_SCREEN = "There is no screen here to record. Do not try again; show something else as evidence."
 _NO_COMPUTER = "There is no computer here to use by hand. Do not try again; check with tests or commands instead."
@@ -66,7 +66,7 @@ def _resource(args: kinds.ReadMcpResourceExecArgs, _: Desk) -> Sequence[Message]
 
 
 def _subagent(args: kinds.SubagentArgs, desk: Desk) -> Sequence[Message]:
-    tool = next(capable("task", desk.tools), None)
+    tool = next(matching_tools("task", desk.tools), None)
     if tool is None:
         reason = "This client has no subagents. Do the work yourself."
     else:
@@ -83,7 +83,7 @@ def _words(capability: Capability) -> Callable[[Any, Desk], Sequence[Message]]:
     """Kinds whose arguments nobody knows: the tool to use instead is named, if there is one."""
 
     def answer(args: Any, desk: Desk) -> Sequence[Message]:
-        tool = next(capable(capability, desk.tools), None)
+        tool = next(matching_tools(capability, desk.tools), None)
         if tool is None:
             return rejection("pi_read_args", args, desk.refusal(capability))
         return rejection("pi_read_args", args, f"Use `{desk.offer.spell(tool.name)}` instead.")

@@ -16,7 +16,16 @@ from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
 from tieline.wire.cursor._pb.shared_pb2 import TIMEOUT_BEHAVIOR_BACKGROUND
 from tieline.wire.cursor.execs.search import mode_of
 from tieline.wire.cursor.opening.tools import Offer
-from tieline.wire.shared.capabilities import Capability, Fitted, Role, Wanted, capable, fit, is_absolute, read_tools
+from tieline.wire.shared.capabilities import (
+    Capability,
+    FittedCall,
+    Role,
+    Wanted,
+    client_tools,
+    fit_call,
+    is_absolute,
+    matching_tools,
+)
 from tieline.wire.shared.json import encode
 
 EVERYTHING = frozenset(["", ".", ".*", ".+", "^", "$", "^.*$", "(?s).*"])
@@ -58,12 +67,12 @@ class Desk:
 
     def __init__(self, offer: Offer, workspace: str = "") -> None:
         self.offer = offer
-        self.tools = read_tools(list(offer.specs.values()))
+        self.tools = client_tools(list(offer.specs.values()))
         self.workspace = workspace
 
-    def fit(self, capability: Capability, wanted: Wanted) -> Fitted | None:
+    def fit(self, capability: Capability, wanted: Wanted) -> FittedCall | None:
         """The client's tool for this, with its arguments."""
-        return fit(capability, self.tools, wanted)
+        return fit_call(capability, self.tools, wanted)
 
     def is_here(self, path: str) -> bool:
         """Whether a path is where the client works anyway."""
@@ -82,7 +91,7 @@ class Desk:
         if not self.tools:
             return f"This client runs no tools, so there is nothing here that can {deed}. Answer without it."
         for other in _INSTEAD.get(capability, ()):
-            tool = next(capable(other, self.tools), None)
+            tool = next(matching_tools(other, self.tools), None)
             if tool is not None:
                 return f"This client has no tool of its own to {deed}. Use `{self.offer.spell(tool.name)}` instead."
         return f"This client has no tool that can {deed}. Do without it."
@@ -110,12 +119,12 @@ def plan(kind: str, args: Any, desk: Desk) -> Plan | Refused | None:
     return planner(args, desk) if planner else None
 
 
-def call(capability: Capability, fitted: Fitted | None) -> Plan | None:
+def call(capability: Capability, fitted: FittedCall | None) -> Plan | None:
     """The call of a tool that fits, if one does."""
     return fitted and Plan(fitted.tool.name, encode(fitted.arguments).decode(), capability, fitted.placed)
 
 
-def _planned(capability: Capability, fitted: Fitted | None, desk: Desk) -> Plan | Refused:
+def _planned(capability: Capability, fitted: FittedCall | None, desk: Desk) -> Plan | Refused:
     return call(capability, fitted) or Refused(desk.refusal(capability))
 
 
@@ -280,7 +289,7 @@ def _options(args: kinds.GrepArgs) -> dict[Role, Any]:
     }
 
 
-def _told_otherwise(args: kinds.GrepArgs, wanted: Wanted, fitted: Fitted) -> Wanted:
+def _told_otherwise(args: kinds.GrepArgs, wanted: Wanted, fitted: FittedCall) -> Wanted:
     """The same search for a tool without the right option: what it lacks goes into the pattern, or the name."""
     if args.case_insensitive and not fitted.placed & {"insensitive", "sensitive"}:
         wanted = replace(wanted, must={**wanted.must, "pattern": f"(?i){wanted.must['pattern']}"})

@@ -29,8 +29,8 @@ from tieline.model.inbox import (
 from tieline.wire.cursor._pb import queries_pb2 as queries
 from tieline.wire.cursor._pb.shared_pb2 import TodoItem, TodoStatus
 from tieline.wire.cursor.run.queries import Queries, Reply, accept_plan, reject_plan, responding
-from tieline.wire.shared.questions.forms import as_text, is_approval
-from tieline.wire.shared.questions.tools import read_result
+from tieline.wire.shared.questions.client_tool import read_result
+from tieline.wire.shared.questions.text import is_approval, question_text
 
 NO_ANSWER = "The user does not want to answer. Go on without."
 STAY = "The user wants to stay in this mode."
@@ -82,7 +82,7 @@ def plan_as_text(query: queries.InteractionQuery) -> tuple[str, str]:
     args = query.create_plan_request_query.args
     review = _review(args)
     steps = "\n".join(f"{number}. {step.content}" for number, step in enumerate(review.steps, 1))
-    return review.plan or args.overview or steps or review.title, as_text(Question(message=""), [_APPROVAL])
+    return review.plan or args.overview or steps or review.title, question_text(Question(message=""), [_APPROVAL])
 
 
 def reply_with_words(query: queries.InteractionQuery, words: str) -> Reply:

@@ -20,7 +20,7 @@ from tieline.wire.cursor.run.approvals import (
     reply_with_words,
 )
 from tieline.wire.cursor.run.queries import Queries, Reply, reply_to
-from tieline.wire.shared.questions.tools import call_for
+from tieline.wire.shared.questions.client_tool import call_for
 
 MOST = 64
 """How many questions may wait at once; more are answered as if nobody could be asked."""

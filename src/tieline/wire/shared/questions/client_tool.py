@@ -12,9 +12,17 @@ from typing import Any, NamedTuple
 from tieline.model.content import Text, ToolResult
 from tieline.model.inbox import Field, Question, QuestionAnswer
 from tieline.model.request import ToolSpec
-from tieline.wire.shared.capabilities import Tool, capable, plain, read_tools
+from tieline.wire.shared.capabilities import ClientTool, client_tools, matching_tools, plain_name
 from tieline.wire.shared.capabilities.schema import Schema, branches, properties_of, required_of, resolve, types_of
-from tieline.wire.shared.questions.forms import Skipped, Unclear, answer, answers, as_text, condensed, expanded
+from tieline.wire.shared.questions.text import (
+    AnswerSkipped,
+    UnclearAnswer,
+    merge_custom_fields,
+    parse_answer,
+    parse_answers,
+    question_text,
+    split_custom_fields,
+)
 
 HEADER = 12
 """Chips that stand above a question have room for so much."""
@@ -41,10 +49,12 @@ class QuestionCall(NamedTuple):
 
 def call_for(form: Question, tools: Sequence[ToolSpec]) -> QuestionCall | None:
     """The call that asks this of the client; None if it has no tool for that, or none that can hold it."""
-    form = condensed(form)
+    form = merge_custom_fields(form)
     if form.url or not form.fields:
-        form = Question(message=as_text(form, form.fields), fields=(Field(name="", kind="yes_no", title=form.message),))
-    for tool in capable("question", read_tools(tools)):
+        form = Question(
+            message=question_text(form, form.fields), fields=(Field(name="", kind="yes_no", title=form.message),)
+        )
+    for tool in matching_tools("question", client_tools(tools)):
         arguments = _arguments(tool, form)
         if arguments is not None:
             return QuestionCall(tool.name, json.dumps(arguments, ensure_ascii=False))
@@ -59,21 +69,21 @@ def read_result(result: ToolResult, form: Question) -> QuestionAnswer:
     if form.url or not form.fields:
         return QuestionAnswer(action="accept" if _agrees(text) else "decline", reason=text)
     told = _told(text)
-    fields = condensed(form).fields
+    fields = merge_custom_fields(form).fields
     try:
-        values = _matched(told, fields) if told else answers(text, fields).values
-    except (Unclear, Skipped):
+        values = _matched(told, fields) if told else parse_answers(text, fields).values
+    except (UnclearAnswer, AnswerSkipped):
         return QuestionAnswer(action="decline", reason=text)
-    return QuestionAnswer(values=expanded(values, form))
+    return QuestionAnswer(values=split_custom_fields(values, form))
 
 
 # ── The arguments ────────────────────────────────────────────────────────────────────────────────
 
 
-def _arguments(tool: Tool, form: Question) -> dict[str, Any] | None:
+def _arguments(tool: ClientTool, form: Question) -> dict[str, Any] | None:
     properties = properties_of(tool.schema)
     for name, rule in properties.items():
-        listing = _list_of(rule, tool.schema) if plain(name) in _LISTS else None
+        listing = _list_of(rule, tool.schema) if plain_name(name) in _LISTS else None
         if listing is not None:
             item = resolve(listing.get("items", {}), tool.schema)
             asked = [_question(field, form, item, tool.schema) for field in form.fields]
@@ -81,17 +91,17 @@ def _arguments(tool: Tool, form: Question) -> dict[str, Any] | None:
     return _single(tool, form)
 
 
-def _single(tool: Tool, form: Question) -> dict[str, Any] | None:
+def _single(tool: ClientTool, form: Question) -> dict[str, Any] | None:
     """The arguments of a tool that takes one text, and perhaps options."""
     properties = properties_of(tool.schema)
-    named = {plain(name): name for name in properties}
+    named = {plain_name(name): name for name in properties}
     place = next((named[word] for word in _WORDS if word in named), None)
     if place is None:
         return None
     options = next((named[word] for word in named if word in _OPTIONS), None)
     only = form.fields[0] if len(form.fields) == 1 else None
     if only is None or options is None:
-        return _complete({place: as_text(form, form.fields)}, tool)
+        return _complete({place: question_text(form, form.fields)}, tool)
     arguments: dict[str, Any] = {place: _words(only, form)}
     shaped = _options(only, properties[options], tool.schema)
     if shaped or options in required_of(tool.schema):
@@ -106,14 +116,14 @@ def _question(field: Field, form: Question, item: Schema, root: Schema) -> Any:
     """One question as the items of the list want it."""
     properties = properties_of(item)
     if not properties:
-        return as_text(form, [field])
-    named = {plain(name): name for name in properties}
+        return question_text(form, [field])
+    named = {plain_name(name): name for name in properties}
     place = next((named[word] for word in _WORDS if word in named), None)
     made: dict[str, Any] = {} if place is None else {place: _words(field, form)}
     for name, rule in properties.items():
         if name in made:
             continue
-        value = _property(plain(name), field, rule, root)
+        value = _property(plain_name(name), field, rule, root)
         if value is not None:
             made[name] = value
     for name in required_of(item):
@@ -153,16 +163,16 @@ def _option(label: str, about: str, item: Schema, root: Schema) -> Any:
         return label
     made: dict[str, Any] = {}
     for name in properties:
-        if plain(name) in _LABELS or plain(name) in _VALUES:
+        if plain_name(name) in _LABELS or plain_name(name) in _VALUES:
             made[name] = label
-        elif plain(name) in _ABOUT and (about or name in required_of(item)):
+        elif plain_name(name) in _ABOUT and (about or name in required_of(item)):
             made[name] = about or label
     for name in required_of(item):
         made.setdefault(name, _guess(properties.get(name, {}), root))
     return made
 
 
-def _complete(arguments: dict[str, Any], tool: Tool) -> dict[str, Any]:
+def _complete(arguments: dict[str, Any], tool: ClientTool) -> dict[str, Any]:
     properties = properties_of(tool.schema)
     for name in required_of(tool.schema):
         arguments.setdefault(name, _guess(properties.get(name, {}), tool.schema))
@@ -230,11 +240,11 @@ def _said_of(one: Mapping[str, Any]) -> Any:
 
 def _matched(told: Mapping[str, Any], fields: Sequence[Field]) -> dict[str, Any]:
     """The answers by field: by name or question, else by their order."""
-    by_name = {plain(name): said for name, said in told.items()}
+    by_name = {plain_name(name): said for name, said in told.items()}
     values: dict[str, Any] = {}
     rest = [said for name, said in told.items()]
     for place, field in enumerate(fields):
-        names = [plain(name) for name in (field.name, field.title, field.description) if name]
+        names = [plain_name(name) for name in (field.name, field.title, field.description) if name]
         said = next((by_name[name] for name in names if name in by_name), None)
         if said is None:
             said = next((one for name, one in by_name.items() if any(known and known in name for known in names)), None)
@@ -243,7 +253,7 @@ def _matched(told: Mapping[str, Any], fields: Sequence[Field]) -> dict[str, Any]
         if said is not None:
             values[field.name] = _value(said, field)
     if not values:
-        raise Unclear("none of the questions was answered")
+        raise UnclearAnswer("none of the questions was answered")
     return values
 
 
@@ -254,7 +264,7 @@ def _value(said: Any, field: Field) -> Any:
         said = ", ".join(str(one) for one in said)
     elif isinstance(said, Mapping):
         said = _said_of(said)
-    return answer(str(said), field)
+    return parse_answer(str(said), field)
 
 
 def _agrees(text: str) -> bool:

@@ -34,15 +34,15 @@ _NUMBER = re.compile(
 """Commas stand between thousands; one that cannot do so is where others write a point."""
 
 
-class Unclear(Exception):
+class UnclearAnswer(Exception):
     """These words are no answer to this question; the message tells what one would be."""
 
 
-class Skipped(Exception):
+class AnswerSkipped(Exception):
     """The person does not want to answer."""
 
 
-def condensed(form: Question) -> Question:
+def merge_custom_fields(form: Question) -> Question:
     """The form without fields that only take other words than the options of the one before them.
 
     Such a pair is one question to whoever reads it: a choice that is open.
@@ -56,7 +56,7 @@ def condensed(form: Question) -> Question:
     return replace(form, fields=fields) if customs else form
 
 
-def expanded(values: Mapping[str, Any], form: Question) -> dict[str, Any]:
+def split_custom_fields(values: Mapping[str, Any], form: Question) -> dict[str, Any]:
     """Answers to the condensed form as answers to the form itself."""
     found = dict(values)
     for custom, choice in _customs(form).items():
@@ -85,7 +85,7 @@ def _customs(form: Question) -> dict[str, str]:
     return found
 
 
-def as_text(form: Question, fields: Sequence[Field]) -> str:
+def question_text(form: Question, fields: Sequence[Field]) -> str:
     """The questions that are still open, to be read by a person."""
     lines = [form.message.strip()] if form.message.strip() else []
     if form.url:
@@ -105,36 +105,36 @@ def may_be_skipped(field: Field) -> bool:
     return field.kind == "text" and not field.required
 
 
-class Answered(NamedTuple):
+class ParsedAnswers(NamedTuple):
     """What words have answered: values by field, and how many fields it took."""
 
     values: dict[str, Any]
     taken: int
 
 
-def answers(words: str, fields: Sequence[Field]) -> Answered:
+def parse_answers(words: str, fields: Sequence[Field]) -> ParsedAnswers:
     """What these words answer: the first field, or all of them line by line. Raises Unclear or Skipped."""
     lines = [line for line in words.splitlines() if line.strip()]
     if len(fields) > 1 and len(lines) == len(fields):
-        with contextlib.suppress(Unclear):
+        with contextlib.suppress(UnclearAnswer):
             values: dict[str, Any] = {}
             for field, line in zip(fields, lines, strict=True):
                 values |= _given(_NUMBERED.sub("", line, count=1), field)
-            return Answered(values, len(fields))
-    return Answered(_given(words, fields[0]), 1)
+            return ParsedAnswers(values, len(fields))
+    return ParsedAnswers(_given(words, fields[0]), 1)
 
 
 def _given(words: str, field: Field) -> dict[str, Any]:
     """The answer under its name; nothing if it was skipped and may be."""
     try:
-        return {field.name: answer(words, field)}
-    except Skipped:
+        return {field.name: parse_answer(words, field)}
+    except AnswerSkipped:
         if field.required:
             raise
         return {}
 
 
-def answer(words: str, field: Field) -> Any:
+def parse_answer(words: str, field: Field) -> Any:
     """What these words answer to one field. Raises Unclear or Skipped."""
     said = words.strip()
     plain = said.rstrip(".!").lower()
@@ -142,7 +142,7 @@ def answer(words: str, field: Field) -> Any:
         return field.default
     is_named = any(plain in (option.id.lower(), option.label.lower()) for option in field.options)
     if not said or (plain in _SKIP and not is_named and (not field.required or field.kind != "text")):
-        raise Skipped
+        raise AnswerSkipped
     match field.kind:
         case "yes_no":
             return _yes_or_no(plain)
@@ -216,7 +216,7 @@ def _yes_or_no(plain: str) -> bool:
         return True
     if words[0] in _NO or plain == "2":
         return False
-    raise Unclear("Please say yes or no.")
+    raise UnclearAnswer("Please say yes or no.")
 
 
 def _number(said: str, field: Field) -> int | float:
@@ -226,7 +226,7 @@ def _number(said: str, field: Field) -> int | float:
         field.maximum is not None and value > field.maximum
     )
     if is_outside or not math.isfinite(value) or (field.is_whole and not value.is_integer()):
-        raise Unclear(f"Please give {_range('a whole number' if field.is_whole else 'a number', field)[1:-1]}.")
+        raise UnclearAnswer(f"Please give {_range('a whole number' if field.is_whole else 'a number', field)[1:-1]}.")
     return int(value) if value.is_integer() else value
 
 
@@ -241,7 +241,7 @@ def _choice(said: str, field: Field) -> str | list[str]:
     pieces = [piece for piece in re.split(r"[,;\n]|\band\b", said) if piece.strip()]
     try:
         chosen = [_one(piece, field) for piece in pieces]
-    except Unclear:
+    except UnclearAnswer:
         chosen = [_one(said, field)]
     return list(dict.fromkeys(chosen))
 
@@ -264,7 +264,7 @@ def _one(said: str, field: Field) -> str:
     if len(meant) == 1:
         return meant.pop()
     labels = ", ".join(option.label or option.id for option in field.options)
-    raise Unclear(f"Please choose one of: {labels}.")
+    raise UnclearAnswer(f"Please choose one of: {labels}.")
 
 
 def _names(said: str, label: str) -> bool:
