@@ -106,7 +106,7 @@ def test_a_question_is_written_with_its_options_and_what_an_answer_must_be_like(
         "2. How large?\n(a number from 1 up to 10)\n\n"
         "3. Are you sure?\n(yes or no)\n\n"
         "4. A note?\n(or skip it)\n\n"
-        "Answer one line each; what is missing is asked again."
+        "Please answer each question on its own line; I will ask again for missing answers."
     )
 
 

@@ -1,4 +1,4 @@
-"""How files look in a conversation: as a reading tool shows them, and as a client without tools wants them written."""
+"""File contents in a conversation: parse the output of reading tools; render a file for clients without tools."""
 
 import re
 from typing import NamedTuple
@@ -27,26 +27,26 @@ _FENCE = re.compile(r"`{3,}")
 
 
 class ShownFile(NamedTuple):
-    """A file as a tool showed it, without what the tool put around it."""
+    """A file as shown by a tool, without the tool's decoration."""
 
     text: str
     first: int = 1
-    """The number of the first line that is shown."""
+    """The number of the first line shown."""
     total: int | None = None
-    """How many lines the file has, where the tool tells."""
+    """The number of lines of the file, if the tool reports it."""
     is_cut: bool = False
-    """Whether lines are missing at the end, or are shortened."""
+    """Whether lines are missing at the end or truncated."""
     is_exact: bool = True
-    """Whether the text tells if the file ends its last line; a tool that shows line by line does not."""
+    """Whether the text shows if the file ends with a newline; line-by-line output does not."""
 
 
 def bare(shown: str) -> str:
-    """The text of a file without what reading tools put around it: tags, a heading, the numbers of its lines."""
+    """Return the text of a file without the tags, heading and line numbers added by a tool."""
     return unwrap(shown).text
 
 
 def unwrap(shown: str) -> ShownFile:
-    """The text of a file, and what the tool told about it."""
+    """Return the text of a file and what the tool reported about it."""
     text = _REMINDER.sub("", shown)
     if heading := _HEADING.match(text):
         return ShownFile(text[heading.end() :])
@@ -64,7 +64,7 @@ def unwrap(shown: str) -> ShownFile:
 
 
 class QueryAnswer(msgspec.Struct):
-    """One of several queries, as a tool that takes many at once gives it back."""
+    """The result of one query, from a tool that takes several at once."""
 
     query: str
     result: str
@@ -72,7 +72,7 @@ class QueryAnswer(msgspec.Struct):
 
 
 def answers(text: str) -> list[QueryAnswer]:
-    """The answers of a tool that takes many queries at once; none if this is no list of such."""
+    """Parse the result of a tool that takes several queries; empty if the text is something else."""
     if not text.startswith("["):
         return []
     try:
@@ -82,20 +82,20 @@ def answers(text: str) -> list[QueryAnswer]:
 
 
 def answered(text: str) -> str | None:
-    """What a tool that takes many queries at once found; None if this is something else."""
+    """Return the joined results of a tool that takes several queries; None if the text is something else."""
     found = answers(text)
     return "\n".join(answer.result for answer in found) if found else None
 
 
 def listing(path: str, content: str) -> str:
-    """A whole file as text: its path and a fenced block, which clients without tools save under that path."""
+    """Render a file as its path and a fenced block, which clients without tools save under that path."""
     fence = "`" * max([3, *(len(run) + 1 for run in _FENCE.findall(content))])
     return f"{path}\n{fence}\n{content.rstrip()}\n{fence}"
 
 
 def _unnumbered(text: str, number: re.Pattern[str]) -> ShownFile | None:
-    """The lines without their numbers, if they have any that count up."""
-    # `cat -n` ends the last line of the file like the others; tools that number an empty last line do not.
+    """Return the lines without their numbers; None unless all lines have consecutive numbers."""
+    # `cat -n` ends the last line with a newline; tools that number an empty last line do not.
     end = "\n" if text.endswith("\n") else ""
     lines = text.removesuffix("\n").split("\n")
     found = [match for line in lines if (match := number.match(line))]
@@ -108,7 +108,7 @@ def _unnumbered(text: str, number: re.Pattern[str]) -> ShownFile | None:
 
 
 def _noted(shown: ShownFile, note: str) -> ShownFile:
-    """What a tool says below the text: where the file ends, or that there is more of it."""
+    """Apply a tool's footer, which says where the file ends or that there is more."""
     total = _TOTAL.search(note)
     is_cut = shown.is_cut or (note != "" and not note.startswith("End of file"))
     return shown._replace(total=int(total[1]) if total else None, is_cut=is_cut)

@@ -1,7 +1,7 @@
-"""Questions put to a client's own tool for asking: the arguments as its schema wants them, the answers from its result.
+"""Ask a question with the client's own tool: build the call's arguments, and parse the answers from its result.
 
 Such tools are called ask_question, ask_user, AskUserQuestion and the like. Most take a list of questions with options,
-others a single text. A result is JSON, pairs of question and answer, or plain words.
+others a single text. The result is JSON, pairs of question and answer, or plain text.
 """
 
 import json
@@ -25,7 +25,7 @@ from tieline.wire.shared.questions.text import (
 )
 
 HEADER = 12
-"""Chips that stand above a question have room for so much."""
+"""Maximum length of a header; clients show it in a small label above the question."""
 
 _PAIR = re.compile(r'"((?:[^"\\]|\\.)*)"\s*[=:]\s*"((?:[^"\\]|\\.)*)"')
 _LISTS = frozenset(["questions", "items", "fields", "prompts"])
@@ -41,14 +41,14 @@ _SPARE = (("Other", "Something else: say what"), ("Skip", "Leave it to the agent
 
 
 class QuestionCall(NamedTuple):
-    """How to ask with a client's tool."""
+    """A call to the client's tool."""
 
     name: str
     arguments: str
 
 
 def call_for(form: Question, tools: Sequence[ToolSpec]) -> QuestionCall | None:
-    """The call that asks this of the client; None if it has no tool for that, or none that can hold it."""
+    """Return the call that asks the question; None if the client offers no suitable tool."""
     form = merge_custom_fields(form)
     if form.url or not form.fields:
         form = Question(
@@ -62,7 +62,7 @@ def call_for(form: Question, tools: Sequence[ToolSpec]) -> QuestionCall | None:
 
 
 def read_result(result: ToolResult, form: Question) -> QuestionAnswer:
-    """What the client's result answers."""
+    """Parse the result of the call."""
     text = "\n".join(part.text for part in result.content if isinstance(part, Text)).strip()
     if result.is_error:
         return QuestionAnswer(action="decline", reason=text)
@@ -92,7 +92,7 @@ def _arguments(tool: ClientTool, form: Question) -> dict[str, Any] | None:
 
 
 def _single(tool: ClientTool, form: Question) -> dict[str, Any] | None:
-    """The arguments of a tool that takes one text, and perhaps options."""
+    """Return the arguments of a tool that takes one text and possibly options."""
     properties = properties_of(tool.schema)
     named = {plain_name(name): name for name in properties}
     place = next((named[word] for word in _WORDS if word in named), None)
@@ -113,7 +113,7 @@ def _single(tool: ClientTool, form: Question) -> dict[str, Any] | None:
 
 
 def _question(field: Field, form: Question, item: Schema, root: Schema) -> Any:
-    """One question as the items of the list want it."""
+    """Return one question in the form the list's item schema requires."""
     properties = properties_of(item)
     if not properties:
         return question_text(form, [field])
@@ -187,7 +187,7 @@ def _list_of(rule: object, root: Schema) -> Schema | None:
 
 
 def _guess(rule: object, root: Schema) -> Any:
-    """Something that fits where nothing is known."""
+    """Return a value that satisfies the schema of an unknown property."""
     schema = resolve(rule, root)
     if "const" in schema or "default" in schema:
         return schema.get("const", schema.get("default"))
@@ -212,7 +212,7 @@ def _words(field: Field, form: Question) -> str:
 
 
 def _told(text: str) -> dict[str, Any]:
-    """The answers by whatever names them, from JSON or from pairs; the nameless one is under nothing."""
+    """Return the answers by name or question text, from JSON or from pairs; an unnamed answer has an empty key."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -239,7 +239,7 @@ def _said_of(one: Mapping[str, Any]) -> Any:
 
 
 def _matched(told: Mapping[str, Any], fields: Sequence[Field]) -> dict[str, Any]:
-    """The answers by field: by name or question, else by their order."""
+    """Assign the answers to fields: by name or question text, otherwise by position."""
     by_name = {plain_name(name): said for name, said in told.items()}
     values: dict[str, Any] = {}
     rest = [said for name, said in told.items()]
@@ -253,7 +253,7 @@ def _matched(told: Mapping[str, Any], fields: Sequence[Field]) -> dict[str, Any]
         if said is not None:
             values[field.name] = _value(said, field)
     if not values:
-        raise UnclearAnswer("none of the questions was answered")
+        raise UnclearAnswer("the result answers none of the questions")
     return values
 
 

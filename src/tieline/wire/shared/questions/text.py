@@ -1,7 +1,7 @@
-"""Forms as plain text with numbered options, and the answers read back from text.
+"""Render questions as text with numbered options, and parse answers given as text.
 
-A person who reads a question in a chat answers in their own words: a number, a label, "yes", several with commas, a
-line for each question. What cannot be meant as an answer is asked again once; after that it is taken for a new wish.
+A person who reads a question in a chat answers freely: with a number, a label, "yes", several separated by commas, or
+one line per question. Text that is not an answer raises UnclearAnswer; the caller decides whether to ask again.
 """
 
 import contextlib
@@ -31,11 +31,11 @@ _DIGITS = re.compile(r"^\(?#?(\d{1,3})[.)]?$")
 _NUMBER = re.compile(
     r"(?P<grouped>[-+]?\d{1,3}(?:[,_ ]\d{3})+(?!\d)(?:\.\d+)?)|(?P<plain>[-+]?\d+(?:[.,]\d+)?(?:[eE][-+]?\d+)?)"
 )
-"""Commas stand between thousands; one that cannot do so is where others write a point."""
+"""A comma that cannot be a thousands separator is a decimal comma."""
 
 
 class UnclearAnswer(Exception):
-    """These words are no answer to this question; the message tells what one would be."""
+    """The text does not answer the question; the message says what is expected."""
 
 
 class AnswerSkipped(Exception):
@@ -43,9 +43,9 @@ class AnswerSkipped(Exception):
 
 
 def merge_custom_fields(form: Question) -> Question:
-    """The form without fields that only take other words than the options of the one before them.
+    """Merge each free-text field that belongs to a choice into that choice, making it an open choice.
 
-    Such a pair is one question to whoever reads it: a choice that is open.
+    Agents send a choice and a field for other answers as two fields; a person reads them as one.
     """
     customs = _customs(form)
     fields = tuple(
@@ -57,7 +57,7 @@ def merge_custom_fields(form: Question) -> Question:
 
 
 def split_custom_fields(values: Mapping[str, Any], form: Question) -> dict[str, Any]:
-    """Answers to the condensed form as answers to the form itself."""
+    """Convert answers to the merged question back to the fields of the original one."""
     found = dict(values)
     for custom, choice in _customs(form).items():
         field = next(field for field in form.fields if field.name == choice)
@@ -75,7 +75,7 @@ def split_custom_fields(values: Mapping[str, Any], form: Question) -> dict[str, 
 
 
 def _customs(form: Question) -> dict[str, str]:
-    """The fields for other words, and the choice each belongs to."""
+    """Return the free-text fields that belong to a choice, with the name of that choice."""
     choices = {field.name for field in form.fields if field.kind == "choice"}
     found: dict[str, str] = {}
     for field in form.fields:
@@ -86,34 +86,37 @@ def _customs(form: Question) -> dict[str, str]:
 
 
 def question_text(form: Question, fields: Sequence[Field]) -> str:
-    """The questions that are still open, to be read by a person."""
+    """Return the given fields of a question as text."""
     lines = [form.message.strip()] if form.message.strip() else []
     if form.url:
-        lines.append(f"Please open {form.url}\nand say here when it is done, or that you do not want to.")
+        lines.append(f"Please open {form.url}\nand tell me here when you are done, or that you do not want to.")
     several = len(fields) > 1
     for number, field in enumerate(fields, 1):
         lines.append(_asked(field, f"{number}. " if several else "", form.message))
     if several:
         is_enough = all(may_be_skipped(field) for field in fields[1:])
-        rest = "the first is enough" if is_enough else "what is missing is asked again"
-        lines.append(f"Answer one line each; {rest}.")
+        rest = "the first one is enough" if is_enough else "I will ask again for missing answers"
+        lines.append(f"Please answer each question on its own line; {rest}.")
     return "\n\n".join(line for line in lines if line)
 
 
 def may_be_skipped(field: Field) -> bool:
-    """Whether a question that was not answered is not asked again: a note that is not required."""
+    """Return whether a missing answer is acceptable: optional text."""
     return field.kind == "text" and not field.required
 
 
 class ParsedAnswers(NamedTuple):
-    """What words have answered: values by field, and how many fields it took."""
+    """Values by field name, and the number of fields that were answered."""
 
     values: dict[str, Any]
     taken: int
 
 
 def parse_answers(words: str, fields: Sequence[Field]) -> ParsedAnswers:
-    """What these words answer: the first field, or all of them line by line. Raises Unclear or Skipped."""
+    """Parse the answer to the first field, or to all of them with one line each.
+
+    Raise UnclearAnswer or AnswerSkipped.
+    """
     lines = [line for line in words.splitlines() if line.strip()]
     if len(fields) > 1 and len(lines) == len(fields):
         with contextlib.suppress(UnclearAnswer):
@@ -125,7 +128,7 @@ def parse_answers(words: str, fields: Sequence[Field]) -> ParsedAnswers:
 
 
 def _given(words: str, field: Field) -> dict[str, Any]:
-    """The answer under its name; nothing if it was skipped and may be."""
+    """Return the answer by field name; empty if an optional field was skipped."""
     try:
         return {field.name: parse_answer(words, field)}
     except AnswerSkipped:
@@ -135,7 +138,7 @@ def _given(words: str, field: Field) -> dict[str, Any]:
 
 
 def parse_answer(words: str, field: Field) -> Any:
-    """What these words answer to one field. Raises Unclear or Skipped."""
+    """Parse the answer to one field. Raise UnclearAnswer or AnswerSkipped."""
     said = words.strip()
     plain = said.rstrip(".!").lower()
     if not said and field.default is not None:
@@ -155,13 +158,13 @@ def parse_answer(words: str, field: Field) -> Any:
 
 
 def is_consent(words: str) -> bool:
-    """Whether these words say that something was done, or may be."""
+    """Return whether the text confirms that something was done or may be done."""
     first = re.split(r"[\s,.!]+", words.strip().lower(), maxsplit=1)[0]
     return first in _YES or "done" in words.lower().split()
 
 
 def is_approval(words: str) -> bool:
-    """Tell whether these words approve of something and say nothing else: neither "yes, but" nor a question does."""
+    """Return whether the text is an approval and nothing else; "yes, but" and questions are not."""
     said = re.findall(r"[^\W_]+(?:'[^\W_]+)?", words.lower())
     if "?" in words or not _APPROVING.union(_POLITE).issuperset(said):
         return False
@@ -216,7 +219,7 @@ def _yes_or_no(plain: str) -> bool:
         return True
     if words[0] in _NO or plain == "2":
         return False
-    raise UnclearAnswer("Please say yes or no.")
+    raise UnclearAnswer("Please answer yes or no.")
 
 
 def _number(said: str, field: Field) -> int | float:
@@ -247,7 +250,7 @@ def _choice(said: str, field: Field) -> str | list[str]:
 
 
 def _one(said: str, field: Field) -> str:
-    """The id of the option that is meant, or the words themselves where other words are allowed."""
+    """Return the id of the chosen option, or the text itself if the choice is open."""
     plain = " ".join(said.split()).strip("\"'`.").lower()
     number = _DIGITS.match(plain)
     ids = [option.id for option in field.options]
@@ -258,7 +261,7 @@ def _one(said: str, field: Field) -> str:
     if number is not None and 1 <= int(number[1]) <= len(ids):
         return ids[int(number[1]) - 1]
     if field.is_open:
-        # "not the first one" names the first one: other words are taken as they are.
+        # No search for labels in a sentence here: "not the first one" contains one but means something else.
         return said.strip()
     meant = {names[name] for name in names if plain and (name.startswith(plain) or _names(plain, name))}
     if len(meant) == 1:
@@ -268,5 +271,5 @@ def _one(said: str, field: Field) -> str:
 
 
 def _names(said: str, label: str) -> bool:
-    """Whether a label is named in a sentence."""
+    """Return whether a sentence contains a label."""
     return re.search(rf"(?<!\w){re.escape(label)}(?!\w)", said) is not None
