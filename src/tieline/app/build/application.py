@@ -128,8 +128,8 @@ def build(
     aliases = _aliases(config, backends)
     router = Router(backends, aliases=aliases, default=_default(config, backends))
     if config.demo:
-        router.know(["demo/scripted"])
-    router.know(f"{name}/{model}" for name, settings in config.upstreams.items() for model in settings.models)
+        router.add_models(["demo/scripted"])
+    router.add_models(f"{name}/{model}" for name, settings in config.upstreams.items() for model in settings.models)
     repairs = {name: DEFAULT | frozenset(settings.repairs) for name, settings in config.upstreams.items()}
     states += [tools[1]] if tools else []
     own_keys = client_keys(config, env)
@@ -156,7 +156,7 @@ def build(
             clock=time.time,
             mint=lambda: f"req_{secrets.token_hex(10)}",
             secrets=known,
-            most_legs=config.web.traffic if config.web.enabled else 0,
+            max_legs=config.web.traffic if config.web.enabled else 0,
         ),
     )
     guard = Guard(

@@ -22,8 +22,8 @@ from tieline.app.store import DiskStore, MemoryStore
 from tieline.backends.acp.catalogue import find, install_line
 from tieline.backends.cursor.login import LOGIN_AGAIN, Login, begin_login, poll
 from tieline.backends.cursor.store import Store as LoginStore
-from tieline.core.sessions.sessions import Sessions
-from tieline.core.watch.bus import StateNews
+from tieline.core.sessions.sessions import PageSessions
+from tieline.core.watch.bus import ModelsChanged
 from tieline.model.content import File, Image
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.ports import Backend, Store
@@ -58,7 +58,7 @@ class Page:
 
     api: Api
     files: Mapping[str, StaticFile]
-    sessions: Sessions
+    sessions: PageSessions
     stream: Stream
     store: Store
     login: "CursorLogin | None"
@@ -77,7 +77,7 @@ def build_page(around: Surroundings) -> Page:
     gateway, tasks, guard = around.gateway, around.tasks, around.guard
     folder = state_folder(around.env)
     store: Store = MemoryStore() if folder is None else DiskStore(folder)
-    sessions = Sessions(gateway, store, gateway.bus, tasks, mint=lambda: secrets.token_urlsafe(9), clock=time.time)
+    sessions = PageSessions(gateway, store, gateway.bus, tasks, mint=lambda: secrets.token_urlsafe(9), clock=time.time)
     renderings = Renderings(store)
     keep_alive = around.config.server.keep_alive
     stream = Stream(gateway.bus, gateway.inbox, tasks, renderings, clock=time.time, keep_alive=keep_alive)
@@ -349,7 +349,7 @@ class CursorLogin:
         around.gateway.relist()
 
     def _tell(self) -> None:
-        self._around.gateway.bus.tell(StateNews())
+        self._around.gateway.bus.publish(ModelsChanged())
 
     @property
     def _has_key(self) -> bool:

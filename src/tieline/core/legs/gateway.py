@@ -15,13 +15,13 @@ from tieline.core.history.thinking import Thoughts
 from tieline.core.history.tidy import tidy
 from tieline.core.history.token_estimate import estimate
 from tieline.core.inbox.inbox import Inbox
-from tieline.core.legs.activity_text import Showing
+from tieline.core.legs.activity_text import ActivityRenderer
 from tieline.core.legs.background import is_background
 from tieline.core.legs.forwarding import Forwarding, Passage
 from tieline.core.legs.leg import Asker, Ledger, WatchedLeg
-from tieline.core.legs.parking import CAPACITY, DEADLINE, Lot
+from tieline.core.legs.parking import CAPACITY, DEADLINE, ParkedRuns
 from tieline.core.legs.resume import decide
-from tieline.core.legs.routing import Route, Router
+from tieline.core.legs.routing import ModelRoute, Router
 from tieline.core.legs.turn import TooledRun, offering
 from tieline.core.repair.repairs import DEFAULT, RepairName, Repairs, can_repair
 from tieline.core.watch.bus import Bus
@@ -75,7 +75,7 @@ class Gateway:
         self._repairs = repairs or {}
         self._secrets = secrets or Secrets()
         self._thoughts = Thoughts()
-        self._lot = Lot(tasks, self.metrics, deadline=park_for, capacity=park_at_most)
+        self._lot = ParkedRuns(tasks, self.metrics, deadline=park_for, capacity=park_at_most)
         self._ledger = Ledger(self.metrics, self._thoughts, self._secrets, self._lot, clock, self.bus)
         self._listing: dict[str, ModelInfo] = {}
         self._listed_at: float | None = None
@@ -84,7 +84,7 @@ class Gateway:
     def leg(self, request: Request, asker: Asker) -> WatchedLeg:
         """The batches of one leg; whoever takes them must close it."""
         if not request.model:
-            request = replace(request, model=self._router.unnamed())
+            request = replace(request, model=self._router.default_name())
         ledger = self._ledger
         ledger.metrics.open_legs += 1
         began = ledger.clock()
@@ -95,9 +95,9 @@ class Gateway:
         """Pass a request through to its upstream; the caller must close it."""
         return Forwarding(passage, self._ledger, self._find)
 
-    async def _find(self, name: str) -> Route:
+    async def _find(self, name: str) -> ModelRoute:
         """The route for a name, also if it is known only once the backends have listed their models."""
-        name = name or self._router.unnamed()
+        name = name or self._router.default_name()
         try:
             return self._router.find(name)
         except GatewayError:
@@ -122,7 +122,7 @@ class Gateway:
     async def samples(self) -> Mapping[str, ModelInfo]:
         """A name for each alias that is a pattern and leads to one model."""
         await self.models()
-        return self._infos(self._router.samples())
+        return self._infos(self._router.alias_examples())
 
     async def model(self, name: str) -> ModelInfo:
         """What is known of a model by any name a request could use; raises GatewayError if there is none."""
@@ -153,7 +153,7 @@ class Gateway:
         self._listing = {
             f"{name}/{info.id}": replace(info, owner=name) for name, infos in found for info in infos or ()
         }
-        self._router.know(self._listing, [name for name, infos in found if infos is None])
+        self._router.add_models(self._listing, [name for name, infos in found if infos is None])
         self._listed_at = self._clock()
 
     def known(self, name: str) -> ModelInfo | None:
@@ -163,7 +163,7 @@ class Gateway:
     def relist(self) -> None:
         """There are other backends than before: ask for the models again when somebody wants to know."""
         self._listed_at = None
-        self._router.forget()
+        self._router.clear_cache()
 
     def resolve(self, name: str) -> str:
         """The full name behind any name a client may use; raises GatewayError if there is none."""
@@ -177,7 +177,7 @@ class Gateway:
     async def count(self, request: Request) -> Count:
         """The tokens of a prompt: asked of the upstream where it can tell, else estimated."""
         if not request.model:
-            request = replace(request, model=self._router.unnamed())
+            request = replace(request, model=self._router.default_name())
         route, _ = self._routed(request)
         messages, _ = tidy(request.messages)
         try:
@@ -206,7 +206,7 @@ class Gateway:
         route, mode = self._routed(request)
         return await self._start_at(route, mode, request, leg)
 
-    def _start_at(self, route: Route, mode: str | None, request: Request, leg: WatchedLeg) -> Awaitable[Run]:
+    def _start_at(self, route: ModelRoute, mode: str | None, request: Request, leg: WatchedLeg) -> Awaitable[Run]:
         backend, leg.model = route
         leg.backend = leg.record.backend = backend.name
         if self.bus.watchers:
@@ -225,7 +225,7 @@ class Gateway:
         """Start a run; with the gateway's tools if the client is to have them and brings none of its own."""
         host = Host(self.inbox.human(leg.origin))
         if backend.is_agent:
-            leg.showing = Showing(leg.asker.activity)
+            leg.showing = ActivityRenderer(leg.asker.activity)
         elif self._toolbox is not None and leg.asker.tools and not request.tools and not _withheld(request, leg):
             return self._tooled(self._toolbox, backend, prepared, host, leg)
         return backend.start(prepared, host) if backend.obeys_limits else self._opened(backend, prepared, host)
@@ -240,7 +240,7 @@ class Gateway:
         self, toolbox: Toolbox, backend: Backend, prepared: Request, host: Host, leg: WatchedLeg
     ) -> TooledRun:
         tools = toolbox.open(_tools_mode(prepared, backend))
-        leg.showing = Showing(leg.asker.activity)
+        leg.showing = ActivityRenderer(leg.asker.activity)
         run = TooledRun(await self._opened(backend, offering(prepared, tools), host), tools, host, prepared)
         leg.rounds = run.rounds
         return run
@@ -261,10 +261,10 @@ class Gateway:
             await parked.run.aclose()
             raise
         if parked.is_shown:
-            leg.showing = Showing(leg.asker.activity)
+            leg.showing = ActivityRenderer(leg.asker.activity)
         return parked.run
 
-    def _routed(self, request: Request) -> tuple[Route, str | None]:
+    def _routed(self, request: Request) -> tuple[ModelRoute, str | None]:
         """Where a request goes, and in which mode; `?mode=` is ours unless the backend reads options itself."""
         if self._toolbox is not None and "?mode=" in request.model:
             name, _, mode = request.model.partition("?mode=")
@@ -273,7 +273,7 @@ class Gateway:
                 return route, mode
         return self._router.find(request.model), request.mode
 
-    def _prepared(self, request: Request, route: Route, mode: str | None, leg: WatchedLeg) -> Request:
+    def _prepared(self, request: Request, route: ModelRoute, mode: str | None, leg: WatchedLeg) -> Request:
         """The request as the backend is to have it."""
         messages, notes = tidy(request.messages)
         for note in notes:

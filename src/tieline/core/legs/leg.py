@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from tieline.core.emulation.limits import Limits
 from tieline.core.history.thinking import Thoughts
-from tieline.core.legs.activity_text import Showing, Style
-from tieline.core.legs.losses import Losses, in_answer
-from tieline.core.legs.parking import Lot, Parked
+from tieline.core.legs.activity_text import ActivityRenderer, ActivityStyle
+from tieline.core.legs.losses import LossLog, losses_in
+from tieline.core.legs.parking import ParkedRun, ParkedRuns
 from tieline.core.repair.repairs import Repairs
-from tieline.core.watch.bus import LONGEST_MODEL, Bus
+from tieline.core.watch.bus import MAX_MODEL, Bus
 from tieline.core.watch.metrics import Metrics
-from tieline.core.watch.record import Record, title_of
+from tieline.core.watch.record import LegRecord, title_of
 from tieline.core.watch.secrets import Secrets, hide_likely
 from tieline.model.assemble import fold
 from tieline.model.content import NO_META, Foreign, Message, Part, Thinking, ToolCall, state_of
@@ -69,7 +69,7 @@ class Asker(msgspec.Struct, frozen=True):
 
     frontend: str
     client: str = ""
-    activity: Style = "reasoning"
+    activity: ActivityStyle = "reasoning"
     size: int = 0
     """About how many characters its request has, if that is known."""
     tools: bool = False
@@ -84,10 +84,10 @@ class Ledger(msgspec.Struct, frozen=True):
     metrics: Metrics
     thoughts: Thoughts
     secrets: Secrets
-    lot: Lot
+    lot: ParkedRuns
     clock: Callable[[], float]
     bus: Bus
-    losses: Losses = msgspec.field(default_factory=Losses)
+    losses: LossLog = msgspec.field(default_factory=LossLog)
 
 
 class WatchedLeg:
@@ -122,7 +122,7 @@ class WatchedLeg:
     )
 
     def __init__(
-        self, request: Request, asker: Asker, ledger: Ledger, start: Start, began: float, record: Record
+        self, request: Request, asker: Asker, ledger: Ledger, start: Start, began: float, record: LegRecord
     ) -> None:
         self._request = request
         self.asker = asker
@@ -133,7 +133,7 @@ class WatchedLeg:
         self.limits: Limits | None = None
         """The limits of the request that the upstream does not know."""
         self.repairs: Repairs | None = None
-        self.showing: Showing | None = None
+        self.showing: ActivityRenderer | None = None
         """Where what is done without the client has to be shown to it."""
         self.rounds: Sequence[Message] = ()
         """Calls of tools of ours and their results, which a client is not told of."""
@@ -183,7 +183,7 @@ class WatchedLeg:
             return self._fail(error)
         except Exception:
             # A bug of ours: the client gets an error it can read, the log the traceback.
-            log.exception("a leg of %s broke", self._request.model[:LONGEST_MODEL])
+            log.exception("a leg of %s broke", self._request.model[:MAX_MODEL])
             return self._fail(GatewayError("internal", "Something went wrong inside the gateway; its log says what."))
 
     async def aclose(self) -> None:
@@ -238,7 +238,7 @@ class WatchedLeg:
     def origin(self) -> Origin:
         """Where an ask comes from, for the person who is to answer it."""
         return Origin(
-            model=self._request.model[:LONGEST_MODEL],
+            model=self._request.model[:MAX_MODEL],
             frontend=self.asker.frontend,
             client=self.record.client,
             title=title_of(self._request),
@@ -255,9 +255,9 @@ class WatchedLeg:
         elapsed = self._ledger.clock() - self._began
         if record.first_byte is None:
             said = self._first(said, elapsed)
-        record.saw(said, elapsed)
+        record.add_received(said, elapsed)
         batch = self._staged(said)
-        if batch is said and len(batch) == 1 and type(batch[0]) is PartDelta and record.given is None:
+        if batch is said and len(batch) == 1 and type(batch[0]) is PartDelta and record.sent is None:
             return batch  # a stream that trickles is made of these
         for event in compress(batch, map(_is_noted, map(type, batch))):
             kind = type(event)
@@ -271,8 +271,8 @@ class WatchedLeg:
                 self._note(event)
         if self.is_over and type(self._ending) is Failed:
             batch = [*batch[:-1], self._ending]
-        if batch is not said or record.given is not None:
-            record.gave(said, batch)
+        if batch is not said or record.sent is not None:
+            record.add_sent(said, batch)
         return batch
 
     def _staged(self, batch: Batch) -> Batch:
@@ -288,7 +288,7 @@ class WatchedLeg:
     def _note_losses(self, part: Part) -> None:
         """Note what the client does not get of a part because its protocol cannot express it."""
         if self._request.protocol:
-            for note in in_answer(part, self._request.protocol):
+            for note in losses_in(part, self._request.protocol):
                 self.note(note)
 
     def _first(self, batch: Batch, elapsed: float) -> Batch:
@@ -314,7 +314,7 @@ class WatchedLeg:
             if run is not None and run.pending and not (self.limits is not None and self.limits.is_cut):
                 # Before the client can know of the ending: its next request may come at once.
                 self.record.is_parked = True
-                self._ledger.lot.park(Parked(run, self.backend, self.model, is_shown=self.showing is not None))
+                self._ledger.lot.park(ParkedRun(run, self.backend, self.model, is_shown=self.showing is not None))
         elif type(event) is Note:
             self.note(event)
         elif type(event) is Failed:
@@ -322,7 +322,7 @@ class WatchedLeg:
             self.is_over = True
             log.warning(
                 "%s failed (%s, %d): %s",
-                self._request.model[:LONGEST_MODEL],
+                self._request.model[:MAX_MODEL],
                 event.kind,
                 event.status,
                 self._ending.message,
