@@ -36,7 +36,7 @@ MAX_TOTAL_SIZE = 32 << 20
 """Maximum size of all waiting items in characters; each change sends all of them to every watcher."""
 MAX_SHOWN = 256
 
-Happened = Literal["asked", "decided", "expired", "withdrawn", "refused"]
+AuditAction = Literal["asked", "decided", "expired", "withdrawn", "refused"]
 
 
 class PendingItem(Value):
@@ -54,7 +54,7 @@ class AuditEntry(Value):
     """One line of the audit log. `item` is the id of the item."""
 
     at: float
-    what: Happened
+    what: AuditAction
     item: str
     origin: Origin
     content: InboxItem | None = msgspec.field(default=None, name="ask")
@@ -220,7 +220,7 @@ class Inbox:
 
     def _log(
         self,
-        what: Happened,
+        what: AuditAction,
         item_id: str,
         origin: Origin,
         *,

@@ -186,7 +186,7 @@ class _SchemaConversion:
         while stack:
             schema, inside, home = stack.pop()
             ref = schema.get("$ref")
-            if isinstance(ref, str) and not self.stands(ref):
+            if isinstance(ref, str) and not self.can_stay(ref):
                 self.inline(schema, ref, inside, home)
                 stack.append((schema, (*inside, ref), home))
                 continue
@@ -195,7 +195,7 @@ class _SchemaConversion:
                 home = schema
             stack.extend((child, inside, home) for child in _children(schema))
 
-    def stands(self, ref: str) -> bool:
+    def can_stay(self, ref: str) -> bool:
         """Return whether a reference can stay: upstreams resolve those into `$defs`."""
         return ref.startswith("#/$defs/") and _at(self.document, ref) is not None
 
@@ -345,7 +345,7 @@ def _children(schema: Schema) -> Iterator[Schema]:
 
 
 def _merge(base: Schema, members: list[Schema], union: str) -> None:
-    """Merge the members of a union into `base`: the union of properties, the intersection of what is required."""
+    """Merge the members of a union into `base`: the union of properties, the intersection of `required`."""
     if not members:
         return
     for key in ("properties", "patternProperties", "$defs"):

@@ -47,51 +47,52 @@ class QuestionCall(NamedTuple):
     arguments: str
 
 
-def call_for(form: Question, tools: Sequence[ToolSpec]) -> QuestionCall | None:
+def call_for(question: Question, tools: Sequence[ToolSpec]) -> QuestionCall | None:
     """Return the call that asks the question; None if the client offers no suitable tool."""
-    form = merge_custom_fields(form)
-    if form.url or not form.fields:
-        form = Question(
-            message=question_text(form, form.fields), fields=(Field(name="", kind="yes_no", title=form.message),)
+    question = merge_custom_fields(question)
+    if question.url or not question.fields:
+        question = Question(
+            message=question_text(question, question.fields),
+            fields=(Field(name="", kind="yes_no", title=question.message),),
         )
     for tool in matching_tools("question", client_tools(tools)):
-        arguments = _arguments(tool, form)
+        arguments = _arguments(tool, question)
         if arguments is not None:
             return QuestionCall(tool.name, json.dumps(arguments, ensure_ascii=False))
     return None
 
 
-def read_result(result: ToolResult, form: Question) -> QuestionAnswer:
+def read_result(result: ToolResult, question: Question) -> QuestionAnswer:
     """Parse the result of the call."""
     text = "\n".join(part.text for part in result.content if isinstance(part, Text)).strip()
     if result.is_error:
         return QuestionAnswer(action="decline", reason=text)
-    if form.url or not form.fields:
+    if question.url or not question.fields:
         return QuestionAnswer(action="accept" if _agrees(text) else "decline", reason=text)
-    told = _told(text)
-    fields = merge_custom_fields(form).fields
+    answers = _answers_in(text)
+    fields = merge_custom_fields(question).fields
     try:
-        values = _matched(told, fields) if told else parse_answers(text, fields).values
+        values = _matched(answers, fields) if answers else parse_answers(text, fields).values
     except (UnclearAnswer, AnswerSkipped):
         return QuestionAnswer(action="decline", reason=text)
-    return QuestionAnswer(values=split_custom_fields(values, form))
+    return QuestionAnswer(values=split_custom_fields(values, question))
 
 
 # ── The arguments ────────────────────────────────────────────────────────────────────────────────
 
 
-def _arguments(tool: ClientTool, form: Question) -> dict[str, Any] | None:
+def _arguments(tool: ClientTool, question: Question) -> dict[str, Any] | None:
     properties = properties_of(tool.schema)
     for name, rule in properties.items():
         listing = _list_of(rule, tool.schema) if plain_name(name) in _LISTS else None
         if listing is not None:
             item = resolve(listing.get("items", {}), tool.schema)
-            asked = [_question(field, form, item, tool.schema) for field in form.fields]
+            asked = [_question(field, question, item, tool.schema) for field in question.fields]
             return _complete({name: asked}, tool)
-    return _single(tool, form)
+    return _single(tool, question)
 
 
-def _single(tool: ClientTool, form: Question) -> dict[str, Any] | None:
+def _single(tool: ClientTool, question: Question) -> dict[str, Any] | None:
     """Return the arguments of a tool that takes one text and possibly options."""
     properties = properties_of(tool.schema)
     named = {plain_name(name): name for name in properties}
@@ -99,10 +100,10 @@ def _single(tool: ClientTool, form: Question) -> dict[str, Any] | None:
     if place is None:
         return None
     options = next((named[word] for word in named if word in _OPTIONS), None)
-    only = form.fields[0] if len(form.fields) == 1 else None
+    only = question.fields[0] if len(question.fields) == 1 else None
     if only is None or options is None:
-        return _complete({place: question_text(form, form.fields)}, tool)
-    arguments: dict[str, Any] = {place: _words(only, form)}
+        return _complete({place: question_text(question, question.fields)}, tool)
+    arguments: dict[str, Any] = {place: _words(only, question)}
     shaped = _options(only, properties[options], tool.schema)
     if shaped or options in required_of(tool.schema):
         arguments[options] = shaped
@@ -112,14 +113,14 @@ def _single(tool: ClientTool, form: Question) -> dict[str, Any] | None:
     return _complete(arguments, tool)
 
 
-def _question(field: Field, form: Question, item: Schema, root: Schema) -> Any:
-    """Return one question in the form the list's item schema requires."""
+def _question(field: Field, question: Question, item: Schema, root: Schema) -> Any:
+    """Return one field in the form that the list's item schema requires."""
     properties = properties_of(item)
     if not properties:
-        return question_text(form, [field])
+        return question_text(question, [field])
     named = {plain_name(name): name for name in properties}
     place = next((named[word] for word in _WORDS if word in named), None)
-    made: dict[str, Any] = {} if place is None else {place: _words(field, form)}
+    made: dict[str, Any] = {} if place is None else {place: _words(field, question)}
     for name, rule in properties.items():
         if name in made:
             continue
@@ -198,10 +199,10 @@ def _guess(rule: object, root: Schema) -> Any:
     return empty.get(kinds[0], "") if kinds else ""
 
 
-def _words(field: Field, form: Question) -> str:
+def _words(field: Field, question: Question) -> str:
     words = field.title or field.description or field.name
-    message = form.message.strip()
-    if message and message != words and len(form.fields) == 1:
+    message = question.message.strip()
+    if message and message != words and len(question.fields) == 1:
         words = f"{message}\n{words}" if words else message
     if field.description and field.description != words and field.title:
         words = f"{words}\n{field.description}"
@@ -211,19 +212,19 @@ def _words(field: Field, form: Question) -> str:
 # ── The answers ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _told(text: str) -> dict[str, Any]:
+def _answers_in(text: str) -> dict[str, Any]:
     """Return the answers by name or question text, from JSON or from pairs; an unnamed answer has an empty key."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        return {question.replace('\\"', '"'): said.replace('\\"', '"') for question, said in _PAIR.findall(text)}
+        return {question.replace('\\"', '"'): answer.replace('\\"', '"') for question, answer in _PAIR.findall(text)}
     if isinstance(value, dict):
         inner = value.get("answers", value.get("answer", value.get("response", value)))
         if isinstance(inner, Mapping):
             return {str(name): one for name, one in inner.items()}
         value = inner
     if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
-        return {_name_of(one): _said_of(one) for one in value}
+        return {_name_of(one): _answer_of(one) for one in value}
     return {"": value}
 
 
@@ -231,43 +232,45 @@ def _name_of(one: Mapping[str, Any]) -> str:
     return str(next((one[name] for name in ("question", "questionId", "id", "name", "header") if name in one), ""))
 
 
-def _said_of(one: Mapping[str, Any]) -> Any:
+def _answer_of(one: Mapping[str, Any]) -> Any:
     for name in ("answer", "answers", "value", "selected", "selectedOptions", "selectedOptionIds", "response"):
         if name in one:
             return one[name]
     return ""
 
 
-def _matched(told: Mapping[str, Any], fields: Sequence[Field]) -> dict[str, Any]:
+def _matched(answers: Mapping[str, Any], fields: Sequence[Field]) -> dict[str, Any]:
     """Assign the answers to fields: by name or question text, otherwise by position."""
-    by_name = {plain_name(name): said for name, said in told.items()}
+    by_name = {plain_name(name): answer for name, answer in answers.items()}
     values: dict[str, Any] = {}
-    rest = [said for name, said in told.items()]
+    rest = [answer for name, answer in answers.items()]
     for place, field in enumerate(fields):
         names = [plain_name(name) for name in (field.name, field.title, field.description) if name]
-        said = next((by_name[name] for name in names if name in by_name), None)
-        if said is None:
-            said = next((one for name, one in by_name.items() if any(known and known in name for known in names)), None)
-        if said is None and len(rest) == len(fields):
-            said = rest[place]
-        if said is not None:
-            values[field.name] = _value(said, field)
+        answer = next((by_name[name] for name in names if name in by_name), None)
+        if answer is None:
+            answer = next(
+                (one for name, one in by_name.items() if any(known and known in name for known in names)), None
+            )
+        if answer is None and len(rest) == len(fields):
+            answer = rest[place]
+        if answer is not None:
+            values[field.name] = _value(answer, field)
     if not values:
         raise UnclearAnswer("the result answers none of the questions")
     return values
 
 
-def _value(said: Any, field: Field) -> Any:
-    if isinstance(said, bool) and field.kind == "yes_no":
-        return said
-    if isinstance(said, list):
-        said = ", ".join(str(one) for one in said)
-    elif isinstance(said, Mapping):
-        said = _said_of(said)
-    return parse_answer(str(said), field)
+def _value(answer: Any, field: Field) -> Any:
+    if isinstance(answer, bool) and field.kind == "yes_no":
+        return answer
+    if isinstance(answer, list):
+        answer = ", ".join(str(one) for one in answer)
+    elif isinstance(answer, Mapping):
+        answer = _answer_of(answer)
+    return parse_answer(str(answer), field)
 
 
 def _agrees(text: str) -> bool:
-    told = _told(text)
-    words = str(next(iter(told.values()))) if told else text
+    answers = _answers_in(text)
+    words = str(next(iter(answers.values()))) if answers else text
     return re.match(r"\W*(?:yes|y|ok|okay|true|done|accept)\b", words, re.IGNORECASE) is not None

@@ -42,31 +42,31 @@ class AnswerSkipped(Exception):
     """The person does not want to answer."""
 
 
-def merge_custom_fields(form: Question) -> Question:
+def merge_custom_fields(question: Question) -> Question:
     """Merge each free-text field that belongs to a choice into that choice, making it an open choice.
 
     Agents send a choice and a field for other answers as two fields; a person reads them as one.
     """
-    customs = _customs(form)
+    customs = _customs(question)
     fields = tuple(
         replace(field, is_open=True) if field.name in customs.values() else field
-        for field in form.fields
+        for field in question.fields
         if field.name not in customs
     )
-    return replace(form, fields=fields) if customs else form
+    return replace(question, fields=fields) if customs else question
 
 
-def split_custom_fields(values: Mapping[str, Any], form: Question) -> dict[str, Any]:
+def split_custom_fields(values: Mapping[str, Any], question: Question) -> dict[str, Any]:
     """Convert answers to the merged question back to the fields of the original one."""
     found = dict(values)
-    for custom, choice in _customs(form).items():
-        field = next(field for field in form.fields if field.name == choice)
-        said = found.get(choice)
+    for custom, choice in _customs(question).items():
+        field = next(field for field in question.fields if field.name == choice)
+        value = found.get(choice)
         known = {option.id for option in field.options}
-        others = [one for one in said if one not in known] if isinstance(said, list) else [said]
-        if isinstance(said, list) and others:
-            found[choice] = [one for one in said if one in known]
-        elif isinstance(said, str) and said not in known:
+        others = [one for one in value if one not in known] if isinstance(value, list) else [value]
+        if isinstance(value, list) and others:
+            found[choice] = [one for one in value if one in known]
+        elif isinstance(value, str) and value not in known:
             del found[choice]
         else:
             continue
@@ -74,25 +74,25 @@ def split_custom_fields(values: Mapping[str, Any], form: Question) -> dict[str, 
     return found
 
 
-def _customs(form: Question) -> dict[str, str]:
+def _customs(question: Question) -> dict[str, str]:
     """Return the free-text fields that belong to a choice, with the name of that choice."""
-    choices = {field.name for field in form.fields if field.kind == "choice"}
+    choices = {field.name for field in question.fields if field.kind == "choice"}
     found: dict[str, str] = {}
-    for field in form.fields:
+    for field in question.fields:
         stem = re.sub(r"[_-]?(?:custom|other)$", "", field.name, flags=re.IGNORECASE)
         if field.kind == "text" and not field.required and stem != field.name and stem in choices:
             found[field.name] = stem
     return found
 
 
-def question_text(form: Question, fields: Sequence[Field]) -> str:
+def question_text(question: Question, fields: Sequence[Field]) -> str:
     """Return the given fields of a question as text."""
-    lines = [form.message.strip()] if form.message.strip() else []
-    if form.url:
-        lines.append(f"Please open {form.url}\nand tell me here when you are done, or that you do not want to.")
+    lines = [question.message.strip()] if question.message.strip() else []
+    if question.url:
+        lines.append(f"Please open {question.url}\nand tell me here when you are done, or that you do not want to.")
     several = len(fields) > 1
     for number, field in enumerate(fields, 1):
-        lines.append(_asked(field, f"{number}. " if several else "", form.message))
+        lines.append(_field_text(field, f"{number}. " if several else "", question.message))
     if several:
         is_enough = all(may_be_skipped(field) for field in fields[1:])
         rest = "the first one is enough" if is_enough else "I will ask again for missing answers"
@@ -139,22 +139,22 @@ def _given(words: str, field: Field) -> dict[str, Any]:
 
 def parse_answer(words: str, field: Field) -> Any:
     """Parse the answer to one field. Raise UnclearAnswer or AnswerSkipped."""
-    said = words.strip()
-    plain = said.rstrip(".!").lower()
-    if not said and field.default is not None:
+    text = words.strip()
+    plain = text.rstrip(".!").lower()
+    if not text and field.default is not None:
         return field.default
     is_named = any(plain in (option.id.lower(), option.label.lower()) for option in field.options)
-    if not said or (plain in _SKIP and not is_named and (not field.required or field.kind != "text")):
+    if not text or (plain in _SKIP and not is_named and (not field.required or field.kind != "text")):
         raise AnswerSkipped
     match field.kind:
         case "yes_no":
             return _yes_or_no(plain)
         case "number":
-            return _number(said, field)
+            return _number(text, field)
         case "choice":
-            return _choice(said, field)
+            return _choice(text, field)
         case "text" | "file":
-            return said
+            return text
 
 
 def is_consent(words: str) -> bool:
@@ -165,20 +165,20 @@ def is_consent(words: str) -> bool:
 
 def is_approval(words: str) -> bool:
     """Return whether the text is an approval and nothing else; "yes, but" and questions are not."""
-    said = re.findall(r"[^\W_]+(?:'[^\W_]+)?", words.lower())
-    if "?" in words or not _APPROVING.union(_POLITE).issuperset(said):
+    spoken = re.findall(r"[^\W_]+(?:'[^\W_]+)?", words.lower())
+    if "?" in words or not _APPROVING.union(_POLITE).issuperset(spoken):
         return False
-    return said[:2] == ["do", "it"] or not _APPROVING.isdisjoint(said)
+    return spoken[:2] == ["do", "it"] or not _APPROVING.isdisjoint(spoken)
 
 
 def is_refusal(words: str) -> bool:
-    """Whether these words say no, and nothing else."""
+    """Return whether the text is a refusal and nothing else."""
     plain = words.strip().rstrip(".!").lower()
     return plain in _NO or plain in _SKIP
 
 
-def _asked(field: Field, number: str, message: str) -> str:
-    """One question with its options and what an answer must be like."""
+def _field_text(field: Field, number: str, message: str) -> str:
+    """Return one field as text, with its options and a hint about valid answers."""
     words = field.title or field.description or field.name
     first = f"{number}{words}" if number or words.strip() != message.strip() else ""
     more = field.description if field.title and field.description != field.title else ""
@@ -207,10 +207,10 @@ def _hint(field: Field) -> str:
     return hint if field.required else f"{hint} (or skip it)".strip()
 
 
-def _range(what: str, field: Field) -> str:
+def _range(kind: str, field: Field) -> str:
     least = f" from {field.minimum:g}" if field.minimum is not None else ""
     most = f" up to {field.maximum:g}" if field.maximum is not None else ""
-    return f"({what}{least}{most})"
+    return f"({kind}{least}{most})"
 
 
 def _yes_or_no(plain: str) -> bool:
@@ -222,8 +222,8 @@ def _yes_or_no(plain: str) -> bool:
     raise UnclearAnswer("Please answer yes or no.")
 
 
-def _number(said: str, field: Field) -> int | float:
-    found = _NUMBER.search(said)
+def _number(text: str, field: Field) -> int | float:
+    found = _NUMBER.search(text)
     value = math.nan if found is None else _value(found)
     is_outside = (field.minimum is not None and value < field.minimum) or (
         field.maximum is not None and value > field.maximum
@@ -238,20 +238,20 @@ def _value(found: re.Match[str]) -> float:
     return float(found["plain"].replace(",", ".") if grouped is None else re.sub("[,_ ]", "", grouped))
 
 
-def _choice(said: str, field: Field) -> str | list[str]:
+def _choice(text: str, field: Field) -> str | list[str]:
     if not field.many:
-        return _one(said, field)
-    pieces = [piece for piece in re.split(r"[,;\n]|\band\b", said) if piece.strip()]
+        return _one(text, field)
+    pieces = [piece for piece in re.split(r"[,;\n]|\band\b", text) if piece.strip()]
     try:
         chosen = [_one(piece, field) for piece in pieces]
     except UnclearAnswer:
-        chosen = [_one(said, field)]
+        chosen = [_one(text, field)]
     return list(dict.fromkeys(chosen))
 
 
-def _one(said: str, field: Field) -> str:
+def _one(text: str, field: Field) -> str:
     """Return the id of the chosen option, or the text itself if the choice is open."""
-    plain = " ".join(said.split()).strip("\"'`.").lower()
+    plain = " ".join(text.split()).strip("\"'`.").lower()
     number = _DIGITS.match(plain)
     ids = [option.id for option in field.options]
     names = {option.id.lower(): option.id for option in field.options}
@@ -262,7 +262,7 @@ def _one(said: str, field: Field) -> str:
         return ids[int(number[1]) - 1]
     if field.is_open:
         # No search for labels in a sentence here: "not the first one" contains one but means something else.
-        return said.strip()
+        return text.strip()
     meant = {names[name] for name in names if plain and (name.startswith(plain) or _names(plain, name))}
     if len(meant) == 1:
         return meant.pop()
@@ -270,6 +270,6 @@ def _one(said: str, field: Field) -> str:
     raise UnclearAnswer(f"Please choose one of: {labels}.")
 
 
-def _names(said: str, label: str) -> bool:
+def _names(text: str, label: str) -> bool:
     """Return whether a sentence contains a label."""
-    return re.search(rf"(?<!\w){re.escape(label)}(?!\w)", said) is not None
+    return re.search(rf"(?<!\w){re.escape(label)}(?!\w)", text) is not None
