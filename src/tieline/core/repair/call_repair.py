@@ -33,10 +33,10 @@ class CallRepair:
 
     def __init__(self, tools: Sequence[ToolSpec], enabled: frozenset[str], history: Sequence[Message]) -> None:
         self.enabled = enabled
-        self.stopped = repeated_calls(history, REPEATS) if "repeat" in enabled else _NONE
-        self.fits = "coerce" in enabled or "keys" in enabled
-        self.mends = "json" in enabled
-        self.knows = "unknown" in enabled
+        self.repeated = repeated_calls(history, REPEATS) if "repeat" in enabled else _NONE
+        self.fits_schema = "coerce" in enabled or "keys" in enabled
+        self.repairs_json = "json" in enabled
+        self.notes_unknown = "unknown" in enabled
         self._tools = tools
 
     # Computed with the first call, because most legs make none.
@@ -49,7 +49,7 @@ class CallRepair:
     @cached_property
     def schemas(self) -> dict[str, ArgumentSchema]:
         """The argument schemas by tool name; empty if no enabled repair needs them."""
-        if not self.fits and "text_calls" not in self.enabled:
+        if not self.fits_schema and "text_calls" not in self.enabled:
             return {}
         return {tool.name: ArgumentSchema(tool.schema) for tool in self._tools if not tool.freeform and not tool.hosted}
 
@@ -58,30 +58,32 @@ class CallRepair:
         """The names by which a model may call a wrapper of several calls."""
         return WRAPPERS - self.offered.keys() if "parallel" in self.enabled else _NONE
 
-    def touches(self, call: ToolCall) -> bool:
+    def needs_whole(self, call: ToolCall) -> bool:
         """Return whether a call with this name must be held until it is complete."""
         name = call.name
         return (
             name in self.wrappers
-            or self.mends
-            or (self.fits and name in self.schemas)
-            or (self.knows and name not in self.offered)
-            or any(name == stopped for stopped, _ in self.stopped)
+            or self.repairs_json
+            or (self.fits_schema and name in self.schemas)
+            or (self.notes_unknown and name not in self.offered)
+            or any(name == repeated for repeated, _ in self.repeated)
         )
 
-    def malformed(self, call: ToolCall) -> bool:
+    def has_malformed_json(self, call: ToolCall) -> bool:
         """Return whether the JSON of the arguments needs repair. Empty arguments are fine."""
-        return self.mends and not call.freeform and bool(call.arguments.strip()) and not is_object(call.arguments)
+        return (
+            self.repairs_json and not call.freeform and bool(call.arguments.strip()) and not is_object(call.arguments)
+        )
 
-    def repaired(self, call: ToolCall, *, cut: bool) -> list[Repaired] | None:
+    def repaired(self, call: ToolCall, *, truncated: bool) -> list[Repaired] | None:
         """Return the replacements for a complete call; None to leave it as it is.
 
-        With `cut`, the answer was truncated: malformed JSON is then incomplete and must not be repaired.
+        With `truncated`, the answer is incomplete: malformed JSON may lack its end and must not be repaired.
         """
         notes: list[Note] = []
         whole = call
-        if self.malformed(call):
-            if cut:
+        if self.has_malformed_json(call):
+            if truncated:
                 return None
             whole = _with_repaired_json(call, notes)
         inner = self.unwrapped(whole) if call.name in self.wrappers else None
@@ -111,11 +113,11 @@ class CallRepair:
     def single(self, call: ToolCall, notes: list[Note]) -> Repaired:
         """Repair one call; `notes` are those made about it so far."""
         if call.name not in self.offered:
-            if self.knows:
+            if self.notes_unknown:
                 notes.append(Note(kind="unknown_tool", message=f"the tool {call.name} was not offered"))
-        elif self.fits and call.name in self.schemas and not call.freeform:
+        elif self.fits_schema and call.name in self.schemas and not call.freeform:
             call = self._fitted(call, notes)
-        if self.stopped and call_key(call) in self.stopped:
+        if self.repeated and call_key(call) in self.repeated:
             notes.append(_repair(f"a call to {call.name} was stopped after {REPEATS} calls with the same result"))
             return Repaired(tuple(notes), Text(text=_stop_message(call)))
         return Repaired(tuple(notes), call)

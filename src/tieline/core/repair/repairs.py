@@ -33,7 +33,7 @@ RepairName = Literal["parallel", "text_calls", "coerce", "keys", "json", "unknow
 
 DEFAULT: frozenset[RepairName] = frozenset({"parallel"})
 
-_WHOLE = (Why.END_TURN, Why.TOOL_USE)
+_COMPLETE = (Why.END_TURN, Why.TOOL_USE)
 """Stop reasons after which the answer is complete."""
 
 
@@ -53,27 +53,31 @@ class Repairs:
         self._out = _RepairedEvents()
         self._text = None if scanner is None else _TextPartRepair(scanner, self._out, self._emit_call)
         self._held: list[Event] = []
+        """The events of the call being received."""
         self._waiting: list[Event] | None = None
-        self._cut: bool | None = None
+        """All events since a call with malformed JSON, which wait for the ending."""
+        self._is_truncated: bool | None = None
+        """Whether the answer was truncated; None until the ending is known."""
         self._id = ""
         self._recovered = 0
-        self._watches = scanner is not None or bool(self._calls.stopped)
-        self._idle = not self._watches
+        self._reads_all = scanner is not None or bool(self._calls.repeated)
+        """Whether an enabled repair must see every event."""
+        self._is_idle = not self._reads_all
 
     def apply(self, batch: Batch) -> Batch:
         """Return the repaired events; the same batch object if nothing in it can need a repair."""
-        if self._idle:
+        if self._is_idle:
             for start in of_kind(batch, PartStart):
-                if type(start.part) is ToolCall and self._calls.touches(start.part):
+                if type(start.part) is ToolCall and self._calls.needs_whole(start.part):
                     break
             else:
                 return batch
         for event in batch:
             self._take(event)
-        self._idle = not (self._watches or self._busy())
+        self._is_idle = not (self._reads_all or self._is_busy())
         return self._out.take()
 
-    def _busy(self) -> bool:
+    def _is_busy(self) -> bool:
         return bool(self._held or self._waiting is not None or self._out.shift or self._out.changed)
 
     def _take(self, event: Event) -> None:
@@ -85,7 +89,7 @@ class Repairs:
             pass
         elif self._held:
             self._hold(event)
-        elif isinstance(event, PartStart) and isinstance(event.part, ToolCall) and self._calls.touches(event.part):
+        elif isinstance(event, PartStart) and isinstance(event.part, ToolCall) and self._calls.needs_whole(event.part):
             self._out.begin(event.index)
             self._held.append(event)
         else:
@@ -113,14 +117,14 @@ class Repairs:
             return
         self._held.append(event)
         if isinstance(event, PartEnd) and isinstance(event.part, ToolCall):
-            self._whole(event.part, event.index)
+            self._call_complete(event.part, event.index)
 
-    def _whole(self, call: ToolCall, index: int) -> None:
+    def _call_complete(self, call: ToolCall, index: int) -> None:
         held, self._held = self._held, []
-        if self._cut is None and self._calls.malformed(call):
+        if self._is_truncated is None and self._calls.has_malformed_json(call):
             self._waiting = held
             return
-        repaired = self._calls.repaired(call, cut=bool(self._cut))
+        repaired = self._calls.repaired(call, truncated=bool(self._is_truncated))
         if repaired is None or (len(repaired) == 1 and repaired[0].part is call):
             self._out.emit_all(repaired[0].notes if repaired else ())
             self._out.emit_all(held)
@@ -131,7 +135,7 @@ class Repairs:
 
     def _replay_waiting(self, ending: Finished | Failed) -> None:
         """Process the events that waited for the ending."""
-        self._cut = not (isinstance(ending, Finished) and ending.reason in _WHOLE)
+        self._is_truncated = not (isinstance(ending, Finished) and ending.reason in _COMPLETE)
         waiting, self._waiting = self._waiting or [], None
         for event in waiting:
             self._take(event)
@@ -141,7 +145,7 @@ class Repairs:
         self._recovered += 1
         call = ToolCall(id=f"{self._id or 'call'}_t{self._recovered}", name=found.name, arguments=found.arguments)
         note = Note(kind="repair", message=f"a call to {found.name} was recovered from text")
-        repaired = self._calls.repaired(call, cut=False) or [Repaired((), call)]
+        repaired = self._calls.repaired(call, truncated=False) or [Repaired((), call)]
         self._out.emit(note)
         self._out.write(repaired)
 
