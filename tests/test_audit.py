@@ -14,9 +14,9 @@ from tieline.app.build.application import build
 from tieline.app.build.tools import build_tools
 from tieline.app.config import Config, ConfigError, ToolSettings
 from tieline.app.saved_grants import SavedGrants
-from tieline.core.inbox.inbox import Entry
+from tieline.core.inbox.inbox import AuditEntry
 from tieline.model.content import ToolCall
-from tieline.model.inbox import Origin, Permission, Permitted
+from tieline.model.inbox import Approval, ApprovalAnswer, Origin
 from tieline.model.rules import Rule
 from tieline.tools.policy import Subject, Verdict
 
@@ -151,8 +151,8 @@ def test_a_revocation_that_cannot_be_written_holds_until_the_end(tmp_path: Path)
 ORIGIN = Origin(model="m", title="go")
 
 
-def asked(text: str = "ls") -> Entry:
-    return Entry(at=1.5, what="asked", item="a1", origin=ORIGIN, ask=Permission(title="Run", command=text))
+def asked(text: str = "ls") -> AuditEntry:
+    return AuditEntry(at=1.5, what="asked", item="a1", origin=ORIGIN, content=Approval(title="Run", command=text))
 
 
 def lines(path: Path) -> list[dict[str, object]]:
@@ -164,7 +164,7 @@ def test_each_entry_is_a_line_that_only_its_owner_can_read(tmp_path: Path) -> No
     audit = AuditLog(path, clock=lambda: 2.5)
     audit.write_entry(asked())
     audit.write_entry(
-        Entry(at=2.0, what="decided", item="a1", origin=ORIGIN, answer=Permitted(option="allow"), by="me")
+        AuditEntry(at=2.0, what="decided", item="a1", origin=ORIGIN, answer=ApprovalAnswer(option="allow"), by="me")
     )
     audit.write_ruling(
         Subject(tool="run_terminal", command="ls"), Verdict(decision="allow", reason="everything is allowed")

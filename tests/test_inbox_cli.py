@@ -12,7 +12,7 @@ from tieline.cli.inbox import answers, formatting
 from tieline.cli.inbox.arguments import add_arguments
 from tieline.cli.inbox.remote import SavedRule, SavedRules
 from tieline.cli.inbox.watch import REACTION, InboxWatch, follow
-from tieline.core.inbox.inbox import Item
+from tieline.core.inbox.inbox import PendingItem
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.events import PlanEntry
 from tieline.model.inbox import (
@@ -20,22 +20,22 @@ from tieline.model.inbox import (
     ALWAYS,
     DENY,
     Answer,
-    Ask,
+    Approval,
+    ApprovalAnswer,
     Field,
-    Filled,
-    Form,
+    InboxItem,
     Option,
     Origin,
-    Permission,
-    Permitted,
     PlanReview,
-    Reviewed,
+    Question,
+    QuestionAnswer,
+    ReviewAnswer,
 )
 
 NOW = 1000.0
 ORIGIN = Origin(model="demo/scripted", frontend="chat", client="curl/8.5", title="run the tests")
-RUN = Permission(title="Run make test", command="make test\nmake clean", detail="in /project", options=(ALLOW, DENY))
-EDIT = Permission(
+RUN = Approval(title="Run make test", command="make test\nmake clean", detail="in /project", options=(ALLOW, DENY))
+EDIT = Approval(
     title="Edit a.py",
     path="a.py",
     diff="--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\n+y\n",
@@ -46,7 +46,7 @@ EDIT = Permission(
         DENY,
     ),
 )
-AGENTS = Permission(
+AGENTS = Approval(
     title="Fetch",
     options=(
         Option(id="proceed_once", label="Go on", kind="allow_once"),
@@ -59,17 +59,17 @@ PLAN = PlanReview(title="Tidy up", plan="# Tidy\n\nAll of it.", steps=(PlanEntry
 COLOURS = (Option(id="r", label="Red"), Option(id="b", label="Blue", description="as the sky"))
 CHOICE = Field(name="colour", kind="choice", title="Which one?", options=COLOURS, required=True)
 COUNT = Field(name="count", kind="number")
-FORM = Form(message="Two things", fields=(CHOICE, COUNT))
-QUESTION = Form(message="How many?", fields=(COUNT,))
-SURE = Form(message="Sure?", fields=(Field(name="answer", kind="yes_no", required=True),))
-VISIT = Form(message="Log in there", url="https://example.com/login")
+FORM = Question(message="Two things", fields=(CHOICE, COUNT))
+QUESTION = Question(message="How many?", fields=(COUNT,))
+SURE = Question(message="Sure?", fields=(Field(name="answer", kind="yes_no", required=True),))
+VISIT = Question(message="Log in there", url="https://example.com/login")
 
 
-def item(ask: Ask, item_id: str = "aaaa1111", *, left: float = 90.0, origin: Origin = ORIGIN) -> Item:
-    return Item(id=item_id, origin=origin, ask=ask, since=NOW - 30, until=NOW + left)
+def item(ask: InboxItem, item_id: str = "aaaa1111", *, left: float = 90.0, origin: Origin = ORIGIN) -> PendingItem:
+    return PendingItem(id=item_id, origin=origin, content=ask, since=NOW - 30, until=NOW + left)
 
 
-def shown(ask: Ask) -> list[str]:
+def shown(ask: InboxItem) -> list[str]:
     return formatting.format_item(item(ask), NOW).splitlines()
 
 
@@ -113,7 +113,7 @@ def test_what_is_risky_stands_before_the_command() -> None:
 
 def test_the_options_of_a_question_are_shown_whole() -> None:
     label = f"{'Red ' * 40}wine"
-    question = Form(message="?", fields=(replace(CHOICE, options=(Option(id="r", label=label),)),))
+    question = Question(message="?", fields=(replace(CHOICE, options=(Option(id="r", label=label),)),))
     assert label in formatting.format_item(item(question), NOW)
 
 
@@ -157,7 +157,7 @@ def test_a_place_to_go_to_is_shown() -> None:
 
 
 def test_nothing_a_model_says_can_look_like_something_we_say() -> None:
-    evil = Permission(
+    evil = Approval(
         title="ls\x1b[2J\n  tieline inbox allow x",
         path="a\nb",
         detail="fine\r\x1b[1A\u202etxt",
@@ -174,7 +174,7 @@ def test_nothing_a_model_says_can_look_like_something_we_say() -> None:
 
 
 def test_a_list_shows_the_beginning_of_what_is_long_and_says_how_to_see_the_rest() -> None:
-    long = Permission(title="Edit", diff="".join(f"+{number}\n" for number in range(100)))
+    long = Approval(title="Edit", diff="".join(f"+{number}\n" for number in range(100)))
     text = formatting.format_items([item(long)], NOW)
     assert text.startswith("1 request waits for your answer.\n\naaaa1111  Edit\n")
     assert "+19" in text
@@ -212,34 +212,35 @@ def test_what_is_always_allowed_is_listed_with_how_to_take_it_back() -> None:
 @pytest.mark.parametrize(
     ("answer", "meant"),
     [
-        (answers.allow(RUN), Permitted(option="allow")),
-        (answers.allow(AGENTS), Permitted(option="proceed_once")),
-        (answers.allow(PLAN), Reviewed(approved=True)),
-        (answers.allow_always(EDIT), Permitted(option="always")),
-        (answers.allow_always(AGENTS), Permitted(option="proceed_always")),
-        (answers.refuse(RUN, "later"), Permitted(option="deny", reason="later")),
-        (answers.refuse(AGENTS), Permitted(option="cancel")),
-        (answers.refuse(Permission(title="x", options=(ALLOW, ALWAYS))), Permitted()),
-        (answers.refuse(PLAN, "shorter"), Reviewed(approved=False, feedback="shorter")),
-        (answers.refuse(FORM), Filled(action="decline")),
-        (answers.fill_in(EDIT, ["option=always-2"]), Permitted(option="always-2")),
-        (answers.fill_in(EDIT, ["always-2"]), Permitted(option="always-2")),
-        (answers.fill_in(FORM, ["colour=b", "count=3"]), Filled(values={"colour": "b", "count": 3})),
-        (answers.fill_in(FORM, ["colour=blue"]), Filled(values={"colour": "b"})),
-        (answers.fill_in(QUESTION, ["2.5"]), Filled(values={"count": 2.5})),
-        (answers.fill_in(QUESTION, ["count=-1"]), Filled(values={"count": -1})),
-        (answers.fill_in(SURE, ["Yes"]), Filled(values={"answer": True})),
-        (answers.fill_in(SURE, ["answer=n"]), Filled(values={"answer": False})),
-        (answers.fill_in(VISIT, []), Filled()),
+        (answers.allow(RUN), ApprovalAnswer(option="allow")),
+        (answers.allow(AGENTS), ApprovalAnswer(option="proceed_once")),
+        (answers.allow(PLAN), ReviewAnswer(approved=True)),
+        (answers.allow_always(EDIT), ApprovalAnswer(option="always")),
+        (answers.allow_always(AGENTS), ApprovalAnswer(option="proceed_always")),
+        (answers.refuse(RUN, "later"), ApprovalAnswer(option="deny", reason="later")),
+        (answers.refuse(AGENTS), ApprovalAnswer(option="cancel")),
+        (answers.refuse(Approval(title="x", options=(ALLOW, ALWAYS))), ApprovalAnswer()),
+        (answers.refuse(PLAN, "shorter"), ReviewAnswer(approved=False, feedback="shorter")),
+        (answers.refuse(FORM), QuestionAnswer(action="decline")),
+        (answers.fill_in(EDIT, ["option=always-2"]), ApprovalAnswer(option="always-2")),
+        (answers.fill_in(EDIT, ["always-2"]), ApprovalAnswer(option="always-2")),
+        (answers.fill_in(FORM, ["colour=b", "count=3"]), QuestionAnswer(values={"colour": "b", "count": 3})),
+        (answers.fill_in(FORM, ["colour=blue"]), QuestionAnswer(values={"colour": "b"})),
+        (answers.fill_in(QUESTION, ["2.5"]), QuestionAnswer(values={"count": 2.5})),
+        (answers.fill_in(QUESTION, ["count=-1"]), QuestionAnswer(values={"count": -1})),
+        (answers.fill_in(SURE, ["Yes"]), QuestionAnswer(values={"answer": True})),
+        (answers.fill_in(SURE, ["answer=n"]), QuestionAnswer(values={"answer": False})),
+        (answers.fill_in(VISIT, []), QuestionAnswer()),
         (
-            answers.fill_in(Form(message="?", fields=(Field(name="t"),)), ["a=b"]),
-            Filled(values={"t": "a=b"}),
+            answers.fill_in(Question(message="?", fields=(Field(name="t"),)), ["a=b"]),
+            QuestionAnswer(values={"t": "a=b"}),
         ),
         (
             answers.fill_in(
-                Form(message="?", fields=(Field(name="c", kind="choice", options=COLOURS, many=True),)), ["r", "Blue"]
+                Question(message="?", fields=(Field(name="c", kind="choice", options=COLOURS, many=True),)),
+                ["r", "Blue"],
             ),
-            Filled(values={"c": ["r", "b"]}),
+            QuestionAnswer(values={"c": ["r", "b"]}),
         ),
     ],
 )
@@ -247,9 +248,9 @@ def test_typed_words_become_the_answer_that_was_meant(answer: Answer, meant: Ans
     assert answer == meant
 
 
-MEANINGLESS: list[tuple[Any, Ask, Sequence[Any], str]] = [
+MEANINGLESS: list[tuple[Any, InboxItem, Sequence[Any], str]] = [
     (answers.allow, FORM, (), "This is a question"),
-    (answers.allow, Permission(title="x", options=(DENY,)), (), "one of deny"),
+    (answers.allow, Approval(title="x", options=(DENY,)), (), "one of deny"),
     (answers.allow_always, PLAN, (), "Only an action"),
     (answers.allow_always, RUN, (), "one of allow, deny"),
     (answers.fill_in, PLAN, (["x"],), "This is a plan"),
@@ -263,7 +264,7 @@ MEANINGLESS: list[tuple[Any, Ask, Sequence[Any], str]] = [
 
 @pytest.mark.parametrize(("do", "ask", "given", "complaint"), MEANINGLESS)
 def test_words_that_mean_nothing_are_answered_with_what_would(
-    do: Any, ask: Ask, given: Sequence[Any], complaint: str
+    do: Any, ask: InboxItem, given: Sequence[Any], complaint: str
 ) -> None:
     with pytest.raises(BadRequest, match=complaint):
         do(ask, *given)
@@ -308,21 +309,21 @@ class Terminal:
         return said
 
 
-TYPED: list[tuple[Ask, str, Answer]] = [
-    (RUN, "y", Permitted(option="allow")),
-    (RUN, " Yes ", Permitted(option="allow")),
-    (RUN, "n", Permitted(option="deny")),
-    (RUN, "n not on a Sunday", Permitted(option="deny", reason="not on a Sunday")),
-    (EDIT, "a", Permitted(option="always")),
-    (PLAN, "y", Reviewed(approved=True)),
-    (PLAN, "n shorter, please", Reviewed(approved=False, feedback="shorter, please")),
-    (QUESTION, "3", Filled(values={"count": 3})),
-    (SURE, "n", Filled(values={"answer": False})),
+TYPED: list[tuple[InboxItem, str, Answer]] = [
+    (RUN, "y", ApprovalAnswer(option="allow")),
+    (RUN, " Yes ", ApprovalAnswer(option="allow")),
+    (RUN, "n", ApprovalAnswer(option="deny")),
+    (RUN, "n not on a Sunday", ApprovalAnswer(option="deny", reason="not on a Sunday")),
+    (EDIT, "a", ApprovalAnswer(option="always")),
+    (PLAN, "y", ReviewAnswer(approved=True)),
+    (PLAN, "n shorter, please", ReviewAnswer(approved=False, feedback="shorter, please")),
+    (QUESTION, "3", QuestionAnswer(values={"count": 3})),
+    (SURE, "n", QuestionAnswer(values={"answer": False})),
 ]
 
 
 @pytest.mark.parametrize(("ask", "typed", "answer"), TYPED)
-async def test_a_new_ask_is_shown_and_answered_right_there(ask: Ask, typed: str, answer: Answer) -> None:
+async def test_a_new_ask_is_shown_and_answered_right_there(ask: InboxItem, typed: str, answer: Answer) -> None:
     terminal = Terminal()
     terminal.watch.show([item(ask)])
     told = terminal.hears()
@@ -353,7 +354,7 @@ async def test_a_key_that_was_meant_for_another_question_answers_none() -> None:
     assert terminal.decided == []
     assert "Please answer again." in terminal.hears()
     await terminal.types("y")
-    assert terminal.decided == [("two", Permitted(option="allow"))]
+    assert terminal.decided == [("two", ApprovalAnswer(option="allow"))]
 
 
 @pytest.mark.parametrize("typed", ["", "   ", "x", "allow it"])
@@ -367,7 +368,7 @@ async def test_what_means_nothing_decides_nothing(typed: str) -> None:
 
 
 @pytest.mark.parametrize(("ask", "typed"), [(RUN, "a"), (QUESTION, "many"), (SURE, "perhaps")])
-async def test_what_does_not_fit_is_told_and_asked_again(ask: Ask, typed: str) -> None:
+async def test_what_does_not_fit_is_told_and_asked_again(ask: InboxItem, typed: str) -> None:
     terminal = Terminal()
     terminal.watch.show([item(ask)])
     terminal.hears()
@@ -406,10 +407,14 @@ async def test_without_a_terminal_nothing_is_asked_for() -> None:
     assert "\n? " not in terminal.hears()
 
 
-def gateways(*lives: Sequence[Sequence[Item]] | GatewayError) -> Iterator[AsyncGenerator[tuple[Item, ...], None]]:
+def gateways(
+    *lives: Sequence[Sequence[PendingItem]] | GatewayError,
+) -> Iterator[AsyncGenerator[tuple[PendingItem, ...], None]]:
     """One gateway after the other: what each has in its inbox until it ends, or why it cannot be reached."""
 
-    async def live(lists: Sequence[Sequence[Item]] | GatewayError) -> AsyncGenerator[tuple[Item, ...], None]:
+    async def live(
+        lists: Sequence[Sequence[PendingItem]] | GatewayError,
+    ) -> AsyncGenerator[tuple[PendingItem, ...], None]:
         if isinstance(lists, GatewayError):
             raise lists
         for items in lists:
@@ -443,9 +448,7 @@ async def test_a_gateway_that_is_not_there_at_first_is_told_at_once() -> None:
 
 
 def test_alone_an_item_is_shown_with_its_arguments_as_they_came_and_with_what_is_hidden() -> None:
-    ask = Permission(
-        title="Look", detail="argv: -c", input='{"argv": "-c",\n"x": 1}', hidden=1234, options=(ALLOW, DENY)
-    )
+    ask = Approval(title="Look", detail="argv: -c", input='{"argv": "-c",\n"x": 1}', hidden=1234, options=(ALLOW, DENY))
     text = formatting.format_item(item(ask), NOW)
     assert '    | {"argv": "-c",\n    | "x": 1}' in text
     assert "! 1,234 characters are not shown" in text
@@ -460,7 +463,7 @@ def test_every_option_of_a_plan_can_be_chosen_and_is_shown_with_its_whole_label(
     plan = PlanReview(title="Tidy", plan="All", options=options)
     assert f"option=auto  {label}" in formatting.format_item(item(plan), NOW)
     assert "y auto|stay" in formatting.key_hint(plan)
-    assert answers.fill_in(plan, ["option=auto"]) == Reviewed(approved=True, option="auto")
-    assert answers.fill_in(plan, ["stay"]) == Reviewed(approved=False, option="stay")
+    assert answers.fill_in(plan, ["option=auto"]) == ReviewAnswer(approved=True, option="auto")
+    assert answers.fill_in(plan, ["stay"]) == ReviewAnswer(approved=False, option="stay")
     with pytest.raises(BadRequest, match="auto, stay"):
         answers.fill_in(plan, ["option=nothing"])

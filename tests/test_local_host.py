@@ -15,13 +15,17 @@ from tieline.app.config import ToolSettings
 from tieline.app.local_host import MOST_TERMINALS, AgentFiles, AgentTerminals
 from tieline.backends.acp.host_services import CommandExit, TerminalCommand
 from tieline.model.errors import GatewayError
-from tieline.model.inbox import Permission, Permitted
+from tieline.model.inbox import Approval, ApprovalAnswer
 from tieline.model.ports import Host
 from tieline.model.rules import Rule
 from tieline.tasks import Tasks
 from tieline.tools.guarded_tools import Keeper
 
-YES, NO, NOBODY = Permitted(option="allow"), Permitted(option="deny", reason="Not now."), Permitted(reason="too late")
+YES, NO, NOBODY = (
+    ApprovalAnswer(option="allow"),
+    ApprovalAnswer(option="deny", reason="Not now."),
+    ApprovalAnswer(reason="too late"),
+)
 
 
 def keeper_of(home: Path, *rules: Rule, yolo: bool = False) -> Keeper:
@@ -97,12 +101,12 @@ async def test_a_write_is_asked_for_and_done_when_it_is_allowed(tmp_path: Path) 
     await files.write(str(tmp_path / "work" / "a.txt"), "new\n", Host(person))
     assert (tmp_path / "work" / "a.txt").read_text() == "new\n"
     (ask,) = person.asked
-    assert isinstance(ask, Permission)
+    assert isinstance(ask, Approval)
     assert "+new" in ask.diff
 
 
 @pytest.mark.parametrize("answer", [NO, NOBODY])
-async def test_a_write_that_nobody_allows_is_not_done(tmp_path: Path, answer: Permitted) -> None:
+async def test_a_write_that_nobody_allows_is_not_done(tmp_path: Path, answer: ApprovalAnswer) -> None:
     files = AgentFiles(keeper_of(tmp_path))
     with pytest.raises(GatewayError, match=answer.reason):
         await files.write("a.txt", "new\n", Host(Person(answer)))
@@ -122,7 +126,7 @@ async def test_a_command_runs_as_it_was_shown(tmp_path: Path) -> None:
         assert await terminals.wait(name) == CommandExit(status=0)
         assert await terminals.output(name) == ("a b|$HOME|", False, CommandExit(status=0))
         (ask,) = person.asked
-        assert isinstance(ask, Permission)
+        assert isinstance(ask, Approval)
         assert ask.command == """export WHO='it'"'"'s me'; printf '%s|' 'a b' '$HOME'"""
 
 

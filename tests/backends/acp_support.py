@@ -19,7 +19,7 @@ from tieline.backends.acp.settings import AcpBackendSettings
 from tieline.backends.acp.tool_bridge import StdioShim, ToolBridge
 from tieline.model.content import Message, Part, Text, Thinking, ToolCall
 from tieline.model.events import Activity, Event, Failed, Finished, Note, PartEnd
-from tieline.model.inbox import Ask, Filled, Form, Permission, Permitted, PlanReview, Reviewed
+from tieline.model.inbox import Approval, ApprovalAnswer, InboxItem, PlanReview, Question, QuestionAnswer, ReviewAnswer
 from tieline.model.ports import Host, Run
 from tieline.model.request import Request, ToolSpec
 from tieline.net.process.program import StopTimeouts
@@ -49,27 +49,27 @@ class Person:
 
     def __init__(self, *answers: Any, is_present: bool = False) -> None:
         self.is_present = is_present
-        self.asked: list[Ask] = []
+        self.asked: list[InboxItem] = []
         self._answers = list(answers)
         self.is_asked = asyncio.Event()
         self.withdrawn = 0
 
-    async def permit(self, ask: Permission) -> Permitted:
-        answer = await self._answer(ask, Permitted(reason="nobody is there"))
-        assert isinstance(answer, Permitted)
+    async def permit(self, ask: Approval) -> ApprovalAnswer:
+        answer = await self._answer(ask, ApprovalAnswer(reason="nobody is there"))
+        assert isinstance(answer, ApprovalAnswer)
         return answer
 
-    async def review(self, ask: PlanReview) -> Reviewed:
-        answer = await self._answer(ask, Reviewed(approved=False))
-        assert isinstance(answer, Reviewed)
+    async def review(self, ask: PlanReview) -> ReviewAnswer:
+        answer = await self._answer(ask, ReviewAnswer(approved=False))
+        assert isinstance(answer, ReviewAnswer)
         return answer
 
-    async def fill(self, ask: Form) -> Filled:
-        answer = await self._answer(ask, Filled(action="cancel"))
-        assert isinstance(answer, Filled)
+    async def fill(self, ask: Question) -> QuestionAnswer:
+        answer = await self._answer(ask, QuestionAnswer(action="cancel"))
+        assert isinstance(answer, QuestionAnswer)
         return answer
 
-    async def _answer(self, ask: Ask, nobody: Any) -> Any:
+    async def _answer(self, ask: InboxItem, nobody: Any) -> Any:
         self.asked.append(ask)
         self.is_asked.set()
         answer = self._answers.pop(0) if self._answers else nobody

@@ -7,7 +7,7 @@ from tests.backends.acp_support import Person, Talk, plain, serving
 from tieline.backends.acp.inbox_items import PlanDraft, permission_of, review_of
 from tieline.backends.acp.rules import Ruling
 from tieline.model.content import Text
-from tieline.model.inbox import ITEM_LIMIT, Permission
+from tieline.model.inbox import ITEM_LIMIT, Approval
 from tieline.wire.acp import facts
 
 OPTIONS = tuple(
@@ -126,7 +126,7 @@ async def test_a_command_is_whole_when_the_request_for_permission_has_only_a_sum
     async with serving(plain("summarises")) as backend:
         reply = await Talk(backend, "plain").ask(command, person)
     (item,) = person.asked
-    assert isinstance(item, Permission)
+    assert isinstance(item, Approval)
     assert item.command == command
     assert json.loads(item.input) == {"command": command, "timeout": 60}
     assert reply.activities[-1].output == "", "neither the arguments nor the summary came of the call"

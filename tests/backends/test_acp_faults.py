@@ -27,7 +27,7 @@ from tests.backends.acp_support import (
 from tieline.backends.acp.backend import AcpBackend
 from tieline.model.errors import GatewayError
 from tieline.model.events import Started
-from tieline.model.inbox import Permitted
+from tieline.model.inbox import ApprovalAnswer
 
 
 @pytest.fixture(autouse=True)
@@ -150,7 +150,7 @@ async def test_an_agent_that_never_introduces_itself_is_given_up() -> None:
 
 
 async def test_two_requests_under_one_id_get_two_answers() -> None:
-    person = Person(Permitted(option="yes"), Permitted(option="no"))
+    person = Person(ApprovalAnswer(option="yes"), ApprovalAnswer(option="no"))
     async with serving(plain("reuses_ids")) as backend:
         reply = await Talk(backend, "plain").ask("hello", person)
         assert sorted(reply.text.split()) == ["no", "yes"]
@@ -164,7 +164,7 @@ async def test_of_two_answers_the_first_counts() -> None:
 
 
 async def test_a_permission_for_a_call_nobody_heard_of_is_asked_all_the_same() -> None:
-    person = Person(Permitted(option="yes"))
+    person = Person(ApprovalAnswer(option="yes"))
     async with serving(plain("unknown_call")) as backend:
         reply = await Talk(backend, "plain").ask("hello", person)
         assert reply.text == "chosen yes"

@@ -9,10 +9,18 @@ from tests.backends.acp_support import tool
 from tieline.backends.acp.forms import AgentQuestion, question_of
 from tieline.backends.acp.interview import Interview, InterviewOutcome
 from tieline.model.content import Text, ToolResult
-from tieline.model.inbox import Field, Filled, Form, Option
+from tieline.model.inbox import Field, Option, Question, QuestionAnswer
 from tieline.wire.acp import facts
-from tieline.wire.shared.questions.forms import Skipped, Unclear, answer, answers, as_text, condensed, expanded
-from tieline.wire.shared.questions.tools import call_for, read_result
+from tieline.wire.shared.questions.client_tool import call_for, read_result
+from tieline.wire.shared.questions.text import (
+    AnswerSkipped,
+    UnclearAnswer,
+    merge_custom_fields,
+    parse_answer,
+    parse_answers,
+    question_text,
+    split_custom_fields,
+)
 
 FRUIT = (
     Option(id="a", label="Apples", description="red or green"),
@@ -57,7 +65,7 @@ MAYBE = Field(name="note", title="A note?")
     ],
 )
 def test_words_are_taken_as_what_they_mean(field: Field, words: str, value: Any) -> None:
-    assert answer(words, field) == value
+    assert parse_answer(words, field) == value
 
 
 @pytest.mark.parametrize(
@@ -73,45 +81,45 @@ def test_words_are_taken_as_what_they_mean(field: Field, words: str, value: Any)
     ],
 )
 def test_words_that_are_no_answer_are_told_what_one_would_be(field: Field, words: str) -> None:
-    with pytest.raises(Unclear, match="Please"):
-        answer(words, field)
+    with pytest.raises(UnclearAnswer, match="Please"):
+        parse_answer(words, field)
 
 
 @pytest.mark.parametrize(("field", "words"), [(ONE, "skip"), (YES_NO, "cancel"), (WORDS, ""), (MAYBE, "none")])
 def test_nobody_has_to_answer(field: Field, words: str) -> None:
-    with pytest.raises(Skipped):
-        answer(words, field)
+    with pytest.raises(AnswerSkipped):
+        parse_answer(words, field)
 
 
 def test_several_fields_are_answered_by_as_many_lines_or_the_first_by_all_the_words() -> None:
     fields = [WORDS, NUMBER, MAYBE]
-    assert answers("1. Ada\n2. 5\n3. skip", fields) == ({"name": "Ada", "size": 5}, 3)
-    assert answers("Ada", fields) == ({"name": "Ada"}, 1)
-    assert answers("Ada\nfive\nx", fields) == ({"name": "Ada\nfive\nx"}, 1)
+    assert parse_answers("1. Ada\n2. 5\n3. skip", fields) == ({"name": "Ada", "size": 5}, 3)
+    assert parse_answers("Ada", fields) == ({"name": "Ada"}, 1)
+    assert parse_answers("Ada\nfive\nx", fields) == ({"name": "Ada\nfive\nx"}, 1)
 
 
 def test_a_question_is_written_with_its_options_and_what_an_answer_must_be_like() -> None:
-    text = as_text(Form(message="Shopping"), [MANY, NUMBER, YES_NO, MAYBE])
+    text = question_text(Question(message="Shopping"), [MANY, NUMBER, YES_NO, MAYBE])
     assert text == (
         "Shopping\n\n"
         "1. Which fruit?\n  1) Apples: red or green\n  2) Blood oranges\n  3) Cherries\n(one or more, with commas)\n\n"
         "2. How large?\n(a number from 1 up to 10)\n\n"
         "3. Are you sure?\n(yes or no)\n\n"
         "4. A note?\n(or skip it)\n\n"
-        "Answer one line each; what is missing is asked again."
+        "Please answer each question on its own line; I will ask again for missing answers."
     )
 
 
 def test_a_choice_and_its_field_for_other_words_are_one_question() -> None:
     custom = Field(name="fruit_custom", title="Other")
-    form = Form(message="", fields=(ONE, custom))
-    (field,) = condensed(form).fields
+    form = Question(message="", fields=(ONE, custom))
+    (field,) = merge_custom_fields(form).fields
     assert field.is_open
-    assert expanded({"fruit": "a"}, form) == {"fruit": "a"}
-    assert expanded({"fruit": "pears"}, form) == {"fruit_custom": "pears"}
-    many = Form(message="", fields=(MANY, custom))
-    assert expanded({"fruit": ["a", "pears"]}, many) == {"fruit": ["a"], "fruit_custom": "pears"}
-    assert condensed(Form(message="", fields=(ONE, WORDS))).fields == (ONE, WORDS)
+    assert split_custom_fields({"fruit": "a"}, form) == {"fruit": "a"}
+    assert split_custom_fields({"fruit": "pears"}, form) == {"fruit_custom": "pears"}
+    many = Question(message="", fields=(MANY, custom))
+    assert split_custom_fields({"fruit": ["a", "pears"]}, many) == {"fruit": ["a"], "fruit_custom": "pears"}
+    assert merge_custom_fields(Question(message="", fields=(ONE, WORDS))).fields == (ONE, WORDS)
 
 
 def test_an_agents_question_becomes_a_form() -> None:
@@ -144,28 +152,30 @@ def test_an_agents_question_becomes_a_form() -> None:
 def test_questions_are_put_one_after_the_other_and_a_withdrawn_one_makes_room() -> None:
     interview = Interview()
     first, second = (
-        AgentQuestion(1, Form(message="A", fields=(WORDS,))),
-        AgentQuestion(2, Form(message="B", fields=(YES_NO,))),
+        AgentQuestion(1, Question(message="A", fields=(WORDS,))),
+        AgentQuestion(2, Question(message="B", fields=(YES_NO,))),
     )
     interview.add(first)
     interview.add(second)
     assert interview.text().startswith("A")
     assert interview.withdraw(1)
     assert interview.text().startswith("B")
-    assert interview.answer("yes") == InterviewOutcome(second, Filled(values={"sure": True}))
+    assert interview.answer("yes") == InterviewOutcome(second, QuestionAnswer(values={"sure": True}))
     assert not interview
     assert not interview.withdraw(2)
 
 
 def test_what_is_no_answer_twice_is_declined_and_kept_as_words() -> None:
     interview = Interview()
-    question = AgentQuestion(1, Form(message="", fields=(ONE,)))
+    question = AgentQuestion(1, Question(message="", fields=(ONE,)))
     interview.add(question)
     interview.text()
     assert interview.answer("pears") is None
     assert interview.text().startswith("Please choose one of: Apples")
     outcome = interview.answer("I said pears")
-    assert outcome == InterviewOutcome(question, Filled(action="decline", reason="I said pears"), "I said pears")
+    assert outcome == InterviewOutcome(
+        question, QuestionAnswer(action="decline", reason="I said pears"), "I said pears"
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,7 +183,7 @@ def test_what_is_no_answer_twice_is_declined_and_kept_as_words() -> None:
 )
 def test_an_address_is_consented_to_or_not(words: str, action: str, rest: str) -> None:
     interview = Interview()
-    interview.add(AgentQuestion(1, Form(message="Log in", url="https://a.b"), "e1"))
+    interview.add(AgentQuestion(1, Question(message="Log in", url="https://a.b"), "e1"))
     assert "https://a.b" in interview.text()
     outcome = interview.answer(words)
     assert outcome is not None
@@ -182,7 +192,7 @@ def test_an_address_is_consented_to_or_not(words: str, action: str, rest: str) -
 
 def test_an_agent_may_say_itself_that_an_address_was_visited() -> None:
     interview = Interview()
-    interview.add(AgentQuestion(1, Form(message="Log in", url="https://a.b"), "e1"))
+    interview.add(AgentQuestion(1, Question(message="Log in", url="https://a.b"), "e1"))
     interview.text()
     assert interview.complete("other") is None
     outcome = interview.complete("e1")
@@ -192,7 +202,7 @@ def test_an_agent_may_say_itself_that_an_address_was_visited() -> None:
 
 # ── a client's own tool ──────────────────────────────────────────────────────────────────────────
 
-FORM = Form(message="Shopping", fields=(MANY, YES_NO))
+FORM = Question(message="Shopping", fields=(MANY, YES_NO))
 
 
 def schema(**properties: Any) -> bytes:
@@ -220,20 +230,20 @@ STRINGS = {"type": "array", "items": TEXT}
         (
             "ask-user",
             schema(question=TEXT, suggestions=STRINGS, urgent={"type": "boolean"}),
-            Form(message="Shopping", fields=(YES_NO,)),
+            Question(message="Shopping", fields=(YES_NO,)),
             {"question": "Shopping\nAre you sure?", "suggestions": ["Yes", "No"], "urgent": False},
         ),
-        ("AskUser", schema(text=TEXT), Form(message="", fields=(WORDS,)), {"text": "A name?"}),
+        ("AskUser", schema(text=TEXT), Question(message="", fields=(WORDS,)), {"text": "A name?"}),
         (
             "ask_followup_question",
             schema(question=TEXT, follow_up=STRINGS),
-            Form(message="", fields=(WORDS,)),
+            Question(message="", fields=(WORDS,)),
             {"question": "A name?", "follow_up": []},
         ),
-        ("ask_user", schema(questions=STRINGS), Form(message="", fields=(WORDS,)), {"questions": ["A name?"]}),
+        ("ask_user", schema(questions=STRINGS), Question(message="", fields=(WORDS,)), {"questions": ["A name?"]}),
     ],
 )
-def test_the_question_is_put_as_the_tool_wants_it(name: str, rule: bytes, form: Form, expected: Any) -> None:
+def test_the_question_is_put_as_the_tool_wants_it(name: str, rule: bytes, form: Question, expected: Any) -> None:
     call = call_for(form, [tool("other"), tool(name, rule)])
     assert call is not None
     assert (call.name, json.loads(call.arguments)) == (name, expected)
@@ -261,18 +271,18 @@ def test_a_client_without_such_a_tool_is_not_asked() -> None:
 )
 def test_answers_are_found_in_whatever_a_tool_returns(text: str, values: dict[str, Any]) -> None:
     result = ToolResult(call_id="c", content=(Text(text=text),))
-    assert read_result(result, FORM) == Filled(values=values)
+    assert read_result(result, FORM) == QuestionAnswer(values=values)
 
 
 @pytest.mark.parametrize(("text", "is_error"), [("dismissed", True), ("{}", False), ("what?", False)])
 def test_what_answers_nothing_declines(text: str, is_error: bool) -> None:
     result = ToolResult(call_id="c", content=(Text(text=text),), is_error=is_error)
-    assert read_result(result, Form(message="", fields=(ONE,))).action == "decline"
+    assert read_result(result, Question(message="", fields=(ONE,))).action == "decline"
 
 
 @pytest.mark.parametrize(("text", "action"), [("Yes", "accept"), ('{"answer":"no"}', "decline")])
 def test_an_address_is_asked_about_as_a_yes_or_no(text: str, action: str) -> None:
-    form = Form(message="Log in", url="https://a.b")
+    form = Question(message="Log in", url="https://a.b")
     call = call_for(form, [tool("ask_user", schema(question=TEXT, options=STRINGS))])
     assert call is not None
     assert "https://a.b" in json.loads(call.arguments)["question"]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.backends.acp_support import Person, Talk, leg, plain, scripted, serving, tool, until, user
 from tieline.model.content import Message, Text, ToolResult
-from tieline.model.inbox import Field, Filled, Form, Option
+from tieline.model.inbox import Field, Option, Question, QuestionAnswer
 
 COLOUR = {"properties": {"colour": {"type": "string", "title": "Which colour?", "enum": ["red", "blue"]}}}
 COLOUR["required"] = ["colour"]  # type: ignore[assignment] # JSON
@@ -60,29 +60,29 @@ def answered(text: str) -> tuple[str, Any]:
 
 
 async def test_a_person_who_is_there_is_asked_with_a_form() -> None:
-    person = Person(Filled(values={"colour": "blue"}), is_present=True)
+    person = Person(QuestionAnswer(values={"colour": "blue"}), is_present=True)
     async with serving(scripted()) as backend:
         reply = await Talk(backend).ask(ask(COLOUR), person)
     assert answered(reply.text) == ("accept", {"colour": "blue"})
     options = (Option(id="red", label="red"), Option(id="blue", label="blue"))
     field = Field(name="colour", kind="choice", title="Which colour?", required=True, options=options)
-    assert person.asked == [Form(message="What shall it be?", fields=(field,))]
+    assert person.asked == [Question(message="What shall it be?", fields=(field,))]
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 async def test_declining_and_giving_up_are_answers_too(action: Any) -> None:
-    person = Person(Filled(action=action), is_present=True)
+    person = Person(QuestionAnswer(action=action), is_present=True)
     async with serving(scripted()) as backend:
         reply = await Talk(backend).ask(ask(COLOUR), person)
     assert answered(reply.text) == (action, None)
 
 
 async def test_an_address_to_visit_is_shown_and_consent_is_the_answer() -> None:
-    person = Person(Filled(), is_present=True)
+    person = Person(QuestionAnswer(), is_present=True)
     async with serving(scripted()) as backend:
         reply = await Talk(backend).ask("visit https://example.com/login", person)
         assert reply.text.startswith("accept")
-        assert person.asked == [Form(message="Please log in.", url="https://example.com/login")]
+        assert person.asked == [Question(message="Please log in.", url="https://example.com/login")]
         talk = Talk(backend)
         shown = await talk.ask("visit https://example.com/login")
         assert "https://example.com/login" in shown.text
@@ -91,10 +91,10 @@ async def test_an_address_to_visit_is_shown_and_consent_is_the_answer() -> None:
 
 async def test_questions_by_other_ways_are_forms_too() -> None:
     async with serving(plain("cursor"), plain("qwen", id="qwen")) as backend:
-        person = Person(Filled(values={"q": ["a", "b"]}), is_present=True)
+        person = Person(QuestionAnswer(values={"q": ["a", "b"]}), is_present=True)
         told = json.loads((await Talk(backend, "plain").ask("question", person)).text)
         assert told == {"outcome": "answered", "answers": [{"questionId": "q", "selectedOptionIds": ["a", "b"]}]}
-        person = Person(Filled(values={"0": "Blue"}), is_present=True)
+        person = Person(QuestionAnswer(values={"0": "Blue"}), is_present=True)
         told = json.loads((await Talk(backend, "qwen").ask("question", person)).text)
         assert told == {"outcome": {"outcome": "selected", "optionId": "yes"}, "answers": {"0": "Blue"}}
 
@@ -249,5 +249,5 @@ async def test_a_note_that_may_be_left_out_is_not_asked_for_in_a_turn_of_its_own
     async with serving(scripted()) as backend:
         talk = Talk(backend)
         question = await talk.ask(f"ask {json.dumps(form)}")
-        assert "the first is enough" in question.text
+        assert "the first one is enough" in question.text
         assert (await talk.ask("blue")).text == 'accept {"colour": "blue"}'

@@ -14,7 +14,7 @@ from tieline.backends.acp.host_services import CommandExit, TerminalCommand, Ter
 from tieline.model.content import File, Image, Text, Thinking
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.events import Activity, Diff, Plan, PlanEntry, Usage
-from tieline.model.inbox import Option, Permission, Permitted, PlanReview, Reviewed
+from tieline.model.inbox import Approval, ApprovalAnswer, Option, PlanReview, ReviewAnswer
 from tieline.model.ports import Host
 from tieline.model.request import Reasoning
 
@@ -106,12 +106,12 @@ async def test_pictures_and_files_reach_an_agent_that_takes_them() -> None:
 
 @pytest.mark.parametrize("option", ["yes", "forever", "no"])
 async def test_a_permission_is_answered_by_the_id_of_the_agents_own_option(option: str) -> None:
-    person = Person(Permitted(option=option))
+    person = Person(ApprovalAnswer(option=option))
     async with serving(scripted()) as backend:
         reply = await Talk(backend).ask("permit rm -rf build", person)
     assert reply.text == f"chosen {option}"
     (asked,) = person.asked
-    assert isinstance(asked, Permission)
+    assert isinstance(asked, Approval)
     assert (asked.title, asked.kind, asked.command) == ("Run rm -rf build", "execute", "rm -rf build")
     kinds = {one.id: one.kind for one in asked.options}
     assert kinds == {"yes": "allow_once", "forever": "allow_always", "no": "reject_once"}
@@ -121,13 +121,15 @@ async def test_a_permission_is_answered_by_the_id_of_the_agents_own_option(optio
 async def test_where_nobody_answers_the_option_that_rejects_is_chosen_and_a_note_says_why() -> None:
     """Catalogue 145."""
     async with serving(scripted()) as backend:
-        reply = await Talk(backend).ask("permit ls", Person(Permitted(reason="Nobody answered within 1 second.")))
+        reply = await Talk(backend).ask("permit ls", Person(ApprovalAnswer(reason="Nobody answered within 1 second.")))
     assert reply.text == "chosen no"
     assert reply.notes["denied"] == "Run ls: Nobody answered within 1 second."
 
 
 async def test_the_reason_of_a_no_reaches_the_agent_as_its_next_prompt_in_the_same_turn() -> None:
-    person = Person(Permitted(option="no", reason="say Use make."), Permitted(option="yes", reason="say Well done."))
+    person = Person(
+        ApprovalAnswer(option="no", reason="say Use make."), ApprovalAnswer(option="yes", reason="say Well done.")
+    )
     async with serving(scripted()) as backend:
         talk = Talk(backend)
         reply = await talk.ask("permit rm -rf build", person)
@@ -161,7 +163,7 @@ async def test_two_messages_of_one_turn_are_a_paragraph_each() -> None:
 
 
 async def test_a_plan_that_is_approved_lets_the_agent_begin() -> None:
-    person = Person(Reviewed(approved=True))
+    person = Person(ReviewAnswer(approved=True))
     async with serving(scripted()) as backend:
         reply = await Talk(backend).ask("plan buy, paint\nexit Paint it red\nsay painting", person)
     assert reply.text == "chosen gopainting "
@@ -183,13 +185,13 @@ async def test_a_plan_that_is_approved_lets_the_agent_begin() -> None:
 async def test_any_answer_that_an_agent_offers_for_its_plan_can_be_chosen() -> None:
     async with serving(scripted()) as backend:
         for option, is_approved in (("bypass", True), ("go", True), ("stay", False)):
-            person = Person(Reviewed(approved=is_approved, option=option))
+            person = Person(ReviewAnswer(approved=is_approved, option=option))
             reply = await Talk(backend).ask(f"exit Paint it {option}", person)
             assert reply.text == f"chosen {option}"
 
 
 async def test_the_feedback_to_a_rejected_plan_reaches_the_agent_as_its_next_prompt_in_the_same_turn() -> None:
-    person = Person(Reviewed(approved=False, feedback="say blue it is\nrecall\nusage"))
+    person = Person(ReviewAnswer(approved=False, feedback="say blue it is\nrecall\nusage"))
     async with serving(scripted()) as backend:
         talk = Talk(backend)
         reply = await talk.ask("usage\nsay I would paint it red.\nexit", person)
@@ -207,7 +209,7 @@ async def test_the_feedback_to_a_rejected_plan_reaches_the_agent_as_its_next_pro
 
 async def test_the_same_feedback_is_not_sent_for_ever() -> None:
     """Where nobody is there a plan is rejected for that reason each time."""
-    no = Reviewed(approved=False, feedback="exit Paint it red")
+    no = ReviewAnswer(approved=False, feedback="exit Paint it red")
     person = Person(*[no] * 20)
     async with serving(scripted()) as backend:
         reply = await Talk(backend).ask("exit Paint it green", person)
@@ -215,7 +217,7 @@ async def test_the_same_feedback_is_not_sent_for_ever() -> None:
 
 
 async def test_a_plan_by_a_request_of_its_own_is_reviewed_and_the_feedback_is_its_reason() -> None:
-    yes, no = Reviewed(approved=True), Reviewed(approved=False, feedback="cheaper")
+    yes, no = ReviewAnswer(approved=True), ReviewAnswer(approved=False, feedback="cheaper")
     async with serving(plain("cursor")) as backend:
         talk = Talk(backend, "plain")
         person = Person(yes)

@@ -25,7 +25,7 @@ from tests.backends.cursor_wire import (
 from tests.backends.test_cursor_run import Bench, leg_of
 from tests.wire.dialogues import received
 from tieline.model.events import Failed, Finished, Note, Started, StopReason
-from tieline.model.inbox import Filled, Form, Permission, Permitted, PlanReview, Reviewed
+from tieline.model.inbox import Approval, ApprovalAnswer, PlanReview, Question, QuestionAnswer, ReviewAnswer
 from tieline.model.ports import Host
 from tieline.tasks import Tasks
 from tieline.wire.cursor._pb.queries_pb2 import InteractionResponse
@@ -52,14 +52,16 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_person_who_is_there_decides_all_three_kinds(tasks: Tasks) -> None:
-    person = Person(Filled(values={"q": "a"}), Reviewed(approved=True), Permitted(option="deny"), is_present=True)
+    person = Person(
+        QuestionAnswer(values={"q": "a"}), ReviewAnswer(approved=True), ApprovalAnswer(option="deny"), is_present=True
+    )
     wire = Wire(QUESTION, PLAN, MODE)
     run = Bench(tasks, wire).run(host=Host(person))
     leg = asyncio.ensure_future(leg_of(run))
     await wire.until(lambda: len(replies(wire)) == 3)
     wire.comes(*THE_END)
     events = await leg
-    assert [type(ask) for ask in person.asked] == [Form, PlanReview, Permission]
+    assert [type(ask) for ask in person.asked] == [Question, PlanReview, Approval]
     question, plan, mode = replies(wire)
     (answer,) = question.ask_question_interaction_response.result.success.answers
     assert list(answer.selected_option_ids) == ["a"]
@@ -85,7 +87,7 @@ async def test_where_nobody_looks_nobody_is_asked(tasks: Tasks) -> None:
 
 
 async def test_what_nobody_decides_in_time_is_rejected(tasks: Tasks) -> None:
-    nobody = Reviewed(approved=False, feedback="Nobody answered within 2 seconds.", is_nobodys=True)
+    nobody = ReviewAnswer(approved=False, feedback="Nobody answered within 2 seconds.", is_unanswered=True)
     wire = Wire(PLAN)
     run = Bench(tasks, wire).run(host=Host(Person(nobody, is_present=True)))
     leg = asyncio.ensure_future(leg_of(run))
@@ -119,7 +121,7 @@ async def test_the_time_a_person_takes_is_no_stall(tasks: Tasks) -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1):
             await attempt.events()
-    person.decision.set_result(Filled(values={"q": "a"}))
+    person.decision.set_result(QuestionAnswer(values={"q": "a"}))
     await wire.until(lambda: bool(replies(wire)))
     events = await bounded(attempt.events())
     assert isinstance(events[-1], Failed), "but a service that has its answer has to go on"
@@ -158,7 +160,7 @@ async def test_who_leaves_takes_the_question_back(tasks: Tasks) -> None:
 
 
 async def test_after_a_break_the_person_is_asked_again(tasks: Tasks) -> None:
-    person = Person(NEVER, Filled(values={"q": "a"}), is_present=True)
+    person = Person(NEVER, QuestionAnswer(values={"q": "a"}), is_present=True)
     first, second = Wire(QUESTION), Wire(QUESTION)
     run = Bench(tasks, first, second).run(host=Host(person))
     leg = asyncio.ensure_future(leg_of(run))
@@ -178,7 +180,7 @@ async def test_a_question_beside_a_call_waits_on_while_the_client_runs_its_tool(
     events = await leg_of(run)
     assert events[-1] == Finished(reason=StopReason.TOOL_USE)
     await bounded(person.is_asked.wait())
-    person.decision.set_result(Filled(values={"q": "a"}))
+    person.decision.set_result(QuestionAnswer(values={"q": "a"}))
     await wire.until(lambda: bool(replies(wire)))
     assert run.pending == {"call_1"}
     await run.aclose()
@@ -200,7 +202,7 @@ async def test_an_attempt_that_has_asked_leaves_no_cycle_behind(tasks: Tasks) ->
     gc.disable()
     try:
         wire = Wire(QUESTION)
-        attempt = await attempt_on(wire, tasks, Person(Filled(values={"q": "a"}), is_present=True))
+        attempt = await attempt_on(wire, tasks, Person(QuestionAnswer(values={"q": "a"}), is_present=True))
         await wire.until(lambda: bool(replies(wire)))
         wire.comes(*THE_END)
         while not attempt.is_closed:
@@ -218,9 +220,9 @@ class Slow(Person):
 
     def __init__(self) -> None:
         super().__init__(is_present=True)
-        self.decision: asyncio.Future[Filled] = asyncio.get_running_loop().create_future()
+        self.decision: asyncio.Future[QuestionAnswer] = asyncio.get_running_loop().create_future()
 
-    async def fill(self, ask: Form) -> Filled:
+    async def fill(self, ask: Question) -> QuestionAnswer:
         self.asked.append(ask)
         self.is_asked.set()
         return await self.decision

@@ -24,7 +24,7 @@ from tests.e2e.acp_support import (
     stand,
 )
 from tests.e2e.tools_support import DIALECTS, PATIENCE, STREAMED_OR_WHOLE
-from tieline.model.inbox import Permission, PlanReview
+from tieline.model.inbox import Approval, PlanReview
 
 __all__ = ["stand"]
 
@@ -77,7 +77,7 @@ async def test_145_a_permission_nobody_gives_is_seen_waiting_and_then_denied(
     async with serving(tmp_path, {"plain": plain("unknown_call")}, waits=0.2) as stand:
         asking = asyncio.create_task(stand.talk(dialect, model=PLAIN, stream=stream).say("go"))
         item = await stand.next_item()
-        assert isinstance(item.ask, Permission)
+        assert isinstance(item.content, Approval)
         listed = (await stand.http.get("/api/inbox")).json()["items"]
         assert [one["id"] for one in listed] == [item.id]
         async with asyncio.timeout(PATIENCE):
@@ -89,7 +89,7 @@ async def test_145_a_permission_nobody_gives_is_seen_waiting_and_then_denied(
 async def test_145_a_plan_nobody_looks_at_is_rejected_with_the_reason(tmp_path: Path, dialect: Dialect) -> None:
     async with serving(tmp_path, {"plain": plain("cursor")}, waits=0.1) as stand:
         asking = asyncio.create_task(stand.talk(dialect, model=PLAIN).say("plan"))
-        assert isinstance((await stand.next_item()).ask, PlanReview)
+        assert isinstance((await stand.next_item()).content, PlanReview)
         async with asyncio.timeout(PATIENCE):
             answer = await asking
         assert answer.is_over

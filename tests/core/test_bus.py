@@ -10,8 +10,8 @@ from tieline.core.inbox.inbox import Inbox
 from tieline.core.legs.gateway import Gateway
 from tieline.core.legs.leg import Asker
 from tieline.core.legs.routing import Router
-from tieline.core.watch.bus import Bus, LegNews, News, StateNews
-from tieline.core.watch.record import MOST_EVENTS, MOST_OF_ONE, LegSummary
+from tieline.core.watch.bus import Bus, BusEvent, LegChanged, ModelsChanged
+from tieline.core.watch.record import MAX_EVENTS, MAX_RECORD_SIZE, LegSummary
 from tieline.core.watch.secrets import Secrets
 from tieline.model.content import Image, Message, Text, ToolCall
 from tieline.model.errors import GatewayError
@@ -83,7 +83,7 @@ class Watched:
     """A gateway with a bus, and what the bus told."""
 
     def __init__(self, backend: Saying, **settings: Any) -> None:
-        self.news: list[News] = []
+        self.news: list[BusEvent] = []
         self.statuses: list[str] = []
         secrets = Secrets([SECRET])
         self.bus = Bus(clock=lambda: 1000.0, secrets=secrets, **settings)
@@ -95,11 +95,11 @@ class Watched:
             secrets=secrets,
             bus=self.bus,
         )
-        self.bus.watch(self._hear)
+        self.bus.subscribe(self._hear)
 
-    def _hear(self, news: News) -> None:
+    def _hear(self, news: BusEvent) -> None:
         self.news.append(news)
-        if isinstance(news, LegNews):
+        if isinstance(news, LegChanged):
             self.statuses.append(news.record.status)
 
     async def ask(self, request: Request | None = None, asker: Asker | None = None) -> list[Event]:
@@ -139,12 +139,12 @@ async def test_watchers_hear_of_the_beginning_the_first_word_and_the_end() -> No
 
 async def test_whoever_stops_watching_hears_nothing_more() -> None:
     bus = Bus(clock=lambda: 0.0)
-    heard: list[News] = []
-    stop = bus.watch(heard.append)
-    bus.tell(StateNews())
+    heard: list[BusEvent] = []
+    stop = bus.subscribe(heard.append)
+    bus.publish(ModelsChanged())
     stop()
-    bus.tell(StateNews())
-    assert heard == [StateNews()]
+    bus.publish(ModelsChanged())
+    assert heard == [ModelsChanged()]
 
 
 async def test_both_sides_of_a_leg_can_be_read() -> None:
@@ -271,7 +271,7 @@ def test_words_that_only_sound_like_keys_stay() -> None:
 
 
 async def test_only_so_many_legs_are_kept() -> None:
-    stand = Watched(Saying(HELLO), most_legs=3)
+    stand = Watched(Saying(HELLO), max_legs=3)
     for _ in range(5):
         await stand.ask()
     assert [leg.id for leg in stand.bus.legs()] == ["5", "4", "3"]
@@ -280,14 +280,14 @@ async def test_only_so_many_legs_are_kept() -> None:
 
 
 async def test_nothing_is_kept_where_nothing_is_wanted() -> None:
-    stand = Watched(Saying(HELLO), most_legs=0)
+    stand = Watched(Saying(HELLO), max_legs=0)
     await stand.ask()
     assert stand.bus.legs() == []
     assert stand.news == []
 
 
 async def test_all_legs_together_keep_no_more_than_they_may() -> None:
-    stand = Watched(Saying(HELLO), most_of_all=100_000)
+    stand = Watched(Saying(HELLO), max_total_size=100_000)
     for _ in range(10):
         await stand.ask(asks("x" * 30_000))
     assert 0 < len(stand.bus.legs()) <= 4
@@ -302,7 +302,7 @@ async def test_a_long_history_keeps_its_end() -> None:
     assert kept[-1].parts[0].text.startswith("40 ")
     assert len(kept) < 20
     assert kept[0].role == "system"
-    assert sum(_length(message) for message in kept) < MOST_OF_ONE * 1.1
+    assert sum(_length(message) for message in kept) < MAX_RECORD_SIZE * 1.1
 
 
 async def test_a_picture_is_kept_as_its_beginning() -> None:
@@ -314,7 +314,7 @@ async def test_a_picture_is_kept_as_its_beginning() -> None:
 
 
 async def test_a_flood_of_events_is_cut_and_the_end_of_a_part_is_not() -> None:
-    words = ["word "] * (MOST_EVENTS * 2)
+    words = ["word "] * (MAX_EVENTS * 2)
     batches = [[PartDelta(index=0, text=word) for word in words[at : at + 64]] for at in range(0, len(words), 64)]
     begin: list[Event] = [STARTED, PartStart(index=0, part=Text())]
     whole = PartEnd(index=0, part=Text(text="".join(words)))
@@ -324,7 +324,7 @@ async def test_a_flood_of_events_is_cut_and_the_end_of_a_part_is_not() -> None:
     assert len(events) < 200
     assert any(isinstance(event, PartEnd) for event in events)
     assert isinstance(events[-1], Finished)
-    assert sum(len(event.text) for event in events if isinstance(event, PartDelta)) <= MOST_EVENTS * 5
+    assert sum(len(event.text) for event in events if isinstance(event, PartDelta)) <= MAX_EVENTS * 5
 
 
 async def test_a_failed_leg_keeps_no_more_than_it_may() -> None:
@@ -332,7 +332,7 @@ async def test_a_failed_leg_keeps_no_more_than_it_may() -> None:
     stand = Watched(Saying(begin, [Failed(kind="upstream", message="gone")]))
     await stand.ask()
     delta = next(m.event for m in stand.bus.detail(stand.last.id).events if isinstance(m.event, PartDelta))
-    assert len(delta.text) < MOST_OF_ONE
+    assert len(delta.text) < MAX_RECORD_SIZE
 
 
 # ── Listing ──────────────────────────────────────────────────────────────────────────────────────

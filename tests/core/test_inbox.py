@@ -7,29 +7,30 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tieline.core.inbox.inbox import LONGEST, MOST_WAITING, MOST_WEIGHT, Entry, Inbox, Item, check
+from tieline.core.inbox.answers import check
+from tieline.core.inbox.inbox import MAX_TOTAL_SIZE, MAX_WAIT, MAX_WAITING, AuditEntry, Inbox, PendingItem
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.inbox import (
     ALLOW,
     DENY,
     Answer,
-    Ask,
+    Approval,
+    ApprovalAnswer,
     Field,
-    Filled,
-    Form,
+    InboxItem,
     Option,
     Origin,
-    Permission,
-    Permitted,
     PlanReview,
-    Reviewed,
+    Question,
+    QuestionAnswer,
+    ReviewAnswer,
 )
 
 T = TypeVar("T")
 
-PERMISSION = Permission(title="Run ls", command="ls")
+PERMISSION = Approval(title="Run ls", command="ls")
 PLAN = PlanReview(title="A plan", plan="1. look")
-FORM = Form(message="Which?", fields=(Field(name="answer", required=True),))
+FORM = Question(message="Which?", fields=(Field(name="answer", required=True),))
 ORIGIN = Origin(model="m", frontend="chat", client="c", title="go")
 
 
@@ -38,7 +39,7 @@ class Stand:
 
     def __init__(self, timeout: float = 60.0) -> None:
         numbers = count(1)
-        self.audit: list[Entry] = []
+        self.audit: list[AuditEntry] = []
         self.inbox = Inbox(
             mint=lambda: f"ask_{next(numbers)}", clock=lambda: 1000.0, audit=self.audit.append, timeout=timeout
         )
@@ -73,10 +74,12 @@ def impatient() -> Stand:
 
 async def test_an_ask_can_be_seen_while_it_waits_and_is_gone_when_it_is_decided(stand: Stand) -> None:
     asking = await stand.begin(stand.human.permit(PERMISSION))
-    assert list(stand.inbox.items) == [Item(id="ask_1", origin=ORIGIN, ask=PERMISSION, since=1000.0, until=1060.0)]
-    stand.inbox.decide("ask_1", Permitted(option="allow"), "me")
+    assert list(stand.inbox.items) == [
+        PendingItem(id="ask_1", origin=ORIGIN, content=PERMISSION, since=1000.0, until=1060.0)
+    ]
+    stand.inbox.decide("ask_1", ApprovalAnswer(option="allow"), "me")
     assert list(stand.inbox.items) == []
-    assert await bounded(_result(asking)) == Permitted(option="allow")
+    assert await bounded(_result(asking)) == ApprovalAnswer(option="allow")
 
 
 async def _result(task: "asyncio.Task[T]") -> T:
@@ -86,14 +89,14 @@ async def _result(task: "asyncio.Task[T]") -> T:
 @pytest.mark.parametrize(
     ("ask", "answer"),
     [
-        (PERMISSION, Permitted(option="deny", reason="not now")),
-        (PLAN, Reviewed(approved=False, feedback="shorter")),
-        (PLAN, Reviewed(approved=True)),
-        (FORM, Filled(values={"answer": "blue"})),
-        (FORM, Filled(action="decline", reason="no")),
+        (PERMISSION, ApprovalAnswer(option="deny", reason="not now")),
+        (PLAN, ReviewAnswer(approved=False, feedback="shorter")),
+        (PLAN, ReviewAnswer(approved=True)),
+        (FORM, QuestionAnswer(values={"answer": "blue"})),
+        (FORM, QuestionAnswer(action="decline", reason="no")),
     ],
 )
-async def test_each_kind_of_ask_gets_its_kind_of_answer(stand: Stand, ask: Ask, answer: Answer) -> None:
+async def test_each_kind_of_ask_gets_its_kind_of_answer(stand: Stand, ask: InboxItem, answer: Answer) -> None:
     asking = await stand.begin(stand.inbox.ask(ORIGIN, ask))
     stand.inbox.decide("ask_1", answer)
     assert await bounded(_result(asking)) == answer
@@ -101,31 +104,31 @@ async def test_each_kind_of_ask_gets_its_kind_of_answer(stand: Stand, ask: Ask, 
 
 async def test_everything_asked_and_decided_is_in_the_audit(stand: Stand) -> None:
     asking = await stand.begin(stand.human.review(PLAN))
-    stand.inbox.decide("ask_1", Reviewed(approved=True), "me at a terminal")
+    stand.inbox.decide("ask_1", ReviewAnswer(approved=True), "me at a terminal")
     await bounded(_result(asking))
     asked, decided = stand.audit
-    assert asked == Entry(at=1000.0, what="asked", item="ask_1", origin=ORIGIN, ask=PLAN)
-    assert decided == Entry(
+    assert asked == AuditEntry(at=1000.0, what="asked", item="ask_1", origin=ORIGIN, content=PLAN)
+    assert decided == AuditEntry(
         at=1000.0,
         what="decided",
         item="ask_1",
         origin=ORIGIN,
-        answer=Reviewed(approved=True),
+        answer=ReviewAnswer(approved=True),
         by="me at a terminal",
     )
 
 
 NOBODY = "Nobody answered within 0.001 seconds."
-REFUSALS: list[tuple[Ask, Answer]] = [
-    (PERMISSION, Permitted(reason=NOBODY)),
-    (PLAN, Reviewed(approved=False, feedback=NOBODY, is_nobodys=True)),
-    (FORM, Filled(action="cancel", reason=NOBODY)),
+REFUSALS: list[tuple[InboxItem, Answer]] = [
+    (PERMISSION, ApprovalAnswer(reason=NOBODY)),
+    (PLAN, ReviewAnswer(approved=False, feedback=NOBODY, is_unanswered=True)),
+    (FORM, QuestionAnswer(action="cancel", reason=NOBODY)),
 ]
 
 
 @pytest.mark.parametrize(("ask", "answer"), REFUSALS)
 async def test_what_nobody_answers_is_answered_with_a_no_that_says_why(
-    impatient: Stand, ask: Ask, answer: Answer
+    impatient: Stand, ask: InboxItem, answer: Answer
 ) -> None:
     assert await bounded(impatient.inbox.ask(ORIGIN, ask)) == answer
     assert impatient.inbox.items == ()
@@ -138,10 +141,10 @@ async def test_an_answer_in_the_last_moment_counts() -> None:
     stand = Stand(timeout=0.0)
     asking = await stand.begin(stand.human.permit(PERMISSION))
     # The time is up in this very turn of the loop.
-    stand.inbox.decide("ask_1", Permitted(option="allow"))
+    stand.inbox.decide("ask_1", ApprovalAnswer(option="allow"))
     answer = await bounded(_result(asking))
     decided = [entry.what for entry in stand.audit[1:]]
-    assert (answer, decided) == (Permitted(option="allow"), ["decided"])
+    assert (answer, decided) == (ApprovalAnswer(option="allow"), ["decided"])
 
 
 class LoopClock:
@@ -179,7 +182,7 @@ async def clock(monkeypatch: pytest.MonkeyPatch) -> LoopClock:
 
 
 @pytest.mark.parametrize(("ask", "answer"), REFUSALS)
-async def test_nothing_expires_while_somebody_watches(clock: LoopClock, ask: Ask, answer: Answer) -> None:
+async def test_nothing_expires_while_somebody_watches(clock: LoopClock, ask: InboxItem, answer: Answer) -> None:
     stand = Timed(clock)
     async with stand.inbox.watched():
         asking = asyncio.create_task(stand.inbox.ask(ORIGIN, ask))
@@ -208,18 +211,18 @@ async def test_a_watcher_who_comes_stops_the_time_and_all_are_told(clock: LoopCl
         await clock.advance(120)
         assert (asking.done(), stand.until) == (False, None)
     assert stand.until == 1000 + clock.passed + 60
-    stand.inbox.decide("ask_1", Permitted(option="allow"))
-    assert await asking == Permitted(option="allow")
+    stand.inbox.decide("ask_1", ApprovalAnswer(option="allow"))
+    assert await asking == ApprovalAnswer(option="allow")
 
 
 async def test_after_a_day_the_answer_is_no_even_if_somebody_watches(clock: LoopClock) -> None:
     stand = Timed(clock)
     async with stand.inbox.watched():
         asking = asyncio.create_task(stand.human.permit(PERMISSION))
-        await clock.advance(LONGEST - 1)
+        await clock.advance(MAX_WAIT - 1)
         assert not asking.done()
         await clock.advance(1)
-        assert asking.result() == Permitted(reason=f"Nobody answered within {LONGEST:g} seconds.")
+        assert asking.result() == ApprovalAnswer(reason=f"Nobody answered within {MAX_WAIT:g} seconds.")
 
 
 async def test_a_leg_that_ends_withdraws_what_it_asked(stand: Stand) -> None:
@@ -234,18 +237,18 @@ async def test_a_leg_that_ends_withdraws_what_it_asked(stand: Stand) -> None:
 @pytest.mark.parametrize("item_id", ["ask_1", "ask_9", "", "x" * 5000])
 async def test_what_does_not_wait_cannot_be_decided(stand: Stand, item_id: str) -> None:
     asking = await stand.begin(stand.human.permit(PERMISSION))
-    stand.inbox.decide("ask_1", Permitted(option="allow"))
+    stand.inbox.decide("ask_1", ApprovalAnswer(option="allow"))
     with pytest.raises(GatewayError) as caught:
-        stand.inbox.decide(item_id, Permitted(option="deny"))
+        stand.inbox.decide(item_id, ApprovalAnswer(option="deny"))
     assert caught.value.status == 404
     assert len(caught.value.message) < 500
-    assert await bounded(_result(asking)) == Permitted(option="allow")
+    assert await bounded(_result(asking)) == ApprovalAnswer(option="allow")
 
 
 async def test_an_answer_that_does_not_fit_is_refused_and_the_ask_still_waits(stand: Stand) -> None:
     asking = await stand.begin(stand.human.permit(PERMISSION))
     with pytest.raises(BadRequest) as caught:
-        stand.inbox.decide("ask_1", Permitted(option="perhaps"))
+        stand.inbox.decide("ask_1", ApprovalAnswer(option="perhaps"))
     assert caught.value.param == "option"
     assert "allow, always, deny" in caught.value.message
     assert [item.id for item in stand.inbox.items] == ["ask_1"]
@@ -254,11 +257,11 @@ async def test_an_answer_that_does_not_fit_is_refused_and_the_ask_still_waits(st
 
 async def test_too_much_that_waits_is_refused_at_once() -> None:
     stand = Stand()
-    waiting = [await stand.begin(stand.human.permit(PERMISSION)) for _ in range(MOST_WAITING)]
-    assert len(stand.inbox.items) == MOST_WAITING
+    waiting = [await stand.begin(stand.human.permit(PERMISSION)) for _ in range(MAX_WAITING)]
+    assert len(stand.inbox.items) == MAX_WAITING
     answer = await bounded(stand.human.review(PLAN))
     assert not answer.approved
-    assert "Too much waits" in answer.feedback
+    assert "Too many items are waiting" in answer.feedback
     assert stand.audit[-1].what == "refused"
     for task in waiting:
         task.cancel()
@@ -271,7 +274,7 @@ async def test_every_change_is_told_to_whoever_waits_for_it(stand: Stand) -> Non
     watching = asyncio.create_task(stand.inbox.change(seen))
     asking = await stand.begin(stand.human.permit(PERMISSION))
     assert await bounded(_result(watching)) == seen + 1
-    stand.inbox.decide("ask_1", Permitted(option="deny"))
+    stand.inbox.decide("ask_1", ApprovalAnswer(option="deny"))
     assert await bounded(stand.inbox.change(seen + 1)) == seen + 2
     await bounded(_result(asking))
     assert stand.inbox.version == seen + 2
@@ -290,10 +293,10 @@ async def test_two_asks_are_answered_independently(stand: Stand) -> None:
     first = await stand.begin(stand.human.permit(PERMISSION))
     second = await stand.begin(stand.human.fill(FORM))
     assert [item.id for item in stand.inbox.items] == ["ask_1", "ask_2"]
-    stand.inbox.decide("ask_2", Filled(values={"answer": "b"}))
-    stand.inbox.decide("ask_1", Permitted(option="allow"))
-    assert await bounded(_result(second)) == Filled(values={"answer": "b"})
-    assert await bounded(_result(first)) == Permitted(option="allow")
+    stand.inbox.decide("ask_2", QuestionAnswer(values={"answer": "b"}))
+    stand.inbox.decide("ask_1", ApprovalAnswer(option="allow"))
+    assert await bounded(_result(second)) == QuestionAnswer(values={"answer": "b"})
+    assert await bounded(_result(first)) == ApprovalAnswer(option="allow")
 
 
 # ── Which answers fit ────────────────────────────────────────────────────────────────────────────
@@ -332,12 +335,12 @@ GOOD: list[tuple[Field, Any]] = [
 ]
 BAD: list[tuple[Field, Any, str]] = [
     (YES_NO, "yes", "true or false"),
-    (YES_NO, None, "is needed"),
+    (YES_NO, None, "is required"),
     (CHOICE, "purple", "red, blue, green"),
     (CHOICE, ["red"], "id of an option"),
-    (CHOICE, "", "is needed"),
+    (CHOICE, "", "is required"),
     (OPEN, 5, "id of an option"),
-    (MANY, [], "is needed"),
+    (MANY, [], "is required"),
     (MANY, ["red", "blue", "green"], "at most 2 options"),
     (MANY, ["red", 5], "id of an option"),
     (MANY, ["red", "red"], "twice"),
@@ -353,16 +356,16 @@ BAD: list[tuple[Field, Any, str]] = [
     (TEXT, "a", "at least 2 characters"),
     (TEXT, "abcdef", "at most 5 characters"),
     (TEXT, 5, "text"),
-    (CODE, "AB-12", "look like"),
-    (SLOW, "a" * 40 + "b", "look like"),
-    (FILE, "", "is needed"),
+    (CODE, "AB-12", "match the pattern"),
+    (SLOW, "a" * 40 + "b", "match the pattern"),
+    (FILE, "", "is required"),
     (FILE, 3, "text"),
 ]
 
 
 @pytest.mark.parametrize(("field", "value"), GOOD)
 def test_an_answer_that_fits_its_field_is_taken(field: Field, value: Any) -> None:
-    check(Form(message="?", fields=(field,)), Filled(values={"f": value}))
+    check(Question(message="?", fields=(field,)), QuestionAnswer(values={"f": value}))
 
 
 @pytest.mark.parametrize(("field", "value", "complaint"), BAD)
@@ -370,44 +373,47 @@ def test_an_answer_that_does_not_fit_its_field_is_refused_with_what_would(
     field: Field, value: Any, complaint: str
 ) -> None:
     with pytest.raises(BadRequest) as caught:
-        check(Form(message="?", fields=(field,)), Filled(values={"f": value}))
+        check(Question(message="?", fields=(field,)), QuestionAnswer(values={"f": value}))
     assert caught.value.param == "values.f"
     assert complaint in caught.value.message
 
 
 def test_a_field_that_was_not_asked_for_is_refused() -> None:
-    for form, words in ((FORM, "the fields are answer"), (Form(message="Go there", url="https://x"), "nothing is")):
+    for form, words in (
+        (FORM, "the fields are answer"),
+        (Question(message="Go there", url="https://x"), "has no fields"),
+    ):
         with pytest.raises(BadRequest, match=words):
-            check(form, Filled(values={"other": 1}))
+            check(form, QuestionAnswer(values={"other": 1}))
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 def test_who_does_not_want_to_answer_need_not_fill_anything_in(action: Any) -> None:
-    check(FORM, Filled(action=action))
+    check(FORM, QuestionAnswer(action=action))
 
 
 @pytest.mark.parametrize(
     ("ask", "answer"),
     [
-        (PERMISSION, Reviewed(approved=True)),
-        (PERMISSION, Filled()),
-        (PLAN, Permitted(option="allow")),
-        (PLAN, Filled()),
-        (FORM, Permitted(option="allow")),
-        (FORM, Reviewed(approved=True)),
+        (PERMISSION, ReviewAnswer(approved=True)),
+        (PERMISSION, QuestionAnswer()),
+        (PLAN, ApprovalAnswer(option="allow")),
+        (PLAN, QuestionAnswer()),
+        (FORM, ApprovalAnswer(option="allow")),
+        (FORM, ReviewAnswer(approved=True)),
     ],
 )
-def test_another_kind_of_answer_is_refused(ask: Ask, answer: Answer) -> None:
-    with pytest.raises(BadRequest, match="cannot be answered with"):
+def test_another_kind_of_answer_is_refused(ask: InboxItem, answer: Answer) -> None:
+    with pytest.raises(BadRequest, match="cannot be answered with type"):
         check(ask, answer)
 
 
 def test_only_the_options_that_were_offered_can_be_chosen() -> None:
-    ask = Permission(title="x", options=(ALLOW, DENY))
-    check(ask, Permitted(option="deny"))
-    check(ask, Permitted(reason="nobody chose"))
+    ask = Approval(title="x", options=(ALLOW, DENY))
+    check(ask, ApprovalAnswer(option="deny"))
+    check(ask, ApprovalAnswer(reason="nobody chose"))
     with pytest.raises(BadRequest, match="allow, deny"):
-        check(ask, Permitted(option="always"))
+        check(ask, ApprovalAnswer(option="always"))
 
 
 OPTIONS = (
@@ -421,29 +427,29 @@ OPEN_PLAN = PlanReview(title="A plan", plan="1. look", options=OPTIONS)
 @pytest.mark.parametrize(("option", "is_approved"), [("auto", True), ("go", True), ("no", False)])
 async def test_an_option_chosen_for_a_plan_approves_or_rejects_it(stand: Stand, option: str, is_approved: bool) -> None:
     asking = await stand.begin(stand.human.review(OPEN_PLAN))
-    stand.inbox.decide("ask_1", Permitted(option=option, reason="words"))
-    assert await bounded(_result(asking)) == Reviewed(approved=is_approved, feedback="words", option=option)
+    stand.inbox.decide("ask_1", ApprovalAnswer(option=option, reason="words"))
+    assert await bounded(_result(asking)) == ReviewAnswer(approved=is_approved, feedback="words", option=option)
 
 
 @pytest.mark.parametrize(
     ("plan", "answer", "problem"),
     [
-        (OPEN_PLAN, Reviewed(approved=True, option="maybe"), "the options are auto, go, no"),
-        (OPEN_PLAN, Reviewed(approved=True, option="no"), "`approved` is true, but `no` rejects"),
-        (OPEN_PLAN, Reviewed(approved=False, option="go"), "`approved` is false, but `go` approves"),
-        (PLAN, Reviewed(approved=True, option="go"), "there are no options"),
+        (OPEN_PLAN, ReviewAnswer(approved=True, option="maybe"), "the options are auto, go, no"),
+        (OPEN_PLAN, ReviewAnswer(approved=True, option="no"), "`approved` is true, but `no` rejects"),
+        (OPEN_PLAN, ReviewAnswer(approved=False, option="go"), "`approved` is false, but `go` approves"),
+        (PLAN, ReviewAnswer(approved=True, option="go"), "there are no options"),
     ],
 )
 def test_an_option_that_contradicts_the_answer_or_is_not_offered_is_refused(
-    plan: PlanReview, answer: Reviewed, problem: str
+    plan: PlanReview, answer: ReviewAnswer, problem: str
 ) -> None:
     with pytest.raises(BadRequest, match=problem):
         check(plan, answer)
 
 
 async def test_too_many_characters_that_wait_are_refused_at_once(stand: Stand) -> None:
-    long = Permission(title="Write", diff="x" * (MOST_WEIGHT // 2), input="y" * 100)
+    long = Approval(title="Write", diff="x" * (MAX_TOTAL_SIZE // 2), input="y" * 100)
     await stand.begin(stand.human.permit(long))
-    assert (await bounded(stand.human.permit(long))).reason == "Too much waits for an answer already."
+    assert (await bounded(stand.human.permit(long))).reason == "Too many items are waiting for an answer already."
     await stand.begin(stand.human.permit(PERMISSION))
     assert [item.id for item in stand.inbox.items] == ["ask_1", "ask_2"]

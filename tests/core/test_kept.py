@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 from tests.cases import leg
-from tieline.core.watch.bus import LONGEST_MODEL, Bus
-from tieline.core.watch.record import LOOKED_AT, MOST_OF_ONE
+from tieline.core.watch.bus import MAX_MODEL, Bus
+from tieline.core.watch.record import MAX_RECORD_SIZE, MAX_TITLE_SOURCE
 from tieline.core.watch.secrets import Secrets, secret_values
-from tieline.core.watch.truncate import LONGEST_NAME, Budget
+from tieline.core.watch.truncate import MAX_NAME, Budget
 from tieline.model.content import File, Message, Text, ToolCall, ToolResult
 from tieline.model.events import Failed, Note
 from tieline.model.request import OutputFormat, Request, Sampling, ToolSpec
@@ -41,23 +41,23 @@ def size(value: object) -> int:
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_whatever_a_request_is_large_in_little_of_it_is_kept(name: str) -> None:
-    bus = Bus(clock=lambda: 0.0, most_legs=500)
+    bus = Bus(clock=lambda: 0.0, max_legs=500)
     record = bus.begin(REQUESTS[name], "chat", HUGE)
     bus.end(record, 1.0, 4 << 20, ())
-    assert size(record.request) < 2 * MOST_OF_ONE
+    assert size(record.request) < 2 * MAX_RECORD_SIZE
     assert size(bus.legs()) < 4096
-    assert len(bus.legs()[0].model) <= LONGEST_MODEL + 100
+    assert len(bus.legs()[0].model) <= MAX_MODEL + 100
 
 
 def test_notes_and_errors_are_cut() -> None:
     bus = Bus(clock=lambda: 0.0)
     record = bus.begin(REQUESTS["parts"], "chat", "")
     record.noted(Note(kind="repair", message=HUGE))
-    assert len(record.notes[0].message) == LOOKED_AT
-    failed = Budget(MOST_OF_ONE).event(Failed(kind="upstream", message=HUGE))
+    assert len(record.notes[0].message) == MAX_TITLE_SOURCE
+    failed = Budget(MAX_RECORD_SIZE).event(Failed(kind="upstream", message=HUGE))
     assert isinstance(failed, Failed)
-    assert len(failed.message) < MOST_OF_ONE
-    assert LONGEST_NAME < LOOKED_AT
+    assert len(failed.message) < MAX_RECORD_SIZE
+    assert MAX_NAME < MAX_TITLE_SOURCE
 
 
 def test_a_key_in_a_user_agent_or_a_model_name_is_not_shown() -> None:
@@ -81,9 +81,9 @@ def test_secret_values_are_known_by_their_names_or_by_how_they_look() -> None:
 
 
 def test_the_ring_has_an_upper_bound() -> None:
-    bus = Bus(clock=lambda: 0.0, most_of_all=1 << 20)
+    bus = Bus(clock=lambda: 0.0, max_total_size=1 << 20)
     for _ in range(100):
         record = bus.begin(Request(model="m", messages=(Message(role="user", parts=(Text(text=HUGE),)),)), "chat", "")
-        record.saw(leg((Text(), ["words"])), 0.0)
+        record.add_received(leg((Text(), ["words"])), 0.0)
         bus.end(record, 1.0, 4 << 20, ())
     assert len(bus.legs()) < 50

@@ -1,6 +1,6 @@
 """Tests of what is told about losses."""
 
-from tieline.core.legs.losses import HEADER, MAX_ITEM, MAX_ITEMS, MAX_KINDS, Losses, header, in_answer
+from tieline.core.legs.losses import HEADER, MAX_ITEM, MAX_ITEMS, MAX_KINDS, LossLog, header, losses_in
 from tieline.model.content import STATE, Foreign, Text, ToolCall
 
 
@@ -16,7 +16,7 @@ def test_the_header_is_bounded() -> None:
 
 
 def test_a_kind_of_loss_is_new_once_and_kinds_are_bounded() -> None:
-    losses = Losses()
+    losses = LossLog()
     assert losses.is_new("chat", "up", "top_k")
     assert not losses.is_new("chat", "up", "top_k")
     assert losses.is_new("chat", "other", "top_k")
@@ -28,7 +28,7 @@ def test_a_kind_of_loss_is_new_once_and_kinds_are_bounded() -> None:
 def test_parts_and_details_of_another_protocol_are_losses_of_the_answer() -> None:
     search = Foreign(protocol="a", kind="web_search_tool_result", json="{}")
     cited = Text(text="x", meta={"a": {"citations": "[]"}, "cache_control": {}})
-    assert [note.what for note in in_answer(search, "b")] == ["web_search_tool_result"]
-    assert [note.what for note in in_answer(cited, "b")] == ["citations"]
-    assert in_answer(search, "a") == in_answer(cited, "a") == []
-    assert in_answer(ToolCall(id="c", name="n", meta={STATE: {"x": "1"}}), "b") == []
+    assert [note.what for note in losses_in(search, "b")] == ["web_search_tool_result"]
+    assert [note.what for note in losses_in(cited, "b")] == ["citations"]
+    assert losses_in(search, "a") == losses_in(cited, "a") == []
+    assert losses_in(ToolCall(id="c", name="n", meta={STATE: {"x": "1"}}), "b") == []

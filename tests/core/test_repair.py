@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.grammar import check
-from tieline.core.repair.repairs import DEFAULT, RepairName, Repairs, needed
+from tieline.core.repair.repairs import DEFAULT, RepairName, Repairs, can_repair
 from tieline.model.assemble import unfold
 from tieline.model.content import Message, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.model.events import (
@@ -97,7 +97,7 @@ def streamed(text: str, size: int, reason: StopReason = StopReason.END_TURN) -> 
     ("tools", "enabled", "expected"), [(TOOLS, DEFAULT, True), (TOOLS, (), False), ((), ALL, False)]
 )
 def test_core_can_tell_that_no_repair_is_needed(tools: Any, enabled: Any, expected: bool) -> None:
-    assert needed(tools, frozenset(enabled)) is expected
+    assert can_repair(tools, frozenset(enabled)) is expected
 
 
 def test_a_batch_that_the_default_does_not_concern_is_the_very_same_object() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from tests.cases import PIXEL, says
 from tieline.core.history.tidy import INTERRUPTED
-from tieline.core.legs.parking import Parked
-from tieline.core.legs.resume import Decision, decide
+from tieline.core.legs.parking import ParkedRun
+from tieline.core.legs.resume import ResumeDecision, decide
 from tieline.model.content import Image, Message, Text, ToolCall, ToolResult
 from tieline.model.ports import Leg
 
@@ -28,9 +28,9 @@ class Waiting:
         raise NotImplementedError
 
 
-ONE = Parked(Waiting("call_1"), "live", "m")
-TWO = Parked(Waiting("call_2", "call_3"), "live", "m")
-OTHER = Parked(Waiting("call_9"), "live", "m")
+ONE = ParkedRun(Waiting("call_1"), "live", "m")
+TWO = ParkedRun(Waiting("call_2", "call_3"), "live", "m")
+OTHER = ParkedRun(Waiting("call_9"), "live", "m")
 LOT = {call_id: parked for parked in (ONE, TWO, OTHER) for call_id in parked.pending}
 
 
@@ -49,53 +49,53 @@ def missing(call_id: str) -> ToolResult:
 @dataclass(frozen=True)
 class Case:
     history: tuple[Message, ...]
-    expected: Decision
+    expected: ResumeDecision
     target: tuple[str, str] = field(default=("live", "m"))
 
 
 GO = says("user", "go")
 CASES = {
-    "user text, nothing of this conversation": Case((GO,), Decision()),
+    "user text, nothing of this conversation": Case((GO,), ResumeDecision()),
     "all results": Case(
-        (GO, call("call_1"), says("user", result("call_1"))), Decision(resume=ONE, results=(result("call_1"),))
+        (GO, call("call_1"), says("user", result("call_1"))), ResumeDecision(resume=ONE, results=(result("call_1"),))
     ),
     "all results, a message each and in another order": Case(
         (GO, call("call_2", "call_3"), says("user", result("call_3")), says("user", result("call_2"))),
-        Decision(resume=TWO, results=(result("call_3"), result("call_2"))),
+        ResumeDecision(resume=TWO, results=(result("call_3"), result("call_2"))),
     ),
     "two results of one call: the last counts": Case(
         (GO, call("call_1"), says("user", result("call_1", "old"), result("call_1", "new"))),
-        Decision(resume=ONE, results=(result("call_1", "new"),)),
+        ResumeDecision(resume=ONE, results=(result("call_1", "new"),)),
     ),
     "some of the results": Case(
         (GO, call("call_2", "call_3"), says("user", result("call_3"))),
-        Decision(resume=TWO, results=(missing("call_2"), result("call_3"))),
+        ResumeDecision(resume=TWO, results=(missing("call_2"), result("call_3"))),
     ),
     "results and words": Case(
         (GO, call("call_1"), says("user", result("call_1"), "also do that"), says("user", " ", "now")),
-        Decision(resume=ONE, results=(result("call_1"),), words="also do that\n\nnow"),
+        ResumeDecision(resume=ONE, results=(result("call_1"),), words="also do that\n\nnow"),
     ),
     "results and a picture": Case(
         (GO, call("call_1"), says("user", result("call_1"), Image(media_type="image/png", data=PIXEL))),
-        Decision(close=(ONE,)),
+        ResumeDecision(close=(ONE,)),
     ),
-    "results of a run that is gone": Case((GO, call("call_0"), says("user", result("call_0"))), Decision()),
+    "results of a run that is gone": Case((GO, call("call_0"), says("user", result("call_0"))), ResumeDecision()),
     "results for another model": Case(
-        (GO, call("call_1"), says("user", result("call_1"))), Decision(close=(ONE,)), ("live", "other")
+        (GO, call("call_1"), says("user", result("call_1"))), ResumeDecision(close=(ONE,)), ("live", "other")
     ),
     "results for another backend": Case(
-        (GO, call("call_1"), says("user", result("call_1"))), Decision(close=(ONE,)), ("plain", "m")
+        (GO, call("call_1"), says("user", result("call_1"))), ResumeDecision(close=(ONE,)), ("plain", "m")
     ),
-    "user text instead of a result": Case((GO, call("call_1"), says("user", "stop")), Decision(close=(ONE,))),
+    "user text instead of a result": Case((GO, call("call_1"), says("user", "stop")), ResumeDecision(close=(ONE,))),
     "words after an answered call": Case(
         (GO, call("call_1"), says("user", result("call_1")), says("assistant", "Done."), says("user", "more")),
-        Decision(close=(ONE,)),
+        ResumeDecision(close=(ONE,)),
     ),
     "results for one run, another left behind": Case(
         (GO, call("call_9"), says("user", "no"), call("call_1"), says("user", result("call_1"))),
-        Decision(resume=ONE, results=(result("call_1"),), close=(OTHER,)),
+        ResumeDecision(resume=ONE, results=(result("call_1"),), close=(OTHER,)),
     ),
-    "a result nobody asked for": Case((GO, says("user", result("call_1"))), Decision()),
+    "a result nobody asked for": Case((GO, says("user", result("call_1"))), ResumeDecision()),
 }
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tieline.core.legs.routing import MOST_REMEMBERED, Router
+from tieline.core.legs.routing import MAX_CACHED_ROUTES, Router
 from tieline.model.errors import GatewayError
 from tieline.model.ports import Host, ModelInfo, Run
 from tieline.model.request import Request
@@ -71,7 +71,7 @@ def test_an_exact_alias_goes_before_a_pattern() -> None:
 
 def test_a_bare_name_that_a_backend_lists_leads_there() -> None:
     routes = router(default="here/default")
-    routes.know(["there/qwen"])
+    routes.add_models(["there/qwen"])
     assert found(routes, "qwen") == ("there", "qwen")
 
 
@@ -92,30 +92,30 @@ def test_a_default_that_passes_names_on_takes_names_with_a_slash_too() -> None:
 
 
 def test_a_request_without_a_name_gets_the_default_if_that_is_one_model() -> None:
-    assert router(default="here/m").unnamed() == "here/m"
+    assert router(default="here/m").default_name() == "here/m"
     for default, words in ((None, "is not set"), ("here/*", "`here/*`, which needs a name")):
         with pytest.raises(GatewayError) as caught:
-            router(default=default).unnamed()
+            router(default=default).default_name()
         assert (caught.value.status, caught.value.param) == (400, "model")
         assert words in caught.value.message
 
 
 def test_a_pattern_with_one_target_gives_a_name_that_leads_there() -> None:
     routes = router(aliases={"claude-*": "here/qwen", "gpt-*": "there/*", "fast": "here/small", "q*": "here/qwen"})
-    assert routes.samples() == ["claude-qwen", "qwen"]
-    assert [found(routes, name) for name in routes.samples()] == [("here", "qwen")] * 2
+    assert routes.alias_examples() == ["claude-qwen", "qwen"]
+    assert [found(routes, name) for name in routes.alias_examples()] == [("here", "qwen")] * 2
 
 
 def test_backends_that_could_not_list_their_models_are_named() -> None:
     routes = router()
-    routes.know(["here/m"], unlisted=["there"])
-    with pytest.raises(GatewayError, match=r"here/m \(those of there could not be listed\)"):
+    routes.add_models(["here/m"], unlisted=["there"])
+    with pytest.raises(GatewayError, match=r"here/m \(the models of there could not be listed\)"):
         routes.find("x")
 
 
 def test_an_unknown_name_is_told_the_three_closest() -> None:
     routes = router()
-    routes.know(["here/sonnet-large", "here/sonnet-small", "here/sonnet-tiny", "there/zzz"])
+    routes.add_models(["here/sonnet-large", "here/sonnet-small", "here/sonnet-tiny", "there/zzz"])
     with pytest.raises(GatewayError) as caught:
         routes.find("here2/sonnet-smal")
     message = caught.value.message
@@ -136,15 +136,15 @@ def test_what_a_name_led_to_is_looked_up_again_when_there_are_other_models_or_ba
     routes = Router(backends, default="there/*")
     assert routes.find("here/m").backend is first
     assert found(routes, "m") == ("there", "m")
-    routes.know(["here/m"])
+    routes.add_models(["here/m"])
     assert found(routes, "m") == ("here", "m")
     backends["here"] = second
-    routes.forget()
+    routes.clear_cache()
     assert routes.find("here/m").backend is second
 
 
 def test_no_more_names_are_remembered_than_may_be_and_all_of_them_are_found() -> None:
     routes = router(default="there/*")
-    for number in range(MOST_REMEMBERED + 2):
+    for number in range(MAX_CACHED_ROUTES + 2):
         assert found(routes, f"m{number}") == ("there", f"m{number}")
-    assert found(routes, f"m{MOST_REMEMBERED + 1}") == ("there", f"m{MOST_REMEMBERED + 1}")
+    assert found(routes, f"m{MAX_CACHED_ROUTES + 1}") == ("there", f"m{MAX_CACHED_ROUTES + 1}")

@@ -12,8 +12,8 @@ from tieline.app.store import MemoryStore
 from tieline.core.inbox.inbox import Inbox
 from tieline.core.legs.gateway import Gateway
 from tieline.core.legs.routing import Router
-from tieline.core.sessions.sessions import MOST_OPEN, SAVE_EVERY, Sessions
-from tieline.core.watch.bus import Bus, Gone, News, Said, SessionNews, TurnNews
+from tieline.core.sessions.sessions import MAX_OPEN, SAVE_EVERY, PageSessions
+from tieline.core.watch.bus import Bus, BusEvent, MessageEvents, SessionChanged, SessionDeleted, TurnCompleted
 from tieline.model.content import File, Image, Text, Thinking, ToolCall, ToolResult
 from tieline.model.errors import GatewayError
 from tieline.model.events import (
@@ -42,12 +42,12 @@ class Stand:
     def __init__(self, store: MemoryStore | None = None, toolbox: Toolbox | None = None) -> None:
         self.store = store or MemoryStore()
         self.backend = Script()
-        self.news: list[News] = []
+        self.news: list[BusEvent] = []
         self.told = asyncio.Event()
         self.now = 1000.0
         self.tasks = Tasks()
         bus = Bus(clock=lambda: self.now)
-        bus.watch(self._hear)
+        bus.subscribe(self._hear)
         gateway = Gateway(
             Router({"test": self.backend}),
             tasks=self.tasks,
@@ -58,11 +58,11 @@ class Stand:
         )
         self.gateway = gateway
         ids = itertools.count(len(MINTED))
-        self.sessions = Sessions(
+        self.sessions = PageSessions(
             gateway, self.store, bus, self.tasks, mint=lambda: _minted(next(ids)), clock=lambda: self.now
         )
 
-    def _hear(self, news: News) -> None:
+    def _hear(self, news: BusEvent) -> None:
         self.news.append(news)
         self.told.set()
 
@@ -76,7 +76,7 @@ class Stand:
 
     async def answered(self, session: str, message: str) -> Turn:
         async with asyncio.timeout(PATIENCE):
-            while not any(isinstance(one, TurnNews) and one.turn.id == message for one in self.news):
+            while not any(isinstance(one, TurnCompleted) and one.turn.id == message for one in self.news):
                 self.told.clear()
                 await self.told.wait()
         return next(turn for turn in (await self.sessions.view(session)).turns if turn.id == message)
@@ -193,12 +193,12 @@ async def test_everybody_hears_of_everything_in_order(stand: Stand) -> None:
     session = await stand.begin()
     stand.news.clear()
     turn = await stand.say(session, "one")
-    told = [one for one in stand.news if isinstance(one, Said | TurnNews | SessionNews)]
+    told = [one for one in stand.news if isinstance(one, MessageEvents | TurnCompleted | SessionChanged)]
     kinds = [type(one).__name__ for one in told]
-    assert kinds == ["TurnNews", "SessionNews", "Said", "TurnNews", "SessionNews"]
-    assert isinstance(told[3], TurnNews)
+    assert kinds == ["TurnCompleted", "SessionChanged", "MessageEvents", "TurnCompleted", "SessionChanged"]
+    assert isinstance(told[3], TurnCompleted)
     assert told[3].turn == turn
-    running = [one.summary.running for one in told if isinstance(one, SessionNews)]
+    running = [one.summary.running for one in told if isinstance(one, SessionChanged)]
     assert running == [True, False]
 
 
@@ -266,7 +266,7 @@ async def test_two_that_begin_at_once_do_not_both_begin(stand: Stand) -> None:
     both = await asyncio.gather(
         *(stand.sessions.send(session, [Text(text=word)]) for word in ("a", "b")), return_exceptions=True
     )
-    assert sorted(type(one).__name__ for one in both) == ["GatewayError", "Sent"]
+    assert sorted(type(one).__name__ for one in both) == ["GatewayError", "SentMessage"]
     await stand.sessions.stop(session)
 
 
@@ -434,7 +434,7 @@ async def test_what_was_being_said_when_the_gateway_died_is_there_up_to_the_last
 async def test_a_deleted_session_is_gone_for_good(stand: Stand) -> None:
     session = await stand.pause()
     await stand.sessions.delete(session)
-    assert Gone(session) in stand.news
+    assert SessionDeleted(session) in stand.news
     assert await stand.sessions.summaries() == []
     assert await (await stand.restarted()).sessions.summaries() == []
     assert await stand.store.read(f"turns/{session}") == {}
@@ -452,14 +452,15 @@ async def test_documents_that_cannot_be_read_cost_only_themselves(stand: Stand) 
 
 async def test_sessions_that_nobody_looks_at_are_let_go_and_come_back(stand: Stand) -> None:
     ids = []
-    for number in range(MOST_OPEN + 3):
+    for number in range(MAX_OPEN + 3):
         session = await stand.begin()
         await stand.say(session, f"words {number}")
         ids.append(session)
     for number, session in enumerate(ids):
         assert (await stand.shown(session))[0] == f"words {number}"
-    held = [one for one in ids if stand.sessions._sessions[one].branches is not None]
-    assert len(held) <= MOST_OPEN + 1
+    held = [one for one in ids if one in stand.sessions._trees]
+    assert len(held) == MAX_OPEN
+    assert all(session.tree is None for session in stand.sessions._sessions.values())
 
 
 async def test_the_newest_session_comes_first(stand: Stand) -> None:

@@ -30,7 +30,7 @@ def test_an_event_whose_number_is_right_passes_as_the_object_it_is() -> None:
 def test_a_part_that_is_put_in_takes_a_number() -> None:
     splice = Splice()
     assert splice.next_index == 0
-    assert splice.place() == 0
+    assert splice.take_index() == 0
     assert splice.renumber(PartDelta(index=0, text="a")) == PartDelta(index=1, text="a")
 
 

@@ -12,7 +12,7 @@ from tests.e2e.acp_support import MODEL, Stand, plain, scripted, serving
 from tests.e2e.cli_support import configured, ran
 from tests.e2e.tools_support import PATIENCE
 from tieline.app.config import ParkingSettings
-from tieline.model.inbox import Permission
+from tieline.model.inbox import Approval
 
 HI: list[ChatCompletionMessageParam] = [{"role": "user", "content": "hello"}]
 CONFIG = """\
@@ -126,8 +126,8 @@ async def test_an_agent_works_through_the_gateway_s_files_and_terminals_where_th
         assert (await talk.say(f"read {stand.root}/a.txt")).text == "read the contents\n"
         running = asyncio.create_task(talk.say("terminal echo hello"))
         item = await stand.decide(option="allow")
-        assert isinstance(item.ask, Permission)
-        assert item.ask.command == "echo hello"
+        assert isinstance(item.content, Approval)
+        assert item.content.command == "echo hello"
         answer = await asyncio.wait_for(running, PATIENCE)
         assert answer.text.endswith("exit 0: hello\n")
         assert "hello" in answer.thinking

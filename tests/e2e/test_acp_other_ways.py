@@ -15,7 +15,7 @@ import pytest_asyncio
 from tests.backends.acp_support import tool
 from tests.e2e.acp_support import SHARED, Dialect, Stand, plain, serving
 from tests.e2e.tools_support import DIALECTS, PATIENCE
-from tieline.model.inbox import Form, PlanReview
+from tieline.model.inbox import PlanReview, Question
 
 T = TypeVar("T")
 
@@ -76,7 +76,7 @@ async def test_a_person_at_the_inbox_answers(
     async with stand.watched():
         asking = asyncio.create_task(stand.talk(dialect, model=agent).say("question"))
         item = await stand.decide(values=values)
-        assert isinstance(item.ask, Form)
+        assert isinstance(item.content, Question)
         assert json.loads((await soon(asking)).text) == answer
 
 
@@ -108,7 +108,7 @@ async def test_the_tool_of_a_client_answers(
 async def test_a_plan_is_reviewed_and_the_feedback_is_its_reason(stand: Stand, dialect: Dialect, feedback: str) -> None:
     asking = asyncio.create_task(stand.talk(dialect, model="acp/cursor").say("plan"))
     item = await stand.decide(approved=not feedback, feedback=feedback)
-    assert isinstance(item.ask, PlanReview)
-    assert (item.ask.title, item.ask.plan) == ("Paint", "# Paint\n1. Buy paint")
+    assert isinstance(item.content, PlanReview)
+    assert (item.content.title, item.content.plan) == ("Paint", "# Paint\n1. Buy paint")
     outcome = {"outcome": "rejected", "reason": feedback} if feedback else {"outcome": "accepted"}
     assert json.loads((await soon(asking)).text) == outcome

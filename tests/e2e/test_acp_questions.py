@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.acp_support import ASK, SHARED, Dialect, Stand, answered, ask, stand
 from tests.e2e.tools_support import DIALECTS, PATIENCE, STREAMED_OR_WHOLE
-from tieline.model.inbox import Form
+from tieline.model.inbox import Question
 
 __all__ = ["stand"]
 
@@ -42,8 +42,8 @@ async def test_a_person_at_the_inbox_answers_each_kind(stand: Stand, dialect: Di
     async with stand.watched():
         asking = asyncio.create_task(stand.talk(dialect).say(ask(kind.rule)))
         item = await stand.next_item()
-        assert isinstance(item.ask, Form)
-        (field,) = item.ask.fields
+        assert isinstance(item.content, Question)
+        (field,) = item.content.fields
         assert (field.kind, field.title, field.required) == (kind.name, "Which one?", True)
         refusal = await stand.answer(item, values={"it": kind.wrong})
         assert refusal.status_code == 400

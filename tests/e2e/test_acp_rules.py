@@ -50,7 +50,7 @@ async def test_with_everything_allowed_an_agent_is_not_asked_about_but_its_plan_
             ("ruled", "everything is allowed (--yolo)"),
         ]
         asking = asyncio.create_task(talk.say("exit Paint it"))
-        assert isinstance((await stand.decide(approved=True)).ask, PlanReview)
+        assert isinstance((await stand.decide(approved=True)).content, PlanReview)
         async with asyncio.timeout(PATIENCE):
             assert (await asking).text == "chosen go"
 

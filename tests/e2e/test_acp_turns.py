@@ -15,7 +15,7 @@ import pytest
 from tests.backends.acp_support import group_is_gone, until
 from tests.e2e.acp_support import COUNT, LOOK, MODEL, SHARED, Dialect, Stand, leave_in_the_middle, plain, serving, stand
 from tests.e2e.tools_support import DIALECTS, PATIENCE, STREAMED_OR_WHOLE
-from tieline.model.inbox import Permission, PlanReview
+from tieline.model.inbox import Approval, PlanReview
 
 __all__ = ["stand"]
 
@@ -100,9 +100,9 @@ async def test_a_permission_is_answered_by_the_agent_s_own_option(
 ) -> None:
     asking = asyncio.create_task(stand.talk(dialect, stream=stream).say("permit rm -rf build"))
     item = await stand.next_item()
-    assert isinstance(item.ask, Permission)
-    assert (item.ask.command, item.ask.kind) == ("rm -rf build", "execute")
-    assert [one.id for one in item.ask.options] == ["yes", "forever", "no"]
+    assert isinstance(item.content, Approval)
+    assert (item.content.command, item.content.kind) == ("rm -rf build", "execute")
+    assert [one.id for one in item.content.options] == ["yes", "forever", "no"]
     assert item.origin.model == MODEL
     assert (await stand.answer(item, option="allow")).status_code == 400, "that is no option of this agent"
     assert (await stand.answer(item, option=option)).status_code == 200
@@ -128,8 +128,8 @@ async def test_a_permission_that_nobody_gives_in_time_is_denied_and_the_turn_goe
 async def test_a_plan_that_is_approved_lets_the_agent_begin(stand: Stand, dialect: Dialect, stream: bool) -> None:
     asking = asyncio.create_task(stand.talk(dialect, stream=stream).say("plan buy, paint\nexit Paint it\nsay painting"))
     item = await stand.decide(approved=True)
-    assert isinstance(item.ask, PlanReview)
-    assert (item.ask.plan, [step.content for step in item.ask.steps]) == ("Paint it", ["buy", "paint"])
+    assert isinstance(item.content, PlanReview)
+    assert (item.content.plan, [step.content for step in item.content.steps]) == ("Paint it", ["buy", "paint"])
     assert (await taken(asking)).text == "chosen gopainting "
 
 

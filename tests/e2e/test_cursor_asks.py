@@ -10,33 +10,38 @@ import pytest
 from tests.e2e.acp_support import ASK
 from tests.e2e.cursor_support import DEMO, DIALECTS, KEY, PATIENCE, TRANSPORTS, Dialect, Stand, Transport, serving
 from tieline.app.config import ClientSettings, InboxSettings, ParkingSettings, ServerSettings, ToolSettings
-from tieline.core.inbox.inbox import Item
-from tieline.model.inbox import Answer, Filled, Form, Permission, Permitted, PlanReview, Reviewed
+from tieline.core.inbox.inbox import PendingItem
+from tieline.model.inbox import Answer, Approval, ApprovalAnswer, PlanReview, Question, QuestionAnswer, ReviewAnswer
 
 PLAN = "make a plan for a garden"
 QUESTION = "ask me about the garden"
 MODE = "switch to plan mode"
 
 ANSWERS: Mapping[str, tuple[str, type, Answer, str]] = {
-    "approved": (PLAN, PlanReview, Reviewed(approved=True), "The plan is approved."),
+    "approved": (PLAN, PlanReview, ReviewAnswer(approved=True), "The plan is approved."),
     "answered": (
         QUESTION,
-        Form,
-        Filled(values={"colour": "blue", "parts": ["trees", "a swing"]}),
+        Question,
+        QuestionAnswer(values={"colour": "blue", "parts": ["trees", "a swing"]}),
         'You answered colour: blue; parts: trees, "a swing".',
     ),
-    "declined": (QUESTION, Form, Filled(action="decline"), "You did not answer: The user does not want to answer."),
-    "switched": (MODE, Permission, Permitted(option="allow"), "The mode is now plan."),
+    "declined": (
+        QUESTION,
+        Question,
+        QuestionAnswer(action="decline"),
+        "You did not answer: The user does not want to answer.",
+    ),
+    "switched": (MODE, Approval, ApprovalAnswer(option="allow"), "The mode is now plan."),
     "stays": (
         MODE,
-        Permission,
-        Permitted(option="deny", reason="Not now."),
+        Approval,
+        ApprovalAnswer(option="deny", reason="Not now."),
         "The mode stays: The user wants to stay in this mode. Not now.",
     ),
 }
 
 
-async def next_item(stand: Stand) -> Item:
+async def next_item(stand: Stand) -> PendingItem:
     """What waits, as soon as something does."""
     inbox = stand.app.gateway.inbox
     async with asyncio.timeout(PATIENCE):
@@ -53,7 +58,7 @@ async def test_a_person_at_the_inbox_decides(transport: Transport, dialect: Dial
     async with serving(transport) as stand, stand.app.gateway.inbox.watched():
         saying = asyncio.create_task(stand.talk(dialect).say(words))
         item = await next_item(stand)
-        assert type(item.ask) is kind
+        assert type(item.content) is kind
         assert (item.origin.model, item.origin.title) == (DEMO, words)
         stand.app.gateway.inbox.decide(item.id, answer)
         said = await saying
@@ -69,16 +74,16 @@ async def test_a_plan_is_changed_as_the_person_says_and_what_is_approved_is_in_t
         inbox = stand.app.gateway.inbox
         saying = asyncio.create_task(stand.talk(dialect).say(PLAN))
         first = await next_item(stand)
-        assert isinstance(first.ask, PlanReview)
-        assert first.ask.title == "A plan for a garden"
-        assert [step.content for step in first.ask.steps][1] == "Start with a garden"
-        inbox.decide(first.id, Reviewed(approved=False, feedback="No trees."))
+        assert isinstance(first.content, PlanReview)
+        assert first.content.title == "A plan for a garden"
+        assert [step.content for step in first.content.steps][1] == "Start with a garden"
+        inbox.decide(first.id, ReviewAnswer(approved=False, feedback="No trees."))
         second = await next_item(stand)
-        assert isinstance(second.ask, PlanReview)
-        assert "No trees." in second.ask.plan
-        inbox.decide(second.id, Reviewed(approved=True))
+        assert isinstance(second.content, PlanReview)
+        assert "No trees." in second.content.plan
+        inbox.decide(second.id, ReviewAnswer(approved=True))
         said = await saying
-    assert second.ask.plan in said.text
+    assert second.content.plan in said.text
     assert said.text.count("How to make a garden") == 1, "what was rejected is not shown"
     assert said.text.endswith("The plan is approved.")
 

@@ -103,7 +103,7 @@ async def test_an_upstream_that_cannot_be_listed_is_named_with_the_closest_names
         answer = await client.post("/v1/chat/completions", json={"model": "nowhere/x", "messages": [USER]})
     await app.aclose()
     assert answer.status_code == 404
-    assert "those of down could not be listed" in answer.json()["error"]["message"]
+    assert "the models of down could not be listed" in answer.json()["error"]["message"]
 
 
 ALIASES = {"fast": "up/qwen", "claude-*": "up/qwen", "gone": "anthropic/x"}

@@ -21,7 +21,7 @@ from tests.e2e.tools_support import (
     whole,
 )
 from tests.tools.alive import Alive
-from tieline.model.inbox import Form, Permission, PlanReview
+from tieline.model.inbox import Approval, PlanReview, Question
 
 WRITE = script(call("write_file", path="a.txt", content="new\n"), TELL)
 
@@ -80,9 +80,9 @@ async def test_a_write_that_is_allowed_is_done(tmp_path: Path, dialect: Dialect,
         telling = stand.begin(dialect, WRITE, stream=stream)
         item = await stand.next_item()
         assert not (stand.root / "a.txt").exists()
-        assert isinstance(item.ask, Permission)
-        assert (item.ask.title, item.ask.path) == ("Create a.txt", "a.txt")
-        assert "+new" in item.ask.diff
+        assert isinstance(item.content, Approval)
+        assert (item.content.title, item.content.path) == ("Create a.txt", "a.txt")
+        assert "+new" in item.content.diff
         assert item.origin.model == DEMO
         assert item.origin.title.startswith("```tieline")
         assert (await stand.answer(item, option="allow")).status_code == 200
@@ -156,8 +156,8 @@ async def test_a_command_asks_with_its_whole_text_and_sees_only_what_it_may(
         telling = stand.begin(dialect, script(call("run_terminal", command=command), TELL), stream=stream)
         item = await stand.decide(option="allow")
         told = await whole(telling)
-    assert isinstance(item.ask, Permission)
-    assert item.ask.command == command
+    assert isinstance(item.content, Approval)
+    assert item.content.command == command
     assert "exit code: 3" in told.text
     assert "hello, no key" in told.text
 
@@ -181,7 +181,7 @@ async def test_several_calls_are_asked_one_after_the_other(tmp_path: Path) -> No
         told = await whole(telling)
         assert (stand.root / "a.txt").exists()
         assert not (stand.root / "b.txt").exists()
-    assert [item.ask.path for item in (first, second) if isinstance(item.ask, Permission)] == ["a.txt", "b.txt"]
+    assert [item.content.path for item in (first, second) if isinstance(item.content, Approval)] == ["a.txt", "b.txt"]
     assert "✓ write_file a.txt" in told.thinking
     assert "✗ write_file b.txt" in told.thinking
 
@@ -256,11 +256,11 @@ async def test_a_plan_is_rejected_with_feedback_then_approved_then_carried_out(
         third = await stand.decide(option="allow")
         told = await whole(telling)
         assert (stand.root / "a.txt").read_text() == "hello"
-    assert isinstance(first.ask, PlanReview)
-    assert (first.ask.title, first.ask.plan) == ("Say hello", "# Plan\n\nWrite it.")
-    assert isinstance(second.ask, PlanReview)
-    assert second.ask.title == "Say it shorter"
-    assert isinstance(third.ask, Permission)
+    assert isinstance(first.content, PlanReview)
+    assert (first.content.title, first.content.plan) == ("Say hello", "# Plan\n\nWrite it.")
+    assert isinstance(second.content, PlanReview)
+    assert second.content.title == "Say it shorter"
+    assert isinstance(third.content, Approval)
     assert "not available in the mode `plan`" in told.text
     assert "The plan was not approved. Shorter, please." in told.text
     assert "The plan is approved." in told.text
@@ -289,8 +289,8 @@ async def test_the_model_may_ask_for_another_mode(tmp_path: Path, dialect: Diale
         telling = stand.begin(dialect, words, model=f"{DEMO}?mode=plan")
         item = await stand.decide(option="allow")
         told = await whole(telling)
-    assert isinstance(item.ask, Permission)
-    assert (item.ask.kind, item.ask.detail) == ("switch_mode", "It is a small thing.")
+    assert isinstance(item.content, Approval)
+    assert (item.content.kind, item.content.detail) == ("switch_mode", "It is a small thing.")
     assert "The mode is `agent` now." in told.text
 
 
@@ -318,8 +318,8 @@ async def test_a_wrong_answer_to_a_question_is_refused_and_a_right_one_reaches_t
         (stand.root / "docs" / "a.md").write_text("a")
         telling = stand.begin(dialect, script(call("ask_question", question="What now?", **question), TELL))
         item = await stand.next_item()
-        assert isinstance(item.ask, Form)
-        assert item.ask.fields[0].kind == question["kind"]
+        assert isinstance(item.content, Question)
+        assert item.content.fields[0].kind == question["kind"]
         refused = await stand.answer(item, values={"answer": wrong})
         assert (refused.status_code, refused.json()["error"]["param"]) == (400, "values.answer")
         await stand.decide(action="accept", values={"answer": right})

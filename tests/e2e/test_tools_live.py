@@ -8,7 +8,7 @@ from tests.e2e.tools_support import DEMO, DIALECTS, PATIENCE, TELL, Dialect, Sta
 from tests.net.upstream import until
 from tests.tools.alive import Alive
 from tieline.model.events import Activity, Diff, Plan
-from tieline.model.inbox import Permission
+from tieline.model.inbox import Approval
 
 TODOS = [{"id": "1", "content": "Look", "status": "in_progress"}, {"id": "2", "content": "Write"}]
 DONE = [{"id": "1", "content": "Look", "status": "completed"}]
@@ -86,10 +86,10 @@ async def test_a_change_is_shown_before_it_is_allowed_and_after_it_is_made(tmp_p
         second = await stand.decide(option="allow")
         answer = await whole(telling)
         edited, written = (one for one in told(stand) if isinstance(one, Activity) and one.status == "completed")
-    assert isinstance(first.ask, Permission)
-    assert "-two\n+2\n" in first.ask.diff
-    assert isinstance(second.ask, Permission)
-    assert "+new\n" in second.ask.diff
+    assert isinstance(first.content, Approval)
+    assert "-two\n+2\n" in first.content.diff
+    assert isinstance(second.content, Approval)
+    assert "+new\n" in second.content.diff
     assert edited.diffs == (Diff(path="a.txt", old="one\ntwo\nthree\n", new="one\n2\nthree\n"),)
     assert written.diffs == (Diff(path="b.txt", old=None, new="new\n"),)
     assert answer.thinking == (

@@ -21,7 +21,7 @@ import pytest
 from tests.catalogue.serving import listening
 from tieline.app.build.application import App, build
 from tieline.app.config import ClientSettings, Config, InboxSettings, KeySettings, ToolSettings, UpstreamSettings
-from tieline.core.inbox.inbox import Item
+from tieline.core.inbox.inbox import PendingItem
 
 Dialect = Literal["openai", "anthropic"]
 
@@ -97,7 +97,7 @@ class Stand:
         """The same, and meanwhile the test goes on."""
         return asyncio.create_task(self.tell(dialect, words, **options))
 
-    async def next_item(self) -> Item:
+    async def next_item(self) -> PendingItem:
         """What waits, as soon as something does."""
         async with asyncio.timeout(PATIENCE):
             while not self.inbox.items:
@@ -110,11 +110,11 @@ class Stand:
             while self.inbox.items:
                 await self.inbox.change(self.inbox.version)
 
-    async def answer(self, item: Item, **answer: Any) -> httpx2.Response:
+    async def answer(self, item: PendingItem, **answer: Any) -> httpx2.Response:
         """The person answers."""
         return await self.http.post(f"/api/inbox/{item.id}", json=answer)
 
-    async def decide(self, **answer: Any) -> Item:
+    async def decide(self, **answer: Any) -> PendingItem:
         """The person answers the next thing that waits, and it is taken."""
         item = await self.next_item()
         response = await self.answer(item, **answer)

@@ -15,12 +15,23 @@ import pytest
 from tests.catalogue.serving import listening
 from tieline.app.build.application import App, build
 from tieline.app.config import Config, InboxSettings, ServerSettings, ToolSettings
-from tieline.core.inbox.inbox import Inbox, Item
+from tieline.core.inbox.inbox import Inbox, PendingItem
 from tieline.frontends.http import AsgiCycle, Exchange
 from tieline.frontends.inbox import KEEP_ALIVE, InboxFrontend, read_answer
 from tieline.frontends.token import PageToken
 from tieline.model.errors import BadRequest
-from tieline.model.inbox import Answer, Ask, Field, Filled, Form, Origin, Permission, Permitted, PlanReview, Reviewed
+from tieline.model.inbox import (
+    Answer,
+    Approval,
+    ApprovalAnswer,
+    Field,
+    InboxItem,
+    Origin,
+    PlanReview,
+    Question,
+    QuestionAnswer,
+    ReviewAnswer,
+)
 from tieline.model.rules import Rule
 from tieline.tasks import Tasks
 
@@ -30,9 +41,9 @@ KEY = "gateway-key"
 PATIENCE = 60.0
 TLS = ssl.create_default_context()
 ORIGIN = Origin(model="m", frontend="chat", client="curl", title="go")
-PERMISSION = Permission(title="Run ls", tool="run_terminal", kind="execute", command="ls")
+PERMISSION = Approval(title="Run ls", tool="run_terminal", kind="execute", command="ls")
 PLAN = PlanReview(title="A plan", plan="1. look")
-FORM = Form(message="How many?", fields=(Field(name="answer", kind="number", required=True),))
+FORM = Question(message="How many?", fields=(Field(name="answer", kind="number", required=True),))
 
 
 class Stand:
@@ -44,7 +55,7 @@ class Stand:
         self.inbox = app.gateway.inbox
         self._asking: list[asyncio.Task[Any]] = []
 
-    async def asks(self, ask: Ask) -> tuple[str, "asyncio.Task[Answer]"]:
+    async def asks(self, ask: InboxItem) -> tuple[str, "asyncio.Task[Answer]"]:
         """Something is asked; its id, and what becomes of it."""
         seen = self.inbox.version
         task = asyncio.create_task(self.inbox.ask(ORIGIN, ask))
@@ -136,9 +147,9 @@ async def test_what_waits_is_listed_as_the_values_it_is_made_of(stand: Stand) ->
         await stand.asks(ask)
     body = (await stand.http.get("/api/inbox")).json()
     assert body["version"] == 3
-    items = msgspec.convert(body["items"], tuple[Item, ...])
+    items = msgspec.convert(body["items"], tuple[PendingItem, ...])
     assert items == stand.inbox.items
-    assert [item.ask for item in items] == [PERMISSION, PLAN, FORM]
+    assert [item.content for item in items] == [PERMISSION, PLAN, FORM]
 
 
 async def test_whoever_watches_gets_the_list_now_and_on_every_change(stand: Stand) -> None:
@@ -238,18 +249,28 @@ async def test_a_listener_that_takes_nothing_is_given_up(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("ask", "given", "answer"),
     [
-        (PERMISSION, {"option": "allow"}, Permitted(option="allow")),
-        (PERMISSION, {"type": "permitted", "option": "deny", "reason": "no"}, Permitted(option="deny", reason="no")),
-        (PERMISSION, {"option": None, "reason": "no"}, Permitted(reason="no")),
-        (PLAN, {"approved": True}, Reviewed(approved=True)),
-        (PLAN, {"type": "reviewed", "approved": False, "feedback": "x"}, Reviewed(approved=False, feedback="x")),
-        (FORM, {"action": "accept", "values": {"answer": 3}}, Filled(values={"answer": 3})),
-        (FORM, {"values": {"answer": 3}}, Filled(values={"answer": 3})),
-        (FORM, {"action": "decline"}, Filled(action="decline")),
-        (FORM, {"type": "filled", "action": "cancel", "reason": "later"}, Filled(action="cancel", reason="later")),
+        (PERMISSION, {"option": "allow"}, ApprovalAnswer(option="allow")),
+        (
+            PERMISSION,
+            {"type": "permitted", "option": "deny", "reason": "no"},
+            ApprovalAnswer(option="deny", reason="no"),
+        ),
+        (PERMISSION, {"option": None, "reason": "no"}, ApprovalAnswer(reason="no")),
+        (PLAN, {"approved": True}, ReviewAnswer(approved=True)),
+        (PLAN, {"type": "reviewed", "approved": False, "feedback": "x"}, ReviewAnswer(approved=False, feedback="x")),
+        (FORM, {"action": "accept", "values": {"answer": 3}}, QuestionAnswer(values={"answer": 3})),
+        (FORM, {"values": {"answer": 3}}, QuestionAnswer(values={"answer": 3})),
+        (FORM, {"action": "decline"}, QuestionAnswer(action="decline")),
+        (
+            FORM,
+            {"type": "filled", "action": "cancel", "reason": "later"},
+            QuestionAnswer(action="cancel", reason="later"),
+        ),
     ],
 )
-async def test_an_answer_is_taken_by_its_tag_or_in_short(stand: Stand, ask: Ask, given: Any, answer: Answer) -> None:
+async def test_an_answer_is_taken_by_its_tag_or_in_short(
+    stand: Stand, ask: InboxItem, given: Any, answer: Answer
+) -> None:
     item_id, asking = await stand.asks(ask)
     response = await stand.answers(item_id, given)
     assert response.status_code == 200
@@ -272,14 +293,14 @@ async def test_an_answer_is_taken_by_its_tag_or_in_short(stand: Stand, ask: Ask,
         (PLAN, {"approved": "yes"}, "approved", "Expected `bool`"),
         (PLAN, {"type": "reviewed"}, None, "missing required field `approved`"),
         (FORM, {"values": {"answer": "three"}}, "values.answer", "must be a number"),
-        (FORM, {"values": {}}, "values.answer", "is needed"),
-        (FORM, {"values": {"answer": 3, "other": 4}}, "values.other", "is not asked for"),
+        (FORM, {"values": {}}, "values.answer", "is required"),
+        (FORM, {"values": {"answer": 3, "other": 4}}, "values.other", "is not a field of the question"),
         (FORM, {"values": [3]}, "values", "Expected `object`"),
         (FORM, {"action": "perhaps"}, "action", "perhaps"),
     ],
 )
 async def test_a_wrong_answer_is_refused_with_its_place_and_the_ask_still_waits(
-    stand: Stand, ask: Ask, given: Any, param: str | None, words: str
+    stand: Stand, ask: InboxItem, given: Any, param: str | None, words: str
 ) -> None:
     item_id, asking = await stand.asks(ask)
     response = await stand.answers(item_id, given)
@@ -301,14 +322,14 @@ def test_what_is_no_json_object_is_no_answer(body: bytes) -> None:
 async def test_what_does_not_wait_cannot_be_answered(stand: Stand, item_id: str) -> None:
     response = await stand.answers(item_id, {"option": "allow"})
     assert response.status_code == 404
-    assert "Nothing waits" in response.json()["error"]["message"]
+    assert "is waiting" in response.json()["error"]["message"]
 
 
 async def test_of_two_answers_the_first_counts_and_the_second_is_told(stand: Stand) -> None:
     item_id, asking = await stand.asks(PERMISSION)
     assert (await stand.answers(item_id, {"option": "deny"})).status_code == 200
     assert (await stand.answers(item_id, {"option": "allow"})).status_code == 404
-    assert await bounded(result(asking)) == Permitted(option="deny")
+    assert await bounded(result(asking)) == ApprovalAnswer(option="deny")
 
 
 async def test_it_is_written_down_who_answered(stand: Stand, tmp_path: Path) -> None:

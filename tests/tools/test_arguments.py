@@ -14,7 +14,7 @@ from tieline.tools.files import READ_FILE
 from tieline.tools.shell import RUN_TERMINAL
 from tieline.tools.todos import TODO_WRITE
 from tieline.tools.toolbox import Toolbox
-from tieline.wire.shared.schemas import for_upstream
+from tieline.wire.shared.schemas import fit_schema
 
 BAD = [
     (READ_FILE, "{}", ["`path` is missing: The file, relative to the workspace"]),
@@ -83,7 +83,7 @@ def test_every_tool_and_every_argument_is_described(box: Toolbox) -> None:
 def test_upstreams_take_the_schemas_as_they_are(box: Toolbox) -> None:
     for spec in specs(box):
         for style in ("anthropic", "openai"):
-            assert for_upstream(spec.schema, style) == (spec.schema, ())
+            assert fit_schema(spec.schema, style) == (spec.schema, ())
 
 
 def test_schemas_are_the_same_every_time(box: Toolbox, workspace: Any) -> None:

@@ -11,7 +11,17 @@ from tests.tools.calling import call, text_of
 from tests.tools.conftest import ENVIRONMENT
 from tieline.model.content import ToolCall, ToolResult
 from tieline.model.errors import BadRequest, GatewayError
-from tieline.model.inbox import ITEM_LIMIT, Answer, Ask, Filled, Form, Permission, Permitted, PlanReview, Reviewed
+from tieline.model.inbox import (
+    ITEM_LIMIT,
+    Answer,
+    Approval,
+    ApprovalAnswer,
+    InboxItem,
+    PlanReview,
+    Question,
+    QuestionAnswer,
+    ReviewAnswer,
+)
 from tieline.model.ports import Host
 from tieline.model.rules import Rule
 from tieline.tools.guarded_tools import Keeper, TurnTools
@@ -19,34 +29,38 @@ from tieline.tools.policy import Grants, Policy, Subject, Verdict
 from tieline.tools.toolbox import Toolbox
 from tieline.tools.workspace import Workspace
 
-ALLOW, ALWAYS, DENY = Permitted(option="allow"), Permitted(option="always"), Permitted(option="deny", reason="Too big.")
+ALLOW, ALWAYS, DENY = (
+    ApprovalAnswer(option="allow"),
+    ApprovalAnswer(option="always"),
+    ApprovalAnswer(option="deny", reason="Too big."),
+)
 
 
 class Person:
     """Somebody who gives these answers one after the other; `meanwhile` happens while they think."""
 
     def __init__(self, *answers: Answer, is_present: bool = True, meanwhile: Callable[[], object] = int) -> None:
-        self.asked: list[Ask] = []
+        self.asked: list[InboxItem] = []
         self.is_present = is_present
         self._answers = list(answers)
         self._meanwhile = meanwhile
 
-    async def permit(self, ask: Permission) -> Permitted:
+    async def permit(self, ask: Approval) -> ApprovalAnswer:
         answer = self._next(ask)
-        assert isinstance(answer, Permitted)
+        assert isinstance(answer, ApprovalAnswer)
         return answer
 
-    async def review(self, ask: PlanReview) -> Reviewed:
+    async def review(self, ask: PlanReview) -> ReviewAnswer:
         answer = self._next(ask)
-        assert isinstance(answer, Reviewed)
+        assert isinstance(answer, ReviewAnswer)
         return answer
 
-    async def fill(self, ask: Form) -> Filled:
+    async def fill(self, ask: Question) -> QuestionAnswer:
         answer = self._next(ask)
-        assert isinstance(answer, Filled)
+        assert isinstance(answer, QuestionAnswer)
         return answer
 
-    def _next(self, ask: Ask) -> Answer:
+    def _next(self, ask: InboxItem) -> Answer:
         self.asked.append(ask)
         self._meanwhile()
         return self._answers.pop(0)
@@ -117,7 +131,7 @@ async def test_writing_shows_the_person_what_would_change_and_is_done_when_allow
     await did(keeping(root).open("agent"), person, "write_file", path="a.txt", content="new\n")
     assert (root / "a.txt").read_text() == "new\n"
     (ask,) = person.asked
-    assert isinstance(ask, Permission)
+    assert isinstance(ask, Approval)
     assert (ask.tool, ask.kind, ask.path, ask.title) == ("write_file", "edit", "a.txt", "Replace a.txt")
     assert "-old\n+new\n" in ask.diff
 
@@ -128,8 +142,8 @@ async def test_the_arguments_are_shown_as_they_came_and_nothing_hidden_is_allowe
     await refused(tools, person, "write_file", path="a.txt", content="y" * 10_000)
     await refused(tools, person, "write_file", path="a.txt", content="x" * (2 * ITEM_LIMIT) + "THE END")
     whole, cut = person.asked
-    assert isinstance(whole, Permission)
-    assert isinstance(cut, Permission)
+    assert isinstance(whole, Approval)
+    assert isinstance(cut, Approval)
     assert whole.input.count("y") == 10_000
     assert (whole.hidden, "always" in [option.id for option in whole.options]) == (0, True)
     assert "characters are hidden here" in cut.diff
@@ -142,13 +156,13 @@ async def test_a_command_is_shown_as_it_would_run(root: Path) -> None:
     told = await did(keeping(root).open("agent"), person, "run_terminal", command="echo $GREETING")
     assert "hello" in told
     (ask,) = person.asked
-    assert isinstance(ask, Permission)
+    assert isinstance(ask, Approval)
     assert (ask.command, ask.kind) == ("echo $GREETING", "execute")
     assert str(root) in ask.detail
 
 
-@pytest.mark.parametrize("answer", [DENY, Permitted(reason="Too big.")])
-async def test_what_is_not_allowed_is_not_done_and_the_model_is_told_why(root: Path, answer: Permitted) -> None:
+@pytest.mark.parametrize("answer", [DENY, ApprovalAnswer(reason="Too big.")])
+async def test_what_is_not_allowed_is_not_done_and_the_model_is_told_why(root: Path, answer: ApprovalAnswer) -> None:
     told = await refused(keeping(root).open("agent"), Person(answer), "write_file", path="a.txt", content="x")
     assert "The user did not allow this. Too big." in told
     assert not (root / "a.txt").exists()
@@ -298,7 +312,7 @@ async def test_a_protected_file_asks_every_time_says_why_and_offers_nothing_last
     for _ in range(2):
         await did(tools, person, "write_file", path=path, content="x")
     for ask in person.asked:
-        assert isinstance(ask, Permission)
+        assert isinstance(ask, Approval)
         assert [option.id for option in ask.options] == ["allow", "deny"]
         assert ask.risk.startswith(f"`{path}` is protected")
     await did(tools, NOBODY, "write_file", path="ordinary.txt", content="x")
@@ -324,14 +338,14 @@ async def test_always_is_as_narrow_as_it_says(root: Path) -> None:
     await did(tools, person, "write_file", path="a.txt", content="x")
     await refused(tools, person, "write_file", path="b.txt", content="x")
     first = person.asked[0]
-    assert isinstance(first, Permission)
+    assert isinstance(first, Approval)
     always = [option for option in first.options if option.kind == "allow_always"]
     assert [option.id for option in always] == ["always", "always-2"]
     assert always[0].description == "allow write_file in /a.txt"
 
 
 async def test_more_can_be_allowed_for_good_if_the_person_says_so(root: Path) -> None:
-    person = Person(Permitted(option="always-2"))
+    person = Person(ApprovalAnswer(option="always-2"))
     tools = keeping(root).open("agent")
     await did(tools, person, "write_file", path="a.txt", content="x")
     await did(tools, person, "write_file", path="b.txt", content="x")
@@ -412,7 +426,7 @@ async def test_a_tool_that_the_mode_does_not_offer_is_refused(root: Path, mode: 
 
 async def test_going_up_is_asked_and_going_down_is_not(root: Path) -> None:
     tools = keeping(root).open("plan")
-    person = Person(Permitted(option="deny", reason="Plan first."), ALLOW)
+    person = Person(ApprovalAnswer(option="deny", reason="Plan first."), ALLOW)
     assert "stay in the mode `plan`. Plan first." in await refused(tools, person, "switch_mode", mode="agent")
     assert tools.mode == "plan"
     assert "`agent` now" in await did(tools, person, "switch_mode", mode="agent", reason="It is small.")
@@ -420,7 +434,7 @@ async def test_going_up_is_asked_and_going_down_is_not(root: Path) -> None:
     assert "`chat` now" in await did(tools, person, "switch_mode", mode="chat")
     assert tools.specs == ()
     assert len(person.asked) == 2
-    assert isinstance(person.asked[1], Permission)
+    assert isinstance(person.asked[1], Approval)
     assert person.asked[1].detail == "It is small."
     assert [option.id for option in person.asked[1].options] == ["allow", "deny"]
 
@@ -432,7 +446,9 @@ PLAN = {"title": "Say hello", "plan": "1. Write it.", "todos": [{"id": "1", "con
 
 async def test_a_rejected_plan_comes_back_with_what_to_change_and_an_approved_one_opens_every_tool(root: Path) -> None:
     tools = keeping(root).open("plan")
-    person = Person(Reviewed(approved=False, feedback="Shorter."), Reviewed(approved=False), Reviewed(approved=True))
+    person = Person(
+        ReviewAnswer(approved=False, feedback="Shorter."), ReviewAnswer(approved=False), ReviewAnswer(approved=True)
+    )
     assert "not approved. Shorter." in await refused(tools, person, "create_plan", **PLAN)
     assert "gave no reason" in await refused(tools, person, "create_plan", **PLAN)
     assert tools.mode == "plan"
@@ -446,7 +462,7 @@ async def test_a_rejected_plan_comes_back_with_what_to_change_and_an_approved_on
 async def test_with_everything_allowed_a_plan_is_reviewed_only_where_planning_was_chosen(root: Path) -> None:
     keeper = keeping(root, yolo=True)
     await did(keeper.open("agent"), NOBODY, "create_plan", **PLAN)
-    person = Person(Reviewed(approved=True))
+    person = Person(ReviewAnswer(approved=True))
     await did(keeper.open("plan"), person, "create_plan", **PLAN)
     assert len(person.asked) == 1
 
@@ -475,11 +491,11 @@ QUESTIONS: list[tuple[dict[str, Any], Any, str]] = [
 async def test_each_kind_of_question_is_answered_in_words(
     root: Path, question: dict[str, Any], value: Any, words: str
 ) -> None:
-    person = Person(Filled(values={"answer": value}))
+    person = Person(QuestionAnswer(values={"answer": value}))
     told = await did(keeping(root).open("agent"), person, "ask_question", question="What now?", **question)
     assert told == f"The user answered: {words}"
     (ask,) = person.asked
-    assert isinstance(ask, Form)
+    assert isinstance(ask, Question)
     (field,) = ask.fields
     assert (ask.message, field.kind, field.required) == ("What now?", question.get("kind", "text"), True)
     assert field.many == question.get("multiple", False)
@@ -490,12 +506,15 @@ async def test_each_kind_of_question_is_answered_in_words(
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (Filled(action="decline"), "does not want to answer"),
-        (Filled(action="cancel"), "There is no answer"),
-        (Filled(action="cancel", reason="Nobody answered within 120 seconds."), "Nobody answered within 120 seconds."),
+        (QuestionAnswer(action="decline"), "does not want to answer"),
+        (QuestionAnswer(action="cancel"), "There is no answer"),
+        (
+            QuestionAnswer(action="cancel", reason="Nobody answered within 120 seconds."),
+            "Nobody answered within 120 seconds.",
+        ),
     ],
 )
-async def test_no_answer_is_told_as_well(root: Path, answer: Filled, words: str) -> None:
+async def test_no_answer_is_told_as_well(root: Path, answer: QuestionAnswer, words: str) -> None:
     assert words in await refused(keeping(root).open("agent"), Person(answer), "ask_question", question="What?")
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.tools.calling import call, text_of
 from tests.tools.test_guarded_tools import ALLOW, DENY, NOBODY, PLAN, Person, keeping
 from tieline.model.events import Diff, Plan, PlanEntry
-from tieline.model.inbox import Permitted, Reviewed
+from tieline.model.inbox import ApprovalAnswer, ReviewAnswer
 from tieline.model.ports import Host, Progress
 from tieline.tools import files
 from tieline.tools.diffs import MAX_SHOWN, MAX_WIDTH, changed
@@ -158,13 +158,16 @@ async def test_a_call_is_reported_as_running_when_it_is_allowed_and_not_before(r
     ("answer", "shown"),
     [
         (DENY, "Denied: Too big."),
-        (Permitted(option="deny"), "Denied."),
-        (Permitted(option="deny", reason="no"), "Denied: no."),
-        (Permitted(reason="Nobody answered within 120 seconds."), "Not allowed. Nobody answered within 120 seconds."),
+        (ApprovalAnswer(option="deny"), "Denied."),
+        (ApprovalAnswer(option="deny", reason="no"), "Denied: no."),
+        (
+            ApprovalAnswer(reason="Nobody answered within 120 seconds."),
+            "Not allowed. Nobody answered within 120 seconds.",
+        ),
     ],
 )
 async def test_an_edit_that_was_not_allowed_still_shows_its_diff_in_words_for_a_person(
-    root: Path, answer: Permitted, shown: str
+    root: Path, answer: ApprovalAnswer, shown: str
 ) -> None:
     (root / "a").write_text("old\n")
     tools = keeping(root).open("agent")
@@ -232,7 +235,7 @@ async def test_reading_the_list_or_writing_nonsense_changes_no_plan(root: Path) 
 
 async def test_the_steps_of_an_approved_plan_become_the_list(root: Path) -> None:
     tools = keeping(root).open("plan")
-    assert steps(await heard(tools, Person(Reviewed(approved=True)), "create_plan", **PLAN)) == [
+    assert steps(await heard(tools, Person(ReviewAnswer(approved=True)), "create_plan", **PLAN)) == [
         ("Write it.", "pending")
     ]
     done = [{"id": "1", "content": "Write it.", "status": "completed"}, {"id": "2", "content": "Read it."}]
@@ -244,10 +247,10 @@ async def test_the_steps_of_an_approved_plan_become_the_list(root: Path) -> None
 
 async def test_a_plan_that_is_rejected_or_has_no_steps_is_not_told(root: Path) -> None:
     tools = keeping(root).open("plan")
-    rejected = await heard(tools, Person(Reviewed(approved=False)), "create_plan", **PLAN)
+    rejected = await heard(tools, Person(ReviewAnswer(approved=False)), "create_plan", **PLAN)
     assert rejected == [Progress(output="The plan was not approved.")]
     assert "empty" in text_of(await tools.execute(call("todo_read"), Host(NOBODY)))
-    assert await heard(tools, Person(Reviewed(approved=True)), "create_plan", title="x", plan="y") == []
+    assert await heard(tools, Person(ReviewAnswer(approved=True)), "create_plan", title="x", plan="y") == []
 
 
 def test_a_plan_has_its_steps_in_their_order() -> None:

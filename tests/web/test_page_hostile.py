@@ -26,7 +26,7 @@ from tieline.model.events import (
     PlanEntry,
     Started,
 )
-from tieline.model.inbox import Ask, Field, FieldKind, Form, Option, Origin, Permission, PlanReview
+from tieline.model.inbox import Approval, Field, FieldKind, InboxItem, Option, Origin, PlanReview, Question
 from tieline.model.ports import ModelInfo
 
 pytestmark = IN_CHROMIUM
@@ -293,24 +293,24 @@ FIELDS = tuple(
     )
     for kind in KINDS
 )
-ASKS: dict[str, Ask] = {
-    "a command": Permission(title=TAG, tool=TAG, kind="execute", command=ELEMENTS, detail=TAG, options=OPTIONS),
-    "a change": Permission(
+ASKS: dict[str, InboxItem] = {
+    "a command": Approval(title=TAG, tool=TAG, kind="execute", command=ELEMENTS, detail=TAG, options=OPTIONS),
+    "a change": Approval(
         title=TAG, tool=TAG, kind=TAG, path=TAG, diff=f"--- {TAG}\n+++ {TAG}\n@@ -1 +1 @@\n-{TAG}\n+{TAG}\n", detail=TAG
     ),
-    "arguments": Permission(title=ANSI, kind="other", path=TAG, detail=f'{{"{TAG[:20]}": "x"'),
+    "arguments": Approval(title=ANSI, kind="other", path=TAG, detail=f'{{"{TAG[:20]}": "x"'),
     "a plan": PlanReview(title=TAG, plan=ELEMENTS, steps=(PlanEntry(content=TAG),)),
     "a plan with links": PlanReview(title=TAG, plan=LINKS),
     "a long plan": PlanReview(title=TAG, plan=ELEMENTS * 30),
-    "questions": Form(message=TAG, fields=FIELDS),
-    "a place": Form(message=TAG, url=f"javascript:{RUN}"),
-    "another place": Form(message=TAG, url=f"https://evil.example/\"onclick='{RUN}'"),
+    "questions": Question(message=TAG, fields=FIELDS),
+    "a place": Question(message=TAG, url=f"javascript:{RUN}"),
+    "another place": Question(message=TAG, url=f"https://evil.example/\"onclick='{RUN}'"),
 }
 ORIGIN = Origin(model=TAG, frontend=TAG, client=TAG, title=TAG)
 
 
 @pytest.mark.parametrize("ask", ASKS.values(), ids=ASKS)
-async def test_nothing_that_is_asked_runs_or_loads_anything(window: Window, server: Server, ask: Ask) -> None:
+async def test_nothing_that_is_asked_runs_or_loads_anything(window: Window, server: Server, ask: InboxItem) -> None:
     waiting = server.ask(ORIGIN, ask)
     await window.part("inbox-button").click()
     card = window.part("inbox-list").locator("tl-ask")
@@ -323,7 +323,7 @@ async def test_nothing_that_is_asked_runs_or_loads_anything(window: Window, serv
 
 async def test_nothing_is_hidden_in_what_is_to_be_allowed(window: Window, server: Server) -> None:
     command = "echo safe\x1b[8m; rm -rf /\x1b[0m \u202e dnammoc \u2066\u200bend\u2800\ufe0f\U000e0100\rstart\nnext"
-    waiting = server.ask(Origin(), Permission(title="Run", kind="execute", command=command))
+    waiting = server.ask(Origin(), Approval(title="Run", kind="execute", command=command))
     await window.part("inbox-button").click()
     shown = window.part("inbox-list").locator('[data-test="command"]')
     await expect(shown).to_contain_text(

@@ -11,7 +11,7 @@ from playwright.async_api import FloatRect, Locator, expect
 
 from tests.e2e.tools_support import TELL, call, script
 from tests.web.browser import IN_CHROMIUM, Server, Window, Windows, centre
-from tieline.model.inbox import Field, Form, Origin, Permission, PlanReview
+from tieline.model.inbox import Approval, Field, Origin, PlanReview, Question
 
 pytestmark = IN_CHROMIUM
 
@@ -28,7 +28,7 @@ FRAMES = """() => new Promise((done) => {
 })"""
 """Three frames: enough for the page to see that a card has moved, or that it has stopped."""
 ORIGIN = Origin(client="a client", model="m")
-EDIT = Permission(title="Edit a.py", tool="edit_file", kind="edit", path="a.py")
+EDIT = Approval(title="Edit a.py", tool="edit_file", kind="edit", path="a.py")
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -209,7 +209,7 @@ async def test_plans_and_questions_wait_as_well(stopped: Window, server: Server)
     await pass_time(stopped, 1)
     await click(stopped, card.locator('[data-test="approve"]'))
     await plan
-    form = server.ask(ORIGIN, Form(message="Why?", fields=(Field(name="why", required=True),)))
+    form = server.ask(ORIGIN, Question(message="Why?", fields=(Field(name="why", required=True),)))
     await expect(card).to_have_attribute("data-kind", "form")
     await card.get_by_role("textbox").fill("because")
     await pass_time(stopped, 499)

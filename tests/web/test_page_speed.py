@@ -10,7 +10,7 @@ from playwright.async_api import expect
 from tests.core.scripted import END
 from tests.web.browser import IN_CHROMIUM, Server, Window, Windows
 from tieline.app.store import DiskStore
-from tieline.core.sessions.sessions import SHELF, Kept
+from tieline.core.sessions.sessions import SHELF, StoredSession
 from tieline.model.content import Text
 from tieline.model.events import Batch, PartDelta, PartEnd, PartStart, Started
 from tieline.model.session import Summary, Turn
@@ -65,7 +65,7 @@ async def kept(home: Path) -> None:
     store = DiskStore(home / ".local" / "state" / "tieline")
     summary = Summary(id=SESSION, title="A long one", model="test/m", created=now, updated=now, messages=MESSAGES)
     turns = [_turn(number, now) for number in range(MESSAGES)]
-    await store.write(SHELF, SESSION, msgspec.json.encode(Kept(summary=summary, head=turns[-1].id)))
+    await store.write(SHELF, SESSION, msgspec.json.encode(StoredSession(summary=summary, head=turns[-1].id)))
     for turn in turns:
         await store.write(f"turns/{SESSION}", turn.id, msgspec.json.encode(turn))
     await store.aclose()

@@ -12,11 +12,11 @@ from tests.web.serving import Listener, Message, PageStand, said, serving
 from tieline.app.config import Config, ServerSettings
 from tieline.app.store import MemoryStore
 from tieline.core.inbox.inbox import Inbox
-from tieline.core.sessions.sessions import View
-from tieline.core.watch.bus import Bus, Said, StateNews
+from tieline.core.sessions.sessions import SessionView
+from tieline.core.watch.bus import Bus, MessageEvents, ModelsChanged
 from tieline.model.content import Text
 from tieline.model.events import Activity, Batch, Event, PartDelta, PartEnd, PartStart, Plan, PlanEntry, Started, Usage
-from tieline.model.inbox import Form, Origin, Permission
+from tieline.model.inbox import Approval, Origin, Question
 from tieline.model.session import Summary, Turn
 from tieline.tasks import Tasks
 from tieline.web.ring import AT_ONCE, Ring
@@ -134,7 +134,7 @@ async def test_a_deleted_session_is_told(stand: PageStand) -> None:
 
 async def test_a_change_of_the_models_is_told(stand: PageStand) -> None:
     async with stand.stream() as stream:
-        stand.app.gateway.bus.tell(StateNews())
+        stand.app.gateway.bus.publish(ModelsChanged())
         await stream.until(lambda one: one == {"type": "state"})
 
 
@@ -146,7 +146,7 @@ async def test_what_is_decided_in_one_page_is_gone_in_all(stand: PageStand) -> N
     async with stand.stream() as one, stand.stream() as two:
         human = stand.app.gateway.inbox.human(origin)
         assert human.is_present
-        asking = asyncio.create_task(human.permit(Permission(title="Run ls", command="ls")))
+        asking = asyncio.create_task(human.permit(Approval(title="Run ls", command="ls")))
         [item] = (await one.until(lambda message: message["type"] == "inbox"))["items"]
         assert [option["id"] for option in item["ask"]["options"]] == ["allow", "always", "deny"]
         assert (item["ask"]["command"], item["origin"]["client"]) == ("ls", "other/1.0")
@@ -172,7 +172,7 @@ async def test_an_ask_of_a_session_says_which(stand: PageStand) -> None:
     """The page shows it in the chat it belongs to."""
     async with stand.stream() as stream:
         human = stand.app.gateway.inbox.human(Origin(session="abc"))
-        asking = asyncio.create_task(human.fill(Form(message="Which?")))
+        asking = asyncio.create_task(human.fill(Question(message="Which?")))
         [item] = (await stream.until(lambda message: message["type"] == "inbox"))["items"]
         assert item["origin"]["session"] == "abc"
         await stand.post(f"/api/inbox/{item['id']}", {"action": "decline"})
@@ -266,9 +266,9 @@ class Heard:
         self.stream.attend()
         self.begin = self.ring.seq
 
-    def view(self, text: str) -> View:
+    def view(self, text: str) -> SessionView:
         turn = Turn(id="m", parent=None, role="assistant", at=0.0, parts=(Text(text=text),))
-        return View(Summary(id="s", title="", model="m"), [turn], {}, "m")
+        return SessionView(Summary(id="s", title="", model="m"), [turn], {}, "m")
 
     @property
     def messages(self) -> list[Message]:
@@ -294,10 +294,10 @@ class Heard:
 async def test_what_is_shown_has_been_told_and_is_not_told_again() -> None:
     """Events that are still being gathered when somebody looks are told at once: the snapshot has them."""
     heard = Heard()
-    heard.bus.tell(Said("s", "m", [*opening("He"), PartDelta(index=0, text="llo")]))
+    heard.bus.publish(MessageEvents("s", "m", [*opening("He"), PartDelta(index=0, text="llo")]))
     snapshot = heard.stream.snapshot(heard.view("Hello"))
     assert snapshot.seq == heard.ring.seq == heard.begin + 1
-    heard.bus.tell(Said("s", "m", [*closing("Hello")]))
+    heard.bus.publish(MessageEvents("s", "m", [*closing("Hello")]))
     await heard.until("block")
     assert said(heard.messages) == "Hello"
     heard.stream.close()
@@ -306,10 +306,10 @@ async def test_what_is_shown_has_been_told_and_is_not_told_again() -> None:
 
 async def test_a_message_that_is_known_only_from_its_middle_is_taken_up_from_its_beginning() -> None:
     heard = Heard()
-    heard.bus.tell(Said("s", "m", [PartDelta(index=0, text="o")]))
+    heard.bus.publish(MessageEvents("s", "m", [PartDelta(index=0, text="o")]))
     snapshot = heard.stream.snapshot(heard.view("One\n\nTwo"))
     assert snapshot.live == {0: Shown("", 0, 0)}
-    heard.bus.tell(Said("s", "m", closing("One\n\nTwo")))
+    heard.bus.publish(MessageEvents("s", "m", closing("One\n\nTwo")))
     blocks = await heard.until("block")
     assert "".join(block["html"] for block in blocks).startswith("<p>One</p>")
     heard.stream.close()
@@ -399,12 +399,12 @@ async def test_when_nobody_has_been_there_for_a_while_nothing_is_followed() -> N
     stream = Stream(bus, inbox, tasks, Renderings(MemoryStore()), clock=lambda: 1.0, linger=0.0)
     stream.attend()
     before = stream.seq
-    bus.tell(StateNews())
+    bus.publish(ModelsChanged())
     assert stream.seq == before + 1
     for _ in range(3):
         await asyncio.sleep(0)  # the stream leaves at the next turn of the loop
     after = stream.seq
-    bus.tell(StateNews())
+    bus.publish(ModelsChanged())
     assert stream.seq == after
     stream.attend()
     assert stream.seq > after

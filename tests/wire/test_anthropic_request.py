@@ -364,7 +364,7 @@ def test_pictures_of_a_failed_call_stand_after_the_results() -> None:
 )
 def test_what_a_user_gives_goes_out_as_the_api_takes_it_or_is_refused(part: Part, kind: str | None) -> None:
     if kind is None:
-        with pytest.raises(BadRequest, match="does not take"):
+        with pytest.raises(BadRequest, match="does not accept"):
             build_request(asks(says("user", "a", part)))
     else:
         outgoing = build_request(asks(says("user", part)))

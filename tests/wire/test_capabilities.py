@@ -25,11 +25,21 @@ from tests.wire.coding_clients import (
     tool,
 )
 from tieline.model.request import ToolSpec
-from tieline.wire.shared.capabilities import Capability, Fitted, Role, Wanted, capable, fit, read_tools
+from tieline.wire.shared.capabilities import (
+    Capability,
+    FittedCall,
+    Role,
+    Wanted,
+    client_tools,
+    fit_call,
+    matching_tools,
+)
 
 
-def fitted(capability: Capability, tools: tuple[ToolSpec, ...], must: dict[Role, Any], **more: Any) -> Fitted | None:
-    return fit(capability, read_tools(tools), Wanted(must=must, **more))
+def fitted(
+    capability: Capability, tools: tuple[ToolSpec, ...], must: dict[Role, Any], **more: Any
+) -> FittedCall | None:
+    return fit_call(capability, client_tools(tools), Wanted(must=must, **more))
 
 
 def arguments(capability: Capability, tools: tuple[ToolSpec, ...], must: dict[Role, Any], **more: Any) -> Any:
@@ -60,8 +70,8 @@ NAMES: list[tuple[Capability, str]] = [
 
 @pytest.mark.parametrize(("capability", "name"), NAMES, ids=str)
 def test_a_tool_is_known_by_any_of_its_usual_names(capability: Capability, name: str) -> None:
-    tools = read_tools([*WEATHER, tool(name, {})])
-    assert [found.name for found in capable(capability, tools)] == [name]
+    tools = client_tools([*WEATHER, tool(name, {})])
+    assert [found.name for found in matching_tools(capability, tools)] == [name]
 
 
 @pytest.mark.parametrize(
@@ -78,17 +88,17 @@ def test_a_tool_is_known_by_any_of_its_usual_names(capability: Capability, name:
     ids=str,
 )
 def test_a_tool_that_merely_sounds_like_it_is_left_alone(capability: Capability, name: str) -> None:
-    assert not list(capable(capability, read_tools([tool(name, {"query": STRING})])))
+    assert not list(matching_tools(capability, client_tools([tool(name, {"query": STRING})])))
 
 
 def test_a_tool_of_the_client_itself_comes_before_one_of_a_server() -> None:
-    tools = read_tools([tool("mcp__fs__read_file", {"path": STRING}), tool("read_file", {"path": STRING})])
-    assert [found.name for found in capable("read", tools)] == ["read_file", "mcp__fs__read_file"]
+    tools = client_tools([tool("mcp__fs__read_file", {"path": STRING}), tool("read_file", {"path": STRING})])
+    assert [found.name for found in matching_tools("read", tools)] == ["read_file", "mcp__fs__read_file"]
 
 
 def test_what_the_upstream_runs_or_takes_raw_text_is_no_tool_for_this() -> None:
     specs = [ToolSpec(name="shell", freeform=True), ToolSpec(name="bash", hosted="bash_20250124")]
-    assert not list(capable("shell", read_tools(specs)))
+    assert not list(matching_tools("shell", client_tools(specs)))
 
 
 PATHS = [

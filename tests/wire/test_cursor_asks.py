@@ -13,14 +13,14 @@ from tieline.model.inbox import (
     ALLOW,
     DENY,
     Answer,
+    Approval,
+    ApprovalAnswer,
     Field,
-    Filled,
-    Form,
     Option,
-    Permission,
-    Permitted,
     PlanReview,
-    Reviewed,
+    Question,
+    QuestionAnswer,
+    ReviewAnswer,
 )
 from tieline.model.request import Request, ToolSpec
 from tieline.wire.cursor._pb import agent_pb2 as agent
@@ -75,7 +75,7 @@ def made(**options: Any) -> CursorRun:
 def test_questions_are_a_form_that_takes_other_words_too() -> None:
     options = (Option(id="a", label="A"), Option(id="b", label="B"))
     field = Field(name="q1", kind="choice", title="Which?", required=True, options=options, is_open=True)
-    assert inbox_item_of(asked(QUESTION), QuerySettings()) == Form(message="T", fields=(field,))
+    assert inbox_item_of(asked(QUESTION), QuerySettings()) == Question(message="T", fields=(field,))
 
 
 def test_a_plan_is_to_be_reviewed_with_all_its_steps() -> None:
@@ -93,8 +93,8 @@ def test_a_plan_is_to_be_reviewed_with_all_its_steps() -> None:
 
 def test_another_mode_is_a_permission_unless_the_settings_decide() -> None:
     ask = inbox_item_of(asked(MODE), QuerySettings())
-    assert isinstance(ask, Permission)
-    assert (ask.title, ask.kind, ask.detail) == ("Go on in the mode plan", "switch_mode", "why")
+    assert isinstance(ask, Approval)
+    assert (ask.title, ask.kind, ask.detail) == ("Switch to plan mode", "switch_mode", "why")
     assert ask.options == (ALLOW, DENY)
     assert inbox_item_of(asked(MODE), QuerySettings(allow_mode_switch=False)) is None
 
@@ -103,9 +103,11 @@ def test_a_question_without_options_is_answered_in_words() -> None:
     query = queries.InteractionQuery(id=2)
     query.ask_question_interaction_query.args.questions.add(id="q", prompt="Why?", allow_multiple=True)
     ask = inbox_item_of(query, QuerySettings())
-    assert isinstance(ask, Form)
+    assert isinstance(ask, Question)
     assert ask.fields == (Field(name="q", kind="text", title="Why?", required=True),)
-    (answer,) = told(query, Filled(values={"q": "because"})).ask_question_interaction_response.result.success.answers
+    (answer,) = told(
+        query, QuestionAnswer(values={"q": "because"})
+    ).ask_question_interaction_response.result.success.answers
     assert (answer.question_id, list(answer.selected_option_ids), answer.freeform_text) == ("q", [], "because")
 
 
@@ -114,11 +116,11 @@ def test_questions_that_share_an_id_are_kept_apart() -> None:
     for question_id in ("", "q", "q"):
         query.ask_question_interaction_query.args.questions.add(id=question_id, prompt="?")
     ask = inbox_item_of(query, QuerySettings())
-    assert isinstance(ask, Form)
+    assert isinstance(ask, Question)
     names = [field.name for field in ask.fields]
     assert len(set(names)) == 3
     values = dict(zip(names, "xyz", strict=True))
-    answers = told(query, Filled(values=values)).ask_question_interaction_response.result.success.answers
+    answers = told(query, QuestionAnswer(values=values)).ask_question_interaction_response.result.success.answers
     assert [(one.question_id, one.freeform_text) for one in answers] == [("", "x"), ("q", "y"), ("q", "z")]
 
 
@@ -128,8 +130,8 @@ def test_questions_that_share_an_id_are_kept_apart() -> None:
 @pytest.mark.parametrize(
     ("query", "answer", "expected"),
     [
-        (PLAN, Reviewed(approved=True), "320808043a040a020a00"),
-        (MODE, Permitted(option="allow"), "3206080322020a00"),
+        (PLAN, ReviewAnswer(approved=True), "320808043a040a020a00"),
+        (MODE, ApprovalAnswer(option="allow"), "3206080322020a00"),
     ],
     ids=["plan", "mode"],
 )
@@ -142,7 +144,7 @@ def test_a_yes_is_told_byte_for_byte_as_by_cursors_own_client(query: str, answer
 
 def test_an_answer_stands_where_the_schema_has_it() -> None:
     """Ours, from the field numbers: without a person, Cursor's own client only turns questions down."""
-    reply = reply_with(asked(QUESTION), Filled(values={"q1": "a"}))
+    reply = reply_with(asked(QUESTION), QuestionAnswer(values={"q1": "a"}))
     assert reply is not None
     assert reply.message.hex() == "321108021a0d0a0b0a090a070a027131120161"
 
@@ -152,17 +154,17 @@ def test_an_answer_stands_where_the_schema_has_it() -> None:
     [("b", ["b"], ""), (["a", "b"], ["a", "b"], ""), ("neither", [], "neither"), (["a", "and c"], ["a"], "and c")],
 )
 def test_options_are_told_by_id_and_other_words_beside_them(value: Any, selected: list[str], words: str) -> None:
-    response = told(asked(QUESTION), Filled(values={"q1": value}))
+    response = told(asked(QUESTION), QuestionAnswer(values={"q1": value}))
     (answer,) = response.ask_question_interaction_response.result.success.answers
     assert (answer.question_id, list(answer.selected_option_ids), answer.freeform_text) == ("q1", selected, words)
 
 
 def test_a_no_is_told_with_the_words_of_the_person() -> None:
-    question = told(asked(QUESTION), Filled(action="decline", reason="Later."))
+    question = told(asked(QUESTION), QuestionAnswer(action="decline", reason="Later."))
     assert question.ask_question_interaction_response.result.rejected.reason == "Later."
-    plan = told(asked(PLAN), Reviewed(approved=False, feedback="Shorter."))
+    plan = told(asked(PLAN), ReviewAnswer(approved=False, feedback="Shorter."))
     assert plan.create_plan_request_response.result.error.error == f"{NO_APPROVAL} Shorter."
-    mode = told(asked(MODE), Permitted(option="deny", reason="Not yet."))
+    mode = told(asked(MODE), ApprovalAnswer(option="deny", reason="Not yet."))
     assert mode.switch_mode_request_response.rejected.reason == f"{STAY} Not yet."
     assert [response.id for response in (question, plan, mode)] == [2, 4, 3]
 
@@ -170,9 +172,9 @@ def test_a_no_is_told_with_the_words_of_the_person() -> None:
 @pytest.mark.parametrize(
     ("query", "answer", "kind"),
     [
-        (QUESTION, Filled(action="decline"), "question_declined"),
-        (PLAN, Reviewed(approved=False), "plan_rejected"),
-        (MODE, Permitted(option="deny"), "denied"),
+        (QUESTION, QuestionAnswer(action="decline"), "question_declined"),
+        (PLAN, ReviewAnswer(approved=False), "plan_rejected"),
+        (MODE, ApprovalAnswer(option="deny"), "denied"),
     ],
     ids=["question", "plan", "mode"],
 )
@@ -186,9 +188,14 @@ def test_a_no_without_words_is_told_and_noted_all_the_same(query: str, answer: A
 
 @pytest.mark.parametrize(
     "answer",
-    [None, Filled(action="cancel"), Reviewed(approved=False, is_nobodys=True), Permitted(reason="Nobody answered.")],
+    [
+        None,
+        QuestionAnswer(action="cancel"),
+        ReviewAnswer(approved=False, is_unanswered=True),
+        ApprovalAnswer(reason="Nobody answered."),
+    ],
 )
-def test_an_answer_that_is_nobodys_is_none(answer: Answer | None) -> None:
+def test_an_answer_that_is_unanswered_is_none(answer: Answer | None) -> None:
     assert reply_with(asked(PLAN), answer) is None
 
 
@@ -206,12 +213,12 @@ def plan(query_id: int) -> bytes:
 
 
 def test_a_query_may_be_held_until_a_person_has_answered_it() -> None:
-    run = made(can_ask=lambda ask: isinstance(ask, Form))
+    run = made(can_ask=lambda ask: isinstance(ask, Question))
     run.receive(question(3) + received('< interaction_query {"id": 4, "webSearchRequestQuery": {}}'))
     assert list(run.inbox_items) == [3]
     assert [message.hex() for message in run.outbox()] == ["3206080412020a00"]
-    run.answer_query(3, Filled(values={"q": "a"}))
-    run.answer_query(3, Filled(values={"q": "a"}))
+    run.answer_query(3, QuestionAnswer(values={"q": "a"}))
+    run.answer_query(3, QuestionAnswer(values={"q": "a"}))
     assert run.inbox_items == {}
     (message,) = run.outbox()
     response = agent.AgentClientMessage.FromString(message).interaction_response
@@ -230,7 +237,7 @@ def test_what_is_nothing_for_a_person_is_not_held() -> None:
 def test_a_plan_that_is_held_is_shown_once_it_is_approved() -> None:
     run = made(can_ask=lambda _: True)
     assert run.receive(plan(4)) == []
-    events = run.answer_query(4, Reviewed(approved=True))
+    events = run.answer_query(4, ReviewAnswer(approved=True))
     assert [event.text for event in events if isinstance(event, PartDelta)] == ["# Plan\n1. x"]
     assert [message.hex() for message in run.outbox()] == ["320808043a040a020a00"]
 
@@ -238,7 +245,7 @@ def test_a_plan_that_is_held_is_shown_once_it_is_approved() -> None:
 def test_a_plan_that_is_rejected_is_not_shown_but_noted() -> None:
     run = made(can_ask=lambda _: True)
     run.receive(plan(4))
-    assert run.answer_query(4, Reviewed(approved=False, feedback="Shorter.")) == [
+    assert run.answer_query(4, ReviewAnswer(approved=False, feedback="Shorter.")) == [
         Note(kind="plan_rejected", message="Shorter.")
     ]
 
@@ -247,7 +254,7 @@ def test_a_plan_that_is_rejected_is_not_shown_but_noted() -> None:
 def test_a_plan_that_nobody_decides_is_rejected_with_the_reason(why: str) -> None:
     run = made(can_ask=lambda _: True)
     run.receive(plan(4))
-    events = run.answer_query(4, Reviewed(approved=False, feedback=why, is_nobodys=True) if why else None)
+    events = run.answer_query(4, ReviewAnswer(approved=False, feedback=why, is_unanswered=True) if why else None)
     assert not any(isinstance(event, PartDelta) for event in events)
     assert any(isinstance(event, Note) and why in event.message for event in events)
     (message,) = run.outbox()
@@ -258,7 +265,7 @@ def test_a_plan_that_nobody_decides_is_rejected_with_the_reason(why: str) -> Non
 def test_another_mode_that_nobody_decides_is_refused_with_the_reason() -> None:
     run = made(can_ask=lambda _: True)
     run.receive(received('< interaction_query {"id": 4, "switchModeRequestQuery": {"args": {"targetModeId": "plan"}}}'))
-    run.answer_query(4, Permitted(reason="Nobody answered within 2 seconds."))
+    run.answer_query(4, ApprovalAnswer(reason="Nobody answered within 2 seconds."))
     (message,) = run.outbox()
     verdict = agent.AgentClientMessage.FromString(message).interaction_response.switch_mode_request_response
     assert verdict.rejected.reason == f"Nobody answered within 2 seconds. {NO_SWITCH}"
@@ -335,7 +342,7 @@ def test_a_plan_that_is_approved_between_two_legs_is_shown_in_the_next() -> None
     run.receive(received(CALL))
     assert run.wake()[-1] == Finished(reason=StopReason.TOOL_USE)
     run.receive(plan(4))
-    assert run.answer_query(4, Reviewed(approved=True)) == []
+    assert run.answer_query(4, ReviewAnswer(approved=True)) == []
     assert "320808043a040a020a00" in [message.hex() for message in run.outbox()]
     run.answer([ToolResult(call_id="call_1", content=(Text(text="sunny"),))])
     run.begin("leg_2", "demo")
@@ -347,7 +354,7 @@ def test_a_run_that_is_over_is_told_nothing_more() -> None:
     run.receive(plan(4))
     run.receive_eof()
     run.outbox()
-    run.answer_query(4, Reviewed(approved=True))
+    run.answer_query(4, ReviewAnswer(approved=True))
     assert run.outbox() == []
 
 

@@ -12,9 +12,8 @@ from msgspec.structs import replace
 from tests.codecs import joined
 from tieline.model.assemble import fold
 from tieline.model.content import Message, Text, ToolCall
-from tieline.model.events import Batch, Event, Finished, PartEnd, Usage
+from tieline.model.events import Batch, Event, Finished, PartEnd, SourcedBatch, Usage, source_of
 from tieline.model.request import Request, ToolSpec
-from tieline.model.source import SourcedBatch, source_of
 from tieline.wire import anthropic, openai_chat
 
 TRANSCRIPTS = Path(__file__).parent.parent / "transcripts"

@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tieline.wire.shared import schemas
-from tieline.wire.shared.schemas import MAX_INLINED, Style, for_upstream
+from tieline.wire.shared.schemas import MAX_INLINED, SchemaFitter, Style, fit_schema
 
 STYLES: tuple[Style, ...] = ("anthropic", "openai")
 EMPTY = {"type": "object", "properties": {}}
 
 
 def fitted(schema: Any, style: Style = "anthropic") -> Any:
-    return json.loads(for_upstream(json.dumps(schema).encode(), style)[0])
+    return json.loads(fit_schema(json.dumps(schema).encode(), style)[0])
 
 
 def notes(schema: Any) -> tuple[str, ...]:
-    return for_upstream(json.dumps(schema).encode(), "anthropic")[1]
+    return fit_schema(json.dumps(schema).encode(), "anthropic")[1]
 
 
 def of(**properties: Any) -> dict[str, Any]:
@@ -51,14 +51,14 @@ FINE = [
 def test_a_schema_that_is_fine_comes_back_as_the_very_same_bytes(schema: Any, style: Style) -> None:
     """Ours: prompt caches compare bytes, so even spaces stay."""
     source = json.dumps(schema, indent=2).encode()
-    answer, said = for_upstream(source, style)
+    answer, said = fit_schema(source, style)
     assert answer is source
     assert said == ()
 
 
 @pytest.mark.parametrize("source", [b"", b"  ", b"null", b"{}", b'""'])
 def test_105_no_schema_is_an_object_without_properties(source: bytes) -> None:
-    assert for_upstream(source, "openai") == (b'{"type":"object","properties":{}}', ())
+    assert fit_schema(source, "openai") == (b'{"type":"object","properties":{}}', ())
 
 
 @pytest.mark.parametrize("schema", [{"type": "object"}, {"type": "object", "properties": None}, {"properties": {}}])
@@ -68,7 +68,7 @@ def test_105_what_an_object_schema_lacks_is_added(schema: Any) -> None:
 
 def test_105_an_added_properties_leaves_the_order_of_the_others() -> None:
     source = b'{"type":"object","description":"d","additionalProperties":false}'
-    assert for_upstream(source, "openai")[0] == source[:-1] + b',"properties":{}}'
+    assert fit_schema(source, "openai")[0] == source[:-1] + b',"properties":{}}'
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_107_a_recursive_reference_is_cut() -> None:
     tree = of(left={"$ref": "#/definitions/Tree"}, value=TEXT)
     schema = of(tree={"$ref": "#/definitions/Tree"}) | {"definitions": {"Tree": tree}}
     assert fitted(schema) == of(tree=of(left={}, value=TEXT))
-    assert "the reference #/definitions/Tree is recursive and was cut" in notes(schema)
+    assert "the recursive reference #/definitions/Tree was dropped" in notes(schema)
 
 
 def test_107_a_reference_to_itself_ends() -> None:
@@ -199,7 +199,7 @@ def test_107_references_that_double_at_each_level_do_not_explode() -> None:
     }
     definitions["D39"] = {"type": "string", "description": "x" * 1000}
     schema = of(p={"$ref": "#/definitions/D30"}, q={"$ref": "#/definitions/D0"}) | {"definitions": definitions}
-    answer, said = for_upstream(json.dumps(schema).encode(), "openai")
+    answer, said = fit_schema(json.dumps(schema).encode(), "openai")
     assert len(answer) < 2 * MAX_INLINED
     assert said
 
@@ -257,14 +257,14 @@ def deep(levels: int, leaf: str) -> bytes:
 
 
 def test_a_schema_of_hundreds_of_levels_is_still_put_right() -> None:
-    answer, said = for_upstream(deep(200, '{"minLength":"1"}'), "anthropic")
+    answer, said = fit_schema(deep(200, '{"minLength":"1"}'), "anthropic")
     assert b'"minLength":1' in answer
     assert said == ("minLength was a string",)
 
 
 def test_a_schema_of_thousands_of_levels_raises_nothing() -> None:
     source = deep(5000, "{}")
-    assert for_upstream(source, "anthropic")[0] is source
+    assert fit_schema(source, "anthropic")[0] is source
 
 
 def test_notes_are_few_however_much_is_wrong() -> None:
@@ -272,21 +272,23 @@ def test_notes_are_few_however_much_is_wrong() -> None:
     assert len(notes(schema)) <= schemas.MAX_NOTES
 
 
-def test_the_same_schema_is_worked_on_once() -> None:
-    first = for_upstream(b'{"type":"object","title":"once"}', "openai")
-    again = for_upstream(bytes(bytearray(b'{"type":"object","title":"once"}')), "openai")
+def test_a_fitter_converts_the_same_schema_once() -> None:
+    fitter = SchemaFitter("openai")
+    first = fitter.fit(b'{"type":"object","title":"once"}')
+    again = fitter.fit(bytes(bytearray(b'{"type":"object","title":"once"}')))
     assert again is first
+    assert again == fit_schema(b'{"type":"object","title":"once"}', "openai")
 
 
-def test_the_memory_of_schemas_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    memo = schemas._Memo()
-    monkeypatch.setattr(schemas, "MAX_ENTRIES", 3)
-    for number in range(10):
-        memo.keep(b"%d" % number, (b"{}", ()))
-    assert list(memo.answers) == [b"7", b"8", b"9"]
-    assert memo.size == 9
-    memo.keep(b"x" * schemas.MAX_BYTES, (b"{}", ()))
-    assert len(memo.answers) == 3
+def test_the_cache_of_a_fitter_is_bounded() -> None:
+    fitter = SchemaFitter("openai", max_entries=3, max_bytes=16 << 10)
+    titled = [b'{"type":"object","properties":{},"title":"%d"}' % number for number in range(10)]
+    first = [fitter.fit(schema) for schema in titled]
+    assert all(fitter.fit(schema) is fitted for schema, fitted in zip(titled[7:], first[7:], strict=True))
+    assert fitter.fit(titled[0]) is not first[0]
+    large = b'{"type":"object","properties":{},"title":"%s"}' % (b"x" * (1 << 10))
+    assert fitter.fit(large) == fitter.fit(large)
+    assert fitter.fit(large) is not fitter.fit(large)
 
 
 leaves = st.none() | st.booleans() | st.integers() | st.sampled_from(["object", "string", "1", "x", "#/definitions/a"])
@@ -298,9 +300,9 @@ junk = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dicti
 
 @given(junk, st.sampled_from(STYLES))
 def test_whatever_the_schema_the_answer_is_an_object_schema_and_settled(schema: Any, style: Style) -> None:
-    answer, _ = for_upstream(json.dumps(schema).encode(), style)
+    answer, _ = fit_schema(json.dumps(schema).encode(), style)
     value = json.loads(answer)
     assert value["type"] == "object"
     assert isinstance(value["properties"], dict)
     assert not value.keys() & {"anyOf", "oneOf", "allOf", "definitions", "components", "enum", "not", "$ref"}
-    assert for_upstream(answer, style) == (answer, ())
+    assert fit_schema(answer, style) == (answer, ())

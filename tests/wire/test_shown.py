@@ -7,7 +7,7 @@ from tieline.demo.decision import decide
 from tieline.demo.reply_steps import CallTool, Say
 from tieline.model.content import Message, Text, ToolCall, ToolResult
 from tieline.model.request import Request, ToolSpec
-from tieline.wire.shared.file_text import Shown, bare, listing, unwrap
+from tieline.wire.shared.file_text import ShownFile, bare, listing, unwrap
 
 WRITE = ToolSpec(
     name="write",
@@ -44,30 +44,30 @@ def test_a_text_that_only_looks_like_that_stays_as_it_is(text: str) -> None:
 
 
 NOTED = [
-    (TAGGED, Shown("one\ntwo", total=2, is_exact=False)),
-    ("     5→five\n     6→", Shown("five\n", first=5)),
+    (TAGGED, ShownFile("one\ntwo", total=2, is_exact=False)),
+    ("     5→five\n     6→", ShownFile("five\n", first=5)),
     (
         "<file>\n00003| three\n\n(File has more lines. Use 'offset' parameter to read beyond line 3)\n</file>",
-        Shown("three", first=3, is_cut=True),
+        ShownFile("three", first=3, is_cut=True),
     ),
     (
         "<path>/a</path>\n<type>file</type>\n<content>\n1: a\n\n(Showing lines 1-1 of 9. Use offset=2.)\n</content>",
-        Shown("a", total=9, is_cut=True, is_exact=False),
+        ShownFile("a", total=9, is_cut=True, is_exact=False),
     ),
-    ("one\n\n[Showing lines 1-1 of 5. Use offset=2 to continue.]", Shown("one", total=5, is_cut=True)),
+    ("one\n\n[Showing lines 1-1 of 5. Use offset=2 to continue.]", ShownFile("one", total=5, is_cut=True)),
     (
         "IMPORTANT: The file content has been truncated.\nStatus: Showing lines 1-1 of 7 total lines.\n"
         "Action: read on.\n\n--- FILE CONTENT (truncated) ---\none",
-        Shown("one", total=7, is_cut=True),
+        ShownFile("one", total=7, is_cut=True),
     ),
-    ("1\tab... (line truncated to 2000 chars)", Shown("ab... (line truncated to 2000 chars)", is_cut=True)),
-    ("<content>\n\n(End of file - total 0 lines)\n</content>", Shown("", total=0)),
-    ("just text\n", Shown("just text\n")),
+    ("1\tab... (line truncated to 2000 chars)", ShownFile("ab... (line truncated to 2000 chars)", is_cut=True)),
+    ("<content>\n\n(End of file - total 0 lines)\n</content>", ShownFile("", total=0)),
+    ("just text\n", ShownFile("just text\n")),
 ]
 
 
 @pytest.mark.parametrize(("shown", "expected"), NOTED, ids=lambda value: str(value)[:40])
-def test_what_a_tool_tells_about_a_file_is_kept(shown: str, expected: Shown) -> None:
+def test_what_a_tool_tells_about_a_file_is_kept(shown: str, expected: ShownFile) -> None:
     """Where it begins, how long it is, whether something is missing, and whether its end can be seen."""
     assert unwrap(shown) == expected
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tieline.app.folders import state_folder
-from tieline.core.inbox.inbox import Entry
+from tieline.core.inbox.inbox import AuditEntry
 from tieline.tools.policy import Subject, Verdict
 
 log = logging.getLogger("tieline")
@@ -43,7 +43,7 @@ class AuditLog:
         self._kept = kept
         self._is_failing = False
 
-    def write_entry(self, entry: Entry) -> None:
+    def write_entry(self, entry: AuditEntry) -> None:
         """Record a change of an inbox item."""
         self._write(entry)
 

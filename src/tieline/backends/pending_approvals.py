@@ -5,21 +5,21 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from tieline.model.inbox import Answer, Ask, Form, Permission, PlanReview
+from tieline.model.inbox import Answer, Approval, InboxItem, PlanReview, Question
 from tieline.model.ports import Human
 from tieline.tasks import Tasks
 
 log = logging.getLogger("tieline.inbox")
 
 
-async def submit(item: Ask, human: Human) -> Answer:
+async def submit(item: InboxItem, human: Human) -> Answer:
     """Submit an inbox item of any kind and return the answer."""
     match item:
-        case Permission():
+        case Approval():
             return await human.permit(item)
         case PlanReview():
             return await human.review(item)
-        case Form():
+        case Question():
             return await human.fill(item)
 
 

@@ -1,1 +1,4 @@
-"""Legs, routing and what is remembered between them; no protocol, no socket, no disk."""
+"""The gateway itself: legs, routing, parking, history, repairs, the inbox, sessions and records.
+
+Code here is independent of protocols and transports. Codecs belong in `wire`, sockets in `net`, files on disk in `app`.
+"""

@@ -18,7 +18,7 @@ from tieline.demo.tool_matching import MatchedCall, describe, match_tools
 from tieline.model.content import Text
 from tieline.model.errors import GatewayError
 from tieline.model.request import Request
-from tieline.wire.shared.capabilities import Tool
+from tieline.wire.shared.capabilities import ClientTool
 from tieline.wire.shared.capabilities.schema import load
 from tieline.wire.shared.file_text import bare
 
@@ -143,7 +143,7 @@ class _Decision:
     def _forced_call(self) -> CallTool:
         """Return a call for a request that requires one: of the tool that ends the task, else of the first tool."""
         final = next((tool for tool in self._tools if _FINAL.search(tool.name)), None)
-        tool: Tool = final or self._tools[0]
+        tool: ClientTool = final or self._tools[0]
         text = self._user_text if not self._conversation.rounds or final is None else self._result_text()
         return guess_call(tool, text, self._conversation.directory)
 

@@ -10,19 +10,21 @@ from tieline.demo.phrases import shortened, unquoted
 from tieline.demo.reply_steps import CallTool
 from tieline.demo.schema_filler import FillHints, SchemaFiller
 from tieline.model.request import ToolSpec
-from tieline.wire.shared.capabilities import Tool, read_tools
+from tieline.wire.shared.capabilities import ClientTool, client_tools
 from tieline.wire.shared.capabilities.schema import branches, properties_of, required_of, resolve, types_of
 
 _PAIR = re.compile(r"\b(\w{1,64})\s{0,3}[=:]\s{0,3}(\"[^\"]*\"|'[^']*'|[^\s,]+)")
 _SEPARATOR = re.compile(r"\s{0,3},\s{0,3}(?:and\s{1,3})?|\s{1,3}and\s{1,3}")
 
 
-def callable_tools(tools: Sequence[ToolSpec], names: Sequence[str] = ()) -> tuple[Tool, ...]:
+def callable_tools(tools: Sequence[ToolSpec], names: Sequence[str] = ()) -> tuple[ClientTool, ...]:
     """Return the tools that may be called: those the client runs, restricted to `names` if given."""
-    return tuple(tool for tool in read_tools(tools) if not names or tool.name in names)
+    return tuple(tool for tool in client_tools(tools) if not names or tool.name in names)
 
 
-def guess_call(tool: Tool, words: str, directory: str = "", *, given: Mapping[str, Any] | None = None) -> CallTool:
+def guess_call(
+    tool: ClientTool, words: str, directory: str = "", *, given: Mapping[str, Any] | None = None
+) -> CallTool:
     """Call a tool with the `given` arguments, and guess other required ones from the user's text."""
     if tool.freeform:
         return CallTool(name=tool.name, arguments=words, freeform=True)
@@ -35,7 +37,7 @@ def guess_call(tool: Tool, words: str, directory: str = "", *, given: Mapping[st
     return CallTool(name=tool.name, arguments=_json(arguments))
 
 
-def parse_calls(tool: Tool, words: str, directory: str = "") -> list[CallTool]:
+def parse_calls(tool: ClientTool, words: str, directory: str = "") -> list[CallTool]:
     """Call a tool with arguments that the user wrote as JSON, as `name=value`, or as values in order."""
     if tool.freeform:
         return [CallTool(name=tool.name, arguments=unquoted(words), freeform=True)]
@@ -44,7 +46,7 @@ def parse_calls(tool: Tool, words: str, directory: str = "") -> list[CallTool]:
     return [guess_call(tool, words, directory, given=given) for given in _given(tool, words)]
 
 
-def _given(tool: Tool, words: str) -> list[dict[str, Any]]:
+def _given(tool: ClientTool, words: str) -> list[dict[str, Any]]:
     """Return the arguments of each call. Several values for a tool with one parameter make several calls."""
     properties = properties_of(tool.schema)
     pairs = {key: unquoted(value) for key, value in _PAIR.findall(words) if key in properties}
@@ -69,7 +71,7 @@ def _values(words: str) -> list[str]:
     return [unquoted(value) for value in _SEPARATOR.split(words) if value]
 
 
-def _enum_choices(tool: Tool, words: str) -> tuple[str, dict[str, Any]]:
+def _enum_choices(tool: ClientTool, words: str) -> tuple[str, dict[str, Any]]:
     """Return the text without the enum options it mentions (`Tokyo in celsius`), and those options by parameter."""
     chosen = {}
     for name, schema in properties_of(tool.schema).items():
@@ -81,7 +83,7 @@ def _enum_choices(tool: Tool, words: str) -> tuple[str, dict[str, Any]]:
     return words.strip(), chosen
 
 
-def _typed(text: str, schema: object, tool: Tool) -> Any:
+def _typed(text: str, schema: object, tool: ClientTool) -> Any:
     """Convert text to the type that the schema expects, if possible."""
     kinds = [kind for option in branches(resolve(schema, tool.schema), tool.schema) for kind in types_of(option)]
     if "string" in kinds or not kinds:

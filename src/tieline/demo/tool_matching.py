@@ -13,8 +13,8 @@ from tieline.demo.reply_steps import CallTool
 from tieline.demo.schema_filler import FillHints, SchemaFiller
 from tieline.demo.tool_arguments import parse_calls
 from tieline.model.content import Value
-from tieline.wire.shared.capabilities import Capability, Role, Tool, Wanted
-from tieline.wire.shared.capabilities import fit as fit_tool
+from tieline.wire.shared.capabilities import Capability, ClientTool, Role, Wanted
+from tieline.wire.shared.capabilities import fit_call as fit_tool
 
 
 class MatchedCall(Value):
@@ -24,7 +24,7 @@ class MatchedCall(Value):
     phrase: str
 
 
-def match_tools(action: Action, tools: Sequence[Tool], directory: str = "") -> list[MatchedCall]:
+def match_tools(action: Action, tools: Sequence[ClientTool], directory: str = "") -> list[MatchedCall]:
     """Return the calls that perform an action; empty if no tool fits."""
     phrase = describe(action)
     if action.kind == "tool":
@@ -101,7 +101,7 @@ def _substitution(action: Action) -> str:
 
 
 def _call(
-    capability: Capability, roles: Mapping[Role, str], tools: Sequence[Tool], hints: FillHints
+    capability: Capability, roles: Mapping[Role, str], tools: Sequence[ClientTool], hints: FillHints
 ) -> CallTool | None:
     """Call the first tool that accepts all arguments. The folder to search is optional if it is the current one."""
     must, may, spare = dict(roles), dict[Role, Any](), dict[Role, Any]()

@@ -22,7 +22,7 @@ from tieline.core.inbox.inbox import Inbox
 from tieline.frontends.http import Exchange
 from tieline.frontends.token import PageToken
 from tieline.model.errors import BadRequest, GatewayError
-from tieline.model.inbox import Answer, Filled, Form, Permitted, Reviewed
+from tieline.model.inbox import Answer, ApprovalAnswer, Question, QuestionAnswer, ReviewAnswer
 from tieline.model.rules import Rule
 from tieline.tasks import Tasks
 
@@ -33,10 +33,10 @@ STALL_TIMEOUT = 300.0
 """Seconds after which a listener that reads nothing is dropped."""
 MAX_SHOWN = 200
 
-_ANSWER_TYPES: Mapping[str, type[Permitted | Reviewed | Filled]] = {
-    "permitted": Permitted,
-    "reviewed": Reviewed,
-    "filled": Filled,
+_ANSWER_TYPES: Mapping[str, type[ApprovalAnswer | ReviewAnswer | QuestionAnswer]] = {
+    "permitted": ApprovalAnswer,
+    "reviewed": ReviewAnswer,
+    "filled": QuestionAnswer,
 }
 _TYPE_BY_FIELD = {"approved": "reviewed", "option": "permitted", "action": "filled", "values": "filled"}
 """The type of an answer without `type`, by the first of these fields that it has."""
@@ -106,9 +106,14 @@ class InboxFrontend:
     async def _check_files(self, item_id: str, answer: Answer) -> None:
         """Raise BadRequest if the answer names a file that does not exist."""
         item = next((one for one in self._inbox.items if one.id == item_id), None)
-        if item is None or self._has_file is None or not isinstance(item.ask, Form) or not isinstance(answer, Filled):
+        if (
+            item is None
+            or self._has_file is None
+            or not isinstance(item.content, Question)
+            or not isinstance(answer, QuestionAnswer)
+        ):
             return
-        for field in item.ask.fields:
+        for field in item.content.fields:
             path = answer.values.get(field.name)
             if field.kind == "file" and isinstance(path, str) and path and not await self._has_file(path):
                 message = f"There is no file `{path[:MAX_SHOWN]}` in the workspace."
@@ -200,7 +205,7 @@ def read_answer(body: bytes) -> Answer:
     return _convert_answer(given, kind)
 
 
-def _convert_answer(given: dict[str, Any], kind: type[Permitted | Reviewed | Filled]) -> Answer:
+def _convert_answer(given: dict[str, Any], kind: type[ApprovalAnswer | ReviewAnswer | QuestionAnswer]) -> Answer:
     known = kind.__struct_fields__
     for name in given:
         if name not in known:

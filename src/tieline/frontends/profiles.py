@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
-from tieline.core.legs.activity_text import Style
+from tieline.core.legs.activity_text import ActivityStyle
 from tieline.frontends.http import Exchange
 from tieline.frontends.keys import Keys, NamedKey, same_key
 
@@ -19,7 +19,7 @@ class Profile(NamedTuple):
     key: str | None = None
     arguments: Arguments | None = None
     reasoning: ReasoningField | None = None
-    activity: Style | None = None
+    activity: ActivityStyle | None = None
     tools: bool | None = None
     """Whether its requests receive the gateway's own tools; None: what its named key says, otherwise no."""
 

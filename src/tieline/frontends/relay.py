@@ -17,9 +17,9 @@ from tieline.frontends.profiles import Profile
 from tieline.model.assemble import fold
 from tieline.model.content import Value
 from tieline.model.errors import GatewayError, LegFailed, is_transient
-from tieline.model.events import Batch, Event, Failed, Finished, Headers, Reply, Started
+from tieline.model.events import Batch, Event, Failed, Finished, Headers, Reply, Started, source_of
 from tieline.model.request import Request, Selection
-from tieline.model.source import AnswerSource, source_of
+from tieline.model.source import AnswerSource
 from tieline.tasks import Tasks
 
 FOLDER_HEADER, SERVERS_HEADER = b"x-tieline-folder", b"x-tieline-mcp"

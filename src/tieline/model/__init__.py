@@ -1,1 +1,4 @@
-"""The neutral vocabulary: what is said, spelled in no protocol's dialect."""
+"""The neutral vocabulary: content, requests, events, errors, inbox items, and the ports between the layers.
+
+No protocol's field names, no I/O, no clocks, no randomness.
+"""

@@ -1,8 +1,8 @@
-"""What can go wrong, as facts that each protocol spells in its own dialect.
+"""Errors in neutral form; each codec encodes them for its protocol.
 
 GatewayError          kind, status, message, param, code, retry_after, headers
- ├── BadRequest       the client's fault; `param` is the path of the field
- └── LegFailed        an upstream's fault or limit, found in a leg
+ ├── BadRequest       an invalid request; `param` is the path of the field
+ └── LegFailed        a leg ended with an upstream error
 """
 
 from tieline.model.events import ErrorKind, Failed, Headers
@@ -24,7 +24,7 @@ STATUS: dict[ErrorKind, int] = {
 
 
 NOT_RETRYABLE = ("x-should-retry", "false")
-"""The header by which both SDKs know that asking again is useless."""
+"""The header that tells the OpenAI and Anthropic SDKs not to retry."""
 _TRANSIENT: frozenset[ErrorKind] = frozenset(("rate_limited", "overloaded", "timeout", "upstream"))
 
 
@@ -34,12 +34,12 @@ def is_transient(failed: Failed) -> bool:
 
 
 def id_in(headers: Headers) -> str:
-    """The request id among headers, or nothing."""
+    """Return the request id found in the headers, or an empty string."""
     return next((value for name, value in headers if name in ("request-id", "x-request-id")), "")
 
 
 class GatewayError(Exception):
-    """Anything a client is told; no other exception may reach one."""
+    """An error reported to the client. All other exceptions are converted to one before they get there."""
 
     def __init__(
         self,
@@ -63,11 +63,11 @@ class GatewayError(Exception):
 
     @property
     def request_id(self) -> str:
-        """The id under which a client can name the request, or nothing."""
+        """The id by which a client can refer to the request, or an empty string."""
         return id_in(self.headers)
 
     def failed(self) -> Failed:
-        """The same facts as the ending of a leg."""
+        """Return the error as the ending of a leg."""
         return Failed(
             kind=self.kind,
             message=self.message,
@@ -80,20 +80,23 @@ class GatewayError(Exception):
 
 
 class BadRequest(GatewayError):
-    """The request cannot be understood; `param` says where, `message` what was expected there."""
+    """The request is invalid: `param` is the path of the field, `message` says what was expected."""
 
     def __init__(self, message: str, param: str | None = None, *, code: str | None = None) -> None:
         super().__init__("bad_request", message, param=param, code=code)
 
     def within(self, place: str) -> "BadRequest":
-        """The same complaint, its path seen from further outside: paths are written only when something is wrong."""
+        """Return the error with `place` prefixed to its path.
+
+        Parsers of nested values raise relative paths; each caller adds its own part.
+        """
         path = f"{place}.{self.param}" if self.param else place
         message = self.message.replace(f"`{self.param}`", f"`{path}`", 1)
         return BadRequest(message, path, code=self.code)
 
 
 class LegFailed(GatewayError):
-    """A leg ended with Failed where a whole reply was wanted."""
+    """A leg ended with Failed while the client waits for a complete reply."""
 
     def __init__(self, failed: Failed) -> None:
         super().__init__(

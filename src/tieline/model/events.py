@@ -12,7 +12,7 @@ Events travel in batches: what one read of the upstream gave is translated toget
 Finished or Failed; whether the run behind it still lives is nobody's business but the core's.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import compress, repeat
 from operator import is_
@@ -197,6 +197,31 @@ E = TypeVar("E", bound=Event)
 def of_kind(batch: Batch, kind: type[E]) -> Iterator[E]:
     """The events of one kind. Most of a batch are deltas: to look at each of them here would be most of the work."""
     return compress(batch, map(is_, map(type, batch), repeat(kind)))  # type: ignore[arg-type] # mypy does not see what is left
+
+
+class SourcedBatch(list[Event]):
+    """A batch of events with the text it was read from."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, events: Iterable[Event], source: AnswerSource) -> None:
+        super().__init__(events)
+        self.source = source
+
+
+def source_of(batch: object) -> AnswerSource | None:
+    """Return the source of a batch, if it has one."""
+    return batch.source if type(batch) is SourcedBatch else None
+
+
+def joined(first: list[Event], second: list[Event]) -> list[Event]:
+    """Return two batches as one, with the text of both if both have theirs."""
+    own, other = source_of(first), source_of(second)
+    if own is None or other is None:
+        return [*first, *second]
+    is_exact = own.is_exact and other.is_exact
+    model = own.model or other.model
+    return SourcedBatch([*first, *second], AnswerSource(own.protocol, own.text + other.text, True, is_exact, model))
 
 
 class Reply(Value):

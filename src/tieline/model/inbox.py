@@ -1,7 +1,9 @@
-"""What is asked of a person, and the answers: permissions, plans to review, forms to fill in."""
+"""Inbox items, which wait for a person, and their answers: approvals, plan reviews and questions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
+
+from msgspec import field
 
 from tieline.model.content import Value
 from tieline.model.events import PlanEntry
@@ -11,7 +13,7 @@ FieldKind = Literal["yes_no", "choice", "text", "number", "file"]
 
 
 class Option(Value):
-    """One answer to choose; it is the id that answers."""
+    """One of the answers to choose from. An answer refers to it by `id`."""
 
     id: str
     label: str = ""
@@ -22,20 +24,20 @@ class Option(Value):
 ALLOW = Option(id="allow", label="Allow", kind="allow_once")
 ALWAYS = Option(id="always", label="Always allow", kind="allow_always")
 DENY = Option(id="deny", label="Deny", kind="reject_once")
-USUAL = (ALLOW, ALWAYS, DENY)
-ALLOWING: frozenset[OptionKind] = frozenset(["allow_once", "allow_always"])
-"""The kinds of options that say yes."""
+DEFAULT_OPTIONS = (ALLOW, ALWAYS, DENY)
+ALLOWING_KINDS: frozenset[OptionKind] = frozenset(["allow_once", "allow_always"])
+"""Option kinds that grant what was requested."""
 
 
 ITEM_LIMIT = 1 << 20
-"""Characters of one item: its command, change, details and arguments together."""
+"""Maximum length of one item in characters: its command, diff, details and arguments together."""
 
 
-class Permission(Value, tag="permission"):
-    """May this be done? What is shown is exactly what would run or change."""
+class Approval(Value, tag="permission"):
+    """A request to approve one tool call. It shows exactly what would run or change."""
 
     title: str
-    """One line, perhaps shortened; whatever it leaves out stands in the other fields."""
+    """One line, possibly shortened; the other fields are complete."""
     tool: str = ""
     kind: str = "other"
     """read, edit, delete, move, search, execute, think, fetch, switch_mode or other."""
@@ -43,35 +45,35 @@ class Permission(Value, tag="permission"):
     command: str | None = None
     diff: str = ""
     detail: str = ""
-    """What `command`, `path` and `diff` do not show: other arguments, and what the agent says about the call."""
+    """Everything `command`, `path` and `diff` do not show: other arguments and the agent's own description."""
     input: str = ""
-    """The arguments of the call as they came, usually JSON text. No description by an agent replaces them."""
+    """The call's arguments as received, usually JSON text. Never replaced by an agent's description of them."""
     hidden: int = 0
-    """How many characters were left out of the fields above because they exceed the limit; each gap is marked."""
+    """Number of characters cut from the fields above because of `ITEM_LIMIT`; each gap is marked."""
     risk: str = ""
-    """What is risky about it, in one sentence; empty if nothing was recognised as risky."""
-    options: tuple[Option, ...] = USUAL
+    """One sentence about the risk of this call; empty if no risk was recognised."""
+    options: tuple[Option, ...] = DEFAULT_OPTIONS
 
 
 class PlanReview(Value, tag="plan_review"):
-    """Is this plan good? Nothing is done before the answer."""
+    """A plan to approve or reject. The agent does nothing until it is answered."""
 
     title: str
     plan: str = ""
-    """The whole of it, in Markdown."""
+    """The complete plan in Markdown."""
     steps: tuple[PlanEntry, ...] = ()
     detail: str = ""
     """Arguments of the call that are not the plan."""
     input: str = ""
-    """The arguments of the call as they came; see `Permission.input`."""
+    """The call's arguments as received; see `Approval.input`."""
     hidden: int = 0
-    """See `Permission.hidden`."""
+    """See `Approval.hidden`."""
     options: tuple[Option, ...] = ()
-    """The agent's own answers, if it offers any; each approves or rejects, as its kind says."""
+    """The agent's own answers, if it offers any; the kind of each says whether it approves or rejects."""
 
 
 def within_limit(texts: Sequence[str]) -> tuple[tuple[str, ...], int]:
-    """The texts, the longest of them shortened as far as the limit demands, and how many characters that hides."""
+    """Shorten the longest texts until all of them fit `ITEM_LIMIT`; return them and the number of characters cut."""
     left, most = ITEM_LIMIT, 0
     for rank, length in enumerate(sorted(map(len, texts))):
         most = max(most, left // (len(texts) - rank))
@@ -88,18 +90,18 @@ def _cut(text: str, most: int) -> str:
 
 
 def plan_review(plan: str, *, name: str = "", overview: str = "", steps: Sequence[PlanEntry] = ()) -> PlanReview:
-    """A plan with whatever was said to be its name."""
+    """Build a PlanReview, titled with the plan's name or, failing that, its overview."""
     return PlanReview(title=name or overview or "A plan", plan=plan or (overview if name else ""), steps=tuple(steps))
 
 
-def mode_switch(mode: str, reason: str = "", tool: str = "") -> Permission:
-    """May the model go on in another mode of working?"""
-    title = f"Go on in the mode {mode}"
-    return Permission(title=title, tool=tool, kind="switch_mode", detail=reason, options=(ALLOW, DENY))
+def mode_switch(mode: str, reason: str = "", tool: str = "") -> Approval:
+    """Build the approval for switching the model to another mode, such as plan or agent."""
+    title = f"Switch to {mode} mode"
+    return Approval(title=title, tool=tool, kind="switch_mode", detail=reason, options=(ALLOW, DENY))
 
 
 class Field(Value):
-    """One thing a form wants to know, and what an answer must be like."""
+    """One input of a question, and the constraints on its value."""
 
     name: str
     kind: FieldKind = "text"
@@ -109,64 +111,64 @@ class Field(Value):
     default: Any = None
     options: tuple[Option, ...] = ()
     many: bool = False
-    """Of a choice: whether several may be chosen."""
+    """Choice: whether more than one option may be chosen."""
     is_open: bool = False
-    """Of a choice: whether other words are an answer too."""
+    """Choice: whether free text is accepted besides the options."""
     is_whole: bool = False
-    """Of a number: whether it has to be a whole one."""
+    """Number: whether it must be an integer."""
     minimum: float | None = None
-    """Of a number; of text its length, of a choice how many."""
+    """Lower bound: of the number, of the length of the text, or of the number of chosen options."""
     maximum: float | None = None
     pattern: str = ""
     format: str = ""
 
 
-class Form(Value, tag="form"):
-    """Questions; or, with a `url`, a place the person has to go to and say when it is done."""
+class Question(Value, tag="form"):
+    """A form with one or more fields. With a `url`, a page to visit and to confirm afterwards."""
 
     message: str
     fields: tuple[Field, ...] = ()
     url: str = ""
 
 
-Ask = Permission | PlanReview | Form
+InboxItem = Approval | PlanReview | Question
 
 
-class Permitted(Value, tag="permitted"):
-    """The option that was chosen; None when nobody chose, and then `reason` says why not."""
+class ApprovalAnswer(Value, tag="permitted"):
+    """The chosen option; None if no choice was made, in which case `reason` says why."""
 
     option: str | None = None
     reason: str = ""
 
 
-class Reviewed(Value, tag="reviewed"):
-    """Whether the plan may be carried out, and what to change if not."""
+class ReviewAnswer(Value, tag="reviewed"):
+    """Whether the plan is approved, and what to change if it is not."""
 
     approved: bool
     feedback: str = ""
     option: str | None = None
-    """Which of the plan's options was chosen; None leaves it to the backend."""
-    is_nobodys: bool = False
-    """Whether nobody decided: this no stands in for an answer, and the feedback says why there is none."""
+    """The plan's option that was chosen; None lets the backend pick one that matches `approved`."""
+    is_unanswered: bool = field(default=False, name="is_unanswered")
+    """True if no person decided (timeout, full inbox): a default rejection, with the cause in `feedback`."""
 
 
-class Filled(Value, tag="filled"):
-    """The answers by field; declining and giving up are answers too."""
+class QuestionAnswer(Value, tag="filled"):
+    """The values by field name. Declining and cancelling are answers too."""
 
     action: Literal["accept", "decline", "cancel"] = "accept"
     values: Mapping[str, Any] = {}
     reason: str = ""
 
 
-Answer = Permitted | Reviewed | Filled
+Answer = ApprovalAnswer | ReviewAnswer | QuestionAnswer
 
 
 class Origin(Value):
-    """Who asks: which model, for which client, in which conversation."""
+    """Where an inbox item comes from: the model, the client and the conversation."""
 
     model: str = ""
     frontend: str = ""
     client: str = ""
     title: str = ""
     session: str = ""
-    """Which session of the page, if it is one of those."""
+    """Id of the web page's session, if the request came from the page."""

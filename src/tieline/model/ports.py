@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from tieline.model.content import File, Image, ToolCall, ToolResult, Value
 from tieline.model.events import Batch, Diff, Headers, Note, Plan
-from tieline.model.inbox import Filled, Form, Permission, Permitted, PlanReview, Reviewed
+from tieline.model.inbox import Approval, ApprovalAnswer, PlanReview, Question, QuestionAnswer, ReviewAnswer
 from tieline.model.request import Request, ToolSpec
 
 
@@ -71,11 +71,11 @@ class Human(Protocol):
     def is_present(self) -> bool:
         """Whether somebody is there to look at what is asked."""
 
-    async def permit(self, ask: Permission) -> Permitted: ...
+    async def permit(self, ask: Approval) -> ApprovalAnswer: ...
 
-    async def review(self, ask: PlanReview) -> Reviewed: ...
+    async def review(self, ask: PlanReview) -> ReviewAnswer: ...
 
-    async def fill(self, ask: Form) -> Filled: ...
+    async def fill(self, ask: Question) -> QuestionAnswer: ...
 
 
 class Host(NamedTuple):

@@ -6,7 +6,6 @@ from typing import Literal
 import msgspec
 
 from tieline.model.content import NO_META, Message, Meta, Value
-from tieline.model.source import RequestSource
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
@@ -71,6 +70,31 @@ class Selection(Value):
 
     folder: str | None = None
     servers: tuple[str, ...] = ()
+
+
+class RequestSource:
+    """The JSON of a request.
+
+    Requests with the same meaning are equal, whatever their JSON looks like: a source is equal to any other and to
+    none.
+    """
+
+    __slots__ = ("body", "messages", "parsed", "protocol")
+
+    def __init__(self, protocol: str, body: bytes, messages: tuple[bytes | None, ...], parsed: "Request") -> None:
+        self.protocol = protocol
+        self.body = body
+        self.messages = messages
+        """The JSON text of each message of the parsed request; None where it is not a message of its own, or where an
+        upstream might refuse it as it is."""
+        self.parsed = parsed
+        """The request as it was parsed. A field that is the same object in another request is unchanged."""
+
+    def __eq__(self, other: object) -> bool:
+        return other is None or isinstance(other, RequestSource)
+
+    def __hash__(self) -> int:
+        return 0
 
 
 class Request(Value):

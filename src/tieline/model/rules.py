@@ -1,4 +1,4 @@
-"""Permission rules as values: which calls are allowed, asked about or denied."""
+"""Permission rules as values: which tool calls are allowed, need approval, or are denied."""
 
 import hashlib
 from typing import Literal
@@ -11,10 +11,10 @@ Decision = Literal["allow", "ask", "deny"]
 
 
 class Rule(Value, forbid_unknown_fields=True):
-    """What to decide when tool, path and command fit; what is not said fits everything.
+    """The decision for calls that match `tool`, `path` and `command`; an omitted field matches everything.
 
-    `tool` may have stars. `path` is a pattern (see `globs`). `command` is a prefix of whole words, or with `exact` the
-    whole text and nothing else.
+    `tool` may contain `*`. `path` is a glob pattern (see `globs`). `command` is a prefix of whole words or, with
+    `exact`, the complete command.
     """
 
     decision: Decision
@@ -25,13 +25,13 @@ class Rule(Value, forbid_unknown_fields=True):
 
     @property
     def id(self) -> str:
-        """A short name that stays the same as long as the rule does."""
+        """A short id derived from the content of the rule."""
         return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:8]
 
     def __str__(self) -> str:
-        said = [self.decision, "any tool" if self.tool == "*" else self.tool]
+        words = [self.decision, "any tool" if self.tool == "*" else self.tool]
         if self.path is not None:
-            said.append(f"in {self.path}")
+            words.append(f"in {self.path}")
         if self.command is not None:
-            said.append(f"for exactly `{self.command}`" if self.exact else f"for `{self.command} …`")
-        return " ".join(said)
+            words.append(f"for exactly `{self.command}`" if self.exact else f"for `{self.command} …`")
+        return " ".join(words)

@@ -1,6 +1,6 @@
-"""The page's conversations as values: what was said, what happened meanwhile, and a session in short.
+"""Values of the web page's conversations: messages, activities and session summaries.
 
-All fields are always spelled out in JSON, unlike those of other values: the page reads them.
+Unlike other values, these are encoded to JSON with all fields, including defaults, because the page reads them.
 """
 
 from typing import Literal
@@ -10,8 +10,8 @@ from tieline.model.events import Activity, Failed, Finished, Plan, Usage
 from tieline.model.request import Effort
 
 
-class Happening(Value, omit_defaults=False):
-    """An activity with its times; `at` is the part it stands before."""
+class TimedActivity(Value, omit_defaults=False):
+    """An activity with its times; `at` is the index of the part that follows it."""
 
     activity: Activity
     at: int
@@ -20,7 +20,7 @@ class Happening(Value, omit_defaults=False):
 
 
 class Turn(Value, omit_defaults=False):
-    """One message. Messages form a tree: those with the same parent are alternatives to one another."""
+    """One message. Messages form a tree: those with the same parent are alternatives."""
 
     id: str
     parent: str | None
@@ -28,27 +28,27 @@ class Turn(Value, omit_defaults=False):
     at: float
     model: str | None = None
     parts: tuple[Part, ...] = ()
-    activities: tuple[Happening, ...] = ()
+    activities: tuple[TimedActivity, ...] = ()
     plan: Plan | None = None
     usage: Usage | None = None
     ending: Finished | Failed | None = None
-    """None of a user's message, and while it is still being said."""
+    """None for a user's message, and while the message is still streaming."""
     rounds: tuple[Message, ...] = ()
-    """Calls of the gateway's tools and their results, as the model has to be told of them again; not for the page."""
+    """Calls to the gateway's tools and their results, sent to the model with the next message; not shown."""
 
 
-class Spent(Value, omit_defaults=False):
-    """Tokens of a session: all in and out so far, and how many the model had before it at last."""
+class SessionUsage(Value, omit_defaults=False):
+    """Token counts of a session: total input and output, and the size of the latest context."""
 
     input: int = 0
     output: int = 0
     context: int | None = None
     window: int | None = None
-    """How many it can have before it, where that is known."""
+    """The size of the model's context window, if known."""
 
 
 class Summary(Value, omit_defaults=False):
-    """A session in short."""
+    """A session's metadata, without its messages."""
 
     id: str
     title: str
@@ -59,5 +59,5 @@ class Summary(Value, omit_defaults=False):
     updated: float = 0.0
     running: bool = False
     messages: int = 0
-    """How many the branch has that is shown."""
-    usage: Spent = Spent()
+    """Number of messages in the displayed branch."""
+    usage: SessionUsage = SessionUsage()

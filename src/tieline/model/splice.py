@@ -1,4 +1,4 @@
-"""Several legs of a run as one leg for the client: parts are renumbered, usage adds up, only one beginning and end."""
+"""Merge several legs of a run into one leg for the client: renumber the parts and add up the usage."""
 
 from msgspec.structs import replace
 
@@ -6,7 +6,7 @@ from tieline.model.events import Event, PartDelta, PartEnd, PartStart, Usage
 
 
 class Splice:
-    """Numbers the parts of one leg as they go out; some may be left out, others put in between."""
+    """Numbers the parts of the merged leg. The caller may drop parts and insert its own."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -15,23 +15,23 @@ class Splice:
 
     @property
     def next_index(self) -> int:
-        """The number of the next part; taken by `place`."""
+        """The index of the next part; `take_index` reserves it."""
         return self._next
 
-    def place(self) -> int:
-        """A number for a part that is put in."""
+    def take_index(self) -> int:
+        """Reserve the index for an inserted part."""
         self._next += 1
         return self._next - 1
 
     def renumber(self, event: PartStart | PartDelta | PartEnd) -> Event:
-        """The event of a part that goes out."""
+        """Return the event with its index in the merged leg."""
         index = self._next
         if type(event) is PartEnd:
             self._next += 1
         return event if event.index == index else replace(event, index=index)
 
     def add(self, usage: Usage) -> Usage:
-        """The usage of the whole leg, now that this one's is known."""
+        """Record the usage of the current leg; return the total including earlier legs."""
         self._now = usage
         before = self._before
         if before == Usage():
@@ -45,5 +45,5 @@ class Splice:
         )
 
     def next_leg(self) -> None:
-        """The next leg of the run begins."""
+        """Start counting the usage of the run's next leg."""
         self._before, self._now = self.add(self._now), Usage()

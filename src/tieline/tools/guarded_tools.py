@@ -16,14 +16,14 @@ from tieline.model.inbox import (
     ALLOW,
     ALWAYS,
     DENY,
+    Approval,
+    ApprovalAnswer,
     Field,
-    Filled,
-    Form,
     Option,
-    Permission,
-    Permitted,
     PlanReview,
-    Reviewed,
+    Question,
+    QuestionAnswer,
+    ReviewAnswer,
     mode_switch,
     within_limit,
 )
@@ -303,7 +303,7 @@ class TurnTools:
         return _yes(call, f"The mode is `{self.mode}` now.")
 
 
-def _permission(ask: Ask, arguments: str, always: Mapping[str, Rule]) -> Permission:
+def _permission(ask: Ask, arguments: str, always: Mapping[str, Rule]) -> Approval:
     """What the user is asked; nothing that is not shown whole can be allowed for good."""
     shown, hidden = within_limit((ask.command or "", ask.diff, ask.detail, visible(arguments)))
     command, diff, detail, given = shown
@@ -311,7 +311,7 @@ def _permission(ask: Ask, arguments: str, always: Mapping[str, Rule]) -> Permiss
         Option(id=name, label=visible(grant_words(rule)), kind=ALWAYS.kind, description=str(rule))
         for name, rule in always.items()
     )
-    return Permission(
+    return Approval(
         title=ask.title,
         tool=ask.tool,
         kind=ask.kind,
@@ -326,7 +326,7 @@ def _permission(ask: Ask, arguments: str, always: Mapping[str, Rule]) -> Permiss
     )
 
 
-def _form(question: AskQuestion) -> Form:
+def _form(question: AskQuestion) -> Question:
     options = tuple(
         Option(id=option.label, label=option.label, description=option.description) for option in question.options
     )
@@ -340,10 +340,10 @@ def _form(question: AskQuestion) -> Form:
         minimum=question.minimum,
         maximum=question.maximum,
     )
-    return Form(message=question.question, fields=(field,))
+    return Question(message=question.question, fields=(field,))
 
 
-def _answered(call: ToolCall, filled: Filled, report: Report) -> ToolResult:
+def _answered(call: ToolCall, filled: QuestionAnswer, report: Report) -> ToolResult:
     if filled.action == "accept":
         answer = filled.values.get("answer")
         words = ", ".join(map(str, answer)) if isinstance(answer, list | tuple) else _words(answer)
@@ -355,22 +355,22 @@ def _answered(call: ToolCall, filled: Filled, report: Report) -> ToolResult:
     return _refused(call, Refusal(told, filled.reason or "Not answered."), report)
 
 
-def _denied(permitted: Permitted, change: Diff | None) -> Refusal:
+def _denied(permitted: ApprovalAnswer, change: Diff | None) -> Refusal:
     reason = f" {_sentence(permitted.reason)}" if permitted.reason else ""
     told = f"The user did not allow this.{reason} Do not try it again in another way; ask what to do."
     return Refusal(told, _shown_denial(permitted), change)
 
 
-def _shown_denial(permitted: Permitted) -> str:
+def _shown_denial(permitted: ApprovalAnswer) -> str:
     """A no in words for the person: who said it, or why nobody did."""
     if permitted.option is None:
         return f"Not allowed. {_sentence(permitted.reason)}" if permitted.reason else "Not allowed."
     return f"Denied: {_sentence(permitted.reason)}" if permitted.reason else "Denied."
 
 
-def _rejected(reviewed: Reviewed) -> Refusal:
+def _rejected(reviewed: ReviewAnswer) -> Refusal:
     told = f"The plan was not approved. {reviewed.feedback or 'The user gave no reason.'}"
-    if reviewed.is_nobodys or not reviewed.feedback:
+    if reviewed.is_unanswered or not reviewed.feedback:
         return Refusal(told, f"The plan was not approved. {reviewed.feedback}".strip())
     return Refusal(told, f"Changes requested: {reviewed.feedback}")
 

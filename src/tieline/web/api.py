@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from tieline.core.legs.gateway import Gateway
-from tieline.core.sessions.sessions import Sent, Sessions
+from tieline.core.sessions.sessions import PageSessions, SentMessage
 from tieline.frontends.guard import Guard
 from tieline.frontends.http import JSON, Exchange, address
 from tieline.frontends.token import PageToken
@@ -96,7 +96,7 @@ class Api:
     def __init__(
         self,
         gateway: Gateway,
-        sessions: Sessions,
+        sessions: PageSessions,
         stream: Stream,
         renderings: Renderings,
         guard: Guard,
@@ -343,7 +343,7 @@ async def _read(exchange: Exchange, kind: type[T]) -> T:
         raise BadRequest(f"this is not JSON: {error}") from error
 
 
-def _sent(sent: Sent) -> dict[str, Any]:
+def _sent(sent: SentMessage) -> dict[str, Any]:
     return {"user": plain(sent.user), "assistant": sent.assistant}
 
 

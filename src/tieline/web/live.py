@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tieline.core.watch.truncate import joined
+from tieline.core.watch.truncate import join_deltas
 from tieline.model.content import Text
 from tieline.model.events import Batch, Event, PartDelta, PartEnd, PartStart, Started
 from tieline.model.session import Turn
@@ -82,7 +82,7 @@ class Live:
     def take(self) -> list[Event]:
         """The events since the last time, deltas joined."""
         events, self._pending = self._pending, []
-        return joined(events)
+        return join_deltas(events)
 
     def shown(self) -> dict[int, Shown]:
         """How its texts are shown now."""

@@ -12,13 +12,22 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from tieline.core.inbox.inbox import Inbox, Item
-from tieline.core.sessions.sessions import View
-from tieline.core.watch.bus import Bus, Gone, LegNews, News, Said, SessionNews, StateNews, TurnNews
-from tieline.core.watch.record import Record
+from tieline.core.inbox.inbox import Inbox, PendingItem
+from tieline.core.sessions.sessions import SessionView
+from tieline.core.watch.bus import (
+    Bus,
+    BusEvent,
+    LegChanged,
+    MessageEvents,
+    ModelsChanged,
+    SessionChanged,
+    SessionDeleted,
+    TurnCompleted,
+)
+from tieline.core.watch.record import LegRecord
 from tieline.frontends.http import Exchange
 from tieline.model.events import Activity, Event
-from tieline.model.inbox import Permission, PlanReview
+from tieline.model.inbox import Approval, PlanReview
 from tieline.tasks import Tasks
 from tieline.web.live import Live, is_beginning
 from tieline.web.render import render
@@ -72,7 +81,7 @@ class Stream:
         self._ring = ring or Ring(int(clock() * 1000))
         self._readers: set[_Reader] = set()
         self._lives: dict[str, Live] = {}
-        self._legs: dict[str, Record] = {}
+        self._legs: dict[str, LegRecord] = {}
         self._unwatch: Callable[[], None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._leaving: asyncio.TimerHandle | None = None
@@ -89,13 +98,13 @@ class Stream:
             return
         if self._unwatch is None:
             self._ring.forget()
-            self._unwatch = self._bus.watch(self._hear)
+            self._unwatch = self._bus.subscribe(self._hear)
             self._watching = self._tasks.start(self._watch_inbox(), "inbox for the page")
         if self._leaving is not None:
             self._leaving.cancel()
         self._leaving = asyncio.get_running_loop().call_later(self._linger, self._leave)
 
-    def snapshot(self, view: View) -> Snapshot:
+    def snapshot(self, view: SessionView) -> Snapshot:
         """Where the stream is when it has told everything that this view holds."""
         if view.running is None:
             return Snapshot(self._ring.seq, {})
@@ -172,26 +181,26 @@ class Stream:
 
     # ── What happens ─────────────────────────────────────────────────────────────────────────────
 
-    def _hear(self, news: News) -> None:
+    def _hear(self, news: BusEvent) -> None:
         match news:
-            case Said(session=session, message=message, events=events):
+            case MessageEvents(session=session, message=message, events=events):
                 live = self._lives.get(message) or self._start(Live(session, message, is_whole=is_beginning(events)))
                 live.add(events)
-            case TurnNews(session=session, turn=turn) if turn.role == "user":
+            case TurnCompleted(session=session, turn=turn) if turn.role == "user":
                 self.publish({"type": "turn", "session": session, "turn": plain(turn)})
-            case TurnNews(session=session, turn=turn):
+            case TurnCompleted(session=session, turn=turn):
                 live = self._lives.get(turn.id) or self._start(Live.of(session, turn))
                 live.complete(turn)
-            case LegNews(record=record):
+            case LegChanged(record=record):
                 self._leg(record)
-            case SessionNews(summary=summary):
+            case SessionChanged(summary=summary):
                 self.publish({"type": "session", "summary": summary})
-            case Gone(session=session):
+            case SessionDeleted(session=session):
                 for live in [live for live in self._lives.values() if live.session == session]:
                     del self._lives[live.message]
                     live.drop()
                 self.publish({"type": "gone", "session": session})
-            case StateNews():
+            case ModelsChanged():
                 self.publish({"type": "state"})
 
     def _start(self, live: Live) -> Live:
@@ -233,7 +242,7 @@ class Stream:
         if events:
             self.publish({"type": "events", "session": live.session, "message": live.message, "events": events})
 
-    def _leg(self, record: Record) -> None:
+    def _leg(self, record: LegRecord) -> None:
         if not self._legs:
             asyncio.get_running_loop().call_later(LEGS_EVERY, self._tell_legs)
         self._legs[record.id] = record
@@ -291,13 +300,13 @@ def inbox_json(inbox: Inbox) -> dict[str, Any]:
     return {"version": inbox.version, "items": [_item(item) for item in inbox.items]}
 
 
-def _item(item: Item) -> dict[str, Any]:
+def _item(item: PendingItem) -> dict[str, Any]:
     shown: dict[str, Any] = msgspec.to_builtins(item)
-    if isinstance(item.ask, Permission | PlanReview):
+    if isinstance(item.content, Approval | PlanReview):
         shown["ask"]["options"] = [
             {"id": option.id, "label": option.label, "kind": option.kind, "description": option.description}
-            for option in item.ask.options
+            for option in item.content.options
         ]
-    if isinstance(item.ask, PlanReview) and len(item.ask.plan) <= MOST_PLAN:
-        shown["html"] = render(item.ask.plan)
+    if isinstance(item.content, PlanReview) and len(item.content.plan) <= MOST_PLAN:
+        shown["html"] = render(item.content.plan)
     return shown

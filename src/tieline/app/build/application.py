@@ -193,8 +193,8 @@ def _aliases(config: Config, backends: Mapping[str, Backend]) -> dict[str, str]:
 def _router(config: Config, backends: Backends, aliases: Mapping[str, str]) -> Router:
     router = Router(backends.by_name, aliases=aliases, default=_default_model(config, backends.by_name))
     if config.demo:
-        router.know(["demo/scripted"])
-    router.know(f"{name}/{model}" for name, settings in config.upstreams.items() for model in settings.models)
+        router.add_models(["demo/scripted"])
+    router.add_models(f"{name}/{model}" for name, settings in config.upstreams.items() for model in settings.models)
     return router
 
 
@@ -221,7 +221,7 @@ def _gateway(
         clock=time.time,
         mint=lambda: f"req_{secrets.token_hex(10)}",
         secrets=known_secrets,
-        most_legs=config.web.traffic if config.web.enabled else 0,
+        max_legs=config.web.traffic if config.web.enabled else 0,
     )
     return Gateway(
         router,

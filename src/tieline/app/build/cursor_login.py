@@ -10,7 +10,7 @@ from tieline.app.build.page_context import PageContext
 from tieline.app.folders import user_folder
 from tieline.backends.cursor.login import LOGIN_AGAIN, PendingLogin, begin_login, poll
 from tieline.backends.cursor.login_store import LoginStore as LoginStore
-from tieline.core.watch.bus import StateNews
+from tieline.core.watch.bus import ModelsChanged
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.ports import Backend
 from tieline.net.client.http import HttpClient
@@ -116,7 +116,7 @@ class CursorLogin:
         context.gateway.relist()
 
     def _notify(self) -> None:
-        self._context.gateway.bus.tell(StateNews())
+        self._context.gateway.bus.publish(ModelsChanged())
 
     @property
     def _has_key(self) -> bool:

@@ -18,7 +18,7 @@ from tieline.app.lazy_backend import LazyBackend
 from tieline.app.store import DiskStore, MemoryStore
 from tieline.app.workspace_files import WorkspaceFiles
 from tieline.backends.acp.catalogue import find, install_line
-from tieline.core.sessions.sessions import Sessions
+from tieline.core.sessions.sessions import PageSessions
 from tieline.model.ports import Backend, Store
 from tieline.tools.guarded_tools import MODES
 from tieline.web.api import Api
@@ -35,7 +35,7 @@ class Page:
 
     api: Api
     files: Mapping[str, StaticFile]
-    sessions: Sessions
+    sessions: PageSessions
     stream: Stream
     store: Store
     login: CursorLogin | None
@@ -54,7 +54,7 @@ def build_page(context: PageContext) -> Page:
     gateway, tasks, guard = context.gateway, context.tasks, context.guard
     folder = state_folder(context.env)
     store: Store = MemoryStore() if folder is None else DiskStore(folder)
-    sessions = Sessions(gateway, store, gateway.bus, tasks, mint=lambda: secrets.token_urlsafe(9), clock=time.time)
+    sessions = PageSessions(gateway, store, gateway.bus, tasks, mint=lambda: secrets.token_urlsafe(9), clock=time.time)
     renderings = Renderings(store)
     keep_alive = context.config.server.keep_alive
     stream = Stream(gateway.bus, gateway.inbox, tasks, renderings, clock=time.time, keep_alive=keep_alive)

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from tieline.model.inbox import Field, Form, Option
+from tieline.model.inbox import Field, Option, Question
 from tieline.wire.acp import facts
 
 
@@ -10,14 +10,14 @@ class AgentQuestion(NamedTuple):
     """A question of an agent. `number` identifies it when it is answered."""
 
     number: int
-    form: Form
+    form: Question
     elicitation: str = ""
 
 
 def question_of(fact: facts.QuestionAsked) -> AgentQuestion:
     """Return a question as a form."""
     fields = tuple(_field(field) for field in fact.fields)
-    return AgentQuestion(fact.number, Form(message=fact.message, fields=fields, url=fact.url), fact.elicitation)
+    return AgentQuestion(fact.number, Question(message=fact.message, fields=fields, url=fact.url), fact.elicitation)
 
 
 def _field(field: facts.QuestionField) -> Field:

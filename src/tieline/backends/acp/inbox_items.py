@@ -15,7 +15,7 @@ from tieline.backends.acp.activity import command_of, full_title, given_input, t
 from tieline.backends.acp.rules import NO_RULING, PATH_FIELDS, Ruling
 from tieline.model.content import Text
 from tieline.model.events import PlanEntry
-from tieline.model.inbox import Option, OptionKind, Permission, PlanReview, within_limit
+from tieline.model.inbox import Approval, Option, OptionKind, PlanReview, within_limit
 from tieline.wire.acp import facts
 
 MAX_COMPARED = 6_000
@@ -47,7 +47,7 @@ class PlanDraft(NamedTuple):
     steps: tuple[PlanEntry, ...]
 
 
-def permission_of(request: facts.PermissionRequested, ruled: Ruling = NO_RULING) -> Permission:
+def permission_of(request: facts.PermissionRequested, ruled: Ruling = NO_RULING) -> Approval:
     """Return the inbox item for a permission request, with everything that would run or change.
 
     For a protected file no lasting permission is offered: the agent would remember it and not ask again.
@@ -60,7 +60,7 @@ def permission_of(request: facts.PermissionRequested, ruled: Ruling = NO_RULING)
     details = [*shown.missing(given.text, given.fields), *_descriptions(call, given.text, command)]
     fields = (command, "\n".join(map(_diff, call.diffs)), "\n".join(details), given.text)
     (command, diff, detail, text), hidden = within_limit(fields)
-    return Permission(
+    return Approval(
         title=title_of(call),
         tool=call.name or title_of(call),
         kind=call.kind or "other",

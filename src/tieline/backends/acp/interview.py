@@ -8,17 +8,17 @@ from collections import deque
 from typing import Any, NamedTuple
 
 from tieline.backends.acp.forms import AgentQuestion
-from tieline.model.inbox import Field, Filled
-from tieline.wire.shared.questions.forms import (
-    Skipped,
-    Unclear,
-    answers,
-    as_text,
-    condensed,
-    expanded,
+from tieline.model.inbox import Field, QuestionAnswer
+from tieline.wire.shared.questions.text import (
+    AnswerSkipped,
+    UnclearAnswer,
     is_consent,
     is_refusal,
     may_be_skipped,
+    merge_custom_fields,
+    parse_answers,
+    question_text,
+    split_custom_fields,
 )
 
 MAX_TRIES = 2
@@ -28,7 +28,7 @@ class InterviewOutcome(NamedTuple):
     """A settled question. `text` is a message that was no answer."""
 
     question: AgentQuestion
-    filled: Filled
+    filled: QuestionAnswer
     text: str = ""
 
 
@@ -53,8 +53,8 @@ class Interview:
 
     def text(self) -> str:
         """Return the text of the current question."""
-        form = condensed(self._questions[0].form)
-        text = as_text(form, self._fields)
+        form = merge_custom_fields(self._questions[0].form)
+        text = question_text(form, self._fields)
         return f"{self._remark}\n\n{text}" if self._remark else text
 
     def answer(self, text: str) -> InterviewOutcome | None:
@@ -64,16 +64,16 @@ class Interview:
         if question.form.url or not self._fields:
             return self._consented(text)
         try:
-            given = answers(text, self._fields)
-        except Skipped:
-            return self._settle(Filled(action="decline", reason=text))
-        except Unclear as problem:
+            given = parse_answers(text, self._fields)
+        except AnswerSkipped:
+            return self._settle(QuestionAnswer(action="decline", reason=text))
+        except UnclearAnswer as problem:
             return self._again(str(problem), text)
         self._values |= given.values
         del self._fields[: given.taken]
         if not all(map(may_be_skipped, self._fields)):
             return None
-        return self._settle(Filled(values=expanded(self._values, question.form)))
+        return self._settle(QuestionAnswer(values=split_custom_fields(self._values, question.form)))
 
     def withdraw(self, number: int) -> bool:
         """Remove a question that needs no answer any more. Return whether it was the current one."""
@@ -91,21 +91,21 @@ class Interview:
         first = self._questions[0] if self._questions else None
         if first is None or not elicitation or first.elicitation != elicitation:
             return None
-        return self._settle(Filled())
+        return self._settle(QuestionAnswer())
 
     def _consented(self, text: str) -> InterviewOutcome:
         if is_consent(text):
-            return self._settle(Filled())
-        return self._settle(Filled(action="decline", reason=text), "" if is_refusal(text) else text)
+            return self._settle(QuestionAnswer())
+        return self._settle(QuestionAnswer(action="decline", reason=text), "" if is_refusal(text) else text)
 
     def _again(self, remark: str, text: str) -> InterviewOutcome | None:
         self._tries += 1
         if self._tries >= MAX_TRIES:
-            return self._settle(Filled(action="decline", reason=text), text)
+            return self._settle(QuestionAnswer(action="decline", reason=text), text)
         self._remark = remark
         return None
 
-    def _settle(self, filled: Filled, text: str = "") -> InterviewOutcome:
+    def _settle(self, filled: QuestionAnswer, text: str = "") -> InterviewOutcome:
         question = self._questions.popleft()
         self._begin()
         return InterviewOutcome(question, filled, text)
@@ -113,4 +113,4 @@ class Interview:
     def _begin(self) -> None:
         """Prepare the first question."""
         self._values, self._tries, self._remark = {}, 0, ""
-        self._fields = list(condensed(self._questions[0].form).fields) if self._questions else []
+        self._fields = list(merge_custom_fields(self._questions[0].form).fields) if self._questions else []

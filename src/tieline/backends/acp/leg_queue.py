@@ -11,7 +11,7 @@ from collections import deque
 from tieline.model.assemble import PartsWriter
 from tieline.model.content import Text, Thinking, ToolCall
 from tieline.model.events import Activity, Event, Failed, Finished, Note, Plan, Usage
-from tieline.wire.shared.lenient import whole
+from tieline.wire.shared.lenient import well_formed
 
 MAX_WAITING = 64 * 1024 * 1024
 """How many characters may be queued."""
@@ -173,7 +173,7 @@ class LegQueue:
             return
         self._parts.end(_PART)
         if self._open[0] is Text:
-            self.texts.append(whole("".join(self._chunks)))
+            self.texts.append(well_formed("".join(self._chunks)))
             self._gap = "" if self._chunks[-1].endswith("\n") else "\n\n"
         self._open = None
         self._chunks.clear()

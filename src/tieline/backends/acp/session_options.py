@@ -16,7 +16,7 @@ from tieline.model.content import Value
 from tieline.model.errors import BadRequest
 from tieline.model.request import Request
 from tieline.wire.acp import facts
-from tieline.wire.shared.capabilities import plain
+from tieline.wire.shared.capabilities import plain_name
 
 How = Literal["option", "mode", "model"]
 
@@ -140,7 +140,7 @@ def _setting(name: str, value: str, state: SessionOptions, title: str) -> Option
     if not slots:
         raise BadRequest(_unknown_option(name, state, title), "model", code="unknown_option")
     slot = _slot_with(value, slots)
-    if slot is None and name == "mode" and plain(value) == "agent":
+    if slot is None and name == "mode" and plain_name(value) == "agent":
         # Working on its own is what an agent does by default, whatever it calls that mode.
         return None
     if slot is None:
@@ -177,7 +177,7 @@ def _slots(name: str, state: SessionOptions) -> list[_OptionSlot]:
 
 
 def _is_mode(option: facts.ConfigOption) -> bool:
-    is_named_so = any(plain(name).endswith("mode") for name in (option.id, option.name))
+    is_named_so = any(plain_name(name).endswith("mode") for name in (option.id, option.name))
     return option.kind == "select" and (option.category == "mode" or is_named_so)
 
 
@@ -207,23 +207,23 @@ def _option(name: str, options: Iterable[facts.ConfigOption]) -> facts.ConfigOpt
     tests = (
         lambda option: option.id == name,
         lambda option: option.category == category,
-        lambda option: plain(name) in (plain(option.id), plain(option.name)),
+        lambda option: plain_name(name) in (plain_name(option.id), plain_name(option.name)),
     )
     return next((option for test in tests for option in options if test(option)), None)
 
 
 def _chosen(value: str, choices: Sequence[facts.NamedChoice]) -> str | None:
     """Find a choice by its id or name, by the end of its id, or by an alias, and return its id."""
-    wanted = plain(value)
+    wanted = plain_name(value)
     for choice in choices:
         if value in (choice.id, choice.name):
             return choice.id
     for choice in choices:
-        if wanted in (plain(choice.id), plain(choice.name), plain(_end(choice.id))):
+        if wanted in (plain_name(choice.id), plain_name(choice.name), plain_name(_end(choice.id))):
             return choice.id
     for alias in _ALIASES.get(value.lower(), ()):
         for choice in choices:
-            if alias in (plain(_end(choice.id)), plain(choice.name)):
+            if alias in (plain_name(_end(choice.id)), plain_name(choice.name)):
                 return choice.id
     return None
 

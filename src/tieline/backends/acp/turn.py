@@ -34,7 +34,7 @@ from tieline.model.request import ToolSpec
 from tieline.wire.acp import facts
 from tieline.wire.acp.facts import Fact
 from tieline.wire.acp.schema import ContentBlock, TextContent
-from tieline.wire.shared.questions.tools import call_for, read_result
+from tieline.wire.shared.questions.client_tool import call_for, read_result
 
 GIVEN_UP = "The call was cancelled because the turn is over."
 MAX_BATCH_WAITS = 10

@@ -15,7 +15,7 @@ from tieline.backends.acp.forms import AgentQuestion
 from tieline.backends.acp.inbox_items import ALLOW, REJECT, PlanDraft, permission_of, review_of
 from tieline.backends.acp.rules import NO_RULING, ActionRules, AgentAction, Ruling, action_in, action_of
 from tieline.backends.pending_approvals import PendingItems
-from tieline.model.inbox import Filled, Reviewed, plan_review
+from tieline.model.inbox import QuestionAnswer, ReviewAnswer, plan_review
 from tieline.model.ports import Human
 from tieline.tasks import Tasks
 from tieline.wire.acp import facts
@@ -137,7 +137,7 @@ class TurnInbox:
         self._agent.machine.answer_plan(request.number, "accepted" if review.approved else "rejected", review.feedback)
         self._agent.push()
 
-    def _reviewed(self, review: Reviewed, *, is_sent: bool) -> None:
+    def _reviewed(self, review: ReviewAnswer, *, is_sent: bool) -> None:
         if not review.approved:
             self._note("plan_rejected", review.feedback)
             self._refused("The plan was not approved", review.feedback)
@@ -146,7 +146,7 @@ class TurnInbox:
     async def _fill(self, question: AgentQuestion, human: Human) -> None:
         self.answer(question, await human.fill(question.form))
 
-    def answer(self, question: AgentQuestion, filled: Filled) -> None:
+    def answer(self, question: AgentQuestion, filled: QuestionAnswer) -> None:
         """Send the answer to a question."""
         if filled.action != "accept":
             self._note("question_declined", filled.reason or filled.action)

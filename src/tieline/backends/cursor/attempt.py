@@ -22,7 +22,7 @@ from tieline.backends.cursor.pipes import Pipe, StreamRefused
 from tieline.backends.cursor.recovery import BROKEN, HTTP2_REFUSED, SILENT, STALLED
 from tieline.backends.pending_approvals import PendingItems, submit
 from tieline.model.events import Event, Failed
-from tieline.model.inbox import Answer, Ask
+from tieline.model.inbox import Answer, InboxItem
 from tieline.model.ports import Human
 from tieline.net.client.http import PipeError
 from tieline.tasks import Tasks
@@ -243,7 +243,7 @@ class Attempt:
                 work = self._put(query, item, self.human)
                 self._asked.begin(query, work, f"a question of {self._name}", partial(self._answer, query, None))
 
-    async def _put(self, query: int, item: Ask, human: Human) -> None:
+    async def _put(self, query: int, item: InboxItem, human: Human) -> None:
         self._answer(query, await submit(item, human))
 
     def _answer(self, query: int, answer: Answer | None) -> None:

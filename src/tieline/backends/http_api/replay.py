@@ -31,11 +31,11 @@ from tieline.model.events import (
     PartStart,
     Started,
     Usage,
+    joined,
     of_kind,
 )
 from tieline.model.ports import Host, Leg, ModelInfo, Run
 from tieline.model.request import Request
-from tieline.model.source import joined
 from tieline.net.client.http import HttpClient, HttpResponse, Origin, PipeError, Timeouts, redirected
 from tieline.wire.shared.http_errors import excerpt
 from tieline.wire.shared.spelling import Outgoing, Spelled

@@ -3,27 +3,27 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tieline.core.inbox.inbox import Item
+from tieline.core.inbox.inbox import PendingItem
 from tieline.model.errors import BadRequest
 from tieline.model.inbox import (
-    ALLOWING,
+    ALLOWING_KINDS,
     Answer,
-    Ask,
+    Approval,
+    ApprovalAnswer,
     Field,
-    Filled,
-    Form,
+    InboxItem,
     OptionKind,
-    Permission,
-    Permitted,
     PlanReview,
-    Reviewed,
+    Question,
+    QuestionAnswer,
+    ReviewAnswer,
 )
 
 YES = frozenset(("y", "yes", "true", "1"))
 NO = frozenset(("n", "no", "false", "0"))
 
 
-def find(items: Sequence[Item], given: str) -> Item:
+def find(items: Sequence[PendingItem], given: str) -> PendingItem:
     """Return the item with this id, or the only one whose id starts with it."""
     found = [item for item in items if item.id == given] or [item for item in items if item.id.startswith(given)]
     if len(found) == 1:
@@ -33,69 +33,69 @@ def find(items: Sequence[Item], given: str) -> Item:
     raise BadRequest(f"No request `{given}` is waiting: it was answered already, or it timed out.")
 
 
-def allow(content: Ask) -> Answer:
+def allow(content: InboxItem) -> Answer:
     """Allow an action once, or approve a plan."""
     match content:
-        case Permission():
+        case Approval():
             return _option_of_kind(content, "allow_once")
         case PlanReview():
-            return Reviewed(approved=True)
-        case Form():
+            return ReviewAnswer(approved=True)
+        case Question():
             raise BadRequest("This is a question. Answer it with `tieline inbox answer ID NAME=VALUE`.")
 
 
-def allow_always(content: Ask) -> Answer:
+def allow_always(content: InboxItem) -> Answer:
     """Allow an action now and in future."""
-    if not isinstance(content, Permission):
+    if not isinstance(content, Approval):
         raise BadRequest("Only an action can always be allowed, not a plan or a question.")
     return _option_of_kind(content, "allow_always")
 
 
-def refuse(content: Ask, words: str = "") -> Answer:
+def refuse(content: InboxItem, words: str = "") -> Answer:
     """Deny an action, reject a plan or decline a question. `words` are the reason or the feedback."""
     match content:
-        case Permission():
+        case Approval():
             option = _find_option(content, "reject_once") or _find_option(content, "reject_always")
-            return Permitted(option=option, reason=words)
+            return ApprovalAnswer(option=option, reason=words)
         case PlanReview():
-            return Reviewed(approved=False, feedback=words)
-        case Form():
-            return Filled(action="decline", reason=words)
+            return ReviewAnswer(approved=False, feedback=words)
+        case Question():
+            return QuestionAnswer(action="decline", reason=words)
 
 
-def choose_option(content: PlanReview, given: str) -> Reviewed:
+def choose_option(content: PlanReview, given: str) -> ReviewAnswer:
     """Answer a plan with one of its own options."""
     option = next((option for option in content.options if option.id == given), None)
     if option is None:
         known = ", ".join(option.id for option in content.options)
         raise BadRequest(f"This plan has no option `{given}`. Choose one of {known}.")
-    return Reviewed(approved=option.kind in ALLOWING, option=option.id)
+    return ReviewAnswer(approved=option.kind in ALLOWING_KINDS, option=option.id)
 
 
-def fill_in(content: Ask, given: Sequence[str]) -> Answer:
+def fill_in(content: InboxItem, given: Sequence[str]) -> Answer:
     """Answer with fields given as NAME=VALUE. If there is only one field, its name can be omitted."""
     match content:
-        case Permission():
-            return Permitted(option=_parse_pairs(given, ["option"]).get("option"))
+        case Approval():
+            return ApprovalAnswer(option=_parse_pairs(given, ["option"]).get("option"))
         case PlanReview(options=()):
             raise BadRequest("This is a plan. Use `tieline inbox approve ID` or `tieline inbox reject ID FEEDBACK`.")
         case PlanReview():
             return choose_option(content, _parse_pairs(given, ["option"]).get("option", ""))
-        case Form():
+        case Question():
             fields = {field.name: field for field in content.fields}
             named = _parse_pairs(given, list(fields))
-            return Filled(values={name: _parse_value(fields[name], text) for name, text in named.items()})
+            return QuestionAnswer(values={name: _parse_value(fields[name], text) for name, text in named.items()})
 
 
-def _option_of_kind(content: Permission, kind: OptionKind) -> Permitted:
+def _option_of_kind(content: Approval, kind: OptionKind) -> ApprovalAnswer:
     option = _find_option(content, kind)
     if option is None:
         known = ", ".join(one.id for one in content.options)
         raise BadRequest(f"This is not possible here. Use `tieline inbox answer ID option=…` with one of {known}.")
-    return Permitted(option=option)
+    return ApprovalAnswer(option=option)
 
 
-def _find_option(content: Permission, kind: OptionKind) -> str | None:
+def _find_option(content: Approval, kind: OptionKind) -> str | None:
     return next((option.id for option in content.options if option.kind == kind), None)
 
 

@@ -12,7 +12,7 @@ from tieline.cli.inbox import answers, formatting
 from tieline.cli.inbox.remote import RemoteInbox
 from tieline.cli.inbox.watch import Clock, InboxWatch, Say, follow
 from tieline.model.errors import BadRequest
-from tieline.model.inbox import Answer, Ask, Form
+from tieline.model.inbox import Answer, InboxItem, Question
 from tieline.net.client.http import HttpClient, Proxies
 from tieline.tasks import Tasks
 
@@ -73,11 +73,11 @@ async def _list(remote: RemoteInbox, given: str | None, say: Say, clock: Clock) 
 
 async def _decide(remote: RemoteInbox, options: Options, say: Say) -> None:
     item = answers.find(await remote.items(), options.id)
-    await remote.decide(item.id, _answer(item.ask, options))
+    await remote.decide(item.id, _answer(item.content, options))
     say(f"{formatting.headline(item)}: answered.")
 
 
-def _answer(content: Ask, options: Options) -> Answer:
+def _answer(content: InboxItem, options: Options) -> Answer:
     match options.what:
         case "allow" | "approve":
             return answers.allow(content)
@@ -85,7 +85,7 @@ def _answer(content: Ask, options: Options) -> Answer:
             return answers.allow_always(content)
         case "answer":
             return answers.fill_in(content, options.words)
-        case "decline" if not isinstance(content, Form):
+        case "decline" if not isinstance(content, Question):
             raise BadRequest("Only a question can be declined. To refuse anything else, use `tieline inbox deny ID`.")
         case _:
             return answers.refuse(content, " ".join(options.words))

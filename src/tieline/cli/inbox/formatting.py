@@ -6,8 +6,8 @@ Text from models and clients is escaped and indented, so that it cannot look lik
 from collections.abc import Iterator, Sequence
 
 from tieline.cli.inbox.remote import SavedRules
-from tieline.core.inbox.inbox import Item
-from tieline.model.inbox import Ask, Field, Form, Option, Permission, PlanReview
+from tieline.core.inbox.inbox import PendingItem
+from tieline.model.inbox import Approval, Field, InboxItem, Option, PlanReview, Question
 from tieline.tools.invisible_text import visible
 
 LONGEST_LINE = 100
@@ -23,7 +23,7 @@ KINDS = {
 }
 
 
-def format_items(items: Sequence[Item], now: float) -> str:
+def format_items(items: Sequence[PendingItem], now: float) -> str:
     """Format all waiting items."""
     if not items:
         return "The inbox is empty."
@@ -32,25 +32,25 @@ def format_items(items: Sequence[Item], now: float) -> str:
     return "\n\n".join([f"{count} for your answer.", *blocks])
 
 
-def format_item(item: Item, now: float, *, most: int | None = None) -> str:
+def format_item(item: PendingItem, now: float, *, most: int | None = None) -> str:
     """Format one item: id and title, requester, details, and the commands that answer it."""
-    lines = [f"    {text_line}" for text_line in _details(item.ask)]
+    lines = [f"    {text_line}" for text_line in _details(item.content)]
     if most is None:
-        lines += [f"    {text_line}" for text_line in _arguments(item.ask)]
+        lines += [f"    {text_line}" for text_line in _arguments(item.content)]
     if most is not None and len(lines) > most:
         rest = f"    … {len(lines) - most} more lines: tieline inbox list {item.id}"
         lines = [*lines[:most], rest]
-    risk = [f"    ! {_escaped(item.ask.risk)}"] if isinstance(item.ask, Permission) and item.ask.risk else []
+    risk = [f"    ! {_escaped(item.content.risk)}"] if isinstance(item.content, Approval) and item.content.risk else []
     about = f"    {_requester(item)}; {time_left(item, now)}"
     return "\n".join([headline(item), about, *risk, *lines, *_answer_commands(item)])
 
 
-def headline(item: Item) -> str:
+def headline(item: PendingItem) -> str:
     """Return the id and the title of an item on one line."""
-    return f"{item.id}  {short_line(_title(item.ask))}"
+    return f"{item.id}  {short_line(_title(item.content))}"
 
 
-def time_left(item: Item, now: float) -> str:
+def time_left(item: PendingItem, now: float) -> str:
     """Say how much longer an item waits."""
     if item.until is None:
         return "no time limit while the inbox is watched"
@@ -58,18 +58,18 @@ def time_left(item: Item, now: float) -> str:
     return f"{seconds} s left" if seconds < 120 else f"{seconds // 60} min left"
 
 
-def key_hint(content: Ask) -> str:
+def key_hint(content: InboxItem) -> str:
     """Describe the lines that answer an item in `watch`; empty if it has several fields."""
     match content:
-        case Permission():
+        case Approval():
             has_always = any(option.kind == "allow_always" for option in content.options)
             return "y allow · " + ("a always · " if has_always else "") + "n deny (or: n REASON)"
         case PlanReview():
             others = f" · y {'|'.join(short_line(option.id) for option in content.options)}" if content.options else ""
             return f"y approve{others} · n WHAT TO CHANGE"
-        case Form(fields=(field,)):
+        case Question(fields=(field,)):
             return "y or n" if field.kind == "yes_no" else "type the answer"
-        case Form():
+        case Question():
             return ""
 
 
@@ -88,33 +88,33 @@ def short_line(text: str) -> str:
     return shown if len(shown) <= LONGEST_LINE else f"{shown[:LONGEST_LINE]}…"
 
 
-def _title(content: Ask) -> str:
+def _title(content: InboxItem) -> str:
     match content:
-        case Permission():
+        case Approval():
             return content.title
         case PlanReview():
             return f"Plan: {content.title}"
-        case Form():
+        case Question():
             return f"Question: {content.message}"
 
 
-def _requester(item: Item) -> str:
+def _requester(item: PendingItem) -> str:
     origin = item.origin
     who = f"requested by {short_line(origin.model)}" if origin.model else "requested by an unknown model"
     client = f" through {short_line(origin.client)}" if origin.client else ""
     return f"{who}{client}" + (f": “{short_line(origin.title)}”" if origin.title else "")
 
 
-def _details(content: Ask) -> Iterator[str]:
+def _details(content: InboxItem) -> Iterator[str]:
     match content:
-        case Permission():
+        case Approval():
             yield from _permission(content)
         case PlanReview():
             yield from _lines(content.plan)
             yield from (f"{MARKS[step.status]} {short_line(step.content)}" for step in content.steps)
             yield from _lines(content.detail)
             yield from _hidden(content.hidden)
-        case Form():
+        case Question():
             yield from _lines(content.message)
             if content.url:
                 yield f"open {_escaped(content.url)}"
@@ -122,7 +122,7 @@ def _details(content: Ask) -> Iterator[str]:
                 yield from _field(field)
 
 
-def _permission(content: Permission) -> Iterator[str]:
+def _permission(content: Approval) -> Iterator[str]:
     if content.command is not None:
         first, *others = _lines(content.command) or [""]
         yield f"$ {first}"
@@ -139,9 +139,9 @@ def _hidden(count: int) -> Iterator[str]:
         yield f"! {count:,} characters are not shown, because the text is too long"
 
 
-def _arguments(content: Ask) -> Iterator[str]:
+def _arguments(content: InboxItem) -> Iterator[str]:
     """Show the unchanged arguments of the call."""
-    text = "" if isinstance(content, Form) else content.input
+    text = "" if isinstance(content, Question) else content.input
     if text.strip() not in ("", "{}"):
         yield "the unchanged arguments of the call:"
         yield from (f"| {text_line}" for text_line in _lines(text))
@@ -161,21 +161,21 @@ def _option(option: Option) -> str:
     return f"{short_line(option.id)}{label}" + (f": {_escaped(option.description)}" if option.description else "")
 
 
-def _answer_commands(item: Item) -> list[str]:
+def _answer_commands(item: PendingItem) -> list[str]:
     """Return the commands that answer an item."""
     command = "  tieline inbox"
-    match item.ask:
-        case Permission():
-            return [f"{command} {way}" for way in _permission_commands(item.id, item.ask)]
+    match item.content:
+        case Approval():
+            return [f"{command} {way}" for way in _permission_commands(item.id, item.content)]
         case PlanReview():
-            options = [f"{command} answer {item.id} {_named_option(option)}" for option in item.ask.options]
+            options = [f"{command} answer {item.id} {_named_option(option)}" for option in item.content.options]
             return [f"{command} approve {item.id}", *options, f"{command} reject {item.id} WHAT TO CHANGE"]
-        case Form():
-            values = " ".join(f"{short_line(field.name)}=…" for field in item.ask.fields)
+        case Question():
+            values = " ".join(f"{short_line(field.name)}=…" for field in item.content.fields)
             return [f"{command} answer {item.id} {values}".rstrip(), f"{command} decline {item.id}"]
 
 
-def _permission_commands(item_id: str, content: Permission) -> Iterator[str]:
+def _permission_commands(item_id: str, content: Approval) -> Iterator[str]:
     usual = {"allow_once": "allow", "allow_always": "always", "reject_once": "deny"}
     for option in content.options:
         verb = usual.pop(option.kind, None)

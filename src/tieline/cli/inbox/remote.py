@@ -7,7 +7,7 @@ from urllib.parse import quote
 import msgspec
 
 from tieline import __version__
-from tieline.core.inbox.inbox import Item
+from tieline.core.inbox.inbox import PendingItem
 from tieline.model.content import Value
 from tieline.model.errors import GatewayError
 from tieline.model.events import ErrorKind
@@ -36,7 +36,7 @@ class SavedRules(Value):
 
 
 class _ItemList(Value):
-    items: tuple[Item, ...] = ()
+    items: tuple[PendingItem, ...] = ()
 
 
 class _RemoteErrorDetail(Value):
@@ -58,11 +58,11 @@ class RemoteInbox:
         if key:
             self._headers.append(("authorization", f"Bearer {key}"))
 
-    async def items(self) -> tuple[Item, ...]:
+    async def items(self) -> tuple[PendingItem, ...]:
         """Return the waiting items."""
         return self._read(await self._request("GET", "/api/inbox"), _ItemList).items
 
-    async def watch(self) -> AsyncGenerator[tuple[Item, ...], None]:
+    async def watch(self) -> AsyncGenerator[tuple[PendingItem, ...], None]:
         """Yield the waiting items now and after every change, until the gateway stops."""
         response = await self._send("GET", "/api/inbox/watch")
         reader = SseReader(LIMIT)

@@ -5,14 +5,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 
 from tieline.cli.inbox import answers, formatting
-from tieline.core.inbox.inbox import Item
+from tieline.core.inbox.inbox import PendingItem
 from tieline.model.errors import GatewayError
-from tieline.model.inbox import Answer, Ask, Form, PlanReview
+from tieline.model.inbox import Answer, InboxItem, PlanReview, Question
 
 Say = Callable[[str], None]
 Clock = Callable[[], float]
 Decide = Callable[[str, Answer], Awaitable[None]]
-Changes = AsyncGenerator[tuple[Item, ...], None]
+Changes = AsyncGenerator[tuple[PendingItem, ...], None]
 
 REACTION = 0.5
 """Seconds during which an answer is ignored after a new item appears: it was meant for the item before."""
@@ -28,13 +28,13 @@ class InboxWatch:
         self._say = say
         self._clock = clock
         self._takes_keys = takes_keys
-        self._waiting: dict[str, Item] = {}
+        self._waiting: dict[str, PendingItem] = {}
         self._answered: set[str] = set()
         self._asked = ""
         """The id of the item that the next typed line answers."""
         self._asked_at = 0.0
 
-    def show(self, items: Sequence[Item]) -> None:
+    def show(self, items: Sequence[PendingItem]) -> None:
         """Print new items, and those that are no longer waiting."""
         now = {item.id: item for item in items if item.id not in self._answered}
         for item_id in self._waiting.keys() - now.keys() - self._answered:
@@ -56,9 +56,9 @@ class InboxWatch:
             self._say("You typed this before the request appeared. Please answer again.")
             return
         try:
-            answer = _meant(item.ask, typed)
+            answer = _meant(item.content, typed)
             if answer is None:
-                self._say(f"? {formatting.key_hint(item.ask)}")
+                self._say(f"? {formatting.key_hint(item.content)}")
                 return
             self._answered.add(item.id)
             await self._decide(item.id, answer)
@@ -74,17 +74,17 @@ class InboxWatch:
         """Print which item the next typed line answers."""
         if not self._takes_keys:
             return
-        item = next((item for item in self._waiting.values() if formatting.key_hint(item.ask)), None)
+        item = next((item for item in self._waiting.values() if formatting.key_hint(item.content)), None)
         if item is None:
             self._asked = ""
         elif item.id != self._asked:
             self._asked, self._asked_at = item.id, self._clock()
-            self._say(f"\n{formatting.headline(item)}\n? {formatting.key_hint(item.ask)}")
+            self._say(f"\n{formatting.headline(item)}\n? {formatting.key_hint(item.content)}")
 
 
-def _meant(content: Ask, typed: str) -> Answer | None:
+def _meant(content: InboxItem, typed: str) -> Answer | None:
     """Parse a typed line; return None if it is not an answer."""
-    if isinstance(content, Form):
+    if isinstance(content, Question):
         return answers.fill_in(content, [f"{content.fields[0].name}={typed}"])
     key, _, rest = typed.partition(" ")
     match key.lower():

@@ -1,1 +1,1 @@
-"""Request options that an upstream does not support, enforced by the gateway."""
+"""Request options that the gateway enforces for upstreams that do not support them."""

@@ -1,4 +1,4 @@
-"""Token limits and stop sequences, enforced here for upstreams that have no such thing."""
+"""Token limits and stop sequences for upstreams that do not support them."""
 
 from msgspec.structs import replace
 
@@ -19,9 +19,9 @@ from tieline.model.request import Request
 
 
 class Limits:
-    """Ends a leg where its text reaches the token limit or a stop sequence.
+    """Ends a leg at the token limit or at a stop sequence.
 
-    Tokens are estimated. Text and thinking count; a call is never cut, because half a call is of no use.
+    Tokens are estimated from the length of text and thinking. A call is never cut, because half a call is useless.
     """
 
     def __init__(self, request: Request) -> None:
@@ -32,14 +32,14 @@ class Limits:
         self._part: Text | Thinking | None = None
         self._given: list[str] = []
         self._held = ""
-        """The end of the text so far, as long as it may be the beginning of a stop sequence."""
+        """The end of the text so far, if it may be the beginning of a stop sequence."""
         self._output = 0
         self._has_usage = False
         self.is_cut = False
-        """Whether the leg was ended here. What comes afterwards is not shown, and the run is to be closed."""
+        """Whether the leg was ended here. Later events are dropped, and the caller must close the run."""
 
     def apply(self, batch: Batch) -> Batch:
-        """The events that are within the limits."""
+        """Return the events within the limits."""
         out: list[Event] = []
         for event in batch:
             if self.is_cut:
@@ -77,7 +77,7 @@ class Limits:
         self._emit(delta.index, text[: len(text) - keep], out)
 
     def _end_in(self, text: str, part: Text | Thinking) -> tuple[int, StopReason | None, str | None]:
-        """Where this text has to end, and why; the earliest end counts."""
+        """Return where the text must end and why; the earliest applicable limit counts."""
         stops = self._stop if type(part) is Text else ()
         found = min(((at, stop) for stop in stops if (at := text.find(stop)) >= 0), default=None)
         if self._left is not None and len(text) > self._left and (found is None or self._left < found[0]):
@@ -103,13 +103,13 @@ class Limits:
         out.append(PartEnd(index=index, part=replace(part, text="".join(self._given))))
         if not self._has_usage:
             out.append(Usage(input=estimate(self._request), output=tokens))
-        what = "the token limit" if sequence is None else "a stop sequence"
-        message = f"ended at {what}, after about {tokens} tokens, because the upstream cannot do that itself"
+        limit = "the token limit" if sequence is None else "a stop sequence"
+        message = f"the gateway ended the answer at {limit} after about {tokens} tokens; the upstream cannot"
         out += (Note(kind="limit", message=message), Finished(reason=reason, sequence=sequence))
 
 
 def _overlap(text: str, stops: tuple[str, ...]) -> int:
-    """How many characters at the end of the text may be the beginning of a stop sequence."""
+    """Return the number of characters at the end of the text that may be the beginning of a stop sequence."""
     return max(
         (size for stop in stops for size in range(1, min(len(stop), len(text) + 1)) if text.endswith(stop[:size])),
         default=0,

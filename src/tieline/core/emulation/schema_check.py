@@ -1,4 +1,4 @@
-"""Whether a JSON value fits a schema: the keywords that structured output uses, others are not checked."""
+"""Validate a JSON value against a schema, limited to the keywords that structured output uses."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,17 +16,17 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def misfit(value: Any, schema: Any, root: Any = None, at: str = "$", depth: int = 0) -> str | None:
-    """What does not fit, with its path; None if everything that is checked fits."""
+def schema_error(value: Any, schema: Any, root: Any = None, at: str = "$", depth: int = 0) -> str | None:
+    """Return the first violation with its path, or None. Unsupported keywords are ignored."""
     root = schema if root is None else root
     if isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
         schema = _target(root, schema["$ref"])
     if not isinstance(schema, dict) or depth > MAX_DEPTH:
         return None
     for check in (_type, _choice, _alternatives, _members, _items):
-        wrong = check(value, schema, root, at, depth)
-        if wrong is not None:
-            return wrong
+        error = check(value, schema, root, at, depth)
+        if error is not None:
+            return error
     return None
 
 
@@ -42,7 +42,7 @@ def _type(value: Any, schema: Mapping[str, Any], _root: Any, at: str, _depth: in
     names = [str(name) for name in (given if isinstance(given, list) else [given]) if name in _TYPES]
     if not names or any(_is(value, name) for name in names):
         return None
-    return f"{at} has to be of type {' or '.join(names)}"
+    return f"{at} must be of type {' or '.join(names)}"
 
 
 def _is(value: Any, name: str) -> bool:
@@ -57,19 +57,19 @@ def _choice(value: Any, schema: Mapping[str, Any], _root: Any, at: str, _depth: 
     allowed = [schema["const"]] if "const" in schema else schema.get("enum")
     if not isinstance(allowed, list) or value in allowed:
         return None
-    return f"{at} has to be one of {allowed!r:.200}"
+    return f"{at} must be one of {allowed!r:.200}"
 
 
 def _alternatives(value: Any, schema: Mapping[str, Any], root: Any, at: str, depth: int) -> str | None:
     for name in ("anyOf", "oneOf"):
         options = schema.get(name)
         if isinstance(options, list) and options:
-            wrongs = [misfit(value, option, root, at, depth + 1) for option in options]
-            if None not in wrongs:
-                return wrongs[0]
+            errors = [schema_error(value, option, root, at, depth + 1) for option in options]
+            if None not in errors:
+                return errors[0]
     for option in schema.get("allOf") or ():
-        if (wrong := misfit(value, option, root, at, depth + 1)) is not None:
-            return wrong
+        if (error := schema_error(value, option, root, at, depth + 1)) is not None:
+            return error
     return None
 
 
@@ -78,23 +78,25 @@ def _members(value: Any, schema: Mapping[str, Any], root: Any, at: str, depth: i
         return None
     missing = [name for name in schema.get("required") or () if name not in value]
     if missing:
-        return f"{at} lacks `{missing[0]}`"
+        return f"{at} is missing `{missing[0]}`"
     known = schema.get("properties")
     known = known if isinstance(known, dict) else {}
     for name, member in value.items():
         if name in known:
-            wrong = misfit(member, known[name], root, f"{at}.{name}", depth + 1)
+            error = schema_error(member, known[name], root, f"{at}.{name}", depth + 1)
         elif schema.get("additionalProperties") is False:
-            wrong = f"{at} must not have `{name}`"
+            error = f"{at} must not contain `{name}`"
         else:
-            wrong = None
-        if wrong is not None:
-            return wrong
+            error = None
+        if error is not None:
+            return error
     return None
 
 
 def _items(value: Any, schema: Mapping[str, Any], root: Any, at: str, depth: int) -> str | None:
     if not isinstance(value, list) or not isinstance(schema.get("items"), dict):
         return None
-    wrongs = (misfit(item, schema["items"], root, f"{at}[{index}]", depth + 1) for index, item in enumerate(value))
-    return next((wrong for wrong in wrongs if wrong is not None), None)
+    errors = (
+        schema_error(item, schema["items"], root, f"{at}[{index}]", depth + 1) for index, item in enumerate(value)
+    )
+    return next((error for error in errors if error is not None), None)

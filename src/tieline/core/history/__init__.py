@@ -1,1 +1,1 @@
-"""Histories made acceptable to every upstream: paired tool results, restored thinking, token estimates."""
+"""Make histories acceptable to every upstream: pair tool results, restore thinking, estimate tokens."""

@@ -1,9 +1,9 @@
-"""What an agent does by itself, made visible to clients that know no such thing: as thinking, as text, or not at all.
+"""Render activities for clients that have no such concept: as thinking, as text, or not at all.
 
-An HTTP client must never take an agent's own tool calls for calls it should run (it would run them a second time). So
-they become lines of a part of their own: thinking for clients that fold it away, text for those that show nothing else.
-Some clients write parts one behind the other without a break, so a part of ours keeps its distance, and so do the
-model's words before and after something was done.
+An HTTP client must never mistake an agent's own tool calls for calls it should run; it would run them a second time.
+Activities therefore become lines of a separate part: thinking for clients that can hide it, text for the others. Some
+clients concatenate parts, so blank lines are inserted around such a part, and between texts of the model with an
+activity in between.
 """
 
 from typing import Literal
@@ -25,66 +25,66 @@ from tieline.model.events import (
 )
 from tieline.model.splice import Splice
 
-Style = Literal["reasoning", "text", "hidden", "events"]
-"""How activities are shown; as the events they are to whoever knows them."""
+ActivityStyle = Literal["reasoning", "text", "hidden", "events"]
+"""How activities are shown; `events` passes them on unchanged."""
 
-MOST_OUTPUT = 400
-"""So much of what came of an activity is shown."""
-MOST_TITLES = 3
-"""How often an activity that is still under way is told under another title; the one at its end always is."""
+MAX_OUTPUT = 400
+"""Maximum number of characters of an activity's output."""
+MAX_TITLES = 3
+"""Maximum number of different titles shown while an activity runs; its final title is always shown."""
 MARKS: dict[Status, str] = {"pending": "○", "in_progress": "▸", "completed": "✓", "failed": "✗"}
 
 
-class Showing:
-    """Puts the activities of one leg between its parts."""
+class ActivityRenderer:
+    """Inserts the activities of one leg between its parts."""
 
-    def __init__(self, style: Style) -> None:
+    def __init__(self, style: ActivityStyle) -> None:
         self._style = style
         self._splice = Splice()
         self._lines: list[str] | None = None
-        """The part of ours that is open."""
+        """The lines of the open inserted part."""
         self._is_inside = False
-        """Whether a part of the model is open; what happens meanwhile waits."""
+        """Whether a part of the model is open; lines wait until it ends."""
         self._waiting: list[str] = []
         self._has_ended: dict[str, bool] = {}
         self._titles: dict[str, list[str]] = {}
-        """What each activity was called so far."""
+        """The titles shown for each activity."""
         self._latest = ""
-        """The activity that the last line was about."""
+        """The id of the activity shown last."""
         self._plan = ""
         self._before: Part | None = None
-        """The part that came last."""
-        self._last_words = ""
-        """What the last text ends with."""
-        self._has_done = False
-        """Whether something was done since."""
+        """The last part."""
+        self._last_character = ""
+        """The last character of the last text."""
+        self._has_activity = False
+        """Whether there was an activity since."""
         self._lead = ""
-        """What the text under way begins with that the model did not say."""
+        """The separator inserted at the beginning of the open text part."""
         self._is_led = False
         self._own: list[Part] = []
 
     def is_own(self, part: Part) -> bool:
-        """Whether a part is of our making: not what the model thought, and not to be remembered as that."""
+        """Return whether a part was inserted here, and is not the model's own."""
         return any(part is own for own in self._own)
 
     def apply(self, batch: Batch) -> Batch:
-        """The batch as the client is to have it; the very same one if there is nothing to show."""
+        """Return the batch for the client; the same object if nothing changes."""
         if self._style == "events":
             return batch
-        if len(batch) == 1 and type(batch[0]) is PartDelta:  # most are, as agents write word by word
-            delta = self._splice.renumber(self._led(batch[0]))
+        if len(batch) == 1 and type(batch[0]) is PartDelta:  # the most frequent case
+            delta = self._splice.renumber(self._with_lead(batch[0]))
             return batch if delta is batch[0] else [delta]
         out: list[Event] = []
         for event in batch:
             match event:
                 case Activity():
-                    self._say(out, self._activity(event))
+                    self._insert(out, self._activity(event))
                 case Plan():
-                    self._say(out, self._planned(event))
+                    self._insert(out, self._planned(event))
                 case PartStart():
                     self._begin(out, event)
                 case PartDelta():
-                    out.append(self._splice.renumber(self._led(event)))
+                    out.append(self._splice.renumber(self._with_lead(event)))
                 case PartEnd():
                     self._end(out, event)
                 case Finished() | Failed():
@@ -94,7 +94,7 @@ class Showing:
                     out.append(event)
         return out
 
-    # ── A part of the model ──────────────────────────────────────────────────────────────────────
+    # ── Parts of the model ───────────────────────────────────────────────────────────────────────
 
     def _begin(self, out: list[Event], start: PartStart) -> None:
         is_text = isinstance(start.part, Text)
@@ -103,11 +103,11 @@ class Showing:
         self._close(out)
         self._is_inside = True
         self._latest = ""
-        self._lead = _distance(self._last_words) if is_text and self._has_done else ""
+        self._lead = _separator(self._last_character) if is_text and self._has_activity else ""
         self._is_led = False
         out.append(self._splice.renumber(start))
 
-    def _led(self, delta: PartDelta) -> PartDelta:
+    def _with_lead(self, delta: PartDelta) -> PartDelta:
         if not self._lead or self._is_led:
             return delta
         self._is_led = True
@@ -120,20 +120,20 @@ class Showing:
             end = replace(end, part=part)
         out.append(self._splice.renumber(end))
         self._is_inside = False
-        self._ended(part)
+        self._part_ended(part)
         waiting, self._waiting = self._waiting, []
         for line in waiting:
-            self._say(out, line)
+            self._insert(out, line)
 
-    def _ended(self, part: Part) -> None:
+    def _part_ended(self, part: Part) -> None:
         self._before = part
         if isinstance(part, Text) and part.text:
-            self._last_words = part.text[-1]
-            self._has_done = False
+            self._last_character = part.text[-1]
+            self._has_activity = False
 
-    # ── A part of ours ───────────────────────────────────────────────────────────────────────────
+    # ── Inserted parts ───────────────────────────────────────────────────────────────────────────
 
-    def _say(self, out: list[Event], line: str) -> None:
+    def _insert(self, out: list[Event], line: str) -> None:
         if not line or self._style == "hidden":
             return
         if self._is_inside:
@@ -142,7 +142,7 @@ class Showing:
         if self._lines is None:
             self._lines = []
             out.append(PartStart(index=self._splice.next_index, part=self._part("")))
-            line = self._distance() + line
+            line = self._separator() + line
         self._write(out, line)
 
     def _write(self, out: list[Event], text: str) -> None:
@@ -153,39 +153,39 @@ class Showing:
     def _close(self, out: list[Event]) -> None:
         if self._lines is not None:
             whole = self._part("".join(self._lines))
-            out.append(PartEnd(index=self._splice.place(), part=whole))
+            out.append(PartEnd(index=self._splice.take_index(), part=whole))
             self._lines = None
             self._own.append(whole)
-            self._ended(whole)
+            self._part_ended(whole)
 
     def _part(self, text: str) -> Part:
         return Thinking(text=text) if self._style == "reasoning" else Text(text=text)
 
-    def _distance(self) -> str:
+    def _separator(self) -> str:
         before = self._before
-        is_alike = type(before) is (Thinking if self._style == "reasoning" else Text)
-        return _distance(before.text) if is_alike and isinstance(before, Text | Thinking) else ""
+        is_same_type = type(before) is (Thinking if self._style == "reasoning" else Text)
+        return _separator(before.text) if is_same_type and isinstance(before, Text | Thinking) else ""
 
-    # ── Words ────────────────────────────────────────────────────────────────────────────────────
+    # ── Lines ────────────────────────────────────────────────────────────────────────────────────
 
     def _activity(self, activity: Activity) -> str:
-        """A line when it begins, another when it turns out to be something else, and what came of it at the end."""
-        self._has_done = True
+        """Return a line when an activity starts or changes its title, and its outcome when it ends."""
+        self._has_activity = True
         if self._has_ended.get(activity.id):
             return ""
         is_over = activity.status in ("completed", "failed")
         title = " ".join(activity.title.split())
         titles = self._titles.setdefault(activity.id, [])
         is_new = title not in titles[-1:]
-        if not is_over and (not is_new or len(titles) >= MOST_TITLES):
+        if not is_over and (not is_new or len(titles) >= MAX_TITLES):
             return ""
-        is_told = not is_new and self._latest == activity.id
+        is_shown = not is_new and self._latest == activity.id
         self._has_ended[activity.id] = is_over
         self._latest = activity.id
         titles.append(title)
         if not is_over:
             return f"{MARKS['in_progress']} {title}\n"
-        if not is_told:
+        if not is_shown:
             return f"{MARKS[activity.status]} {title}\n{_outcome(activity)}"
         return (f"{MARKS['failed']} failed\n" if activity.status == "failed" else "") + _outcome(activity)
 
@@ -200,20 +200,20 @@ class Showing:
 
 def _outcome(activity: Activity) -> str:
     output = activity.output.strip()
-    made = activity.diffs if activity.status == "completed" else ()
-    changed = "".join(f"  changed {diff.path}\n" for diff in made if diff.path not in output)
+    diffs = activity.diffs if activity.status == "completed" else ()
+    changed = "".join(f"  changed {diff.path}\n" for diff in diffs if diff.path not in output)
     return changed + "".join(f"  {line}\n" for line in _shortened(output, activity.kind).splitlines())
 
 
 def _shortened(output: str, kind: str) -> str:
-    """The beginning of a long output; a command tells at its end how it went."""
-    if len(output) <= MOST_OUTPUT:
+    """Truncate a long output; of a command's output the end is kept too, because it shows the outcome."""
+    if len(output) <= MAX_OUTPUT:
         return output
     if kind != "execute":
-        return f"{output[:MOST_OUTPUT]} …"
-    return f"{output[: MOST_OUTPUT // 2]} …\n… {output[-MOST_OUTPUT // 2 :]}"
+        return f"{output[:MAX_OUTPUT]} …"
+    return f"{output[: MAX_OUTPUT // 2]} …\n… {output[-MAX_OUTPUT // 2 :]}"
 
 
-def _distance(words: str) -> str:
-    """What has to stand between these words and the next."""
-    return "\n\n" if words and not words.endswith("\n") else ""
+def _separator(text: str) -> str:
+    """Return what must be inserted between this text and the next."""
+    return "\n\n" if text and not text.endswith("\n") else ""

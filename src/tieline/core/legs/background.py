@@ -1,14 +1,14 @@
-"""Background requests: what clients ask of a model for themselves, beside the conversation.
+"""Recognise background requests: requests that clients make for their own purposes, beside the conversation.
 
-Many clients have the model invent a title, find the topic, write a summary, suggest follow-up questions or check a
-quota, each in a request of its own without tools. Such a request must never receive the gateway's tools: nobody waits
-for what it does, and nobody could explain the permissions it would ask for.
+Many clients ask the model for a title, the topic, a summary or follow-up questions, or check a quota, each in a
+separate request without tools. Such a request must not receive the gateway's tools: the user does not know about it
+and could not judge the approvals it would ask for.
 
-There is no mark for them in any protocol, so they are recognised by what real clients send: OpenCode, Kilo, Crush and
+No protocol marks such requests, so they are recognised by what real clients send: OpenCode, Kilo, Crush and
 Goose ("You are a title generator", "generate a short title", "session title"), Claude Code (topic detection, titles,
 summaries, the one-token quota check), Gemini CLI and Qwen Code (the check who speaks next, history compression),
 Open WebUI ("### Task: Generate a concise title …", tags, follow-ups, search queries), LibreChat, Zed, Copilot.
-When in doubt a request is taken for one of them: the model then answers without tools.
+In case of doubt a request is treated as one of them, and the model answers without tools.
 """
 
 import re
@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from tieline.model.content import Text
 from tieline.model.request import Request
 
-FEW_TOKENS = 64
-"""An answer that may not be longer than this is no work with tools."""
+MAX_BACKGROUND_TOKENS = 64
+"""Requests with a token limit up to this are background requests."""
 OPENING = 600
-"""Characters at the beginning of a text that say what it is about."""
+"""Number of characters at the beginning and end of a text that are searched."""
 
 _THREAD = r"(?:conversation|chat|thread|session|discussion|dialogue|messages?|history|transcript|exchange)"
 _MAKE = r"(?:generat|creat|writ|craft|provid|giv|extract|suggest|summari[sz]|produc|nam)\w*"
@@ -30,7 +30,7 @@ _INSTRUCTIONS = re.compile(
     rf"|\bsummari[sz]\w*\b[^.\n]{{0,60}}\b{_THREAD}\b|\bnext speaker\b|\bcommit messages?\b",
     re.IGNORECASE,
 )
-"""In the system prompt of a background request, which is about nothing else."""
+"""Searched in the system prompt."""
 _REQUEST = re.compile(
     rf"\A\W*task:?\s+{_MAKE}\b[^\n]{{0,80}}\b(?:{_LABEL}|questions)\b"
     rf"|\b{_MAKE}\b[^.\n]{{0,80}}\b{_LABEL} (?:for|of|summari[sz]ing|about) (?:this|the|our|that) {_THREAD}"
@@ -40,13 +40,13 @@ _REQUEST = re.compile(
     r"|\bimmediately preceding response\b",
     re.IGNORECASE,
 )
-"""In the last words of the user: they must be about the conversation itself."""
+"""Searched in the user's last message, which must refer to the conversation itself."""
 
 
 def is_background(request: Request) -> bool:
-    """Whether a request without tools looks like one that a client makes for itself."""
+    """Return whether a request without tools looks like a background request."""
     limit = request.sampling.max_tokens
-    if (limit is not None and limit <= FEW_TOKENS) or request.output is not None:
+    if (limit is not None and limit <= MAX_BACKGROUND_TOKENS) or request.output is not None:
         return True
     if request.tool_choice.mode == "none":
         return True
@@ -57,7 +57,7 @@ def is_background(request: Request) -> bool:
 
 
 def _texts(request: Request, role: str, *, is_last: bool = False) -> Iterator[str]:
-    """The texts of all messages of a role, or of the last one only."""
+    """Yield the texts of all messages of a role, or of the last one only."""
     for message in reversed(request.messages):
         if message.role != role:
             continue

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from msgspec.structs import replace
 
 from tieline.core.legs.leg import Ledger
-from tieline.core.legs.routing import Route
+from tieline.core.legs.routing import ModelRoute
 from tieline.model.content import Value
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.events import Failed, Finished, StopReason
@@ -32,7 +32,7 @@ class Passage(Value):
 class Forwarding:
     """One passage under way; open it, take its chunks and close it."""
 
-    def __init__(self, passage: Passage, ledger: Ledger, find: Callable[[str], Awaitable[Route]]) -> None:
+    def __init__(self, passage: Passage, ledger: Ledger, find: Callable[[str], Awaitable[ModelRoute]]) -> None:
         self._passage = passage
         self._ledger = ledger
         self._find = find

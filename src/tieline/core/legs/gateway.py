@@ -9,22 +9,22 @@ from urllib.parse import parse_qs
 
 from msgspec.structs import replace
 
-from tieline.core.emulation.forced_output import DemandingRun, has_demands
+from tieline.core.emulation.forced_output import ForcedOutputRun, forces_output
 from tieline.core.emulation.limits import Limits
 from tieline.core.history.thinking import Thoughts
 from tieline.core.history.tidy import tidy
 from tieline.core.history.token_estimate import estimate
 from tieline.core.inbox.inbox import Inbox
-from tieline.core.legs.activity_text import Showing
+from tieline.core.legs.activity_text import ActivityRenderer
 from tieline.core.legs.background import is_background
 from tieline.core.legs.forwarding import Forwarding, Passage
 from tieline.core.legs.leg import INTERNAL, Asker, Ledger, LedgerEntry, OpenRun, WatchedLeg
-from tieline.core.legs.parking import CAPACITY, DEADLINE, Lot
+from tieline.core.legs.parking import CAPACITY, DEADLINE, ParkedRuns
 from tieline.core.legs.resume import decide
-from tieline.core.legs.routing import Route, Router
+from tieline.core.legs.routing import ModelRoute, Router
 from tieline.core.legs.turn import TooledRun, offering
-from tieline.core.repair.repairs import DEFAULT, RepairName, Repairs, needed
-from tieline.core.watch.bus import LONGEST_MODEL, Bus
+from tieline.core.repair.repairs import DEFAULT, RepairName, Repairs, can_repair
+from tieline.core.watch.bus import MAX_MODEL, Bus
 from tieline.core.watch.metrics import Metrics
 from tieline.core.watch.secrets import Secrets
 from tieline.model.bounded_cache import BoundedCache
@@ -95,7 +95,7 @@ class Gateway:
         self._repairs = repairs or {}
         self._secrets = secrets or Secrets()
         self._thoughts = Thoughts()
-        self._lot = Lot(tasks, self.metrics, deadline=park_for, capacity=park_at_most)
+        self._lot = ParkedRuns(tasks, self.metrics, deadline=park_for, capacity=park_at_most)
         self._ledger = Ledger(self.metrics, self._thoughts, self._secrets, self._lot, clock, self.bus)
         self._listing: dict[str, ModelInfo] = {}
         self._listed_at: float | None = None
@@ -106,8 +106,9 @@ class Gateway:
 
         Nothing is raised for a request that cannot be started: its leg consists of the failure.
         """
-        if not request.model and (default := self._router.default_name()):
-            request = replace(request, model=default)
+        if not request.model:
+            with contextlib.suppress(GatewayError):  # routing raises it again
+                request = replace(request, model=self._router.default_name())
         entry = LedgerEntry(request, asker, self._ledger)
         try:
             prepared = self._prepare(request, entry, await self._route(request))
@@ -118,7 +119,7 @@ class Gateway:
             return WatchedLeg(entry, None, error)
         except Exception:
             # A bug: the client gets an error it can read, the log gets the traceback.
-            log.exception("a request for %s could not be started", request.model[:LONGEST_MODEL])
+            log.exception("a request for %s could not be started", request.model[:MAX_MODEL])
             return WatchedLeg(entry, None, INTERNAL)
         except BaseException:
             entry.settle(None, None, ())
@@ -128,9 +129,9 @@ class Gateway:
         """Pass a request through to its upstream; the caller must close it."""
         return Forwarding(passage, self._ledger, self._find)
 
-    async def _find(self, name: str) -> Route:
+    async def _find(self, name: str) -> ModelRoute:
         """The route for a name, also if it is known only once the backends have listed their models."""
-        name = name or self._router.unnamed()
+        name = name or self._router.default_name()
         try:
             return self._router.find(name)
         except GatewayError:
@@ -155,7 +156,7 @@ class Gateway:
     async def samples(self) -> Mapping[str, ModelInfo]:
         """A name for each alias that is a pattern and leads to one model."""
         await self.models()
-        return self._infos(self._router.samples())
+        return self._infos(self._router.alias_examples())
 
     async def model(self, name: str) -> ModelInfo:
         """What is known of a model by any name a request could use; raises GatewayError if there is none."""
@@ -186,7 +187,7 @@ class Gateway:
         self._listing = {
             f"{name}/{info.id}": replace(info, owner=name) for name, infos in found for info in infos or ()
         }
-        self._router.know(self._listing, [name for name, infos in found if infos is None])
+        self._router.add_models(self._listing, [name for name, infos in found if infos is None])
         self._listed_at = self._clock()
 
     def known(self, name: str) -> ModelInfo | None:
@@ -196,7 +197,7 @@ class Gateway:
     def relist(self) -> None:
         """There are other backends than before: ask for the models again when somebody wants to know."""
         self._listed_at = None
-        self._router.forget()
+        self._router.clear_cache()
 
     def resolve(self, name: str) -> str:
         """The full name behind any name a client may use; raises GatewayError if there is none."""
@@ -210,7 +211,7 @@ class Gateway:
     async def count(self, request: Request) -> Count:
         """The tokens of a prompt: asked of the upstream where it can tell, else estimated."""
         if not request.model:
-            request = replace(request, model=self._router.unnamed())
+            request = replace(request, model=self._router.default_name())
         route, _ = await self._route(request)
         messages, _ = tidy(request.messages)
         try:
@@ -226,7 +227,7 @@ class Gateway:
 
     # ── From a request to a run ──────────────────────────────────────────────────────────────────
 
-    async def _route(self, request: Request) -> tuple[Route, str | None]:
+    async def _route(self, request: Request) -> tuple[ModelRoute, str | None]:
         """Return where a request goes and in which mode; a name may be known only after the models were listed."""
         try:
             return self._routed(request)
@@ -236,16 +237,16 @@ class Gateway:
         await self.models()
         return self._routed(request)
 
-    def _routed(self, request: Request) -> tuple[Route, str | None]:
+    def _routed(self, request: Request) -> tuple[ModelRoute, str | None]:
         """Look a model up. `?mode=` is ours unless the backend reads options itself."""
         if self._toolbox is not None and "?mode=" in request.model:
             name, _, mode = request.model.partition("?mode=")
             route = self._router.find(name)
             if not route.backend.reads_options:
                 return route, mode
-        return self._router.find(request.model or self._router.unnamed()), request.mode
+        return self._router.find(request.model or self._router.default_name()), request.mode
 
-    def _prepare(self, request: Request, entry: LedgerEntry, routed: tuple[Route, str | None]) -> _Prepared:
+    def _prepare(self, request: Request, entry: LedgerEntry, routed: tuple[ModelRoute, str | None]) -> _Prepared:
         """Decide what the backend gets, and what has to be done with its answer."""
         (backend, model), mode = routed
         entry.routed(backend.name, model)
@@ -253,7 +254,7 @@ class Gateway:
         for note in notes:
             entry.note(note)
         enabled = self._repairs.get(backend.name, DEFAULT)
-        repairs = Repairs(request.tools, enabled, messages) if needed(request.tools, enabled) else None
+        repairs = Repairs(request.tools, enabled, messages) if can_repair(request.tools, enabled) else None
         has_limits = request.sampling.max_tokens is not None or bool(request.sampling.stop)
         limits = Limits(request) if has_limits and not backend.obeys_limits else None
         if mode and backend.reads_options and "?" not in model:
@@ -269,18 +270,18 @@ class Gateway:
         asker, host = entry.asker, Host(self.inbox.human(entry.origin))
         if backend.is_agent:
             run = await self._start(backend, request, host)
-            return OpenRun(run, limits, repairs, Showing(asker.activity))
+            return OpenRun(run, limits, repairs, ActivityRenderer(asker.activity))
         if self._toolbox is not None and asker.tools and not request.tools and not _withheld(entry):
             tools = self._toolbox.open(_tools_mode(request, backend))
             run = TooledRun(await self._start(backend, offering(request, tools), host), tools, host, request)
-            return OpenRun(run, limits, repairs, Showing(asker.activity), run.rounds)
+            return OpenRun(run, limits, repairs, ActivityRenderer(asker.activity), run.rounds)
         return OpenRun(await self._start(backend, request, host), limits, repairs)
 
     def _start(self, backend: Backend, request: Request, host: Host) -> Awaitable[Run]:
         """Start a run. Its answers are checked if the upstream cannot be forced to give what is demanded."""
-        if backend.obeys_limits or not has_demands(request):
+        if backend.obeys_limits or not forces_output(request):
             return backend.start(request, host)
-        return DemandingRun.open(lambda asked: backend.start(asked, host), request)
+        return ForcedOutputRun.open(lambda asked: backend.start(asked, host), request)
 
     async def _resume(self, prepared: _Prepared, entry: LedgerEntry) -> OpenRun | None:
         """Resume the parked run whose results this request brings, if there is one."""
@@ -297,7 +298,7 @@ class Gateway:
         except BaseException:
             await parked.run.aclose()
             raise
-        showing = Showing(entry.asker.activity) if parked.is_shown else None
+        showing = ActivityRenderer(entry.asker.activity) if parked.is_shown else None
         return OpenRun(parked.run, prepared.limits, prepared.repairs, showing)
 
     async def _listed(self, backend: Backend) -> list[ModelInfo] | None:

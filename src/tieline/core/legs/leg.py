@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from tieline.core.emulation.limits import Limits
 from tieline.core.history.thinking import Thoughts
-from tieline.core.legs.activity_text import Showing, Style
-from tieline.core.legs.losses import Losses, in_answer
-from tieline.core.legs.parking import Lot, Parked
+from tieline.core.legs.activity_text import ActivityRenderer, ActivityStyle
+from tieline.core.legs.losses import LossLog, losses_in
+from tieline.core.legs.parking import ParkedRun, ParkedRuns
 from tieline.core.repair.repairs import Repairs
-from tieline.core.watch.bus import LONGEST_MODEL, Bus
+from tieline.core.watch.bus import MAX_MODEL, Bus
 from tieline.core.watch.metrics import Metrics
 from tieline.core.watch.record import title_of
 from tieline.core.watch.secrets import Secrets, hide_likely
@@ -29,14 +29,15 @@ from tieline.model.events import (
     PartDelta,
     PartEnd,
     PartStart,
+    SourcedBatch,
     Started,
     StopReason,
     Usage,
+    source_of,
 )
 from tieline.model.inbox import Origin
 from tieline.model.ports import Leg, Run, notes_of
 from tieline.model.request import Request
-from tieline.model.source import SourcedBatch, source_of
 
 log = logging.getLogger("tieline")
 
@@ -52,7 +53,7 @@ class Asker(msgspec.Struct, frozen=True):
 
     frontend: str
     client: str = ""
-    activity: Style = "reasoning"
+    activity: ActivityStyle = "reasoning"
     size: int = 0
     """The approximate size of its request in bytes, if known."""
     tools: bool = False
@@ -67,10 +68,10 @@ class Ledger(msgspec.Struct, frozen=True):
     metrics: Metrics
     thoughts: Thoughts
     secrets: Secrets
-    lot: Lot
+    lot: ParkedRuns
     clock: Callable[[], float]
     bus: Bus
-    losses: Losses = msgspec.field(default_factory=Losses)
+    losses: LossLog = msgspec.field(default_factory=LossLog)
 
 
 class LedgerEntry:
@@ -125,7 +126,7 @@ class LedgerEntry:
     def origin(self) -> Origin:
         """Return where an inbox item of this leg comes from."""
         return Origin(
-            model=self.request.model[:LONGEST_MODEL],
+            model=self.request.model[:MAX_MODEL],
             frontend=self.asker.frontend,
             client=self.record.client,
             title=title_of(self.request),
@@ -149,14 +150,14 @@ class LedgerEntry:
         message = hide_likely(ledger.secrets.hide(event.message))
         if len(message) > LONGEST_MESSAGE:
             message = f"{message[:LONGEST_MESSAGE]}… ({len(message) - LONGEST_MESSAGE} more characters)"
-        model = self.request.model[:LONGEST_MODEL]
+        model = self.request.model[:MAX_MODEL]
         log.warning("%s failed (%s, %d): %s", model, event.kind, event.status, message)
         return replace(event, message=message, headers=headers)
 
     def park(self, run: Run, is_shown: bool) -> None:
         """Park the run until the client brings the results of its calls."""
         self.record.is_parked = True
-        self._ledger.lot.park(Parked(run, self.backend, self.model, is_shown=is_shown))
+        self._ledger.lot.park(ParkedRun(run, self.backend, self.model, is_shown=is_shown))
 
     def settle(self, ending: Finished | Failed | None, usage: Usage | None, parts: Sequence[Part]) -> None:
         """Count a leg that is over, and close its record. Without an ending the client left."""
@@ -177,7 +178,7 @@ class LedgerEntry:
         record.ending = ending
         ledger.bus.end(record, elapsed, asker.size, parts)
 
-    def remember(self, parts: Sequence[Part], state: Mapping[str, str], showing: Showing | None) -> None:
+    def remember(self, parts: Sequence[Part], state: Mapping[str, str], showing: ActivityRenderer | None) -> None:
         """Count the calls of an answer, and remember its thinking and the state its provider wants back."""
         calls = [part for part in parts if type(part) is ToolCall]
         self._ledger.metrics.calls += len(calls)
@@ -195,7 +196,7 @@ class OpenRun(NamedTuple):
     limits: Limits | None = None
     """Limits of the request that the upstream cannot enforce."""
     repairs: Repairs | None = None
-    showing: Showing | None = None
+    showing: ActivityRenderer | None = None
     """Shows what is done without the client."""
     rounds: Sequence[Message] = ()
     """Calls of the gateway's own tools and their results, which the client does not see."""
@@ -245,7 +246,7 @@ class WatchedLeg:
         except GatewayError as error:
             return self._observe((error.failed(),))
         except Exception:
-            log.exception("a leg of %s broke", self._entry.request.model[:LONGEST_MODEL])
+            log.exception("a leg of %s broke", self._entry.request.model[:MAX_MODEL])
             return self._observe((INTERNAL.failed(),))
 
     async def aclose(self) -> None:
@@ -269,7 +270,7 @@ class WatchedLeg:
         if record.first_byte is None:
             entry.first_byte(elapsed)
             said = _with_model(said, entry.request.model)
-        record.saw(tuple(said) if type(said) is SourcedBatch else said, elapsed)
+        record.add_received(tuple(said) if type(said) is SourcedBatch else said, elapsed)
         batch = self._staged(said)
         for event in batch:
             kind = type(event)
@@ -277,8 +278,8 @@ class WatchedLeg:
                 self._note(event)
         if type(self._ending) is Failed:
             batch = [*batch[:-1], self._ending]
-        if batch is not said or record.given is not None:
-            record.gave(said, tuple(batch) if type(batch) is SourcedBatch else batch)
+        if batch is not said or record.sent is not None:
+            record.add_sent(said, tuple(batch) if type(batch) is SourcedBatch else batch)
         return batch
 
     def _staged(self, said: Batch) -> Batch:
@@ -323,7 +324,7 @@ class WatchedLeg:
         """Note what the client does not get of a part because its protocol cannot express it."""
         protocol = self._entry.request.protocol
         if protocol:
-            for note in in_answer(part, protocol):
+            for note in losses_in(part, protocol):
                 self._entry.note(note)
 
     def _settle(self) -> None:

@@ -1,7 +1,7 @@
-"""What could not be carried over to the other side of a leg, and who hears of it.
+"""Report what could not be translated between the protocols of client and upstream.
 
-Every loss is a note in the record of its leg and an item of the response header HEADER. The log names each kind once at
-its default level: a client repeats the same request field for hours.
+Every loss is a note in the record of its leg and an item of the response header HEADER. The log reports each kind once
+at its default level, because clients repeat the same request fields for hours.
 """
 
 import re
@@ -14,20 +14,20 @@ HEADER = "x-tieline-dropped"
 MAX_ITEMS = 16
 MAX_ITEM = 60
 MAX_KINDS = 1024
-"""How many kinds are told apart in the log; further ones are logged like other notes."""
+"""Maximum number of kinds that are tracked; further ones are logged like other notes."""
 
 _UNSAFE = re.compile(r"[^\x21-\x2b\x2d-\x7e]+")
 _NEUTRAL = frozenset((STATE, "cache_control"))
 
 
-class Losses:
-    """Knows which kinds of losses the log has named."""
+class LossLog:
+    """Tracks which kinds of losses were logged."""
 
     def __init__(self) -> None:
         self._known: set[tuple[str, str, str]] = set()
 
     def is_new(self, frontend: str, backend: str, what: str) -> bool:
-        """Whether this kind of loss is seen for the first time."""
+        """Return whether this kind of loss occurs for the first time."""
         kind = frontend, backend, what
         if kind in self._known or len(self._known) >= MAX_KINDS:
             return False
@@ -36,7 +36,7 @@ class Losses:
 
 
 def header(dropped: Iterable[str]) -> Headers:
-    """The response header that names what was dropped; none if nothing was."""
+    """Return the response header that lists what was dropped; empty if nothing was."""
     items = list(dict.fromkeys(text for what in dropped if (text := _UNSAFE.sub(" ", what).strip()[:MAX_ITEM])))
     if not items:
         return ()
@@ -44,8 +44,8 @@ def header(dropped: Iterable[str]) -> Headers:
     return ((HEADER, ", ".join([*items[:MAX_ITEMS], *more])),)
 
 
-def in_answer(part: Part, protocol: str) -> list[Note]:
-    """What a client of this protocol does not get of a part of the answer."""
+def losses_in(part: Part, protocol: str) -> list[Note]:
+    """Return a note for everything in a part that a client of this protocol cannot receive."""
     why = "the client's protocol has no place for it"
     if type(part) is Foreign:
         return [] if part.protocol == protocol else [left_out(part.kind, why)]

@@ -1,9 +1,9 @@
-"""Runs that wait for tool results: the lot where they stand between two requests of a client.
+"""Parked runs: runs that wait for tool results between two requests of a client.
 
-A run is parked when its leg ends with calls that the client has to run, under the id of every call it waits for. The
-ids are minted here and cannot be guessed, so an id is index and proof at once: whoever brings a result for it has seen
-the call. A run is claimed at most once. It does not wait for ever: after the deadline, or when the lot is full and it
-is the oldest, it is closed, and a result that comes too late starts a new run from the whole history.
+A run is parked when its leg ends with calls for the client, under the id of each call. The ids are random and cannot be
+guessed, so knowing an id proves that the client has seen the call. A run is claimed at most once. It is closed after a
+deadline, or when the capacity is exceeded and it is the oldest; results that arrive later start a new run from the
+complete history.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ DEADLINE = 15 * 60.0
 CAPACITY = 1024
 
 
-class Parked:
-    """A run that waits, and what it was asked of: a result for another backend or model is not for this run."""
+class ParkedRun:
+    """A parked run. Results for another backend or model do not resume it."""
 
     __slots__ = ("backend", "is_shown", "model", "pending", "run", "timer")
 
@@ -27,12 +27,12 @@ class Parked:
         self.backend = backend
         self.model = model
         self.is_shown = is_shown
-        """Whether it does things without the client that have to be shown."""
+        """Whether its activities are shown to the client."""
         self.pending = run.pending
         self.timer: asyncio.TimerHandle | None = None
 
 
-class Lot:
+class ParkedRuns:
     """The parked runs, oldest first."""
 
     def __init__(self, tasks: Tasks, metrics: Metrics, *, deadline: float = DEADLINE, capacity: int = CAPACITY) -> None:
@@ -40,13 +40,13 @@ class Lot:
         self._metrics = metrics
         self._deadline = deadline
         self._capacity = capacity
-        self._runs: dict[Parked, None] = {}
-        self._waiting: dict[str, Parked] = {}
-        self.waiting: Mapping[str, Parked] = self._waiting
+        self._runs: dict[ParkedRun, None] = {}
+        self._waiting: dict[str, ParkedRun] = {}
+        self.waiting: Mapping[str, ParkedRun] = self._waiting
         """The parked runs by every call id they wait for."""
 
-    def park(self, parked: Parked) -> None:
-        """Put a run aside until one of its results comes."""
+    def park(self, parked: ParkedRun) -> None:
+        """Park a run until one of its results arrives. Close the oldest run if the capacity is exceeded."""
         while len(self._runs) >= self._capacity:
             self._metrics.crowded_out += 1
             self.close(next(iter(self._runs)))
@@ -56,8 +56,8 @@ class Lot:
             self._waiting[call_id] = parked
         self._metrics.parked = len(self._runs)
 
-    def claim(self, parked: Parked) -> bool:
-        """Take a run out; False if somebody else was faster."""
+    def claim(self, parked: ParkedRun) -> bool:
+        """Remove a run to resume it; return False if it is no longer parked."""
         if parked not in self._runs:
             return False
         del self._runs[parked]
@@ -68,18 +68,18 @@ class Lot:
         self._metrics.parked = len(self._runs)
         return True
 
-    def close(self, parked: Parked) -> None:
-        """Nobody will come back for this run."""
+    def close(self, parked: ParkedRun) -> None:
+        """Remove and close a run that will not be resumed."""
         if self.claim(parked):
             self._tasks.start(parked.run.aclose(), "closing a parked run")
 
     async def aclose(self) -> None:
-        """Close every run that still waits."""
+        """Close all parked runs."""
         runs = list(self._runs)
         for parked in runs:
             self.claim(parked)
         await asyncio.gather(*(parked.run.aclose() for parked in runs), return_exceptions=True)
 
-    def _expire(self, parked: Parked) -> None:
+    def _expire(self, parked: ParkedRun) -> None:
         self._metrics.expired += 1
         self.close(parked)

@@ -1,41 +1,41 @@
-"""Start, resume or replay? A pure decision from what a request ends with and which runs wait.
+"""Decide whether a request starts a run or resumes a parked one.
 
-| the request ends with       | in the lot                     | decision                                            |
-|-----------------------------|--------------------------------|-----------------------------------------------------|
-| user text                   | nothing of this conversation   | start                                               |
-| all results a run waits for | the run                        | resume                                              |
-| some of them                | the run                        | resume; the missing ones are answered as errors     |
-| results and words           | the run                        | resume; the words go with the last result           |
-| results and a picture       | the run                        | close it, start: words can go along, pictures not   |
-| results                     | nothing (expired, claimed, …)  | start from the whole history: slower, not broken    |
-| results                     | a run of another model         | close it, start                                     |
-| user text                   | a run that waits on this one   | close it, start                                     |
+| the request ends with       | parked                            | decision                                           |
+|-----------------------------|-----------------------------------|----------------------------------------------------|
+| user text                   | no run of this conversation       | start                                              |
+| all results a run waits for | the run                           | resume                                             |
+| some of them                | the run                           | resume; missing results are sent as errors         |
+| results and text            | the run                           | resume; the text is sent with the last result      |
+| results and an image        | the run                           | close it, start: `answer` takes text, but no image |
+| results                     | nothing (expired, claimed, …)     | start from the complete history                    |
+| results                     | a run of another model            | close it, start                                    |
+| user text                   | a run that waits for this history | close it, start                                    |
 
-A conversation knows a run by the ids of its calls in the history; no session id is needed, and two windows never mix.
+The call ids in the history identify the run. No session id is needed, and two windows of a client never mix.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tieline.core.history.tidy import INTERRUPTED
-from tieline.core.legs.parking import Parked
+from tieline.core.legs.parking import ParkedRun
 from tieline.model.content import Message, Text, ToolCall, ToolResult
 
 
-class Decision(NamedTuple):
-    """What to do with a request: go on with `resume` or start anew, and close what nobody will come back for."""
+class ResumeDecision(NamedTuple):
+    """The decision: resume `resume` or start a new run, and close the runs in `close`."""
 
-    resume: Parked | None = None
+    resume: ParkedRun | None = None
     results: tuple[ToolResult, ...] = ()
     words: str = ""
-    close: tuple[Parked, ...] = ()
+    close: tuple[ParkedRun, ...] = ()
 
 
-START = Decision()
+START = ResumeDecision()
 
 
-def decide(messages: Sequence[Message], backend: str, model: str, waiting: Mapping[str, Parked]) -> Decision:
-    """The decision for a request to a backend's model; `waiting` are the parked runs by call id."""
+def decide(messages: Sequence[Message], backend: str, model: str, waiting: Mapping[str, ParkedRun]) -> ResumeDecision:
+    """Decide for a request to a backend's model; `waiting` are the parked runs by call id."""
     known = _known(messages, waiting)
     if not known:
         return START
@@ -46,14 +46,14 @@ def decide(messages: Sequence[Message], backend: str, model: str, waiting: Mappi
             continue
         if tail.is_plain and (parked.backend, parked.model) == (backend, model):
             others = tuple(run for run in known if run is not parked)
-            return Decision(parked, _complete(parked, tail.results), tail.words, others)
+            return ResumeDecision(parked, _complete(parked, tail.results), tail.words, others)
         break
-    return Decision(close=tuple(known))
+    return ResumeDecision(close=tuple(known))
 
 
-def _known(messages: Sequence[Message], waiting: Mapping[str, Parked]) -> dict[Parked, None]:
-    """The parked runs whose calls stand in this history."""
-    known: dict[Parked, None] = {}
+def _known(messages: Sequence[Message], waiting: Mapping[str, ParkedRun]) -> dict[ParkedRun, None]:
+    """Return the parked runs whose calls are in this history."""
+    known: dict[ParkedRun, None] = {}
     for message in messages:
         if message.role == "assistant":
             for part in message.parts:
@@ -62,8 +62,8 @@ def _known(messages: Sequence[Message], waiting: Mapping[str, Parked]) -> dict[P
     return known
 
 
-def _complete(parked: Parked, given: Sequence[ToolResult]) -> tuple[ToolResult, ...]:
-    """One result for every call the run waits for: the last that was given, or an error."""
+def _complete(parked: ParkedRun, given: Sequence[ToolResult]) -> tuple[ToolResult, ...]:
+    """Return one result for every call the run waits for: the last one given, or an error."""
     by_id = {result.call_id: result for result in given if result.call_id in parked.pending}
     missing = [
         ToolResult(call_id=call_id, content=(Text(text=INTERRUPTED),), is_error=True)
@@ -73,7 +73,7 @@ def _complete(parked: Parked, given: Sequence[ToolResult]) -> tuple[ToolResult, 
 
 
 class _Tail:
-    """What the client says after the last words of the assistant."""
+    """The parts after the last message of the assistant."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         results: list[ToolResult] = []

@@ -1,7 +1,7 @@
-"""A call of the gateway's tools under way: what is told of it meanwhile, and what came of it.
+"""Run a call to one of the gateway's tools, and report its progress as events.
 
-It runs beside whoever takes the events, so that a command can be watched while it runs. What was not taken in time is
-replaced by what is newer: a slow reader gets less, and not more and more.
+The call runs in its own task, so that its output can be shown while it runs. Progress that was not read in time is
+replaced by newer progress, so a slow reader does not build up a queue.
 """
 
 import asyncio
@@ -15,54 +15,54 @@ from tieline.model.events import Activity, Event, Plan, Status
 from tieline.model.ports import Progress, Report
 from tieline.tasks import Tasks
 
-MOST_OUTPUT = 4000
-"""So much of a result is shown to whoever looks on; the model gets all of it."""
+MAX_OUTPUT = 4000
+"""Maximum number of characters of a result in an activity; the model gets the complete result."""
 
 Work = Callable[[Report], Coroutine[Any, Any, ToolResult]]
 
 
-class Doing:
-    """One call that is being run; `activity` is what was told of it before."""
+class RunningCall:
+    """A call in progress; `activity` is the event that announced it."""
 
     def __init__(self, activity: Activity, work: Work) -> None:
         self.result: ToolResult | None = None
-        """What came of it, once its end was told."""
+        """The result, set once `events` has returned the final activity."""
         self._activity = activity
         self._progress = Progress()
         self._plan: Plan | None = None
-        self._news = asyncio.Event()
+        self._has_news = asyncio.Event()
         self._tasks = Tasks()
-        self._work = self._tasks.start(work(self._hear), activity.title)
-        self._work.add_done_callback(lambda _: self._news.set())
+        self._work = self._tasks.start(work(self._report), activity.title)
+        self._work.add_done_callback(lambda _: self._has_news.set())
 
     async def events(self) -> list[Event]:
-        """What is new of it, as soon as something is; at last its end."""
-        await self._news.wait()
-        self._news.clear()
+        """Wait for progress or the end of the call, and return it as events."""
+        await self._has_news.wait()
+        self._has_news.clear()
         plan, self._plan = self._plan, None
         if self._work.done():
             self.result = self._work.result()
-        # A plan is told after the call that changed it: it is what came of that.
-        return [self._shown(), plan] if plan is not None else [self._shown()]
+        # The plan follows the call that changed it, because it is a result of that call.
+        return [self._current(), plan] if plan is not None else [self._current()]
 
     async def aclose(self) -> None:
-        """End it, if it is not over, with everything it started."""
+        """Cancel the call if it is still running, with everything it started."""
         await self._tasks.aclose()
 
-    def _hear(self, update: Progress | Plan) -> None:
+    def _report(self, update: Progress | Plan) -> None:
         if isinstance(update, Plan):
             self._plan = update
         else:
             self._progress = update
-        self._news.set()
+        self._has_news.set()
 
-    def _shown(self) -> Activity:
+    def _current(self) -> Activity:
         progress = self._progress
         output = progress.output
         status: Status = "in_progress"
         if self.result is not None:
             status = "failed" if self.result.is_error or progress.is_failed else "completed"
-            output = _text(self.result)[:MOST_OUTPUT] if output is None else output
+            output = _text(self.result)[:MAX_OUTPUT] if output is None else output
         return replace(
             self._activity,
             status=status,

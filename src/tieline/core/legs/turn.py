@@ -14,7 +14,7 @@ from typing import Any, Self
 import msgspec
 from msgspec.structs import replace
 
-from tieline.core.legs.tool_progress import Doing
+from tieline.core.legs.tool_progress import RunningCall
 from tieline.model.content import Message, Part, Text, ToolCall, ToolResult
 from tieline.model.errors import GatewayError
 from tieline.model.events import (
@@ -100,7 +100,7 @@ class _Turn:
         """Whether the part under way is a call of ours."""
         self._reply: list[Part] = []
         self._ours: deque[tuple[ToolCall, Activity]] = deque()
-        self._doing: Doing | None = None
+        self._doing: RunningCall | None = None
         self._theirs = 0
         self._results: list[ToolResult] = []
         self._rounds = 0
@@ -194,10 +194,10 @@ class _Turn:
 
     # ── What we do ───────────────────────────────────────────────────────────────────────────────
 
-    def _begun(self, call: ToolCall, activity: Activity) -> Doing:
-        return Doing(activity, lambda report: self._executed(call, report))
+    def _begun(self, call: ToolCall, activity: Activity) -> RunningCall:
+        return RunningCall(activity, lambda report: self._executed(call, report))
 
-    async def _watched(self, doing: Doing) -> Batch:
+    async def _watched(self, doing: RunningCall) -> Batch:
         """What is new of the call that is being run."""
         events = await doing.events()
         if doing.result is not None:

@@ -1,7 +1,7 @@
-"""Arguments of calls: read from wherever a model put them, and fitted to the schema of the tool.
+"""Parse the arguments of tool calls and fit them to the tool's schema.
 
-Nothing here guesses: a string becomes a number only where the schema has no room for a string, and the text that goes
-out is the text that came in unless something had to be changed.
+Nothing is guessed: a string becomes a number only if the schema does not allow a string there. Arguments that need no
+change are returned as the same text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,16 +23,16 @@ _ERRORS = (msgspec.DecodeError, UnicodeError, RecursionError)
 Schema = dict[str, Any]
 
 
-def fields(text: str | bytes | msgspec.Raw) -> dict[str, msgspec.Raw] | None:
-    """The fields of a JSON object, unread; None if it is something else."""
+def object_fields(text: str | bytes | msgspec.Raw) -> dict[str, msgspec.Raw] | None:
+    """Return the undecoded fields of a JSON object; None if the text is not an object."""
     try:
         return _OBJECT.decode(text)
     except _ERRORS:
         return None
 
 
-def items(text: str | bytes | msgspec.Raw) -> list[msgspec.Raw] | None:
-    """The items of a JSON array, unread; None if it is something else."""
+def array_items(text: str | bytes | msgspec.Raw) -> list[msgspec.Raw] | None:
+    """Return the undecoded items of a JSON array; None if the text is not an array."""
     try:
         return msgspec.json.decode(text, type=list[msgspec.Raw])
     except _ERRORS:
@@ -40,41 +40,41 @@ def items(text: str | bytes | msgspec.Raw) -> list[msgspec.Raw] | None:
 
 
 def is_object(text: str) -> bool:
-    """Whether this is the JSON text of an object."""
-    return fields(text) is not None
+    """Return whether the text is a JSON object."""
+    return object_fields(text) is not None
 
 
-def call_in(text: str | bytes | msgspec.Raw) -> tuple[str, str] | None:
-    """The name and the arguments of a call that is written as a JSON object; None if it is none."""
-    found = fields(text)
+def parse_call(text: str | bytes | msgspec.Raw) -> tuple[str, str] | None:
+    """Return the name and arguments of a call written as a JSON object; None if it is not a call."""
+    found = object_fields(text)
     if found is None:
         return None
     if "function" in found and "name" not in found:
-        return call_in(found["function"]) if fields(found["function"]) is not None else None
-    name = next((_text(found[key]) for key in _NAME_KEYS if key in found), None)
+        return parse_call(found["function"]) if object_fields(found["function"]) is not None else None
+    name = next((_string(found[key]) for key in _NAME_KEYS if key in found), None)
     given = next((found[key] for key in _ARGUMENT_KEYS if key in found), msgspec.Raw(b"{}"))
-    arguments = _arguments(given)
+    arguments = _argument_text(given)
     return None if not name or arguments is None else (name, arguments)
 
 
-def _text(raw: msgspec.Raw) -> str | None:
+def _string(raw: msgspec.Raw) -> str | None:
     try:
         return msgspec.json.decode(raw, type=str)
     except _ERRORS:
         return None
 
 
-def _arguments(raw: msgspec.Raw) -> str | None:
-    """Arguments as the JSON text of an object: given as such, as a string that holds it, or as nothing."""
-    inner = _text(raw)
+def _argument_text(raw: msgspec.Raw) -> str | None:
+    """Return arguments as JSON text. They may be an object, a string that contains one, or null."""
+    inner = _string(raw)
     text = bytes(raw).decode() if inner is None else inner
     if text == "null":
         return "{}"
     return text if is_object(text) else None
 
 
-class Shape:
-    """The schema of one tool, as far as repairs need it."""
+class ArgumentSchema:
+    """The schema of one tool's arguments."""
 
     def __init__(self, schema: bytes) -> None:
         try:
@@ -84,22 +84,22 @@ class Shape:
         self._root: Schema = root if isinstance(root, dict) else {}
 
     def fit(self, text: str, *, keys: bool, values: bool) -> tuple[str, tuple[str, ...]]:
-        """The arguments with keys trimmed and values coerced as the schema says, and what was changed."""
+        """Trim keys and coerce values as the schema requires; return the arguments and a list of the changes."""
         try:
             given = _decode(text)
         except _ERRORS:
             return text, ()
-        fitting = _Fitting(self._root, keys=keys, values=values)
+        fitting = _ArgumentFitter(self._root, keys=keys, values=values)
         fitted = fitting.fit(given, {"type": "object", **self._root}, "", 0)
         return (_encode(fitted).decode(), tuple(fitting.notes)) if fitting.notes else (text, ())
 
     def arguments(self, given: Mapping[str, str]) -> str:
-        """The JSON text of arguments that were all written as plain text."""
-        fitting = _Fitting(self._root, keys=False, values=True)
+        """Return JSON for arguments whose values were all given as text, typed by the schema."""
+        fitting = _ArgumentFitter(self._root, keys=False, values=True)
         return _encode(fitting.fit(dict(given), self._root, "", 0)).decode()
 
 
-class _Fitting:
+class _ArgumentFitter:
     def __init__(self, root: Schema, *, keys: bool, values: bool) -> None:
         self.root = root
         self.keys = keys
@@ -107,7 +107,7 @@ class _Fitting:
         self.notes: list[str] = []
 
     def fit(self, value: Any, schema: Any, at: str, depth: int) -> Any:
-        """The value as the schema wants it, as far as that is plain."""
+        """Return the value converted to the schema, where the conversion is unambiguous."""
         schema = self.resolved(schema, depth)
         if depth > MAX_DEPTH or not schema:
             return value
@@ -147,11 +147,11 @@ class _Fitting:
             return value
         if not types & _types_of(parsed):
             return value
-        self.notes.append(f"{at or 'the whole'} was a string and is {_spoken(parsed)} now")
+        self.notes.append(f"{at or 'the arguments'} was a string and was converted to {_type_name(parsed)}")
         return parsed
 
     def types(self, schema: Any, depth: int) -> frozenset[str] | None:
-        """The types a schema allows; None if that is not plain."""
+        """Return the types a schema allows; None if they cannot be determined."""
         schema = self.resolved(schema, depth)
         if not schema or depth > MAX_DEPTH:
             return None
@@ -174,7 +174,7 @@ class _Fitting:
         return allowed
 
     def resolved(self, schema: Any, depth: int) -> Schema:
-        """The schema behind a reference, and behind a choice of one thing or null."""
+        """Follow references, and unwrap a choice between one schema and null."""
         while isinstance(schema, dict) and depth <= MAX_DEPTH:
             ref, choice = schema.get("$ref"), _only_choice(schema)
             if isinstance(ref, str):
@@ -194,7 +194,7 @@ class _Fitting:
 
 
 def _only_choice(schema: Schema) -> Any:
-    """The one alternative of a schema that has no other beside null, when null would not be spelled as text."""
+    """Return the only alternative besides null, if there is exactly one."""
     alternatives = schema.get("anyOf") or schema.get("oneOf")
     if "type" in schema or not isinstance(alternatives, list):
         return None
@@ -220,6 +220,6 @@ def _types_of(value: Any) -> frozenset[str]:
             return frozenset()
 
 
-def _spoken(value: Any) -> str:
+def _type_name(value: Any) -> str:
     names: Sequence[tuple[type, str]] = ((bool, "a boolean"), (dict, "an object"), (list, "an array"))
     return next((name for kind, name in names if isinstance(value, kind)), "a number" if value is not None else "null")

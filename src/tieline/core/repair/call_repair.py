@@ -1,4 +1,4 @@
-"""What is done to one whole call: taken out of a wrapper, mended, fitted to its schema, noted, or stopped."""
+"""Repair one complete call: unwrap it, repair its JSON, fit it to its schema, or stop it."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from tieline.core.repair.arguments import Shape, call_in, fields, is_object, items
-from tieline.core.repair.json_repair import mend
-from tieline.core.repair.repeats import key_of, repeated
+from tieline.core.repair.arguments import ArgumentSchema, array_items, is_object, object_fields, parse_call
+from tieline.core.repair.json_repair import repair_json
+from tieline.core.repair.repeats import call_key, repeated_calls
 from tieline.model.content import Message, Text, ToolCall
 from tieline.model.events import Note
 from tieline.model.request import ToolSpec
@@ -22,7 +22,7 @@ _NONE: frozenset[Any] = frozenset()
 
 
 class Repaired(NamedTuple):
-    """What takes the place of a call, and the notes in front of it."""
+    """The replacement for a call, and the notes to emit before it."""
 
     notes: tuple[Note, ...]
     part: ToolCall | Text
@@ -33,72 +33,77 @@ class CallRepair:
 
     def __init__(self, tools: Sequence[ToolSpec], enabled: frozenset[str], history: Sequence[Message]) -> None:
         self.enabled = enabled
-        self.stopped = repeated(history, REPEATS) if "repeat" in enabled else _NONE
-        self.fits = "coerce" in enabled or "keys" in enabled
-        self.mends = "json" in enabled
-        self.knows = "unknown" in enabled
+        self.repeated = repeated_calls(history, REPEATS) if "repeat" in enabled else _NONE
+        self.fits_schema = "coerce" in enabled or "keys" in enabled
+        self.repairs_json = "json" in enabled
+        self.notes_unknown = "unknown" in enabled
         self._tools = tools
 
-    # Most legs make no call: what is only asked about calls is made when one comes.
+    # Computed with the first call, because most legs make none.
 
     @cached_property
     def offered(self) -> dict[str, ToolSpec]:
-        """The tools by name."""
+        """The offered tools by name."""
         return {tool.name: tool for tool in self._tools}
 
     @cached_property
-    def shapes(self) -> dict[str, Shape]:
-        """What the arguments of the tools look like, where that matters."""
-        if not self.fits and "text_calls" not in self.enabled:
+    def schemas(self) -> dict[str, ArgumentSchema]:
+        """The argument schemas by tool name; empty if no enabled repair needs them."""
+        if not self.fits_schema and "text_calls" not in self.enabled:
             return {}
-        return {tool.name: Shape(tool.schema) for tool in self._tools if not tool.freeform and not tool.hosted}
+        return {tool.name: ArgumentSchema(tool.schema) for tool in self._tools if not tool.freeform and not tool.hosted}
 
     @cached_property
     def wrappers(self) -> frozenset[str]:
-        """The names that a wrapper of several calls may have here."""
+        """The names by which a model may call a wrapper of several calls."""
         return WRAPPERS - self.offered.keys() if "parallel" in self.enabled else _NONE
 
-    def touches(self, call: ToolCall) -> bool:
-        """Whether a call of this name has to be seen whole."""
+    def needs_whole(self, call: ToolCall) -> bool:
+        """Return whether a call with this name must be held until it is complete."""
         name = call.name
         return (
             name in self.wrappers
-            or self.mends
-            or (self.fits and name in self.shapes)
-            or (self.knows and name not in self.offered)
-            or any(name == stopped for stopped, _ in self.stopped)
+            or self.repairs_json
+            or (self.fits_schema and name in self.schemas)
+            or (self.notes_unknown and name not in self.offered)
+            or any(name == repeated for repeated, _ in self.repeated)
         )
 
-    def malformed(self, call: ToolCall) -> bool:
-        """Whether the arguments have to be mended; no arguments at all are fine."""
-        return self.mends and not call.freeform and bool(call.arguments.strip()) and not is_object(call.arguments)
+    def has_malformed_json(self, call: ToolCall) -> bool:
+        """Return whether the JSON of the arguments needs repair. Empty arguments are fine."""
+        return (
+            self.repairs_json and not call.freeform and bool(call.arguments.strip()) and not is_object(call.arguments)
+        )
 
-    def repaired(self, call: ToolCall, *, cut: bool) -> list[Repaired] | None:
-        """What takes the place of a whole call; None if it stays as it is. A call that was cut stays so."""
+    def repaired(self, call: ToolCall, *, truncated: bool) -> list[Repaired] | None:
+        """Return the replacements for a complete call; None to leave it as it is.
+
+        With `truncated`, the answer is incomplete: malformed JSON may lack its end and must not be repaired.
+        """
         notes: list[Note] = []
         whole = call
-        if self.malformed(call):
-            if cut:
+        if self.has_malformed_json(call):
+            if truncated:
                 return None
-            whole = _mended(call, notes)
+            whole = _with_repaired_json(call, notes)
         inner = self.unwrapped(whole) if call.name in self.wrappers else None
         if inner is None:
             one = self.single(whole, notes)
             return [one] if one.notes else None
-        notes.append(_repair(f"{len(inner)} calls were taken out of a call to {call.name}"))
+        notes.append(_repair(f"{len(inner)} calls were extracted from a call to {call.name}"))
         first, *others = inner
         return [self.single(first, notes), *(self.single(other, []) for other in others)]
 
     def unwrapped(self, wrapper: ToolCall) -> list[ToolCall] | None:
-        """The calls inside a wrapper; None unless it holds nothing but calls to tools that were offered."""
-        found = fields(wrapper.arguments) or {}
-        lists = [items(found[key]) for key in _LISTS if key in found]
+        """Return the calls inside a wrapper; None unless all of them call offered tools."""
+        found = object_fields(wrapper.arguments) or {}
+        lists = [array_items(found[key]) for key in _LISTS if key in found]
         inner = lists[0] if len(lists) == 1 else None
         if not inner or len(inner) > MAX_INNER:
             return None
         calls = []
         for number, item in enumerate(inner, 1):
-            call = call_in(item)
+            call = parse_call(item)
             name = call and self._offered_name(call[0])
             if not call or not name:
                 return None
@@ -106,20 +111,20 @@ class CallRepair:
         return calls
 
     def single(self, call: ToolCall, notes: list[Note]) -> Repaired:
-        """One call on its own, with what was noted about it already."""
+        """Repair one call; `notes` are those made about it so far."""
         if call.name not in self.offered:
-            if self.knows:
+            if self.notes_unknown:
                 notes.append(Note(kind="unknown_tool", message=f"the tool {call.name} was not offered"))
-        elif self.fits and call.name in self.shapes and not call.freeform:
+        elif self.fits_schema and call.name in self.schemas and not call.freeform:
             call = self._fitted(call, notes)
-        if self.stopped and key_of(call) in self.stopped:
-            notes.append(_repair(f"a call to {call.name} was made {REPEATS} times with one result and was stopped"))
+        if self.repeated and call_key(call) in self.repeated:
+            notes.append(_repair(f"a call to {call.name} was stopped after {REPEATS} calls with the same result"))
             return Repaired(tuple(notes), Text(text=_stop_message(call)))
         return Repaired(tuple(notes), call)
 
     def _fitted(self, call: ToolCall, notes: list[Note]) -> ToolCall:
-        shape = self.shapes[call.name]
-        text, changes = shape.fit(call.arguments, keys="keys" in self.enabled, values="coerce" in self.enabled)
+        schema = self.schemas[call.name]
+        text, changes = schema.fit(call.arguments, keys="keys" in self.enabled, values="coerce" in self.enabled)
         if not changes:
             return call
         notes.extend(_repair(f"arguments of {call.name}: {change}") for change in changes)
@@ -130,13 +135,13 @@ class CallRepair:
         return name if name in self.offered else bare if bare in self.offered else None
 
 
-def _mended(call: ToolCall, notes: list[Note]) -> ToolCall:
-    text = mend(call.arguments)
+def _with_repaired_json(call: ToolCall, notes: list[Note]) -> ToolCall:
+    text = repair_json(call.arguments)
     if text is None:
-        message = f"the arguments of {call.name} are not valid JSON and what they mean is not plain"
+        message = f"the arguments of {call.name} are not valid JSON and cannot be repaired"
         notes.append(Note(kind="malformed", message=message))
         return call
-    notes.append(_repair(f"the arguments of {call.name} were malformed JSON"))
+    notes.append(_repair(f"the arguments of {call.name} were malformed JSON and were repaired"))
     return replace(call, arguments=text)
 
 

@@ -1,8 +1,8 @@
-"""Malformed JSON that is clearly complete, made right.
+"""Repair malformed but complete JSON.
 
-Models forget a closing brace or quote, leave a comma before the end, or write Python's quotes and constants. Only
-what can mean one thing is mended: where a key or a value is missing nothing is guessed. Whether a text was cut off is
-not to be seen in it; that is for the caller to know.
+Models forget a closing brace or quote, leave a trailing comma, or write Python quotes and constants. Only unambiguous
+errors are repaired; a missing key or value is not invented. The text alone does not show whether it was truncated:
+the caller must know.
 """
 
 import json
@@ -22,20 +22,20 @@ _ESCAPE = re.compile(r"\\(.)|([\"\n\r\t])", re.DOTALL)
 _PLAIN = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"'}
 
 
-class Hopeless(ValueError):
-    """What was meant cannot be told."""
+class Ambiguous(ValueError):
+    """The intended value cannot be determined."""
 
 
-def mend(text: str) -> str | None:
-    """The JSON text of the object that was meant, or None."""
+def repair_json(text: str) -> str | None:
+    """Return the intended JSON object as text, or None if it cannot be determined."""
     try:
-        return msgspec.json.encode(_Patient(text).whole()).decode()
+        return msgspec.json.encode(_LenientParser(text).whole()).decode()
     except (ValueError, UnicodeError):
         return None
 
 
-class _Patient:
-    """A parser that forgives; `closers` are the brackets that are open."""
+class _LenientParser:
+    """A lenient JSON parser; `closers` are the closing brackets still expected."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -45,11 +45,11 @@ class _Patient:
     def whole(self) -> dict[str, Any]:
         value = self.value()
         if not isinstance(value, dict) or not _AFTER.match(self.text, self.place):
-            raise Hopeless
+            raise Ambiguous
         return value
 
     def peek(self) -> str:
-        """The next character that is no space; empty at the end."""
+        """Skip white space and return the next character; empty at the end."""
         match = _SPACE.match(self.text, self.place)
         self.place = match.end() if match else self.place
         return self.text[self.place : self.place + 1]
@@ -64,7 +64,7 @@ class _Patient:
             return self.string(first, may_lack_quote=True)
         word = _WORD.match(self.text, self.place)
         if word is None:
-            raise Hopeless
+            raise Ambiguous
         self.place = word.end()
         if word[0] in _CONSTANTS:
             return _CONSTANTS[word[0]]
@@ -76,10 +76,10 @@ class _Patient:
         while not self.closed():
             quote = self.peek()
             if quote not in _STRINGS:
-                raise Hopeless
+                raise Ambiguous
             key = self.string(quote, may_lack_quote=False)
             if self.peek() != ":":
-                raise Hopeless
+                raise Ambiguous
             self.place += 1
             found[key] = self.value()
             self.separator()
@@ -95,12 +95,12 @@ class _Patient:
 
     def enter(self, closer: str) -> None:
         if len(self.closers) >= MAX_DEPTH:
-            raise Hopeless
+            raise Ambiguous
         self.closers.append(closer)
         self.place += 1
 
     def closed(self) -> bool:
-        """Whether the innermost bracket ends here; it also ends where one around it does, or the text."""
+        """Return whether the innermost bracket ends here: at its closer, at an outer closer, or at the end."""
         following = self.peek()
         if following and following not in self.closers:
             return False
@@ -109,14 +109,14 @@ class _Patient:
         return True
 
     def separator(self) -> None:
-        """A comma between two; one before a bracket is too many, one at the end of all means that more was to come."""
+        """Consume a comma. A trailing comma is allowed before a bracket, but not at the end of the text."""
         following = self.peek()
         if following == ",":
             self.place += 1
             if not self.peek():
-                raise Hopeless
+                raise Ambiguous
         elif following and following not in self.closers:
-            raise Hopeless
+            raise Ambiguous
 
     def string(self, quote: str, *, may_lack_quote: bool) -> str:
         match = _STRINGS[quote].match(self.text, self.place + 1)
@@ -124,7 +124,7 @@ class _Patient:
             self.place = match.end()
             return _unescaped(match[1])
         if not may_lack_quote:
-            raise Hopeless
+            raise Ambiguous
         brackets = r"\s*".join(re.escape(closer) for closer in reversed(self.closers))
         rest = re.sub(brackets + r"\s*\Z", "", self.text[self.place + 1 :])
         self.place = len(self.text)
@@ -132,7 +132,7 @@ class _Patient:
 
 
 def _unescaped(inner: str) -> str:
-    """What stands between quotes, with real line breaks let through."""
+    """Decode the content of a string; unescaped line breaks are accepted."""
 
     def escape(match: re.Match[str]) -> str:
         if match[2]:

@@ -1,19 +1,19 @@
-"""What models get wrong about tool calls, put right on the way to the client.
+"""Repair malformed tool calls on the way to the client.
 
-All of it is off unless an upstream is known to need it, but for `parallel`, which cannot hurt. Every repair is told by
-a Note directly in front of what it changed.
+Repairs are disabled unless they are configured for an upstream, except `parallel`, which is always safe. Each repair
+emits a Note directly before the part it changed.
 
-    parallel    a wrapper around several calls (`multi_tool_use.parallel`) is taken off
-    text_calls  a call that was written as text becomes a call (text_calls.py)
-    coerce      a string becomes the array, object, number or boolean that the schema wants there
-    keys        spaces around the key of an argument are taken off
-    json        malformed but complete JSON is mended (mend.py), unless the leg was cut short
-    unknown     a call to a tool that was not offered passes, but is noted
-    repeat      a call that was made and answered three times in a row, with the same arguments and each time the same
-                result, is not made again: text in its place tells the model and the user so (repeats.py)
+    parallel    unwrap several calls from a wrapper call (`multi_tool_use.parallel`)
+    text_calls  convert a call written as text to a call (text_calls.py)
+    coerce      convert a string to the array, object, number or boolean that the schema requires
+    keys        strip white space around argument names
+    json        repair malformed but complete JSON (json_repair.py), unless the answer was truncated
+    unknown     add a note to a call to a tool that was not offered; the call passes
+    repeat      replace a call that was made three times in a row with the same arguments and the same result by a
+                text that tells the model and the user so (repeats.py)
 
-Events that nothing is wrong with pass as the objects they are. A call that may be changed is held until it is whole;
-one whose JSON is malformed until the ending tells whether it was cut short.
+Correct events pass unchanged. A call that may need a repair is held until it is complete; a call with malformed JSON
+is held until the ending shows whether the answer was truncated.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +22,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from tieline.core.repair.call_repair import CallRepair, Repaired
-from tieline.core.repair.text_calls import Found, Scanner
+from tieline.core.repair.text_calls import TextCall, TextCallScanner
 from tieline.model.assemble import reason_for
 from tieline.model.content import Message, Text, ToolCall
 from tieline.model.events import Batch, Event, Failed, Finished, Note, PartDelta, PartEnd, PartStart, Started, of_kind
@@ -33,60 +33,64 @@ RepairName = Literal["parallel", "text_calls", "coerce", "keys", "json", "unknow
 
 DEFAULT: frozenset[RepairName] = frozenset({"parallel"})
 
-_WHOLE = (Why.END_TURN, Why.TOOL_USE)
-"""The endings after which nothing can have been cut short."""
+_COMPLETE = (Why.END_TURN, Why.TOOL_USE)
+"""Stop reasons after which the answer is complete."""
 
 
-def needed(tools: Sequence[ToolSpec], enabled: frozenset[RepairName]) -> bool:
-    """Whether a leg of such a request can need any repair; if not, there is no use in making Repairs for it."""
+def can_repair(tools: Sequence[ToolSpec], enabled: frozenset[RepairName]) -> bool:
+    """Return whether a leg of such a request can need a repair; otherwise no Repairs object is needed."""
     return bool(tools and enabled)
 
 
 class Repairs:
-    """The enabled repairs of one leg; `history` is the tidy history of its request."""
+    """The enabled repairs for one leg; `history` is the normalised history of its request."""
 
     def __init__(
         self, tools: Sequence[ToolSpec], enabled: frozenset[RepairName], history: Sequence[Message] = ()
     ) -> None:
         self._calls = CallRepair(tools, enabled, history)
-        scanner = Scanner(self._calls.shapes) if "text_calls" in enabled else None
-        self._line = _Line()
-        self._text = None if scanner is None else _TextUnderWay(scanner, self._line, self._found)
+        scanner = TextCallScanner(self._calls.schemas) if "text_calls" in enabled else None
+        self._out = _RepairedEvents()
+        self._text = None if scanner is None else _TextPartRepair(scanner, self._out, self._emit_call)
         self._held: list[Event] = []
+        """The events of the call being received."""
         self._waiting: list[Event] | None = None
-        self._cut: bool | None = None
+        """All events since a call with malformed JSON, which wait for the ending."""
+        self._is_truncated: bool | None = None
+        """Whether the answer was truncated; None until the ending is known."""
         self._id = ""
         self._recovered = 0
-        self._watches = scanner is not None or bool(self._calls.stopped)
-        self._idle = not self._watches
+        self._reads_all = scanner is not None or bool(self._calls.repeated)
+        """Whether an enabled repair must see every event."""
+        self._is_idle = not self._reads_all
 
     def apply(self, batch: Batch) -> Batch:
-        """The events as the client is to have them; the very same batch if nothing in it can need a repair."""
-        if self._idle:
+        """Return the repaired events; the same batch object if nothing in it can need a repair."""
+        if self._is_idle:
             for start in of_kind(batch, PartStart):
-                if type(start.part) is ToolCall and self._calls.touches(start.part):
+                if type(start.part) is ToolCall and self._calls.needs_whole(start.part):
                     break
             else:
                 return batch
         for event in batch:
             self._take(event)
-        self._idle = not (self._watches or self._busy())
-        return self._line.take()
+        self._is_idle = not (self._reads_all or self._is_busy())
+        return self._out.take()
 
-    def _busy(self) -> bool:
-        return bool(self._held or self._waiting is not None or self._line.shift or self._line.changed)
+    def _is_busy(self) -> bool:
+        return bool(self._held or self._waiting is not None or self._out.shift or self._out.changed)
 
     def _take(self, event: Event) -> None:
         if self._waiting is not None:
             self._waiting.append(event)
             if isinstance(event, Finished | Failed):
-                self._ending_known(event)
+                self._replay_waiting(event)
         elif self._text is not None and self._text.takes(event):
             pass
         elif self._held:
             self._hold(event)
-        elif isinstance(event, PartStart) and isinstance(event.part, ToolCall) and self._calls.touches(event.part):
-            self._line.begin(event.index)
+        elif isinstance(event, PartStart) and isinstance(event.part, ToolCall) and self._calls.needs_whole(event.part):
+            self._out.begin(event.index)
             self._held.append(event)
         else:
             self._pass(event)
@@ -94,80 +98,80 @@ class Repairs:
     def _pass(self, event: Event) -> None:
         match event:
             case PartStart() | PartDelta() | PartEnd():
-                self._line.begin(event.index)
-                self._line.emit(event)
+                self._out.begin(event.index)
+                self._out.emit(event)
             case Started():
                 self._id = event.id
-                self._line.emit(event)
+                self._out.emit(event)
             case Finished():
-                self._line.finish(event)
+                self._out.finish(event)
             case _:
-                self._line.emit(event)
+                self._out.emit(event)
 
     def _hold(self, event: Event) -> None:
-        """More of a call that is held; a failure lets go of it as it is."""
+        """Add to the held call. A failure releases it unchanged."""
         if isinstance(event, Failed):
-            self._line.emit_all(self._held)
+            self._out.emit_all(self._held)
             self._held = []
-            self._line.emit(event)
+            self._out.emit(event)
             return
         self._held.append(event)
         if isinstance(event, PartEnd) and isinstance(event.part, ToolCall):
-            self._whole(event.part, event.index)
+            self._call_complete(event.part, event.index)
 
-    def _whole(self, call: ToolCall, index: int) -> None:
+    def _call_complete(self, call: ToolCall, index: int) -> None:
         held, self._held = self._held, []
-        if self._cut is None and self._calls.malformed(call):
+        if self._is_truncated is None and self._calls.has_malformed_json(call):
             self._waiting = held
             return
-        repaired = self._calls.repaired(call, cut=bool(self._cut))
+        repaired = self._calls.repaired(call, truncated=bool(self._is_truncated))
         if repaired is None or (len(repaired) == 1 and repaired[0].part is call):
-            self._line.emit_all(repaired[0].notes if repaired else ())
-            self._line.emit_all(held)
+            self._out.emit_all(repaired[0].notes if repaired else ())
+            self._out.emit_all(held)
         else:
-            self._line.emit_all(event for event in held if not isinstance(event, PartStart | PartDelta | PartEnd))
-            self._line.write(repaired)
-        self._line.end(index)
+            self._out.emit_all(event for event in held if not isinstance(event, PartStart | PartDelta | PartEnd))
+            self._out.write(repaired)
+        self._out.end(index)
 
-    def _ending_known(self, ending: Finished | Failed) -> None:
-        """Take what waited for the ending once more."""
-        self._cut = not (isinstance(ending, Finished) and ending.reason in _WHOLE)
+    def _replay_waiting(self, ending: Finished | Failed) -> None:
+        """Process the events that waited for the ending."""
+        self._is_truncated = not (isinstance(ending, Finished) and ending.reason in _COMPLETE)
         waiting, self._waiting = self._waiting or [], None
         for event in waiting:
             self._take(event)
 
-    def _found(self, found: Found) -> None:
-        """A call was found in text."""
+    def _emit_call(self, found: TextCall) -> None:
+        """Emit a call that was found in text."""
         self._recovered += 1
         call = ToolCall(id=f"{self._id or 'call'}_t{self._recovered}", name=found.name, arguments=found.arguments)
         note = Note(kind="repair", message=f"a call to {found.name} was recovered from text")
-        repaired = self._calls.repaired(call, cut=False) or [Repaired((), call)]
-        self._line.emit(note)
-        self._line.write(repaired)
+        repaired = self._calls.repaired(call, truncated=False) or [Repaired((), call)]
+        self._out.emit(note)
+        self._out.write(repaired)
 
 
-class _Line:
-    """Where events go out, with indices that follow one another whatever was added or taken away."""
+class _RepairedEvents:
+    """The outgoing events. Keeps part indices consecutive while parts are added and removed."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.shift = 0
-        """How far the indices going out are ahead of those coming in."""
+        """Difference between outgoing and incoming indices."""
         self.index = 0
         self.calls = 0
         self.changed = False
-        """Whether calls were added or taken away, so that the reason of the ending has to be looked at."""
+        """Whether calls were added or removed, so that the stop reason must be checked."""
 
     def take(self) -> list[Event]:
         events, self.events = self.events, []
         return events
 
     def begin(self, index: int) -> None:
-        """What takes the place of this part comes now."""
+        """Start the replacement of an incoming part."""
         self.index = index + self.shift
 
     def end(self, index: int) -> None:
-        """What took the place of this part is complete."""
+        """End the replacement of an incoming part."""
         self.shift = self.index - index - 1
 
     def emit(self, event: Event) -> None:
@@ -184,7 +188,7 @@ class _Line:
             self.emit(event)
 
     def write(self, repaired: Iterable[Repaired]) -> None:
-        """Whole parts, each behind its notes."""
+        """Emit complete parts, each after its notes."""
         self.changed = True
         for notes, part in repaired:
             self.emit_all(notes)
@@ -200,30 +204,31 @@ class _Line:
         self.emit(event if reason is event.reason else replace(event, reason=reason))
 
 
-class _TextUnderWay:
-    """The open text part, in which calls may be found.
+class _TextPartRepair:
+    """Searches the open text part for calls.
 
-    As long as none is, the part's own events go out, late at most; from the first one on the part is made anew.
+    Until a call is found, the part's own events are emitted, at most delayed. From the first call on the part is
+    rewritten as several parts.
     """
 
-    def __init__(self, scanner: Scanner, line: _Line, found: Callable[[Found], None]) -> None:
+    def __init__(self, scanner: TextCallScanner, out: _RepairedEvents, emit_call: Callable[[TextCall], None]) -> None:
         self._scanner = scanner
-        self._line = line
-        self._found = found
+        self._out = out
+        self._emit_call = emit_call
         self._held: list[Event] = []
-        self._pieces: list[str | Found] = []
-        self._words: list[str] = []
+        self._pieces: list[str | TextCall] = []
+        self._texts: list[str] = []
         self._blank = ""
         self._open = False
-        self._remade = False
+        self._is_rewritten = False
         self._begun = False
 
     def takes(self, event: Event) -> bool:
-        """Whether this event is part of a text; if so, it has been dealt with."""
+        """Process an event of a text part; return whether it was one."""
         match event:
             case PartStart(part=Text(refusal=False)):
-                self._open, self._remade, self._begun = True, False, False
-                self._line.begin(event.index)
+                self._open, self._is_rewritten, self._begun = True, False, False
+                self._out.begin(event.index)
                 self._held.append(event)
             case PartDelta() if self._open:
                 self._held.append(event)
@@ -244,61 +249,61 @@ class _TextUnderWay:
         return True
 
     def _settle(self) -> None:
-        """Let go of what is decided."""
-        if not self._remade and any(isinstance(piece, Found) for piece in self._pieces):
-            self._remade = True
-        if self._remade:
-            self._line.emit_all(event for event in self._held if not isinstance(event, PartStart | PartDelta | PartEnd))
+        """Emit what is decided by now."""
+        if not self._is_rewritten and any(isinstance(piece, TextCall) for piece in self._pieces):
+            self._is_rewritten = True
+        if self._is_rewritten:
+            self._out.emit_all(event for event in self._held if not isinstance(event, PartStart | PartDelta | PartEnd))
             for piece in self._pieces:
-                self._say(piece)
+                self._emit_piece(piece)
         elif self._scanner.holds:
             return
         else:
-            self._let_go()
+            self._release()
         self._held, self._pieces = [], []
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         for event in self._held:
             if isinstance(event, PartDelta):
-                self._words.append(event.text)
-            self._line.emit(event)
+                self._texts.append(event.text)
+            self._out.emit(event)
         self._begun = True
 
-    def _say(self, piece: str | Found) -> None:
-        """Words or a call, in the part made anew; blanks before a call or the end are no words."""
-        if isinstance(piece, Found):
+    def _emit_piece(self, piece: str | TextCall) -> None:
+        """Emit text or a call of the rewritten part. White space before a call or the end is dropped."""
+        if isinstance(piece, TextCall):
             self._close(Text())
-            self._found(piece)
+            self._emit_call(piece)
             return
         if not self._begun:
             self._blank += piece
             if self._blank.isspace():
                 return
             piece, self._blank = self._blank, ""
-            self._line.emit(PartStart(index=self._line.index, part=Text()))
+            self._out.emit(PartStart(index=self._out.index, part=Text()))
             self._begun = True
-        self._words.append(piece)
-        self._line.emit(PartDelta(index=self._line.index, text=piece))
+        self._texts.append(piece)
+        self._out.emit(PartDelta(index=self._out.index, text=piece))
 
     def _close(self, part: Text) -> None:
         if self._begun:
-            self._line.emit(PartEnd(index=self._line.index, part=replace(part, text="".join(self._words))))
+            self._out.emit(PartEnd(index=self._out.index, part=replace(part, text="".join(self._texts))))
         self._begun = False
-        self._words = []
+        self._texts = []
         self._blank = ""
 
     def _end(self, event: PartEnd) -> None:
-        if self._remade and isinstance(event.part, Text):
+        if self._is_rewritten and isinstance(event.part, Text):
             self._close(event.part)
-        self._words = []
+        self._texts = []
         self._open = False
-        self._line.end(event.index)
+        self._out.end(event.index)
 
     def _fail(self) -> None:
-        """A leg that fails leaves its part open, with all that was said."""
-        if self._remade:
+        """Emit everything held back; a failed leg leaves its part open."""
+        if self._is_rewritten:
             for piece in self._scanner.close():
-                self._say(piece)
+                self._emit_piece(piece)
         else:
-            self._let_go()
+            self._release()
         self._held, self._pieces, self._open = [], [], False

@@ -1,7 +1,7 @@
-"""Calls that go round in circles: the same call with the same result, again and again.
+"""Find calls that are repeated in a loop: the same call with the same result, again and again.
 
-Only an unbroken row counts, back from the end of the history to the last message in which the user said something
-new. A call whose result changes is no repetition: somebody is waiting for something.
+Only consecutive assistant messages at the end of the history count, back to the last message with new user input. A
+call whose result changes is not a repetition; the model may be polling.
 """
 
 from collections import Counter
@@ -14,8 +14,8 @@ from tieline.model.content import File, Image, Message, Text, ToolCall, ToolResu
 Key = tuple[str, str]
 
 
-def key_of(call: ToolCall) -> Key:
-    """What makes two calls the same: the name and what the arguments say, in whatever order."""
+def call_key(call: ToolCall) -> Key:
+    """Return a key that is equal for equal calls: the name and the arguments, regardless of their order."""
     try:
         arguments = msgspec.json.encode(msgspec.json.decode(call.arguments), order="deterministic").decode()
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -23,8 +23,8 @@ def key_of(call: ToolCall) -> Key:
     return call.name, arguments
 
 
-def repeated(history: Sequence[Message], times: int) -> frozenset[Key]:
-    """The calls that the last `times` assistant messages all made, each time with the same result."""
+def repeated_calls(history: Sequence[Message], times: int) -> frozenset[Key]:
+    """Return the calls made by each of the last `times` assistant messages with the same result."""
     counts: Counter[Key] = Counter()
     row: dict[Key, object] | None = None
     results: dict[str, object] = {}
@@ -44,16 +44,16 @@ def repeated(history: Sequence[Message], times: int) -> frozenset[Key]:
 
 
 def _still(row: dict[Key, object] | None, message: Message, results: dict[str, object]) -> dict[Key, object]:
-    """What of a row goes on in an earlier message."""
+    """Return the calls of `row` that an earlier message made too, with the same result."""
     calls = (part for part in message.parts if isinstance(part, ToolCall) and part.id in results)
-    made = {key_of(call): results[call.id] for call in calls}
+    made = {call_key(call): results[call.id] for call in calls}
     if row is None:
         return made
     return {key: result for key, result in row.items() if key in made and made[key] == result}
 
 
 def _seen(result: ToolResult) -> object:
-    """What the model saw of a result, without the marks that protocols leave on it."""
+    """Return the content of a result without protocol metadata."""
     return tuple(_said(part) for part in result.content)
 
 

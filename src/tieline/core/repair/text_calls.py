@@ -1,8 +1,8 @@
-"""Calls that a model wrote as text, found while the text streams.
+"""Find tool calls that a model wrote as text, while the text streams.
 
-Models that were trained on several call formats fall back to one of them in plain words. Each form has an opener and
-a closer; only a well-formed call of offered tools between the two counts, anything else stays the text it was. Text is
-held back only from where an opener may begin until it is known whether one does.
+Models trained on several call formats sometimes write a call as text. Each form has an opener and a closer. Only
+well-formed calls to offered tools between the two are recognised; anything else remains text. Text is held back only
+from a possible opener until it is clear whether a call follows.
 
     <tool_call>{"name": …, "arguments": {…}}</tool_call>
     <function=name>{…}</function>               or with <parameter=key>value</parameter> inside
@@ -15,27 +15,27 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from tieline.core.repair.arguments import Shape, call_in, is_object, items
+from tieline.core.repair.arguments import ArgumentSchema, array_items, is_object, parse_call
 
 MAX_CALLS = 32
-"""How many calls are taken from the text of one leg."""
+"""Maximum number of calls extracted from the text of one leg."""
 MAX_HELD = 256 * 1024
-"""How many characters may be held back for one call."""
+"""Maximum number of characters held back for one call."""
 MAX_WORK = 8 * 1024 * 1024
-"""How many characters are read in search of calls, however often the same ones, before the rest is only text."""
+"""Maximum number of characters examined per leg, counting repeats; afterwards everything is text."""
 MAX_TRIES = 64
-"""How many places are tried as the end of one call."""
+"""Maximum number of positions tried as the end of one call."""
 
 
-class Found(NamedTuple):
-    """A call that was written as text."""
+class TextCall(NamedTuple):
+    """A call written as text."""
 
     name: str
     arguments: str
 
 
-Shapes = Mapping[str, Shape]
-Reader = Callable[[str, Shapes], list[Found] | None]
+Schemas = Mapping[str, ArgumentSchema]
+FormReader = Callable[[str, Schemas], list[TextCall] | None]
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _FUNCTION = re.compile(r"\s*<function=([^\s<>]+)>(.*?)</function>\s*", re.DOTALL)
@@ -45,52 +45,52 @@ _PARAMETER = re.compile(
 )
 
 
-def _json_calls(body: str, shapes: Shapes) -> list[Found] | None:
-    """One call as a JSON object, or several in an array."""
+def _json_calls(body: str, schemas: Schemas) -> list[TextCall] | None:
+    """Parse one call as a JSON object, or several in an array."""
     text = body.strip()
-    many = items(text)
-    found = [call_in(one) for one in (many if many is not None else [text])]
-    calls = [Found(*one) for one in found if one is not None and one[0] in shapes]
+    many = array_items(text)
+    found = [parse_call(one) for one in (many if many is not None else [text])]
+    calls = [TextCall(*one) for one in found if one is not None and one[0] in schemas]
     return calls if calls and len(calls) == len(found) else None
 
 
-def _tool_call(body: str, shapes: Shapes) -> list[Found] | None:
+def _tool_call(body: str, schemas: Schemas) -> list[TextCall] | None:
     if body.lstrip().startswith("<function="):
-        return _tagged(_FUNCTION, body, shapes)
-    return _json_calls(body, shapes)
+        return _tagged(_FUNCTION, body, schemas)
+    return _json_calls(body, schemas)
 
 
-def _functions(body: str, shapes: Shapes) -> list[Found] | None:
-    return _tagged(_FUNCTION, f"<function={body}</function>", shapes)
+def _functions(body: str, schemas: Schemas) -> list[TextCall] | None:
+    return _tagged(_FUNCTION, f"<function={body}</function>", schemas)
 
 
-def _invokes(body: str, shapes: Shapes) -> list[Found] | None:
-    return _tagged(_INVOKE, body, shapes)
+def _invokes(body: str, schemas: Schemas) -> list[TextCall] | None:
+    return _tagged(_INVOKE, body, schemas)
 
 
-def _invoke(body: str, shapes: Shapes) -> list[Found] | None:
-    return _tagged(_INVOKE, f"<invoke name={body}</invoke>", shapes)
+def _invoke(body: str, schemas: Schemas) -> list[TextCall] | None:
+    return _tagged(_INVOKE, f"<invoke name={body}</invoke>", schemas)
 
 
-def _tagged(form: re.Pattern[str], body: str, shapes: Shapes) -> list[Found] | None:
-    """Calls in tags, one after the other and with nothing between."""
-    calls: list[Found] = []
+def _tagged(form: re.Pattern[str], body: str, schemas: Schemas) -> list[TextCall] | None:
+    """Parse consecutive tagged calls with nothing between them."""
+    calls: list[TextCall] = []
     place = 0
     while place < len(body):
         match = form.match(body, place)
         if match is None:
             return None
         *_, name, inner = match.groups()
-        arguments = _tagged_arguments(inner, shapes[name]) if name in shapes else None
+        arguments = _tagged_arguments(inner, schemas[name]) if name in schemas else None
         if arguments is None:
             return None
-        calls.append(Found(name, arguments))
+        calls.append(TextCall(name, arguments))
         place = match.end()
     return calls or None
 
 
-def _tagged_arguments(inner: str, shape: Shape) -> str | None:
-    """Arguments as a JSON object or as one tag each, whose text is then typed by the schema."""
+def _tagged_arguments(inner: str, schema: ArgumentSchema) -> str | None:
+    """Parse arguments given as a JSON object, or as one tag each whose text is typed by the schema."""
     text = inner.strip()
     if text.startswith("{"):
         return text if is_object(text) else None
@@ -102,35 +102,35 @@ def _tagged_arguments(inner: str, shape: Shape) -> str | None:
             return None
         given[match[1].strip()] = match[2].removeprefix("\n").removesuffix("\n")
         place = match.end()
-    return shape.arguments(given)
+    return schema.arguments(given)
 
 
-class _Form(NamedTuple):
+class _CallForm(NamedTuple):
     closer: str | None
-    read: Reader
+    read: FormReader
 
 
 _PREFIX = "antml:"
-_FORMS: dict[str, _Form] = {
-    "<tool_call>": _Form("</tool_call>", _tool_call),
-    "<function=": _Form("</function>", _functions),
-    "<function_calls>": _Form("</function_calls>", _invokes),
-    "<invoke name=": _Form("</invoke>", _invoke),
-    f"<{_PREFIX}function_calls>": _Form(f"</{_PREFIX}function_calls>", _invokes),
-    f"<{_PREFIX}invoke name=": _Form(f"</{_PREFIX}invoke>", _invoke),
-    "```tool_call\n": _Form("```", _json_calls),
-    "```tool_calls\n": _Form("```", _json_calls),
-    "[TOOL_CALLS]": _Form(None, _json_calls),
+_FORMS: dict[str, _CallForm] = {
+    "<tool_call>": _CallForm("</tool_call>", _tool_call),
+    "<function=": _CallForm("</function>", _functions),
+    "<function_calls>": _CallForm("</function_calls>", _invokes),
+    "<invoke name=": _CallForm("</invoke>", _invoke),
+    f"<{_PREFIX}function_calls>": _CallForm(f"</{_PREFIX}function_calls>", _invokes),
+    f"<{_PREFIX}invoke name=": _CallForm(f"</{_PREFIX}invoke>", _invoke),
+    "```tool_call\n": _CallForm("```", _json_calls),
+    "```tool_calls\n": _CallForm("```", _json_calls),
+    "[TOOL_CALLS]": _CallForm(None, _json_calls),
 }
 _OPENER = re.compile("|".join(re.escape(opener) for opener in _FORMS))
 _LONGEST = max(map(len, _FORMS))
 
 
-class Scanner:
-    """Reads the text of one leg; what `feed` and `close` give, in order, is all of it."""
+class TextCallScanner:
+    """Splits the text of one leg into text and calls. `feed` and `close` together return all of it, in order."""
 
-    def __init__(self, shapes: Shapes) -> None:
-        self._shapes = shapes
+    def __init__(self, schemas: Schemas) -> None:
+        self._schemas = schemas
         self._buffer = ""
         self._from = 0
         self._sought = 0
@@ -142,22 +142,22 @@ class Scanner:
 
     @property
     def holds(self) -> bool:
-        """Whether some text is held back."""
+        """Whether text is held back."""
         return bool(self._buffer)
 
-    def feed(self, text: str) -> list[str | Found]:
-        """More text; what is settled by it."""
+    def feed(self, text: str) -> list[str | TextCall]:
+        """Add text; return everything that is decided by now."""
         self._buffer += text
         return self._pieces(final=False)
 
-    def close(self) -> list[str | Found]:
-        """The text is over: nothing is held any more."""
+    def close(self) -> list[str | TextCall]:
+        """End the text; return what was held back."""
         pieces = [*self._pieces(final=True), *self._cut(len(self._buffer))]
         self._before = ""
         return pieces
 
-    def _pieces(self, *, final: bool) -> list[str | Found]:
-        pieces: list[str | Found] = []
+    def _pieces(self, *, final: bool) -> list[str | TextCall]:
+        pieces: list[str | TextCall] = []
         self._missing.clear()
         while self._calls < MAX_CALLS and self._work < MAX_WORK:
             match = _OPENER.search(self._buffer, self._from)
@@ -175,8 +175,11 @@ class Scanner:
                 self._sought = self._tries = 0
         return pieces + self._cut(len(self._buffer))
 
-    def _read(self, match: re.Match[str], final: bool) -> tuple[int, list[Found] | None]:
-        """The calls behind an opener and where they end; no calls and -1 if more text may bring them."""
+    def _read(self, match: re.Match[str], final: bool) -> tuple[int, list[TextCall] | None]:
+        """Return where the calls after an opener end, and the calls.
+
+        Without calls, the position is -1 if more text may complete one, otherwise where to continue the search.
+        """
         body = match.end()
         closer, read = _FORMS[match[0]]
         before = self._buffer[match.start() - 1] if match.start() else self._before
@@ -187,7 +190,7 @@ class Scanner:
         end = -1 if closer in self._missing else self._buffer.find(closer, max(body, self._sought))
         while end >= 0:
             text = self._buffer[body:end]
-            found = read(text, self._shapes) if len(text) <= MAX_HELD else None
+            found = read(text, self._schemas) if len(text) <= MAX_HELD else None
             self._tries += 1
             self._work += len(text)
             if found or self._tries > MAX_TRIES or not _inside_string(text):
@@ -198,11 +201,11 @@ class Scanner:
         return self._unclosed(body, final)
 
     def _unclosed(self, body: int, final: bool) -> tuple[int, None]:
-        """No closer yet: wait for more, unless there is none to come or it would be too much."""
+        """Without a closer, wait for more text unless the text has ended or too much is held back."""
         return (body if final or len(self._buffer) - body > MAX_HELD else -1), None
 
-    def _read_array(self, body: int, final: bool) -> tuple[int, list[Found] | None]:
-        """An array has no closer of its own: try where it may end."""
+    def _read_array(self, body: int, final: bool) -> tuple[int, list[TextCall] | None]:
+        """Parse a JSON array, which has no closer: try each position where it may end."""
         text = self._buffer[body:]
         if text.strip() and not text.lstrip().startswith("["):
             return body, None
@@ -210,13 +213,13 @@ class Scanner:
             self._tries += 1
             self._work += len(text)
             end = text.rfind("]") + 1
-            found = _json_calls(text[:end], self._shapes)
+            found = _json_calls(text[:end], self._schemas)
             if found:
                 return body + end, found
         return self._unclosed(body, final)
 
     def _possible_opener(self) -> int:
-        """Where an opener may begin at the end of the text; the end if none can."""
+        """Return where an opener may begin at the end of the text, or the end if none can."""
         size = len(self._buffer)
         for place in range(max(self._from, size - _LONGEST), size):
             tail = self._buffer[place:]
@@ -224,8 +227,8 @@ class Scanner:
                 return place
         return size
 
-    def _cut(self, place: int) -> list[str | Found]:
-        """Let go of the text up to here."""
+    def _cut(self, place: int) -> list[str | TextCall]:
+        """Remove and return the text up to `place`."""
         text = self._buffer[:place]
         self._drop(place)
         return [text] if text else []
@@ -238,5 +241,5 @@ class Scanner:
 
 
 def _inside_string(text: str) -> bool:
-    """Whether a JSON string is open at the end, so that a closer found there belongs to it."""
+    """Return whether a JSON string is open at the end, so that a closer found there is part of the string."""
     return '"' in _STRING.sub("", text)

@@ -1,1 +1,4 @@
-"""The web page's conversations: sessions, branches and drafts."""
+"""The web page's conversations: sessions, their message trees and the message being generated.
+
+HTTP endpoints and rendering belong in `web`.
+"""

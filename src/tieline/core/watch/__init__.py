@@ -1,1 +1,1 @@
-"""Observability: records of legs, metrics, events for watchers, secrets kept out of them."""
+"""Observability: records of legs, metrics, the event bus, and removal of secrets."""

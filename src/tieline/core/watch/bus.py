@@ -1,14 +1,13 @@
-"""Everyone who watches: the legs of the gateway as they happen and for a while after, and news of what changes.
+"""The event bus for observers: records of running and recent legs, and notifications about changes.
 
-Memory is bounded by how many legs there are, by what each may keep, and by what all may keep together; the oldest are
-forgotten first.
+Memory is bounded by the number of records, the size of each, and their total size; the oldest are dropped first.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from tieline.core.watch.record import MOST_OF_ONE, LegDetail, LegSummary, Record
+from tieline.core.watch.record import MAX_RECORD_SIZE, LegDetail, LegRecord, LegSummary
 from tieline.core.watch.secrets import Secrets, hide_likely
 from tieline.core.watch.truncate import Budget
 from tieline.model.content import Part
@@ -17,56 +16,56 @@ from tieline.model.events import Batch, Failed
 from tieline.model.request import Request
 from tieline.model.session import Summary, Turn
 
-MOST_LEGS = 500
-MOST_OF_ALL = 64 * 1024 * 1024
-PAGE = 100
-LONGEST_CLIENT = 200
-LONGEST_MODEL = 256
+MAX_LEGS = 500
+MAX_TOTAL_SIZE = 64 * 1024 * 1024
+PAGE_SIZE = 100
+MAX_CLIENT = 200
+MAX_MODEL = 256
 
 
-class LegNews(NamedTuple):
-    """A leg began, said its first word, or ended."""
+class LegChanged(NamedTuple):
+    """A leg started, sent its first event, or ended."""
 
-    record: Record
+    record: LegRecord
 
 
-class Said(NamedTuple):
-    """More of a message of a session."""
+class MessageEvents(NamedTuple):
+    """New events of a session's message."""
 
     session: str
     message: str
     events: Batch
 
 
-class TurnNews(NamedTuple):
-    """A message of a session is complete."""
+class TurnCompleted(NamedTuple):
+    """A session's message is complete."""
 
     session: str
     turn: Turn
 
 
-class SessionNews(NamedTuple):
-    """A session is new, or something about it is."""
+class SessionChanged(NamedTuple):
+    """A session was created or its summary changed."""
 
     summary: Summary
 
 
-class Gone(NamedTuple):
+class SessionDeleted(NamedTuple):
     """A session was deleted."""
 
     session: str
 
 
-class StateNews(NamedTuple):
-    """There are other models or backends than before."""
+class ModelsChanged(NamedTuple):
+    """The available models or backends changed."""
 
 
-News = LegNews | Said | TurnNews | SessionNews | Gone | StateNews
-Watcher = Callable[[News], None]
+BusEvent = LegChanged | MessageEvents | TurnCompleted | SessionChanged | SessionDeleted | ModelsChanged
+Watcher = Callable[[BusEvent], None]
 
 
 class Bus:
-    """The records of legs, and those who want to hear of everything."""
+    """Holds the records of legs and publishes events to watchers."""
 
     def __init__(
         self,
@@ -74,66 +73,66 @@ class Bus:
         clock: Callable[[], float],
         mint: Callable[[], str] = lambda: "",
         secrets: Secrets | None = None,
-        most_legs: int = MOST_LEGS,
-        most_of_all: int = MOST_OF_ALL,
+        max_legs: int = MAX_LEGS,
+        max_total_size: int = MAX_TOTAL_SIZE,
     ) -> None:
         self._clock = clock
         self.mint = mint
-        """Gives ids for requests that have none from an upstream."""
+        """Returns ids for requests without an id from an upstream."""
         self._secrets = secrets or Secrets()
-        self._most_legs = most_legs
-        self._most_of_all = most_of_all
-        self._begun = 0
-        self._forgotten = 0
-        """The number of the last record that is not kept any more."""
-        self._records: deque[Record] = deque()
-        """Oldest first; by their numbers none is missing in between."""
+        self._max_legs = max_legs
+        self._max_total_size = max_total_size
+        self._started = 0
+        self._dropped = 0
+        """The number of the last record that was dropped."""
+        self._records: deque[LegRecord] = deque()
+        """Oldest first, with consecutive numbers."""
         self._size = 0
         self.watchers: list[Watcher] = []
-        """Where it is empty nobody need be told anything."""
+        """The subscribed watchers. Callers may skip `publish` while the list is empty."""
 
-    def watch(self, watcher: Watcher) -> Callable[[], None]:
-        """Tell somebody of all news until the function that is given back is called."""
+    def subscribe(self, watcher: Watcher) -> Callable[[], None]:
+        """Call `watcher` with every event; return a function that ends the subscription."""
         self.watchers.append(watcher)
         return lambda: self.watchers.remove(watcher)
 
-    def tell(self, news: News) -> None:
-        """Something is new."""
+    def publish(self, event: BusEvent) -> None:
+        """Send an event to all watchers."""
         for watcher in self.watchers:
-            watcher(news)
+            watcher(event)
 
     # ── Legs ─────────────────────────────────────────────────────────────────────────────────────
 
-    def begin(self, request: Request, frontend: str, client: str) -> Record:
-        """A leg begins."""
-        self._begun = number = self._begun + 1
-        most = self._most_legs
-        record = Record(number, self._clock(), request, frontend, client[:LONGEST_CLIENT], most > 0)
+    def begin(self, request: Request, frontend: str, client: str) -> LegRecord:
+        """Start the record of a leg."""
+        self._started = number = self._started + 1
+        most = self._max_legs
+        record = LegRecord(number, self._clock(), request, frontend, client[:MAX_CLIENT], most > 0)
         if most > 0:
             self._records.append(record)
-            if number - self._forgotten > most:
-                self._forget()
+            if number - self._dropped > most:
+                self._drop_oldest()
         return record
 
-    def changed(self, record: Record) -> None:
-        """A leg has come further."""
+    def changed(self, record: LegRecord) -> None:
+        """Notify the watchers about a leg."""
         if self.watchers and record.is_kept:
-            self.tell(LegNews(record))
+            self.publish(LegChanged(record))
 
-    def end(self, record: Record, elapsed: float, asked: int, parts: Iterable[Part]) -> None:
-        """A leg is over; `asked` is about how large its request was, `parts` are those of its answer."""
+    def end(self, record: LegRecord, elapsed: float, asked: int, parts: Iterable[Part]) -> None:
+        """End the record of a leg; see `LegRecord.close` for the parameters."""
         record.duration = elapsed
         if record.is_kept:
             record.close(asked, parts)
-            if record.number > self._forgotten:
+            if record.number > self._dropped:
                 self._size += record.size
-                while self._size > self._most_of_all and len(self._records) > 1:
-                    self._forget()
+                while self._size > self._max_total_size and len(self._records) > 1:
+                    self._drop_oldest()
         if self.watchers:
             self.changed(record)
 
     def legs(self, before: str | None = None, query: str = "") -> list[LegSummary]:
-        """The newest legs, or those before one, that have all words of a query in them."""
+        """Return the newest legs, or those before leg `before`, that contain all words of the query."""
         words = query.lower().split()
         limit = int(before) if before is not None and before.isdecimal() else None
         found: list[LegSummary] = []
@@ -141,27 +140,27 @@ class Bus:
             if limit is not None and record.number >= limit:
                 continue
             summary = self.summary(record)
-            if all(word in _searched(summary) for word in words):
+            if all(word in _searchable_text(summary) for word in words):
                 found.append(summary)
-                if len(found) == PAGE:
+                if len(found) == PAGE_SIZE:
                     break
         return found
 
     def detail(self, leg_id: str) -> LegDetail:
-        """Everything about a leg; raises GatewayError if it is forgotten."""
+        """Return everything recorded about a leg. Raise GatewayError if the record was dropped."""
         record = next((record for record in self._records if record.id == leg_id), None)
         if record is None:
-            raise GatewayError("not_found", "This leg is not kept any more.")
+            raise GatewayError("not_found", "This leg is no longer recorded; only the most recent legs are.")
         return LegDetail(
             leg=self.summary(record),
-            request=Budget(MOST_OF_ONE).request(record.request),
-            events=record.moments(),
+            request=Budget(MAX_RECORD_SIZE).request(record.request),
+            events=record.timed_events(),
             notes=record.notes,
             shown=record.shown(),
         )
 
-    def summary(self, record: Record) -> LegSummary:
-        """A leg in short."""
+    def summary(self, record: LegRecord) -> LegSummary:
+        """Return the metadata of a leg, without secrets."""
         failed = record.ending if isinstance(record.ending, Failed) else None
         return LegSummary(
             id=record.id,
@@ -169,7 +168,7 @@ class Bus:
             client=self.hide(record.client),
             frontend=record.frontend,
             backend=record.backend,
-            model=self.hide(record.request.model[:LONGEST_MODEL]),
+            model=self.hide(record.request.model[:MAX_MODEL]),
             status=record.status,
             kind=failed.kind if failed else None,
             message=self.hide(failed.message) if failed else None,
@@ -184,17 +183,17 @@ class Bus:
         )
 
     def hide(self, text: str) -> str:
-        """A text without the secrets that are known, and without what looks like one."""
+        """Replace known secrets and text that looks like a secret."""
         return hide_likely(self._secrets.hide(text))
 
-    def _forget(self) -> None:
+    def _drop_oldest(self) -> None:
         record = self._records.popleft()
-        self._forgotten = record.number
+        self._dropped = record.number
         self._size -= record.size
 
 
-def _searched(leg: LegSummary) -> str:
-    said = (
+def _searchable_text(leg: LegSummary) -> str:
+    texts = (
         leg.client,
         leg.frontend,
         leg.backend,
@@ -206,4 +205,4 @@ def _searched(leg: LegSummary) -> str:
         leg.request_id,
         *leg.calls,
     )
-    return "\n".join(filter(None, said)).lower()
+    return "\n".join(filter(None, texts)).lower()

@@ -11,20 +11,20 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 
 
 class Histogram:
-    """How long something took, in seconds."""
+    """A histogram of durations in seconds."""
 
     def __init__(self) -> None:
         self.counts = [0] * (len(BUCKETS) + 1)
         self.sum = 0.0
 
     def observe(self, seconds: float) -> None:
-        """One more."""
+        """Add a duration."""
         self.counts[bisect_left(BUCKETS, seconds)] += 1
         self.sum += seconds
 
 
 class Metrics:
-    """What has happened since the start."""
+    """All counters since the start of the process."""
 
     def __init__(self, conversations: BoundedCache[Any, Any] | None = None) -> None:
         self._conversations = BoundedCache(0) if conversations is None else conversations
@@ -43,25 +43,25 @@ class Metrics:
         self.relay = Histogram()
 
     def text(self) -> str:
-        """Everything in Prometheus' text format."""
+        """Return all metrics in the Prometheus text format."""
         return "".join(f"{line}\n" for line in self._lines())
 
     def _lines(self) -> Iterator[str]:
         yield from _head("tieline_requests_total", "counter", "Requests by frontend and backend.")
         for (frontend, backend), count in sorted(self.requests.items()):
             yield f'tieline_requests_total{{frontend="{_label(frontend)}",backend="{_label(backend)}"}} {count}'
-        yield from _head("tieline_errors_total", "counter", "Requests that ended badly, by frontend and kind.")
+        yield from _head("tieline_errors_total", "counter", "Failed requests by frontend and kind of error.")
         for (frontend, kind), count in sorted(self.errors.items()):
             yield f'tieline_errors_total{{frontend="{_label(frontend)}",kind="{_label(kind)}"}} {count}'
-        yield from _head("tieline_tokens_total", "counter", "Tokens that upstreams counted.")
+        yield from _head("tieline_tokens_total", "counter", "Tokens as reported by upstreams.")
         yield f'tieline_tokens_total{{direction="input"}} {self.tokens_in}'
         yield f'tieline_tokens_total{{direction="output"}} {self.tokens_out}'
-        yield from _single("tieline_tool_calls_total", "counter", "Tool calls that models made.", self.calls)
-        yield from _single("tieline_repairs_total", "counter", "Repairs of what models got wrong.", self.repairs)
-        yield from _single("tieline_open_legs", "gauge", "Requests being answered now.", self.open_legs)
+        yield from _single("tieline_tool_calls_total", "counter", "Tool calls made by models.", self.calls)
+        yield from _single("tieline_repairs_total", "counter", "Repaired tool calls.", self.repairs)
+        yield from _single("tieline_open_legs", "gauge", "Requests in progress.", self.open_legs)
         yield from _single("tieline_parked_runs", "gauge", "Runs that wait for tool results.", self.parked)
-        yield from _single("tieline_resumed_runs_total", "counter", "Parked runs that went on.", self.resumed)
-        yield from _head("tieline_dropped_runs_total", "counter", "Parked runs that were closed while they waited.")
+        yield from _single("tieline_resumed_runs_total", "counter", "Parked runs that were resumed.", self.resumed)
+        yield from _head("tieline_dropped_runs_total", "counter", "Parked runs closed before their results came.")
         yield f'tieline_dropped_runs_total{{reason="deadline"}} {self.expired}'
         yield f'tieline_dropped_runs_total{{reason="crowded"}} {self.crowded_out}'
         cache = self._conversations

@@ -1,11 +1,11 @@
-"""A leg as it is written down: batches put on a list while it runs, cut down to what is kept when it is over."""
+"""Records of legs: batches are appended while a leg runs, and truncated to a size limit when it ends."""
 
 from collections.abc import Iterable
 from typing import Literal
 
 from msgspec.structs import replace
 
-from tieline.core.watch.truncate import EACH, Budget, joined, weight, weight_of
+from tieline.core.watch.truncate import VALUE_OVERHEAD, Budget, join_deltas, parts_size, request_size
 from tieline.model.content import Part, Text, ToolCall, Value
 from tieline.model.errors import id_in
 from tieline.model.events import (
@@ -23,23 +23,24 @@ from tieline.model.events import (
 )
 from tieline.model.request import Request
 
-MOST_OF_ONE = 256 * 1024
-"""Characters of a request that are kept, and as many of what came."""
-MOST_EVENTS = 4096
-"""After so many events of one leg its deltas are not kept any more: the end of their part has the whole text."""
-FEW_EVENTS = 512
-"""So many are kept one by one."""
-MOST_NOTES = 200
-TITLE = 80
-LONGEST_NAME = 60
-LOOKED_AT = 4096
-"""So much of the user's words is looked at for a title."""
+MAX_RECORD_SIZE = 256 * 1024
+"""Maximum size of the stored request in characters, and of the stored events."""
+MAX_EVENTS = 4096
+"""After this number of events, deltas are no longer recorded; the end of a part contains its complete text."""
+MAX_SEPARATE_EVENTS = 512
+"""Legs with more events than this are truncated, with consecutive deltas joined."""
+MAX_NOTES = 200
+MAX_TITLE = 80
+MAX_CALL_NAME = 60
+MAX_TITLE_SOURCE = 4096
+"""Number of characters of the user's message that are examined for a title."""
+MAX_NOTE = 4096
 
 Status = Literal["running", "ok", "failed", "cancelled", "parked"]
 
 
 class LegSummary(Value, omit_defaults=False):
-    """A leg in short; times in seconds, `at` since 1970."""
+    """A leg's metadata; times in seconds, `at` since 1970."""
 
     id: str
     at: float
@@ -58,28 +59,28 @@ class LegSummary(Value, omit_defaults=False):
     repairs: int = 0
     resumed: bool = False
     request_id: str | None = None
-    """What the client knows the request by: from the upstream, or from us if the leg failed."""
+    """The request id sent to the client: the upstream's, or the gateway's if the leg failed."""
 
 
-class Moment(Value, omit_defaults=False):
-    """An event and when it came, in milliseconds since the leg began."""
+class TimedEvent(Value, omit_defaults=False):
+    """An event and its time in milliseconds since the start of the leg."""
 
     at: int
     event: Event
 
 
 class LegDetail(Value, omit_defaults=False):
-    """Both sides of a leg: what was asked, what the upstream said, and what we made of it if that is not the same."""
+    """Both sides of a leg: the request, the upstream's events, and the events sent to the client if they differ."""
 
     leg: LegSummary
     request: Request
-    events: tuple[Moment, ...] = ()
+    events: tuple[TimedEvent, ...] = ()
     notes: tuple[Note, ...] = ()
     shown: tuple[Event, ...] | None = None
 
 
-class Record:
-    """One leg as it is written down."""
+class LegRecord:
+    """The record of one leg."""
 
     __slots__ = (
         "_events",
@@ -91,7 +92,6 @@ class Record:
         "ending",
         "first_byte",
         "frontend",
-        "given",
         "has_activities",
         "is_kept",
         "is_parked",
@@ -101,6 +101,7 @@ class Record:
         "repairs",
         "request",
         "request_id",
+        "sent",
         "size",
         "title",
         "usage",
@@ -117,7 +118,7 @@ class Record:
         self.is_resumed = False
         self.is_parked = False
         self.has_activities = False
-        """Whether something was done without the client."""
+        """Whether the agent or the gateway ran tools by itself."""
         self.first_byte: float | None = None
         self.duration: float | None = None
         self.ending: Finished | Failed | None = None
@@ -127,110 +128,112 @@ class Record:
         self.count = 0
         self.size = 0
         self.request_id = ""
-        """The id that a client was given with an error."""
+        """The request id sent to the client with an error."""
         self.title: str | None = None
         self._events: list[tuple[float, Batch]] = []
-        self.given: list[Batch] | None = None
-        """What the client was given, from the first difference to what the upstream said on."""
+        self.sent: list[Batch] | None = None
+        """The events sent to the client; None as long as they equal the received ones."""
 
     def upstream_id(self) -> str:
-        """The upstream's id of the request, if it has told one."""
+        """Return the upstream's request id, or an empty string."""
         first = self._events[0][1] if self._events else ()
         return id_in(first[0].headers) if first and type(first[0]) is Started else ""
 
     @property
     def id(self) -> str:
-        """Its number, for those who look."""
+        """The number of the leg as text."""
         return str(self.number)
 
-    def saw(self, batch: Batch, elapsed: float) -> None:
-        """The upstream said something."""
+    def add_received(self, batch: Batch, elapsed: float) -> None:
+        """Record events from the upstream."""
         if not self.is_kept:
             return
         events, more = self._events, len(batch)
-        if more == 1 and type(batch[0]) is Activity and events and _goes_on(events[-1][1], batch[0]):
+        if more == 1 and type(batch[0]) is Activity and events and _is_update(events[-1][1], batch[0]):
             events[-1] = (elapsed, batch)
         else:
             self.count = count = self.count + more
-            events.append((elapsed, batch if count <= MOST_EVENTS else _without_deltas(batch)))
+            events.append((elapsed, batch if count <= MAX_EVENTS else _without_deltas(batch)))
 
-    def gave(self, seen: Batch, batch: Batch) -> None:
-        """The client was given this for what the upstream said just now; it is kept from the first difference on."""
+    def add_sent(self, received: Batch, batch: Batch) -> None:
+        """Record the events sent to the client for `received`, starting with the first difference."""
         if not self.is_kept:
             return
-        if self.given is None:
-            if batch is seen or list(batch) == list(seen):
+        if self.sent is None:
+            if batch is received or list(batch) == list(received):
                 return
-            self.given = [said for _, said in self._events[:-1]]
-        self.given.append(batch if self.count <= MOST_EVENTS else _without_deltas(batch))
+            self.sent = [earlier for _, earlier in self._events[:-1]]
+        self.sent.append(batch if self.count <= MAX_EVENTS else _without_deltas(batch))
 
     def noted(self, note: Note) -> None:
-        """A person looking into this leg should know of something."""
+        """Record a note."""
         self.repairs += note.kind == "repair"
-        if len(self.notes) < MOST_NOTES:
-            self.notes += (note if len(note.message) <= LOOKED_AT else replace(note, message=note.message[:LOOKED_AT]),)
+        if len(self.notes) < MAX_NOTES:
+            is_short = len(note.message) <= MAX_NOTE
+            self.notes += (note if is_short else replace(note, message=note.message[:MAX_NOTE]),)
 
     def close(self, asked: int, parts: Iterable[Part]) -> None:
-        """The leg is over: keep what is worth it. Most legs are small, and kept as they are: that costs least.
+        """End the record and truncate it if it is too large.
 
-        `asked` is about how large the request is, or 0 if that is not known; `parts` are those of a plain answer.
+        `asked` is the approximate size of the request, or 0 if unknown; `parts` are those of the answer. Most legs are
+        small and stay as they are, which is estimated from `parts` without a walk over the events.
         """
-        size = asked or weight_of(self.request)
-        if size > MOST_OF_ONE:
+        size = asked or request_size(self.request)
+        if size > MAX_RECORD_SIZE:
             self.title = self.titled()
-            budget = Budget(MOST_OF_ONE)
+            budget = Budget(MAX_RECORD_SIZE)
             self.request = budget.request(self.request)
             size = budget.spent
-        # The deltas are as much as their parts, and their pieces once more. What ended badly is looked at closely.
-        is_plain = type(self.ending) is Finished and not self.has_activities and self.given is None
-        said = 3 * weight(parts) + EACH * self.count if is_plain else MOST_OF_ONE + 1
-        if said > MOST_OF_ONE or self.count > FEW_EVENTS:
-            said = self._cut_down()
-        self.size = size + said
+        # The deltas, their fragments and the parts each contain the text once. Other legs are measured exactly.
+        is_plain = type(self.ending) is Finished and not self.has_activities and self.sent is None
+        events_size = 3 * parts_size(parts) + VALUE_OVERHEAD * self.count if is_plain else MAX_RECORD_SIZE + 1
+        if events_size > MAX_RECORD_SIZE or self.count > MAX_SEPARATE_EVENTS:
+            events_size = self._truncate()
+        self.size = size + events_size
 
-    def _cut_down(self) -> int:
-        events, shown = Budget(MOST_OF_ONE), Budget(MOST_OF_ONE)
-        self._events = [(at, [events.event(event) for event in joined(batch)]) for at, batch in self._events]
-        if self.given is not None:
-            self.given = [[shown.event(event) for event in joined(batch)] for batch in self.given]
-        return events.spent + shown.spent
+    def _truncate(self) -> int:
+        received, sent = Budget(MAX_RECORD_SIZE), Budget(MAX_RECORD_SIZE)
+        self._events = [(at, [received.event(event) for event in join_deltas(batch)]) for at, batch in self._events]
+        if self.sent is not None:
+            self.sent = [[sent.event(event) for event in join_deltas(batch)] for batch in self.sent]
+        return received.spent + sent.spent
 
     def calls(self) -> tuple[str, ...]:
-        """The tools that were used, as far as they are kept."""
+        """Return the names of the tools that were used, as far as they were recorded."""
         names: list[str] = []
         used: set[str] = set()
         for _, batch in self._events:
             for event in batch:
                 if type(event) is PartEnd and type(event.part) is ToolCall:
-                    names.append(event.part.name[:LONGEST_NAME])
+                    names.append(event.part.name[:MAX_CALL_NAME])
                 elif type(event) is Activity and event.id not in used:
                     used.add(event.id)
-                    names.append(event.title[:LONGEST_NAME].partition(" ")[0])
-        return tuple(names[:MOST_NOTES])
+                    names.append(event.title[:MAX_CALL_NAME].partition(" ")[0])
+        return tuple(names[:MAX_NOTES])
 
     def titled(self) -> str:
-        """The last words of the user."""
+        """Return the title: the last text of the user."""
         return self.title if self.title is not None else title_of(self.request)
 
-    def moments(self) -> tuple[Moment, ...]:
-        """What the upstream said, and when."""
-        budget = Budget(MOST_OF_ONE)
+    def timed_events(self) -> tuple[TimedEvent, ...]:
+        """Return the upstream's events with their times."""
+        budget = Budget(MAX_RECORD_SIZE)
         return tuple(
-            Moment(at=round(at * 1000), event=budget.event(event))
+            TimedEvent(at=round(at * 1000), event=budget.event(event))
             for at, batch in self._events
-            for event in joined(batch)
+            for event in join_deltas(batch)
         )
 
     def shown(self) -> tuple[Event, ...] | None:
-        """What the client was given, if that is something else."""
-        if self.given is None:
+        """Return the events sent to the client if they differ from the upstream's, otherwise None."""
+        if self.sent is None:
             return None
-        budget = Budget(MOST_OF_ONE)
-        return tuple(budget.event(event) for batch in self.given for event in joined(batch))
+        budget = Budget(MAX_RECORD_SIZE)
+        return tuple(budget.event(event) for batch in self.sent for event in join_deltas(batch))
 
     @property
     def status(self) -> Status:
-        """How it stands."""
+        """The state of the leg."""
         if self.duration is None:
             return "running"
         match self.ending:
@@ -242,8 +245,8 @@ class Record:
                 return "parked" if self.is_parked else "ok"
 
 
-def _goes_on(before: Batch, activity: Activity) -> bool:
-    """Whether this only tells more of what was told last: then it stands in its place."""
+def _is_update(before: Batch, activity: Activity) -> bool:
+    """Return whether an activity only updates the one recorded last, and should replace it."""
     last = before[0] if len(before) == 1 else None
     return isinstance(last, Activity) and (last.id, last.status) == (activity.id, activity.status)
 
@@ -253,10 +256,10 @@ def _without_deltas(batch: Batch) -> list[Event]:
 
 
 def title_of(request: Request) -> str:
-    """The last words of the user, for a person to tell legs and conversations apart."""
+    """Return the beginning of the user's last text, as a title for lists of legs."""
     for message in reversed(request.messages):
         if message.role == "user":
             for part in reversed(message.parts):
-                if type(part) is Text and part.text[:LOOKED_AT].strip():
-                    return " ".join(part.text[:LOOKED_AT].split())[:TITLE]
+                if type(part) is Text and part.text[:MAX_TITLE_SOURCE].strip():
+                    return " ".join(part.text[:MAX_TITLE_SOURCE].split())[:MAX_TITLE]
     return ""

@@ -1,7 +1,6 @@
-"""Values cut down to what is worth keeping for a person to look at: of long texts the beginning, of pictures the size.
+"""Truncate requests and events for display: long texts to their beginning, images to a stub.
 
-A budget is spent piece by piece; what comes when it is used up is left out. What only a protocol needs to get back
-(`meta`) is not kept at all.
+A budget is spent value by value; values after it is exhausted are dropped. Protocol metadata (`meta`) is not kept.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,16 +27,16 @@ from tieline.model.request import OutputFormat, Reasoning, Request, ToolSpec
 
 T = TypeVar("T")
 
-LONGEST = 32 * 1024
-"""Characters of one text."""
-LONGEST_NAME = 256
-"""Characters of a model, a tool, an id, a media type."""
-EACH = 64
-"""What a value weighs beside its text."""
+MAX_TEXT = 32 * 1024
+"""Maximum number of characters of one text."""
+MAX_NAME = 256
+"""Maximum length of a name of a model or tool, an id, a media type."""
+VALUE_OVERHEAD = 64
+"""The size of a value in addition to its text."""
 
 
 class Budget:
-    """How much may still be kept."""
+    """A size budget in characters; its methods return truncated copies and charge for them."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -45,26 +44,26 @@ class Budget:
 
     @property
     def spent(self) -> int:
-        """What has been kept."""
+        """The size of everything kept so far."""
         return self._limit - self.left
 
-    def text(self, text: str, longest: int = LONGEST) -> str:
-        """As much of a text as may be kept."""
+    def text(self, text: str, longest: int = MAX_TEXT) -> str:
+        """Truncate a text."""
         most = max(0, min(longest, self.left))
-        self.left -= min(len(text), most) + EACH
+        self.left -= min(len(text), most) + VALUE_OVERHEAD
         return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} characters more)"
 
     def name(self, text: str) -> str:
-        """As much of a name as may be kept."""
-        return self.text(text, LONGEST_NAME)
+        """Truncate a name."""
+        return self.text(text, MAX_NAME)
 
     def part(self, part: Part) -> Part:
-        """A part of a message."""
+        """Truncate a part of a message."""
         match part:
             case Text():
                 return Text(text=self.text(part.text), refusal=part.refusal)
             case Thinking():
-                signature = None if part.signature is None else self.text(part.signature, EACH)
+                signature = None if part.signature is None else self.text(part.signature, VALUE_OVERHEAD)
                 return Thinking(text=self.text(part.text), signature=signature, redacted=part.redacted)
             case Image():
                 return Image(media_type=self.name(part.media_type), data=self._data(part), url=self._address(part))
@@ -85,8 +84,8 @@ class Budget:
                 assert_never(part)
 
     def request(self, request: Request) -> Request:
-        """A request: of a long history the end."""
-        tools = tuple(self._tool(tool) for tool in self._while_it_lasts(request.tools))
+        """Truncate a request; of a long history the end is kept."""
+        tools = tuple(self._tool(tool) for tool in self._within_budget(request.tools))
         return replace(
             request,
             model=self.name(request.model),
@@ -95,7 +94,7 @@ class Budget:
             session=self._optional(request.session),
             mode=self._optional(request.mode),
             sampling=replace(
-                request.sampling, stop=tuple(self.name(stop) for stop in self._while_it_lasts(request.sampling.stop))
+                request.sampling, stop=tuple(self.name(stop) for stop in self._within_budget(request.sampling.stop))
             ),
             output=None if request.output is None else self._output(request.output),
             headers=tuple((self.name(name), self.name(value)) for name, value in request.headers),
@@ -108,7 +107,7 @@ class Budget:
         )
 
     def event(self, event: Event) -> Event:
-        """An event; a delta beyond the budget is empty."""
+        """Truncate an event; a delta beyond the budget becomes empty."""
         match event:
             case PartDelta():
                 return PartDelta(index=event.index, text=self.text(event.text))
@@ -123,7 +122,7 @@ class Budget:
             case Failed():
                 return replace(event, message=self.text(event.message))
             case Started() | Usage() | Plan() | Finished():
-                self.left -= EACH
+                self.left -= VALUE_OVERHEAD
                 return event
             case _:
                 assert_never(event)
@@ -133,7 +132,7 @@ class Budget:
         for message in reversed(messages):
             if self.left <= 0:
                 break
-            self.left -= EACH
+            self.left -= VALUE_OVERHEAD
             kept.append(Message(role=message.role, parts=self._parts(message.parts)))
         missing = len(messages) - len(kept)
         if missing:
@@ -141,9 +140,9 @@ class Budget:
         return tuple(reversed(kept))
 
     def _parts(self, parts: Sequence[Part]) -> tuple[Part, ...]:
-        return tuple(self.part(part) for part in self._while_it_lasts(parts))
+        return tuple(self.part(part) for part in self._within_budget(parts))
 
-    def _while_it_lasts(self, values: Sequence[T]) -> Iterator[T]:
+    def _within_budget(self, values: Sequence[T]) -> Iterator[T]:
         for value in values:
             if self.left <= 0:
                 return
@@ -170,7 +169,7 @@ class Budget:
         return replace(activity, title=self.text(activity.title), output=self.text(activity.output), diffs=diffs)
 
     def _data(self, part: Image | File) -> str | None:
-        return None if part.data is None else self.text(part.data, EACH)
+        return None if part.data is None else self.text(part.data, VALUE_OVERHEAD)
 
     def _address(self, part: Image | File) -> str | None:
         return None if part.url is None else self.text(part.url, 2048)
@@ -178,37 +177,37 @@ class Budget:
     def _fits(self, size: int) -> bool:
         fits = size <= self.left
         if fits:
-            self.left -= size + EACH
+            self.left -= size + VALUE_OVERHEAD
         return fits
 
 
-def weight(parts: Iterable[Part]) -> int:
-    """About how many characters parts hold; by `type`, since this is done with every message of every request."""
+def parts_size(parts: Iterable[Part]) -> int:
+    """Return the approximate size of parts in characters. Called for every message, hence no pattern matching."""
     total = 0
     for part in parts:
         kind = type(part)
         if kind is Text or kind is Thinking:
-            total += len(part.text) + EACH  # type: ignore[union-attr] # mypy does not narrow by `kind`
+            total += len(part.text) + VALUE_OVERHEAD  # type: ignore[union-attr] # mypy does not narrow by `kind`
         elif kind is ToolCall:
-            total += len(part.arguments) + EACH  # type: ignore[union-attr] # mypy does not narrow by `kind`
+            total += len(part.arguments) + VALUE_OVERHEAD  # type: ignore[union-attr] # mypy does not narrow by `kind`
         elif kind is ToolResult:
-            total += weight(part.content) + EACH  # type: ignore[union-attr] # mypy does not narrow by `kind`
+            total += parts_size(part.content) + VALUE_OVERHEAD  # type: ignore[union-attr] # mypy does not narrow by `kind`
         elif kind is Foreign:
-            total += len(part.json) + EACH  # type: ignore[union-attr] # mypy does not narrow by `kind`
+            total += len(part.json) + VALUE_OVERHEAD  # type: ignore[union-attr] # mypy does not narrow by `kind`
         else:
-            total += len(part.data or part.url or "") + EACH  # type: ignore[union-attr] # a picture or a file
+            total += len(part.data or part.url or "") + VALUE_OVERHEAD  # type: ignore[union-attr] # a picture or a file
     return total
 
 
-def weight_of(request: Request) -> int:
-    """About how many characters a request holds."""
-    tools = sum(len(tool.schema) + len(tool.description) + EACH for tool in request.tools)
+def request_size(request: Request) -> int:
+    """Return the approximate size of a request in characters."""
+    tools = sum(len(tool.schema) + len(tool.description) + VALUE_OVERHEAD for tool in request.tools)
     more = sum(len(bytes(raw)) for raw in request.extra.values())
-    return tools + more + sum(weight(message.parts) for message in request.messages)
+    return tools + more + sum(parts_size(message.parts) for message in request.messages)
 
 
-def joined(batch: Batch) -> list[Event]:
-    """The batch with deltas that follow one another joined into one."""
+def join_deltas(batch: Batch) -> list[Event]:
+    """Return the batch with consecutive deltas of a part joined."""
     out: list[Event] = []
     texts: list[str] = []
     index = 0

@@ -19,7 +19,7 @@ from tieline.wire.acp.questions import (
 from tieline.wire.acp.session import todo_entries
 from tieline.wire.acp.sessions import ClientSessions
 from tieline.wire.framing.jsonrpc import IncomingRequest
-from tieline.wire.shared.lenient import read
+from tieline.wire.shared.lenient import decode
 
 Use = Literal["output", "wait", "kill", "release"]
 
@@ -97,7 +97,7 @@ def readers(offer: ClientOffer) -> dict[str, Reader]:
 
 
 def _permission(request: IncomingRequest, sessions: ClientSessions) -> RequestReading | None:
-    params = read(updates.PermissionParams, request.params)
+    params = decode(updates.PermissionParams, request.params)
     if params is None:
         return None
     session = sessions.find(params.session_id)
@@ -117,7 +117,7 @@ def _permission(request: IncomingRequest, sessions: ClientSessions) -> RequestRe
 
 
 def _elicitation(offer: ClientOffer, request: IncomingRequest, sessions: ClientSessions) -> RequestReading | None:
-    params = read(schema.ElicitationParams, request.params)
+    params = decode(schema.ElicitationParams, request.params)
     if params is None or not (offer.urls if params.url else offer.forms):
         return None
     session = sessions.find(params.session_id or "", params.tool_call_id or "")
@@ -134,7 +134,7 @@ def _elicitation(offer: ClientOffer, request: IncomingRequest, sessions: ClientS
 
 
 def _choices(request: IncomingRequest, sessions: ClientSessions) -> RequestReading | None:
-    params = read(extensions.AskQuestionParams, request.params)
+    params = decode(extensions.AskQuestionParams, request.params)
     if params is None:
         return None
     session = sessions.find(params.session_id, params.tool_call_id)
@@ -149,7 +149,7 @@ def _choices(request: IncomingRequest, sessions: ClientSessions) -> RequestReadi
 
 
 def _plan(request: IncomingRequest, sessions: ClientSessions) -> RequestReading | None:
-    params = read(extensions.CreatePlanParams, request.params)
+    params = decode(extensions.CreatePlanParams, request.params)
     if params is None:
         return None
     session = sessions.find(params.session_id, params.tool_call_id)
@@ -166,7 +166,7 @@ def _plan(request: IncomingRequest, sessions: ClientSessions) -> RequestReading 
 
 
 def _read_file(request: IncomingRequest, _: ClientSessions) -> RequestReading | None:
-    params = read(schema.ReadFileParams, request.params)
+    params = decode(schema.ReadFileParams, request.params)
     if params is None:
         return None
     fact = facts.FileReadRequested(
@@ -176,7 +176,7 @@ def _read_file(request: IncomingRequest, _: ClientSessions) -> RequestReading | 
 
 
 def _write_file(request: IncomingRequest, _: ClientSessions) -> RequestReading | None:
-    params = read(schema.WriteFileParams, request.params)
+    params = decode(schema.WriteFileParams, request.params)
     if params is None:
         return None
     fact = facts.FileWriteRequested(
@@ -186,7 +186,7 @@ def _write_file(request: IncomingRequest, _: ClientSessions) -> RequestReading |
 
 
 def _create_terminal(request: IncomingRequest, _: ClientSessions) -> RequestReading | None:
-    params = read(schema.CreateTerminalParams, request.params)
+    params = decode(schema.CreateTerminalParams, request.params)
     if params is None:
         return None
     fact = facts.TerminalRequested(
@@ -202,7 +202,7 @@ def _create_terminal(request: IncomingRequest, _: ClientSessions) -> RequestRead
 
 
 def _use_terminal(request: IncomingRequest, _: ClientSessions) -> RequestReading | None:
-    params = read(schema.TerminalParams, request.params)
+    params = decode(schema.TerminalParams, request.params)
     if params is None:
         return None
     use, kind = _USES[request.method]

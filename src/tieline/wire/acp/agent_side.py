@@ -21,7 +21,7 @@ from tieline.wire.framing.jsonrpc import (
     RpcError,
     SkippedInput,
 )
-from tieline.wire.shared.lenient import read
+from tieline.wire.shared.lenient import decode
 
 REQUESTS: dict[str, type[schema.AcpShape]] = {
     "initialize": schema.InitializeParams,
@@ -127,7 +127,7 @@ class AgentSide:
                 return None if parsed is None else ClientNotification(method, parsed)
             case Response(request, method, result, error):
                 shape = RESULTS.get(method)
-                return ClientAnswer(request, method, None if shape is None or error else read(shape, result), error)
+                return ClientAnswer(request, method, None if shape is None or error else decode(shape, result), error)
             case SkippedInput():
                 return item
 
@@ -146,4 +146,4 @@ class AgentSide:
 def _params(shape: type[schema.AcpShape] | None, params: Raw) -> schema.AcpShape | None:
     if shape is None:
         return None
-    return read(shape, b"{}" if bytes(params) == b"null" else params)
+    return decode(shape, b"{}" if bytes(params) == b"null" else params)

@@ -19,7 +19,7 @@ from tieline.wire.acp.updates import (
     TerminalItemShape,
     given,
 )
-from tieline.wire.shared.lenient import whole
+from tieline.wire.shared.lenient import well_formed
 
 MAX_CALLS = 512
 """How many calls are remembered; the least recently used are dropped first."""
@@ -97,7 +97,9 @@ def terminal_facts(session: str, call: AgentCall, meta: CallMeta | None) -> list
         return []
     usual = call.terminals[-1] if call.terminals else call.id
     facts: list[Fact] = [
-        TerminalOutput(session=session, call=call.id, terminal=output.terminal_id or usual, text=whole(output.data))
+        TerminalOutput(
+            session=session, call=call.id, terminal=output.terminal_id or usual, text=well_formed(output.data)
+        )
         for output in (meta.terminal_output, meta.terminal_output_delta)
         if output is not None and output.data
     ]

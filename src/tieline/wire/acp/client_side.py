@@ -41,7 +41,7 @@ from tieline.wire.framing.jsonrpc import (
     RpcError,
     SkippedInput,
 )
-from tieline.wire.shared.lenient import read
+from tieline.wire.shared.lenient import decode
 
 __all__ = ["ClientOffer", "ClientSide"]
 
@@ -245,7 +245,7 @@ class ClientSide(AgentRequestAnswers):
             found += [facts.Withdrawn(number=number) for number in self._withdraw_all(session)]
             self._sessions.forget(session)
         elif answer.method == "session/set_config_option":
-            parsed = read(schema.SetConfigOptionResult, answer.result)
+            parsed = decode(schema.SetConfigOptionResult, answer.result)
             if parsed is not None and parsed.config_options:
                 found.append(facts.OptionsChanged(session=session, options=options_of(parsed.config_options)))
         return [*found, facts.RequestDone(request=answer.id, method=answer.method, session=session)]
@@ -297,15 +297,15 @@ class ClientSide(AgentRequestAnswers):
         if notification.method == "$/cancel_request":
             return self._withdrawn_by_agent(notification.params)
         if notification.method == "elicitation/complete":
-            parsed = read(schema.ElicitationCompleteParams, notification.params)
+            parsed = decode(schema.ElicitationCompleteParams, notification.params)
             return [facts.QuestionCompleted(elicitation=parsed.elicitation_id)] if parsed else []
         if notification.method == extensions.UPDATE_TODOS:
-            todos = read(extensions.UpdateTodosParams, notification.params)
+            todos = decode(extensions.UpdateTodosParams, notification.params)
             return [self._sessions.find(todos.session_id, todos.tool_call_id).todos(todos)] if todos else []
         return [facts.Notified(method=notification.method, params=_text(notification.params))]
 
     def _withdrawn_by_agent(self, params: Raw) -> list[Fact]:
-        named = read(schema.CancelledRequest, params)
+        named = decode(schema.CancelledRequest, params)
         numbers = self._peer.numbers_with_id(named.request_id) if named else []
         return [facts.Withdrawn(number=number) for number in numbers if self._withdraw(number)]
 

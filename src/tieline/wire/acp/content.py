@@ -22,7 +22,7 @@ from tieline.wire.acp.schema import (
     ResourceLink,
     TextContent,
 )
-from tieline.wire.shared.lenient import whole
+from tieline.wire.shared.lenient import well_formed
 
 _PLAIN = ("text/", "application/json", "application/xml", "application/yaml", "application/toml")
 
@@ -53,7 +53,7 @@ def part_of(block: ContentBlock) -> Part:
     """Return the neutral part for a block."""
     match block:
         case TextContent():
-            return Text(text=whole(block.text))
+            return Text(text=well_formed(block.text))
         case ImageContent():
             return Image(media_type=block.mime_type, data=block.data or None, url=block.uri)
         case AudioContent():
@@ -66,7 +66,7 @@ def part_of(block: ContentBlock) -> Part:
 
 def _part_of_resource(resource: Resource) -> Part:
     if resource.text is not None:
-        return Text(text=whole(resource.text), meta={PROTOCOL: {"uri": resource.uri}})
+        return Text(text=well_formed(resource.text), meta={PROTOCOL: {"uri": resource.uri}})
     return File(media_type=resource.mime_type or "", data=resource.blob, name=resource.uri)
 
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from tieline.wire.acp import extensions, schema, updates
 from tieline.wire.acp.facts import NamedChoice, PermissionOption, QuestionField
-from tieline.wire.shared.lenient import fit, read
+from tieline.wire.shared.lenient import convert, decode
 
 Action = Literal["accept", "decline", "cancel"]
 Content = Mapping[str, Any]
@@ -156,7 +156,7 @@ def label_fields(call: updates.CallFields) -> tuple[QuestionField, ...]:
     meta = call.meta
     if meta is None or meta.interaction != USER_QUESTION:
         return ()
-    marked = fit(extensions.QuestionInput, {"questions": meta.questions})
+    marked = convert(extensions.QuestionInput, {"questions": meta.questions})
     questions = marked.questions if marked else []
     if not questions and updates.given(call.raw_input):
         questions = _questions_in(call.raw_input)
@@ -178,7 +178,7 @@ def label_result(options: Sequence[PermissionOption], action: Action, content: C
 
 
 def _questions_in(raw_input: Raw) -> list[extensions.LabelQuestion]:
-    found = read(extensions.QuestionInput, raw_input)
+    found = decode(extensions.QuestionInput, raw_input)
     return found.questions if found else []
 
 

@@ -7,7 +7,7 @@ from msgspec import Raw
 from tieline.model.events import StopReason, Usage
 from tieline.wire.acp import facts, schema
 from tieline.wire.acp.session import options_of
-from tieline.wire.shared.lenient import read
+from tieline.wire.shared.lenient import decode
 
 How = Literal["new", "load", "resume", "fork"]
 
@@ -30,7 +30,7 @@ _REASONS = {
 
 def initialized(request: int, result: Raw) -> facts.Initialized | None:
     """Read the result of `initialize`. Return None if it cannot be read."""
-    parsed = read(schema.InitializeResult, result)
+    parsed = decode(schema.InitializeResult, result)
     if parsed is None:
         return None
     agent = parsed.agent_info or schema.Implementation(name="", version="")
@@ -47,7 +47,7 @@ def initialized(request: int, result: Raw) -> facts.Initialized | None:
 
 def opened(request: int, how: How, session: str, result: Raw) -> facts.SessionOpened | None:
     """Read the result of opening a session. `session` is its name, if known. Return None if it has no name."""
-    parsed = read(schema.SessionResult, result) or schema.SessionResult()
+    parsed = decode(schema.SessionResult, result) or schema.SessionResult()
     name = parsed.session_id or session
     if not name:
         return None
@@ -63,7 +63,7 @@ def opened(request: int, how: How, session: str, result: Raw) -> facts.SessionOp
 
 def listed(request: int, result: Raw) -> facts.SessionsListed:
     """Read the result of `session/list`. Null means that there are none."""
-    parsed = read(schema.ListSessionsResult, result) or schema.ListSessionsResult(sessions=[])
+    parsed = decode(schema.ListSessionsResult, result) or schema.ListSessionsResult(sessions=[])
     return facts.SessionsListed(
         request=request,
         sessions=tuple(
@@ -79,7 +79,7 @@ def listed(request: int, result: Raw) -> facts.SessionsListed:
 
 def turn_ended(request: int, session: str, result: Raw) -> facts.TurnEnded:
     """Read the result of a prompt. Any result ends the turn, even an unreadable one."""
-    parsed = read(schema.PromptResult, result) or schema.PromptResult(stop_reason="")
+    parsed = decode(schema.PromptResult, result) or schema.PromptResult(stop_reason="")
     reason = _REASONS.get(parsed.stop_reason, StopReason.END_TURN)
     return facts.TurnEnded(
         request=request, session=session, reason=reason, stop_reason=parsed.stop_reason, usage=_usage_of(parsed)

@@ -11,7 +11,7 @@ from msgspec import Raw
 from tieline.wire.acp import facts, updates
 from tieline.wire.acp.facts import Fact
 from tieline.wire.acp.session import ClientSession
-from tieline.wire.shared.lenient import read
+from tieline.wire.shared.lenient import decode
 
 HELD_UPDATES = 4096
 HELD_BYTES = 16 * 1024 * 1024
@@ -52,7 +52,7 @@ class ClientSessions:
 
     def update(self, params: Raw, *, is_opening: bool) -> list[Fact]:
         """Return the facts in an update. While a session is being opened, hold back updates of unknown sessions."""
-        parsed = read(updates.UpdateParams, params) or read(updates.UpdateShell, params)
+        parsed = decode(updates.UpdateParams, params) or decode(updates.UpdateShell, params)
         if parsed is None:
             return [facts.Stray(reason="an update that is not an object", beginning=_shown(params))]
         known = self._by_name.get(parsed.session_id)
@@ -84,7 +84,7 @@ class ClientSessions:
 
 
 def _unknown(parsed: updates.UpdateShell) -> Fact:
-    head = read(updates.UpdateHead, parsed.update)
+    head = decode(updates.UpdateHead, parsed.update)
     text = bytes(parsed.update).decode("utf-8", "replace")
     return facts.UnknownUpdate(session=parsed.session_id, kind=head.session_update if head else "", json=text)
 

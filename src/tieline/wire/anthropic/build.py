@@ -14,8 +14,7 @@ from msgspec import Raw, Struct
 from tieline.model.content import Message, Text, ToolCall
 from tieline.model.errors import GatewayError
 from tieline.model.events import Note, left_out
-from tieline.model.request import Request
-from tieline.model.source import RequestSource
+from tieline.model.request import Request, RequestSource
 from tieline.wire.anthropic import build_tools, cache_control, structured, thinking
 from tieline.wire.anthropic.build_content import BlockWriter
 from tieline.wire.anthropic.build_messages import History, Turn, TurnWriter

@@ -6,17 +6,16 @@ from msgspec import Raw
 
 from tieline.model.errors import BadRequest
 from tieline.model.events import Note, left_out
-from tieline.model.request import EMPTY_SCHEMA, Request, ToolChoice, ToolSpec
-from tieline.model.source import RequestSource
+from tieline.model.request import EMPTY_SCHEMA, Request, RequestSource, ToolChoice, ToolSpec
 from tieline.wire.anthropic import cache_control
 from tieline.wire.anthropic.dialect import Dialect
 from tieline.wire.anthropic.fragments import Fragment, fragment
 from tieline.wire.anthropic.schema import PROTOCOL, Tool
 from tieline.wire.shared.conversations import ConversationCache
 from tieline.wire.shared.json import encode
-from tieline.wire.shared.schemas import FREEFORM_SCHEMA, description, for_upstream
+from tieline.wire.shared.schemas import FREEFORM_SCHEMA, description, fit_schema
 from tieline.wire.shared.sources import covers, member_of
-from tieline.wire.shared.spelling import UNCHANGED, Names, Spelled, spelled_as
+from tieline.wire.shared.spelling import UNCHANGED, Names, Spelled
 
 FIELD = b'"tools":'
 _FREEFORM = Raw(FREEFORM_SCHEMA)
@@ -79,7 +78,7 @@ def _written(tools: list[Tool | Raw]) -> tuple[bytes, int]:
 
 def _spelled(tools: tuple[ToolSpec, ...]) -> Spelled:
     names = tuple([tool.name for tool in tools])
-    return spelled_as(names, frozenset([tool.name for tool in tools if tool.freeform]))
+    return Spelled(Names(names), frozenset([tool.name for tool in tools if tool.freeform]))
 
 
 def _left_by(choice: ToolChoice) -> tuple[str, ...] | None:
@@ -114,7 +113,7 @@ def _tool(spec: ToolSpec, dialect: Dialect, names: Names, notes: list[Note]) -> 
         tool.description = description(spec) or None
         tool.input_schema = _FREEFORM
     else:
-        schema, changes = for_upstream(spec.schema, "anthropic")
+        schema, changes = fit_schema(spec.schema, "anthropic")
         tool.description = spec.description or None
         tool.input_schema = Raw(schema)
         tool.strict = spec.strict if dialect.strict_tools else None

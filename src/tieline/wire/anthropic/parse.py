@@ -19,11 +19,11 @@ from tieline.model.request import (
     OutputFormat,
     Reasoning,
     Request,
+    RequestSource,
     Sampling,
     ToolChoice,
     ToolSpec,
 )
-from tieline.model.source import RequestSource
 from tieline.wire.anthropic.client_tools import described
 from tieline.wire.anthropic.parse_content import content_parts, is_standard, meta_of, parse, text_part, unexpected
 from tieline.wire.anthropic.schema import (

@@ -30,10 +30,10 @@ from tieline.wire.anthropic.schema import (
 )
 from tieline.wire.anthropic.usage import NO_USAGE, REASONS, finished_by, usage_of
 from tieline.wire.framing.sse import SseReader
+from tieline.wire.framing.stream_reader import StreamReader
 from tieline.wire.shared.delta_frames import TRIAL
 from tieline.wire.shared.json import Malformed, encode, object_text, read
 from tieline.wire.shared.spelling import UNCHANGED, Spelled, restore_id
-from tieline.wire.shared.stream_reader import StreamReader
 
 _EVENT = msgspec.json.Decoder(StreamEvent)
 _MESSAGE = msgspec.json.Decoder(MessageIn)

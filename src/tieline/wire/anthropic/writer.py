@@ -28,8 +28,9 @@ from tieline.model.events import (
     Started,
     StopReason,
     Usage,
+    source_of,
 )
-from tieline.model.source import AnswerSource, source_of
+from tieline.model.source import AnswerSource
 from tieline.wire.anthropic.build_content import text_block, thinking_block
 from tieline.wire.anthropic.dialect import Options
 from tieline.wire.anthropic.errors import error_event

@@ -1,8 +1,8 @@
-"""Server-sent events: bytes cut into events, however they arrive.
+"""Parse server-sent events from reads of any size.
 
-Lines end with LF, CRLF or CR and with nothing else (U+2028 inside JSON is text); bytes are decoded by nobody here, so
-a character split over two reads is whole again before anyone looks. A CR at the end of a read ends its line at once;
-should it have been half of a CRLF, the LF that opens the next read is its other half.
+Lines end with LF, CRLF or CR and nothing else (U+2028 inside JSON is text). The module works on bytes, so a character
+split over two reads is complete before it is decoded. A CR at the end of a read ends the line immediately; an LF at
+the start of the next read then belongs to it.
 """
 
 LIMIT = 64 * 1024 * 1024
@@ -10,39 +10,39 @@ STRAY_LIMIT = 64 * 1024
 
 _BOM = b"\xef\xbb\xbf"
 _CR, _LF = b"\r\n"
-"""As numbers: looking for bytes with `in` raises and catches a TypeError before it looks."""
+"""Integers, because `int in bytes` is faster than `bytes in bytes`."""
 _FIELDS = (b"id", b"retry", b"event", b"data")
 
 
 SseEvent = tuple[bytes, bytes]
-"""One event: its name (empty when the stream gives none) and its data lines joined."""
+"""An event: its name (empty if the stream sends none) and its data lines, joined."""
 
 
 class SseOverflow(ValueError):
-    """An event is larger than anything a model sends."""
+    """An event exceeds the size limit."""
 
 
 class SseReader:
-    """Feed it reads of any size; it gives blocks, which `event` reads. Some of them hold nothing but comments."""
+    """Splits a stream into blocks; `event` parses a block. Some blocks contain only comments."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.stray = b""
-        """Lines that are not SSE at all, up to a cap: some upstreams write a bare JSON error into a stream."""
+        """Lines that are not SSE, up to STRAY_LIMIT: some upstreams write a bare JSON error into a stream."""
         self.held: list[bytes] = []
-        """The beginning of a block whose rest has not come."""
+        """The beginning of an incomplete block."""
         self._limit = limit
         self._held_size = 0
         self._begun = False
         self._after_cr = False
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The blocks that are whole now, without the blank lines between them."""
+        """Return the blocks completed by this read, without the blank lines between them."""
         blocks = self.whole(data).split(b"\n\n")
         blocks.pop()
         return blocks
 
     def whole(self, data: bytes) -> bytes:
-        """The blocks that are whole now in one piece, with LF for every line end, each followed by its blank line."""
+        """Return the completed blocks as one byte string with LF line ends, each followed by its blank line."""
         if self.held or not self._begun or self._after_cr or _CR in data:
             data = self._prepared(data)
         if data.endswith(b"\n\n"):
@@ -56,19 +56,19 @@ class SseReader:
         return data[:end]
 
     def close(self) -> list[bytes]:
-        """The end of the stream: a block that lacks only its blank line still counts."""
+        """End the stream; return the last block even if its blank line is missing."""
         return [self._take()]
 
     def event(self, block: bytes) -> SseEvent | None:
-        """The event of a block; None if it holds none."""
+        """Parse the event of a block; None if it contains none."""
         head, _, text = block.partition(b"data: ")
-        # One line of data, after the name or nothing: so it comes nearly always.
+        # The common case: an optional name and one line of data.
         if text and _LF not in text and (not head or _is_name(head)):
             return head[7:-1], text
         return self._read_lines(block)
 
     def _prepared(self, data: bytes) -> bytes:
-        """The data behind what was held; nothing if all of it is to be held too."""
+        """Return the data with the held beginning in front; empty if the block is still incomplete."""
         if not self._begun:
             data = self._without_bom(data)
         if self._after_cr or _CR in data:
@@ -93,10 +93,10 @@ class SseReader:
 
     def _check(self) -> None:
         if self._held_size > self._limit:
-            raise SseOverflow(f"an event of more than {self._limit} bytes")
+            raise SseOverflow(f"an event exceeds the limit of {self._limit} bytes")
 
     def _without_bom(self, data: bytes) -> bytes:
-        """The first bytes without a byte order mark; nothing while they may still become one."""
+        """Strip a byte order mark; return nothing while the first bytes may still be part of one."""
         if self.held:
             data = self._take() + data
         if len(data) < len(_BOM) and _BOM.startswith(data):
@@ -106,7 +106,7 @@ class SseReader:
         return data.removeprefix(_BOM)
 
     def _line_feeds(self, data: bytes) -> bytes:
-        """The data with LF for every line end."""
+        """Return the data with LF line ends."""
         if not data:
             return data
         if self._after_cr and data.startswith(b"\n"):

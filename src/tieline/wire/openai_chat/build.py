@@ -12,14 +12,13 @@ from msgspec import Raw
 
 from tieline.model.errors import BadRequest
 from tieline.model.events import Note, left_out
-from tieline.model.request import Effort, OutputFormat, Request, ToolChoice, ToolSpec
-from tieline.model.source import RequestSource
+from tieline.model.request import Effort, OutputFormat, Request, RequestSource, ToolChoice, ToolSpec
 from tieline.wire.openai_chat.build_messages import Json, MessagesBuilder
 from tieline.wire.openai_chat.dialect import DEFAULT, Dialect
 from tieline.wire.openai_chat.schema import PROTOCOL
 from tieline.wire.shared.conversations import ConversationCache
 from tieline.wire.shared.json import encode
-from tieline.wire.shared.schemas import FREEFORM_SCHEMA, description, for_upstream
+from tieline.wire.shared.schemas import FREEFORM_SCHEMA, description, fit_schema
 from tieline.wire.shared.sources import (
     covers,
     member_of,
@@ -27,7 +26,7 @@ from tieline.wire.shared.sources import (
     settings_of,
     usable_source,
 )
-from tieline.wire.shared.spelling import UNCHANGED, Names, Outgoing, Spelled, spelled_as
+from tieline.wire.shared.spelling import UNCHANGED, Names, Outgoing, Spelled
 
 _NO_MARKS = left_out("cache_control", "not sent unless the upstream's dialect has `cache_marks`")
 _TRANSLATED = frozenset(["tool_choice", "parallel_tool_calls", "max_tokens", "max_completion_tokens"])
@@ -114,7 +113,7 @@ def _settings(request: Request, dialect: Dialect, names: Names, notes: list[Note
 
 def _spelled(tools: Sequence[ToolSpec], dialect: Dialect) -> Spelled:
     wrapped = [tool.name for tool in tools if tool.freeform and not dialect.freeform_tools]
-    return spelled_as(tuple([tool.name for tool in tools if tool.hosted is None]), frozenset(wrapped))
+    return Spelled(Names(tuple([tool.name for tool in tools if tool.hosted is None])), frozenset(wrapped))
 
 
 # ── Options ──────────────────────────────────────────────────────────────────────────────────────
@@ -241,7 +240,7 @@ def _tool(tool: ToolSpec, names: Names, dialect: Dialect, notes: list[Note]) -> 
     if tool.freeform:
         function["parameters"] = Raw(FREEFORM_SCHEMA)
     else:
-        schema, changes = for_upstream(tool.schema, "openai")
+        schema, changes = fit_schema(tool.schema, "openai")
         function["parameters"] = Raw(schema)
         if changes:
             notes += [Note(kind="schema", message=f"{tool.name}: {change}") for change in changes]

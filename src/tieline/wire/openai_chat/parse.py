@@ -13,8 +13,7 @@ from msgspec.structs import astuple, replace
 
 from tieline.model.content import Message, Text
 from tieline.model.errors import BadRequest
-from tieline.model.request import Effort, OutputFormat, Reasoning, Request, Sampling
-from tieline.model.source import RequestSource
+from tieline.model.request import Effort, OutputFormat, Reasoning, Request, RequestSource, Sampling
 from tieline.wire.openai_chat.parse_content import bad
 from tieline.wire.openai_chat.parse_messages import MessagesParser
 from tieline.wire.openai_chat.parse_tools import parse_choice, parse_tools

@@ -17,6 +17,7 @@ from msgspec import Raw
 from tieline.model.assemble import reason_for
 from tieline.model.content import NO_META, STATE, Part, Text, Thinking
 from tieline.model.events import Event, Failed, Finished, Note, Started, StopReason, Usage
+from tieline.wire.framing.stream_reader import StreamReader
 from tieline.wire.openai_chat.call_assembly import Calls
 from tieline.wire.openai_chat.errors import failure
 from tieline.wire.openai_chat.provider_state import StateReader, thoughts_in
@@ -24,7 +25,6 @@ from tieline.wire.openai_chat.schema import PROTOCOL, CallDelta, Choice, Chunk, 
 from tieline.wire.shared.delta_frames import TRIAL
 from tieline.wire.shared.json import Malformed, decode_any, encode, read
 from tieline.wire.shared.spelling import Spelled
-from tieline.wire.shared.stream_reader import StreamReader
 
 _CHUNK = msgspec.json.Decoder(Chunk)
 _decode = _CHUNK.decode

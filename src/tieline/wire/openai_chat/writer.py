@@ -24,8 +24,9 @@ from tieline.model.events import (
     Started,
     StopReason,
     Usage,
+    source_of,
 )
-from tieline.model.source import AnswerSource, source_of
+from tieline.model.source import AnswerSource
 from tieline.wire.openai_chat.errors import render_failed
 from tieline.wire.openai_chat.schema import PROTOCOL, STATE_FIELDS
 from tieline.wire.shared.json import decode_any, encode, one_line

@@ -1,4 +1,4 @@
-"""What several codecs use: JSON, schemas, spelling, capabilities of tools, questions.
+"""Helpers for several codecs: JSON, tool schemas, spelling of names, capabilities of tools, questions.
 
-Nothing here knows one protocol in particular.
+Nothing here is specific to one protocol.
 """

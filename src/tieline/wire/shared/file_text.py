@@ -1,4 +1,4 @@
-"""How files look in a conversation: as a reading tool shows them, and as a client without tools wants them written."""
+"""File contents in a conversation: parse the output of reading tools; render a file for clients without tools."""
 
 import re
 from typing import NamedTuple
@@ -26,76 +26,76 @@ _TOTAL = re.compile(r"(?:total|of) (\d{1,9})\b")
 _FENCE = re.compile(r"`{3,}")
 
 
-class Shown(NamedTuple):
-    """A file as a tool showed it, without what the tool put around it."""
+class ShownFile(NamedTuple):
+    """A file as shown by a tool, without the tool's decoration."""
 
     text: str
     first: int = 1
-    """The number of the first line that is shown."""
+    """The number of the first line shown."""
     total: int | None = None
-    """How many lines the file has, where the tool tells."""
+    """The number of lines of the file, if the tool reports it."""
     is_cut: bool = False
-    """Whether lines are missing at the end, or are shortened."""
+    """Whether lines are missing at the end or truncated."""
     is_exact: bool = True
-    """Whether the text tells if the file ends its last line; a tool that shows line by line does not."""
+    """Whether the text shows if the file ends with a newline; line-by-line output does not."""
 
 
 def bare(shown: str) -> str:
-    """The text of a file without what reading tools put around it: tags, a heading, the numbers of its lines."""
+    """Return the text of a file without the tags, heading and line numbers added by a tool."""
     return unwrap(shown).text
 
 
-def unwrap(shown: str) -> Shown:
-    """The text of a file, and what the tool told about it."""
+def unwrap(shown: str) -> ShownFile:
+    """Return the text of a file and what the tool reported about it."""
     text = _REMINDER.sub("", shown)
     if heading := _HEADING.match(text):
-        return Shown(text[heading.end() :])
+        return ShownFile(text[heading.end() :])
     if (inner := answered(text)) is not None:
-        return _unnumbered(inner, _NUMBER_IN_TAGS) or Shown(inner)
+        return _unnumbered(inner, _NUMBER_IN_TAGS) or ShownFile(inner)
     if notice := _NOTICE.match(text):
-        return _noted(Shown(text[notice.end() :]), notice["note"])
+        return _noted(ShownFile(text[notice.end() :]), notice["note"])
     if footnote := _FOOTNOTE.search(text):
-        return _noted(Shown(text[: footnote.start()]), footnote["note"])
+        return _noted(ShownFile(text[: footnote.start()]), footnote["note"])
     wrapped = _WRAPPED.fullmatch(text)
     if wrapped and wrapped["inner"] == "" and wrapped["note"]:
-        return _noted(Shown(""), wrapped["note"])
+        return _noted(ShownFile(""), wrapped["note"])
     found = _unnumbered(wrapped["inner"], _NUMBER_IN_TAGS) if wrapped else _unnumbered(text, _NUMBER)
-    return Shown(text) if found is None else _noted(found, (wrapped and wrapped["note"]) or "")
+    return ShownFile(text) if found is None else _noted(found, (wrapped and wrapped["note"]) or "")
 
 
-class Answer(msgspec.Struct):
-    """One of several queries, as a tool that takes many at once gives it back."""
+class QueryAnswer(msgspec.Struct):
+    """The result of one query, from a tool that takes several at once."""
 
     query: str
     result: str
     success: bool = True
 
 
-def answers(text: str) -> list[Answer]:
-    """The answers of a tool that takes many queries at once; none if this is no list of such."""
+def answers(text: str) -> list[QueryAnswer]:
+    """Parse the result of a tool that takes several queries; empty if the text is something else."""
     if not text.startswith("["):
         return []
     try:
-        return msgspec.json.decode(text, type=list[Answer])
+        return msgspec.json.decode(text, type=list[QueryAnswer])
     except (msgspec.DecodeError, UnicodeEncodeError):
         return []
 
 
 def answered(text: str) -> str | None:
-    """What a tool that takes many queries at once found; None if this is something else."""
+    """Return the joined results of a tool that takes several queries; None if the text is something else."""
     found = answers(text)
     return "\n".join(answer.result for answer in found) if found else None
 
 
 def listing(path: str, content: str) -> str:
-    """A whole file as text: its path and a fenced block, which clients without tools save under that path."""
+    """Render a file as its path and a fenced block, which clients without tools save under that path."""
     fence = "`" * max([3, *(len(run) + 1 for run in _FENCE.findall(content))])
     return f"{path}\n{fence}\n{content.rstrip()}\n{fence}"
 
 
-def _unnumbered(text: str, number: re.Pattern[str]) -> Shown | None:
-    """The lines without their numbers, if they have any that count up."""
-    # `cat -n` ends the last line of the file like the others; tools that number an empty last line do not.
+def _unnumbered(text: str, number: re.Pattern[str]) -> ShownFile | None:
+    """Return the lines without their numbers; None unless all lines have consecutive numbers."""
+    # `cat -n` ends the last line with a newline; tools that number an empty last line do not.
     end = "\n" if text.endswith("\n") else ""
     lines = text.removesuffix("\n").split("\n")
     found = [match for line in lines if (match := number.match(line))]
@@ -104,11 +104,11 @@ def _unnumbered(text: str, number: re.Pattern[str]) -> Shown | None:
         return None
     inside = "\n".join(line[match.end() :] for line, match in zip(lines, found, strict=True)) + end
     is_exact = not _LINE_BY_LINE.fullmatch(found[-1][0])
-    return Shown(inside, first=numbers[0], is_cut=_SHORTENED.search(inside) is not None, is_exact=is_exact)
+    return ShownFile(inside, first=numbers[0], is_cut=_SHORTENED.search(inside) is not None, is_exact=is_exact)
 
 
-def _noted(shown: Shown, note: str) -> Shown:
-    """What a tool says below the text: where the file ends, or that there is more of it."""
+def _noted(shown: ShownFile, note: str) -> ShownFile:
+    """Apply a tool's footer, which says where the file ends or that there is more."""
     total = _TOTAL.search(note)
     is_cut = shown.is_cut or (note != "" and not note.startswith("End of file"))
     return shown._replace(total=int(total[1]) if total else None, is_cut=is_cut)

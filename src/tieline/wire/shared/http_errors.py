@@ -1,4 +1,4 @@
-"""What any upstream's HTTP error says, whatever its protocol: its kind, how long to wait, a readable line."""
+"""Interpret an upstream's HTTP error independently of its protocol: its kind, the retry delay, a readable excerpt."""
 
 import re
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _UNREAD = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DO
 
 
 def kind_of(status: int) -> ErrorKind:
-    """What a status means when the body says nothing better."""
+    """Return the error kind of a status, for errors whose body does not say more."""
     known = _BY_STATUS.get(status)
     if known is not None:
         return known
@@ -36,7 +36,7 @@ def kind_of(status: int) -> ErrorKind:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait, by lower-case header names. A date is compared with the upstream's own clock."""
+    """Return the seconds to wait; header names are in lower case. A date is relative to the upstream's `date`."""
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         try:
             seconds = float(headers[name]) / unit
@@ -58,7 +58,7 @@ def _until(then: str | None, now: str | None) -> float | None:
 
 
 def excerpt(text: str) -> str:
-    """A few readable words of a page that was not meant for us."""
+    """Return the beginning of an error body as one line of text; HTML is reduced to its title or text."""
     if "<" in text:
         title = _TITLE.search(text)
         text = unescape(title[1] if title and title[1].strip() else _UNREAD.sub(" ", text))

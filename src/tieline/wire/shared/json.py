@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from tieline.model.errors import BadRequest
-from tieline.wire.shared.lenient import Fitting, Misfit, whole
+from tieline.wire.shared.lenient import LenientConverter, Mismatch, well_formed
 
 T = TypeVar("T")
 
@@ -69,10 +69,10 @@ def read(decoder: msgspec.json.Decoder[T], data: bytes, odd: list[str] | None = 
 
 
 def _read_slowly(decoder: msgspec.json.Decoder[T], data: bytes, first: Exception, odd: list[str] | None) -> T:
-    fitting = Fitting(vital=_VITAL, fragments=_FRAGMENTS)
+    fitting = LenientConverter(vital=_VITAL, fragments=_FRAGMENTS)
     try:
-        value: T = fitting.fit(json.loads(data), decoder.type)
-    except (ValueError, RecursionError, TypeError, Misfit) as error:
+        value: T = fitting.convert(json.loads(data), decoder.type)
+    except (ValueError, RecursionError, TypeError, Mismatch) as error:
         raise Malformed(str(first)) from error
     if fitting.odd and odd is None:
         raise Malformed(str(first))
@@ -184,7 +184,7 @@ def object_text(text: str) -> str:
     try:
         value: Any = decode_any(stripped)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return encode({_BROKEN: whole(text)}).decode()
+        return encode({_BROKEN: well_formed(text)}).decode()
     if isinstance(value, str) and is_object(value):
         return value
     return encode({"value": msgspec.Raw(stripped.encode())}).decode()

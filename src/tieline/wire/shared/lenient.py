@@ -1,14 +1,14 @@
-"""Read what another program sent, as far as it makes sense.
+"""Decode JSON from other programs leniently.
 
-Data that has the expected shape is decoded in one pass. Anything else is fitted to the shape value by value: a field of
-the wrong type counts as absent, a list loses items of the wrong type, numbers and text are converted into each other,
-and a required value that is missing is empty. Fields named *vital* are the exception: what a model says is taken as it
-is or not at all.
+Data with the expected types is decoded in one pass. Otherwise it is converted value by value: a field of the wrong
+type counts as absent, list items of the wrong type are dropped, numbers and strings are converted to each other, and a
+missing required value becomes empty. *Vital* fields are the exception: a model's own output is accepted exactly as it
+is or rejected.
 """
 
 import json
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,29 +16,30 @@ from msgspec import inspect
 
 T = TypeVar("T")
 
-_decoders: dict[type, msgspec.json.Decoder[Any]] = {}
-"""One per shape, made when it is first needed."""
 
 _NONE: frozenset[str] = frozenset()
 _TEXT = frozenset(["text"])
-_type_info = lru_cache(maxsize=256)(inspect.type_info)
+
+# Keyed by the message types defined in the code, so these caches cannot grow with input.
+_type_info = cache(inspect.type_info)
+_decoder: Callable[[Any], msgspec.json.Decoder[Any]] = cache(msgspec.json.Decoder)
 
 
-class Misfit(Exception):
-    """A value cannot be made to fit; the text is the path of its field."""
+class Mismatch(Exception):
+    """A value cannot be converted; the message is the path of its field."""
 
 
-class Fitting:
-    """Fits decoded JSON to a shape, and lists in `odd` the paths of the fields that had to be converted or left out."""
+class LenientConverter:
+    """Converts decoded JSON to a type; `odd` lists the paths of fields that were converted or dropped."""
 
     def __init__(self, *, vital: frozenset[str] = _NONE, fragments: frozenset[str] = _TEXT) -> None:
         self.odd: list[str] = []
         self._vital = vital
         self._fragments = fragments
-        """Fields whose text comes in pieces: half of a UTF-16 pair may meet its other half in the next piece."""
+        """Fields whose text is streamed: the other half of a surrogate pair may follow in the next delta."""
 
-    def fit(self, value: object, shape: Any) -> Any:
-        """The value in this shape; raises Misfit."""
+    def convert(self, value: object, shape: Any) -> Any:
+        """Return the value as an instance of `shape`. Raise Mismatch if that is impossible."""
         return self._fit(value, _type_info(shape), "", "")
 
     def _fit(self, value: Any, info: inspect.Type, at: str, name: str) -> Any:
@@ -62,7 +63,7 @@ class Fitting:
 
     def _struct(self, value: Any, info: inspect.StructType, at: str) -> Any:
         if not isinstance(value, dict):
-            raise Misfit(at)
+            raise Mismatch(at)
         fields: dict[str, Any] = {}
         for field in info.fields:
             name = field.encode_name
@@ -71,7 +72,7 @@ class Fitting:
                 try:
                     fields[field.name] = self._fit(value[name], field.type, path, name)
                     continue
-                except Misfit:
+                except Mismatch:
                     if name in self._vital:
                         raise
                     self.odd.append(path)
@@ -89,19 +90,19 @@ class Fitting:
                 continue
             try:
                 return self._fit(value, member, at, name)
-            except Misfit as error:
-                if str(error) != at:  # the right kind of value, with something vital wrong inside
+            except Mismatch as error:
+                if str(error) != at:  # the right member of the union, but with an invalid vital field
                     raise
-        raise Misfit(at)
+        raise Mismatch(at)
 
     def _list(self, value: Any, info: inspect.ListType, at: str, name: str) -> list[Any]:
         if not isinstance(value, list):
-            raise Misfit(at)
+            raise Mismatch(at)
         fitted = []
         for place, item in enumerate(value):
             try:
                 fitted.append(self._fit(item, info.item_type, f"{at}[{place}]", name))
-            except Misfit:
+            except Mismatch:
                 if name in self._vital:
                     raise
                 self.odd.append(f"{at}[{place}]")
@@ -109,22 +110,22 @@ class Fitting:
 
     def _dict(self, value: Any, info: inspect.DictType, at: str) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise Misfit(at)
+            raise Mismatch(at)
         fitted = {}
         for name, item in value.items():
             try:
-                fitted[whole(name)] = self._fit(item, info.value_type, f"{at}.{name}", name)
-            except Misfit:
+                fitted[well_formed(name)] = self._fit(item, info.value_type, f"{at}.{name}", name)
+            except Mismatch:
                 self.odd.append(f"{at}.{name}")
         return fitted
 
     def _any(self, value: Any, name: str) -> Any:
-        """Any JSON value, with whole characters."""
+        """Return any JSON value with well-formed strings."""
         match value:
             case str():
-                return value if name in self._fragments else whole(value)
+                return value if name in self._fragments else well_formed(value)
             case dict():
-                return {whole(key): self._any(item, key) for key, item in value.items()}
+                return {well_formed(key): self._any(item, key) for key, item in value.items()}
             case list():
                 return [self._any(item, name) for item in value]
             case _:
@@ -132,60 +133,57 @@ class Fitting:
 
     def _text(self, value: Any, at: str, name: str) -> str:
         if isinstance(value, str):
-            return value if name in self._fragments else whole(value)
+            return value if name in self._fragments else well_formed(value)
         if isinstance(value, int | float) and not isinstance(value, bool) and name not in self._vital:
             self.odd.append(at)
             return str(value)
-        raise Misfit(at)
+        raise Mismatch(at)
 
     def _scalar(self, value: Any, kind: type, at: str, name: str) -> Any:
         wanted = _SCALARS.get(kind)
         if wanted is None or (isinstance(value, bool) is not (wanted is bool)):
-            raise Misfit(at)
+            raise Mismatch(at)
         if type(value) is not wanted and not (wanted is float and type(value) is int):
             if name in self._vital:
-                raise Misfit(at)
+                raise Mismatch(at)
             self.odd.append(at)
         try:
             return wanted(value)
         except (ValueError, TypeError, OverflowError) as error:
-            raise Misfit(at) from error
+            raise Mismatch(at) from error
 
 
-def read(shape: type[T], data: bytes | msgspec.Raw) -> T | None:
-    """The object of this shape, or None if there is no object."""
-    decoder = _decoders.get(shape)
-    if decoder is None:
-        decoder = _decoders[shape] = msgspec.json.Decoder(shape)
+def decode(shape: type[T], data: bytes | msgspec.Raw) -> T | None:
+    """Decode an object of this type; return None if the data is not such an object."""
     try:
-        fitting: T = decoder.decode(data)
+        decoded: T = _decoder(shape).decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         try:
-            return fit(shape, json.loads(bytes(data)))
+            return convert(shape, json.loads(bytes(data)))
         except (ValueError, RecursionError):
             return None
-    return fitting
+    return decoded
 
 
-def fit(shape: type[T], value: object) -> T | None:
-    """The same from what was decoded already."""
+def convert(shape: type[T], value: object) -> T | None:
+    """Convert decoded JSON to this type; return None if that is impossible."""
     try:
-        fitted: T = Fitting().fit(value, shape)
-    except (Misfit, RecursionError):
+        fitted: T = LenientConverter().convert(value, shape)
+    except (Mismatch, RecursionError):
         return None
     return fitted
 
 
-def whole(text: str) -> str:
-    """The text, without halves of UTF-16 pairs."""
+def well_formed(text: str) -> str:
+    """Return the text with surrogate pairs joined and lone surrogates replaced."""
     return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _nothing(info: inspect.Type, at: str) -> Any:
-    """What stands where something required is missing."""
+    """Return the empty value for a missing required field."""
     empty = _EMPTY.get(type(info))
     if empty is None:
-        raise Misfit(at)
+        raise Mismatch(at)
     return empty()
 
 
@@ -194,7 +192,7 @@ def _has_tag(value: Any, info: inspect.StructType) -> bool:
 
 
 def _is_natural(value: Any, info: inspect.Type) -> bool:
-    """Whether a value has this type as it is: such a member of a union is tried before any conversion."""
+    """Return whether a value has this type without conversion; such members of a union are tried first."""
     return isinstance(value, _NATURAL.get(type(info), ()))
 
 

@@ -1,11 +1,11 @@
-"""A tool's JSON schema as an upstream accepts it.
+"""Convert a tool's JSON schema to one that an upstream accepts.
 
-Clients send what their libraries generate: references into `definitions`, a union at the top, numbers as strings.
-Upstreams refuse such a tool, and with it the whole request. What is fine already comes back as the very same bytes,
-so that prompt caches keep their prefix; the rest is changed as little as possible, always in the same way.
+Clients send what their libraries generate: references into `definitions`, a union at the top level, numbers as
+strings. Upstreams reject such a tool and with it the whole request. A schema that is fine is returned as the same
+bytes, so that prompt caches keep their prefix; others are changed as little as possible and deterministically.
 
-Everything is walked with a stack of its own and inlined on a budget: neither a deep schema nor one that refers to
-itself can exhaust anything.
+Schemas are walked with an explicit stack, and inlining has a budget, so neither deep nor recursive schemas can exhaust
+resources.
 """
 
 import math
@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from tieline.model.bounded_cache import BoundedCache
 from tieline.model.request import EMPTY_SCHEMA, ToolSpec
 from tieline.wire.shared.json import decode_any, encode
 
@@ -22,16 +23,16 @@ Style = Literal["anthropic", "openai"]
 Schema = dict[str, Any]
 
 FREEFORM_SCHEMA = b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}'
-"""The schema of the function that a freeform tool becomes where there are no such tools."""
+"""The schema of the function that replaces a freeform tool on upstreams without freeform tools."""
 
 MAX_ENTRIES = 4096
 MAX_BYTES = 16 << 20
 MAX_INLINED = 256 << 10
-"""How many bytes references may add to one schema."""
+"""Maximum number of bytes that inlined references may add to one schema."""
 MAX_REFS = 12
-"""How many references may be inlined inside one another."""
-MAX_MEANINGS = 64
-"""How many schemas one name may have in a union before it may be anything."""
+"""Maximum nesting of inlined references."""
+MAX_ALTERNATIVES = 64
+"""Maximum number of different schemas of one property in a union; with more, any value is allowed."""
 MAX_NOTES = 12
 
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
@@ -46,24 +47,44 @@ _SINGLE = ("items", "additionalProperties", "additionalItems", "unevaluatedPrope
 _LOGIC = ("not", "if", "then", "else", "contains", "propertyNames")
 _NOT_ABOVE = ("$ref", "definitions", "components", "enum", "not", "nullable")
 _KEPT_ABOVE = ("$schema", "$defs", "title", "description")
-"""What is kept of a top-level schema that does not describe an object."""
+"""The keywords kept from a top-level schema that does not describe an object."""
+
+FittedSchema = tuple[bytes, tuple[str, ...]]
+"""The converted schema and notes about the changes."""
 
 
-def for_upstream(schema: bytes, style: Style) -> tuple[bytes, tuple[str, ...]]:
-    """The schema ready to be embedded, and notes about what was changed.
+class SchemaFitter:
+    """Converts schemas for one style of upstream, and caches the results: agents resend their tools every time."""
 
-    Agents send the same tools with every request, so answers are remembered.
-    """
-    memo = _MEMO[style]
-    answer = memo.answers.get(schema)
-    if answer is None:
-        answer = _fit(schema, style)
-        memo.keep(schema, answer)
-    return answer
+    def __init__(self, style: Style, *, max_entries: int = MAX_ENTRIES, max_bytes: int = MAX_BYTES) -> None:
+        self._style: Style = style
+        self._cache: BoundedCache[bytes, FittedSchema] = BoundedCache(
+            max_entries, max_weight=max_bytes, max_each=max_bytes // 16
+        )
+
+    def fit(self, schema: bytes) -> FittedSchema:
+        """Return the converted schema and notes about the changes."""
+        fitted = self._cache.get(schema)
+        if fitted is None:
+            fitted = fit_schema(schema, self._style)
+            self._cache.put(schema, fitted, len(schema) + len(fitted[0]))
+        return fitted
+
+
+def fit_schema(schema: bytes, style: Style) -> FittedSchema:
+    """Return the converted schema and notes about the changes, without a cache."""
+    if not schema or schema.isspace():
+        return EMPTY_SCHEMA, ()
+    try:
+        return _SchemaConversion(schema, style).result()
+    except RecursionError:
+        return schema, ("the schema is nested too deeply to be checked",)
+    except (msgspec.DecodeError, UnicodeError):
+        return schema, ("the schema is not valid JSON and was sent unchanged",)
 
 
 def description(tool: ToolSpec) -> str:
-    """What a function is told to be for; it cannot state the grammar of a freeform tool, so its description does."""
+    """Return the description of a tool, including the grammar of a freeform tool, which no schema can express."""
     form: Schema = tool.meta.get("format") or {}
     grammar = form.get("grammar", form)
     definition = grammar.get("definition")
@@ -73,32 +94,8 @@ def description(tool: ToolSpec) -> str:
     return f"{tool.description}\n\nThe input has to follow this {syntax} grammar:\n{definition}".strip()
 
 
-Answer = tuple[bytes, tuple[str, ...]]
-
-
-class _Memo:
-    """Answers given before, the oldest forgotten first."""
-
-    def __init__(self) -> None:
-        self.answers: dict[bytes, Answer] = {}
-        self.size = 0
-
-    def keep(self, schema: bytes, answer: Answer) -> None:
-        size = len(schema) + len(answer[0])
-        if size > MAX_BYTES // 16:
-            return
-        self.answers[schema] = answer
-        self.size += size
-        while len(self.answers) > MAX_ENTRIES or self.size > MAX_BYTES:
-            oldest = next(iter(self.answers))
-            self.size -= len(oldest) + len(self.answers.pop(oldest)[0])
-
-
-_MEMO: dict[Style, _Memo] = {"anthropic": _Memo(), "openai": _Memo()}
-
-
 def _at(document: Any, ref: str) -> Any:
-    """What stands at the place that a reference names; None if that is no schema."""
+    """Return the schema a local reference points to; None if there is none."""
     place = document
     for step in unquote(ref[2:]).split("/"):
         key = step.replace("~1", "/").replace("~0", "~")
@@ -111,19 +108,8 @@ def _at(document: Any, ref: str) -> Any:
     return place if isinstance(place, dict | bool) else None
 
 
-def _fit(schema: bytes, style: Style) -> Answer:
-    if not schema or schema.isspace():
-        return EMPTY_SCHEMA, ()
-    try:
-        return _Fitting(schema, style).answer()
-    except RecursionError:
-        return schema, ("the schema is nested too deeply to be checked",)
-    except (msgspec.DecodeError, UnicodeError):
-        return schema, ("the schema could not be read and was sent as it is",)
-
-
-class _Fitting:
-    """One schema under way: the tree is changed in place, and `changed` says whether it was at all."""
+class _SchemaConversion:
+    """The conversion of one schema. The parsed tree is changed in place; `changed` says whether it was."""
 
     def __init__(self, source: bytes, style: Style) -> None:
         self.source = source
@@ -133,13 +119,13 @@ class _Fitting:
         self.budget = MAX_INLINED
         self.copies: dict[tuple[int, str], bytes] = {}
 
-    def answer(self) -> Answer:
+    def result(self) -> FittedSchema:
         root = decode_any(self.source)
         if root is None or root in ({}, ""):
             return EMPTY_SCHEMA, ()
         if not isinstance(root, dict):
-            return EMPTY_SCHEMA, ("a schema that is no object was replaced by one without properties",)
-        # References are looked up in an untouched copy: what is already changed has lost its definitions.
+            return EMPTY_SCHEMA, ("a schema that is not a JSON object was replaced by one without properties",)
+        # References are looked up in an unchanged copy, because the changed tree loses its definitions.
         self.document = decode_any(self.source)
         root = self.object_at_top(root)
         self.walk(root)
@@ -158,7 +144,7 @@ class _Fitting:
                 del root[key]
                 self.changed = True
         if not _describes_object(root):
-            self.note("the top-level type has to be object: what was there was left out")
+            self.note("the top-level schema did not describe an object and was replaced")
             root = {key: root[key] for key in _KEPT_ABOVE if key in root}
         if root.get("type") != "object":
             root["type"] = "object"
@@ -169,9 +155,9 @@ class _Fitting:
         return root
 
     def flat(self, schema: Schema, depth: int) -> Schema:
-        """A schema without a reference or a union at its top."""
+        """Return the schema without a reference or a union at its top level."""
         if depth > MAX_REFS:
-            self.note("unions and references inside one another were cut")
+            self.note("deeply nested top-level unions and references were dropped")
             return {}
         ref = schema.get("$ref")
         if isinstance(ref, str):
@@ -191,16 +177,16 @@ class _Fitting:
     # ── Below: keywords and references ──────────────────────────────────────────────────────────
 
     def walk(self, root: Schema) -> None:
-        """Visit every schema once; `inside` are the references that were inlined to get here.
+        """Visit every schema once; `inside` are the references inlined on the way to it.
 
-        `home` is the nearest schema around that has definitions of its own: one that was put inside another as it was
-        still refers to them as if it were the root.
+        `home` is the nearest enclosing schema with its own definitions. A schema embedded unchanged in another one
+        still refers to its definitions as if it were the root.
         """
         stack: list[tuple[Schema, tuple[str, ...], Schema]] = [(root, (), root)]
         while stack:
             schema, inside, home = stack.pop()
             ref = schema.get("$ref")
-            if isinstance(ref, str) and not self.stands(ref):
+            if isinstance(ref, str) and not self.can_stay(ref):
                 self.inline(schema, ref, inside, home)
                 stack.append((schema, (*inside, ref), home))
                 continue
@@ -209,19 +195,19 @@ class _Fitting:
                 home = schema
             stack.extend((child, inside, home) for child in _children(schema))
 
-    def stands(self, ref: str) -> bool:
-        """Whether a reference can stay: upstreams follow those into `$defs`."""
+    def can_stay(self, ref: str) -> bool:
+        """Return whether a reference can stay: upstreams resolve those into `$defs`."""
         return ref.startswith("#/$defs/") and _at(self.document, ref) is not None
 
     def inline(self, schema: Schema, ref: str, inside: tuple[str, ...], home: Schema) -> None:
-        """Put what a reference means in its place; what stands beside it wins."""
+        """Replace a reference by its target; keywords next to it take precedence."""
         del schema["$ref"]
         if ref in inside or len(inside) >= MAX_REFS:
-            self.note(f"the reference {ref} is recursive and was cut")
+            self.note(f"the recursive reference {ref} was dropped")
             return
         target = self.copy(ref, home)
         if target is None:
-            self.note(f"the reference {ref} leads nowhere and was left out")
+            self.note(f"the reference {ref} has no target and was dropped")
         elif isinstance(target, dict):
             self.note(f"the reference {ref} was inlined")
             beside = dict(schema)
@@ -232,7 +218,7 @@ class _Fitting:
             schema["not"] = {}
 
     def copy(self, ref: str, home: Schema) -> Any:
-        """A copy of what a reference means, as long as there is budget for it."""
+        """Return a copy of a reference's target, or an empty schema if the budget is exhausted."""
         encoded = self.copies.get((id(home), ref))
         if encoded is None:
             target = self.target(ref, home)
@@ -241,19 +227,19 @@ class _Fitting:
             encoded = self.copies[id(home), ref] = encode(target)
         self.budget -= len(encoded)
         if self.budget < 0:
-            self.note("references would make the schema too large: some were cut")
+            self.note("inlined references made the schema too large; some were dropped")
             return {}
         return decode_any(encoded)
 
     def target(self, ref: str, home: Schema) -> Any:
-        """What a reference means: a place in this document, or a definition of the schema it belongs to, or None."""
+        """Return the target of a reference in the document or in the enclosing schema `home`; None if not found."""
         if not ref.startswith("#/"):
             return None
         found = _at(self.document, ref)
         return _at(home, ref) if found is None else found
 
     def keywords(self, schema: Schema) -> None:
-        """Put one schema's own keywords right."""
+        """Correct the keywords of one schema."""
         for key in _DROPPED:
             if isinstance(schema.get(key), str):
                 del schema[key]
@@ -278,7 +264,7 @@ class _Fitting:
             self.note("an empty enum was dropped")
         if "required" in schema and not isinstance(schema["required"], list):
             del schema["required"]
-            self.note("a required that is no list was dropped")
+            self.note("`required` was not a list and was dropped")
 
     def number(self, schema: Schema, key: str) -> None:
         value = _number(schema[key])
@@ -300,11 +286,11 @@ class _Fitting:
             self.changed = True
 
     def nullable(self, schema: Schema) -> None:
-        """`nullable` is OpenAPI's way to allow null; JSON schema has a type for it."""
+        """Replace OpenAPI's `nullable` by the type null."""
         if schema.pop("nullable") is not True:
             self.changed = True
             return
-        self.note("nullable was spelled as a type")
+        self.note("nullable was replaced by the type null")
         kind = schema.get("type")
         kinds = [kind] if isinstance(kind, str) else kind if isinstance(kind, list) else None
         if kinds is not None:
@@ -317,7 +303,7 @@ class _Fitting:
             schema["anyOf"].append({"type": "null"})
 
     def old_drafts(self, schema: Schema) -> None:
-        """Spell tuples and exclusive bounds as the current draft does: strict upstreams check against it."""
+        """Convert tuples and exclusive bounds to the current draft, against which strict upstreams validate."""
         if isinstance(schema.get("items"), list):
             schema["prefixItems"] = schema.pop("items")
             rest = schema.pop("additionalItems", None)
@@ -325,7 +311,7 @@ class _Fitting:
                 schema["items"] = rest
             elif self.style == "openai":
                 schema["items"] = {}
-            self.note("items was a list and is prefixItems now")
+            self.note("a list in items was moved to prefixItems")
         for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
             if isinstance(schema.get(exclusive), bool):
                 if schema.pop(exclusive) and not isinstance(schema.get(bound, False), bool):
@@ -334,7 +320,7 @@ class _Fitting:
 
 
 def _describes_object(schema: Schema) -> bool:
-    """Whether this can be the schema of an object: a part of a union need not say so."""
+    """Return whether this can be the schema of an object; a member of a union may omit the type."""
     kind = schema.get("type")
     if isinstance(kind, list):
         return "object" in kind
@@ -359,7 +345,7 @@ def _children(schema: Schema) -> Iterator[Schema]:
 
 
 def _merge(base: Schema, members: list[Schema], union: str) -> None:
-    """Fold the parts of a union into `base`: all that may be given, and of that what must be given in any case."""
+    """Merge the members of a union into `base`: the union of properties, the intersection of `required`."""
     if not members:
         return
     for key in ("properties", "patternProperties", "$defs"):
@@ -389,23 +375,23 @@ def _required(schema: Schema) -> list[str]:
 
 
 def _merge_named(base: Schema, members: Iterable[Schema], key: str, union: str) -> None:
-    """Join maps of schemas; a name that means two things means either (or, for allOf, both)."""
-    meanings: dict[str, list[Any]] = {}
+    """Merge maps of schemas. A name with several schemas becomes an anyOf (for allOf, an allOf) of them."""
+    found: dict[str, list[Any]] = {}
     for schema in (base, *members):
         named = schema.get(key)
         for name, value in named.items() if isinstance(named, dict) else ():
-            known = meanings.setdefault(name, [])
-            if len(known) <= MAX_MEANINGS and value not in known:
+            known = found.setdefault(name, [])
+            if len(known) <= MAX_ALTERNATIVES and value not in known:
                 known.append(value)
-    if meanings:
-        joint = "allOf" if union == "allOf" else "anyOf"
-        base[key] = {name: _joined(found, joint) for name, found in meanings.items()}
+    if found:
+        keyword = "allOf" if union == "allOf" else "anyOf"
+        base[key] = {name: _combined(schemas, keyword) for name, schemas in found.items()}
 
 
-def _joined(found: list[Any], joint: str) -> Any:
-    if len(found) == 1:
-        return found[0]
-    return {joint: found} if len(found) <= MAX_MEANINGS else {}
+def _combined(schemas: list[Any], keyword: str) -> Any:
+    if len(schemas) == 1:
+        return schemas[0]
+    return {keyword: schemas} if len(schemas) <= MAX_ALTERNATIVES else {}
 
 
 def _number(text: str) -> int | float | None:

@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Raw
 
 from tieline.model.content import Message
-from tieline.model.request import Request
-from tieline.model.source import AnswerSource, RequestSource
+from tieline.model.request import Request, RequestSource
+from tieline.model.source import AnswerSource
 from tieline.wire.shared.json import encode
 
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()

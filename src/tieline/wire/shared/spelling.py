@@ -1,16 +1,15 @@
-"""Names and ids in the spelling a protocol allows, and back.
+"""Spell call ids and tool names as a protocol allows, and restore them.
 
-Ids: the model keeps the upstream's own spelling. Where a protocol does not allow it, the id is escaped on the way out
-and restored on the way in, without any memory: `functions.bash:0` is `tlx_functions-2ebash-3a0` to a client that takes
-only letters, digits, `_` and `-`. An id that would get too long is hashed instead, call and result alike.
+Ids: the neutral model keeps the upstream's spelling. If a protocol does not allow it, the id is escaped on the way out
+and unescaped on the way in, without any state: `functions.bash:0` becomes `tlx_functions-2ebash-3a0` for a client that
+accepts only letters, digits, `_` and `-`. An id that would get too long is replaced by its hash, in call and result.
 
-Names: a request's tools define a map from the client's spelling to the upstream's, and the reader of the answer uses
-it backwards.
+Names: a request's tools define a map from the client's spelling to the upstream's. The response reader applies it in
+the opposite direction.
 """
 
 import re
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from hashlib import sha256
 
 from msgspec import Struct
@@ -27,9 +26,11 @@ NAME_LIMIT = 64
 ID_LIMIT = 64
 
 
-@lru_cache(maxsize=4096)
 def plain_id(call_id: str, limit: int = ID_LIMIT) -> str:
-    """The id in letters, digits, `_` and `-`, at most `limit` of them; `restore_id` undoes it."""
+    """Return the id with letters, digits, `_` and `-` only and at most `limit` characters.
+
+    `restore_id` is the inverse, unless the id had to be hashed.
+    """
     if _PLAIN_ID.match(call_id) and not call_id.startswith(_MARK):
         return short_id(call_id, limit)
     escaped = _MARK + _UNSAFE.sub(
@@ -39,7 +40,7 @@ def plain_id(call_id: str, limit: int = ID_LIMIT) -> str:
 
 
 def restore_id(call_id: str) -> str:
-    """The id as it was before `plain_id`."""
+    """Return the id as it was before `plain_id`."""
     if not call_id.startswith(_MARK):
         return call_id
     raw = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), call_id.removeprefix(_MARK))
@@ -50,7 +51,7 @@ def restore_id(call_id: str) -> str:
 
 
 def short_id(call_id: str, limit: int = ID_LIMIT) -> str:
-    """The id if it is short enough, else a hash of it: cutting would make two ids one."""
+    """Return the id if it is short enough, otherwise a hash. Truncation could make two ids equal."""
     if len(call_id) <= limit:
         return call_id
     return "call_" + sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -80,13 +81,13 @@ class Names:
         self.renamed = tuple([(name, out[name]) for name in odd])
         """The names that are spelled differently for the upstream."""
         self.spell: Callable[[str], str] = out.__getitem__
-        """The name for the upstream; a name of the history that is no longer offered is spelled the same way."""
+        """Maps the client's name to the upstream's. Names in the history that are no longer offered work too."""
 
     def restore(self, name: str) -> str:
-        """The client's name for what the upstream called.
+        """Return the client's name for a name used by the upstream.
 
-        Upstreams also change the case or drop a prefix: a name that is close to exactly one of the offered names in
-        that way is that name, any other stays as it came.
+        Upstreams sometimes change the case or drop a prefix. Such a name is restored if it matches exactly one
+        offered name; any other unknown name is returned unchanged.
         """
         known = self._back.get(name)
         if known is not None:
@@ -113,38 +114,32 @@ def _with_hash(spelled: str, name: str) -> str:
 
 
 def _fold(name: str) -> str:
-    """What is left of a name when case, separators and an MCP prefix do not count."""
+    """Return the name without case, separators and MCP prefix."""
     bare = re.sub(r"\Amcp__[^_]+(?:_[^_]+)*__", "", name)
     return re.sub(r"[^a-z0-9]", "", bare.casefold())
 
 
 class _Spellings(dict[str, str]):
-    """Names for the upstream by the client's; a name that was not offered is spelled and not kept."""
+    """The upstream's names by the client's. Names that were not offered are computed on access, not stored."""
 
     def __missing__(self, name: str) -> str:
         return name if _PLAIN_NAME.match(name) else _plain(name)
 
 
 class Spelled(Struct, frozen=True):
-    """How a request was spelled for its upstream: what the reader of the answer has to know."""
+    """How tool names were spelled in a request; the response reader needs it to restore them."""
 
     names: Names = Names(())
     freeform: frozenset[str] = frozenset()
-    """Freeform tools, by the client's name, that went out as functions with one string field `input`."""
+    """The client's names of freeform tools that were sent as functions with one string property `input`."""
 
 
 UNCHANGED = Spelled()
 """The spelling of a request without tools."""
 
 
-@lru_cache(maxsize=64)
-def spelled_as(names: tuple[str, ...], freeform: frozenset[str] = frozenset()) -> Spelled:
-    """The spelling of the tools with these names; an agent offers the same ones in every request."""
-    return Spelled(Names(names), freeform)
-
-
 class Outgoing(Struct, frozen=True):
-    """A request ready to be sent, and what was changed or left out on the way."""
+    """An encoded request, its spelling of tool names, and notes about what was changed or dropped."""
 
     body: bytes
     spelled: Spelled

@@ -1,4 +1,4 @@
-"""Content that an upstream cannot take: refused with the place of the part, never silently replaced."""
+"""Errors for content that an upstream does not support, with the path of the part in the client's request."""
 
 from msgspec.structs import replace
 
@@ -6,21 +6,21 @@ from tieline.model.content import File, Foreign, Image, Part
 from tieline.model.errors import BadRequest
 
 AT = "at"
-"""The key in `meta` for the path of a part in the client's request; parts that every upstream takes have none."""
+"""The key in `meta` for the path of a part; parts that every upstream supports have none."""
 
 
 def placed(part: Part, at: str) -> Part:
-    """The part with its path."""
+    """Return the part with its path in `meta`."""
     return replace(part, meta={**part.meta, AT: at})
 
 
 def within(part: Part, place: str) -> Part:
-    """The part with its path seen from further outside."""
+    """Return the part with `place` prefixed to its path."""
     return replace(part, meta={**part.meta, AT: f"{place}.{part.meta[AT]}"}) if AT in part.meta else part
 
 
 def refused(part: Part, taken: str) -> BadRequest:
-    """The error for a part of a user's message that the upstream cannot take; `taken` is what it does take."""
+    """Return the error for a part the upstream does not support; `taken` names what it supports."""
     at = str(part.meta.get(AT, "messages"))
     match part:
         case Foreign():
@@ -30,4 +30,4 @@ def refused(part: Part, taken: str) -> BadRequest:
             what = f"{kind} of the type {part.media_type or 'unknown'}"
         case _:
             what = f"{type(part).__name__} parts"
-    return BadRequest(f"`{at}`: the upstream of this model does not take {what}, expected {taken}", at)
+    return BadRequest(f"`{at}`: the upstream of this model does not accept {what}; expected {taken}", at)

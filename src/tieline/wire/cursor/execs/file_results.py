@@ -13,7 +13,7 @@ from tieline.model.content import ToolResult
 from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
 from tieline.wire.cursor.execs.outcome import ToolOutcome, image_of, judge
 from tieline.wire.shared.capabilities import Role
-from tieline.wire.shared.file_text import Shown, unwrap
+from tieline.wire.shared.file_text import ShownFile, unwrap
 
 MAX_KEPT = 1 << 20
 """How many characters of files are kept in one run."""
@@ -98,7 +98,7 @@ def _unread(path: str, outcome: ToolOutcome) -> kinds.ReadResult:
             return kinds.ReadResult(error=kinds.ReadError(path=path, error=outcome.text))
 
 
-def _read(args: kinds.ReadArgs, path: str, shown: Shown, *, is_cut_by_tool: bool) -> kinds.ReadSuccess:
+def _read(args: kinds.ReadArgs, path: str, shown: ShownFile, *, is_cut_by_tool: bool) -> kinds.ReadSuccess:
     text = shown.text
     if not shown.is_exact and not shown.is_cut and not is_cut_by_tool and text:
         # Line-by-line output loses the final newline, which nearly every text file has.

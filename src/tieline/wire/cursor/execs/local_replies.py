@@ -12,7 +12,7 @@ from tieline.wire.cursor.execs.plans import ClientToolset
 from tieline.wire.cursor.execs.rejections import rejection
 from tieline.wire.cursor.opening.offered_tools import PROVIDER
 from tieline.wire.cursor.opening.request_context import INSTRUCTIONS
-from tieline.wire.shared.capabilities import Capability, capable
+from tieline.wire.shared.capabilities import Capability, matching_tools
 
 _NO_SCREEN = "There is no screen here to record. Do not try again; show something else as evidence."
 _NO_COMPUTER = "There is no computer here to use by hand. Do not try again; check with tests or commands instead."
@@ -69,7 +69,7 @@ def _resource(args: kinds.ReadMcpResourceExecArgs, _: ClientToolset) -> Sequence
 
 
 def _subagent(args: kinds.SubagentArgs, toolset: ClientToolset) -> Sequence[Message]:
-    tool = next(capable("task", toolset.tools), None)
+    tool = next(matching_tools("task", toolset.tools), None)
     if tool is None:
         reason = "This client has no subagents. Do the work yourself."
     else:
@@ -86,7 +86,7 @@ def _words(capability: Capability) -> Callable[[Any, ClientToolset], Sequence[Me
     """Refuse kinds whose arguments are not known, and name the tool to use instead if there is one."""
 
     def answer(args: Any, toolset: ClientToolset) -> Sequence[Message]:
-        tool = next(capable(capability, toolset.tools), None)
+        tool = next(matching_tools(capability, toolset.tools), None)
         if tool is None:
             return rejection("pi_read_args", args, toolset.refusal(capability))
         return rejection("pi_read_args", args, f"Use `{toolset.offer.spell(tool.name)}` instead.")

@@ -16,7 +16,16 @@ from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
 from tieline.wire.cursor._pb.shared_pb2 import TIMEOUT_BEHAVIOR_BACKGROUND
 from tieline.wire.cursor.execs.search_results import mode_of
 from tieline.wire.cursor.opening.offered_tools import OfferedTools
-from tieline.wire.shared.capabilities import Capability, Fitted, Role, Wanted, capable, fit, is_absolute, read_tools
+from tieline.wire.shared.capabilities import (
+    Capability,
+    FittedCall,
+    Role,
+    Wanted,
+    client_tools,
+    fit_call,
+    is_absolute,
+    matching_tools,
+)
 from tieline.wire.shared.json import encode
 
 EVERYTHING = frozenset(["", ".", ".*", ".+", "^", "$", "^.*$", "(?s).*"])
@@ -58,12 +67,12 @@ class ClientToolset:
 
     def __init__(self, offer: OfferedTools, workspace: str = "") -> None:
         self.offer = offer
-        self.tools = read_tools(list(offer.specs.values()))
+        self.tools = client_tools(list(offer.specs.values()))
         self.workspace = workspace
 
-    def fit(self, capability: Capability, wanted: Wanted) -> Fitted | None:
+    def fit(self, capability: Capability, wanted: Wanted) -> FittedCall | None:
         """Return the client's tool for this, with its arguments; None if it has none."""
-        return fit(capability, self.tools, wanted)
+        return fit_call(capability, self.tools, wanted)
 
     def is_here(self, path: str) -> bool:
         """Return whether a path is the workspace itself."""
@@ -82,7 +91,7 @@ class ClientToolset:
         if not self.tools:
             return f"This client runs no tools, so there is nothing here that can {deed}. Answer without it."
         for other in _INSTEAD.get(capability, ()):
-            tool = next(capable(other, self.tools), None)
+            tool = next(matching_tools(other, self.tools), None)
             if tool is not None:
                 return f"This client has no tool of its own to {deed}. Use `{self.offer.spell(tool.name)}` instead."
         return f"This client has no tool that can {deed}. Do without it."
@@ -110,12 +119,12 @@ def plan(kind: str, args: Any, toolset: ClientToolset) -> CallPlan | ExecRefusal
     return planner(args, toolset) if planner else None
 
 
-def call(capability: Capability, fitted: Fitted | None) -> CallPlan | None:
+def call(capability: Capability, fitted: FittedCall | None) -> CallPlan | None:
     """Return the call of the tool that was found, if one was."""
     return fitted and CallPlan(fitted.tool.name, encode(fitted.arguments).decode(), capability, fitted.placed)
 
 
-def _planned(capability: Capability, fitted: Fitted | None, toolset: ClientToolset) -> CallPlan | ExecRefusal:
+def _planned(capability: Capability, fitted: FittedCall | None, toolset: ClientToolset) -> CallPlan | ExecRefusal:
     return call(capability, fitted) or ExecRefusal(toolset.refusal(capability))
 
 
@@ -282,7 +291,7 @@ def _options(args: kinds.GrepArgs) -> dict[Role, Any]:
     }
 
 
-def _for_lesser_tool(args: kinds.GrepArgs, wanted: Wanted, fitted: Fitted) -> Wanted:
+def _for_lesser_tool(args: kinds.GrepArgs, wanted: Wanted, fitted: FittedCall) -> Wanted:
     """Return the same search for a tool that lacks an option: it becomes part of the pattern or the glob."""
     if args.case_insensitive and not fitted.placed & {"insensitive", "sensitive"}:
         wanted = replace(wanted, must={**wanted.must, "pattern": f"(?i){wanted.must['pattern']}"})

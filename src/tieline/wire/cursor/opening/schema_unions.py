@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from tieline.wire.shared.json import decode_any, encode
-from tieline.wire.shared.schemas import for_upstream
+from tieline.wire.shared.schemas import fit_schema
 
 Schema = dict[str, Any]
 
@@ -34,7 +34,7 @@ def for_service(schema: bytes) -> tuple[bytes, tuple[str, ...]]:
     if _has_unions(schema):
         # References are resolved from `definitions` only, and may lead to a union.
         schema = schema.replace(b'"$defs"', b'"definitions"').replace(b"#/$defs/", b"#/definitions/")
-    fitted, notes = for_upstream(schema, "openai")
+    fitted, notes = fit_schema(schema, "openai")
     if not _has_unions(fitted):
         return fitted, notes
     try:

@@ -14,22 +14,22 @@ from tieline.model.events import PlanEntry, Status
 from tieline.model.inbox import (
     ALLOW,
     Answer,
-    Ask,
+    ApprovalAnswer,
     Field,
-    Filled,
-    Form,
+    InboxItem,
     Option,
-    Permitted,
     PlanReview,
-    Reviewed,
+    Question,
+    QuestionAnswer,
+    ReviewAnswer,
     mode_switch,
     plan_review,
 )
 from tieline.wire.cursor._pb import queries_pb2 as queries
 from tieline.wire.cursor._pb.shared_pb2 import TodoItem, TodoStatus
 from tieline.wire.cursor.run.query_replies import QueryReply, QuerySettings, accept_plan, reject_plan, responding
-from tieline.wire.shared.questions.forms import as_text, is_approval
-from tieline.wire.shared.questions.tools import read_result
+from tieline.wire.shared.questions.client_tool import read_result
+from tieline.wire.shared.questions.text import is_approval, question_text
 
 NO_ANSWER = "The user does not want to answer. Continue without."
 STAY = "The user wants to stay in this mode."
@@ -41,7 +41,7 @@ _STATUSES: Mapping[int, Status] = {
 }
 
 
-def inbox_item_of(query: queries.InteractionQuery, settings: QuerySettings) -> Ask | None:
+def inbox_item_of(query: queries.InteractionQuery, settings: QuerySettings) -> InboxItem | None:
     """Return what to ask a person; None if the query is not for a person, or the settings decide it."""
     match query.WhichOneof("query"):
         case "ask_question_interaction_query":
@@ -58,13 +58,13 @@ def inbox_item_of(query: queries.InteractionQuery, settings: QuerySettings) -> A
 def reply_with(query: queries.InteractionQuery, answer: Answer | None) -> QueryReply | None:
     """Return the reply for a person's answer; None if no person decided."""
     match answer:
-        case Filled(action="accept"):
+        case QuestionAnswer(action="accept"):
             return _answered(query, answer.values)
-        case Filled(action="decline"):
+        case QuestionAnswer(action="decline"):
             return _declined(query, answer.reason)
-        case Reviewed(is_nobodys=False):
+        case ReviewAnswer(is_unanswered=False):
             return accept_plan(query) if answer.approved else reject_plan(query, answer.feedback)
-        case Permitted(option=str()):
+        case ApprovalAnswer(option=str()):
             return _switched(query, answer)
         case _:
             return None
@@ -81,7 +81,7 @@ def plan_as_text(query: queries.InteractionQuery) -> tuple[str, str]:
     args = query.create_plan_request_query.args
     review = _review(args)
     steps = "\n".join(f"{number}. {step.content}" for number, step in enumerate(review.steps, 1))
-    return review.plan or args.overview or steps or review.title, as_text(Form(message=""), [_APPROVAL])
+    return review.plan or args.overview or steps or review.title, question_text(Question(message=""), [_APPROVAL])
 
 
 def reply_with_text(query: queries.InteractionQuery, text: str) -> QueryReply:
@@ -101,9 +101,9 @@ _APPROVAL = Field(
 def reason_of(answer: Answer | None) -> str:
     """Return why no person decided, if known."""
     match answer:
-        case Reviewed():
+        case ReviewAnswer():
             return answer.feedback
-        case Filled() | Permitted():
+        case QuestionAnswer() | ApprovalAnswer():
             return answer.reason
         case None:
             return ""
@@ -112,9 +112,9 @@ def reason_of(answer: Answer | None) -> str:
 # ── Queries ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _form(args: queries.AskQuestionArgs) -> Form | None:
+def _form(args: queries.AskQuestionArgs) -> Question | None:
     fields = tuple(_field(name, question) for name, question in _named(args))
-    return Form(message=args.title, fields=fields) if fields else None
+    return Question(message=args.title, fields=fields) if fields else None
 
 
 def _named(args: queries.AskQuestionArgs) -> Iterator[tuple[str, _Question]]:
@@ -178,7 +178,7 @@ def _declined(query: queries.InteractionQuery, reason: str) -> QueryReply:
     return QueryReply(responding(response), reason or NO_ANSWER, "question_declined")
 
 
-def _switched(query: queries.InteractionQuery, permitted: Permitted) -> QueryReply:
+def _switched(query: queries.InteractionQuery, permitted: ApprovalAnswer) -> QueryReply:
     response = queries.InteractionResponse(id=query.id)
     verdict = response.switch_mode_request_response
     if permitted.option == ALLOW.id:

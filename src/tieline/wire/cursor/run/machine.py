@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError
 from tieline.model.assemble import reason_for
 from tieline.model.content import ToolCall, ToolResult
 from tieline.model.events import Event, Failed, Finished, Started, StopReason, Usage
-from tieline.model.inbox import Answer, Ask
+from tieline.model.inbox import Answer, InboxItem
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import exec_pb2 as exec_pb
 from tieline.wire.cursor._pb import kv_pb2 as kv
@@ -82,7 +82,7 @@ class CursorRun:
         end_wait: float = 1.0,
         clock: Callable[[], float] = lambda: 0.0,
         queries: QuerySettings = _DEFAULT_QUERIES,
-        can_ask: Callable[[Ask], bool] = lambda _: False,
+        can_ask: Callable[[InboxItem], bool] = lambda _: False,
     ) -> None:
         self.blobs = blobs
         self.progress = 0
@@ -239,7 +239,7 @@ class CursorRun:
         return self._updates.parts.calls
 
     @property
-    def inbox_items(self) -> Mapping[int, Ask]:
+    def inbox_items(self) -> Mapping[int, InboxItem]:
         """What a person is to be asked, by the ids of the queries that wait for it."""
         return self._queries.inbox_items
 

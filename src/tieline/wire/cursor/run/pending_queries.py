@@ -8,7 +8,7 @@ what only a person may allow is refused.
 from collections.abc import Callable, Sequence
 
 from tieline.model.content import ToolCall, ToolResult
-from tieline.model.inbox import Answer, Ask, Form, PlanReview
+from tieline.model.inbox import Answer, InboxItem, PlanReview, Question
 from tieline.model.request import ToolSpec
 from tieline.wire.cursor._pb.queries_pb2 import InteractionQuery
 from tieline.wire.cursor.run.inbox_items import (
@@ -20,7 +20,7 @@ from tieline.wire.cursor.run.inbox_items import (
     reply_with_text,
 )
 from tieline.wire.cursor.run.query_replies import QueryReply, QuerySettings, reply_to
-from tieline.wire.shared.questions.tools import call_for
+from tieline.wire.shared.questions.client_tool import call_for
 
 MAX_WAITING = 64
 """How many queries may wait at once; further ones are answered as if no person could be asked."""
@@ -29,8 +29,10 @@ MAX_WAITING = 64
 class PendingQueries:
     """The queries of one run. `can_ask` says whether an item for a person will be put to one."""
 
-    def __init__(self, settings: QuerySettings, *, mint: Callable[[], str], can_ask: Callable[[Ask], bool]) -> None:
-        self.inbox_items: dict[int, Ask] = {}
+    def __init__(
+        self, settings: QuerySettings, *, mint: Callable[[], str], can_ask: Callable[[InboxItem], bool]
+    ) -> None:
+        self.inbox_items: dict[int, InboxItem] = {}
         """What a person is to be asked, by query id."""
         self._settings = settings
         self._mint = mint
@@ -68,7 +70,7 @@ class PendingQueries:
             self.inbox_items[query.id] = item
             self._held[query.id] = query
             return None
-        if isinstance(item, Form) and (call := call_for(item, tools)) is not None:
+        if isinstance(item, Question) and (call := call_for(item, tools)) is not None:
             made = ToolCall(id=self._mint(), name=call.name, arguments=call.arguments)
             self._called[made.id] = query
             return made

@@ -1,22 +1,31 @@
-"""What a client's tools can do, judged by their names and schemas, and the arguments that make them do it.
+"""What a client's tools can do, judged by their names and schemas, and how to call them.
 
-Clients call their tools as they like: `bash`, `Bash`, `run_terminal_cmd`, `exec_command`. Whoever wants something done
-says *what* (a capability) and *with what* (a value for each role: the path, the command); the tool that was offered
-says how it is spelled. A tool that demands something nobody can know does not fit.
+Clients name their tools as they like: `bash`, `Bash`, `run_terminal_cmd`, `exec_command`. A caller states the purpose
+(a *capability*) and the values (one per *role*: the path, the command); `fit_call` picks an offered tool and spells
+the arguments as its schema requires. A tool with a required property that cannot be filled does not fit.
 """
 
-from tieline.wire.shared.capabilities.fitting import Fitted, Tool, Wanted, capable, fit, is_absolute, plain, read_tools
+from tieline.wire.shared.capabilities.fitting import (
+    ClientTool,
+    FittedCall,
+    Wanted,
+    client_tools,
+    fit_call,
+    is_absolute,
+    matching_tools,
+    plain_name,
+)
 from tieline.wire.shared.capabilities.names import Capability, Role
 
 __all__ = [
     "Capability",
-    "Fitted",
+    "ClientTool",
+    "FittedCall",
     "Role",
-    "Tool",
     "Wanted",
-    "capable",
-    "fit",
+    "client_tools",
+    "fit_call",
     "is_absolute",
-    "plain",
-    "read_tools",
+    "matching_tools",
+    "plain_name",
 ]

@@ -1,8 +1,7 @@
-"""The tool for a purpose, and its arguments from its schema."""
+"""Choose a client's tool for a capability, and build the arguments its schema requires."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from tieline.model.content import Value
@@ -20,77 +19,83 @@ from tieline.wire.shared.capabilities.names import (
 from tieline.wire.shared.capabilities.schema import (
     Schema,
     branches,
+    description_of,
     load,
     properties_of,
     required_of,
     resolve,
     types_of,
-    words_of,
 )
 from tieline.wire.shared.capabilities.timeouts import in_unit
 
 Fill = Callable[[str, Any, Schema], Any]
-"""Makes a value for a required property that has no role, from its name, its schema and the whole schema."""
+"""Returns a value for a required property without a role, given its name, its schema and the tool's schema."""
 
 
-class Tool(Value):
-    """A tool that can be called, with its schema read."""
+class ClientTool(Value):
+    """A tool that the client runs."""
 
     name: str
     description: str
-    schema: Schema
+    schema_json: bytes
     freeform: bool
+
+    @property
+    def schema(self) -> Schema:
+        """The parsed schema. Not stored: a parked run keeps its tools, and parsed schemas need much memory."""
+        loaded = load(self.schema_json)
+        return resolve(loaded, loaded)
 
 
 class Wanted(Value):
-    """What a call needs: `must` makes it what it is, `may` makes it better, `spare` fills what a tool demands."""
+    """The values for a call: `must` are essential, `may` optional, `spare` only used for required properties."""
 
     must: Mapping[Role, Any] = {}
     may: Mapping[Role, Any] = {}
     spare: Mapping[Role, Any] = {}
     phrase: str = ""
-    """A few words for it, for tools that want to show some."""
+    """A short description of the call, for tools that require one."""
     directory: str = ""
-    """Where the client works, for tools that want absolute paths."""
+    """The client's working directory, for tools that require absolute paths."""
 
 
-class Fitted(NamedTuple):
-    """A tool that can do it, its arguments, and the roles that found a place."""
+class FittedCall(NamedTuple):
+    """A tool, its arguments, and the roles that have a property in them."""
 
-    tool: Tool
+    tool: ClientTool
     arguments: dict[str, Any]
     placed: frozenset[Role]
 
 
-def read_tools(specs: Sequence[ToolSpec]) -> tuple[Tool, ...]:
-    """The tools that the client runs itself."""
+def client_tools(specs: Sequence[ToolSpec]) -> tuple[ClientTool, ...]:
+    """Return the tools that the client runs itself."""
     return tuple(
-        Tool(name=spec.name, description=spec.description, schema=_read(spec.schema), freeform=spec.freeform)
+        ClientTool(name=spec.name, description=spec.description, schema_json=spec.schema, freeform=spec.freeform)
         for spec in specs
         if spec.hosted is None
     )
 
 
-def capable(capability: Capability, tools: Sequence[Tool]) -> Iterator[Tool]:
-    """The tools that can do it by their name: the known names in order, then names that contain a long one."""
+def matching_tools(capability: Capability, tools: Sequence[ClientTool]) -> Iterator[ClientTool]:
+    """Yield the tools whose name suggests the capability: known names in order, then names that contain one."""
     known = NAMES[capability]
-    alone: dict[str, Tool] = {}
-    served: dict[str, Tool] = {}
+    alone: dict[str, ClientTool] = {}
+    served: dict[str, ClientTool] = {}
     for tool in reversed([tool for tool in tools if not tool.freeform]):
         *server, name = re.split(r"__|[.:/]", tool.name)
-        if plain(name) not in AMBIGUOUS or _searches_contents(tool) == (capability == "grep"):
-            (served if server else alone)[plain(name)] = tool
+        if plain_name(name) not in AMBIGUOUS or _searches_contents(tool) == (capability == "grep"):
+            (served if server else alone)[plain_name(name)] = tool
     yield from (alone[name] for name in known if name in alone)
     yield from (served[name] for name in known if name in served and name not in VAGUE)
-    telling = [name for name in known if len(name) >= 8 and name not in VAGUE]
+    distinctive = [name for name in known if len(name) >= 8 and name not in VAGUE]
     for name, tool in [*alone.items(), *served.items()]:
-        if name not in known and any(part in name for part in telling):
+        if name not in known and any(part in name for part in distinctive):
             yield tool
 
 
-def _searches_contents(tool: Tool) -> bool:
-    """Tell a tool that searches what is in files from one that searches their names."""
-    has_expression = any(plain(name) in _EXPRESSIONS for name in properties_of(tool.schema))
+def _searches_contents(tool: ClientTool) -> bool:
+    """Return whether a search tool searches the contents of files, not their names."""
+    has_expression = any(plain_name(name) in _EXPRESSIONS for name in properties_of(tool.schema))
     return has_expression or _CONTENTS.search(tool.description) is not None
 
 
@@ -98,47 +103,39 @@ _EXPRESSIONS = frozenset(["regex", "regexp", "query", "filepattern", "includepat
 _CONTENTS = re.compile(r"\b(?:contents?|lines?|text|regex|regular expressions?)\b", re.IGNORECASE)
 
 
-def fit(capability: Capability, tools: Sequence[Tool], wanted: Wanted, *, fill: Fill | None = None) -> Fitted | None:
-    """The best tool that can do it, with its arguments; None when there is none."""
-    for tool in capable(capability, tools):
-        fitting = _Fitting(capability, tool, wanted, fill)
-        arguments = fitting.of(tool.schema, wanted.must)
+def fit_call(
+    capability: Capability, tools: Sequence[ClientTool], wanted: Wanted, *, fill: Fill | None = None
+) -> FittedCall | None:
+    """Return the first matching tool that can take the values, with its arguments; None if there is none."""
+    for tool in matching_tools(capability, tools):
+        fitter = _CallFitter(capability, tool, wanted, fill)
+        arguments = fitter.arguments(fitter.root, wanted.must)
         if arguments is not None:
-            return Fitted(tool, arguments, frozenset(fitting.placed))
+            return FittedCall(tool, arguments, frozenset(fitter.placed))
     return None
 
 
-def plain(name: str) -> str:
-    """A name without case and without anything but letters and digits."""
+def plain_name(name: str) -> str:
+    """Return the name in lower case, with letters and digits only."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-@lru_cache(maxsize=256)
-def _remembered(schema: bytes) -> Schema:
-    loaded = load(schema)
-    return resolve(loaded, loaded)
+_NO_VALUE = object()
 
 
-def _read(schema: bytes) -> Schema:
-    """Agents offer the same tools in every request; what many runs read is kept once, unless it is large."""
-    return _remembered(schema) if len(schema) <= 1 << 16 else _remembered.__wrapped__(schema)
+class _CallFitter:
+    """Finds a property for each role in the schema of one tool."""
 
-
-_NOTHING = object()
-
-
-class _Fitting:
-    """Finds a place for each role in the schema of one tool."""
-
-    def __init__(self, capability: Capability, tool: Tool, wanted: Wanted, fill: Fill | None) -> None:
+    def __init__(self, capability: Capability, tool: ClientTool, wanted: Wanted, fill: Fill | None) -> None:
         self.placed: set[Role] = set()
+        self.root = tool.schema
         self._capability = capability
         self._tool = tool
         self._wanted = wanted
         self._fill = fill
 
-    def of(self, schema: Schema, must: Mapping[Role, Any]) -> dict[str, Any] | None:
-        """The arguments, or None when something essential has no place or something required no value."""
+    def arguments(self, schema: Schema, must: Mapping[Role, Any]) -> dict[str, Any] | None:
+        """Return the arguments; None if an essential value has no property or a required property no value."""
         properties = properties_of(schema)
         arguments: dict[str, Any] = {}
         for role, value in must.items():
@@ -150,110 +147,108 @@ class _Fitting:
         for name in required_of(schema):
             if name not in arguments:
                 value = self._required(name, properties.get(name, True))
-                if value is _NOTHING:
+                if value is _NO_VALUE:
                     return None
                 arguments[name] = value
         return arguments
 
     def _place(self, role: Role, value: Any, properties: Mapping[str, Any], arguments: dict[str, Any]) -> bool:
-        free = {plain(name): name for name in properties if name not in arguments}
+        free = {plain_name(name): name for name in properties if name not in arguments}
         for known in PROPERTIES[role]:
             if known in free:
                 shaped = self._shaped(role, value, free[known], properties[free[known]])
-                if shaped is not _NOTHING:
+                if shaped is not _NO_VALUE:
                     arguments[free[known]] = shaped
                     self.placed.add(role)
                     return True
         return False
 
     def _shaped(self, role: Role, value: Any, name: str, schema: object) -> Any:
-        """The value as this property wants it, or nothing if it cannot hold it."""
-        root = self._tool.schema
-        options = [option for option in branches(resolve(schema, root), root) if _allows(option, value)]
+        """Return the value converted for this property; `_NO_VALUE` if the property cannot hold it."""
+        options = [option for option in branches(resolve(schema, self.root), self.root) if _allows(option, value)]
         if role == "timeout":
-            value = in_unit(value, plain(name), options, self._tool.description)
-        elif role == "start" and any(re.search(r"\b0-(?:based|indexed)", words_of(option)) for option in options):
+            value = in_unit(value, plain_name(name), options, self._tool.description)
+        elif role == "start" and any(re.search(r"\b0-(?:based|indexed)", description_of(option)) for option in options):
             value -= 1
         elif role == "path" and isinstance(value, str):
-            value = self._located(value, plain(name), options)
+            value = self._located(value, plain_name(name), options)
         if value is None:
-            return _NOTHING
+            return _NO_VALUE
         for option in options:
             if _holds(option, value):
                 return value
         return self._wrapped(role, value, name, options)
 
     def _wrapped(self, role: Role, value: Any, name: str, options: Sequence[Schema]) -> Any:
-        """The value as text, or as the only item of a list."""
+        """Return the value as text or as the only item of a list, if the property accepts that."""
         if isinstance(value, int) and any("string" in types_of(option) for option in options):
             return str(value)
         if isinstance(value, list) and all(isinstance(item, str) for item in value):
-            return ",".join(value) if any("string" in types_of(option) for option in options) else _NOTHING
+            return ",".join(value) if any("string" in types_of(option) for option in options) else _NO_VALUE
         listing = next((option for option in options if "array" in types_of(option)), None)
         if listing is None or not isinstance(value, str):
-            return _NOTHING
-        item = resolve(listing.get("items", {}), self._tool.schema)
+            return _NO_VALUE
+        item = resolve(listing.get("items", {}), self.root)
         if properties_of(item):
-            inner = self.of(item, {role: value})
-            return _NOTHING if inner is None else [inner]
+            inner = self.arguments(item, {role: value})
+            return _NO_VALUE if inner is None else [inner]
         if not _holds(item, value):
-            return _NOTHING
-        return ["bash", "-lc", value] if role == "command" and not plain(name).endswith("s") else [value]
+            return _NO_VALUE
+        return ["bash", "-lc", value] if role == "command" and not plain_name(name).endswith("s") else [value]
 
     def _located(self, path: str, name: str, options: Sequence[Schema]) -> str:
-        """A tool that wants absolute paths gets one, if the client told where it works."""
+        """Return an absolute path if the tool asks for one and the client's directory is known."""
         if name == "uri":
             return f"file://{path}" if path.startswith("/") else path
-        root = self._tool.schema
-        items = [resolve(option.get("items", {}), root) for option in options]
-        said = " ".join([self._tool.description.lower(), *(words_of(option) for option in [*items, *options])])
-        said += " absolute" if "absolute" in str(properties_of(root).keys()).lower() else ""
-        wants = "absolute" in said and not re.search(r"(?:relative or absolute|absolute or relative)", said)
+        items = [resolve(option.get("items", {}), self.root) for option in options]
+        texts = " ".join([self._tool.description.lower(), *(description_of(option) for option in [*items, *options])])
+        texts += " absolute" if "absolute" in str(properties_of(self.root).keys()).lower() else ""
+        needs_it = "absolute" in texts and not re.search(r"(?:relative or absolute|absolute or relative)", texts)
         directory = self._wanted.directory
-        if not wants or not directory or is_absolute(path):
+        if not needs_it or not directory or is_absolute(path):
             return path
         path = re.sub(r"^(?:\./)+", "", path)
         return directory if path in ("", ".") else f"{directory.rstrip('/')}/{path}"
 
     def _required(self, name: str, schema: object) -> Any:
-        """A value for what the tool demands beyond what was wanted."""
+        """Return a value for a required property that has none yet."""
         for role, value in self._wanted.spare.items():
-            if plain(name) in PROPERTIES[role]:
+            if plain_name(name) in PROPERTIES[role]:
                 shaped = self._shaped(role, value, name, schema)
-                if shaped is not _NOTHING:
+                if shaped is not _NO_VALUE:
                     return shaped
-        resolved = resolve(schema, self._tool.schema)
+        resolved = resolve(schema, self.root)
         options = resolved.get("enum")
         verb = next((verb for verb in COMMANDS.get(self._capability, ()) if verb in (options or ())), None)
         if verb is not None:
             return verb
         if self._fill is not None:
-            return self._fill(name, schema, self._tool.schema)
+            return self._fill(name, schema, self.root)
         return self._guessed(name, resolved)
 
     def _guessed(self, name: str, schema: Schema) -> Any:
-        """What is safe to say where nothing is known: few words, the default, null, no."""
+        """Return a safe value for a required property of unknown meaning: its default, null, false or a phrase."""
         if "const" in schema or "default" in schema:
             return schema.get("const", schema.get("default"))
-        kinds = {kind for option in branches(schema, self._tool.schema) for kind in types_of(option)}
+        kinds = {kind for option in branches(schema, self.root) for kind in types_of(option)}
         if "null" in kinds:
             return None
-        if plain(name) in PROPERTIES["description"] and "enum" not in schema and kinds <= {"string"}:
+        if plain_name(name) in PROPERTIES["description"] and "enum" not in schema and kinds <= {"string"}:
             return self._wanted.phrase or self._tool.name
         if kinds == {"boolean"}:
-            return plain(name) in CAUTIOUS
+            return plain_name(name) in CAUTIOUS
         if kinds == {"array"} and not schema.get("minItems"):
             return []
-        return _NOTHING
+        return _NO_VALUE
 
 
 def is_absolute(path: str) -> bool:
-    """Whether a path says where it begins, on any system."""
+    """Return whether a path is absolute, on any operating system; `~` counts."""
     return re.match(r"[/~\\]|[A-Za-z]:[\\/]", path) is not None
 
 
 def _allows(schema: Schema, value: Any) -> bool:
-    """Whether a value is one of those listed, where some are."""
+    """Return whether `enum` and `const`, if present, allow the value."""
     if isinstance(schema.get("enum"), list):
         return value in schema["enum"]
     return "const" not in schema or schema["const"] == value

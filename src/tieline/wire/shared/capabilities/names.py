@@ -1,4 +1,4 @@
-"""What clients call their tools and the properties of them, by what they are for."""
+"""Tables of the names that clients give to tools and their properties, by purpose."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -61,9 +61,9 @@ NAMES: Mapping[Capability, tuple[str, ...]] = {
     "resources": ("listmcpresources", "listmcpresourcestool", "listresources"),
     "resource": ("readmcpresource", "readmcpresourcetool", "fetchmcpresource", "accessmcpresource", "readresource"),
 }
-# Names for two purposes: some clients search what is in files with it, others the names of files.
+# Some clients search file contents with these tools, others file names.
 AMBIGUOUS = frozenset(["searchfiles"])
-# Names that mean files only when they stand alone: `mcp__chat__search` searches a chat.
+# Names that refer to files only without a server prefix: `mcp__chat__search` searches a chat.
 VAGUE = frozenset(
     [
         *("run", "execute", "exec", "terminal", "cmd", "sh", "read", "view", "cat", "getfile", "openfile", "write"),
@@ -132,7 +132,7 @@ PROPERTIES: Mapping[Role, tuple[str, ...]] = {
     "session": ("sessionid", "shellid", "processid", "terminalid", "id"),
     "chars": ("chars", "input", "text", "data", "stdin"),
 }
-# What an editor with several commands calls them.
+# The commands of editor tools that combine several capabilities.
 COMMANDS: Mapping[Capability, tuple[str, ...]] = {
     "read": ("view", "read", "open"),
     "write": ("create", "write"),

@@ -1,4 +1,4 @@
-"""Reading a JSON schema: references followed, alternatives laid out, what is required."""
+"""Read-only access to a JSON schema: references, alternatives, types, properties."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ MAX_DEPTH = 8
 
 
 def load(schema: bytes | None) -> Schema:
-    """A schema from its JSON text; what is no object says nothing."""
+    """Parse a schema. Return an empty schema if the text is not a JSON object."""
     try:
         loaded = msgspec.json.decode(schema or b"{}")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -20,7 +20,7 @@ def load(schema: bytes | None) -> Schema:
 
 
 def resolve(schema: object, root: Schema) -> Schema:
-    """The schema with its local `$ref` followed and its `allOf` merged; `true` and nonsense say nothing."""
+    """Follow a local `$ref` and merge `allOf`. Return an empty schema for anything that is not an object."""
     for _ in range(MAX_DEPTH):
         if not isinstance(schema, Mapping):
             return {}
@@ -34,19 +34,19 @@ def resolve(schema: object, root: Schema) -> Schema:
 
 
 def types_of(schema: Schema) -> list[str]:
-    """The types a schema allows, guessed from its other words when it names none."""
-    said = schema.get("type")
-    if isinstance(said, str):
-        return [said]
-    if isinstance(said, list):
-        return [name for name in said if isinstance(name, str)]
+    """Return the types a schema allows, inferred from other keywords if `type` is missing."""
+    given = schema.get("type")
+    if isinstance(given, str):
+        return [given]
+    if isinstance(given, list):
+        return [name for name in given if isinstance(name, str)]
     if "properties" in schema:
         return ["object"]
     return ["array"] if "items" in schema or "prefixItems" in schema else []
 
 
 def branches(schema: Schema, root: Schema) -> list[Schema]:
-    """The alternatives of a schema, or the schema itself as the only one."""
+    """Return the alternatives of a schema, or the schema itself as the only one."""
     found = schema.get("anyOf") or schema.get("oneOf")
     if not isinstance(found, list):
         return [schema]
@@ -55,24 +55,24 @@ def branches(schema: Schema, root: Schema) -> list[Schema]:
 
 
 def properties_of(schema: Schema) -> dict[str, Any]:
-    """The properties of an object schema."""
+    """Return the properties of an object schema."""
     found = schema.get("properties")
     return found if isinstance(found, dict) else {}
 
 
 def required_of(schema: Schema) -> list[str]:
-    """The names of the properties an object must have."""
+    """Return the names of the required properties."""
     found = schema.get("required")
     return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
 
 
-def words_of(schema: Schema) -> str:
-    """What a schema says of itself, in lower case."""
+def description_of(schema: Schema) -> str:
+    """Return the description in lower case."""
     return str(schema.get("description", "")).lower()
 
 
 def _target(reference: str, root: Schema) -> object:
-    """What a local reference such as `#/$defs/Person` points to."""
+    """Return the target of a local reference such as `#/$defs/Person`."""
     found: object = root
     for step in reference.removeprefix("#").split("/")[1:]:
         key = step.replace("~1", "/").replace("~0", "~")

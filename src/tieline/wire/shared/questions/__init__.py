@@ -1,1 +1,4 @@
-"""Questions for a person whom only the client can reach: in plain words, or by a tool of its own for asking."""
+"""Questions for a person who can only be reached through the client.
+
+`text` renders a question as text and parses the answer; `client_tool` asks it with a call to the client's own tool.
+"""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tieline.core.legs.tool_progress import Doing
+from tieline.core.legs.tool_progress import RunningCall
 from tieline.model.content import Text, ToolResult
 from tieline.model.events import Activity, Diff, Event
 from tieline.model.ports import Progress, Report
@@ -19,7 +19,7 @@ async def last(activity: Activity, progress: Progress, result: ToolResult) -> Ac
         report(progress)
         return result
 
-    doing = Doing(activity, work)
+    doing = RunningCall(activity, work)
     shown: list[Event] = []
     while doing.result is None:
         shown = await doing.events()

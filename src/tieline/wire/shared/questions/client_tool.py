@@ -1,7 +1,7 @@
-"""Questions put to a client's own tool for asking: the arguments as its schema wants them, the answers from its result.
+"""Ask a question with the client's own tool: build the call's arguments, and parse the answers from its result.
 
 Such tools are called ask_question, ask_user, AskUserQuestion and the like. Most take a list of questions with options,
-others a single text. A result is JSON, pairs of question and answer, or plain words.
+others a single text. The result is JSON, pairs of question and answer, or plain text.
 """
 
 import json
@@ -10,14 +10,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tieline.model.content import Text, ToolResult
-from tieline.model.inbox import Field, Filled, Form
+from tieline.model.inbox import Field, Question, QuestionAnswer
 from tieline.model.request import ToolSpec
-from tieline.wire.shared.capabilities import Tool, capable, plain, read_tools
+from tieline.wire.shared.capabilities import ClientTool, client_tools, matching_tools, plain_name
 from tieline.wire.shared.capabilities.schema import Schema, branches, properties_of, required_of, resolve, types_of
-from tieline.wire.shared.questions.forms import Skipped, Unclear, answer, answers, as_text, condensed, expanded
+from tieline.wire.shared.questions.text import (
+    AnswerSkipped,
+    UnclearAnswer,
+    merge_custom_fields,
+    parse_answer,
+    parse_answers,
+    question_text,
+    split_custom_fields,
+)
 
 HEADER = 12
-"""Chips that stand above a question have room for so much."""
+"""Maximum length of a header; clients show it in a small label above the question."""
 
 _PAIR = re.compile(r'"((?:[^"\\]|\\.)*)"\s*[=:]\s*"((?:[^"\\]|\\.)*)"')
 _LISTS = frozenset(["questions", "items", "fields", "prompts"])
@@ -33,66 +41,69 @@ _SPARE = (("Other", "Something else: say what"), ("Skip", "Leave it to the agent
 
 
 class QuestionCall(NamedTuple):
-    """How to ask with a client's tool."""
+    """A call to the client's tool."""
 
     name: str
     arguments: str
 
 
-def call_for(form: Form, tools: Sequence[ToolSpec]) -> QuestionCall | None:
-    """The call that asks this of the client; None if it has no tool for that, or none that can hold it."""
-    form = condensed(form)
-    if form.url or not form.fields:
-        form = Form(message=as_text(form, form.fields), fields=(Field(name="", kind="yes_no", title=form.message),))
-    for tool in capable("question", read_tools(tools)):
-        arguments = _arguments(tool, form)
+def call_for(question: Question, tools: Sequence[ToolSpec]) -> QuestionCall | None:
+    """Return the call that asks the question; None if the client offers no suitable tool."""
+    question = merge_custom_fields(question)
+    if question.url or not question.fields:
+        question = Question(
+            message=question_text(question, question.fields),
+            fields=(Field(name="", kind="yes_no", title=question.message),),
+        )
+    for tool in matching_tools("question", client_tools(tools)):
+        arguments = _arguments(tool, question)
         if arguments is not None:
             return QuestionCall(tool.name, json.dumps(arguments, ensure_ascii=False))
     return None
 
 
-def read_result(result: ToolResult, form: Form) -> Filled:
-    """What the client's result answers."""
+def read_result(result: ToolResult, question: Question) -> QuestionAnswer:
+    """Parse the result of the call."""
     text = "\n".join(part.text for part in result.content if isinstance(part, Text)).strip()
     if result.is_error:
-        return Filled(action="decline", reason=text)
-    if form.url or not form.fields:
-        return Filled(action="accept" if _agrees(text) else "decline", reason=text)
-    told = _told(text)
-    fields = condensed(form).fields
+        return QuestionAnswer(action="decline", reason=text)
+    if question.url or not question.fields:
+        return QuestionAnswer(action="accept" if _agrees(text) else "decline", reason=text)
+    answers = _answers_in(text)
+    fields = merge_custom_fields(question).fields
     try:
-        values = _matched(told, fields) if told else answers(text, fields).values
-    except (Unclear, Skipped):
-        return Filled(action="decline", reason=text)
-    return Filled(values=expanded(values, form))
+        values = _matched(answers, fields) if answers else parse_answers(text, fields).values
+    except (UnclearAnswer, AnswerSkipped):
+        return QuestionAnswer(action="decline", reason=text)
+    return QuestionAnswer(values=split_custom_fields(values, question))
 
 
 # ── The arguments ────────────────────────────────────────────────────────────────────────────────
 
 
-def _arguments(tool: Tool, form: Form) -> dict[str, Any] | None:
+def _arguments(tool: ClientTool, question: Question) -> dict[str, Any] | None:
     properties = properties_of(tool.schema)
     for name, rule in properties.items():
-        listing = _list_of(rule, tool.schema) if plain(name) in _LISTS else None
+        listing = _list_of(rule, tool.schema) if plain_name(name) in _LISTS else None
         if listing is not None:
             item = resolve(listing.get("items", {}), tool.schema)
-            asked = [_question(field, form, item, tool.schema) for field in form.fields]
+            asked = [_question(field, question, item, tool.schema) for field in question.fields]
             return _complete({name: asked}, tool)
-    return _single(tool, form)
+    return _single(tool, question)
 
 
-def _single(tool: Tool, form: Form) -> dict[str, Any] | None:
-    """The arguments of a tool that takes one text, and perhaps options."""
+def _single(tool: ClientTool, question: Question) -> dict[str, Any] | None:
+    """Return the arguments of a tool that takes one text and possibly options."""
     properties = properties_of(tool.schema)
-    named = {plain(name): name for name in properties}
+    named = {plain_name(name): name for name in properties}
     place = next((named[word] for word in _WORDS if word in named), None)
     if place is None:
         return None
     options = next((named[word] for word in named if word in _OPTIONS), None)
-    only = form.fields[0] if len(form.fields) == 1 else None
+    only = question.fields[0] if len(question.fields) == 1 else None
     if only is None or options is None:
-        return _complete({place: as_text(form, form.fields)}, tool)
-    arguments: dict[str, Any] = {place: _words(only, form)}
+        return _complete({place: question_text(question, question.fields)}, tool)
+    arguments: dict[str, Any] = {place: _words(only, question)}
     shaped = _options(only, properties[options], tool.schema)
     if shaped or options in required_of(tool.schema):
         arguments[options] = shaped
@@ -102,18 +113,18 @@ def _single(tool: Tool, form: Form) -> dict[str, Any] | None:
     return _complete(arguments, tool)
 
 
-def _question(field: Field, form: Form, item: Schema, root: Schema) -> Any:
-    """One question as the items of the list want it."""
+def _question(field: Field, question: Question, item: Schema, root: Schema) -> Any:
+    """Return one field in the form that the list's item schema requires."""
     properties = properties_of(item)
     if not properties:
-        return as_text(form, [field])
-    named = {plain(name): name for name in properties}
+        return question_text(question, [field])
+    named = {plain_name(name): name for name in properties}
     place = next((named[word] for word in _WORDS if word in named), None)
-    made: dict[str, Any] = {} if place is None else {place: _words(field, form)}
+    made: dict[str, Any] = {} if place is None else {place: _words(field, question)}
     for name, rule in properties.items():
         if name in made:
             continue
-        value = _property(plain(name), field, rule, root)
+        value = _property(plain_name(name), field, rule, root)
         if value is not None:
             made[name] = value
     for name in required_of(item):
@@ -153,16 +164,16 @@ def _option(label: str, about: str, item: Schema, root: Schema) -> Any:
         return label
     made: dict[str, Any] = {}
     for name in properties:
-        if plain(name) in _LABELS or plain(name) in _VALUES:
+        if plain_name(name) in _LABELS or plain_name(name) in _VALUES:
             made[name] = label
-        elif plain(name) in _ABOUT and (about or name in required_of(item)):
+        elif plain_name(name) in _ABOUT and (about or name in required_of(item)):
             made[name] = about or label
     for name in required_of(item):
         made.setdefault(name, _guess(properties.get(name, {}), root))
     return made
 
 
-def _complete(arguments: dict[str, Any], tool: Tool) -> dict[str, Any]:
+def _complete(arguments: dict[str, Any], tool: ClientTool) -> dict[str, Any]:
     properties = properties_of(tool.schema)
     for name in required_of(tool.schema):
         arguments.setdefault(name, _guess(properties.get(name, {}), tool.schema))
@@ -177,7 +188,7 @@ def _list_of(rule: object, root: Schema) -> Schema | None:
 
 
 def _guess(rule: object, root: Schema) -> Any:
-    """Something that fits where nothing is known."""
+    """Return a value that satisfies the schema of an unknown property."""
     schema = resolve(rule, root)
     if "const" in schema or "default" in schema:
         return schema.get("const", schema.get("default"))
@@ -188,10 +199,10 @@ def _guess(rule: object, root: Schema) -> Any:
     return empty.get(kinds[0], "") if kinds else ""
 
 
-def _words(field: Field, form: Form) -> str:
+def _words(field: Field, question: Question) -> str:
     words = field.title or field.description or field.name
-    message = form.message.strip()
-    if message and message != words and len(form.fields) == 1:
+    message = question.message.strip()
+    if message and message != words and len(question.fields) == 1:
         words = f"{message}\n{words}" if words else message
     if field.description and field.description != words and field.title:
         words = f"{words}\n{field.description}"
@@ -201,19 +212,19 @@ def _words(field: Field, form: Form) -> str:
 # ── The answers ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _told(text: str) -> dict[str, Any]:
-    """The answers by whatever names them, from JSON or from pairs; the nameless one is under nothing."""
+def _answers_in(text: str) -> dict[str, Any]:
+    """Return the answers by name or question text, from JSON or from pairs; an unnamed answer has an empty key."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        return {question.replace('\\"', '"'): said.replace('\\"', '"') for question, said in _PAIR.findall(text)}
+        return {question.replace('\\"', '"'): answer.replace('\\"', '"') for question, answer in _PAIR.findall(text)}
     if isinstance(value, dict):
         inner = value.get("answers", value.get("answer", value.get("response", value)))
         if isinstance(inner, Mapping):
             return {str(name): one for name, one in inner.items()}
         value = inner
     if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
-        return {_name_of(one): _said_of(one) for one in value}
+        return {_name_of(one): _answer_of(one) for one in value}
     return {"": value}
 
 
@@ -221,43 +232,45 @@ def _name_of(one: Mapping[str, Any]) -> str:
     return str(next((one[name] for name in ("question", "questionId", "id", "name", "header") if name in one), ""))
 
 
-def _said_of(one: Mapping[str, Any]) -> Any:
+def _answer_of(one: Mapping[str, Any]) -> Any:
     for name in ("answer", "answers", "value", "selected", "selectedOptions", "selectedOptionIds", "response"):
         if name in one:
             return one[name]
     return ""
 
 
-def _matched(told: Mapping[str, Any], fields: Sequence[Field]) -> dict[str, Any]:
-    """The answers by field: by name or question, else by their order."""
-    by_name = {plain(name): said for name, said in told.items()}
+def _matched(answers: Mapping[str, Any], fields: Sequence[Field]) -> dict[str, Any]:
+    """Assign the answers to fields: by name or question text, otherwise by position."""
+    by_name = {plain_name(name): answer for name, answer in answers.items()}
     values: dict[str, Any] = {}
-    rest = [said for name, said in told.items()]
+    rest = [answer for name, answer in answers.items()]
     for place, field in enumerate(fields):
-        names = [plain(name) for name in (field.name, field.title, field.description) if name]
-        said = next((by_name[name] for name in names if name in by_name), None)
-        if said is None:
-            said = next((one for name, one in by_name.items() if any(known and known in name for known in names)), None)
-        if said is None and len(rest) == len(fields):
-            said = rest[place]
-        if said is not None:
-            values[field.name] = _value(said, field)
+        names = [plain_name(name) for name in (field.name, field.title, field.description) if name]
+        answer = next((by_name[name] for name in names if name in by_name), None)
+        if answer is None:
+            answer = next(
+                (one for name, one in by_name.items() if any(known and known in name for known in names)), None
+            )
+        if answer is None and len(rest) == len(fields):
+            answer = rest[place]
+        if answer is not None:
+            values[field.name] = _value(answer, field)
     if not values:
-        raise Unclear("none of the questions was answered")
+        raise UnclearAnswer("the result answers none of the questions")
     return values
 
 
-def _value(said: Any, field: Field) -> Any:
-    if isinstance(said, bool) and field.kind == "yes_no":
-        return said
-    if isinstance(said, list):
-        said = ", ".join(str(one) for one in said)
-    elif isinstance(said, Mapping):
-        said = _said_of(said)
-    return answer(str(said), field)
+def _value(answer: Any, field: Field) -> Any:
+    if isinstance(answer, bool) and field.kind == "yes_no":
+        return answer
+    if isinstance(answer, list):
+        answer = ", ".join(str(one) for one in answer)
+    elif isinstance(answer, Mapping):
+        answer = _answer_of(answer)
+    return parse_answer(str(answer), field)
 
 
 def _agrees(text: str) -> bool:
-    told = _told(text)
-    words = str(next(iter(told.values()))) if told else text
+    answers = _answers_in(text)
+    words = str(next(iter(answers.values()))) if answers else text
     return re.match(r"\W*(?:yes|y|ok|okay|true|done|accept)\b", words, re.IGNORECASE) is not None

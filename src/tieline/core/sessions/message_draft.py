@@ -1,4 +1,4 @@
-"""A message while it is being said: the events of a leg, gathered."""
+"""Assemble a session's message from the events of a leg while it is being generated."""
 
 from collections.abc import Sequence
 
@@ -18,20 +18,20 @@ from tieline.model.events import (
     Plan,
     Usage,
 )
-from tieline.model.session import Happening, Turn
+from tieline.model.session import TimedActivity, Turn
 
 _NOTHING = Usage()
 
 
-class _Open(Struct):
-    """The part under way."""
+class _OpenPart(Struct):
+    """The part being received."""
 
     part: Part
     texts: list[str]
 
 
-class Draft:
-    """One message of the model."""
+class MessageDraft:
+    """One message of the model, as far as it was received."""
 
     def __init__(self, turn_id: str, parent: str, model: str, at: float) -> None:
         self.id = turn_id
@@ -41,15 +41,15 @@ class Draft:
         self._model = model
         self._at = at
         self._parts: list[Part] = []
-        self._open: _Open | None = None
-        self._happenings: dict[str, Happening] = {}
+        self._open: _OpenPart | None = None
+        self._activities: dict[str, TimedActivity] = {}
         self._plan: Plan | None = None
         self._usage: Usage | None = None
         self._round = _NOTHING
-        """The usage when the last tool was done: what is more than that belongs to the last request alone."""
+        """The usage at the end of the last tool call; the difference to `_usage` belongs to the last request."""
 
     def add(self, batch: Batch, now: float) -> None:
-        """More of it."""
+        """Add events."""
         for event in batch:
             if type(event) is PartDelta:
                 if self._open is not None:
@@ -58,15 +58,15 @@ class Draft:
                 self._take(event, now)
 
     def end(self, ending: Finished | Failed) -> None:
-        """It is over; what comes later does not count."""
+        """Set the ending, unless there is one already."""
         if self.ending is None:
             self.ending = ending
 
     def turn(self) -> Turn:
-        """What there is of it."""
+        """Return the message as far as it was received."""
         parts = tuple(self._parts)
         if self._open is not None:
-            parts = (*parts, _filled(self._open.part, "".join(self._open.texts)))
+            parts = (*parts, _with_text(self._open.part, "".join(self._open.texts)))
         return Turn(
             id=self.id,
             parent=self.parent,
@@ -74,7 +74,7 @@ class Draft:
             at=self._at,
             model=self._model,
             parts=parts,
-            activities=tuple(self._happenings.values()),
+            activities=tuple(self._activities.values()),
             plan=self._plan,
             usage=self._usage,
             ending=self.ending,
@@ -83,7 +83,7 @@ class Draft:
 
     @property
     def context(self) -> int | None:
-        """How many tokens the model had before it, and wrote, at last."""
+        """The size of the context after the last request in tokens, including the answer."""
         if self._usage is None:
             return None
         total, before = self._usage, self._round
@@ -93,12 +93,12 @@ class Draft:
     def _take(self, event: Event, now: float) -> None:
         match event:
             case PartStart():
-                self._open = _Open(event.part, [])
+                self._open = _OpenPart(event.part, [])
             case PartEnd():
                 self._open = None
                 self._parts.append(event.part)
             case Activity():
-                self._happened(event, now)
+                self._add_activity(event, now)
             case Plan():
                 self._plan = event
             case Usage():
@@ -108,21 +108,21 @@ class Draft:
             case _:
                 pass
 
-    def _happened(self, activity: Activity, now: float) -> None:
+    def _add_activity(self, activity: Activity, now: float) -> None:
         is_over = activity.status in ("completed", "failed")
         if is_over and self._usage is not None:
             self._round = self._usage
-        known = self._happenings.get(activity.id)
+        known = self._activities.get(activity.id)
         if known is None:
             place = len(self._parts) + (self._open is not None)
-            known = Happening(activity=activity, at=place, began=now)
+            known = TimedActivity(activity=activity, at=place, began=now)
         ended = (known.ended or now) if is_over else None
-        # Time counts from when it runs: what is pending waits, perhaps for a person.
+        # Measure the time of running only: a pending activity may wait for a person.
         began = now if known.activity.status == "pending" and known.ended is None else known.began
-        self._happenings[activity.id] = replace(known, activity=activity, began=began, ended=ended)
+        self._activities[activity.id] = replace(known, activity=activity, began=began, ended=ended)
 
 
-def _filled(part: Part, text: str) -> Part:
+def _with_text(part: Part, text: str) -> Part:
     match part:
         case Text() | Thinking():
             return replace(part, text=text)

@@ -1,9 +1,8 @@
-"""Regular expressions of others, matched in bounded time.
+"""Match untrusted regular expressions in bounded time.
 
-A pattern in a form comes from an agent, and a backtracking matcher may need hours for the wrong one. This one keeps the
-set of all states a pattern can be in, character by character: the time is at most the number of states times the
-length of the text, and both are bounded. Patterns that need more than a state, such as backreferences, lookarounds and
-word boundaries, are not supported.
+The pattern of a question's field comes from an agent, and a backtracking matcher can take exponential time. This
+matcher simulates a nondeterministic automaton: time is at most the number of states times the length of the text, and
+both are bounded. Backreferences, lookarounds and word boundaries are not supported.
 """
 
 import re
@@ -16,39 +15,39 @@ MAX_DEPTH = 20
 
 _COUNTED = re.compile(r"\{(\d{1,3})(?:(,)(\d{1,3})?)?\}")
 _ESCAPE = re.compile(r"\\(?:[dDwWsSnrtfv]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[^\w\s])")
-_SPELLED_OUT = frozenset("[&~|-")
-"""Characters of a set that mean something to Python in certain places, and themselves in all others."""
+_ESCAPED_IN_SETS = frozenset("[&~|-")
+"""Characters that have a special meaning for Python in some places of a set; they are escaped."""
 _SIMPLE = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 _CHAR, _SPLIT, _START, _END, _MATCH = range(5)
 
 
-class Unsupported(ValueError):
-    """A pattern that cannot be matched here."""
+class UnsupportedPattern(ValueError):
+    """The pattern is invalid, too large, or uses an unsupported construct."""
 
 
 class _Instruction(NamedTuple):
     kind: int
     one: re.Pattern[str] | None = None
-    """Matches the one character that a state takes."""
+    """CHAR: matches the one character this state consumes."""
     ways: tuple[int, ...] = ()
-    """Where a split leads."""
+    """SPLIT: the next states."""
 
 
-class _Node(NamedTuple):
-    """A piece of a pattern: one character, an edge, one piece after another, a choice, or a repetition."""
+class _PatternNode(NamedTuple):
+    """A node of the syntax tree: one character, an anchor, a sequence, a choice or a repetition."""
 
     kind: str
     text: str = ""
-    inner: tuple["_Node", ...] = ()
+    inner: tuple["_PatternNode", ...] = ()
     least: int = 0
     most: int | None = None
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Return whether a pattern is found in a text; raise Unsupported if that cannot be determined here."""
+    """Return whether the pattern matches anywhere in the text. Raise UnsupportedPattern if it cannot be checked."""
     if len(pattern) > MAX_PATTERN or len(text) > MAX_TEXT:
-        raise Unsupported("the pattern or the text is too long")
+        raise UnsupportedPattern("the pattern or the text is too long")
     program = _Compiler().program(_Parser(pattern).parse())
     states: set[int] = set()
     for at in range(len(text) + 1):
@@ -61,7 +60,7 @@ def matches(pattern: str, text: str) -> bool:
 
 
 def _closure(program: list[_Instruction], states: set[int], is_start: bool, is_end: bool) -> set[int]:
-    """All states that can be reached without taking a character."""
+    """Return all states reachable without consuming a character."""
     found: set[int] = set()
     waiting = [*states]
     while waiting:
@@ -78,82 +77,82 @@ def _closure(program: list[_Instruction], states: set[int], is_start: bool, is_e
 
 
 class _Parser:
-    """Reads a pattern into nodes."""
+    """Parses a pattern to a syntax tree."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
         self._at = 0
         self._depth = 0
 
-    def parse(self) -> _Node:
+    def parse(self) -> _PatternNode:
         node = self._choice()
         if self._at < len(self._pattern):
-            raise Unsupported("a bracket is not opened")
+            raise UnsupportedPattern("unbalanced closing parenthesis")
         return node
 
-    def _choice(self) -> _Node:
+    def _choice(self) -> _PatternNode:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise Unsupported("the pattern is nested too deeply")
+            raise UnsupportedPattern("the pattern is nested too deeply")
         ways = [self._row()]
         while self._takes("|"):
             ways.append(self._row())
         self._depth -= 1
-        return ways[0] if len(ways) == 1 else _Node("choice", inner=tuple(ways))
+        return ways[0] if len(ways) == 1 else _PatternNode("choice", inner=tuple(ways))
 
-    def _row(self) -> _Node:
+    def _row(self) -> _PatternNode:
         pieces = []
         while self._at < len(self._pattern) and self._pattern[self._at] not in "|)":
             pieces.append(self._repeated(self._piece()))
-        return _Node("row", inner=tuple(pieces))
+        return _PatternNode("row", inner=tuple(pieces))
 
-    def _repeated(self, node: _Node) -> _Node:
+    def _repeated(self, node: _PatternNode) -> _PatternNode:
         counted = _COUNTED.match(self._pattern, self._at)
         if counted is not None:
             self._at = counted.end()
             least = int(counted[1])
             most = (int(counted[3]) if counted[3] else None) if counted[2] else least
-            node = _Node("repeat", inner=(node,), least=least, most=most)
+            node = _PatternNode("repeat", inner=(node,), least=least, most=most)
         elif self._next() in _SIMPLE:
             least, most = _SIMPLE[self._pattern[self._at]]
             self._at += 1
-            node = _Node("repeat", inner=(node,), least=least, most=most)
+            node = _PatternNode("repeat", inner=(node,), least=least, most=most)
         else:
             return node
         if node.inner[0].kind in ("start", "end"):
-            raise Unsupported("an edge is repeated")
-        self._takes("?")  # lazy: what is found is the same
+            raise UnsupportedPattern("repeated anchor")
+        self._takes("?")  # a lazy quantifier does not change whether there is a match
         if self._next() in {*_SIMPLE, "{"}:
-            raise Unsupported("a repetition is repeated")
+            raise UnsupportedPattern("repeated quantifier")
         return node
 
-    def _piece(self) -> _Node:
+    def _piece(self) -> _PatternNode:
         char = self._pattern[self._at]
         if char == "\\":
-            return _Node("one", self._escape())
+            return _PatternNode("one", self._escape())
         self._at += 1
         if char == "(":
             return self._group()
         if char == "[":
-            return _Node("one", self._set())
+            return _PatternNode("one", self._set())
         if char in "^$":
-            return _Node("start" if char == "^" else "end")
+            return _PatternNode("start" if char == "^" else "end")
         if char in "*+?{":
-            raise Unsupported("there is nothing to repeat")
-        return _Node("one", char if char == "." else re.escape(char))
+            raise UnsupportedPattern("quantifier without an operand")
+        return _PatternNode("one", char if char == "." else re.escape(char))
 
-    def _group(self) -> _Node:
+    def _group(self) -> _PatternNode:
         if self._takes("?") and not self._takes(":"):
-            raise Unsupported("only plain groups are supported")
+            raise UnsupportedPattern("only plain groups are supported")
         node = self._choice()
         if not self._takes(")"):
-            raise Unsupported("a bracket is not closed")
+            raise UnsupportedPattern("missing closing parenthesis")
         return node
 
     def _escape(self) -> str:
         found = _ESCAPE.match(self._pattern, self._at)
         if found is None:
-            raise Unsupported("an escape is not supported")
+            raise UnsupportedPattern("unsupported escape sequence")
         self._at = found.end()
         return found[0]
 
@@ -163,15 +162,15 @@ class _Parser:
         while self._next() != "]":
             char = self._next()
             if not char:
-                raise Unsupported("a bracket is not closed")
+                raise UnsupportedPattern("missing closing bracket")
             if char == "\\":
                 text += self._escape()
                 continue
             is_range = char == "-" and self._at > first and self._pattern[self._at + 1 : self._at + 2] not in ("]", "-")
-            text += char if is_range or char not in _SPELLED_OUT else f"\\{char}"
+            text += char if is_range or char not in _ESCAPED_IN_SETS else f"\\{char}"
             self._at += 1
         if self._at == first:
-            raise Unsupported("a set is empty")
+            raise UnsupportedPattern("empty character set")
         self._at += 1
         return text + "]"
 
@@ -185,20 +184,20 @@ class _Parser:
 
 
 class _Compiler:
-    """Turns nodes into instructions; both their number and the visits of nodes are bounded."""
+    """Compiles a syntax tree to instructions. The number of instructions and of visited nodes is bounded."""
 
     def __init__(self) -> None:
         self._program: list[_Instruction] = []
         self._visits = 0
 
-    def program(self, node: _Node) -> list[_Instruction]:
+    def program(self, node: _PatternNode) -> list[_Instruction]:
         self._write(node)
         return [*self._program, _Instruction(_MATCH)]
 
-    def _write(self, node: _Node) -> None:
+    def _write(self, node: _PatternNode) -> None:
         self._visits += 1
         if self._visits > 4 * MAX_STATES:
-            raise Unsupported("the pattern is too large")
+            raise UnsupportedPattern("the pattern is too large")
         match node.kind:
             case "one":
                 self._add(_Instruction(_CHAR, _one(node.text)))
@@ -212,7 +211,7 @@ class _Compiler:
             case _:
                 self._write_repeat(node)
 
-    def _write_choice(self, ways: tuple[_Node, ...]) -> None:
+    def _write_choice(self, ways: tuple[_PatternNode, ...]) -> None:
         split = self._add(_Instruction(_SPLIT))
         starts, ends = [], []
         for way in ways:
@@ -223,7 +222,7 @@ class _Compiler:
         for end in ends:
             self._program[end] = _Instruction(_SPLIT, ways=(len(self._program),))
 
-    def _write_repeat(self, node: _Node) -> None:
+    def _write_repeat(self, node: _PatternNode) -> None:
         (inner,) = node.inner
         for _ in range(node.least):
             self._write(inner)
@@ -242,14 +241,14 @@ class _Compiler:
 
     def _add(self, instruction: _Instruction) -> int:
         if len(self._program) >= MAX_STATES:
-            raise Unsupported("the pattern is too large")
+            raise UnsupportedPattern("the pattern is too large")
         self._program.append(instruction)
         return len(self._program) - 1
 
 
 def _one(text: str) -> re.Pattern[str]:
-    """A pattern of one character, which Python's matcher decides in no time."""
+    """Compile a pattern for a single character; Python's matcher needs constant time for it."""
     try:
         return re.compile(text)
     except re.error as error:
-        raise Unsupported(str(error)) from error
+        raise UnsupportedPattern(str(error)) from error

@@ -1,7 +1,7 @@
-"""Forms as plain text with numbered options, and the answers read back from text.
+"""Render questions as text with numbered options, and parse answers given as text.
 
-A person who reads a question in a chat answers in their own words: a number, a label, "yes", several with commas, a
-line for each question. What cannot be meant as an answer is asked again once; after that it is taken for a new wish.
+A person who reads a question in a chat answers freely: with a number, a label, "yes", several separated by commas, or
+one line per question. Text that is not an answer raises UnclearAnswer; the caller decides whether to ask again.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from tieline.model.inbox import Field, Form
+from tieline.model.inbox import Field, Question
 
 _YES = frozenset(
     ["yes", "y", "true", "ok", "okay", "sure", "yep", "yeah", "done", "accept", "agree", "ja", "oui", "si"]
@@ -31,42 +31,42 @@ _DIGITS = re.compile(r"^\(?#?(\d{1,3})[.)]?$")
 _NUMBER = re.compile(
     r"(?P<grouped>[-+]?\d{1,3}(?:[,_ ]\d{3})+(?!\d)(?:\.\d+)?)|(?P<plain>[-+]?\d+(?:[.,]\d+)?(?:[eE][-+]?\d+)?)"
 )
-"""Commas stand between thousands; one that cannot do so is where others write a point."""
+"""A comma that cannot be a thousands separator is a decimal comma."""
 
 
-class Unclear(Exception):
-    """These words are no answer to this question; the message tells what one would be."""
+class UnclearAnswer(Exception):
+    """The text does not answer the question; the message says what is expected."""
 
 
-class Skipped(Exception):
+class AnswerSkipped(Exception):
     """The person does not want to answer."""
 
 
-def condensed(form: Form) -> Form:
-    """The form without fields that only take other words than the options of the one before them.
+def merge_custom_fields(question: Question) -> Question:
+    """Merge each free-text field that belongs to a choice into that choice, making it an open choice.
 
-    Such a pair is one question to whoever reads it: a choice that is open.
+    Agents send a choice and a field for other answers as two fields; a person reads them as one.
     """
-    customs = _customs(form)
+    customs = _customs(question)
     fields = tuple(
         replace(field, is_open=True) if field.name in customs.values() else field
-        for field in form.fields
+        for field in question.fields
         if field.name not in customs
     )
-    return replace(form, fields=fields) if customs else form
+    return replace(question, fields=fields) if customs else question
 
 
-def expanded(values: Mapping[str, Any], form: Form) -> dict[str, Any]:
-    """Answers to the condensed form as answers to the form itself."""
+def split_custom_fields(values: Mapping[str, Any], question: Question) -> dict[str, Any]:
+    """Convert answers to the merged question back to the fields of the original one."""
     found = dict(values)
-    for custom, choice in _customs(form).items():
-        field = next(field for field in form.fields if field.name == choice)
-        said = found.get(choice)
+    for custom, choice in _customs(question).items():
+        field = next(field for field in question.fields if field.name == choice)
+        value = found.get(choice)
         known = {option.id for option in field.options}
-        others = [one for one in said if one not in known] if isinstance(said, list) else [said]
-        if isinstance(said, list) and others:
-            found[choice] = [one for one in said if one in known]
-        elif isinstance(said, str) and said not in known:
+        others = [one for one in value if one not in known] if isinstance(value, list) else [value]
+        if isinstance(value, list) and others:
+            found[choice] = [one for one in value if one in known]
+        elif isinstance(value, str) and value not in known:
             del found[choice]
         else:
             continue
@@ -74,108 +74,111 @@ def expanded(values: Mapping[str, Any], form: Form) -> dict[str, Any]:
     return found
 
 
-def _customs(form: Form) -> dict[str, str]:
-    """The fields for other words, and the choice each belongs to."""
-    choices = {field.name for field in form.fields if field.kind == "choice"}
+def _customs(question: Question) -> dict[str, str]:
+    """Return the free-text fields that belong to a choice, with the name of that choice."""
+    choices = {field.name for field in question.fields if field.kind == "choice"}
     found: dict[str, str] = {}
-    for field in form.fields:
+    for field in question.fields:
         stem = re.sub(r"[_-]?(?:custom|other)$", "", field.name, flags=re.IGNORECASE)
         if field.kind == "text" and not field.required and stem != field.name and stem in choices:
             found[field.name] = stem
     return found
 
 
-def as_text(form: Form, fields: Sequence[Field]) -> str:
-    """The questions that are still open, to be read by a person."""
-    lines = [form.message.strip()] if form.message.strip() else []
-    if form.url:
-        lines.append(f"Please open {form.url}\nand say here when it is done, or that you do not want to.")
+def question_text(question: Question, fields: Sequence[Field]) -> str:
+    """Return the given fields of a question as text."""
+    lines = [question.message.strip()] if question.message.strip() else []
+    if question.url:
+        lines.append(f"Please open {question.url}\nand tell me here when you are done, or that you do not want to.")
     several = len(fields) > 1
     for number, field in enumerate(fields, 1):
-        lines.append(_asked(field, f"{number}. " if several else "", form.message))
+        lines.append(_field_text(field, f"{number}. " if several else "", question.message))
     if several:
         is_enough = all(may_be_skipped(field) for field in fields[1:])
-        rest = "the first is enough" if is_enough else "what is missing is asked again"
-        lines.append(f"Answer one line each; {rest}.")
+        rest = "the first one is enough" if is_enough else "I will ask again for missing answers"
+        lines.append(f"Please answer each question on its own line; {rest}.")
     return "\n\n".join(line for line in lines if line)
 
 
 def may_be_skipped(field: Field) -> bool:
-    """Whether a question that was not answered is not asked again: a note that is not required."""
+    """Return whether a missing answer is acceptable: optional text."""
     return field.kind == "text" and not field.required
 
 
-class Answered(NamedTuple):
-    """What words have answered: values by field, and how many fields it took."""
+class ParsedAnswers(NamedTuple):
+    """Values by field name, and the number of fields that were answered."""
 
     values: dict[str, Any]
     taken: int
 
 
-def answers(words: str, fields: Sequence[Field]) -> Answered:
-    """What these words answer: the first field, or all of them line by line. Raises Unclear or Skipped."""
+def parse_answers(words: str, fields: Sequence[Field]) -> ParsedAnswers:
+    """Parse the answer to the first field, or to all of them with one line each.
+
+    Raise UnclearAnswer or AnswerSkipped.
+    """
     lines = [line for line in words.splitlines() if line.strip()]
     if len(fields) > 1 and len(lines) == len(fields):
-        with contextlib.suppress(Unclear):
+        with contextlib.suppress(UnclearAnswer):
             values: dict[str, Any] = {}
             for field, line in zip(fields, lines, strict=True):
                 values |= _given(_NUMBERED.sub("", line, count=1), field)
-            return Answered(values, len(fields))
-    return Answered(_given(words, fields[0]), 1)
+            return ParsedAnswers(values, len(fields))
+    return ParsedAnswers(_given(words, fields[0]), 1)
 
 
 def _given(words: str, field: Field) -> dict[str, Any]:
-    """The answer under its name; nothing if it was skipped and may be."""
+    """Return the answer by field name; empty if an optional field was skipped."""
     try:
-        return {field.name: answer(words, field)}
-    except Skipped:
+        return {field.name: parse_answer(words, field)}
+    except AnswerSkipped:
         if field.required:
             raise
         return {}
 
 
-def answer(words: str, field: Field) -> Any:
-    """What these words answer to one field. Raises Unclear or Skipped."""
-    said = words.strip()
-    plain = said.rstrip(".!").lower()
-    if not said and field.default is not None:
+def parse_answer(words: str, field: Field) -> Any:
+    """Parse the answer to one field. Raise UnclearAnswer or AnswerSkipped."""
+    text = words.strip()
+    plain = text.rstrip(".!").lower()
+    if not text and field.default is not None:
         return field.default
     is_named = any(plain in (option.id.lower(), option.label.lower()) for option in field.options)
-    if not said or (plain in _SKIP and not is_named and (not field.required or field.kind != "text")):
-        raise Skipped
+    if not text or (plain in _SKIP and not is_named and (not field.required or field.kind != "text")):
+        raise AnswerSkipped
     match field.kind:
         case "yes_no":
             return _yes_or_no(plain)
         case "number":
-            return _number(said, field)
+            return _number(text, field)
         case "choice":
-            return _choice(said, field)
+            return _choice(text, field)
         case "text" | "file":
-            return said
+            return text
 
 
 def is_consent(words: str) -> bool:
-    """Whether these words say that something was done, or may be."""
+    """Return whether the text confirms that something was done or may be done."""
     first = re.split(r"[\s,.!]+", words.strip().lower(), maxsplit=1)[0]
     return first in _YES or "done" in words.lower().split()
 
 
 def is_approval(words: str) -> bool:
-    """Tell whether these words approve of something and say nothing else: neither "yes, but" nor a question does."""
-    said = re.findall(r"[^\W_]+(?:'[^\W_]+)?", words.lower())
-    if "?" in words or not _APPROVING.union(_POLITE).issuperset(said):
+    """Return whether the text is an approval and nothing else; "yes, but" and questions are not."""
+    spoken = re.findall(r"[^\W_]+(?:'[^\W_]+)?", words.lower())
+    if "?" in words or not _APPROVING.union(_POLITE).issuperset(spoken):
         return False
-    return said[:2] == ["do", "it"] or not _APPROVING.isdisjoint(said)
+    return spoken[:2] == ["do", "it"] or not _APPROVING.isdisjoint(spoken)
 
 
 def is_refusal(words: str) -> bool:
-    """Whether these words say no, and nothing else."""
+    """Return whether the text is a refusal and nothing else."""
     plain = words.strip().rstrip(".!").lower()
     return plain in _NO or plain in _SKIP
 
 
-def _asked(field: Field, number: str, message: str) -> str:
-    """One question with its options and what an answer must be like."""
+def _field_text(field: Field, number: str, message: str) -> str:
+    """Return one field as text, with its options and a hint about valid answers."""
     words = field.title or field.description or field.name
     first = f"{number}{words}" if number or words.strip() != message.strip() else ""
     more = field.description if field.title and field.description != field.title else ""
@@ -204,10 +207,10 @@ def _hint(field: Field) -> str:
     return hint if field.required else f"{hint} (or skip it)".strip()
 
 
-def _range(what: str, field: Field) -> str:
+def _range(kind: str, field: Field) -> str:
     least = f" from {field.minimum:g}" if field.minimum is not None else ""
     most = f" up to {field.maximum:g}" if field.maximum is not None else ""
-    return f"({what}{least}{most})"
+    return f"({kind}{least}{most})"
 
 
 def _yes_or_no(plain: str) -> bool:
@@ -216,17 +219,17 @@ def _yes_or_no(plain: str) -> bool:
         return True
     if words[0] in _NO or plain == "2":
         return False
-    raise Unclear("Please say yes or no.")
+    raise UnclearAnswer("Please answer yes or no.")
 
 
-def _number(said: str, field: Field) -> int | float:
-    found = _NUMBER.search(said)
+def _number(text: str, field: Field) -> int | float:
+    found = _NUMBER.search(text)
     value = math.nan if found is None else _value(found)
     is_outside = (field.minimum is not None and value < field.minimum) or (
         field.maximum is not None and value > field.maximum
     )
     if is_outside or not math.isfinite(value) or (field.is_whole and not value.is_integer()):
-        raise Unclear(f"Please give {_range('a whole number' if field.is_whole else 'a number', field)[1:-1]}.")
+        raise UnclearAnswer(f"Please give {_range('a whole number' if field.is_whole else 'a number', field)[1:-1]}.")
     return int(value) if value.is_integer() else value
 
 
@@ -235,20 +238,20 @@ def _value(found: re.Match[str]) -> float:
     return float(found["plain"].replace(",", ".") if grouped is None else re.sub("[,_ ]", "", grouped))
 
 
-def _choice(said: str, field: Field) -> str | list[str]:
+def _choice(text: str, field: Field) -> str | list[str]:
     if not field.many:
-        return _one(said, field)
-    pieces = [piece for piece in re.split(r"[,;\n]|\band\b", said) if piece.strip()]
+        return _one(text, field)
+    pieces = [piece for piece in re.split(r"[,;\n]|\band\b", text) if piece.strip()]
     try:
         chosen = [_one(piece, field) for piece in pieces]
-    except Unclear:
-        chosen = [_one(said, field)]
+    except UnclearAnswer:
+        chosen = [_one(text, field)]
     return list(dict.fromkeys(chosen))
 
 
-def _one(said: str, field: Field) -> str:
-    """The id of the option that is meant, or the words themselves where other words are allowed."""
-    plain = " ".join(said.split()).strip("\"'`.").lower()
+def _one(text: str, field: Field) -> str:
+    """Return the id of the chosen option, or the text itself if the choice is open."""
+    plain = " ".join(text.split()).strip("\"'`.").lower()
     number = _DIGITS.match(plain)
     ids = [option.id for option in field.options]
     names = {option.id.lower(): option.id for option in field.options}
@@ -258,15 +261,15 @@ def _one(said: str, field: Field) -> str:
     if number is not None and 1 <= int(number[1]) <= len(ids):
         return ids[int(number[1]) - 1]
     if field.is_open:
-        # "not the first one" names the first one: other words are taken as they are.
-        return said.strip()
+        # No search for labels in a sentence here: "not the first one" contains one but means something else.
+        return text.strip()
     meant = {names[name] for name in names if plain and (name.startswith(plain) or _names(plain, name))}
     if len(meant) == 1:
         return meant.pop()
     labels = ", ".join(option.label or option.id for option in field.options)
-    raise Unclear(f"Please choose one of: {labels}.")
+    raise UnclearAnswer(f"Please choose one of: {labels}.")
 
 
-def _names(said: str, label: str) -> bool:
-    """Whether a label is named in a sentence."""
-    return re.search(rf"(?<!\w){re.escape(label)}(?!\w)", said) is not None
+def _names(text: str, label: str) -> bool:
+    """Return whether a sentence contains a label."""
+    return re.search(rf"(?<!\w){re.escape(label)}(?!\w)", text) is not None

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.cases import STARTED
 from tests.grammar import check
-from tieline.core.legs.activity_text import MOST_OUTPUT, Showing, Style
+from tieline.core.legs.activity_text import MAX_OUTPUT, ActivityRenderer, ActivityStyle
 from tieline.model.content import Part, Text, Thinking, ToolCall
 from tieline.model.events import (
     Activity,
@@ -48,9 +48,9 @@ def plan(*entries: tuple[str, Status]) -> Plan:
     return Plan(entries=tuple(PlanEntry(content=content, status=status) for content, status in entries))
 
 
-def shown(style: Style, events: Sequence[Event], *, at_once: bool = True) -> list[Event]:
+def shown(style: ActivityStyle, events: Sequence[Event], *, at_once: bool = True) -> list[Event]:
     """The events of a whole leg as a client gets them, and they keep the grammar."""
-    showing = Showing(style)
+    showing = ActivityRenderer(style)
     batches = [events] if at_once else [[event] for event in events]
     out = [event for batch in batches for event in showing.apply(batch)]
     check(out)
@@ -78,7 +78,7 @@ def test_what_is_done_becomes_a_part_of_thinking_in_its_place(at_once: bool) -> 
 def test_words_before_and_after_something_was_done_do_not_run_into_each_other() -> None:
     """Chat clients write all text of a message one behind the other."""
     leg: list[Event] = [STARTED, *words(0, "Let me look."), reads("completed"), *words(1, "Two."), DONE]
-    styles: list[Style] = ["reasoning", "hidden"]
+    styles: list[ActivityStyle] = ["reasoning", "hidden"]
     for style in styles:
         texts = [one.text for one in parts(shown(style, leg)) if isinstance(one, Text)]
         assert "".join(texts) == "Let me look.\n\nTwo."
@@ -181,10 +181,10 @@ def test_changed_files_are_named_and_long_output_is_cut() -> None:
         kind="edit",
         title="edit\n  two files",
         status="completed",
-        output="x" * (MOST_OUTPUT + 1),
+        output="x" * (MAX_OUTPUT + 1),
         diffs=(Diff(path="a.py", old="1", new="2"), Diff(path="b.py", old=None, new="")),
     )
-    told = f"✓ edit two files\n  changed a.py\n  changed b.py\n  {'x' * MOST_OUTPUT} …\n"
+    told = f"✓ edit two files\n  changed a.py\n  changed b.py\n  {'x' * MAX_OUTPUT} …\n"
     assert parts(shown("reasoning", [STARTED, activity, DONE])) == [Thinking(text=told)]
 
 
@@ -195,9 +195,9 @@ def test_a_changed_file_that_is_named_already_is_not_named_again() -> None:
 
 
 def test_of_a_long_output_of_a_command_the_end_is_shown_too() -> None:
-    output = "a" * MOST_OUTPUT + "z" * MOST_OUTPUT
+    output = "a" * MAX_OUTPUT + "z" * MAX_OUTPUT
     activity = Activity(id="a", kind="execute", title="run", status="completed", output=output)
-    half = MOST_OUTPUT // 2
+    half = MAX_OUTPUT // 2
     told = f"✓ run\n  {'a' * half} …\n  … {'z' * half}\n"
     assert parts(shown("reasoning", [STARTED, activity, DONE])) == [Thinking(text=told)]
 
@@ -223,6 +223,6 @@ def test_calls_of_the_client_pass_unchanged() -> None:
 
 
 def test_it_is_known_which_parts_the_model_did_not_make() -> None:
-    showing = Showing("reasoning")
+    showing = ActivityRenderer("reasoning")
     out = showing.apply([STARTED, *part(0, Thinking(text="Hm."), "Hm."), reads("completed"), DONE])
     assert [showing.is_own(one) for one in parts(out)] == [False, True]

@@ -6,8 +6,8 @@ from typing import Any
 from tests import grammar
 from tests.cases import leg
 from tests.core.scripted import Script
-from tieline.core.emulation.forced_output import DemandingRun, has_demands
-from tieline.core.emulation.schema_check import misfit
+from tieline.core.emulation.forced_output import ForcedOutputRun, forces_output
+from tieline.core.emulation.schema_check import schema_error
 from tieline.model.content import Message, Text, Thinking, ToolCall
 from tieline.model.events import Event, Failed, Finished, Note, PartEnd, StopReason, Usage
 from tieline.model.ports import Host
@@ -35,7 +35,7 @@ async def answered(request: Request, *legs: list[Event]) -> tuple[list[Event], S
     upstream = Script()
     upstream.legs = [[events] for events in legs]
     host: Any = Host(human=None)  # type: ignore[arg-type] # nobody is asked here
-    run = await DemandingRun.open(lambda asked: upstream.start(asked, host), request)
+    run = await ForcedOutputRun.open(lambda asked: upstream.start(asked, host), request)
     events = [event async for batch in run.leg() for event in batch]
     grammar.check(events)
     return events, upstream
@@ -47,7 +47,7 @@ def json_of(events: list[Event]) -> Any:
 
 async def test_what_is_as_demanded_passes_at_once() -> None:
     for request, events in ((FORCED, CALL), (STRUCTURED, says('{"n":1}'))):
-        assert has_demands(request)
+        assert forces_output(request)
         given, upstream = await answered(request, events)
         assert given == events
         assert len(upstream.requests) == 1
@@ -121,11 +121,11 @@ def test_values_are_checked_against_the_usual_keywords() -> None:
         '{"list":[1,"x"]}': "$.list[1]",
         '{"kind":"c"}': "$.kind",
         '{"one":1}': "$.one",
-        '{"node":{"id":1,"next":{}}}': "$.node.next lacks `id`",
+        '{"node":{"id":1,"next":{}}}': "$.node.next is missing `id`",
         '{"flag":1}': "$.flag",
-        "[]": "$ has to be of type object",
+        "[]": "$ must be of type object",
     }
-    assert [misfit(value, schema) for value in fits] == [None] * len(fits)
+    assert [schema_error(value, schema) for value in fits] == [None] * len(fits)
     for text, words in wrong.items():
-        assert words in str(misfit(json.loads(text), schema)), text
-    assert misfit([], {"$ref": "#"}) is None, "a schema that is only itself comes to an end"
+        assert words in str(schema_error(json.loads(text), schema)), text
+    assert schema_error([], {"$ref": "#"}) is None, "a schema that is only itself comes to an end"

@@ -1,4 +1,4 @@
-"""The messages of a session as a tree: edited and repeated messages stand beside one another."""
+"""The messages of a session as a tree, in which edited and regenerated messages are siblings."""
 
 from collections.abc import Iterable
 
@@ -6,8 +6,8 @@ from tieline.model.errors import BadRequest
 from tieline.model.session import Turn
 
 
-class Branches:
-    """All messages of a session by id."""
+class MessageTree:
+    """All messages of a session."""
 
     def __init__(self, turns: Iterable[Turn] = ()) -> None:
         self._turns: dict[str, Turn] = {}
@@ -19,20 +19,20 @@ class Branches:
         return turn_id in self._turns
 
     def put(self, turn: Turn) -> None:
-        """Add a message behind its parent, or replace what it was before."""
+        """Add a message after its parent, or replace an earlier version of it."""
         if turn.id not in self._turns:
             self._children.setdefault(turn.parent, []).append(turn.id)
         self._turns[turn.id] = turn
 
     def get(self, turn_id: str) -> Turn:
-        """A message; raises BadRequest if there is none."""
+        """Return a message. Raise BadRequest if there is none with this id."""
         turn = self._turns.get(turn_id)
         if turn is None:
-            raise BadRequest(f"there is no message `{turn_id[:60]}` in this session", "message")
+            raise BadRequest(f"`message` is `{turn_id[:60]}`, but this session has no such message", "message")
         return turn
 
     def path(self, head: str | None) -> list[Turn]:
-        """The messages from the first to this one."""
+        """Return the messages from the first one to `head`."""
         found: list[Turn] = []
         seen: set[str] = set()
         while head is not None and head in self._turns and head not in seen:
@@ -43,11 +43,11 @@ class Branches:
         return found[::-1]
 
     def siblings(self, turn: Turn) -> list[str]:
-        """The ids of a message and its alternatives, oldest first."""
+        """Return the ids of a message and its alternatives, oldest first."""
         return self._children.get(turn.parent, [])
 
     def newest(self, turn_id: str | None) -> str | None:
-        """The last message below one, going the newest way; of None below all."""
+        """Follow the newest children of a message to the end; None starts at the root."""
         seen: set[str] = set()
         while (children := self._children.get(turn_id)) and children[-1] not in seen:
             turn_id = children[-1]

@@ -8,8 +8,8 @@ that needed any tolerance on, no frames are carried: the writer then works from 
 from typing import ClassVar
 
 from tieline.model.assemble import PartsWriter
-from tieline.model.events import Event, Failed
-from tieline.model.source import AnswerSource, SourcedBatch
+from tieline.model.events import Event, Failed, SourcedBatch
+from tieline.model.source import AnswerSource
 from tieline.wire.framing.sse import SseOverflow, SseReader
 from tieline.wire.shared.delta_frames import DeltaFrame
 from tieline.wire.shared.json import Malformed, encode
