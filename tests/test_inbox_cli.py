@@ -104,9 +104,9 @@ def test_a_change_is_shown_as_its_diff_and_every_way_to_allow_it_is_named() -> N
 
 
 def test_what_is_risky_stands_before_the_command() -> None:
-    assert shown(replace(RUN, risk="It deletes whole folders for good (rm -r)."))[1:4] == [
+    assert shown(replace(RUN, risk="It permanently deletes whole folders (rm -r)."))[1:4] == [
         "    requested by demo/scripted through curl/8.5: “run the tests”; 90 s left",
-        "    ! It deletes whole folders for good (rm -r).",
+        "    ! It permanently deletes whole folders (rm -r).",
         "    $ make test",
     ]
 

@@ -19,12 +19,12 @@ from tieline.model.inbox import Permission, Permitted
 from tieline.model.ports import Host
 from tieline.model.rules import Rule
 from tieline.tasks import Tasks
-from tieline.tools.guarded_tools import Keeper
+from tieline.tools.guarded_tools import GuardedTools
 
 YES, NO, NOBODY = Permitted(option="allow"), Permitted(option="deny", reason="Not now."), Permitted(reason="too late")
 
 
-def keeper_of(home: Path, *rules: Rule, yolo: bool = False) -> Keeper:
+def keeper_of(home: Path, *rules: Rule, yolo: bool = False) -> GuardedTools:
     (home / "work").mkdir(exist_ok=True)
     env = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
     settings = ToolSettings(enabled=True, workspace=str(home / "work"), rules=rules, yolo=yolo)

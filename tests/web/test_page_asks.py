@@ -190,7 +190,7 @@ async def test_a_question_needs_an_answer_and_can_be_declined(window: Window) ->
     await window.press(window.ask.locator('[data-test="answer"]'))
     await expect(window.ask.get_by_role("alert")).to_have_text("An answer is needed.")
     await window.press(window.ask.locator('[data-test="decline"]'))
-    await expect(window.answer).to_contain_text("does not want to answer")
+    await expect(window.answer).to_contain_text("declined to answer")
 
 
 # ── Other clients ────────────────────────────────────────────────────────────────────────────────

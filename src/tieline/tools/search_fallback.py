@@ -1,12 +1,12 @@
-"""What stands in for ripgrep where it is not installed: a program that finds files, and lines in them.
+"""A small search program that replaces ripgrep where it is not installed.
 
-    files FLAGS NAMES                   files below the current directory whose path fits the pattern NAMES
-    lines FLAGS PATTERN NAMES [FILE]    lines that match, in such files or in FILE
+    files FLAGS NAMES                   list files below the current directory whose path matches the pattern NAMES
+    lines FLAGS PATTERN NAMES [FILE]    list matching lines in such files, or in FILE
 
-FLAGS are letters: `i` takes upper and lower case for the same, `F` takes PATTERN as plain text, `a` looks also at what
-.gitignore leaves out and into folders that are hardly ever meant. The output is what ripgrep is asked to write: paths,
-each ended by a zero byte; and for each line its path, a zero byte and `LINE:COLUMN:TEXT`. This is a process of its own
-because a regular expression can run for ever, and a thread cannot be ended.
+FLAGS are letters: `i` ignores case, `F` treats PATTERN as plain text, `a` includes files that .gitignore excludes and
+folders that are skipped by default. The output format is that of ripgrep with the options that `search` uses: paths,
+each followed by a zero byte; or for each line its path, a zero byte and `LINE:COLUMN:TEXT`. It runs as a separate
+process because a regular expression can run forever, and a thread cannot be stopped.
 """
 
 import os
@@ -28,11 +28,11 @@ SNIFFED = 8192
 _IGNORE = ".gitignore"
 _WILD = re.compile(r"[*?\[\\]")
 _LINE_BOUND = re.compile(r"\(\?[^:P#]|\\[AZ]|\\z")
-"""In an expression whose meaning may depend on where the text ends: it is tried line by line only."""
+"""Marks an expression whose meaning may depend on where the text ends; it is matched line by line only."""
 
 
 def main(arguments: list[str]) -> int:
-    """Do what the command line says; 2 with a text on standard error if that cannot be."""
+    """Run the program; return 2 after writing a message to standard error if the pattern is not valid."""
     mode, flags, *rest = arguments
     skipped, ignoring = (OWN, False) if "a" in flags else (SKIPPED, True)
     glob = Glob.of(rest[0] if mode == "files" else rest[1])
@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> int:
 
 
 def files(top: str, skipped: frozenset[str], *, ignoring: bool = True) -> Iterator[str]:
-    """Every regular file, in the order of the paths; links are not followed, .gitignore is heeded if `ignoring`."""
+    """Yield every regular file, ordered by path. Links are not followed; `ignoring` applies .gitignore files."""
     return _below(top, "", skipped, (), ignoring=ignoring)
 
 
@@ -94,7 +94,7 @@ class _Rule(NamedTuple):
 
 
 class _Ignore(NamedTuple):
-    """A .gitignore: how many characters of a path lead to its folder, and its rules, the last first."""
+    """A .gitignore file: the length of the path to its folder, and its rules, the last first."""
 
     depth: int
     rules: tuple[_Rule, ...]
@@ -126,7 +126,7 @@ def _rule(line: str) -> _Rule | None:
 
 
 def _is_ignored(ignores: tuple[_Ignore, ...], path: str, name: str, *, is_folder: bool) -> bool:
-    """Whether the last rule that fits, in the innermost folder that has one, leaves this out."""
+    """Return whether the last matching rule, in the innermost folder that has one, excludes this path."""
     for depth, rules in ignores:
         for rule in rules:
             if rule.only_folders and not is_folder:
@@ -140,7 +140,7 @@ def _is_ignored(ignores: tuple[_Ignore, ...], path: str, name: str, *, is_folder
 
 
 class _Expression:
-    """What is searched for."""
+    """The compiled pattern."""
 
     def __init__(self, pattern: str, *, is_literal: bool, ignores_case: bool) -> None:
         flags = re.IGNORECASE if ignores_case else 0
@@ -149,12 +149,12 @@ class _Expression:
         self._whole = None if _LINE_BOUND.search(text) else re.compile(text, flags | re.MULTILINE)
 
     def may_match(self, text: str) -> bool:
-        """Whether a line of the text may match: most files are passed over by one search in all of it."""
+        """Return whether any line may match. One search in the whole text rules out most files."""
         return self._whole is None or self._whole.search(text) is not None
 
 
 def lines(path: str, wanted: _Expression) -> Iterator[bytes]:
-    """The lines of a text file that match."""
+    """Yield the matching lines of a text file, formatted for output."""
     try:
         data = b"" if Path(path).stat().st_size > MAX_FILE else Path(path).read_bytes()
     except OSError:
