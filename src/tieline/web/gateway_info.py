@@ -1,4 +1,4 @@
-"""What the page is told of the program around it; whoever puts the program together knows."""
+"""What the page knows about the gateway around it; `app` provides it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from tieline.model.ports import Files
 
 
 class BackendState(Value, omit_defaults=False):
-    """One backend: whether it is ready, what it is or what to do about it, and what it is not ready for want of."""
+    """One backend: whether it is ready, a description or what to do about it, and what is missing."""
 
     name: str
     ready: bool
@@ -18,7 +18,7 @@ class BackendState(Value, omit_defaults=False):
 
 
 class AgentState(Value, omit_defaults=False):
-    """One agent: the line that installs it, and what to run when it wants a login."""
+    """One coding agent: the commands that install it and log in to it."""
 
     id: str
     title: str
@@ -28,49 +28,49 @@ class AgentState(Value, omit_defaults=False):
 
 
 class LoginState(Value, omit_defaults=False):
-    """How an account stands."""
+    """The state of an account."""
 
     state: Literal["none", "waiting", "logged_in", "simulated", "off"]
     text: str = ""
     trouble: str = ""
-    """Why the last login was not made."""
+    """Why the last login failed."""
     is_offered: bool = True
-    """Whether a login would change anything."""
+    """Whether the page offers to log in."""
     url: str = ""
-    """While one is waited for: the address to open in a browser."""
+    """While waiting for a login: the address to open in a browser."""
     until: float | None = None
-    """While one is waited for: when that ends, in seconds since 1970."""
+    """While waiting for a login: when it expires, in seconds since 1970."""
 
 
-class Login(Protocol):
-    """An account that a person can log in to from the page."""
+class AccountLogin(Protocol):
+    """An account that the user can log in to from the page."""
 
     def state(self) -> LoginState: ...
 
     async def begin(self) -> str:
-        """Begin a login: the address to open in a browser. What comes of it is told as news of the state."""
+        """Begin a login and return the address to open in a browser. The result is announced as a change of state."""
 
     async def cancel(self) -> None:
-        """Give up a login that was begun."""
+        """Cancel the login in progress."""
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """The program around the page."""
+class GatewayInfo:
+    """The gateway, as far as the page needs to know it."""
 
     version: str
     backends: Callable[[], Sequence[BackendState]] = tuple
     agents: Callable[[], Sequence[AgentState]] = tuple
     is_agent: Callable[[str], bool] = lambda _: False
-    """Whether the models of a backend use tools of their own."""
+    """Whether the models of a backend are agents with their own tools."""
     modes: Callable[[str], tuple[str, ...]] = lambda _: ()
-    """How a model can work, by its full name."""
+    """The modes of a model, by its full name."""
     ideas: Callable[[str], tuple[str, ...]] = lambda _: ()
-    """What a model could be asked first, by its full name."""
+    """Suggestions for a first message to a model, by its full name."""
     default_model: str | None = None
     has_tools: bool = False
     workspace: str | None = None
     yolo: bool = False
-    """Whether tools and agents do everything without asking."""
+    """Whether tools and agents do everything without asking (--yolo)."""
     files: Files | None = None
-    login: Login | None = None
+    login: AccountLogin | None = None

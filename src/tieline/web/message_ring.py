@@ -1,7 +1,7 @@
-"""The last messages of the stream, numbered: whoever lost the connection takes up where it was.
+"""A ring of the latest numbered messages, so that a page can resume the stream after a lost connection.
 
-Numbers go on from one gateway to the next, since they begin with the time; so a number of the last gateway is known
-to be too old. A slow reader costs nothing: it is only a number, and when the ring has gone past it, it starts anew.
+Numbers start with the current time, so a number from an earlier gateway is recognised as too old. A slow reader costs
+nothing: its position is just a number, and if the ring has moved past it, the reader is told to start again.
 """
 
 from collections import deque
@@ -10,25 +10,25 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-MOST_MESSAGES = 4096
-MOST_BYTES = 16 << 20
+MAX_MESSAGES = 4096
+MAX_BYTES = 16 << 20
 AT_ONCE = 256 << 10
-"""Bytes that are given to a reader at a time."""
+"""Bytes returned in one read."""
 
 RESET = {"type": "reset"}
 
 
-class Given(NamedTuple):
-    """What a reader gets, and the number it is at then."""
+class RingRead(NamedTuple):
+    """Messages as bytes, and the number of the last of them."""
 
     data: bytes
     seq: int
 
 
-class Ring:
-    """A bounded number of messages; `first` is the number that the first one comes after."""
+class MessageRing:
+    """A bounded number of messages; the first one gets the number after `first`."""
 
-    def __init__(self, first: int, *, most_messages: int = MOST_MESSAGES, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, first: int, *, most_messages: int = MAX_MESSAGES, most_bytes: int = MAX_BYTES) -> None:
         self.seq = first
         self._most_messages = most_messages
         self._most_bytes = most_bytes
@@ -44,11 +44,11 @@ class Ring:
         while len(self._frames) > self._most_messages or (self._size > self._most_bytes and len(self._frames) > 1):
             self._size -= len(self._frames.popleft())
 
-    def after(self, seq: int) -> Given:
-        """What comes after a number; if that is not known any more, a message that says so."""
+    def after(self, seq: int) -> RingRead:
+        """Return the messages after a number, or a reset message if some of them are gone."""
         oldest = self.seq - len(self._frames)
         if not oldest <= seq <= self.seq:
-            return Given(frame(self.seq, RESET), self.seq)
+            return RingRead(frame(self.seq, RESET), self.seq)
         given: list[bytes] = []
         size = 0
         for data in islice(self._frames, seq - oldest, None):
@@ -56,15 +56,15 @@ class Ring:
                 break
             given.append(data)
             size += len(data)
-        return Given(b"".join(given), seq + len(given))
+        return RingRead(b"".join(given), seq + len(given))
 
     def forget(self) -> None:
-        """Something was missed: whoever was here before has to start anew."""
+        """Drop all messages, so that existing readers get a reset."""
         self._frames.clear()
         self._size = 0
         self.seq += 1
 
 
 def frame(seq: int, message: Any) -> bytes:
-    """A message as a server-sent event."""
+    """Return a message as a server-sent event."""
     return b"id: %d\ndata: %b\n\n" % (seq, msgspec.json.encode(message))

@@ -1,8 +1,8 @@
-"""Markdown of models as HTML that can do nothing: no script, no remote resource, no markup but ours.
+"""Renders a model's Markdown as safe HTML: no scripts, no remote resources, no markup from the text itself.
 
-Raw HTML is text. A link leads to the web or to a mail address, in a window that knows nothing of ours; anything else
-that is written like a link (a file, a `javascript:`) is only shown. A picture is a link, since to load it would tell
-its server who reads. Code is coloured by classes alone. What is too large to be parsed in good time is plain text.
+Raw HTML is shown as text. Links to web and mail addresses open in a new window without access to the page; other link
+targets (files, `javascript:`) are only displayed. Images become links, because loading one would tell its server who is
+reading. Code is highlighted by classes only. Text that is too large to parse quickly is shown as plain text.
 """
 
 import re
@@ -22,18 +22,18 @@ from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
 VERSION = b"2"
-"""Changes when the same text is to look otherwise: what was rendered before is then not used any more."""
+"""To be changed with the rendering, so that HTML saved earlier is not used any more."""
 
-MOST_TEXT = 256 * 1024
-"""Characters that are parsed at all."""
-MOST_PROSE = 16 * 1024
-"""Characters of one paragraph; what is longer is no prose."""
-MOST_MARKS = 200
-"""Marks of one kind in a paragraph: looking for the other half of each takes the square of their number."""
-MOST_NESTED = 20
-"""How deep blocks stand in one another; the parser would leave out whatever stands deeper, and all behind it."""
-MOST_COLOURED = 64 * 1024
-"""Characters of code that are coloured."""
+MAX_TEXT = 256 * 1024
+"""Characters of a text that is parsed at all."""
+MAX_PROSE = 16 * 1024
+"""Characters of a paragraph whose inline markup is parsed."""
+MAX_MARKS = 200
+"""Marks of one kind in a paragraph: matching them takes quadratic time."""
+MAX_NESTED = 20
+"""Nesting depth of blocks; the parser would drop anything deeper, and everything after it."""
+MAX_COLOURED = 64 * 1024
+"""Characters of code that is highlighted."""
 
 LANGUAGES = frozenset(
     """
@@ -46,7 +46,7 @@ LANGUAGES = frozenset(
     toml ts tsx typescript udiff v vb verilog vhdl vim vue wasm xml yaml yml zig zsh
     """.split()  # noqa: SIM905 - a list of them all would fill pages
 )
-"""What is coloured: lexers that many people use, and so have few surprises."""
+"""Languages that are highlighted: only widely used lexers, which are well tested."""
 SAME_AS = {"jsonc": "json", "jsonl": "json", "shell": "bash", "zsh": "bash", "tsx": "typescript", "vue": "html"}
 
 _LINK = re.compile(r"(?:https?://[^/\s]|mailto:[^\s])", re.IGNORECASE)
@@ -57,28 +57,28 @@ _MARKS = "[*_`~<&"
 _FORMATTER: "HtmlFormatter[str]" = HtmlFormatter(nowrap=True)
 Env = MutableMapping[str, Any]
 _PATHS = "paths"
-"""Where the renderer remembers which of the open links are none."""
+"""The key in `Env` of a stack that says which open links are shown as paths."""
 
 
 def render(text: str) -> str:
-    """A Markdown text as safe HTML."""
-    if len(text) > MOST_TEXT:
+    """Return a Markdown text as safe HTML."""
+    if len(text) > MAX_TEXT:
         return plain(text)
     env: Env = {_PATHS: []}
     tokens = _MARKDOWN.parse(text, env)
-    if any(token.level >= MOST_NESTED - 1 for token in tokens):
+    if any(token.level >= MAX_NESTED - 1 for token in tokens):
         return plain(text)
     return str(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, env))
 
 
 def plain(text: str) -> str:
-    """A text as it is."""
+    """Return a text as preformatted HTML, without parsing it."""
     return f'<pre class="plain">{escape(text)}</pre>\n'
 
 
 def coloured(code: str, language: str) -> str:
-    """Code as HTML with a class for each kind of word."""
-    lexer = _lexer(language) if len(code) <= MOST_COLOURED else None
+    """Return code as HTML with a class for each kind of token."""
+    lexer = _lexer(language) if len(code) <= MAX_COLOURED else None
     return escape(code) if lexer is None else highlight(code, lexer, _FORMATTER)
 
 
@@ -93,14 +93,14 @@ def _lexer(language: str) -> Lexer | None:
 
 
 def _inline(state: StateCore) -> None:
-    """Parse what stands in paragraphs, unless it would take too long."""
+    """Parse the inline markup of paragraphs, unless that would take too long."""
     for token in state.tokens:
         if token.type != "inline":
             continue
         if token.children is None:
             token.children = []
         text = token.content
-        if len(text) > MOST_PROSE or any(text.count(mark) > MOST_MARKS for mark in _MARKS):
+        if len(text) > MAX_PROSE or any(text.count(mark) > MAX_MARKS for mark in _MARKS):
             token.children.append(_text(text))
         else:
             state.md.inline.parse(text, state.md, state.env, token.children)
@@ -110,12 +110,12 @@ def _inline(state: StateCore) -> None:
 
 
 def _is_shown_as_link(url: str) -> bool:
-    """Whether what is written like a link is taken for one; a path is, and then shown as a path."""
+    """Return whether to parse a link with this target; a path is parsed too, and then shown as a path."""
     return _LINK.match(url) is not None or _SCHEME.match(url.strip()) is None
 
 
 def _linkify(state: StateCore) -> None:
-    """Addresses in plain text become links."""
+    """Turn addresses in plain text into links."""
     for token in state.tokens:
         if token.type == "inline" and token.children and "://" in token.content:
             token.children = _with_links(token.children)
@@ -146,7 +146,7 @@ def _split(token: Token) -> list[Token]:
 
 
 def _trimmed(url: str) -> str:
-    """Without what belongs to the sentence around it."""
+    """Return an address without the punctuation of the sentence around it."""
     url = url.rstrip(_TRAILING)
     while url.endswith((")", "]")) and url.count(url[-1]) > url.count("(" if url[-1] == ")" else "["):
         url = url[:-1].rstrip(_TRAILING)
@@ -161,11 +161,11 @@ def _link(url: str) -> list[Token]:
     return [Token("link_open", "a", 1, attrs={"href": url}), _text(url), Token("link_close", "a", -1)]
 
 
-# ── How tokens are written ───────────────────────────────────────────────────────────────────────
+# ── Output ───────────────────────────────────────────────────────────────────────────────────────
 
 
 class _Renderer(RendererHTML):
-    """Writes only what is named here and the plain elements of Markdown."""
+    """Writes the elements defined here and the plain elements of Markdown."""
 
     def link_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:  # noqa: ARG002 - the library's shape
         url = str(tokens[idx].attrGet("href") or "")
@@ -203,14 +203,14 @@ class _Renderer(RendererHTML):
 
 
 def _cell(tag: str, token: Token) -> str:
-    """A cell of a table; the library would say how it is aligned in a style, which the page may not have."""
+    """Return the tag of a table cell with its alignment as a class: the page's policy forbids style attributes."""
     style = str(token.attrGet("style") or "")
     side = style.removeprefix("text-align:")
     return f'<{tag} class="{side}">' if side in ("left", "center", "right") else f"<{tag}>"
 
 
 def _markdown() -> MarkdownIt:
-    markdown = MarkdownIt("commonmark", {"html": False, "maxNesting": MOST_NESTED}, renderer_cls=_Renderer)
+    markdown = MarkdownIt("commonmark", {"html": False, "maxNesting": MAX_NESTED}, renderer_cls=_Renderer)
     markdown.enable(["table", "strikethrough"])
     markdown.disable(["html_block", "html_inline"])
     markdown.core.ruler.at("inline", _inline)

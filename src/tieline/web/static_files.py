@@ -1,4 +1,4 @@
-"""The files of the page: read once, served with what lets a browser keep them, and under a strict policy."""
+"""The static files of the page, served from memory with an ETag and a strict Content-Security-Policy."""
 
 import hashlib
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ HEADERS = (
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
 )
-"""With everything that a browser gets from us, beside what the server says with every response."""
+"""Headers of every response of the page, in addition to those the server always sends."""
 
 FOLDER = Path(__file__).parent / "static"
 PAGES = {"/": "index.html", "/traffic": "traffic.html", "/connect": "connect.html"}
@@ -43,25 +43,25 @@ KINDS = {
 
 PLACEHOLDER = b"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Tieline</title></head>
-<body><h1>Tieline</h1><p>The gateway is running; this installation came without its page.</p></body></html>
+<body><h1>Tieline</h1><p>The gateway is running, but this installation does not include the web page.</p></body></html>
 """
 
 
-class File(NamedTuple):
-    """A file as it is served."""
+class StaticFile(NamedTuple):
+    """A file with its content type and ETag."""
 
     data: bytes
     kind: bytes
     tag: bytes
 
     @classmethod
-    def of(cls, name: str, data: bytes) -> "File":
-        """The file of this name."""
+    def of(cls, name: str, data: bytes) -> "StaticFile":
+        """Create a file; its name determines the content type."""
         suffix = name[name.rfind(".") :]
         return cls(data, KINDS[suffix], f'"{hashlib.sha256(data).hexdigest()[:20]}"'.encode())
 
     async def serve(self, exchange: Exchange) -> None:
-        """Give it to a browser, unless that has it already."""
+        """Send the file, or 304 if the browser has it."""
         headers = [*HEADERS, (b"cache-control", b"no-cache"), (b"etag", self.tag)]
         if self.tag in exchange.headers.get(b"if-none-match", b"").split(b", "):
             await exchange.respond(304, b"", self.kind, headers)
@@ -69,21 +69,21 @@ class File(NamedTuple):
             await exchange.respond(200, self.data, self.kind, headers)
 
 
-def static_files() -> dict[str, File]:
-    """Everything that came with the program for the page, by name."""
-    found = {name: File.of(name, item.read_bytes()) for name, item in _found(FOLDER)}
+def static_files() -> dict[str, StaticFile]:
+    """Read all installed files, by name."""
+    found = {name: StaticFile.of(name, item.read_bytes()) for name, item in _found(FOLDER)}
     for name in PAGES.values():
-        found.setdefault(name, File.of(name, PLACEHOLDER))
+        found.setdefault(name, StaticFile.of(name, PLACEHOLDER))
     return found
 
 
 def static_names() -> list[str]:
-    """The names of what pages are made of; nothing is read for them."""
+    """Return the names of all files except the HTML pages, without reading them."""
     return [name for name, _ in _found(FOLDER) if name not in PAGES.values()]
 
 
 def front(page: Endpoint, hello: Endpoint) -> Endpoint:
-    """The page for browsers, and plain text for everybody else."""
+    """Return an endpoint that serves the page to browsers and `hello` to other clients."""
 
     async def serve(exchange: Exchange) -> None:
         is_browser = b"text/html" in exchange.headers.get(b"accept", b"")

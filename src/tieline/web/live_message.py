@@ -1,4 +1,4 @@
-"""A message on its way to the page: its events gathered for a moment, its words turned into blocks as they finish."""
+"""A message that is being streamed to the page: collects its events, and renders its text as blocks finish."""
 
 import asyncio
 from collections.abc import Iterator
@@ -8,38 +8,38 @@ from tieline.core.watch.truncate import joined
 from tieline.model.content import Text
 from tieline.model.events import Batch, Event, PartDelta, PartEnd, PartStart, Started
 from tieline.model.session import Turn
-from tieline.web.blocks import Block, Blocks, Piece, finished
-from tieline.web.turns import Shown
+from tieline.web.blocks import Block, Blocks, RenderedPiece, finished
+from tieline.web.turn_renderer import RenderedText
 
 
-class Finished(NamedTuple):
-    """Blocks of a part that are finished."""
+class FinishedBlock(NamedTuple):
+    """A finished block of a part."""
 
     part: int
     block: Block
 
 
-class Live:
-    """One message that is being said."""
+class LiveMessage:
+    """One message in progress."""
 
     def __init__(self, session: str, message: str, *, is_whole: bool = True) -> None:
         self.session = session
         self.message = message
         self.is_whole = is_whole
-        """Whether it is known from its beginning on."""
+        """Whether its events are known from the beginning."""
         self.turn: Turn | None = None
-        """The whole of it, when it is complete."""
+        """The complete message, once it has ended."""
         self.wake = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
-        """Tells of it."""
+        """The task that publishes it."""
         self._pending: list[Event] = []
         self._texts: dict[int, Blocks] = {}
         self._ended: set[int] = set()
-        """Parts whose rest is to be rendered."""
+        """Parts that have ended and whose rest is to be rendered."""
 
     @classmethod
-    def of(cls, session: str, turn: Turn) -> "Live":
-        """A message that was begun before anybody looked."""
+    def of(cls, session: str, turn: Turn) -> "LiveMessage":
+        """Create it from a message that started before the stream was watched."""
         live = cls(session, turn.id)
         for index, part in enumerate(turn.parts):
             if isinstance(part, Text):
@@ -50,7 +50,7 @@ class Live:
         return live
 
     def add(self, batch: Batch) -> None:
-        """More of it."""
+        """Add events."""
         self._pending += batch
         for event in batch:
             match event:
@@ -69,27 +69,29 @@ class Live:
         self.wake.set()
 
     def complete(self, turn: Turn) -> None:
-        """There is no more."""
+        """Set the complete message."""
         self.turn = turn
         self._ended.update(self._texts)
         self.wake.set()
 
     def drop(self) -> None:
-        """Nobody wants to hear of it any more."""
+        """Stop publishing it."""
         if self.task is not None:
             self.task.cancel()
 
     def take(self) -> list[Event]:
-        """The events since the last time, deltas joined."""
+        """Return the events since the last call, with deltas joined."""
         events, self._pending = self._pending, []
         return joined(events)
 
-    def shown(self) -> dict[int, Shown]:
-        """How its texts are shown now."""
-        return {index: Shown(blocks.html, blocks.until, len(blocks.done)) for index, blocks in self._texts.items()}
+    def shown(self) -> dict[int, RenderedText]:
+        """Return what is rendered of each text part."""
+        return {
+            index: RenderedText(blocks.html, blocks.until, len(blocks.done)) for index, blocks in self._texts.items()
+        }
 
-    async def finished(self) -> list[Finished]:
-        """Blocks that have been finished since the last time; rendered in a thread."""
+    async def finished(self) -> list[FinishedBlock]:
+        """Return the blocks finished since the last call, rendered in a thread."""
         ended, self._ended = self._ended, set()
         due = [
             (index, blocks.look(), index in ended)
@@ -99,10 +101,10 @@ class Live:
         if not due:
             return []
         pieces = await asyncio.to_thread(_rendered, due)
-        return [Finished(index, self._texts[index].cut(piece)) for index, piece in pieces if piece is not None]
+        return [FinishedBlock(index, self._texts[index].cut(piece)) for index, piece in pieces if piece is not None]
 
     def renderings(self) -> Iterator[tuple[str, str]]:
-        """The texts of the complete message with their HTML, where that is known."""
+        """Yield the texts of the complete message with their HTML, where the blocks equal the whole rendering."""
         for index, part in enumerate(self.turn.parts if self.turn is not None else ()):
             blocks = self._texts.get(index)
             if blocks is None or not isinstance(part, Text) or blocks.until != len(part.text):
@@ -112,9 +114,9 @@ class Live:
 
 
 def is_beginning(batch: Batch) -> bool:
-    """Whether these are the first events of a message."""
+    """Return whether these are the first events of a message."""
     return bool(batch) and isinstance(batch[0], Started)
 
 
-def _rendered(due: list[tuple[int, str, bool]]) -> list[tuple[int, Piece | None]]:
+def _rendered(due: list[tuple[int, str, bool]]) -> list[tuple[int, RenderedPiece | None]]:
     return [(index, finished(rest, is_all=is_all)) for index, rest, is_all in due]

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tieline.web.blocks import Blocks, finished
-from tieline.web.render import LANGUAGES, MOST_COLOURED, MOST_PROSE, MOST_TEXT, SAME_AS, plain, render
+from tieline.web.markdown import LANGUAGES, MAX_COLOURED, MAX_PROSE, MAX_TEXT, SAME_AS, plain, render
 
 ELEMENTS = frozenset(
     re.findall(
@@ -260,18 +260,18 @@ def test_leading_empty_lines_of_code_stay() -> None:
 # ── Size ─────────────────────────────────────────────────────────────────────────────────────────
 
 LONG = {
-    "brackets": "[" * MOST_TEXT,
-    "links": "[a](" * (MOST_TEXT // 4),
-    "pictures": "![" * (MOST_TEXT // 2),
-    "stars": "*a " * (MOST_TEXT // 3),
-    "unders": "_a_ " * (MOST_TEXT // 4),
+    "brackets": "[" * MAX_TEXT,
+    "links": "[a](" * (MAX_TEXT // 4),
+    "pictures": "![" * (MAX_TEXT // 2),
+    "stars": "*a " * (MAX_TEXT // 3),
+    "unders": "_a_ " * (MAX_TEXT // 4),
     "ticks": "".join("`" * number + " " for number in range(700)),
-    "quotes": ">" * MOST_TEXT,
-    "entities": "&a" * (MOST_TEXT // 2),
-    "angles": "<a" * (MOST_TEXT // 2),
-    "tables": "|a" * (MOST_TEXT // 4) + "\n" + "|-" * (MOST_TEXT // 4),
-    "one word": "x" * MOST_TEXT,
-    "code": "```python\n" + "x = 1\n" * (MOST_TEXT // 6 - 4) + "```",
+    "quotes": ">" * MAX_TEXT,
+    "entities": "&a" * (MAX_TEXT // 2),
+    "angles": "<a" * (MAX_TEXT // 2),
+    "tables": "|a" * (MAX_TEXT // 4) + "\n" + "|-" * (MAX_TEXT // 4),
+    "one word": "x" * MAX_TEXT,
+    "code": "```python\n" + "x = 1\n" * (MAX_TEXT // 6 - 4) + "```",
 }
 
 
@@ -282,7 +282,7 @@ def test_a_shape_that_could_take_for_ever_does_not(name: str) -> None:
 
 
 def test_what_is_too_long_is_plain_text() -> None:
-    reader = read("# Title\n\n" + "word <b> " * (MOST_TEXT // 8))
+    reader = read("# Title\n\n" + "word <b> " * (MAX_TEXT // 8))
     assert [tag for tag, _ in reader.elements] == ["pre"]
 
 
@@ -297,12 +297,12 @@ def test_what_stands_too_deep_is_plain_and_nothing_is_lost(mark: str) -> None:
 
 
 def test_a_paragraph_that_is_too_long_is_plain_and_its_neighbours_are_not() -> None:
-    reader = read("# Title\n\n" + "*word* " * MOST_PROSE + "\n\n*end*")
+    reader = read("# Title\n\n" + "*word* " * MAX_PROSE + "\n\n*end*")
     assert [tag for tag, _ in reader.elements] == ["h1", "p", "p", "em"]
 
 
 def test_long_code_is_not_coloured() -> None:
-    html = render("```python\n" + "x = 1\n" * (MOST_COLOURED // 5) + "```")
+    html = render("```python\n" + "x = 1\n" * (MAX_COLOURED // 5) + "```")
     assert "<span" not in html
 
 
