@@ -124,7 +124,7 @@ async def test_a_gateway_with_a_key_asks_for_it_once(browser: Browser, locked_se
         await window.page.goto(windows.url + path)
         await window.part("key").fill("wrong")
         await window.part("unlock").click()
-        await expect(window.page.get_by_role("alert")).to_contain_text("not the key")
+        await expect(window.page.get_by_role("alert")).to_contain_text("not correct")
         await window.part("key").fill(KEY)
         await window.part("unlock").click()
         await expect(window.page.locator("body")).not_to_contain_class("is-loading")

@@ -59,7 +59,7 @@ async def test_questions_of_cursors_are_answered_by_options_and_in_other_words(c
 
 async def test_another_mode_of_cursors_is_allowed_or_not(cursor: Window) -> None:
     await cursor.say("switch to plan mode")
-    await expect(cursor.ask).to_contain_text("Go on in the mode plan")
+    await expect(cursor.ask).to_contain_text("Switch to plan mode")
     await cursor.choose("deny")
     await expect(cursor.answer).to_contain_text("The user wants to stay in this mode.")
     await cursor.say("switch to plan mode")

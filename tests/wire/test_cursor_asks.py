@@ -94,7 +94,7 @@ def test_a_plan_is_to_be_reviewed_with_all_its_steps() -> None:
 def test_another_mode_is_a_permission_unless_the_settings_decide() -> None:
     ask = inbox_item_of(asked(MODE), QuerySettings())
     assert isinstance(ask, Permission)
-    assert (ask.title, ask.kind, ask.detail) == ("Go on in the mode plan", "switch_mode", "why")
+    assert (ask.title, ask.kind, ask.detail) == ("Switch to plan mode", "switch_mode", "why")
     assert ask.options == (ALLOW, DENY)
     assert inbox_item_of(asked(MODE), QuerySettings(allow_mode_switch=False)) is None
 

@@ -19,7 +19,7 @@ class Option(Value):
     description: str = ""
 
 
-ALLOW = Option(id="allow", label="Allow", kind="allow_once")
+ALLOW = Option(id="allow", label="Allow once", kind="allow_once")
 ALWAYS = Option(id="always", label="Always allow", kind="allow_always")
 DENY = Option(id="deny", label="Deny", kind="reject_once")
 USUAL = (ALLOW, ALWAYS, DENY)
@@ -94,7 +94,7 @@ def plan_review(plan: str, *, name: str = "", overview: str = "", steps: Sequenc
 
 def mode_switch(mode: str, reason: str = "", tool: str = "") -> Permission:
     """May the model go on in another mode of working?"""
-    title = f"Go on in the mode {mode}"
+    title = f"Switch to {mode} mode"
     return Permission(title=title, tool=tool, kind="switch_mode", detail=reason, options=(ALLOW, DENY))
 
 

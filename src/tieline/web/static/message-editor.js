@@ -1,14 +1,14 @@
-// Lets a person write one of their messages anew, in the place where it stands.
+// Edits one of the user's messages in place.
 
 import { h } from "./dom.js";
 
-/** The new text, or null if they thought better of it. */
-export function editor(turn) {
+/** Show the editor, and resolve to the new text, or null if it is cancelled. */
+export function editMessage(turn) {
   return new Promise((resolve) => {
     const area = h("textarea", {
       class: "edit-area",
       value: turn.text,
-      "aria-label": "Edit the message",
+      "aria-label": "Edit message",
       data: { test: "edit" },
     });
     const form = h(

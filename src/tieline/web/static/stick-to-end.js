@@ -1,16 +1,16 @@
-// Keeps a scroller at its end while things are added, and lets go as soon as the person scrolls up.
+// Keeps a scroller at its end while content is added, until the user scrolls up.
 //
-// To ask where a scroller is makes the browser lay out the page, so it is asked once in a frame, when all changes are made.
+// Reading the scroll position forces a layout, so it is read once per frame, after all changes.
 
-import { afterFrame } from "./frames.js";
+import { afterFrame } from "./frame-scheduler.js";
 
 const NEAR = 24;
 
-export class Sticky {
+export class StickToEnd {
   #scroller;
   #changed;
   #last = 0;
-  /** Where the end was when it was last asked for. */
+  /** The scroll position of the end when it was last read. */
   #end = 0;
   #hasMoved = false;
   #look = () => this.#scrolled();
@@ -24,11 +24,11 @@ export class Sticky {
       afterFrame(this.#look);
     };
     scroller.addEventListener("scroll", moved, { passive: true });
-    // A wheel turned upwards means "let go" before the first pixel has moved.
+    // Turning the wheel upwards releases the scroller before the first pixel has moved.
     scroller.addEventListener("wheel", (event) => event.deltaY < 0 && this.#hold(this.#room < NEAR), { passive: true });
   }
 
-  /** Go to the end if held there. */
+  /** Scroll to the end if held there. */
   follow() {
     this.#scrolled();
     if (!this.isHeld) return;
@@ -36,7 +36,7 @@ export class Sticky {
     this.#last = this.#end = this.#scroller.scrollTop;
   }
 
-  /** Go to the end and stay. */
+  /** Scroll to the end and stay there. */
   hold() {
     this.#hasMoved = false;
     this.#hold(true);
@@ -56,7 +56,7 @@ export class Sticky {
     this.#hasMoved = false;
     const { scrollTop } = this.#scroller;
     const by = scrollTop - this.#last;
-    // What was added in this frame does not count: nobody has seen yet that the end is further down.
+    // Content added in this frame does not count: the user has not seen yet that the end has moved.
     const end = Math.min(this.#end, this.#room);
     this.#last = scrollTop;
     this.#end = this.#room;

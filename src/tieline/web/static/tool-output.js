@@ -1,12 +1,12 @@
-// What came of a tool: text that may still grow, long text folded to its interesting end.
+// The output of a tool: text that may still grow; long text is folded.
 
 import { h } from "./dom.js";
-import { plain } from "./terminal-text.js";
-import { plural } from "./words.js";
+import { stripTerminalCodes } from "./terminal-text.js";
+import { plural } from "./format.js";
 
-const MOST_LINES = 16;
+const MAX_LINES = 16;
 const NEAR = 24; // pixels
-const MOST_SHOWN = 400_000; // Beyond that a browser struggles; the whole is never needed here.
+const MAX_SHOWN = 400_000; // Browsers get slow with more.
 
 export class Output {
   #node = document.createTextNode("");
@@ -16,14 +16,14 @@ export class Output {
   #endFirst;
   element = h("div", { class: "output is-folded", hidden: true, data: { test: "output" } }, this.#pre, this.#more);
 
-  /** A terminal shows its last lines, anything else its first. */
+  /** `endFirst`: show the last lines of folded text, like a terminal; otherwise the first. */
   constructor(endFirst) {
     this.#endFirst = endFirst;
     this.#pre.classList.toggle("is-terminal", endFirst);
   }
 
   set(raw) {
-    const text = end(plain(raw).replace(/\s+$/, ""));
+    const text = end(stripTerminalCodes(raw).replace(/\s+$/, ""));
     const shown = this.#node.data;
     if (text === shown) return;
     const isFollowed = this.#endFirst && this.#isAtEnd();
@@ -34,7 +34,7 @@ export class Output {
     if (isFollowed) this.#pre.scrollTop = this.#pre.scrollHeight;
   }
 
-  /** Whether its end is in sight: folded it always is, and a person who has scrolled back wants to stay there. */
+  /** Whether the end is visible. A user who has scrolled back should stay there. */
   #isAtEnd() {
     const { scrollTop, clientHeight, scrollHeight } = this.#pre;
     return !this.#isOpen || scrollTop + clientHeight > scrollHeight - NEAR;
@@ -43,9 +43,9 @@ export class Output {
   #fold(text) {
     let lines = 1;
     for (let at = text.indexOf("\n"); at >= 0; at = text.indexOf("\n", at + 1)) lines += 1;
-    const isLong = lines > MOST_LINES || text.length > 120 * MOST_LINES;
+    const isLong = lines > MAX_LINES || text.length > 120 * MAX_LINES;
     this.#more.hidden = !isLong || this.#isOpen;
-    this.#more.textContent = lines > 1 ? `Show all ${plural(lines, "line")}` : "Show all of it";
+    this.#more.textContent = lines > 1 ? `Show all ${plural(lines, "line")}` : "Show all";
     this.element.classList.toggle("is-folded", isLong && !this.#isOpen);
   }
 
@@ -57,8 +57,8 @@ export class Output {
   }
 }
 
-/** The end of a text that is too long for a browser, with a mark of what is left out. */
+/** Cut a text that is too long for the browser to its end, with a note about the missing part. */
 function end(text) {
-  const cut = text.length - MOST_SHOWN;
+  const cut = text.length - MAX_SHOWN;
   return cut > 0 ? `… ${plural(cut, "character")} not shown …\n${text.slice(cut)}` : text;
 }

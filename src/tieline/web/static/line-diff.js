@@ -1,9 +1,9 @@
-// Compares texts line by line: which lines went, which came, and what stands around them.
+// Compares texts line by line.
 
 const CONTEXT = 3;
-const MOST_WORK = 1_000_000; // So many pairs of lines are compared; a larger change is shown as all out, all in.
+const MAX_WORK = 1_000_000; // Pairs of lines to compare; a larger change is shown as all removed, all added.
 
-/** The rows of a change from `old` (null for a new file) to `text`; both begin at line `first` of the file. */
+/** Return the rows of a change from `old` (null for a new file) to `text`; both start at line `first` of the file. */
 export function compared(old, text, first = 1) {
   const before = old === null || old === undefined ? [] : split(old);
   const after = split(text);
@@ -20,7 +20,7 @@ export function compared(old, text, first = 1) {
   return nearChanges(rows);
 }
 
-/** The rows of a unified diff. */
+/** Return the rows of a unified diff. */
 export function readUnified(diff) {
   const rows = [];
   let was = 0;
@@ -39,7 +39,7 @@ export function readUnified(diff) {
   return rows;
 }
 
-/** How many lines came and went. */
+/** Count the added and removed lines. */
 export function counted(rows) {
   return {
     added: rows.filter(({ sign }) => sign === "+").length,
@@ -55,9 +55,9 @@ function split(text) {
   return lines;
 }
 
-/** What lies between the first and the last difference; it begins at line `first`. */
+/** Compare the lines between the first and the last difference; they start at line `first`. */
 function middle(before, after, first) {
-  if (before.length * after.length > MOST_WORK) return [...gone(before, first), ...come(after, first)];
+  if (before.length * after.length > MAX_WORK) return [...removed(before, first), ...added(after, first)];
   const lengths = commonLengths(before, after);
   const rows = [];
   let [i, j] = [0, 0];
@@ -76,7 +76,7 @@ function middle(before, after, first) {
   return rows;
 }
 
-/** How many lines the rests have in common, from every pair of lines on. */
+/** Return the length of the longest common subsequence from every pair of lines on. */
 function commonLengths(before, after) {
   const [height, width] = [before.length, after.length];
   const lengths = Array.from({ length: height + 1 }, () => new Uint32Array(width + 1));
@@ -89,10 +89,10 @@ function commonLengths(before, after) {
   return lengths;
 }
 
-const gone = (lines, first) => lines.map((line, at) => row("-", line, first + at, null));
-const come = (lines, first) => lines.map((line, at) => row("+", line, null, first + at));
+const removed = (lines, first) => lines.map((line, at) => row("-", line, first + at, null));
+const added = (lines, first) => lines.map((line, at) => row("+", line, null, first + at));
 
-/** Leave out what is far from any change. */
+/** Drop the rows that are far from any change. */
 function nearChanges(rows) {
   const keep = new Uint8Array(rows.length);
   rows.forEach(({ sign }, at) => {

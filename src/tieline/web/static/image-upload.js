@@ -1,22 +1,22 @@
-// Pictures on their way in: pasted, dropped or chosen, made small enough to send, as base64 text.
+// Prepares pasted, dropped or chosen images for sending: small enough, and as base64.
 
 const LONGEST_EDGE = 2048;
 const LARGEST = 4_000_000;
 const TAKEN = /^image\/(png|jpeg|gif|webp)$/;
 
-/** The pictures among some files. */
+/** The images among some files. */
 export const imagesAmong = (files) => [...(files ?? [])].filter((file) => file.type.startsWith("image/"));
 
-/** A picture as the API takes it: {media_type, data}. */
+/** Read an image as the API expects it: {media_type, data}, with a name. */
 export async function readImage(file) {
   const blob = await fitting(file);
-  return { media_type: blob.type, data: await base64(blob), name: file.name || "Picture" };
+  return { media_type: blob.type, data: await base64(blob), name: file.name || "Image" };
 }
 
-/** As it is if models take it like that; else drawn again, smaller or in a format they know. */
+/** Return the file itself if models accept it, or a copy in a smaller size or another format. */
 async function fitting(file) {
   const bitmap = await createImageBitmap(file).catch(() => {
-    throw new Error(`${file.name || "This file"} is not a picture the browser can read.`);
+    throw new Error(`${file.name || "This file"} is not an image that the browser can read.`);
   });
   const edge = Math.max(bitmap.width, bitmap.height);
   if (edge <= LONGEST_EDGE && file.size <= LARGEST && TAKEN.test(file.type)) return file;
@@ -31,7 +31,7 @@ async function fitting(file) {
 
 function drawnAs(canvas, type) {
   return new Promise((resolve, reject) => {
-    canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("The picture cannot be converted."))), type, 0.9);
+    canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("The image cannot be converted."))), type, 0.9);
   });
 }
 
@@ -39,7 +39,7 @@ function base64(blob) {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();
     reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
-    reader.onerror = () => reject(new Error("The picture cannot be read."));
+    reader.onerror = () => reject(new Error("The image cannot be read."));
     reader.readAsDataURL(blob);
   });
 }

@@ -1,14 +1,14 @@
-// <tl-ask>: one thing that waits for a person, with who asks and how long there is left.
+// <tl-inbox-item>: one inbox item with its origin and, if it expires, the time left.
 
-import { headline, whoAsks } from "./asks.js";
-import { h, say } from "./dom.js";
+import { headline, originText } from "./inbox-items.js";
+import { h, setText } from "./dom.js";
 import { icon } from "./icons.js";
 import { InputGuard } from "./input-guard.js";
 import { permissionBody } from "./permission.js";
-import { questionBody } from "./question.js";
-import { reviewBody } from "./review.js";
+import { questionBody } from "./question-form.js";
+import { reviewBody } from "./plan-review.js";
 import { everySecond } from "./ticker.js";
-import { countdown, now } from "./words.js";
+import { formatCountdown, now } from "./format.js";
 
 const KINDS = {
   permission: { sign: "shield", name: "Permission", body: permissionBody },
@@ -16,16 +16,16 @@ const KINDS = {
   form: { sign: "question", name: "Question", body: questionBody },
 };
 
-/** What becomes of something that nobody answers. */
+/** What happens to an item that is not answered in time. */
 const OUTCOME = {
-  permission: "denied automatically",
-  plan_review: "rejected automatically",
-  form: "given up automatically",
+  permission: "Denied automatically",
+  plan_review: "Rejected automatically",
+  form: "Cancelled automatically",
 };
 
-class AskCard extends HTMLElement {
+class InboxCard extends HTMLElement {
   #item = null;
-  #left = h("span", { class: "ask-left" });
+  #left = h("span", { class: "item-left" });
   #untick = null;
   #guard = new InputGuard(this);
 
@@ -41,17 +41,17 @@ class AskCard extends HTMLElement {
     const { origin = {} } = item;
     const head = h(
       "header",
-      { class: "ask-head" },
+      { class: "item-head" },
       icon(sign),
-      h("span", { class: "ask-name" }, name),
-      h("span", { class: "ask-origin", title: origin.title ?? "" }, whoAsks(item)),
+      h("span", { class: "item-name" }, name),
+      h("span", { class: "item-origin", title: origin.title ?? "" }, originText(item)),
       this.#left,
     );
-    const about = origin.title && h("p", { class: "ask-about" }, `“${origin.title}”`);
+    const about = origin.title && h("p", { class: "item-about" }, `“${origin.title}”`);
     this.replaceChildren(head, about || "", ...body(item, this));
   }
 
-  /** The same item as it stands now: only when it expires can be another. */
+  /** Update the item; only its expiry can change. */
   update(item) {
     this.#item = item;
     this.#tick();
@@ -72,13 +72,13 @@ class AskCard extends HTMLElement {
     this.#untick?.();
   }
 
-  /** Time counts only while nobody watches the inbox, so it is rarely seen: just after a page was opened. */
+  /** Items expire only while nobody watches the inbox, so this shows only just after a page was opened. */
   #tick() {
     const { until = null } = this.#item;
     const left = until === null ? Infinity : until - now();
-    say(this.#left, left > 3600 ? "" : `${OUTCOME[this.#item.ask.type]} in ${countdown(left)} if not answered`);
+    setText(this.#left, left > 3600 ? "" : `${OUTCOME[this.#item.ask.type]} in ${formatCountdown(left)}`);
     this.#left.classList.toggle("is-urgent", left < 20);
   }
 }
 
-customElements.define("tl-ask", AskCard);
+customElements.define("tl-inbox-item", InboxCard);

@@ -1,4 +1,4 @@
-// Numbers and times as a person says them.
+// Formats numbers, times and identifiers for display.
 
 const DAY = 86_400;
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
@@ -14,8 +14,8 @@ const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle
 
 export const now = () => Date.now() / 1000;
 
-/** How long ago, coarsely: "now", "4 min", "14:05", "yesterday", "3 May". */
-export function when(at) {
+/** A rough age: "now", "4 min", "14:05", "yesterday", "3 May". */
+export function formatAge(at) {
   const age = now() - at;
   const date = new Date(at * 1000);
   if (age < 60) return "now";
@@ -26,11 +26,11 @@ export function when(at) {
   return date.getFullYear() === new Date().getFullYear() ? day.format(date) : year.format(date);
 }
 
-export const moment = (at) => full.format(new Date(at * 1000));
-export const timeOfDay = (at) => seconds.format(new Date(at * 1000));
+export const formatDateTime = (at) => full.format(new Date(at * 1000));
+export const formatTime = (at) => seconds.format(new Date(at * 1000));
 
-/** A stretch of time: "40 ms", "2.3 s", "1 m 20 s", "3 m". */
-export function duration(length) {
+/** A duration: "40 ms", "2.3 s", "1 m 20 s", "3 m". */
+export function formatDuration(length) {
   if (length === null || length === undefined) return "";
   if (length < 1) return `${Math.max(1, Math.round(length * 1000))} ms`;
   if (length < 10) return `${length.toFixed(1)} s`;
@@ -40,14 +40,14 @@ export function duration(length) {
   return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} m`;
 }
 
-/** What is left of a time limit: "1:45". */
-export function countdown(length) {
+/** The time left: "1:45". */
+export function formatCountdown(length) {
   const left = Math.max(0, Math.ceil(length));
   return `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
 }
 
-/** How many, in few characters: "940", "12.4k", "1.2M". */
-export function amount(count) {
+/** A short number: "940", "12.4k", "1.2M". */
+export function formatCount(count) {
   if (count < 1000) return String(count);
   if (count < 99_950) return `${(count / 1000).toFixed(1).replace(/\.0$/, "")}k`;
   if (count < 999_500) return `${Math.round(count / 1000)}k`;
@@ -57,11 +57,14 @@ export function amount(count) {
 /** "1 line", "3 lines". */
 export const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 
-/** All tokens of the prompt, wherever they came from. */
+/** All tokens of the prompt, including those from the cache. */
 export const promptTokens = (usage) => (usage?.input ?? 0) + (usage?.cache_read ?? 0) + (usage?.cache_write ?? 0);
 
-/** A word of the protocol as a label: "allow_once" → "Allow once". */
-export function label(word) {
+/** Tokens in and out: "1.2k in, 310 out". */
+export const formatUsage = (usage) => `${formatCount(promptTokens(usage))} in, ${formatCount(usage.output ?? 0)} out`;
+
+/** A protocol identifier as a label: "allow_once" → "Allow once". */
+export function humanize(word) {
   const spaced = word
     .replace(/([a-z])([A-Z])/g, "$1 $2")
     .replaceAll("_", " ")

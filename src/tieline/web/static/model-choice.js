@@ -1,11 +1,11 @@
-// What can be chosen for a conversation: models of every backend, modes of working, how hard to think.
+// The choices for a conversation: model, mode and effort.
 
-import { label } from "./words.js";
+import { humanize } from "./format.js";
 
 const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
 const REMEMBERED = "tieline-choice";
 
-/** The models as options, grouped by backend; what is not ready comes last and says so. */
+/** The models as options, grouped by backend; backends that are not ready come last. */
 export function modelOptions({ models, backends }) {
   const ready = new Map(backends.map((backend) => [backend.name, backend.ready]));
   const order = (model) => (ready.get(model.backend) === false ? 1 : 0);
@@ -17,20 +17,20 @@ export function modelOptions({ models, backends }) {
     )
     .map((model) => ({
       value: model.id,
-      label: model.title || bare(model.id),
-      hint: model.title && model.title !== bare(model.id) ? bare(model.id) : "",
+      label: model.title || modelName(model.id),
+      hint: model.title && model.title !== modelName(model.id) ? modelName(model.id) : "",
       group: ready.get(model.backend) === false ? `${model.backend} (not ready)` : model.backend,
       note: model.is_agent ? "agent" : "",
     }));
 }
 
-/** The modes of a model; none if it has only one way of working. */
+/** The modes of a model as options; empty if it has none. */
 export function modeOptions(model) {
   const modes = model?.modes ?? [];
   return modes.length
     ? [
         { value: null, label: "Default mode", button: "Mode" },
-        ...modes.map((mode) => ({ value: mode, label: label(mode), hint: ABOUT[mode] ?? "" })),
+        ...modes.map((mode) => ({ value: mode, label: humanize(mode), hint: ABOUT[mode] ?? "" })),
       ]
     : [];
 }
@@ -40,19 +40,19 @@ export function effortOptions() {
     { value: null, label: "Default effort", button: "Effort" },
     ...EFFORTS.map((effort) => ({
       value: effort,
-      label: effort === "xhigh" ? "Extra high" : label(effort),
+      label: effort === "xhigh" ? "Extra high" : humanize(effort),
       hint: effort === "none" ? "no thinking" : "",
     })),
   ];
 }
 
-/** What the next new conversation begins with. */
+/** The choice for the next new conversation. */
 export function rememberedChoice({ models }) {
   let choice = {};
   try {
     choice = JSON.parse(localStorage.getItem(REMEMBERED)) ?? {};
   } catch {
-    // Nothing usable is remembered.
+    // Nothing usable is saved.
   }
   if (!models.some(({ id }) => id === choice.model)) choice.model = models[0]?.id ?? null;
   return { model: choice.model, mode: choice.mode ?? null, effort: choice.effort ?? null };
@@ -63,8 +63,13 @@ export function rememberChoice({ model, mode, effort }) {
 }
 
 /** The name of a model without its backend. */
-export const bare = (id) => id.slice(id.indexOf("/") + 1);
+export const modelName = (id) => id.slice(id.indexOf("/") + 1);
 
-const ABOUT = { chat: "only talk", plan: "look, ask, plan", agent: "do it", ask: "answer, change nothing" };
+const ABOUT = {
+  chat: "no tools",
+  plan: "read, ask, then propose a plan",
+  agent: "all tools",
+  ask: "answer without changes",
+};
 
 const firstOf = (models, backend) => models.findIndex((model) => model.backend === backend);

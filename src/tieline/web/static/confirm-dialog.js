@@ -1,9 +1,9 @@
-// Asks before something is done that cannot be taken back.
+// A dialog that asks for confirmation before something that cannot be undone.
 
 import { h } from "./dom.js";
 
-/** Whether the person wants it. */
-export function askFirst(question, consequence, action) {
+/** Ask, and resolve to whether the user confirmed. */
+export function confirmAction(question, consequence, action) {
   return new Promise((resolve) => {
     const dialog = h(
       "dialog",

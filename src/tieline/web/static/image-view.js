@@ -1,11 +1,11 @@
-// Pictures of a conversation: shown from their own bytes, never fetched from anywhere.
+// Images of a conversation: shown from their own data, never loaded from a server.
 
 import { h } from "./dom.js";
 
 const SHOWN = /^image\/(png|jpeg|gif|webp|avif|bmp|svg\+xml)$/;
 
-/** A picture, or words where there is nothing to show. */
-export function picture({ media_type: type = "", data, url }, alt = "Picture") {
+/** Create an image, or a text if it cannot be shown. */
+export function imageView({ media_type: type = "", data, url }, alt = "Image") {
   if (data && SHOWN.test(type)) {
     const image = h("img", { src: `data:${type};base64,${data}`, alt, loading: "lazy", decoding: "async" });
     return h(
@@ -13,7 +13,7 @@ export function picture({ media_type: type = "", data, url }, alt = "Picture") {
       {
         type: "button",
         class: "picture",
-        "aria-label": `${alt}: show large`,
+        "aria-label": `${alt}: enlarge`,
         data: { test: "picture" },
         onclick: () => enlarge(image.src, alt),
       },
@@ -21,8 +21,8 @@ export function picture({ media_type: type = "", data, url }, alt = "Picture") {
     );
   }
   if (url && /^https?:/.test(url))
-    return h("a", { href: url, target: "_blank", rel: "noopener noreferrer" }, `Picture at ${new URL(url).host}`);
-  return h("span", { class: "muted" }, "A picture that cannot be shown");
+    return h("a", { href: url, target: "_blank", rel: "noopener noreferrer" }, `Image at ${new URL(url).host}`);
+  return h("span", { class: "muted" }, "Image that cannot be shown");
 }
 
 function enlarge(src, alt) {

@@ -1,13 +1,13 @@
-// The events of a request as a story: deltas joined to parts, repairs where they happened, times on the left.
+// The events of a request as a list: deltas joined to parts, repairs in place, times on the left.
 
 import { h } from "./dom.js";
-import { picture } from "./picture.js";
-import { amount, label, promptTokens } from "./words.js";
+import { imageView } from "./image-view.js";
+import { formatCount, formatUsage, humanize } from "./format.js";
 
-const MOST_TEXT = 20_000;
+const MAX_TEXT = 20_000;
 
-/** Entries in order, from events with times ({at, event}) or without. */
-export function storyOf(events) {
+/** Build the list from events with times ({at, event}) or without. */
+export function eventList(events) {
   const entries = [];
   const open = new Map();
   const states = new Map();
@@ -23,20 +23,20 @@ export function storyOf(events) {
       open.delete(event.index);
     } else if (event.type !== "activity" || isNews(states, event)) entries.push({ at, event });
   }
-  // What was cut off is part of the story.
+  // Parts without an end were cut off; show what arrived.
   for (const begun of open.values()) begun.part = withText(begun.part, begun.chunks.join(""));
   return h("ol", { class: "story" }, entries.map(entry));
 }
 
-/** Whether an activity is further than before: what it puts out meanwhile is told again and again. */
+/** Return whether the status of an activity changed; updates of its output alone are not listed. */
 function isNews(states, { id, status = "pending" }) {
   const before = states.get(id);
   states.set(id, status);
   return before !== status;
 }
 
-/** A message of the request. */
-export function messageOf({ role, parts = [] }) {
+/** An entry for a message of the request. */
+export function messageEntry({ role, parts = [] }) {
   return h(
     "li",
     { class: "entry", data: { role } },
@@ -68,21 +68,21 @@ function entry({ at, until, part, event, isCut }) {
 const PARTS = {
   text: ({ text = "", refusal }) => block(refusal ? "refusal" : "text", long(text)),
   thinking: ({ text = "", redacted }) =>
-    block("thinking", h("div", { class: "muted" }, redacted ? "(hidden by its maker)" : long(text))),
+    block("thinking", h("div", { class: "muted" }, redacted ? "(hidden by the provider)" : long(text))),
   tool_call: ({ id, name, arguments: text = "" }) =>
     block("call", h("strong", {}, name), h("pre", {}, pretty(text)), small(id)),
   tool_result: ({ call_id: id, content = [], is_error: isError }) =>
     block(isError ? "error result" : "result", ...content.map(contentView), small(id)),
-  image: (part) => block("picture", picture(part)),
+  image: (part) => block("image", imageView(part)),
 };
 
 function partView(part) {
   return part.type in PARTS ? PARTS[part.type](part) : block(part.type, part.name ?? part.kind ?? "");
 }
 
-const contentView = (part) => (part.type === "text" ? long(part.text ?? "") : picture(part));
+const contentView = (part) => (part.type === "text" ? long(part.text ?? "") : imageView(part));
 const small = (text) => h("small", { class: "muted" }, text);
-const lower = (word) => label(word).toLowerCase();
+const lower = (word) => humanize(word).toLowerCase();
 
 const EVENTS = {
   started: ({ model }) => block("started", model),
@@ -92,7 +92,7 @@ const EVENTS = {
   plan: ({ entries = [] }) =>
     block("plan", entries.map(({ content, status = "pending" }) => `${content} (${lower(status)})`).join("; ")),
   finished: ({ reason }) => block("finished", lower(reason)),
-  failed: ({ kind, message }) => block("failed", h("span", { class: "is-bad" }, `${label(kind)}: ${message}`)),
+  failed: ({ kind, message }) => block("failed", h("span", { class: "is-bad" }, `${humanize(kind)}: ${message}`)),
 };
 
 function eventView(event) {
@@ -100,8 +100,8 @@ function eventView(event) {
 }
 
 function spent(usage) {
-  const cached = usage.cache_read ? `, ${amount(usage.cache_read)} from the cache` : "";
-  return `${amount(promptTokens(usage))} in, ${amount(usage.output ?? 0)} out${cached}`;
+  const cached = usage.cache_read ? `, ${formatCount(usage.cache_read)} from the cache` : "";
+  return `${formatUsage(usage)}${cached}`;
 }
 
 function block(name, ...what) {
@@ -122,7 +122,7 @@ function long(text) {
     h(
       "div",
       { class: "part-text" },
-      text.length > MOST_TEXT ? `${text.slice(0, MOST_TEXT)}… (${amount(text.length)} characters)` : text,
+      text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}… (${formatCount(text.length)} characters)` : text,
     ),
   );
 }

@@ -1,19 +1,19 @@
-// <tl-sessions>: the conversations in a side list, newest first; open, rename, delete, begin a new one.
+// <tl-sessions>: the list of sessions, newest first; open, rename and delete them, or start a new one.
 
 import { patch, remove } from "./api.js";
-import { bare } from "./choices.js";
-import { askFirst } from "./confirm.js";
-import { arrange, h, say } from "./dom.js";
+import { modelName } from "./model-choice.js";
+import { confirmAction } from "./confirm-dialog.js";
+import { arrange, h, setText } from "./dom.js";
 import { icon } from "./icons.js";
-import { live } from "./live.js";
+import { live } from "./live-state.js";
 import { attempt } from "./notices.js";
 import { everySecond } from "./ticker.js";
-import { when } from "./words.js";
+import { formatAge } from "./format.js";
 
 const SEARCHABLE = 10;
 
-/** Fires `open` (a session's id, or null for a new one). */
-class Sessions extends HTMLElement {
+/** Fires `open` with a session id, or null for a new session. */
+class SessionList extends HTMLElement {
   #rows = new Map();
   #current = null;
   #search = h("input", {
@@ -59,7 +59,7 @@ class Sessions extends HTMLElement {
     this.#rows.get(id)?.setCurrent(true);
   }
 
-  /** A summary changed: usually only one row is touched, and moved if its place is another. */
+  /** A summary changed: update its row, and sort the list again if its position may have changed. */
   #learn(summary) {
     const row = this.#rows.get(summary.id);
     const first = this.#list.firstElementChild;
@@ -78,7 +78,7 @@ class Sessions extends HTMLElement {
     );
     this.#search.hidden = all.length < SEARCHABLE && !words;
     this.#none.hidden = shown.length > 0;
-    say(this.#none, words ? "No chat of that name." : "No chats yet.");
+    setText(this.#none, words ? "No matching chats." : "No chats yet.");
     this.#mark();
   }
 
@@ -93,7 +93,7 @@ class Sessions extends HTMLElement {
     return row;
   }
 
-  /** Which conversations wait for the person. */
+  /** Mark the sessions that have inbox items. */
   #mark() {
     const waiting = new Set(live.inbox.items.map((item) => item.session ?? item.origin?.session).filter(Boolean));
     for (const [id, row] of this.#rows) row.setWaiting(waiting.has(id));
@@ -121,7 +121,7 @@ class Sessions extends HTMLElement {
   }
 }
 
-/** One conversation in the list. */
+/** One session in the list. */
 class Row {
   #id;
   #summary = null;
@@ -163,15 +163,15 @@ class Row {
 
   show(summary) {
     this.#summary = summary;
-    say(this.#title, summary.title || "New chat");
-    say(this.#model, bare(summary.model));
+    setText(this.#title, summary.title || "New chat");
+    setText(this.#model, modelName(summary.model));
     this.#link.title = `${summary.title}\n${summary.model}`;
     this.element.classList.toggle("is-running", summary.running);
     this.showAge();
   }
 
   showAge() {
-    say(this.#time, this.#summary.running ? "running" : when(this.#summary.updated));
+    setText(this.#time, this.#summary.running ? "running" : formatAge(this.#summary.updated));
   }
 
   setCurrent(isCurrent) {
@@ -194,7 +194,7 @@ class Row {
     });
     let isOver = false;
     const end = async (keeps) => {
-      if (isOver) return; // taking the field away makes it lose the focus, which would end it a second time
+      if (isOver) return; // removing the field fires `blur`, which would end it a second time
       isOver = true;
       const title = input.value.trim();
       input.replaceWith(this.#link);
@@ -215,21 +215,21 @@ class Row {
   }
 
   async drop() {
-    const isSure = await askFirst(
+    const isSure = await confirmAction(
       `Delete “${this.#summary.title || "New chat"}”?`,
-      "Its messages cannot be brought back.",
+      "Its messages cannot be recovered.",
       "Delete",
     );
     if (isSure) await attempt(() => remove(`/api/sessions/${this.#id}`));
   }
 }
 
-function button(name, words, act) {
+function button(name, label, act) {
   return h(
     "button",
-    { type: "button", class: "quiet icon-button", title: words, "aria-label": words, onclick: act },
+    { type: "button", class: "quiet icon-button", title: label, "aria-label": label, onclick: act },
     icon(name),
   );
 }
 
-customElements.define("tl-sessions", Sessions);
+customElements.define("tl-sessions", SessionList);

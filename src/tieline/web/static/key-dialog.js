@@ -1,4 +1,4 @@
-// Asks for the gateway's key when it wants one, and waits until it is right.
+// The dialog that asks for the gateway's key until it is correct.
 
 import { login, setUnlock } from "./api.js";
 import { h } from "./dom.js";
@@ -27,7 +27,7 @@ function ask() {
       h(
         "p",
         { class: "muted" },
-        "Enter its key: the one that it was given in TIELINE_KEY, or in the key file of its configuration.",
+        "Enter its key. The key is set in the environment variable TIELINE_KEY or in the gateway's configuration.",
       ),
       h("label", { htmlFor: "key", class: "hidden" }, "Key"),
       input,
@@ -40,7 +40,7 @@ function ask() {
     );
     const dialog = h(
       "dialog",
-      { class: "dialog", "aria-label": "Key needed", oncancel: (event) => event.preventDefault() },
+      { class: "dialog", "aria-label": "Key required", oncancel: (event) => event.preventDefault() },
       form,
     );
     form.addEventListener("submit", async (event) => {

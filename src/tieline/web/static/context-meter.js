@@ -1,13 +1,13 @@
-// <tl-meter>: how full the context of a conversation is, and what it used so far.
+// <tl-meter>: how full the context window of a conversation is, and the tokens used so far.
 
-import { h, say } from "./dom.js";
-import { amount } from "./words.js";
+import { h, setText } from "./dom.js";
+import { formatCount } from "./format.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const AROUND = 2 * Math.PI * 7;
 const NEARLY = 0.85;
 
-class Meter extends HTMLElement {
+class ContextMeter extends HTMLElement {
   #words = h("span", { class: "meter-words" });
   #arc = circle("meter-arc");
   #ring = ring(this.#arc);
@@ -25,7 +25,8 @@ class Meter extends HTMLElement {
     this.#ring.toggleAttribute("hidden", share === null);
     this.#arc.setAttribute("stroke-dasharray", `${(share ?? 0) * AROUND} ${AROUND}`);
     this.classList.toggle("is-full", share > NEARLY);
-    say(this.#words, share === null ? `${amount(input + output)} tokens` : `${amount(context)} / ${amount(room)}`);
+    const total = `${formatCount(input + output)} tokens`;
+    setText(this.#words, share === null ? total : `${formatCount(context)} / ${formatCount(room)}`);
     const used = `${input.toLocaleString()} tokens in and ${output.toLocaleString()} out so far`;
     this.title = share === null ? used : `${fill(share, context, room)}; ${used}`;
     this.setAttribute("aria-label", this.title);
@@ -34,7 +35,7 @@ class Meter extends HTMLElement {
 
 function fill(share, context, room) {
   const tokens = `${context.toLocaleString()} of ${room.toLocaleString()} tokens`;
-  return `The context is ${Math.round(share * 100)} % full (${tokens})`;
+  return `The context window is ${Math.round(share * 100)}% full (${tokens})`;
 }
 
 function circle(name) {
@@ -58,4 +59,4 @@ function ring(arc) {
   return svg;
 }
 
-customElements.define("tl-meter", Meter);
+customElements.define("tl-meter", ContextMeter);

@@ -1,10 +1,10 @@
-// <tl-rules>: what was allowed for good, and taking it back.
+// <tl-rules>: the rules granted with "Always allow", each with a button that revokes it.
 
 import { get, remove } from "./api.js";
 import { h } from "./dom.js";
 import { attempt } from "./notices.js";
 
-class Rules extends HTMLElement {
+class GrantedRules extends HTMLElement {
   #list = h("ul", { class: "rows", data: { test: "rules" } });
 
   connectedCallback() {
@@ -17,7 +17,7 @@ class Rules extends HTMLElement {
     try {
       ({ rules } = await get("/api/rules"));
     } catch {
-      // Without tools of its own the gateway has no rules.
+      // Without its own tools the gateway has no rules.
     }
     this.closest("section").hidden = rules.length === 0;
     this.#list.replaceChildren(...rules.map(({ id, text }) => this.#row(id, text)));
@@ -27,12 +27,12 @@ class Rules extends HTMLElement {
     const button = h(
       "button",
       { type: "button", class: "danger-quiet small", data: { test: "revoke" }, onclick: () => this.#revoke(id) },
-      "Ask again",
+      "Revoke",
     );
     return h(
       "li",
       { data: { test: "rule" } },
-      h("div", { class: "row" }, h("code", { class: "row-words" }, text), button),
+      h("div", { class: "row" }, h("span", { class: "row-words" }, text), button),
     );
   }
 
@@ -42,4 +42,4 @@ class Rules extends HTMLElement {
   }
 }
 
-customElements.define("tl-rules", Rules);
+customElements.define("tl-rules", GrantedRules);

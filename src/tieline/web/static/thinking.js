@@ -1,11 +1,11 @@
-// What the model thought, folded: one line that opens to all of it.
+// The model's thinking, folded to one line.
 
-import { h, say } from "./dom.js";
+import { h, setText } from "./dom.js";
 import { icon } from "./icons.js";
 import { Tail } from "./tail.js";
-import { duration, now } from "./words.js";
+import { formatDuration, now } from "./format.js";
 
-export class Thought {
+export class Thinking {
   #label = h("span", {}, "Thought");
   #tail = new Tail();
   #began = now();
@@ -19,8 +19,8 @@ export class Thought {
 
   constructor(part, isLive = false) {
     this.#isLive = isLive;
-    if (part.redacted) say(this.#label, "Thought (hidden by its maker)");
-    else if (isLive) say(this.#label, "Thinking…");
+    if (part.redacted) setText(this.#label, "Thinking (hidden by the provider)");
+    else if (isLive) setText(this.#label, "Thinking…");
     this.element.classList.toggle("is-live", isLive);
     this.element.classList.toggle("is-empty", Boolean(part.redacted));
     if (part.text) this.#tail.set(part.text);
@@ -36,6 +36,6 @@ export class Thought {
     this.#isLive = false;
     this.element.classList.remove("is-live");
     const length = now() - this.#began;
-    say(this.#label, length < 1 ? "Thought" : `Thought for ${duration(length)}`);
+    setText(this.#label, length < 1 ? "Thought" : `Thought for ${formatDuration(length)}`);
   }
 }

@@ -1,19 +1,19 @@
-// What the page knows of the gateway: the state fetched once, kept current by the stream, each message taken once.
+// The state of the gateway: fetched once, then kept up to date by the stream; each message is applied once.
 
 import { getState, locked } from "./api.js";
 import { readStream } from "./stream.js";
-import { Tabs } from "./tabs.js";
+import { TabLeader } from "./tab-leader.js";
 
 const FIRST_PAUSE = 300;
 const LONGEST_PAUSE = 5000;
-const GRACE = 500; // What another tab told may still be on its way.
+const GRACE = 500; // Messages of another tab may still arrive.
 
 /** Listen with `on`: state, reset, session, gone, inbox, events, block, turn, leg, and link ("live" or "lost"). */
 class Live {
   state = null;
   sessions = new Map();
   inbox = { version: -1, items: [] };
-  /** The number of the last message that was taken. */
+  /** The number of the last message applied. */
   seq = 0;
 
   #listeners = new Map();
@@ -30,26 +30,26 @@ class Live {
 
   /** Fetch the state, then follow the stream for as long as the page is open. */
   start() {
-    this.#tabs = new Tabs(
+    this.#tabs = new TabLeader(
       (signal) => this.#follow(signal),
-      (heard) => this.#hear(heard),
+      (sent) => this.#onBroadcast(sent),
     );
     this.#loaded = this.#load();
     return this.#loaded;
   }
 
-  /** Take an ask out at once; the stream will say so too. */
+  /** Remove an inbox item right away; the stream will confirm it. */
   decided(id) {
     this.#setInbox({ version: this.inbox.version, items: this.inbox.items.filter((item) => item.id !== id) });
   }
 
-  /** Take in a summary that came as the answer to a call. */
+  /** Apply a session summary that was returned by a request. */
   learn(summary) {
     this.sessions.set(summary.id, summary);
     this.#emit("session", summary, this.seq);
   }
 
-  /** What can be chosen may be other things now; nobody tells when it is only an agent that did. */
+  /** Fetch models and modes again, after changes that the stream does not announce. */
   refresh() {
     return this.#refresh();
   }
@@ -69,7 +69,7 @@ class Live {
     }
   }
 
-  /** Begin anew from this state; what came while it was fetched and is newer is taken after it. */
+  /** Replace the state, then apply newer messages that arrived while it was fetched. */
   #adopt(state) {
     const isFirst = this.state === null;
     this.state = state;
@@ -94,7 +94,7 @@ class Live {
           signal,
           opened: () => {
             wait = FIRST_PAUSE;
-            this.#setLink("live", true);
+            this.#setLink("live");
           },
           received: (seq, message) => this.#receive(seq, message),
         });
@@ -102,48 +102,49 @@ class Live {
         if (error.status === 401) await locked();
       }
       if (signal.aborted) return;
-      this.#setLink("lost", true);
+      this.#setLink("lost");
       await pause(wait);
       wait = Math.min(wait * 2, LONGEST_PAUSE);
       await this.#checkRestart();
     }
   }
 
-  /** A gateway that was restarted counts from the beginning again: then nothing we hold is worth keeping. */
+  /** Replace the state if the gateway was restarted. */
   async #checkRestart() {
     try {
       const state = await getState();
       if (state.token === this.state.token && state.seq >= this.seq) return;
       this.#adopt(state);
-      this.#tabs.tell({ type: "reset" });
+      this.#tabs.broadcast({ type: "reset" });
     } catch {
-      // Still away; the next round of the loop tries again.
+      // Still unreachable; the loop tries again.
     }
   }
 
-  #setLink(link, isOurs) {
+  #setLink(link) {
     this.#emit("link", link);
-    if (isOurs) this.#tabs.tell({ type: "link", link, from: this.seq });
+    this.#tabs.broadcast({ type: "link", link, from: this.seq });
   }
 
   #receive(seq, message) {
-    this.#tabs.tell({ type: "message", seq, message });
+    this.#tabs.broadcast({ type: "message", seq, message });
     this.#take(seq, message);
   }
 
-  #hear(heard) {
-    if (heard.type === "message") {
-      // Messages are numbered without gaps; one that is missing was told by a tab that is gone.
-      if (this.#held === null && heard.seq > this.seq + 1) this.#reload();
-      this.#take(heard.seq, heard.message);
-    } else if (heard.type === "reset") this.#reload();
-    else if (heard.type === "link") {
-      if (heard.link === "live") setTimeout(() => this.#catchUp(heard.from), GRACE);
-      this.#emit("link", heard.link);
+  /** Handle a message from the tab that reads the stream. */
+  #onBroadcast(sent) {
+    if (sent.type === "message") {
+      // Messages are numbered without gaps; a missing one was lost with a tab that was closed.
+      if (this.#held === null && sent.seq > this.seq + 1) this.#reload();
+      this.#take(sent.seq, sent.message);
+    } else if (sent.type === "reset") this.#reload();
+    else if (sent.type === "link") {
+      if (sent.link === "live") setTimeout(() => this.#catchUp(sent.from), GRACE);
+      this.#emit("link", sent.link);
     }
   }
 
-  /** The tab that reads now began behind something: if we have not heard that by now, we never will. */
+  /** Reload if the tab that now reads the stream started after messages that never arrived here. */
   #catchUp(from) {
     if (this.#held === null && this.seq < from) this.#reload();
   }
@@ -190,14 +191,14 @@ class Live {
     this.#emit("inbox", items);
   }
 
-  /** Models or backends are others now; sessions and inbox have messages of their own. */
+  /** Fetch models and backends again; sessions and inbox have their own messages. */
   async #refresh() {
     try {
       const { models, backends, tools, address } = await getState();
       Object.assign(this.state, { models, backends, tools, address });
       this.#emit("state", this.state);
     } catch {
-      // If the gateway is away, the stream will notice and everything is fetched again.
+      // If the gateway is unreachable, the stream notices it and everything is fetched again.
     }
   }
 

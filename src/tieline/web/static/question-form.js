@@ -1,6 +1,6 @@
-// The body of a form: its questions as fields, checked before they are sent.
+// The body of a question card: a form whose fields are checked before it is sent.
 
-import { answer } from "./asks.js";
+import { answer } from "./inbox-items.js";
 import { h } from "./dom.js";
 import { fieldView } from "./fields.js";
 
@@ -25,10 +25,10 @@ export function questionBody(item) {
   const form = h(
     "form",
     { class: "question", noValidate: true },
-    h("p", { class: "ask-title" }, ask.message),
+    h("p", { class: "item-title" }, ask.message),
     place(ask.url),
     ...fields.map((field) => field.element),
-    h("div", { class: "actions ask-actions" }, accept, decline),
+    h("div", { class: "actions item-actions" }, accept, decline),
   );
 
   async function send(body) {
@@ -38,7 +38,7 @@ export function questionBody(item) {
     accept.disabled = decline.disabled = isTaken;
   }
 
-  /** What the gateway did not take is said where it was typed. */
+  /** Show an error of the gateway next to the field that caused it. */
   function explain({ param, message }) {
     const field = fields.find(({ name }) => param === `values.${name}`);
     field?.complain(message);
@@ -58,7 +58,7 @@ export function questionBody(item) {
   return [form];
 }
 
-/** Some questions are answered somewhere else; the page only hears that it is done. */
+/** A link for questions that are answered on another page. */
 function place(url) {
   if (!url || !/^https?:/.test(url)) return "";
   return h(

@@ -1,6 +1,6 @@
-// A tool call in words: which verb, about what, and with which arguments.
+// The title of a tool call: a verb, the subject, and the arguments.
 
-import { plain } from "./terminal-text.js";
+import { stripTerminalCodes } from "./terminal-text.js";
 
 const VERBS = {
   read_file: "Read",
@@ -13,24 +13,24 @@ const VERBS = {
   create_plan: "Propose a plan",
   ask_question: "Ask",
   switch_mode: "Switch mode",
-  todo_write: "Update the list",
-  todo_read: "Read the list",
+  todo_write: "Update the todo list",
+  todo_read: "Read the todo list",
 };
 const SUBJECTS = ["command", "pattern", "query", "path", "file_path", "url", "question", "title", "mode"];
 
-/** What a title says: `run_terminal ls`, `grep {"pattern": "x"}`, or the free words of an agent. */
-export function described(raw) {
-  const title = plain(raw);
+/** Parse the title of an activity: `run_terminal ls`, `grep {"pattern": "x"}`, or an agent's own text. */
+export function parseTitle(raw) {
+  const title = stripTerminalCodes(raw);
   const [, name, rest] = /^([A-Za-z][\w.:-]*)(?: (.*))?$/s.exec(title) ?? [];
-  if (rest?.startsWith("{")) return call(name, rest);
+  if (rest?.startsWith("{")) return describeCall(name, rest);
   const isName = name in VERBS || /^[a-z]+_[a-z_]+$/.test(name ?? "");
   return isName
     ? { verb: VERBS[name] ?? name, subject: rest ?? "", given: null }
     : { verb: title, subject: "", given: null };
 }
 
-/** A call by its name and its arguments as JSON text, which may be cut short. */
-export function call(name, text) {
+/** Describe a call by its name and its arguments as JSON text, which may be cut off. */
+export function describeCall(name, text) {
   const given = parsed(text);
   return {
     verb: VERBS[name] ?? name,
@@ -56,7 +56,7 @@ function subjectOf(given, text) {
   return "";
 }
 
-/** The value of a field in JSON that ends in the middle. */
+/** Return the value of a field in incomplete JSON. */
 function cutValue(name, text) {
   const found = new RegExp(`"${name}"\\s*:\\s*"((?:[^"\\\\]|\\\\.)*)`).exec(text);
   return found ? found[1].replace(/\\n/g, " ").replace(/\\(.)/g, "$1") : null;

@@ -1,20 +1,20 @@
-// The only place where markup becomes elements: HTML the gateway rendered from Markdown and escaped itself.
+// The only place that turns markup into elements: HTML that the gateway rendered from Markdown.
 //
-// Safe because (1) it is called with `html` fields of the API and with nothing else; the server makes them with raw
-// HTML turned off and every address checked; (2) the text is parsed inside a <template>, where nothing runs or loads;
-// (3) the page's Content-Security-Policy forbids inline script, foreign script and foreign resources.
+// This is safe because (1) it is only called with `html` fields of the API, which the server renders with raw HTML
+// disabled and every address checked; (2) the text is parsed inside a <template>, where nothing runs or loads; (3) the
+// page's Content-Security-Policy forbids inline scripts, foreign scripts and foreign resources.
 
 import { h } from "./dom.js";
 import { icon } from "./icons.js";
 
 const policy = globalThis.trustedTypes?.createPolicy("tieline", { createHTML: (text) => text });
 
-/** The nodes of server-rendered HTML, with a copy button on code and links that open elsewhere. */
-export function nodesOf(html) {
+/** Return the nodes of server-rendered HTML, with copy buttons on code and links that open in a new window. */
+export function htmlToNodes(html) {
   const template = document.createElement("template");
   template.innerHTML = policy ? policy.createHTML(html) : html;
-  template.content.querySelectorAll("pre").forEach(dress);
-  template.content.querySelectorAll("table").forEach(letScroll);
+  template.content.querySelectorAll("pre").forEach(addCodeHeader);
+  template.content.querySelectorAll("table").forEach(makeScrollable);
   for (const link of template.content.querySelectorAll("a[href]")) {
     link.target = "_blank";
     link.rel = "noopener noreferrer";
@@ -22,7 +22,7 @@ export function nodesOf(html) {
   return [...template.content.children];
 }
 
-function dress(pre) {
+function addCodeHeader(pre) {
   const block = h("div", { class: "code", data: { test: "code" } });
   pre.replaceWith(block);
   const copy = h(
@@ -42,7 +42,7 @@ function languageOf(pre) {
   return name ?? "";
 }
 
-function letScroll(table) {
+function makeScrollable(table) {
   const frame = h("div", { class: "wide", tabIndex: 0, role: "region", "aria-label": "Table" });
   table.replaceWith(frame);
   frame.append(table);

@@ -1,34 +1,34 @@
-// One stream for all tabs of a browser: the tab that was looked at last reads it and passes it on to the others.
+// Shares one stream between all tabs of a browser: the tab that was visible last reads it and passes it on.
 //
-// A browser opens only six connections to a gateway, and a stream takes one for as long as its tab is open: with six
-// tabs nothing else would get through. The tab that is visible leads because browsers put hidden ones to sleep. Where
-// locks are missing (plain HTTP off this machine) every tab reads for itself.
+// A browser opens at most six connections to a gateway, and a stream occupies one while its tab is open: with six tabs
+// nothing else would get through. The visible tab leads, because browsers suspend hidden ones. Where locks are not
+// available (plain HTTP from another machine), every tab reads its own stream.
 
 const NAME = "tieline-stream";
-const LINGER = 2000; // The old leader reads on for a moment, so that somebody is always listening.
+const LINGER = 2000; // The old leader reads on for a moment, so that no message is missed.
 
-/** Calls `lead(signal)` when this tab is to read the stream, and `hear(message)` with what another tab tells. */
-export class Tabs {
+/** Calls `lead(signal)` when this tab should read the stream, and `received(message)` with messages of other tabs. */
+export class TabLeader {
   #channel = null;
   #lead;
   #waiting = null;
   #isLeading = false;
 
-  constructor(lead, hear) {
+  constructor(lead, received) {
     this.#lead = lead;
     if (!navigator.locks || !globalThis.BroadcastChannel) {
       lead(new AbortController().signal);
       return;
     }
     this.#channel = new BroadcastChannel(NAME);
-    this.#channel.onmessage = (event) => hear(event.data);
+    this.#channel.onmessage = (event) => received(event.data);
     document.addEventListener("visibilitychange", () => this.#seen());
     if (document.visibilityState === "visible") this.#take();
     else this.#wait();
   }
 
-  /** Pass something on to the other tabs. */
-  tell(message) {
+  /** Send a message to the other tabs. */
+  broadcast(message) {
     this.#channel?.postMessage(message);
   }
 
@@ -56,7 +56,7 @@ export class Tabs {
       return new Promise(() => {});
     };
     navigator.locks.request(NAME, options, hold).catch(() => {
-      if (!had) return; // gave up waiting in order to take it
+      if (!had) return; // the wait was cancelled in order to take the lock
       this.#isLeading = false;
       setTimeout(() => reading.abort(), LINGER);
       this.#wait();

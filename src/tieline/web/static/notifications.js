@@ -1,7 +1,7 @@
-// Calls the person when something waits: a count in the title and on the icon of the tab, and a notification.
+// Draws attention to inbox items: a count in the title and icon of the tab, and a desktop notification.
 
-import { headline, whoAsks } from "./asks.js";
-import { live } from "./live.js";
+import { headline, originText } from "./inbox-items.js";
+import { live } from "./live-state.js";
 import { announce } from "./notices.js";
 
 const SIZE = 64;
@@ -10,12 +10,12 @@ let title = name;
 let shown = -1;
 const told = new Set();
 
-export const canAskToNotify = () => "Notification" in globalThis && Notification.permission === "default";
-export const askToNotify = () => Notification.requestPermission();
+export const canRequestNotifications = () => "Notification" in globalThis && Notification.permission === "default";
+export const requestNotifications = () => Notification.requestPermission();
 
-/** What the tab is about, besides the count. */
-export function setTitle(words) {
-  title = words ? `${words} · ${name}` : name;
+/** Set the title of the tab, without the count. */
+export function setTitle(text) {
+  title = text ? `${text} · ${name}` : name;
   showTitle();
 }
 
@@ -34,8 +34,8 @@ live.on("inbox", (items) => {
 function call(item) {
   announce(`Waiting for you: ${headline(item)}`);
   if (document.hasFocus() || !("Notification" in globalThis) || Notification.permission !== "granted") return;
-  // The tag makes one notification of those of several tabs.
-  const notification = new Notification(headline(item), { body: whoAsks(item), tag: `tieline-${item.id}` });
+  // The tag merges the notifications of several tabs.
+  const notification = new Notification(headline(item), { body: originText(item), tag: `tieline-${item.id}` });
   notification.onclick = () => {
     focus();
     notification.close();
@@ -61,7 +61,7 @@ function showIcon() {
   link.href = canvas.toDataURL("image/png");
 }
 
-/** Two ends and the line that ties them. */
+/** Draw the logo: two ends and the line that ties them. */
 function draw(pen) {
   pen.strokeStyle = pen.fillStyle = "#12806c";
   pen.lineWidth = 8;
@@ -80,7 +80,7 @@ function draw(pen) {
   }
 }
 
-function badge(pen, words) {
+function badge(pen, text) {
   pen.fillStyle = "#c8452f";
   pen.beginPath();
   pen.arc(44, 44, 20, 0, 2 * Math.PI);
@@ -89,5 +89,5 @@ function badge(pen, words) {
   pen.font = "bold 28px sans-serif";
   pen.textAlign = "center";
   pen.textBaseline = "middle";
-  pen.fillText(words, 44, 46);
+  pen.fillText(text, 44, 46);
 }

@@ -1,16 +1,16 @@
-// Gathers changes and makes them once per frame: however often text comes, the page is laid out once.
+// Runs changes once per animation frame, so that frequent updates cause only one layout.
 
 const waiting = new Set();
 const afterwards = new Set();
 let isAsked = false;
 
-/** Call this in the next frame; asking twice is asking once. */
+/** Run a change in the next frame; scheduling it twice runs it once. */
 export function nextFrame(change) {
   waiting.add(change);
   ask();
 }
 
-/** Call this when the changes of the frame are made, for what depends on the new layout. */
+/** Run a function after the changes of the frame, because it depends on the new layout. */
 export function afterFrame(change) {
   afterwards.add(change);
   ask();

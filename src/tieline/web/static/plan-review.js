@@ -1,39 +1,39 @@
-// The body of a plan to review: all of it, its steps, and yes or no with words of what to change.
+// The body of a plan card: the plan, its steps, and buttons to approve it or reject it with feedback.
 
-import { answer } from "./asks.js";
+import { answer } from "./inbox-items.js";
 import { h } from "./dom.js";
-import { nodesOf } from "./html.js";
+import { htmlToNodes } from "./server-html.js";
 import { longText } from "./long-text.js";
-import { rawInput } from "./permission.js";
+import { hiddenNote, rawInput } from "./permission.js";
 import { Steps } from "./plan-view.js";
-import { visible } from "./visible.js";
-import { plural } from "./words.js";
+import { visible } from "./invisible-text.js";
 
-const APPROVE = { id: null, label: "Approve", kind: "allow_once" };
+
+const APPROVE = { id: null, label: "Approve plan", kind: "allow_once" };
 
 export function reviewBody(item) {
   const { ask } = item;
   const { lasting, choice, feedback } = new Verdict(item.id, ask.options ?? []);
   const what = h(
     "div",
-    { class: "ask-what" },
-    h("h3", { class: "ask-title" }, ask.title),
+    { class: "item-what" },
+    h("h3", { class: "item-title" }, ask.title),
     plan(item),
     steps(item),
-    ask.detail ? longText(ask.detail, { class: "ask-detail", label: "Details" }) : "",
-    ask.hidden ? h("p", { class: "ask-hidden" }, `${plural(ask.hidden, "character")} are too long to show.`) : "",
+    ask.detail ? longText(ask.detail, { class: "item-detail", label: "Details" }) : "",
+    ask.hidden ? h("p", { class: "item-hidden" }, hiddenNote(ask.hidden)) : "",
     ask.input ? rawInput(ask.input) : "",
   );
   return [what, lasting, choice, feedback];
 }
 
-/** Approve, in one of the ways an agent may offer; or reject with feedback. */
+/** The buttons: approve, in one of the ways an agent offers, or reject with feedback. */
 class Verdict {
   #id;
-  #area = h("textarea", { rows: 2, placeholder: "What should be different? (optional)", "aria-label": "Feedback" });
-  #refuse = button("Reject…", "danger-quiet", "reject", () => this.#open(true));
+  #area = h("textarea", { rows: 2, placeholder: "What should change? (optional)", "aria-label": "Feedback" });
+  #refuse = button("Reject plan…", "danger-quiet", "reject", () => this.#open(true));
   #back = button("Back", "quiet", "back", () => this.#open(false));
-  #reject = button("Reject with this", "danger-quiet", "reject-send", () => this.#sendFeedback());
+  #reject = button("Reject plan", "danger-quiet", "reject-send", () => this.#sendFeedback());
   #buttons = [this.#refuse, this.#reject];
   #isSent = false;
   lasting;
@@ -56,23 +56,23 @@ class Verdict {
     const approve = main ? this.#option(main, "primary", "approve") : null;
     this.choice = h(
       "div",
-      { class: "actions ask-actions" },
+      { class: "actions item-actions" },
       approve,
       this.#refuse,
       more.map((option) => this.#option(option, "")),
       others.map((option) => this.#option(option, "danger-quiet")),
     );
-    // As with permissions: what reaches further never stands where another card has its main button.
+    // As with permissions, permanent answers are never where another card has its main button.
     this.lasting = always.length
       ? h(
           "div",
-          { class: "ask-always" },
+          { class: "item-always" },
           always.map((option) => this.#option(option, "small")),
         )
       : "";
   }
 
-  /** A button for one way to decide; the first reject of an agent is what "Reject…" means. */
+  /** A button for one option. An agent's first rejecting option has none: "Reject plan…" stands for it. */
   #option({ id, label, kind = "", description }, tone, test = `option-${id}`) {
     const body = { approved: kind.startsWith("allow"), feedback: "", ...(id !== null && { option: id }) };
     const made = button(visible(label || id), tone, test, () => this.#send(body));
@@ -111,13 +111,13 @@ class Verdict {
   }
 }
 
-function button(words, tone, test, act) {
-  return h("button", { type: "button", class: tone, data: { test }, onclick: act }, words);
+function button(label, tone, test, act) {
+  return h("button", { type: "button", class: tone, data: { test }, onclick: act }, label);
 }
 
-/** The plan as the server rendered it, or as it was written. */
+/** The plan as rendered by the server, or as plain text if it is long. */
 function plan({ ask, html = ask.html }) {
-  if (html !== undefined) return h("div", { class: "prose plan-text" }, ...nodesOf(html));
+  if (html !== undefined) return h("div", { class: "prose plan-text" }, ...htmlToNodes(html));
   return ask.plan ? longText(ask.plan, { class: "plan-text plan-plain", label: "Plan" }) : "";
 }
 
