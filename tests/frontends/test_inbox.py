@@ -391,7 +391,7 @@ async def test_what_was_allowed_for_good_is_listed_and_revoked(tmp_path: Path) -
         await rulebook.remember(Rule(decision="allow", tool="run_terminal", command="npm"))
         (old,) = (await stand.http.get("/api/rules")).json()["rules"]
         assert old["retired"] == "its program can run or write anything with the right options"
-        assert old["text"] == f"Running “npm” with any arguments that only read (asks again: {old['retired']})"
+        assert old["text"] == f"Running “npm” with any read-only arguments (asks again: {old['retired']})"
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/api/rules"), ("DELETE", "/api/rules/x")])

@@ -61,7 +61,7 @@ async def test_a_log_in_with_cursor_is_begun_followed_and_used_here(
                 await window.part("cursor-login").click()
             await expect((await opening.value).locator("body")).to_contain_text("You are logged in")
             await expect(window.part("cursor-state")).to_contain_text("models")
-            await expect(window.part("notices")).to_contain_text("You are logged in with Cursor")
+            await expect(window.part("notices")).to_contain_text("You are logged in to Cursor")
             await expect(window.part("cursor-login")).to_have_text("Log in again")
             await expect(window.part("backends")).to_contain_text("cursor")
             await window.open()

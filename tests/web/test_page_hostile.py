@@ -45,7 +45,8 @@ ELEMENTS = f"""<script>{RUN}</script> <SCRIPT SRC=https://evil.example/s.js></SC
 <object data=https://evil.example/o></object><embed src=https://evil.example/e><video poster=https://evil.example/v>
 <link rel=stylesheet href=https://evil.example/link><meta http-equiv=refresh content="0;url=https://evil.example/meta">
 <form action=https://evil.example/form><button autofocus onfocus="{RUN}">x</button><input name=body></form>
-<a href="javascript:window.ran=true">here</a> <a href="java&#10;script:window.ran=true">there</a> <tl-inbox-item></tl-inbox-item>
+<a href="javascript:window.ran=true">here</a> <a href="java&#10;script:window.ran=true">there</a>
+<tl-inbox-item></tl-inbox-item>
 <base href="https://evil.example/"> <details open ontoggle="{RUN}"> <body onload="{RUN}"> <template><b></template>
 <!-- --><!--><img src=x onerror="{RUN}">--> <![CDATA[<script>{RUN}</script>]]> <?php ?> <plaintext>
 

@@ -41,11 +41,11 @@ def _action(rule: Rule) -> str:
 
 def _running(command: str, rule: Rule) -> str:
     """A prefix covers only arguments that cannot write or run anything; see `read_only`."""
-    run = f"running “{command}”" if rule.exact else f"running “{command}” with any arguments that only read"
-    return run if rule.path is None else f"{run} in {_place(rule.path)}"
+    run = f"running “{command}”" if rule.path is None else f"running “{command}” in {_place(rule.path)}"
+    return run if rule.exact else f"{run} with any read-only arguments"
 
 
 def _place(pattern: str) -> str:
     """Return a pattern as a readable path."""
-    path = _ESCAPED.sub(r"\1", pattern).removeprefix("/")
-    return _THIS_FOLDER if path in ("", ".", "./") else path
+    path = _ESCAPED.sub(r"\1", pattern).strip("/")
+    return _THIS_FOLDER if path in ("", ".") else path

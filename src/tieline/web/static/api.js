@@ -18,8 +18,8 @@ export class ApiError extends Error {
 }
 
 /** Set the function that asks the user for the gateway's key; it resolves once the key is correct. */
-export function setUnlock(ask) {
-  unlock = ask;
+export function setUnlock(askForKey) {
+  unlock = askForKey;
 }
 
 export const get = (path) => call("GET", path);

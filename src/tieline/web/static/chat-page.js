@@ -143,7 +143,7 @@ function listen() {
     escape: stop,
     models: () => composer.openModels(),
     fresh: () => open(null),
-    items: () => goToInboxItems(chat.firstAsk),
+    items: () => goToInboxItems(chat.firstItem),
     write: () => composer.focus(),
   });
   live.on("state", (state) => {

@@ -46,11 +46,11 @@ class Chat extends HTMLElement {
     this.addEventListener("turn-edit", (event) => this.#edit(event.detail.turn));
     this.addEventListener("turn-retry", () => this.#redo("retry", {}));
     this.addEventListener("turn-branch", (event) => this.#redo("branch", { message: event.detail.message }));
-    live.on("events", (message, seq) => this.#hear(message, seq));
-    live.on("block", (message, seq) => this.#hear(message, seq));
-    live.on("turn", (message, seq) => this.#hear(message, seq));
+    live.on("events", (message, seq) => this.#onStreamMessage(message, seq));
+    live.on("block", (message, seq) => this.#onStreamMessage(message, seq));
+    live.on("turn", (message, seq) => this.#onStreamMessage(message, seq));
     live.on("session", (summary) => summary.id === this.session && this.#place());
-    live.on("inbox", () => this.#showAsks());
+    live.on("inbox", () => this.#showItems());
     live.on("reset", () => this.session && this.#load());
   }
 
@@ -66,7 +66,7 @@ class Chat extends HTMLElement {
   async open(session) {
     this.session = session;
     this.#clear();
-    this.#showAsks();
+    this.#showItems();
     if (session) await this.#load();
   }
 
@@ -91,7 +91,7 @@ class Chat extends HTMLElement {
   }
 
   /** The first inbox item of this conversation. */
-  get firstAsk() {
+  get firstItem() {
     return this.#waiting.firstElementChild;
   }
 
@@ -189,7 +189,7 @@ class Chat extends HTMLElement {
     return element;
   }
 
-  #hear(message, seq) {
+  #onStreamMessage(message, seq) {
     if (message.session !== this.session) return;
     if (this.#held) this.#held.push({ message, seq });
     else if (seq > this.#since) this.#take(message);
@@ -198,7 +198,7 @@ class Chat extends HTMLElement {
   #release() {
     const held = this.#held ?? [];
     this.#held = null;
-    for (const { message, seq } of held) this.#hear(message, seq);
+    for (const { message, seq } of held) this.#onStreamMessage(message, seq);
   }
 
   #take(message) {
@@ -265,7 +265,7 @@ class Chat extends HTMLElement {
     this.#list.setAttribute("aria-busy", String(isRunning));
   }
 
-  #showAsks() {
+  #showItems() {
     const items = live.inbox.items.filter((item) => belongsTo(item, live.sessions.get(this.session)));
     for (const id of this.#cards.keys()) if (!items.some((item) => item.id === id)) this.#cards.delete(id);
     const hadFocus = this.#waiting.contains(document.activeElement);
@@ -277,7 +277,7 @@ class Chat extends HTMLElement {
     this.classList.toggle("has-inbox-items", items.length > 0);
     this.#sticky.follow(); // Not in the next frame: a removed card moves everything, which must not count as scrolling.
     if (hadFocus && !this.#waiting.contains(document.activeElement)) {
-      if (this.firstAsk) this.firstAsk.focus();
+      if (this.firstItem) this.firstItem.focus();
       else document.querySelector("tl-composer")?.focus();
     }
     afterFrame(this.#stick);

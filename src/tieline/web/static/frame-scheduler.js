@@ -2,28 +2,28 @@
 
 const waiting = new Set();
 const afterwards = new Set();
-let isAsked = false;
+let isScheduled = false;
 
 /** Run a change in the next frame; scheduling it twice runs it once. */
 export function nextFrame(change) {
   waiting.add(change);
-  ask();
+  schedule();
 }
 
 /** Run a function after the changes of the frame, because it depends on the new layout. */
 export function afterFrame(change) {
   afterwards.add(change);
-  ask();
+  schedule();
 }
 
-function ask() {
-  if (isAsked) return;
-  isAsked = true;
+function schedule() {
+  if (isScheduled) return;
+  isScheduled = true;
   requestAnimationFrame(run);
 }
 
 function run() {
-  isAsked = false;
+  isScheduled = false;
   for (const set of [waiting, afterwards]) {
     const changes = [...set];
     set.clear();

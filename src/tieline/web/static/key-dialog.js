@@ -6,11 +6,11 @@ import { h } from "./dom.js";
 let asking = null;
 
 setUnlock(() => {
-  asking ??= ask().finally(() => (asking = null));
+  asking ??= askForKey().finally(() => (asking = null));
   return asking;
 });
 
-function ask() {
+function askForKey() {
   return new Promise((resolve) => {
     const input = h("input", {
       type: "password",

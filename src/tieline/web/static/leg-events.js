@@ -66,9 +66,9 @@ function entry({ at, until, part, event, isCut }) {
 }
 
 const PARTS = {
-  text: ({ text = "", refusal }) => block(refusal ? "refusal" : "text", long(text)),
+  text: ({ text = "", refusal }) => block(refusal ? "refusal" : "text", foldedText(text)),
   thinking: ({ text = "", redacted }) =>
-    block("thinking", h("div", { class: "muted" }, redacted ? "(hidden by the provider)" : long(text))),
+    block("thinking", h("div", { class: "muted" }, redacted ? "(hidden by the provider)" : foldedText(text))),
   tool_call: ({ id, name, arguments: text = "" }) =>
     block("call", h("strong", {}, name), h("pre", {}, pretty(text)), small(id)),
   tool_result: ({ call_id: id, content = [], is_error: isError }) =>
@@ -80,7 +80,7 @@ function partView(part) {
   return part.type in PARTS ? PARTS[part.type](part) : block(part.type, part.name ?? part.kind ?? "");
 }
 
-const contentView = (part) => (part.type === "text" ? long(part.text ?? "") : imageView(part));
+const contentView = (part) => (part.type === "text" ? foldedText(part.text ?? "") : imageView(part));
 const small = (text) => h("small", { class: "muted" }, text);
 const lower = (word) => humanize(word).toLowerCase();
 
@@ -113,7 +113,7 @@ function block(name, ...what) {
   );
 }
 
-function long(text) {
+function foldedText(text) {
   if (text.length <= 600) return h("div", { class: "part-text" }, text);
   return h(
     "details",

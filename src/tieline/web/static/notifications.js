@@ -8,7 +8,7 @@ const SIZE = 64;
 const name = document.title;
 let title = name;
 let shown = -1;
-const told = new Set();
+const seen = new Set();
 
 export const canRequestNotifications = () => "Notification" in globalThis && Notification.permission === "default";
 export const requestNotifications = () => Notification.requestPermission();
@@ -20,10 +20,10 @@ export function setTitle(text) {
 }
 
 live.on("inbox", (items) => {
-  const fresh = items.filter(({ id }) => !told.has(id));
-  told.clear();
-  items.forEach(({ id }) => told.add(id));
-  fresh.forEach(call);
+  const fresh = items.filter(({ id }) => !seen.has(id));
+  seen.clear();
+  items.forEach(({ id }) => seen.add(id));
+  fresh.forEach(notifyUser);
   if (items.length !== shown) {
     shown = items.length;
     showTitle();
@@ -31,7 +31,7 @@ live.on("inbox", (items) => {
   }
 });
 
-function call(item) {
+function notifyUser(item) {
   announce(`Waiting for you: ${headline(item)}`);
   if (document.hasFocus() || !("Notification" in globalThis) || Notification.permission !== "granted") return;
   // The tag merges the notifications of several tabs.

@@ -15,7 +15,7 @@ const SHEET = [
   [`${ALT} N`, "New chat"],
   [`${ALT} I`, "Go to what is waiting for you"],
   ["y  a  n", "Allow once, always allow, deny (on a focused permission)"],
-  ["/", "Go to the message box"],
+  ["/", "Go to the message box or filter"],
   ["?", "Show this list"],
 ];
 

@@ -16,8 +16,8 @@ const CONTROLS = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g;
 
 export function stripTerminalCodes(text) {
   if (!/[\u0000-\u0008\u000b-\u001f\u007f\u009b]/.test(text)) return text;
-  const modelName = text.replace(ESCAPES, "").replaceAll("\r\n", "\n").replace(CONTROLS, "");
-  return bare.includes("\r") ? bare.split("\n").map(lastWritten).join("\n") : modelName;
+  const bare = text.replace(ESCAPES, "").replaceAll("\r\n", "\n").replace(CONTROLS, "");
+  return bare.includes("\r") ? bare.split("\n").map(lastWritten).join("\n") : bare;
 }
 
 /** Return what a terminal would show of a line that was overwritten, as progress bars do. */

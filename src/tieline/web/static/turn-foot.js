@@ -22,8 +22,8 @@ export class TurnFoot {
     tool("right", "Later version", () => this.#step(1)),
   );
   #copy = tool("copy", "Copy message", () => copyText(this.#turn.text, this.#copy));
-  #edit = tool("edit", "Edit as a new branch", () => this.#ask("edit"));
-  #retry = tool("retry", "Regenerate answer", () => this.#ask("retry"));
+  #edit = tool("edit", "Edit as a new branch", () => this.#dispatch("edit"));
+  #retry = tool("retry", "Regenerate answer", () => this.#dispatch("retry"));
   #facts = h("span", { class: "turn-facts" });
   #siblings = [];
   element = h("footer", { class: "turn-foot" }, this.#branches, this.#copy, this.#edit, this.#retry, this.#facts);
@@ -56,10 +56,10 @@ export class TurnFoot {
   }
 
   #step(by) {
-    this.#ask("branch", this.#siblings[this.#siblings.indexOf(this.#turn.turn.id) + by]);
+    this.#dispatch("branch", this.#siblings[this.#siblings.indexOf(this.#turn.turn.id) + by]);
   }
 
-  #ask(what, message = this.#turn.turn.id) {
+  #dispatch(what, message = this.#turn.turn.id) {
     this.element.dispatchEvent(
       new CustomEvent(`turn-${what}`, { bubbles: true, detail: { message, turn: this.#turn } }),
     );
