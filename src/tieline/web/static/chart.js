@@ -66,7 +66,7 @@ class Chart extends HTMLElement {
       dot(leg, leg.duration, "is-whole", x(leg.at, width), y),
       dot(leg, leg.first_byte, "is-first", x(leg.at, width), y),
     ]);
-    svg.replaceChildren(...marks, ...timeWords(width, begin, end), ...dots.filter(Boolean));
+    svg.replaceChildren(...marks, ...timeLabels(width, begin, end), ...dots.filter(Boolean));
     const done = legs.filter((leg) => leg.duration !== null && leg.duration !== undefined);
     const first = formatDuration(median(done.map((leg) => leg.first_byte ?? leg.duration)));
     const whole = formatDuration(median(done.map((leg) => leg.duration)));
@@ -95,7 +95,7 @@ class Chart extends HTMLElement {
       gridLine(width, y(0), "0"),
       gridLine(width, y(top / 2), formatCount(top / 2)),
       gridLine(width, y(top), formatCount(top)),
-      ...timeWords(width, begin, end),
+      ...timeLabels(width, begin, end),
       ...bars.filter(Boolean),
     );
     const [input, output] = sums.reduce((sum, [one, other]) => [sum[0] + one, sum[1] + other], [0, 0]);
@@ -109,7 +109,7 @@ function panel(title, ...legend) {
   svg.setAttribute("role", "img");
   svg.setAttribute("height", HEIGHT);
   const summary = h("span", { class: "chart-summary" });
-  const keys = legend.map(([words, name]) => h("span", { class: `chart-key ${name}` }, words));
+  const keys = legend.map(([label, name]) => h("span", { class: `chart-key ${name}` }, label));
   return {
     svg,
     summary,
@@ -153,16 +153,16 @@ function bar(at, step, top, bottom, name) {
   });
 }
 
-function gridLine(width, y, words) {
+function gridLine(width, y, label) {
   return draw(
     "g",
     {},
     draw("line", { x1: LEFT, x2: width, y1: y, y2: y, class: "chart-line" }),
-    draw("text", { x: LEFT - 6, y: y + 3.5, "text-anchor": "end" }, words),
+    draw("text", { x: LEFT - 6, y: y + 3.5, "text-anchor": "end" }, label),
   );
 }
 
-function timeWords(width, begin, end) {
+function timeLabels(width, begin, end) {
   const at = (when, x, anchor) =>
     draw("text", { x, y: HEIGHT - 3, "text-anchor": anchor }, formatTime(when).replace(/:\d\d(?=\D*$)/, ""));
   return [at(begin, LEFT, "start"), at((begin + end) / 2, (LEFT + width) / 2, "middle"), at(end, width - 2, "end")];

@@ -28,7 +28,7 @@ class LegTable extends HTMLElement {
       h(
         "tr",
         {},
-        COLUMNS.map((words) => h("th", { scope: "col" }, words)),
+        COLUMNS.map((name) => h("th", { scope: "col" }, name)),
       ),
     ),
     this.#body,
@@ -167,7 +167,7 @@ class LegTable extends HTMLElement {
 }
 
 class Row {
-  #cells = COLUMNS.map((words) => h("td", { data: { column: words } }));
+  #cells = COLUMNS.map((name) => h("td", { data: { column: name } }));
   element = h("tr", { tabIndex: 0, data: { test: "leg" } }, this.#cells);
 
   show(leg) {
@@ -197,18 +197,18 @@ class Row {
   }
 }
 
-function fill(cell, words, below) {
-  if (cell.title === `${words}\n${below}`) return;
-  cell.title = `${words}\n${below}`;
+function fill(cell, text, below) {
+  if (cell.title === `${text}\n${below}`) return;
+  cell.title = `${text}\n${below}`;
   cell.replaceChildren(
-    h("span", { class: "cell-words" }, words),
+    h("span", { class: "cell-words" }, text),
     below ? h("small", { class: "cell-below" }, below) : "",
   );
 }
 
 /** The status of a request, with tags for repairs and resumption. */
 export function state({ status, kind, repairs, resumed }) {
-  const words = {
+  const labels = {
     running: "running",
     ok: "ok",
     failed: kind ? kind.replaceAll("_", " ") : "failed",
@@ -216,7 +216,7 @@ export function state({ status, kind, repairs, resumed }) {
     parked: "waiting for tools",
   };
   return [
-    h("span", { class: `state is-${status}` }, words[status] ?? status),
+    h("span", { class: `state is-${status}` }, labels[status] ?? status),
     repairs ? h("span", { class: "tag is-repair", title: "Repairs made by the gateway" }, `${repairs} repaired`) : "",
     resumed ? h("span", { class: "tag", title: "Continued a run that was waiting for tool results" }, "resumed") : "",
   ];

@@ -64,13 +64,13 @@ function sorted(ask) {
   };
 }
 
-function risk({ risk: words }) {
-  if (!words) return "";
+function risk({ risk: text }) {
+  if (!text) return "";
   return h(
     "p",
     { class: "item-risk", role: "note", data: { test: "risk" } },
     icon("warn"),
-    h("span", {}, h("strong", {}, "Risky: "), visible(words)),
+    h("span", {}, h("strong", {}, "Risky: "), visible(text)),
   );
 }
 
