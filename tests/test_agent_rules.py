@@ -170,15 +170,15 @@ async def test_a_file_that_is_named_only_in_the_content_can_be_denied_and_not_al
         (AgentAction("read", (".git/config",)), "", False),
         (
             AgentAction("edit", ("src/a.py", ".git/hooks/pre-push")),
-            "`.git/hooks/pre-push` is protected: it controls what version control does.",
+            "`.git/hooks/pre-push` is protected: it controls the behaviour of version control.",
             True,
         ),
         (
             AgentAction("edit", ("/home/me/.bashrc",)),
-            "`/home/me/.bashrc` is protected: it controls what a shell does.",
+            "`/home/me/.bashrc` is protected: it controls the behaviour of a shell.",
             True,
         ),
-        (AgentAction("execute", command="rm -rf src"), "It deletes whole folders for good (rm -r).", False),
+        (AgentAction("execute", command="rm -rf src"), "It permanently deletes whole folders (rm -r).", False),
         (AgentAction("execute", command="git status"), "", False),
     ],
 )

@@ -22,7 +22,7 @@ from tieline.app.config import (
 )
 from tieline.model.rules import Rule
 from tieline.tools import planning
-from tieline.tools.toolbox import Toolbox
+from tieline.tools.toolbox import WorkspaceToolbox
 from tieline.tools.workspace import Workspace
 from tieline.wire import anthropic, openai_chat
 
@@ -87,7 +87,7 @@ def test_the_rules_of_the_documents_are_valid() -> None:
 
 def test_every_tool_is_in_the_documents(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "tools.md").read_text("utf-8")
-    for spec in (*Toolbox(Workspace(tmp_path), environment={}).specs, *planning.SPECS):
+    for spec in (*WorkspaceToolbox(Workspace(tmp_path), environment={}).specs, *planning.SPECS):
         assert f"`{spec.name}`" in page
 
 

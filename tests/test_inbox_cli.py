@@ -83,7 +83,7 @@ def test_a_command_is_shown_whole_with_who_wants_it_how_long_it_waits_and_how_to
         "    $ make test",
         "    > make clean",
         "    in /project",
-        "  tieline inbox allow aaaa1111          Allow",
+        "  tieline inbox allow aaaa1111          Allow once",
         "  tieline inbox deny aaaa1111           Deny",
     ]
 
@@ -96,7 +96,7 @@ def test_a_change_is_shown_as_its_diff_and_every_way_to_allow_it_is_named() -> N
         "    @@ -1 +1 @@",
         "    -x",
         "    +y",
-        "  tieline inbox allow aaaa1111          Allow",
+        "  tieline inbox allow aaaa1111          Allow once",
         "  tieline inbox always aaaa1111         allow edit_file in /a.py",
         "  tieline inbox answer aaaa1111 option=always-2  allow edit_file in **",
         "  tieline inbox deny aaaa1111           Deny",
@@ -104,9 +104,9 @@ def test_a_change_is_shown_as_its_diff_and_every_way_to_allow_it_is_named() -> N
 
 
 def test_what_is_risky_stands_before_the_command() -> None:
-    assert shown(replace(RUN, risk="It deletes whole folders for good (rm -r)."))[1:4] == [
+    assert shown(replace(RUN, risk="It permanently deletes whole folders (rm -r)."))[1:4] == [
         "    requested by demo/scripted through curl/8.5: “run the tests”; 90 s left",
-        "    ! It deletes whole folders for good (rm -r).",
+        "    ! It permanently deletes whole folders (rm -r).",
         "    $ make test",
     ]
 

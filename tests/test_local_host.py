@@ -19,7 +19,7 @@ from tieline.model.inbox import Approval, ApprovalAnswer
 from tieline.model.ports import Host
 from tieline.model.rules import Rule
 from tieline.tasks import Tasks
-from tieline.tools.guarded_tools import Keeper
+from tieline.tools.guarded_tools import GuardedTools
 
 YES, NO, NOBODY = (
     ApprovalAnswer(option="allow"),
@@ -28,7 +28,7 @@ YES, NO, NOBODY = (
 )
 
 
-def keeper_of(home: Path, *rules: Rule, yolo: bool = False) -> Keeper:
+def keeper_of(home: Path, *rules: Rule, yolo: bool = False) -> GuardedTools:
     (home / "work").mkdir(exist_ok=True)
     env = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
     settings = ToolSettings(enabled=True, workspace=str(home / "work"), rules=rules, yolo=yolo)

@@ -58,7 +58,7 @@ async def test_what_waits_is_listed_allowed_for_good_and_taken_back(
         assert await shell.run("always", item.id[:6]) == f"{item.id}  Create a.txt: answered."
         assert "Created" in (await whole(telling)).text
         rules = await shell.run("rules")
-        found = re.search(r"^ +([0-9a-f]+) +allow write_file in /a\.txt$", rules, re.MULTILINE)
+        found = re.search(r"^ +([0-9a-f]+) +Writing a\.txt$", rules, re.MULTILINE)
         assert found is not None
         assert "No longer allowed without asking" in await shell.run("revoke", found[1][:4])
         assert await shell.run("rules") == f"There are no saved permissions for {stand.root}."

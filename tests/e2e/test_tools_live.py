@@ -155,5 +155,5 @@ async def test_the_steps_of_a_plan_are_told_when_it_is_approved_and_go_on_as_the
         answer = await whole(telling)
         plans = steps(stand)
     assert plans == [[("Look", "pending")], [("Look", "completed")]]
-    assert "Its steps are your list of things to do" in answer.text
+    assert "Its steps are now your todo list" in answer.text
     assert answer.is_over

@@ -394,7 +394,7 @@ async def test_what_was_allowed_for_good_is_listed_and_revoked(tmp_path: Path) -
             "rules": [
                 {
                     "id": rule.id,
-                    "text": "allow write_file in /a.txt",
+                    "text": "Writing a.txt",
                     "rule": msgspec.to_builtins(rule),
                     "retired": "",
                 }
@@ -412,7 +412,7 @@ async def test_what_was_allowed_for_good_is_listed_and_revoked(tmp_path: Path) -
         await rulebook.remember(Rule(decision="allow", tool="run_terminal", command="npm"))
         (old,) = (await stand.http.get("/api/rules")).json()["rules"]
         assert old["retired"] == "its program can run or write anything with the right options"
-        assert old["text"] == f"allow run_terminal for `npm …` (asks again: {old['retired']})"
+        assert old["text"] == f"Running “npm” with any read-only arguments (asks again: {old['retired']})"
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/api/rules"), ("DELETE", "/api/rules/x")])

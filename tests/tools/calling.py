@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from tieline.model.content import Text, ToolCall, ToolResult
-from tieline.tools.toolbox import Toolbox
+from tieline.tools.toolbox import WorkspaceToolbox
 
 
 def call(name: str, /, **arguments: Any) -> ToolCall:
@@ -16,7 +16,7 @@ def text_of(result: ToolResult) -> str:
     return "\n".join(part.text for part in result.content if isinstance(part, Text))
 
 
-async def done(box: Toolbox, name: str, /, **arguments: Any) -> str:
+async def done(box: WorkspaceToolbox, name: str, /, **arguments: Any) -> str:
     """What a tool says when it works."""
     result = await box.execute(call(name, **arguments))
     assert not result.is_error, text_of(result)
@@ -24,7 +24,7 @@ async def done(box: Toolbox, name: str, /, **arguments: Any) -> str:
     return text_of(result)
 
 
-async def refused(box: Toolbox, name: str, /, **arguments: Any) -> str:
+async def refused(box: WorkspaceToolbox, name: str, /, **arguments: Any) -> str:
     """What a tool says when it does not."""
     result = await box.execute(call(name, **arguments))
     assert result.is_error, text_of(result)

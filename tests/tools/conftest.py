@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tieline.tools.search import find_ripgrep
-from tieline.tools.toolbox import Toolbox
+from tieline.tools.toolbox import WorkspaceToolbox
 from tieline.tools.workspace import Workspace
 
 ENVIRONMENT = {"PATH": os.environ["PATH"], "GREETING": "hello"}
@@ -35,17 +35,17 @@ def workspace(root: Path) -> Workspace:
 
 
 @pytest.fixture
-def box(workspace: Workspace) -> Toolbox:
+def box(workspace: Workspace) -> WorkspaceToolbox:
     """All tools, with the search program of our own."""
-    return Toolbox(workspace, environment=ENVIRONMENT)
+    return WorkspaceToolbox(workspace, environment=ENVIRONMENT)
 
 
 @pytest.fixture(params=["ripgrep", "stand-in"])
-def searching(request: pytest.FixtureRequest, workspace: Workspace) -> Toolbox:
+def searching(request: pytest.FixtureRequest, workspace: Workspace) -> WorkspaceToolbox:
     """All tools, once with each program that can search."""
     if request.param == "stand-in":
-        return Toolbox(workspace, environment=ENVIRONMENT)
+        return WorkspaceToolbox(workspace, environment=ENVIRONMENT)
     ripgrep = find_ripgrep(ENVIRONMENT["PATH"])
     if ripgrep is None:
         pytest.skip("ripgrep is not installed")
-    return Toolbox(workspace, environment=ENVIRONMENT, ripgrep=ripgrep)
+    return WorkspaceToolbox(workspace, environment=ENVIRONMENT, ripgrep=ripgrep)

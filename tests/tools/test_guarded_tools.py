@@ -24,9 +24,9 @@ from tieline.model.inbox import (
 )
 from tieline.model.ports import Host
 from tieline.model.rules import Rule
-from tieline.tools.guarded_tools import Keeper, TurnTools
+from tieline.tools.guarded_tools import GuardedTools, TurnTools
 from tieline.tools.policy import Grants, Policy, Subject, Verdict
-from tieline.tools.toolbox import Toolbox
+from tieline.tools.toolbox import WorkspaceToolbox
 from tieline.tools.workspace import Workspace
 
 ALLOW, ALWAYS, DENY = (
@@ -91,11 +91,11 @@ class Kept(Grants):
             raise OSError(28, "No space left on device")
 
 
-def keeping(root: Path, kept: Kept | None = None, *, rules: Sequence[Rule] = (), yolo: bool = False) -> Keeper:
+def keeping(root: Path, kept: Kept | None = None, *, rules: Sequence[Rule] = (), yolo: bool = False) -> GuardedTools:
     workspace = Workspace(root)
     kept = kept or Kept()
     policy = Policy(workspace.locate, rules=rules, remembered=kept, yolo=yolo)
-    return Keeper(Toolbox(workspace, environment=ENVIRONMENT), policy, note=kept.note)
+    return GuardedTools(WorkspaceToolbox(workspace, environment=ENVIRONMENT), policy, note=kept.note)
 
 
 async def did(tools: TurnTools, person: Person, name: str, /, **arguments: Any) -> str:
@@ -112,7 +112,7 @@ async def refused(tools: TurnTools, person: Person, name: str, /, **arguments: A
     return text_of(result)
 
 
-NOBODY = Person(is_present=False)
+NOBODY_PRESENT = Person(is_present=False)
 
 
 # ── Permissions ──────────────────────────────────────────────────────────────────────────────────
@@ -121,8 +121,8 @@ NOBODY = Person(is_present=False)
 async def test_reading_asks_nobody(root: Path) -> None:
     (root / "a.txt").write_text("hello\n")
     tools = keeping(root).open("agent")
-    assert "hello" in await did(tools, NOBODY, "read_file", path="a.txt")
-    assert "a.txt" in await did(tools, NOBODY, "list_directory")
+    assert "hello" in await did(tools, NOBODY_PRESENT, "read_file", path="a.txt")
+    assert "a.txt" in await did(tools, NOBODY_PRESENT, "list_directory")
 
 
 async def test_writing_shows_the_person_what_would_change_and_is_done_when_allowed(root: Path) -> None:
@@ -185,7 +185,7 @@ async def test_what_cannot_work_is_not_asked_about(root: Path) -> None:
 async def test_a_call_that_makes_no_sense_is_not_called_forbidden_and_ends_with_one_full_stop(
     root: Path, made: ToolCall, told: str
 ) -> None:
-    result = await keeping(root).open("agent").execute(made, Host(NOBODY))
+    result = await keeping(root).open("agent").execute(made, Host(NOBODY_PRESENT))
     assert result.is_error
     assert text_of(result).startswith(told)
     assert text_of(result).endswith(".")
@@ -197,8 +197,10 @@ async def test_a_rule_decides_without_asking(root: Path) -> None:
     (root / "key.pem").write_text("secret")
     kept = Kept()
     tools = keeping(root, kept, rules=rules).open("agent")
-    await did(tools, NOBODY, "write_file", path="docs/a.md", content="x")
-    assert "Not allowed: rule: deny any tool in *.pem" in await refused(tools, NOBODY, "read_file", path="key.pem")
+    await did(tools, NOBODY_PRESENT, "write_file", path="docs/a.md", content="x")
+    assert "Not allowed: rule: deny any tool in *.pem" in await refused(
+        tools, NOBODY_PRESENT, "read_file", path="key.pem"
+    )
     assert [(subject.path, verdict.decision) for subject, verdict in kept.noted] == [
         ("docs/a.md", "allow"),
         ("key.pem", "deny"),
@@ -207,20 +209,20 @@ async def test_a_rule_decides_without_asking(root: Path) -> None:
 
 async def test_what_leads_outside_is_denied_and_noted(root: Path, outside: Path) -> None:
     kept = Kept()
-    await refused(keeping(root, kept).open("agent"), NOBODY, "read_file", path=str(outside / "secret.txt"))
+    await refused(keeping(root, kept).open("agent"), NOBODY_PRESENT, "read_file", path=str(outside / "secret.txt"))
     assert [verdict.decision for _, verdict in kept.noted] == ["deny"]
 
 
 async def test_what_everybody_may_do_is_not_worth_a_note(root: Path) -> None:
     kept = Kept()
-    await did(keeping(root, kept).open("agent"), NOBODY, "list_directory")
+    await did(keeping(root, kept).open("agent"), NOBODY_PRESENT, "list_directory")
     assert kept.noted == []
 
 
 async def test_with_everything_allowed_nobody_is_asked_but_it_is_noted(root: Path) -> None:
     kept = Kept()
     tools = keeping(root, kept, yolo=True).open("agent")
-    assert "42" in await did(tools, NOBODY, "run_terminal", command="echo 42")
+    assert "42" in await did(tools, NOBODY_PRESENT, "run_terminal", command="echo 42")
     assert [(subject.command, verdict.reason) for subject, verdict in kept.noted] == [
         ("echo 42", "everything is allowed (--yolo)")
     ]
@@ -238,7 +240,7 @@ async def test_what_was_allowed_must_still_be_what_would_be_done(root: Path) -> 
 
     tools = keeping(root).open("agent")
     told = await refused(tools, Person(ALLOW, meanwhile=swap), "write_file", path="way/a.txt", content="x")
-    assert "leads somewhere else now" in told
+    assert "changed its target" in told
     assert list((root / "secrets").iterdir()) == []
 
 
@@ -270,8 +272,8 @@ async def test_a_link_that_changes_after_a_rule_allowed_it_reaches_nothing_else(
         ("edit_file", {"old_text": "secret", "new_text": "changed"}),
         ("search_content", {"pattern": "secret"}),
     ):
-        told = await refused(tools(), NOBODY, name, path="docs/x", **arguments)
-        assert "leads somewhere else now" in told, name
+        told = await refused(tools(), NOBODY_PRESENT, name, path="docs/x", **arguments)
+        assert "changed its target" in told, name
     assert (root / "secrets" / "key").read_text() == "secret\n"
 
 
@@ -289,11 +291,11 @@ async def test_a_folder_that_changes_after_it_was_judged_runs_no_command_and_get
         (root / "way").symlink_to("a")
         return keeping(root, Flips(), rules=[Rule(decision="allow")]).open("agent")
 
-    moved = "leads somewhere else now"
-    assert moved in await refused(tools(), NOBODY, "run_terminal", command="touch made", cwd="way")
-    assert moved in await refused(tools(), NOBODY, "list_directory", path="way")
-    assert moved in await refused(tools(), NOBODY, "search_files", path="way", pattern="*")
-    assert moved in await refused(tools(), NOBODY, "write_file", path="way/new/deep/file", content="x")
+    moved = "changed its target"
+    assert moved in await refused(tools(), NOBODY_PRESENT, "run_terminal", command="touch made", cwd="way")
+    assert moved in await refused(tools(), NOBODY_PRESENT, "list_directory", path="way")
+    assert moved in await refused(tools(), NOBODY_PRESENT, "search_files", path="way", pattern="*")
+    assert moved in await refused(tools(), NOBODY_PRESENT, "write_file", path="way/new/deep/file", content="x")
     assert list((root / "a").iterdir()) == list((root / "b").iterdir()) == []
 
 
@@ -315,7 +317,7 @@ async def test_a_protected_file_asks_every_time_says_why_and_offers_nothing_last
         assert isinstance(ask, Approval)
         assert [option.id for option in ask.options] == ["allow", "deny"]
         assert ask.risk.startswith(f"`{path}` is protected")
-    await did(tools, NOBODY, "write_file", path="ordinary.txt", content="x")
+    await did(tools, NOBODY_PRESENT, "write_file", path="ordinary.txt", content="x")
 
 
 # ── Always ───────────────────────────────────────────────────────────────────────────────────────
@@ -329,7 +331,7 @@ async def test_always_is_asked_once_in_every_turn_and_survives_a_restart(root: P
         await did(keeper.open("agent"), person, "write_file", path="a.txt", content="x")
     await did(keeping(root, kept).open("agent"), person, "write_file", path="a.txt", content="x")
     assert len(person.asked) == 1
-    assert [str(rule) for rule, _ in await keeper.listed()] == ["allow write_file in /a.txt"]
+    assert [str(rule) for rule, _, _ in await keeper.grants()] == ["allow write_file in /a.txt"]
 
 
 async def test_always_is_as_narrow_as_it_says(root: Path) -> None:
@@ -341,7 +343,7 @@ async def test_always_is_as_narrow_as_it_says(root: Path) -> None:
     assert isinstance(first, Approval)
     always = [option for option in first.options if option.kind == "allow_always"]
     assert [option.id for option in always] == ["always", "always-2"]
-    assert always[0].description == "allow write_file in /a.txt"
+    assert always[0].label == "Always allow writing a.txt"
 
 
 async def test_more_can_be_allowed_for_good_if_the_person_says_so(root: Path) -> None:
@@ -357,7 +359,7 @@ async def test_what_is_revoked_is_asked_again_also_after_a_restart(root: Path) -
     keeper = keeping(root, kept)
     person = Person(ALWAYS, DENY, DENY)
     await did(keeper.open("agent"), person, "write_file", path="a.txt", content="x")
-    ((rule, _),) = await keeper.listed()
+    ((rule, _, _),) = await keeper.grants()
     assert not await keeper.revoke("nonsense")
     assert await keeper.revoke(rule.id)
     assert not await keeper.revoke(rule.id)
@@ -382,9 +384,9 @@ async def test_a_revocation_that_cannot_be_saved_is_told(root: Path) -> None:
     keeper = keeping(root, kept)
     await did(keeper.open("agent"), Person(ALWAYS), "write_file", path="a.txt", content="x")
     kept.is_broken = True
-    with pytest.raises(GatewayError, match="until the gateway is started again"):
+    with pytest.raises(GatewayError, match="until the gateway restarts"):
         await keeper.revoke(kept.rules()[0].id)
-    assert await keeper.listed() == []
+    assert await keeper.grants() == []
 
 
 def test_the_workspace_is_told(root: Path) -> None:
@@ -420,18 +422,18 @@ async def test_a_tool_that_the_mode_does_not_offer_is_refused(root: Path, mode: 
     for keeper in (keeping(root), keeping(root, yolo=True)):
         person = Person()
         told = await refused(keeper.open(mode), person, name, path="a", content="x", command="ls")
-        assert f"not available in the mode `{mode}`" in told
+        assert f"not available in {mode} mode" in told
         assert person.asked == []
 
 
 async def test_going_up_is_asked_and_going_down_is_not(root: Path) -> None:
     tools = keeping(root).open("plan")
     person = Person(ApprovalAnswer(option="deny", reason="Plan first."), ALLOW)
-    assert "stay in the mode `plan`. Plan first." in await refused(tools, person, "switch_mode", mode="agent")
+    assert "stay in plan mode. Plan first." in await refused(tools, person, "switch_mode", mode="agent")
     assert tools.mode == "plan"
-    assert "`agent` now" in await did(tools, person, "switch_mode", mode="agent", reason="It is small.")
-    assert "`agent` already" in await did(tools, person, "switch_mode", mode="agent")
-    assert "`chat` now" in await did(tools, person, "switch_mode", mode="chat")
+    assert "now `agent`" in await did(tools, person, "switch_mode", mode="agent", reason="It is small.")
+    assert "already `agent`" in await did(tools, person, "switch_mode", mode="agent")
+    assert "now `chat`" in await did(tools, person, "switch_mode", mode="chat")
     assert tools.specs == ()
     assert len(person.asked) == 2
     assert isinstance(person.asked[1], Approval)
@@ -461,7 +463,7 @@ async def test_a_rejected_plan_comes_back_with_what_to_change_and_an_approved_on
 
 async def test_with_everything_allowed_a_plan_is_reviewed_only_where_planning_was_chosen(root: Path) -> None:
     keeper = keeping(root, yolo=True)
-    await did(keeper.open("agent"), NOBODY, "create_plan", **PLAN)
+    await did(keeper.open("agent"), NOBODY_PRESENT, "create_plan", **PLAN)
     person = Person(ReviewAnswer(approved=True))
     await did(keeper.open("plan"), person, "create_plan", **PLAN)
     assert len(person.asked) == 1
@@ -506,7 +508,7 @@ async def test_each_kind_of_question_is_answered_in_words(
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (QuestionAnswer(action="decline"), "does not want to answer"),
+        (QuestionAnswer(action="decline"), "declined to answer"),
         (QuestionAnswer(action="cancel"), "There is no answer"),
         (
             QuestionAnswer(action="cancel", reason="Nobody answered within 120 seconds."),
@@ -519,7 +521,7 @@ async def test_no_answer_is_told_as_well(root: Path, answer: QuestionAnswer, wor
 
 
 async def test_where_nobody_is_the_question_goes_into_the_answer_of_the_model(root: Path) -> None:
-    told = await refused(keeping(root).open("agent"), NOBODY, "ask_question", question="What?")
+    told = await refused(keeping(root).open("agent"), NOBODY_PRESENT, "ask_question", question="What?")
     assert "End your turn with the question in plain text" in told
 
 
@@ -534,13 +536,13 @@ async def test_a_rule_can_forbid_questions(root: Path) -> None:
 async def test_each_turn_has_a_list_of_its_own(root: Path) -> None:
     keeper = keeping(root)
     mine, yours = keeper.open("agent"), keeper.open("agent")
-    assert "[ ] 1: look" in await did(mine, NOBODY, "todo_write", todos=[{"id": "1", "content": "look"}])
-    assert "[ ] 1: look" in await did(mine, NOBODY, "todo_read")
-    assert await did(yours, NOBODY, "todo_read") == "The list is empty."
+    assert "[ ] 1: look" in await did(mine, NOBODY_PRESENT, "todo_write", todos=[{"id": "1", "content": "look"}])
+    assert "[ ] 1: look" in await did(mine, NOBODY_PRESENT, "todo_read")
+    assert await did(yours, NOBODY_PRESENT, "todo_read") == "The list is empty."
 
 
 async def test_a_list_that_does_not_fit_is_refused(root: Path) -> None:
-    assert "todos" in await refused(keeping(root).open("agent"), NOBODY, "todo_write", todos="x")
+    assert "todos" in await refused(keeping(root).open("agent"), NOBODY_PRESENT, "todo_write", todos="x")
 
 
 # ── Whose call it is ─────────────────────────────────────────────────────────────────────────────
@@ -562,5 +564,5 @@ def test_what_a_call_is_about_is_told_in_a_word(root: Path) -> None:
 async def test_every_result_answers_its_call(root: Path) -> None:
     tools = keeping(root).open("plan")
     for name in MODES["agent"]:
-        result: ToolResult = await tools.execute(ToolCall(id=f"id_{name}", name=name), Host(NOBODY))
+        result: ToolResult = await tools.execute(ToolCall(id=f"id_{name}", name=name), Host(NOBODY_PRESENT))
         assert result.call_id == f"id_{name}"

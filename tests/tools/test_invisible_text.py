@@ -3,7 +3,7 @@
 import sys
 import unicodedata
 
-from tieline.tools.invisible_text import KEPT, visible
+from tieline.tools.invisible_text import UNCHANGED, visible
 
 IGNORABLE = [
     *(0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), *range(0x200B, 0x2010)),
@@ -17,7 +17,7 @@ DIRECTION = ("L", "R", "AL")
 
 def must_be_spelled(code: int) -> bool:
     character = chr(code)
-    if character in KEPT:
+    if character in UNCHANGED:
         return False
     is_control = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp", "Zs")
     turns_direction = unicodedata.bidirectional(character) in (

@@ -8,9 +8,9 @@ from tests.tools.calling import call, text_of
 from tieline.model.events import Plan
 from tieline.model.ports import Progress
 from tieline.tools import live_output
-from tieline.tools.live_output import HEAD, TAIL, Screen
-from tieline.tools.shell import Keep
-from tieline.tools.toolbox import Toolbox
+from tieline.tools.live_output import HEAD, TAIL, LiveOutput
+from tieline.tools.shell import OutputLimits
+from tieline.tools.toolbox import WorkspaceToolbox
 from tieline.tools.workspace import Workspace
 
 PATIENCE = 60.0
@@ -36,7 +36,7 @@ class Onlooker:
                 await self._news.wait()
 
 
-async def ran(box: Toolbox, command: str, **arguments: int) -> tuple[list[str], str]:
+async def ran(box: WorkspaceToolbox, command: str, **arguments: int) -> tuple[list[str], str]:
     """What was seen of a command, and what the model was told."""
     onlooker = Onlooker()
     async with asyncio.timeout(PATIENCE):
@@ -44,7 +44,7 @@ async def ran(box: Toolbox, command: str, **arguments: int) -> tuple[list[str], 
     return onlooker.seen, text_of(result)
 
 
-async def test_a_line_is_seen_while_the_command_goes_on(box: Toolbox) -> None:
+async def test_a_line_is_seen_while_the_command_goes_on(box: WorkspaceToolbox) -> None:
     onlooker = Onlooker()
     command = "echo first; until [ -e go ]; do sleep 0.01; done; echo second"
     running = asyncio.create_task(box.execute(call("run_terminal", command=command), onlooker))
@@ -58,7 +58,7 @@ async def test_a_line_is_seen_while_the_command_goes_on(box: Toolbox) -> None:
     assert text_of(result) == "exit code: 0\nstdout:\nfirst\nsecond"
 
 
-async def test_both_streams_are_seen_in_the_order_they_come(box: Toolbox) -> None:
+async def test_both_streams_are_seen_in_the_order_they_come(box: WorkspaceToolbox) -> None:
     onlooker = Onlooker()
     wait = "until [ -e {0} ]; do sleep 0.01; done; "
     command = f"echo one; {wait.format('a')}echo two >&2; {wait.format('b')}echo three"
@@ -79,30 +79,30 @@ async def test_both_streams_are_seen_in_the_order_they_come(box: Toolbox) -> Non
         ("echo hit; kill -KILL $$", "hit\n(ended by signal 9 (Killed))"),
     ],
 )
-async def test_the_end_is_told_below_what_was_written(box: Toolbox, command: str, seen: str) -> None:
+async def test_the_end_is_told_below_what_was_written(box: WorkspaceToolbox, command: str, seen: str) -> None:
     assert (await ran(box, command))[0][-1] == seen
 
 
-async def test_a_command_that_takes_too_long_says_so_at_its_end(box: Toolbox) -> None:
+async def test_a_command_that_takes_too_long_says_so_at_its_end(box: WorkspaceToolbox) -> None:
     seen, told = await ran(box, "echo begun; sleep 60", timeout=3)
     assert seen[-1] == "begun\n(The command was ended after 3 seconds.)"
     assert told.startswith("The command was ended after 3 seconds.\n")
 
 
 async def test_a_command_that_writes_without_end_is_seen_within_bounds_and_not_too_often(workspace: Workspace) -> None:
-    box = Toolbox(workspace, environment={"PATH": "/usr/bin:/bin"}, keep=Keep(total=8 << 20))
+    box = WorkspaceToolbox(workspace, environment={"PATH": "/usr/bin:/bin"}, limits=OutputLimits(total=8 << 20))
     began = asyncio.get_running_loop().time()
     seen, told = await ran(box, "yes 'a line of no meaning'")
     passed = asyncio.get_running_loop().time() - began
     assert "wrote more than" in told
     assert seen[-1].endswith(f"(The command was ended because it wrote more than {8 << 20} bytes.)")
-    assert len(seen) <= passed / live_output.SOONEST + 2
+    assert len(seen) <= passed / live_output.MIN_INTERVAL + 2
     assert max(map(len, seen)) < HEAD + TAIL + 200
-    assert "bytes left out" in seen[-1]
+    assert "bytes omitted" in seen[-1]
 
 
 async def test_what_cannot_be_started_shows_no_output(workspace: Workspace) -> None:
-    box = Toolbox(workspace, environment={}, interpreter=("/nonexistent",))
+    box = WorkspaceToolbox(workspace, environment={}, interpreter=("/nonexistent",))
     seen, told = await ran(box, "true")
     assert seen == []
     assert "could not be started" in told
@@ -110,7 +110,7 @@ async def test_what_cannot_be_started_shows_no_output(workspace: Workspace) -> N
 
 async def test_half_a_character_is_not_seen_and_does_not_mix_with_the_other_stream() -> None:
     onlooker = Onlooker()
-    with Screen(onlooker) as shown:
+    with LiveOutput(onlooker) as shown:
         shown.write(1, "für".encode()[:2])
         await onlooker.sees("f")
         shown.write(2, b"!")
@@ -121,10 +121,10 @@ async def test_half_a_character_is_not_seen_and_does_not_mix_with_the_other_stre
 
 
 async def test_the_longer_a_command_goes_on_the_less_often_it_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_output, "LONG", 1e-9)
-    monkeypatch.setattr(live_output, "LATEST", 1000.0)
+    monkeypatch.setattr(live_output, "SLOWEST_AFTER", 1e-9)
+    monkeypatch.setattr(live_output, "MAX_INTERVAL", 1000.0)
     onlooker = Onlooker()
-    with Screen(onlooker) as shown:
+    with LiveOutput(onlooker) as shown:
         shown.write(1, b"one")
         await onlooker.sees("one")
         shown.write(1, b" two")
@@ -136,7 +136,7 @@ async def test_the_longer_a_command_goes_on_the_less_often_it_is_told_of(monkeyp
 
 async def test_nothing_is_told_after_the_end() -> None:
     onlooker = Onlooker()
-    with Screen(onlooker) as shown:
+    with LiveOutput(onlooker) as shown:
         shown.write(1, b"one")
     await asyncio.sleep(0)
     assert onlooker.seen == []

@@ -9,7 +9,7 @@ from tests.tools.calling import call
 from tieline.model.content import ToolCall
 from tieline.model.rules import Rule
 from tieline.tools.globs import escaped
-from tieline.tools.policy import Policy, Subject, dump_rules, load_rules, retired
+from tieline.tools.policy import Policy, Subject, dump_rules, load_rules, retirement_reason
 from tieline.tools.workspace import Workspace
 
 LS = Rule(decision="allow", tool="run_terminal", command="ls")
@@ -160,7 +160,7 @@ def test_yolo_allows_everything_that_can_be_understood_and_is_inside(
     """What leads outside is not made possible by allowing it."""
     made = ToolCall(id="1", name=made.name, arguments=made.arguments.replace("{root}", furnished.root))
     verdict = Policy(furnished.locate, rules=rules, yolo=True).decide(made)
-    refused = {"outside", "JSON", "has to be a string"}
+    refused = {"outside", "JSON", "must be a string"}
     assert verdict.decision == "allow" or any(word in verdict.reason for word in refused)
 
 
@@ -239,7 +239,7 @@ def test_no_grant_covers_a_protected_file_and_none_is_offered(furnished: Workspa
     verdict = policy.judge(Subject(tool=tool, path=path))
     assert (verdict.decision, verdict.reason) == ("ask", "it is protected")
     assert policy.suggest(Subject(tool=tool, path=path)) == ()
-    assert retired(exactly) == "the file is protected"
+    assert retirement_reason(exactly) == "the file is protected"
     assert policy.judge(Subject(tool=tool, path="src/a")).decision == "allow"
     assert policy.judge(Subject(tool="read_file", path=path)).decision == "allow", "reading is another matter"
 
@@ -275,7 +275,7 @@ def test_a_command_that_names_a_protected_file_is_never_granted(furnished: Works
     policy = Policy(furnished.locate, remembered=[exactly])
     assert policy.decide(run(command)).decision == "ask"
     assert policy.suggest(policy.subject(run(command))) == ()
-    assert retired(exactly) == "it concerns a protected file"
+    assert retirement_reason(exactly) == "it concerns a protected file"
 
 
 def test_only_what_allows_and_makes_sense_can_be_remembered(furnished: Workspace) -> None:
@@ -351,7 +351,7 @@ def test_a_program_that_can_run_or_write_is_granted_as_exactly_this_command_only
         bound = Rule(decision="allow", tool="run_terminal", path="/.", command=prefix)
         stored = Policy(furnished.locate, remembered=[old, bound])
         assert stored.decide(run(f"{command} more")).decision == "ask", "what was stored earlier no longer counts"
-        assert retired(old)
+        assert retirement_reason(old)
 
 
 @pytest.mark.parametrize(("granted", "abused"), ABUSES)
@@ -373,8 +373,11 @@ def test_a_command_that_only_looks_is_granted_with_other_arguments_in_its_folder
     policy.remember(prefix)
     assert policy.decide(run("git log --oneline --stat -n 5 main -- src")).decision == "allow"
     assert policy.decide(call("run_terminal", command="git log", cwd="src")).decision == "ask"
-    assert retired(prefix) == ""
-    assert retired(Rule(decision="allow", tool="run_terminal", command="git log")) == "it is not bound to a folder"
+    assert retirement_reason(prefix) == ""
+    assert (
+        retirement_reason(Rule(decision="allow", tool="run_terminal", command="git log"))
+        == "it is not bound to a folder"
+    )
 
 
 SUGGESTED = [

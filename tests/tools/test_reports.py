@@ -7,19 +7,19 @@ from typing import Any, get_args
 import pytest
 
 from tests.tools.calling import call, text_of
-from tests.tools.test_guarded_tools import ALLOW, DENY, NOBODY, PLAN, Person, keeping
+from tests.tools.test_guarded_tools import ALLOW, DENY, NOBODY_PRESENT, PLAN, Person, keeping
 from tieline.model.events import Diff, Plan, PlanEntry
 from tieline.model.inbox import ApprovalAnswer, ReviewAnswer
 from tieline.model.ports import Host, Progress
 from tieline.tools import files
-from tieline.tools.diffs import MAX_SHOWN, MAX_WIDTH, changed
+from tieline.tools.diffs import MAX_SHOWN, MAX_WIDTH, excerpt
 from tieline.tools.guarded_tools import TurnTools
-from tieline.tools.todos import Status, Todo, plan_of
-from tieline.tools.toolbox import Toolbox
+from tieline.tools.todos import Status, TodoItem, plan_from_todos
+from tieline.tools.toolbox import WorkspaceToolbox
 from tieline.tools.workspace import MAX_FILE
 
 
-async def reported(box: Toolbox, name: str, /, **arguments: Any) -> list[Progress | Plan]:
+async def reported(box: WorkspaceToolbox, name: str, /, **arguments: Any) -> list[Progress | Plan]:
     """What a call that works reports."""
     told: list[Progress | Plan] = []
     result = await box.execute(call(name, **arguments), told.append)
@@ -72,11 +72,11 @@ CHANGES = {
 
 @pytest.mark.parametrize(("old", "new", "diff"), CHANGES.values(), ids=CHANGES)
 def test_a_change_is_shown_with_a_few_lines_around_it(old: str | None, new: str, diff: Diff | None) -> None:
-    assert changed(None if old is None else old.encode(), new.encode(), "a") == diff
+    assert excerpt(None if old is None else old.encode(), new.encode(), "a") == diff
 
 
 def test_a_large_change_is_shown_within_bounds() -> None:
-    diff = changed(b"old line\n" * 100_000, b"new\n" * 400_000, "a")
+    diff = excerpt(b"old line\n" * 100_000, b"new\n" * 400_000, "a")
     assert diff is not None
     assert diff.old is not None
     for text, lines in ((diff.old, 100_000), (diff.new, 400_000)):
@@ -86,19 +86,19 @@ def test_a_large_change_is_shown_within_bounds() -> None:
 
 
 def test_a_long_line_is_cut() -> None:
-    diff = changed(b"short\n", b"x" * 1_000_000, "a")
+    diff = excerpt(b"short\n", b"x" * 1_000_000, "a")
     assert diff is not None
     assert diff.new == f"{'x' * MAX_WIDTH}… (1000000 characters)\n"
 
 
-async def test_an_edit_reports_the_lines_it_changes(box: Toolbox, root: Path) -> None:
+async def test_an_edit_reports_the_lines_it_changes(box: WorkspaceToolbox, root: Path) -> None:
     (root / "a").write_text(LINES)
     told = await reported(box, "edit_file", path="./a", old_text="10\n", new_text="ten\n")
     diff = Diff(path="a", old=numbered(*range(7, 14)), new="7\n8\n9\nten\n11\n12\n13\n", line=7)
     assert told == [Progress(diffs=(diff,))]
 
 
-async def test_writing_reports_what_was_there_and_what_is(box: Toolbox) -> None:
+async def test_writing_reports_what_was_there_and_what_is(box: WorkspaceToolbox) -> None:
     assert await reported(box, "write_file", path="a", content="1\n") == [
         Progress(diffs=(Diff(path="a", old=None, new="1\n"),))
     ]
@@ -109,7 +109,9 @@ async def test_writing_reports_what_was_there_and_what_is(box: Toolbox) -> None:
 
 
 @pytest.mark.parametrize("case", ["binary", "too large"])
-async def test_what_cannot_be_compared_is_replaced_without_a_report(box: Toolbox, root: Path, case: str) -> None:
+async def test_what_cannot_be_compared_is_replaced_without_a_report(
+    box: WorkspaceToolbox, root: Path, case: str
+) -> None:
     (root / "a").write_bytes(b"\0" * (MAX_FILE + 1) if case == "too large" else b"\0")
     assert await reported(box, "write_file", path="a", content="1\n") == []
     assert (root / "a").read_text() == "1\n"
@@ -124,18 +126,20 @@ async def test_what_cannot_be_compared_is_replaced_without_a_report(box: Toolbox
         ("search_content", {"pattern": "x"}),
     ],
 )
-async def test_looking_reports_nothing(box: Toolbox, root: Path, name: str, arguments: dict[str, str]) -> None:
+async def test_looking_reports_nothing(box: WorkspaceToolbox, root: Path, name: str, arguments: dict[str, str]) -> None:
     (root / "a").write_text("x")
     assert await reported(box, name, **arguments) == []
 
 
-async def test_a_mistake_of_ours_takes_back_what_was_told(box: Toolbox, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_mistake_of_ours_takes_back_what_was_told(
+    box: WorkspaceToolbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: object) -> str:
         raise ZeroDivisionError
 
     monkeypatch.setattr(files, "read", broken)
     told: list[Progress | Plan] = []
-    await Toolbox(box.workspace, environment={}).execute(call("read_file", path="a"), told.append)
+    await WorkspaceToolbox(box.workspace, environment={}).execute(call("read_file", path="a"), told.append)
     assert told == [Progress()]
 
 
@@ -179,22 +183,22 @@ async def test_an_edit_that_was_not_allowed_still_shows_its_diff_in_words_for_a_
 
 
 async def test_what_a_mode_does_not_have_is_shown_without_the_advice_for_the_model(root: Path) -> None:
-    shown = await heard(keeping(root).open("plan"), NOBODY, "write_file", path="a", content="1")
-    assert shown == [Progress(output="write_file is not available in the mode `plan`.")]
+    shown = await heard(keeping(root).open("plan"), NOBODY_PRESENT, "write_file", path="a", content="1")
+    assert shown == [Progress(output="write_file is not available in plan mode.")]
 
 
 @pytest.mark.parametrize(
     ("command", "code", "is_failed"), [("true", 0, False), ("exit 3", 3, True), ("kill -KILL $$", None, True)]
 )
 async def test_a_command_reports_its_exit_code_and_whether_it_failed(
-    box: Toolbox, command: str, code: int | None, is_failed: bool
+    box: WorkspaceToolbox, command: str, code: int | None, is_failed: bool
 ) -> None:
     *_, last = await reported(box, "run_terminal", command=command)
     assert isinstance(last, Progress)
     assert (last.exit_code, last.is_failed) == (code, is_failed)
 
 
-async def test_a_command_that_runs_out_of_time_has_no_exit_code(box: Toolbox) -> None:
+async def test_a_command_that_runs_out_of_time_has_no_exit_code(box: WorkspaceToolbox) -> None:
     told: list[Progress | Plan] = []
     result = await box.execute(call("run_terminal", command="trap 'exit 0' TERM; sleep 60", timeout=1), told.append)
     assert result.is_error
@@ -212,25 +216,25 @@ def steps(told: Sequence[Progress | Plan]) -> list[tuple[str, str]]:
 
 
 def test_what_was_dropped_from_a_list_is_a_step_that_is_left_out() -> None:
-    plan = plan_of([Todo(id=status, content="x", status=status) for status in get_args(Status)])
+    plan = plan_from_todos([TodoItem(id=status, content="x", status=status) for status in get_args(Status)])
     assert [entry.status for entry in plan.entries] == ["pending", "in_progress", "completed", "failed"]
 
 
 async def test_the_list_of_things_to_do_is_the_plan(root: Path) -> None:
     tools = keeping(root).open("agent")
     todos = [{"id": "a", "content": "look", "status": "in_progress"}, {"id": "b", "content": "write"}]
-    told = await heard(tools, NOBODY, "todo_write", todos=todos)
+    told = await heard(tools, NOBODY_PRESENT, "todo_write", todos=todos)
     assert steps(told) == [("look", "in_progress"), ("write", "pending")]
     assert told[-1] == Progress(output=""), "it is seen in the plan"
     done = [{"id": "a", "content": "look", "status": "completed"}]
-    assert steps(await heard(tools, NOBODY, "todo_write", todos=done, merge=True))[0] == ("look", "completed")
-    assert steps(await heard(tools, NOBODY, "todo_write", todos=[])) == []
+    assert steps(await heard(tools, NOBODY_PRESENT, "todo_write", todos=done, merge=True))[0] == ("look", "completed")
+    assert steps(await heard(tools, NOBODY_PRESENT, "todo_write", todos=[])) == []
 
 
 async def test_reading_the_list_or_writing_nonsense_changes_no_plan(root: Path) -> None:
     tools = keeping(root).open("agent")
-    assert await heard(tools, NOBODY, "todo_read") == []
-    assert await heard(tools, NOBODY, "todo_write", todos=[{"id": "a", "content": "x"}] * 2) == []
+    assert await heard(tools, NOBODY_PRESENT, "todo_read") == []
+    assert await heard(tools, NOBODY_PRESENT, "todo_write", todos=[{"id": "a", "content": "x"}] * 2) == []
 
 
 async def test_the_steps_of_an_approved_plan_become_the_list(root: Path) -> None:
@@ -239,7 +243,7 @@ async def test_the_steps_of_an_approved_plan_become_the_list(root: Path) -> None
         ("Write it.", "pending")
     ]
     done = [{"id": "1", "content": "Write it.", "status": "completed"}, {"id": "2", "content": "Read it."}]
-    assert steps(await heard(tools, NOBODY, "todo_write", todos=done, merge=True)) == [
+    assert steps(await heard(tools, NOBODY_PRESENT, "todo_write", todos=done, merge=True)) == [
         ("Write it.", "completed"),
         ("Read it.", "pending"),
     ]
@@ -249,10 +253,10 @@ async def test_a_plan_that_is_rejected_or_has_no_steps_is_not_told(root: Path) -
     tools = keeping(root).open("plan")
     rejected = await heard(tools, Person(ReviewAnswer(approved=False)), "create_plan", **PLAN)
     assert rejected == [Progress(output="The plan was not approved.")]
-    assert "empty" in text_of(await tools.execute(call("todo_read"), Host(NOBODY)))
+    assert "empty" in text_of(await tools.execute(call("todo_read"), Host(NOBODY_PRESENT)))
     assert await heard(tools, Person(ReviewAnswer(approved=True)), "create_plan", title="x", plan="y") == []
 
 
 def test_a_plan_has_its_steps_in_their_order() -> None:
-    plan = plan_of([Todo(id="a", content="one"), Todo(id="b", content="two")])
+    plan = plan_from_todos([TodoItem(id="a", content="one"), TodoItem(id="b", content="two")])
     assert plan.entries == (PlanEntry(content="one"), PlanEntry(content="two"))

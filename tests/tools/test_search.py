@@ -8,7 +8,7 @@ from tests.tools.calling import done, refused
 from tests.tools.conftest import ENVIRONMENT
 from tieline.tools import search
 from tieline.tools.search import find_ripgrep
-from tieline.tools.toolbox import Toolbox
+from tieline.tools.toolbox import WorkspaceToolbox
 from tieline.tools.workspace import Workspace
 
 
@@ -48,12 +48,14 @@ def found(said: str) -> list[str]:
         ("config", ".", ["No file matches."]),
     ],
 )
-async def test_files_are_found_by_their_path(searching: Toolbox, pattern: str, path: str, paths: list[str]) -> None:
+async def test_files_are_found_by_their_path(
+    searching: WorkspaceToolbox, pattern: str, path: str, paths: list[str]
+) -> None:
     assert found(await done(searching, "search_files", pattern=pattern, path=path)) == paths
 
 
 @pytest.mark.usefixtures("project")
-async def test_lines_are_found_by_a_regular_expression(searching: Toolbox) -> None:
+async def test_lines_are_found_by_a_regular_expression(searching: WorkspaceToolbox) -> None:
     said = found(await done(searching, "search_content", pattern=r"n\w{4}e$|'needle'"))
     assert said == [
         ".github/ci.yml",
@@ -80,40 +82,44 @@ async def test_lines_are_found_by_a_regular_expression(searching: Toolbox) -> No
         ({"path": "README"}, ["No matches."]),
     ],
 )
-async def test_a_search_can_be_narrowed(searching: Toolbox, arguments: dict[str, object], lines: list[str]) -> None:
+async def test_a_search_can_be_narrowed(
+    searching: WorkspaceToolbox, arguments: dict[str, object], lines: list[str]
+) -> None:
     assert found(await done(searching, "search_content", pattern="needle", **arguments)) == lines
 
 
-async def test_matches_far_from_one_another_are_told_apart(searching: Toolbox, root: Path) -> None:
+async def test_matches_far_from_one_another_are_told_apart(searching: WorkspaceToolbox, root: Path) -> None:
     (root / "a").write_text("".join(f"{number}\n" for number in range(1, 31)))
     said = found(await done(searching, "search_content", pattern="^(5|6|20)$", context=1))
     assert said == ["a", "  4- 4", "  5: 5", "  6: 6", "  7- 7", "  --", "  19- 19", "  20: 20", "  21- 21"]
 
 
-async def test_a_pattern_can_be_plain_text(searching: Toolbox, root: Path) -> None:
+async def test_a_pattern_can_be_plain_text(searching: WorkspaceToolbox, root: Path) -> None:
     (root / "a").write_text("f(x)\nfx\n")
     assert found(await done(searching, "search_content", pattern="f(x)", literal=True)) == ["a", "  1: f(x)"]
     assert found(await done(searching, "search_content", pattern="-x", literal=True)) == ["No matches."]
 
 
 @pytest.mark.parametrize("pattern", ["(", "a{2,1}", "[z-a]"])
-async def test_a_pattern_that_cannot_be_read_is_explained(searching: Toolbox, root: Path, pattern: str) -> None:
+async def test_a_pattern_that_cannot_be_read_is_explained(
+    searching: WorkspaceToolbox, root: Path, pattern: str
+) -> None:
     (root / "a").write_text("a\n")
     assert "regex parse error" in await refused(searching, "search_content", pattern=pattern)
 
 
 @pytest.mark.parametrize("pattern", ["{a,b", "{" * 9 + "}" * 9, "{a,b}" * 7])
-async def test_a_pattern_of_paths_that_cannot_be_read_is_explained(searching: Toolbox, pattern: str) -> None:
-    assert "cannot be read" in await refused(searching, "search_files", pattern=pattern)
-    assert "cannot be read" in await refused(searching, "search_content", pattern="x", files=pattern)
+async def test_a_pattern_of_paths_that_cannot_be_read_is_explained(searching: WorkspaceToolbox, pattern: str) -> None:
+    assert "is not valid" in await refused(searching, "search_files", pattern=pattern)
+    assert "is not valid" in await refused(searching, "search_content", pattern="x", files=pattern)
 
 
-async def test_where_to_search_has_to_exist(searching: Toolbox) -> None:
+async def test_where_to_search_has_to_exist(searching: WorkspaceToolbox) -> None:
     assert "there is no `gone`" in await refused(searching, "search_content", pattern="x", path="gone")
     assert "there is no `gone`" in await refused(searching, "search_files", pattern="x", path="gone")
 
 
-async def test_results_have_a_bound_and_say_so(searching: Toolbox, root: Path) -> None:
+async def test_results_have_a_bound_and_say_so(searching: WorkspaceToolbox, root: Path) -> None:
     for number in range(10):
         (root / f"{number}.txt").write_text("needle\n" * 10)
     said = found(await done(searching, "search_content", pattern="needle", limit=15))
@@ -126,7 +132,7 @@ async def test_results_have_a_bound_and_say_so(searching: Toolbox, root: Path) -
     ]
 
 
-async def test_of_a_long_line_the_part_that_matches_is_shown(searching: Toolbox, root: Path) -> None:
+async def test_of_a_long_line_the_part_that_matches_is_shown(searching: WorkspaceToolbox, root: Path) -> None:
     (root / "min.js").write_text("a" * 100_000 + "needle" + "b" * 100_000 + "\n")
     said = found(await done(searching, "search_content", pattern="needle"))
     assert said[0] == "min.js"
@@ -135,7 +141,7 @@ async def test_of_a_long_line_the_part_that_matches_is_shown(searching: Toolbox,
     assert len(said[1]) < 400
 
 
-async def test_binary_files_and_odd_names_do_no_harm(searching: Toolbox, root: Path) -> None:
+async def test_binary_files_and_odd_names_do_no_harm(searching: WorkspaceToolbox, root: Path) -> None:
     (root / "binary").write_bytes(b"needle\n\0\0needle\n")
     (root / "new\nline").write_text("needle\n")
     (root / "caf\udce9").write_text("needle\n")
@@ -145,7 +151,7 @@ async def test_binary_files_and_odd_names_do_no_harm(searching: Toolbox, root: P
     assert "caf\ufffd" in found(await done(searching, "search_files", pattern="c*"))
 
 
-async def test_links_are_not_followed_when_searching(searching: Toolbox, root: Path, outside: Path) -> None:
+async def test_links_are_not_followed_when_searching(searching: WorkspaceToolbox, root: Path, outside: Path) -> None:
     (root / "folder").symlink_to(outside)
     (root / "file").symlink_to(outside / "secret.txt")
     (root / "own").write_text("no secret\n")
@@ -155,7 +161,7 @@ async def test_links_are_not_followed_when_searching(searching: Toolbox, root: P
 
 async def test_hidden_paths_are_found_by_nobody(workspace: Workspace, project: Path) -> None:
     for ripgrep in (find_ripgrep(ENVIRONMENT["PATH"]), None):
-        box = Toolbox(workspace, environment={}, ripgrep=ripgrep, hides=lambda path: path.startswith("src/"))
+        box = WorkspaceToolbox(workspace, environment={}, ripgrep=ripgrep, hides=lambda path: path.startswith("src/"))
         assert "src" not in await done(box, "search_content", pattern="needle")
         assert "src" not in await done(box, "search_files", pattern="**")
 
@@ -171,23 +177,25 @@ async def test_what_the_search_program_reports_is_not_believed(root: Path, outsi
         f"#!/bin/sh\ncase \"$*\" in *--files*) printf '{report}\\000mine.txt\\000';; *) printf '{lines}';; esac\n"
     )
     liar.chmod(0o755)
-    box = Toolbox(Workspace(root), environment={}, ripgrep=str(liar))
+    box = WorkspaceToolbox(Workspace(root), environment={}, ripgrep=str(liar))
     said = await done(box, "search_content", pattern="x")
     assert said == ("mine.txt\n  2: the truth")
     listed = await done(box, "search_files", pattern="*.txt")
     assert set(listed.splitlines()) == {"mine.txt"}
 
 
-async def test_a_search_that_takes_too_long_is_ended(box: Toolbox, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_search_that_takes_too_long_is_ended(
+    box: WorkspaceToolbox, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A regular expression that tries every way to fail: only ending the process helps."""
-    monkeypatch.setattr(search, "SECONDS", 0.5)
+    monkeypatch.setattr(search, "TIMEOUT", 0.5)
     (root / "a").write_text("first\n" + "a" * 40 + "!\n")
     said = await done(box, "search_content", pattern="(a+)+$")
     assert "stopped after" in said
 
 
 async def test_a_search_that_finds_far_too_much_is_ended(
-    searching: Toolbox, root: Path, monkeypatch: pytest.MonkeyPatch
+    searching: WorkspaceToolbox, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search, "MAX_FOUND", 2000)
     (root / "a").write_text("needle\n" * 100_000)
@@ -196,7 +204,7 @@ async def test_a_search_that_finds_far_too_much_is_ended(
     assert "narrow the search" in said
 
 
-async def test_what_git_ignores_is_left_out(searching: Toolbox, root: Path) -> None:
+async def test_what_git_ignores_is_left_out(searching: WorkspaceToolbox, root: Path) -> None:
     (root / ".gitignore").write_text("# made\nbuild/\n*.log\n!keep.log\n/top.py\n\ndocs/*.tmp\n")
     inner = root / "sub" / ".gitignore"
     for name in (
@@ -230,14 +238,14 @@ async def test_what_git_ignores_is_left_out(searching: Toolbox, root: Path) -> N
     ],
 )
 async def test_without_ripgrep_an_expression_sees_one_line_at_a_time(
-    box: Toolbox, root: Path, pattern: str, lines: list[int]
+    box: WorkspaceToolbox, root: Path, pattern: str, lines: list[int]
 ) -> None:
     (root / "text").write_bytes(b"xa\r\na\nb c\n")
     said = found(await done(box, "search_content", pattern=pattern))
     assert [int(line.split(":")[0]) for line in said[1:]] == lines
 
 
-async def test_without_ripgrep_folders_hardly_ever_meant_are_left_out(box: Toolbox, root: Path) -> None:
+async def test_without_ripgrep_folders_hardly_ever_meant_are_left_out(box: WorkspaceToolbox, root: Path) -> None:
     (root / "node_modules").mkdir()
     (root / "node_modules" / "x.js").write_text("needle\n")
     assert found(await done(box, "search_content", pattern="needle")) == ["No matches."]
@@ -269,7 +277,7 @@ def test_ripgrep_is_taken_from_the_path_if_it_runs_and_is_new_enough(
 
 
 def test_a_ripgrep_that_hangs_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "VERSION_WAIT", 0.2)
+    monkeypatch.setattr(search, "VERSION_TIMEOUT", 0.2)
     (tmp_path / "rg").write_text("#!/bin/sh\nexec sleep 60\n")
     (tmp_path / "rg").chmod(0o755)
     assert find_ripgrep(f"{tmp_path}:/bin:/usr/bin") is None

@@ -14,7 +14,7 @@ import pytest
 
 from tests.tools.calling import done, refused
 from tieline.tools.errors import ToolFailed
-from tieline.tools.toolbox import Toolbox
+from tieline.tools.toolbox import WorkspaceToolbox
 from tieline.tools.workspace import MAX_FILE, Workspace
 
 ESCAPES = [
@@ -83,7 +83,7 @@ CALLS: list[tuple[str, str, dict[str, Any]]] = [
 @pytest.mark.parametrize("path", ESCAPES)
 @pytest.mark.parametrize(("tool", "name", "more"), CALLS, ids=[tool for tool, _, _ in CALLS])
 async def test_no_path_leads_any_tool_outside(
-    box: Toolbox, furnished: Path, outside: Path, path: str, tool: str, name: str, more: dict[str, Any]
+    box: WorkspaceToolbox, furnished: Path, outside: Path, path: str, tool: str, name: str, more: dict[str, Any]
 ) -> None:
     said = await refused(box, tool, **{name: spelled(path, furnished, outside)}, **more)
     assert "outside the workspace" in said or "there is no `~`" in said
@@ -93,7 +93,7 @@ async def test_no_path_leads_any_tool_outside(
 
 
 async def test_a_new_file_cannot_be_made_through_a_link_that_leads_out(
-    box: Toolbox, furnished: Path, outside: Path
+    box: WorkspaceToolbox, furnished: Path, outside: Path
 ) -> None:
     for path in ("link_out/new.txt", "link_out/new/folder/file.txt", "missing/../../outside/new.txt"):
         await refused(box, "write_file", path=path, content="x")
@@ -103,7 +103,7 @@ async def test_a_new_file_cannot_be_made_through_a_link_that_leads_out(
     assert not (furnished / "missing").exists()
 
 
-async def test_links_that_stay_inside_are_followed(box: Toolbox, furnished: Path) -> None:
+async def test_links_that_stay_inside_are_followed(box: WorkspaceToolbox, furnished: Path) -> None:
     (furnished / "there").symlink_to("sub")
     (furnished / "absolute").symlink_to(furnished / "sub")
     (furnished / "sub" / "back").symlink_to("../sub/inside.txt")
@@ -117,21 +117,21 @@ async def test_links_that_stay_inside_are_followed(box: Toolbox, furnished: Path
         assert await done(box, "read_file", path=path) == "1\tinside"
 
 
-async def test_a_link_stays_a_link_when_its_file_is_written(box: Toolbox, furnished: Path) -> None:
+async def test_a_link_stays_a_link_when_its_file_is_written(box: WorkspaceToolbox, furnished: Path) -> None:
     (furnished / "there.txt").symlink_to("sub/inside.txt")
     assert "`sub/inside.txt`" in await done(box, "write_file", path="there.txt", content="new\n")
     assert (furnished / "there.txt").is_symlink()
     assert (furnished / "sub" / "inside.txt").read_text() == "new\n"
 
 
-async def test_links_in_a_circle_are_given_up(box: Toolbox, root: Path) -> None:
+async def test_links_in_a_circle_are_given_up(box: WorkspaceToolbox, root: Path) -> None:
     (root / "one").symlink_to("two")
     (root / "two").symlink_to("one")
-    assert "circle" in await refused(box, "read_file", path="one")
-    assert "circle" in await refused(box, "write_file", path="one/x", content="")
+    assert "cycle" in await refused(box, "read_file", path="one")
+    assert "cycle" in await refused(box, "write_file", path="one/x", content="")
 
 
-async def test_absolute_paths_inside_are_taken(box: Toolbox, furnished: Path, tmp_path: Path) -> None:
+async def test_absolute_paths_inside_are_taken(box: WorkspaceToolbox, furnished: Path, tmp_path: Path) -> None:
     assert await done(box, "read_file", path=f"{furnished}/sub//inside.txt") == "1\tinside"
     assert await done(box, "read_file", path=f"{furnished}/./sub/../sub/inside.txt") == "1\tinside"
     (tmp_path / "alias").symlink_to(furnished)
@@ -147,7 +147,7 @@ async def test_paths_no_file_can_have_are_refused_in_words(workspace: Workspace,
         workspace.write(path, b"")
 
 
-async def test_what_is_not_a_regular_file_is_not_opened(box: Toolbox, root: Path) -> None:
+async def test_what_is_not_a_regular_file_is_not_opened(box: WorkspaceToolbox, root: Path) -> None:
     """Ours: opening a pipe waits for its other end, and reading a device may never stop."""
     os.mkfifo(root / "pipe")
     assert "regular file" in await refused(box, "read_file", path="pipe")
@@ -269,7 +269,7 @@ def test_no_luck_in_a_race_reads_or_writes_outside(workspace: Workspace, root: P
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o755])
-async def test_a_file_keeps_its_mode(box: Toolbox, root: Path, mode: int) -> None:
+async def test_a_file_keeps_its_mode(box: WorkspaceToolbox, root: Path, mode: int) -> None:
     (root / "file").write_text("one\n")
     (root / "file").chmod(mode)
     await done(box, "write_file", path="file", content="two\n")
@@ -279,7 +279,7 @@ async def test_a_file_keeps_its_mode(box: Toolbox, root: Path, mode: int) -> Non
     assert (root / "file").read_text() == "three\n"
 
 
-async def test_a_new_file_has_the_mode_new_files_have(box: Toolbox, root: Path) -> None:
+async def test_a_new_file_has_the_mode_new_files_have(box: WorkspaceToolbox, root: Path) -> None:
     (root / "usual").write_text("")
     await done(box, "write_file", path="a/b/new", content="x")
     assert (root / "a" / "b" / "new").stat().st_mode == (root / "usual").stat().st_mode
@@ -331,7 +331,7 @@ def test_nobody_sees_half_a_file(workspace: Workspace, root: Path) -> None:
         writer.join(10)
 
 
-async def test_what_is_too_large_is_refused(box: Toolbox, workspace: Workspace, root: Path) -> None:
+async def test_what_is_too_large_is_refused(box: WorkspaceToolbox, workspace: Workspace, root: Path) -> None:
     with pytest.raises(ToolFailed, match="at most"):
         workspace.write("large", bytes(MAX_FILE + 1))
     assert not (root / "large").exists()
@@ -340,7 +340,7 @@ async def test_what_is_too_large_is_refused(box: Toolbox, workspace: Workspace, 
     assert "bytes" in await refused(box, "edit_file", path="huge", old_text="a", new_text="b")
 
 
-async def test_a_workspace_that_is_gone_is_said_to_be(box: Toolbox, root: Path) -> None:
+async def test_a_workspace_that_is_gone_is_said_to_be(box: WorkspaceToolbox, root: Path) -> None:
     await asyncio.to_thread(root.rmdir)
     assert "the workspace" in await refused(box, "read_file", path="x")
     with pytest.raises(ToolFailed, match="not a directory"):

@@ -97,7 +97,7 @@ class Window:
     @property
     def ask(self) -> Locator:
         """What waits in the conversation."""
-        return self.page.locator("tl-chat tl-ask")
+        return self.page.locator("tl-chat tl-inbox-item")
 
     @property
     def answer(self) -> Locator:

@@ -173,7 +173,7 @@ async def _traffic(browser: Browser, server: Server) -> None:
         await _ask_around(server)
         await expect(window.page.locator('[data-test="leg"][data-status="ok"]').nth(4)).to_be_visible()
         await window.part("leg").filter(has_text="read greet.py").first.click()
-        await expect(window.part("leg-detail")).to_contain_text("What the client got")
+        await expect(window.part("leg-detail")).to_contain_text("What the client received")
         await _take(window, "traffic")
         await window.open("/connect")
         await expect(window.part("snippet")).to_contain_text(server.url)

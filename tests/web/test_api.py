@@ -20,7 +20,7 @@ from tieline.app.config import AcpSettings, Config, ToolSettings, UpstreamSettin
 from tieline.app.workspace_files import best_matches
 from tieline.model.content import Image, Text, ToolCall
 from tieline.model.events import Event, Failed, Note, PartDelta, PartEnd, PartStart, Started, Usage
-from tieline.web.connect import chosen, snippets
+from tieline.web.connect import choose_model, snippets
 
 ROOT = Path(__file__).parents[2]
 STARTED = Started(id="leg", model="m")
@@ -503,7 +503,7 @@ async def test_a_curl_from_the_page_works(stand: PageStand) -> None:
     ],
 )
 def test_the_model_that_is_filled_in(default: str | None, models: list[str], found: str) -> None:
-    assert chosen(default, models) == found
+    assert choose_model(default, models) == found
 
 
 # ── Pages and files ──────────────────────────────────────────────────────────────────────────────

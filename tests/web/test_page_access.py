@@ -78,7 +78,7 @@ async def test_everything_in_a_chat_has_a_name(scripted: Window, server: Server)
     assert await nameless(scripted) == []
     await scripted.page.keyboard.press("Escape")
     await scripted.page.locator("body").press("?")
-    await expect(scripted.page.get_by_role("dialog", name="Keys")).to_be_visible()
+    await expect(scripted.page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
     assert await nameless(scripted) == []
 
 
@@ -109,7 +109,7 @@ async def test_everything_on_the_other_pages_has_a_name(window: Window, path: st
     await window.open(path)
     if path == "/traffic":
         await window.part("leg").first.click()
-        await expect(window.part("leg-detail")).to_contain_text("What the client got")
+        await expect(window.part("leg-detail")).to_contain_text("What the client received")
     assert await nameless(window) == []
 
 
@@ -127,7 +127,7 @@ async def test_what_waits_and_what_is_done_is_said(window: Window) -> None:
     await window.say(ECHO)
     await expect(spoken).to_have_text("Waiting for you: Run echo from the terminal")
     await window.choose("allow")
-    await expect(spoken).to_have_text("The answer is complete.")
+    await expect(spoken).to_have_text("Answer complete.")
 
 
 # ── Counts and notifications ─────────────────────────────────────────────────────────────────────

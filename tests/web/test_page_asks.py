@@ -85,7 +85,7 @@ async def test_what_waits_is_counted_and_what_is_decided_in_one_tab_is_gone_in_a
     await second.part("inbox-button").click()
     await second.press(second.part("inbox-list").locator('[data-test="option-allow"]'))
     for window in (first, second):
-        await expect(window.page.locator("tl-ask")).to_have_count(0)
+        await expect(window.page.locator("tl-inbox-item")).to_have_count(0)
         await expect(window.part("inbox-button")).to_have_accessible_name("Inbox: nothing waiting")
     await expect(first.answer).to_contain_text("from the terminal")
 
@@ -188,9 +188,9 @@ async def test_every_kind_of_question_is_a_form_field(window: Window, server: Se
 async def test_a_question_needs_an_answer_and_can_be_declined(window: Window) -> None:
     await window.say(script(call("ask_question", question="Why?"), TELL))
     await window.press(window.ask.locator('[data-test="answer"]'))
-    await expect(window.ask.get_by_role("alert")).to_have_text("An answer is needed.")
+    await expect(window.ask.get_by_role("alert")).to_have_text("Please answer this question.")
     await window.press(window.ask.locator('[data-test="decline"]'))
-    await expect(window.answer).to_contain_text("does not want to answer")
+    await expect(window.answer).to_contain_text("declined to answer")
 
 
 # ── Other clients ────────────────────────────────────────────────────────────────────────────────
@@ -209,7 +209,7 @@ async def test_a_request_of_another_client_shows_in_traffic_and_its_permission_i
         await expect(leg).to_contain_text("OpenAI")
         await expect(leg).to_contain_text("chat → demo")
         await window.part("inbox-button").click()
-        card = window.part("inbox-list").locator("tl-ask")
+        card = window.part("inbox-list").locator("tl-inbox-item")
         await expect(card).to_contain_text("OpenAI")
         await window.press(card.locator('[data-test="option-allow"]'))
         async with asyncio.timeout(PATIENCE):
@@ -219,7 +219,7 @@ async def test_a_request_of_another_client_shows_in_traffic_and_its_permission_i
     await expect(leg).to_have_attribute("data-status", "ok")
     await leg.click()
     detail = window.part("leg-detail")
-    for heading in ("What the client sent", "What demo said", "What the client got"):
+    for heading in ("What the client sent", "What demo answered", "What the client received"):
         await expect(detail).to_contain_text(heading)
     await expect(detail).to_contain_text("It said: Created")
     await window.part("filter").fill("nobody")
@@ -229,10 +229,10 @@ async def test_a_request_of_another_client_shows_in_traffic_and_its_permission_i
 async def test_nothing_counts_down_while_the_page_is_open(window: Window, server: Server) -> None:
     await window.say(script(ECHO, TELL))
     await expect(window.ask).to_be_visible()
-    await expect(window.ask.locator(".ask-left")).to_have_text("")
+    await expect(window.ask.locator(".item-left")).to_have_text("")
     assert server.app is not None
     [item] = server.app.gateway.inbox.items
     assert item.until is None
     later = item.since + 65
     await window.ask.evaluate("(card, until) => card.update({ ...card.item, until })", later)
-    await expect(window.ask.locator(".ask-left")).to_contain_text("denied automatically in")
+    await expect(window.ask.locator(".item-left")).to_contain_text("Denied automatically in")

@@ -165,7 +165,7 @@ async def test_a_model_is_chosen_with_the_keyboard(window: Window, server: Serve
 async def test_an_answer_is_had_again_and_both_are_kept(scripted: Window) -> None:
     await scripted.say("Hi")
     await expect(scripted.answer).to_contain_text("answer 1")
-    await scripted.answer.get_by_role("button", name="Answer again").click()
+    await scripted.answer.get_by_role("button", name="Regenerate answer").click()
     await expect(scripted.answer).to_contain_text("answer 2")
     await expect(scripted.part("turn-assistant")).to_have_count(1)
     await expect(scripted.answer.locator(".branch-position")).to_have_text("2/2")
@@ -177,7 +177,7 @@ async def test_a_message_is_edited_into_a_branch(scripted: Window, server: Serve
     await scripted.say("Hi")
     await expect(scripted.answer).to_contain_text("answer 1")
     question = scripted.part("turn-user")
-    await question.get_by_role("button", name="Edit and branch").click()
+    await question.get_by_role("button", name="Edit as a new branch").click()
     await expect(scripted.part("edit")).to_have_value("Hi")
     await scripted.part("edit").fill("Good morning")
     await scripted.part("edit-send").click()

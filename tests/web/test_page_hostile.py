@@ -45,7 +45,8 @@ ELEMENTS = f"""<script>{RUN}</script> <SCRIPT SRC=https://evil.example/s.js></SC
 <object data=https://evil.example/o></object><embed src=https://evil.example/e><video poster=https://evil.example/v>
 <link rel=stylesheet href=https://evil.example/link><meta http-equiv=refresh content="0;url=https://evil.example/meta">
 <form action=https://evil.example/form><button autofocus onfocus="{RUN}">x</button><input name=body></form>
-<a href="javascript:window.ran=true">here</a> <a href="java&#10;script:window.ran=true">there</a> <tl-ask></tl-ask>
+<a href="javascript:window.ran=true">here</a> <a href="java&#10;script:window.ran=true">there</a>
+<tl-inbox-item></tl-inbox-item>
 <base href="https://evil.example/"> <details open ontoggle="{RUN}"> <body onload="{RUN}"> <template><b></template>
 <!-- --><!--><img src=x onerror="{RUN}">--> <![CDATA[<script>{RUN}</script>]]> <?php ?> <plaintext>
 
@@ -221,7 +222,7 @@ async def test_tools_thoughts_plans_pictures_and_errors_run_and_load_nothing(
     await expect(scripted.answer.locator(".output-text").first).not_to_contain_text("\x1b")
     await scripted.open("/traffic")
     await scripted.part("leg").first.click()
-    await expect(scripted.part("leg-detail")).to_contain_text("What the client got")
+    await expect(scripted.part("leg-detail")).to_contain_text("What the client received")
     await scripted.page.evaluate(UNFOLD)
     await expect(scripted.part("leg-detail").locator(FORBIDDEN)).to_have_count(0)
     await _harmless(scripted)
@@ -264,7 +265,7 @@ async def test_names_of_models_files_clients_and_chats_run_and_load_nothing(brow
         await expect(window.part("leg")).to_have_count(2)
         for at in range(2):
             await window.part("leg").nth(at).click()
-            await expect(window.part("leg-detail")).to_contain_text("What the client got")
+            await expect(window.part("leg-detail")).to_contain_text("What the client received")
             await expect(window.part("leg-detail").locator(FORBIDDEN)).to_have_count(0)
         await window.open("/connect")
         await _only_words(window.page.locator("tl-connect"))
@@ -313,7 +314,7 @@ ORIGIN = Origin(model=TAG, frontend=TAG, client=TAG, title=TAG)
 async def test_nothing_that_is_asked_runs_or_loads_anything(window: Window, server: Server, ask: InboxItem) -> None:
     waiting = server.ask(ORIGIN, ask)
     await window.part("inbox-button").click()
-    card = window.part("inbox-list").locator("tl-ask")
+    card = window.part("inbox-list").locator("tl-inbox-item")
     await expect(card).to_contain_text("<img")
     await _only_words(card)
     await expect(card.locator("img")).to_have_count(0)

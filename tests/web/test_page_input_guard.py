@@ -47,7 +47,7 @@ async def pass_time(window: Window, milliseconds: int) -> None:
 
 async def in_inbox(window: Window) -> Locator:
     await window.part("inbox-button").click()
-    card = window.part("inbox-list").locator("tl-ask")
+    card = window.part("inbox-list").locator("tl-inbox-item")
     await expect(card).to_be_visible()
     return card
 
@@ -74,7 +74,7 @@ async def test_a_second_click_on_approve_does_not_answer_the_permission_that_fol
     await expect(window.ask).to_have_attribute("data-kind", "permission")
     await pass_time(window, 400)
     await window.page.mouse.click(x, y)
-    for button in await window.ask.locator(".ask-always button, .ask-actions button").all():
+    for button in await window.ask.locator(".item-always button, .item-actions button").all():
         await window.page.mouse.click(*await centre(button))
     await window.page.evaluate(FRAMES)
     await expect(window.ask).to_have_attribute("data-kind", "permission")
@@ -98,7 +98,7 @@ async def test_where_a_plan_has_approve_a_permission_has_no_grant_for_good(windo
     x, y = await centre(approve)
     await approve.click()
     await expect(window.ask.locator('[data-test="option-allow"]')).to_be_enabled()
-    grants = window.ask.locator(".ask-always button")
+    grants = window.ask.locator(".item-always button")
     assert await grants.count() > 0
     for grant in await grants.all():
         assert not _holds(await grant.bounding_box(), x, y)
@@ -166,7 +166,7 @@ async def test_a_key_that_is_held_down_answers_nothing_that_comes_later(stopped:
 async def test_a_card_that_moves_starts_to_wait_again(stopped: Window, server: Server) -> None:
     first, second = server.ask(ORIGIN, EDIT), server.ask(ORIGIN, EDIT)
     await stopped.part("inbox-button").click()
-    cards = stopped.part("inbox-list").locator("tl-ask")
+    cards = stopped.part("inbox-list").locator("tl-inbox-item")
     await expect(cards).to_have_count(2)
     await pass_time(stopped, 500)
     x, y = await centre(cards.first.locator('[data-test="option-allow"]'))
@@ -226,7 +226,7 @@ async def test_plans_and_questions_wait_as_well(stopped: Window, server: Server)
 async def test_buttons_that_do_not_count_yet_say_so(stopped: Window, server: Server) -> None:
     asked = server.ask(ORIGIN, EDIT)
     card = await in_inbox(stopped)
-    buttons = card.locator(".ask-always button, .ask-actions button")
+    buttons = card.locator(".item-always button, .item-actions button")
     await pass_time(stopped, 499)
     for button in await buttons.all():
         await expect(button).to_have_attribute("aria-disabled", "true")

@@ -19,9 +19,9 @@ from tieline.model.events import Activity, Batch, Event, PartDelta, PartEnd, Par
 from tieline.model.inbox import Approval, Origin, Question
 from tieline.model.session import Summary, Turn
 from tieline.tasks import Tasks
-from tieline.web.ring import AT_ONCE, Ring
+from tieline.web.message_ring import AT_ONCE, MessageRing
 from tieline.web.stream import Stream
-from tieline.web.turns import Renderings, Shown
+from tieline.web.turn_renderer import RenderedText, TurnRenderer
 
 STARTED = Started(id="leg", model="m")
 
@@ -258,10 +258,10 @@ class Heard:
     """A stream without a server around it, and what it told."""
 
     def __init__(self) -> None:
-        self.ring = Ring(0)
+        self.ring = MessageRing(0)
         self.bus, self.tasks = Bus(clock=lambda: 0.0), Tasks()
         inbox = Inbox(mint=lambda: "1", clock=lambda: 0.0)
-        renderings = Renderings(MemoryStore())
+        renderings = TurnRenderer(MemoryStore())
         self.stream = Stream(self.bus, inbox, self.tasks, renderings, clock=lambda: 0.0, ring=self.ring)
         self.stream.attend()
         self.begin = self.ring.seq
@@ -308,7 +308,7 @@ async def test_a_message_that_is_known_only_from_its_middle_is_taken_up_from_its
     heard = Heard()
     heard.bus.publish(MessageEvents("s", "m", [PartDelta(index=0, text="o")]))
     snapshot = heard.stream.snapshot(heard.view("One\n\nTwo"))
-    assert snapshot.live == {0: Shown("", 0, 0)}
+    assert snapshot.live == {0: RenderedText("", 0, 0)}
     heard.bus.publish(MessageEvents("s", "m", closing("One\n\nTwo")))
     blocks = await heard.until("block")
     assert "".join(block["html"] for block in blocks).startswith("<p>One</p>")
@@ -371,7 +371,7 @@ async def test_a_page_that_does_not_read_costs_nothing_and_starts_anew(stand: Pa
 
 
 def test_a_ring_keeps_so_many_messages_and_so_many_bytes() -> None:
-    ring = Ring(100, most_messages=10, most_bytes=1000)
+    ring = MessageRing(100, most_messages=10, most_bytes=1000)
     for number in range(50):
         ring.put({"type": "state", "number": number})
     assert ring.seq == 150
@@ -383,7 +383,7 @@ def test_a_ring_keeps_so_many_messages_and_so_many_bytes() -> None:
 
 
 def test_a_reader_far_behind_is_given_a_bounded_amount_at_a_time() -> None:
-    ring = Ring(0)
+    ring = MessageRing(0)
     for _ in range(100):
         ring.put({"type": "state", "pad": "x" * 10_000})
     seq, turns = 0, 0
@@ -396,7 +396,7 @@ def test_a_reader_far_behind_is_given_a_bounded_amount_at_a_time() -> None:
 async def test_when_nobody_has_been_there_for_a_while_nothing_is_followed() -> None:
     bus, tasks = Bus(clock=lambda: 0.0), Tasks()
     inbox = Inbox(mint=lambda: "1", clock=lambda: 0.0)
-    stream = Stream(bus, inbox, tasks, Renderings(MemoryStore()), clock=lambda: 1.0, linger=0.0)
+    stream = Stream(bus, inbox, tasks, TurnRenderer(MemoryStore()), clock=lambda: 1.0, linger=0.0)
     stream.attend()
     before = stream.seq
     bus.publish(ModelsChanged())

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 
 from tieline.backends.acp.rules import AgentAction, Ruling
 from tieline.tools.errors import ToolFailed
-from tieline.tools.guarded_tools import Note
+from tieline.tools.guarded_tools import DecisionListener
 from tieline.tools.invisible_text import visible
 from tieline.tools.policy import DEFAULTS, Policy, Subject, Verdict
-from tieline.tools.protected import warning
+from tieline.tools.protected import protection_warning
 from tieline.tools.risk import command_risk
-from tieline.tools.toolbox import READING
+from tieline.tools.toolbox import READ_ONLY_TOOLS
 
 MOST_PATHS = 100
 """An action on more files than this is not checked against the disk; the user decides."""
@@ -37,7 +37,7 @@ _STRICTNESS = ("allow", "ask", "deny")
 class AgentRules:
     """Judges the actions of agents in the workspace `root`. `note` receives decisions made without the user."""
 
-    def __init__(self, policy: Policy, note: Note, root: str) -> None:
+    def __init__(self, policy: Policy, note: DecisionListener, root: str) -> None:
         self._policy = policy
         self._root = root
         self._note = note
@@ -60,17 +60,17 @@ class AgentRules:
         judged = [(subject, self._judged(subject, is_known)) for subject, is_known in subjects]
         hinted = ((subject, self._policy.judge(subject)) for subject in self._hinted(deed))
         judged += [(subject, verdict) for subject, verdict in hinted if verdict.decision == "deny"]
-        is_writing = any(subject.tool not in READING for subject, _ in subjects)
+        is_writing = any(subject.tool not in READ_ONLY_TOOLS for subject, _ in subjects)
         named = (*deed.paths, *deed.hinted_paths)
         paths = (*(subject.path or "" for subject, _ in subjects), *named) if is_writing else ()
         decisive = max(judged, key=lambda one: _STRICTNESS.index(one[1].decision))
-        return (*decisive, next(filter(None, map(warning, paths)), ""))
+        return (*decisive, next(filter(None, map(protection_warning, paths)), ""))
 
     def _judged(self, subject: Subject, is_known: bool) -> Verdict:
         verdict = self._policy.judge(subject)
         if verdict.decision == "allow" and verdict.rule is not None and not is_known:
             return Verdict(decision="ask", reason="it is not known to be inside the workspace")
-        if verdict.rule in DEFAULTS and subject.tool == "search_content" and self._policy.holds_back:
+        if verdict.rule in DEFAULTS and subject.tool == "search_content" and self._policy.restricts_paths:
             # The gateway's own search leaves out files that a rule denies; an agent's search does not.
             return Verdict(decision="ask", reason="it may read files that a rule denies")
         return verdict

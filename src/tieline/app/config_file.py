@@ -33,7 +33,7 @@ from tieline.app.config import (
 from tieline.model.rules import Rule
 from tieline.net.client.http import Origin, check_header
 from tieline.net.private_files import TooLargeError, read_stream
-from tieline.tools.policy import check
+from tieline.tools.policy import check_rules
 from tieline.wire import anthropic, openai_chat
 
 LIMIT = 256 << 10
@@ -222,7 +222,7 @@ def _cursor_mistakes(settings: CursorSettings) -> list[tuple[str, str]]:
 def _tool_mistakes(config: Config) -> list[tuple[str, str]]:
     wrong: list[tuple[str, str]] = []
     try:
-        check(config.tools.rules)
+        check_rules(config.tools.rules)
     except ValueError as error:
         wrong.append(("tools.rules", f"`tools.rules`: {error}"))
     for name in sorted(key_variables(config) & set(config.tools.environment)):

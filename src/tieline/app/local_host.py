@@ -19,10 +19,9 @@ from tieline.model.errors import GatewayError
 from tieline.model.ports import Host
 from tieline.tasks import Tasks
 from tieline.tools.errors import ToolFailed
-from tieline.tools.guarded_tools import Keeper, Refusal
-from tieline.tools.shell import Command as Running
-from tieline.tools.shell import Keep
-from tieline.tools.workspace import Workspace, whole
+from tieline.tools.guarded_tools import GuardedTools, ToolRefusal
+from tieline.tools.shell import OutputLimits, RunningCommand
+from tieline.tools.workspace import Workspace, read_whole
 
 MOST_TERMINALS = 32
 USUAL_OUTPUT = 256 << 10
@@ -37,7 +36,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class AgentFiles:
     """Reads and writes the files of a workspace for agents."""
 
-    def __init__(self, tools: Keeper) -> None:
+    def __init__(self, tools: GuardedTools) -> None:
         self._tools = tools
         self._workspace = Workspace(tools.workspace)
 
@@ -61,7 +60,7 @@ class AgentFiles:
     def _text(self, path: str, place: str | None) -> str:
         try:
             with self._workspace.pinned(place).open(path) as opened:
-                return whole(opened).decode("utf-8")
+                return read_whole(opened).decode("utf-8")
         except ToolFailed as error:
             if isinstance(error.__cause__, FileNotFoundError):
                 raise error.__cause__ from None
@@ -74,7 +73,7 @@ class AgentTerminals:
     """Runs commands for agents. `tasks` ends them when the gateway stops."""
 
     def __init__(
-        self, tools: Keeper, tasks: Tasks, *, environment: Mapping[str, str], interpreter: Sequence[str]
+        self, tools: GuardedTools, tasks: Tasks, *, environment: Mapping[str, str], interpreter: Sequence[str]
     ) -> None:
         self._tools = tools
         self._tasks = tasks
@@ -92,7 +91,7 @@ class AgentTerminals:
         self._check_room()
         name = f"terminal-{next(self._numbers)}"
         limit = USUAL_OUTPUT if command.limit is None else min(max(command.limit, 0), MOST_OUTPUT)
-        running = await self._started(line, cwd, place, Keep(head=0, tail=limit))
+        running = await self._started(line, cwd, place, OutputLimits(head=0, tail=limit))
         self._terminals[name] = _Terminal(running, self._tasks.start(_watched(running), name))
         # Let the task start: a task cancelled before its first step would not end the command.
         await asyncio.sleep(0)
@@ -118,13 +117,15 @@ class AgentTerminals:
         if len(self._terminals) >= MOST_TERMINALS:
             raise _refused(f"there are already {MOST_TERMINALS} terminals; release one first")
 
-    async def _started(self, line: str, cwd: str, place: str | None, keep: Keep) -> Running:
+    async def _started(self, line: str, cwd: str, place: str | None, limits: OutputLimits) -> RunningCommand:
         # `sh -c 'exec "$@" 2>&1' sh sh -c <line>` merges the streams without changing the approved line.
         argv = [*self._interpreter, _MERGED, self._interpreter[0], *self._interpreter, line]
         try:
             with ExitStack() as held:
                 spot = await asyncio.to_thread(held.enter_context, self._workspace.pinned(place).directory(cwd))
-                return await Running.start(argv, directory=spot.directory, environment=self._environment, keep=keep)
+                return await RunningCommand.start(
+                    argv, directory=spot.directory, environment=self._environment, limits=limits
+                )
         except ToolFailed as error:
             raise _refused(str(error)) from error
 
@@ -132,7 +133,7 @@ class AgentTerminals:
 class _Terminal:
     """A command and the task that waits for its end."""
 
-    def __init__(self, running: Running, waiting: "asyncio.Task[None]") -> None:
+    def __init__(self, running: RunningCommand, waiting: "asyncio.Task[None]") -> None:
         self.running = running
         self._waiting = waiting
 
@@ -152,11 +153,11 @@ class _Terminal:
         return _ended(self.running)
 
 
-async def _cleared(tools: Keeper, call: ToolCall, host: Host) -> str | None:
+async def _cleared(tools: GuardedTools, call: ToolCall, host: Host) -> str | None:
     """Ask for permission and return the path that the call may act on. Raise GatewayError if it is refused."""
-    cleared = await tools.cleared(call, host)
-    if isinstance(cleared, Refusal):
-        raise _refused(cleared.told)
+    cleared = await tools.authorize(call, host)
+    if isinstance(cleared, ToolRefusal):
+        raise _refused(cleared.for_model)
     return cleared.subject.path
 
 
@@ -175,13 +176,13 @@ def _line(command: TerminalCommand) -> str:
     return f"export {' '.join(f'{name}={shlex.quote(value)}' for name, value in command.env.items())}; {line}"
 
 
-async def _watched(running: Running) -> None:
+async def _watched(running: RunningCommand) -> None:
     """Wait for a command to end. `_ended` reports its failure."""
     with suppress(ToolFailed):
         await running.wait()
 
 
-def _ended(running: Running) -> CommandExit:
+def _ended(running: RunningCommand) -> CommandExit:
     try:
         outcome = running.outcome()
     except ToolFailed as error:

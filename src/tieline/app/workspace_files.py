@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from tieline.model.content import File, Image
 from tieline.model.errors import BadRequest
-from tieline.tools import files, seek
+from tieline.tools import files, search_fallback
 from tieline.tools.errors import ToolFailed
 from tieline.tools.workspace import Workspace
 
@@ -45,7 +45,7 @@ class WorkspaceFiles:
 
     def _list(self) -> tuple[str, ...]:
         root = self._workspace.root
-        found = itertools.islice(seek.files(root, seek.SKIPPED), MOST_NAMES)
+        found = itertools.islice(search_fallback.files(root, search_fallback.SKIPPED), MOST_NAMES)
         return tuple(os.path.relpath(path, root) for path in found)
 
     def _content(self, path: str) -> Image | File:

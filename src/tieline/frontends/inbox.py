@@ -13,7 +13,7 @@ A browser must send the page's token to answer or revoke. Errors are {"error": {
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -48,8 +48,8 @@ class Rulebook(Protocol):
     @property
     def workspace(self) -> str: ...
 
-    async def listed(self) -> list[tuple[Rule, str]]:
-        """Return each grant with the reason why it no longer applies, or an empty string."""
+    async def grants(self) -> Sequence[tuple[Rule, str, str]]:
+        """Return each grant, what it allows as text, and why it no longer applies (empty if it does)."""
 
     async def revoke(self, rule_id: str) -> bool: ...
 
@@ -122,7 +122,7 @@ class InboxFrontend:
     async def rules(self, exchange: Exchange) -> None:
         """Respond with the permanent grants."""
         book = self._book()
-        rules = [_rule_entry(rule, reason) for rule, reason in await book.listed()]
+        rules = [_rule_entry(*grant) for grant in await book.grants()]
         await exchange.respond(200, msgspec.json.encode({"workspace": book.workspace, "rules": rules}))
 
     async def revoke(self, exchange: Exchange) -> None:
@@ -154,9 +154,9 @@ class InboxFrontend:
         return self._rulebook
 
 
-def _rule_entry(rule: Rule, retired: str) -> dict[str, Any]:
-    text = f"{rule} (asks again: {retired})" if retired else str(rule)
-    return {"id": rule.id, "text": text, "rule": rule, "retired": retired}
+def _rule_entry(rule: Rule, text: str, retired: str) -> dict[str, Any]:
+    shown = f"{text} (asks again: {retired})" if retired else text
+    return {"id": rule.id, "text": shown, "rule": rule, "retired": retired}
 
 
 class _WatchClient:

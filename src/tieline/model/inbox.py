@@ -21,7 +21,7 @@ class Option(Value):
     description: str = ""
 
 
-ALLOW = Option(id="allow", label="Allow", kind="allow_once")
+ALLOW = Option(id="allow", label="Allow once", kind="allow_once")
 ALWAYS = Option(id="always", label="Always allow", kind="allow_always")
 DENY = Option(id="deny", label="Deny", kind="reject_once")
 DEFAULT_OPTIONS = (ALLOW, ALWAYS, DENY)

@@ -1,8 +1,8 @@
-"""What a tool takes: one declaration gives its schema, checks the arguments of a call, and reads them.
+"""Tool definitions: one declaration provides the schema of a tool's arguments, their validation and their parsing.
 
-A tool's arguments are declared as a `Value` whose fields carry a description and bounds. The schema that models see is
-made from it, and so is the complaint about a call that does not fit: it names every problem at once and says what
-would be right, because a model that is told one problem at a time needs as many turns.
+Arguments are declared as a `Value` whose fields carry a description and bounds. The schema that models see is generated
+from it. The error for invalid arguments lists every problem at once and says what is expected: a model that gets one
+problem at a time needs one turn for each.
 """
 
 import difflib
@@ -21,7 +21,7 @@ Schema = dict[str, Any]
 MAX_SHOWN = 60
 MAX_PROBLEMS = 8
 
-_KINDS: dict[str, tuple[type, ...]] = {
+_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
     "number": (int, float),
@@ -29,7 +29,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "array": (list,),
     "object": (dict,),
 }
-_PHRASES = {
+_TYPE_NAMES = {
     "string": "a string",
     "integer": "a whole number",
     "number": "a number",
@@ -41,30 +41,32 @@ _ERRORS = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 class BadArguments(ToolFailed):
-    """The arguments of a call do not fit its tool; nothing was done."""
+    """The arguments of a call are not valid for its tool; nothing was done."""
 
 
-class Form(Generic[T]):
-    """A tool as a model sees it, and how its calls are read."""
+class ToolDefinition(Generic[T]):
+    """A tool as a model sees it, and the parser of its arguments."""
 
     def __init__(self, name: str, description: str, kind: type[T]) -> None:
         self.name = name
         self.kind = kind
-        self.schema = _schema_of(kind)
+        self.schema = _schema(kind)
         self.spec = ToolSpec(name=name, description=description, schema=msgspec.json.encode(self.schema))
 
-    def read(self, call: ToolCall) -> T:
-        """The arguments of a call; raises BadArguments."""
-        check = _Check(self.name)
-        fitting = check.object(fields(call), self.schema, "")
+    def parse(self, call: ToolCall) -> T:
+        """Return the arguments of a call; raise BadArguments if they are not valid."""
+        check = _ArgumentCheck(self.name)
+        valid = check.object(decode_arguments(call), self.schema, "")
         if check.problems:
             listed = "\n".join(f"- {problem}" for problem in check.problems[:MAX_PROBLEMS])
-            raise BadArguments(f"{self.name} cannot be called like this:\n{listed}\nNothing was done. Call it again.")
-        return msgspec.convert(fitting, self.kind)
+            raise BadArguments(
+                f"The arguments of {self.name} are not valid:\n{listed}\nNothing was done. Call it again."
+            )
+        return msgspec.convert(valid, self.kind)
 
 
-def fields(call: ToolCall) -> dict[str, Any]:
-    """The arguments of a call as an object; no text at all means no arguments. Raises BadArguments."""
+def decode_arguments(call: ToolCall) -> dict[str, Any]:
+    """Return the arguments of a call as a dict, empty for blank text. Raise BadArguments if they are no JSON object."""
     if not call.arguments.strip():
         return {}
     try:
@@ -72,12 +74,12 @@ def fields(call: ToolCall) -> dict[str, Any]:
     except _ERRORS as error:
         raise BadArguments(f"The arguments of {call.name} are not valid JSON: {error}. Nothing was done.") from None
     if not isinstance(given, dict):
-        raise BadArguments(f"The arguments of {call.name} have to be a JSON object, not {_shown(given)}.")
+        raise BadArguments(f"The arguments of {call.name} must be a JSON object, not {_shown(given)}.")
     return given
 
 
-def _schema_of(kind: type[Value]) -> Schema:
-    """The schema of a declaration, without references: some upstreams do not follow them."""
+def _schema(kind: type[Value]) -> Schema:
+    """Return the JSON schema of a declaration, without references: some upstreams do not resolve them."""
     whole = msgspec.json.schema(kind)
     inlined: Schema = _inlined(whole, whole["$defs"])
     return inlined
@@ -95,21 +97,21 @@ def _inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:
     names = [key for key, value in schema.items() if not (key == "title" and isinstance(value, str))]
     inlined = {key: _inlined(schema[key], definitions) for key in names}
     if either := inlined.pop("anyOf", None):
-        # Null is the same as saying nothing, so the schema need not mention it.
+        # Null means the same as leaving the argument out, so the schema does not mention it.
         inlined |= next(one for one in either if one != {"type": "null"})
         del inlined["default"]
     return {"type": "string", **inlined} if "enum" in inlined else inlined
 
 
-class _Check:
-    """One look at the arguments of a call: what fits is kept, what does not becomes a problem."""
+class _ArgumentCheck:
+    """Checks the arguments of one call against a schema, and collects the problems."""
 
     def __init__(self, tool: str) -> None:
         self.tool = tool
         self.problems: list[str] = []
 
     def object(self, value: Mapping[str, Any], schema: Schema, at: str) -> dict[str, Any]:
-        """An object with the names its schema has; null stands for a name that was left out."""
+        """Check an object and return its known members; a null member counts as missing."""
         properties: Mapping[str, Schema] = schema["properties"]
         given = {name: item for name, item in value.items() if item is not None}
         for name in given:
@@ -126,15 +128,15 @@ class _Check:
         near = difflib.get_close_matches(name, properties, 1) or [one for one in properties if one in name][:1]
         hint = f"; did you mean `{at}{near[0]}`?" if near else ""
         place = f"`{at[:-1]}`" if at else self.tool
-        self.problems.append(f"`{at}{_cut(name)}` is not known: {place} takes {_listed(properties)}{hint}")
+        self.problems.append(f"`{at}{_cut(name)}` is unknown: {place} accepts {_listed(properties)}{hint}")
 
     def value(self, value: Any, schema: Schema, at: str) -> Any:
-        """A value as its schema wants it."""
+        """Check a value of any type, and return it converted as the schema expects."""
         kind: str = schema["type"]
         if kind == "integer" and isinstance(value, float) and value.is_integer():
             value = int(value)
-        if not isinstance(value, _KINDS[kind]) or (isinstance(value, bool) and kind != "boolean"):
-            self.problems.append(f"`{at}` has to be {_PHRASES[kind]}, not {_shown(value)}")
+        if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "boolean"):
+            self.problems.append(f"`{at}` must be {_TYPE_NAMES[kind]}, not {_shown(value)}")
         elif isinstance(value, dict):
             return self.object(value, schema, f"{at}.")
         elif isinstance(value, list):
@@ -148,7 +150,7 @@ class _Check:
 
     def text(self, value: str, schema: Schema, at: str) -> None:
         if "enum" in schema and value not in schema["enum"]:
-            self.problems.append(f"`{at}` has to be one of {_listed(schema['enum'])}, not {_shown(value)}")
+            self.problems.append(f"`{at}` must be one of {_listed(schema['enum'])}, not {_shown(value)}")
         elif not value and schema.get("minLength"):
             self.problems.append(f"`{at}` must not be empty")
         else:
@@ -157,9 +159,9 @@ class _Check:
     def bounds(self, size: float, schema: Schema, names: tuple[str, str], at: str, unit: str) -> None:
         least, most = (schema.get(name) for name in names)
         if least is not None and size < least:
-            self.problems.append(f"`{at}` has to be at least {least}{unit}, not {size}")
+            self.problems.append(f"`{at}` must be at least {least}{unit}, not {size}")
         if most is not None and size > most:
-            self.problems.append(f"`{at}` has to be at most {most}{unit}, not {size}")
+            self.problems.append(f"`{at}` must be at most {most}{unit}, not {size}")
 
 
 def _listed(names: Any) -> str:
@@ -167,7 +169,7 @@ def _listed(names: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value as JSON, short enough for a sentence."""
+    """Return a value as JSON, shortened to fit into a sentence."""
     return _cut(msgspec.json.encode(value).decode())
 
 

@@ -1,8 +1,8 @@
-"""The beginning and the end of a stream that may be long."""
+"""Keeps the beginning and the end of a stream of unknown length."""
 
 
-class Captured:
-    """What a stream said: the first bytes and the last bytes, and how many there were in all."""
+class BoundedOutput:
+    """The first and the last bytes of a stream, and its total length."""
 
     def __init__(self, head: int, tail: int) -> None:
         self.total = 0
@@ -12,7 +12,7 @@ class Captured:
         self._tail = bytearray()
 
     def feed(self, data: bytes) -> None:
-        """More of it."""
+        """Append data to the stream."""
         self.total += len(data)
         begun = data[: self._room]
         self._head += begun
@@ -23,27 +23,27 @@ class Captured:
 
     @property
     def omitted(self) -> int:
-        """How many bytes in the middle are lost."""
+        """The number of bytes in the middle that were not kept."""
         return self.total - len(self._head) - min(len(self._tail), self._tail_limit)
 
     @property
     def head(self) -> bytes:
-        """The beginning."""
+        """The first bytes."""
         return bytes(self._head)
 
     @property
     def tail(self) -> bytes:
-        """The end, without what is in the beginning already."""
+        """The last bytes that are not already in `head`."""
         return bytes(self._tail[-self._tail_limit :]) if self._tail_limit else b""
 
     def text(self) -> str:
-        """The whole as text, with a line that tells what was left out; lines and characters stay whole if they can."""
+        """Return the kept bytes as text, with a line that says how much is missing. Cuts at line ends if possible."""
         if not self.omitted:
             return (self.head + self.tail).decode("utf-8", "replace")
         head, tail = _up_to_line(self.head), _from_line(self.tail)
         lost = self.total - len(head) - len(tail)
         begun = head.decode("utf-8", "replace").removesuffix("\n")
-        return f"{begun}\n… {lost} bytes left out …\n{tail.decode('utf-8', 'replace')}"
+        return f"{begun}\n… {lost} bytes omitted …\n{tail.decode('utf-8', 'replace')}"
 
 
 def _up_to_line(head: bytes) -> bytes:

@@ -1,8 +1,8 @@
-"""Command lines as a shell reads them, as far as permissions depend on it.
+"""Splits command lines into words the way a shell does, as far as permissions depend on it.
 
-`simple_command` is strict: it gives the words of a command only when a shell would run exactly one program with exactly
-these words, and None for everything it is not sure about (operators, expansions, redirections, assignments, comments,
-anything unfinished). `loose_words` is the opposite: every word that could be a part of some command in the text.
+`simple_command` is strict: it returns the words of a command only if a shell would run exactly one program with exactly
+these words, and None in every doubtful case (operators, expansions, redirections, assignments, comments, unfinished
+quotes). `loose_words` is the opposite: it returns every word that could be part of some command in the text.
 """
 
 import re
@@ -20,8 +20,8 @@ _RESERVED = frozenset(
 
 
 def simple_command(line: str) -> list[str] | None:
-    """The words of a command line that is one simple command; None if it is anything else or may be."""
-    reader = _Reader(line)
+    """Return the words of a command line that is one simple command; None if it is or may be anything else."""
+    reader = _WordReader(line)
     words = reader.words()
     if not words or reader.is_unclear or words[0] in _RESERVED or _ASSIGNMENT.match(words[0]):
         return None
@@ -29,12 +29,12 @@ def simple_command(line: str) -> list[str] | None:
 
 
 def loose_words(line: str) -> list[str]:
-    """Everything between blanks and operators, from left to right, whether quoted or not."""
+    """Return everything between blanks and operators, in order, ignoring quotes."""
     return [word for word in _OPERATORS.split(_QUOTES.sub("", line)) if word]
 
 
-class _Reader:
-    """One command line, read from left to right."""
+class _WordReader:
+    """Reads the words of one command line from left to right."""
 
     def __init__(self, line: str) -> None:
         self.rest = iter(line)

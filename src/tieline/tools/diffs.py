@@ -1,7 +1,7 @@
-"""What a change of a file looks like: the lines around it, or a unified diff made in bounded time.
+"""Shows changes of files: as a unified diff, or as an excerpt of both versions. Both take bounded time.
 
-What two versions have in common at both ends is set aside first. If what remains is still large, it is shown as one
-piece taken out and one put in: comparing it line by line could take minutes.
+Common lines at both ends are skipped first. If the rest is still large, it is shown as one removed and one added block:
+comparing it line by line could take minutes.
 """
 
 import difflib
@@ -15,10 +15,10 @@ CONTEXT = 3
 MAX_COMPARED = 2000
 MAX_WIDTH = 2000
 MAX_SHOWN = 32 << 10
-"""Characters of each version that are shown of a change that was made."""
+"""Characters of each version in an excerpt."""
 
 
-class _Change(NamedTuple):
+class _LineChange(NamedTuple):
     """Lines `old_from:old_to` become lines `new_from:new_to`."""
 
     old_from: int
@@ -27,8 +27,8 @@ class _Change(NamedTuple):
     new_to: int
 
 
-def unified(old: str, new: str, path: str, *, is_new: bool = False) -> str:
-    """Return the complete diff from one text to another; empty if they are the same."""
+def unified_diff(old: str, new: str, path: str, *, is_new: bool = False) -> str:
+    """Return the complete diff between two texts; empty if they are equal."""
     before, after = _lines(old), _lines(new)
     changes = _changes(before, after)
     if not changes:
@@ -39,8 +39,8 @@ def unified(old: str, new: str, path: str, *, is_new: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
-def changed(old: bytes | None, new: bytes, path: str) -> Diff | None:
-    """A change that was made, with a few lines around it; None if there is nothing to see."""
+def excerpt(old: bytes | None, new: bytes, path: str) -> Diff | None:
+    """Return the changed lines of both versions with some context; None if the files are equal or binary."""
     if b"\0" in (old or b"") or b"\0" in new:
         return None
     after = _lines(new.decode("utf-8", "replace"))
@@ -58,7 +58,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _bounded(lines: Sequence[str]) -> str:
-    """As many lines as fit, and how many do not."""
+    """Return as many lines as fit into MAX_SHOWN, and a line that says how many are missing."""
     kept: list[str] = []
     room = MAX_SHOWN
     for line in lines:
@@ -70,28 +70,28 @@ def _bounded(lines: Sequence[str]) -> str:
     return "".join(kept)
 
 
-def _changes(before: Sequence[str], after: Sequence[str]) -> list[_Change]:
+def _changes(before: Sequence[str], after: Sequence[str]) -> list[_LineChange]:
     head = _common(before, after)
     tail = _common(before[head:][::-1], after[head:][::-1])
     old, new = before[head : len(before) - tail], after[head : len(after) - tail]
     if not old and not new:
         return []
     if len(old) + len(new) > MAX_COMPARED:
-        return [_Change(head, head + len(old), head, head + len(new))]
+        return [_LineChange(head, head + len(old), head, head + len(new))]
     codes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-    return [_Change(head + a, head + b, head + c, head + d) for kind, a, b, c, d in codes if kind != "equal"]
+    return [_LineChange(head + a, head + b, head + c, head + d) for kind, a, b, c, d in codes if kind != "equal"]
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many lines are the same from the beginning."""
+    """Return the number of equal lines at the beginning."""
     for count, (mine, yours) in enumerate(zip(one, other, strict=False)):
         if mine != yours:
             return count
     return min(len(one), len(other))
 
 
-def _grouped(changes: Sequence[_Change]) -> Iterator[list[_Change]]:
-    """Changes that are near enough to share their context."""
+def _grouped(changes: Sequence[_LineChange]) -> Iterator[list[_LineChange]]:
+    """Group changes that are close enough to share their context."""
     group = [changes[0]]
     for change in changes[1:]:
         if change.old_from - group[-1].old_to > 2 * CONTEXT:
@@ -101,7 +101,7 @@ def _grouped(changes: Sequence[_Change]) -> Iterator[list[_Change]]:
     yield group
 
 
-def _hunk(group: Sequence[_Change], before: Sequence[str], after: Sequence[str]) -> list[str]:
+def _hunk(group: Sequence[_LineChange], before: Sequence[str], after: Sequence[str]) -> list[str]:
     first, last = group[0], group[-1]
     lead = min(CONTEXT, first.old_from)
     trail = min(CONTEXT, len(before) - last.old_to)
@@ -118,7 +118,7 @@ def _hunk(group: Sequence[_Change], before: Sequence[str], after: Sequence[str])
 
 
 def _range(start: int, stop: int) -> str:
-    """Lines as diffs count them: from 1, and an empty range by the line before it."""
+    """Return a line range in diff notation: counted from 1; an empty range is given by the line before it."""
     count = stop - start
     begin = start + 1 if count else start
     return str(begin) if count == 1 else f"{begin},{count}"

@@ -1,5 +1,5 @@
-"""The one exception of the tools: something cannot be done, in words a model can act on."""
+"""The exception that all tools raise."""
 
 
 class ToolFailed(Exception):
-    """A tool could not do what was asked; the text is the result the model gets."""
+    """A tool call failed. The message becomes the tool result, so it tells the model what to do."""

@@ -1,7 +1,7 @@
-"""Files of the workspace: read, write, edit, list.
+"""The file tools: read_file, write_file, edit_file and list_directory.
 
-What a reading tool shows is cut to a size a model can take, and says how to get the rest. What is written is put in
-place as a whole or not at all. Edits work on bytes, so that a file in an unknown encoding keeps what was not edited.
+Output is limited to a size a model can handle, and says how to get the rest. Files are written atomically. Edits work
+on bytes, so that the rest of a file in an unknown encoding stays as it is.
 """
 
 import base64
@@ -12,19 +12,19 @@ from msgspec import Meta
 
 from tieline.model.content import Image, Text, Value
 from tieline.model.events import Diff
-from tieline.tools.arguments import Form
-from tieline.tools.diffs import changed
+from tieline.tools.arguments import ToolDefinition
+from tieline.tools.diffs import excerpt
 from tieline.tools.errors import ToolFailed
-from tieline.tools.workspace import MAX_FILE, Entry, Opened, Workspace
+from tieline.tools.workspace import MAX_FILE, DirectoryEntry, OpenFile, Workspace
 
 MAX_LINES = 2000
 MAX_WIDTH = 2000
 MAX_SHOWN = 200_000
-"""Characters of a file that are shown at once."""
+"""Characters in one page of a file."""
 MAX_SCANNED = 64 << 20
-"""Bytes that are read to find a line."""
+"""Bytes that are read to find the first line of a page."""
 MAX_COUNTED = 4 << 20
-"""Bytes behind a page in which lines are counted."""
+"""Bytes after a page in which lines are counted."""
 MAX_IMAGE = 5 << 20
 MAX_PLACES = 10
 MAX_LISTED = 1000
@@ -35,10 +35,10 @@ _PIECE = 64 << 10
 Content = str | tuple[Text | Image, ...]
 
 
-class Changed(NamedTuple):
-    """What a tool that changes a file answers, and the change as far as it can be shown."""
+class FileChange(NamedTuple):
+    """The result of a tool that changed a file: the text for the model, and the change unless it cannot be shown."""
 
-    told: str
+    message: str
     diff: Diff | None
 
 
@@ -52,14 +52,14 @@ class ReadFile(Value):
 
     path: FilePath
     offset: Annotated[int, Meta(ge=1, description="The first line to show, counted from 1.")] = 1
-    limit: Annotated[int, Meta(ge=1, le=MAX_LINES, description="How many lines to show, up to 2000.")] = MAX_LINES
+    limit: Annotated[int, Meta(ge=1, le=MAX_LINES, description="The number of lines to show, up to 2000.")] = MAX_LINES
 
 
 class WriteFile(Value):
     """The arguments of write_file."""
 
     path: FilePath
-    content: Annotated[str, Meta(description="The whole content of the file.")]
+    content: Annotated[str, Meta(description="The complete content of the file.")]
 
 
 class EditFile(Value):
@@ -72,7 +72,7 @@ class EditFile(Value):
     ]
     new_text: Annotated[str, Meta(description="The text to put in its place.")]
     replace_all: Annotated[
-        bool, Meta(description="Replace every occurrence. Otherwise the text has to occur exactly once.")
+        bool, Meta(description="Replace every occurrence. Otherwise the text must occur exactly once.")
     ] = False
 
 
@@ -84,37 +84,37 @@ class ListDirectory(Value):
     ] = "."
 
 
-READ_FILE = Form(
+READ_FILE = ToolDefinition(
     "read_file",
-    "Read a text file of the workspace; each line comes with its number and a tab. Long files come in pages: go on "
-    "with `offset`. Pictures (PNG, JPEG, GIF, WebP) are shown as pictures.",
+    "Read a text file in the workspace. Each line starts with its number and a tab. Long files come in pages: continue "
+    "with `offset`. Images (PNG, JPEG, GIF, WebP) are returned as images.",
     ReadFile,
 )
-WRITE_FILE = Form(
+WRITE_FILE = ToolDefinition(
     "write_file",
-    "Write a whole file, in place of the old one if there is one; directories are made as needed. To change a part of "
-    "a file use edit_file.",
+    "Write a complete file, replacing an existing one; missing directories are created. To change part of a file use "
+    "edit_file.",
     WriteFile,
 )
-EDIT_FILE = Form(
+EDIT_FILE = ToolDefinition(
     "edit_file",
-    "Replace a piece of text in a file. `old_text` has to be in the file exactly once, so take enough lines around the "
+    "Replace text in a file. `old_text` must occur in the file exactly once, so include enough lines around the "
     "change, or set `replace_all`.",
     EditFile,
 )
-LIST_DIRECTORY = Form(
+LIST_DIRECTORY = ToolDefinition(
     "list_directory",
-    "List a directory of the workspace: directories end with a slash, files have their size, links their target.",
+    "List a directory in the workspace. Directories end with a slash; files show their size, links their target.",
     ListDirectory,
 )
 
 
 def read(workspace: Workspace, arguments: ReadFile) -> Content:
-    """What read_file answers."""
+    """Run read_file."""
     with workspace.open(arguments.path) as opened:
         start = opened.stream.read(SNIFFED)
         if media_type := image_type(start):
-            return _picture(opened, start, media_type)
+            return _image(opened, start, media_type)
         refuse_binary(start, opened)
         opened.stream.seek(0)
         page = _Page(arguments)
@@ -122,41 +122,43 @@ def read(workspace: Workspace, arguments: ReadFile) -> Content:
     return page.content(opened.path, opened.size)
 
 
-def write(workspace: Workspace, arguments: WriteFile) -> Changed:
-    """What write_file answers."""
+def write(workspace: Workspace, arguments: WriteFile) -> FileChange:
+    """Run write_file."""
     if arguments.path.endswith("/"):
         raise ToolFailed(f"`{arguments.path}` names a directory; write_file needs the path of a file")
     data = arguments.content.encode("utf-8", "replace")
     path, is_new, before = workspace.write(arguments.path, data)
-    told = f"{'Created' if is_new else 'Replaced'} `{path}` ({len(data)} bytes)."
+    message = f"{'Created' if is_new else 'Replaced'} `{path}` ({len(data)} bytes)."
     is_known = is_new or before is not None
-    return Changed(told, changed(before, data, path) if is_known else None)
+    return FileChange(message, excerpt(before, data, path) if is_known else None)
 
 
-def edit(workspace: Workspace, arguments: EditFile) -> Changed:
-    """What edit_file answers."""
+def edit(workspace: Workspace, arguments: EditFile) -> FileChange:
+    """Run edit_file."""
     before = after = b""
     lines: list[int] = []
 
     def change(data: bytes) -> bytes:
         nonlocal before, after, lines
         before = data
-        after, lines = edited(data, arguments)
+        after, lines = apply_edit(data, arguments)
         return after
 
     path = workspace.edit(arguments.path, change)
-    return Changed(f"Replaced {_times(len(lines))} in `{path}`, {_at_lines(lines)}.", changed(before, after, path))
+    return FileChange(
+        f"Replaced {_occurrence_count(len(lines))} in `{path}`, {_at_lines(lines)}.", excerpt(before, after, path)
+    )
 
 
-def edited(data: bytes, arguments: EditFile) -> tuple[bytes, list[int]]:
-    """The file after the edit, and the lines where it was changed; raises ToolFailed if the edit does not fit."""
+def apply_edit(data: bytes, arguments: EditFile) -> tuple[bytes, list[int]]:
+    """Return the edited file and the numbers of the changed lines; raise ToolFailed if the edit cannot be applied."""
     if b"\0" in data[:SNIFFED]:
         raise ToolFailed(f"`{arguments.path}` is a binary file and cannot be edited as text")
     old, new = (text.encode("utf-8", "replace") for text in (arguments.old_text, arguments.new_text))
     if old == new:
         raise ToolFailed("`old_text` and `new_text` are the same: there is nothing to change")
-    old, new = _with_the_ends_of(data, old, new)
-    places = _places(data, old, is_overlapping=not arguments.replace_all)
+    old, new = _match_line_endings(data, old, new)
+    places = _occurrences(data, old, is_overlapping=not arguments.replace_all)
     if not places:
         raise ToolFailed(_not_found(data, arguments))
     if len(places) > 1 and not arguments.replace_all:
@@ -170,20 +172,20 @@ def edited(data: bytes, arguments: EditFile) -> tuple[bytes, list[int]]:
 
 
 def list_directory(workspace: Workspace, arguments: ListDirectory) -> Content:
-    """What list_directory answers."""
+    """Run list_directory."""
     entries = sorted(
         workspace.entries(arguments.path or "."), key=lambda entry: (entry.kind != "directory", entry.name)
     )
     if not entries:
         return "(the directory is empty)"
-    lines = [_line(entry) for entry in entries[:MAX_LISTED]]
+    lines = [_entry_line(entry) for entry in entries[:MAX_LISTED]]
     if len(entries) > MAX_LISTED:
-        lines.append(f"… {len(entries) - MAX_LISTED} more or beyond; use search_files to find a name")
+        lines.append(f"… at least {len(entries) - MAX_LISTED} more; use search_files to find a name")
     return "\n".join(lines)
 
 
 def image_type(start: bytes) -> str | None:
-    """The kind of picture a file is, by its first bytes."""
+    """Return the media type of an image by its first bytes; None if it is no image."""
     if start.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if start.startswith(b"\xff\xd8\xff"):
@@ -195,22 +197,22 @@ def image_type(start: bytes) -> str | None:
     return None
 
 
-def refuse_binary(start: bytes, opened: Opened) -> None:
-    """Refuse a file that is not text."""
+def refuse_binary(start: bytes, opened: OpenFile) -> None:
+    """Raise ToolFailed for a file that is not text."""
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise ToolFailed(f"`{opened.path}` is text in UTF-16; convert it with run_terminal (iconv) to read it")
+        raise ToolFailed(f"`{opened.path}` is UTF-16 text; convert it with run_terminal (iconv) to read it")
     if start.startswith(b"%PDF-") or b"\0" in start:
         kind = "a PDF" if start.startswith(b"%PDF-") else "a binary file"
         raise ToolFailed(f"`{opened.path}` is {kind} of {opened.size} bytes and cannot be shown as text")
 
 
 def printable(name: str) -> str:
-    """A file name as text: bytes that are no text are replaced."""
+    """Return a file name as valid text; undecodable bytes are replaced."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 class _Page:
-    """The lines of a file that are asked for, as many as fit."""
+    """The requested lines of a file, as many as fit."""
 
     def __init__(self, arguments: ReadFile) -> None:
         self.first = arguments.offset
@@ -218,13 +220,13 @@ class _Page:
         self.lines: list[str] = []
         self.room = MAX_SHOWN
         self.number = 0
-        """The last line that was looked at; when the file was read to its end, the number of its lines."""
+        """The number of the last line read; at the end of the file, the number of its lines."""
         self.scanned = 0
         self.is_complete = False
         self.is_clean = True
 
-    def fill(self, opened: Opened) -> None:
-        """Read the page, and no more of the file than it takes to find it."""
+    def fill(self, opened: OpenFile) -> None:
+        """Read the page, and no more of the file than necessary."""
         stream = opened.stream
         if not self.skip(stream):
             return
@@ -240,7 +242,7 @@ class _Page:
         self.count(stream)
 
     def skip(self, stream: BinaryIO) -> bool:
-        """Go to the first line of the page; return whether there is one within reach."""
+        """Go to the first line of the page; return whether it was found within MAX_SCANNED bytes."""
         scanned, is_open = 0, False
         while (missing := self.first - 1 - self.number) and scanned < MAX_SCANNED:
             piece = stream.read(min(_PIECE, MAX_SCANNED - scanned))
@@ -257,7 +259,7 @@ class _Page:
         return not missing
 
     def line(self, stream: BinaryIO) -> tuple[bytes, int]:
-        """Return the beginning and the length of the next line; nothing at the end of the file."""
+        """Return the beginning and the length of the next line; empty at the end of the file."""
         line = stream.readline(_PIECE)
         length = len(line)
         while line and not line.endswith(b"\n") and self.scanned + length <= MAX_SCANNED:
@@ -269,7 +271,7 @@ class _Page:
         return line, length
 
     def count(self, stream: BinaryIO) -> None:
-        """Count the lines after the page if they are few: a large file says its size instead."""
+        """Count the lines after the page, unless the file is large; then its size is reported instead."""
         rest = stream.read(MAX_COUNTED + 1)
         if len(rest) <= MAX_COUNTED:
             self.number += rest.count(b"\n") + (bool(rest) and not rest.endswith(b"\n"))
@@ -285,40 +287,40 @@ class _Page:
         self.room -= len(text)
 
     def content(self, path: str, size: int) -> Content:
-        """The lines, and apart from them what there is to say about them."""
+        """Return the lines, followed by separate notes about them."""
         if self.is_complete and not self.number:
             return "(the file is empty)"
         if not self.lines and not self.is_complete:
-            raise ToolFailed(f"`{path}` is too large to look for line {self.first}; use search_content or run_terminal")
+            raise ToolFailed(f"`{path}` is too large to find line {self.first}; use search_content or run_terminal")
         if not self.lines:
             raise ToolFailed(f"`{path}` has {self.number} lines; there is no line {self.first}")
         last = self.first + len(self.lines) - 1
         notes = []
         if last < self.number or not self.is_complete:
             total = f" of {self.number}" if self.is_complete else f" of a file of {size} bytes"
-            notes.append(f"(lines {self.first} to {last}{total}; go on with offset {last + 1})")
+            notes.append(f"(lines {self.first} to {last}{total}; continue with offset {last + 1})")
         if not self.is_clean:
-            notes.append("(the file is not valid UTF-8; what could not be read is shown as \ufffd)")
+            notes.append("(the file is not valid UTF-8; undecodable bytes are shown as \ufffd)")
         return tuple(Text(text=text) for text in ("\n".join(self.lines), *notes))
 
 
 def _end_of_line(piece: bytes, number: int) -> int:
-    """Where the line with this number ends, counted from 1."""
+    """Return the offset of the end of a line, given by its number counted from 1."""
     at = 0
     for _ in range(number):
         at = piece.index(b"\n", at) + 1
     return at
 
 
-def _picture(opened: Opened, start: bytes, media_type: str) -> Content:
+def _image(opened: OpenFile, start: bytes, media_type: str) -> Content:
     if opened.size > MAX_IMAGE:
-        raise ToolFailed(f"`{opened.path}` is a picture of {opened.size} bytes; at most {MAX_IMAGE} can be shown")
+        raise ToolFailed(f"`{opened.path}` is an image of {opened.size} bytes; at most {MAX_IMAGE} can be shown")
     data = start + opened.stream.read(opened.size)
     return (Image(media_type=media_type, data=base64.b64encode(data[: opened.size]).decode()),)
 
 
-def _with_the_ends_of(data: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes]:
-    """The texts with the file's own line ends: models see lines without them and write them the usual way."""
+def _match_line_endings(data: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes]:
+    """Convert both texts to the file's line endings: models do not see them and write `\\n`."""
     if b"\r\n" not in data:
         return old, new
     if b"\r" not in old and old not in data:
@@ -328,8 +330,8 @@ def _with_the_ends_of(data: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes
     return old, new if b"\r" in new else new.replace(b"\n", b"\r\n")
 
 
-def _places(data: bytes, wanted: bytes, *, is_overlapping: bool) -> list[int]:
-    """The line of each occurrence; of those that overlap only one can be replaced, but each could be meant."""
+def _occurrences(data: bytes, wanted: bytes, *, is_overlapping: bool) -> list[int]:
+    """Return the line of each occurrence. Overlapping ones count too where the text must be unique."""
     found: list[int] = []
     line, at, step = 1, 0, 1 if is_overlapping else len(wanted)
     while (place := data.find(wanted, at)) >= 0:
@@ -341,32 +343,32 @@ def _places(data: bytes, wanted: bytes, *, is_overlapping: bool) -> list[int]:
 
 
 def _not_found(data: bytes, arguments: EditFile) -> str:
-    """Why an edit does not fit: most often only the white space differs."""
-    said = f"`old_text` does not occur in `{arguments.path}`. Nothing was changed."
+    """Explain why an edit cannot be applied: most often only the white space differs."""
+    message = f"`old_text` does not occur in `{arguments.path}`. Nothing was changed."
     lines = [" ".join(line.split()) for line in data.decode("utf-8", "replace").splitlines()]
     wanted = [" ".join(line.split()) for line in arguments.old_text.strip().splitlines()]
     if wanted and wanted[0]:
         for at, line in enumerate(lines):
             if line == wanted[0] and lines[at : at + len(wanted)] == wanted:
-                return f"{said} It differs from what begins at line {at + 1} only in white space: read that again."
+                return f"{message} It differs from the text at line {at + 1} only in white space: read that again."
         near = [number for number, line in enumerate(lines, 1) if line == wanted[0]]
         if near:
-            return f"{said} Its first line occurs {_at_lines(near)}, but what follows there is different."
-    return f"{said} Read the file again and take the text exactly as it is there."
+            return f"{message} Its first line occurs {_at_lines(near)}, but the lines after it differ."
+    return f"{message} Read the file again and copy the text exactly."
 
 
-def _times(count: int) -> str:
+def _occurrence_count(count: int) -> str:
     return "1 occurrence" if count == 1 else f"{count} occurrences"
 
 
 def _at_lines(lines: list[int]) -> str:
-    """Where something is, in words."""
+    """Return a list of line numbers as text, shortened if it is long."""
     listed = ", ".join(str(line) for line in lines[:MAX_PLACES])
     more = f" and {len(lines) - MAX_PLACES} more" if len(lines) > MAX_PLACES else ""
     return f"at line{'' if len(lines) == 1 else 's'} {listed}{more}"
 
 
-def _line(entry: Entry) -> str:
+def _entry_line(entry: DirectoryEntry) -> str:
     name = printable(entry.name)
     match entry.kind:
         case "directory":

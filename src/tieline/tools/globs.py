@@ -1,11 +1,11 @@
-r"""Patterns of paths, much as .gitignore writes them.
+r"""Path patterns, similar to those of .gitignore.
 
-A pattern without a slash is about the last part of a path, wherever that is; with one it is about the whole path from
-the root. `*` and `?` stay within a part, `**` stands for any number of parts, also none, `[…]` for one character,
-`{a,b}` for either, and `\` takes the meaning from what follows. `docs/` is the folder and everything in it.
+A pattern without a slash matches the last part of a path in any folder; with a slash it matches the whole path from the
+root. `*` and `?` match within a part, `**` matches any number of parts including none, `[…]` matches one character,
+`{a,b}` matches either alternative, and `\` escapes the next character. `docs/` matches the folder and everything in it.
 
-Patterns come from models too, so no pattern may take long: each part is a regular expression that never goes back, and
-parts are compared with one place to return to.
+Models supply patterns too, so matching must take bounded time: each part is a regular expression without backtracking,
+and the comparison of parts backtracks to the latest `**` only.
 """
 
 import re
@@ -24,37 +24,37 @@ _SPECIAL = re.compile(r"([*?\[\]{}\\])")
 
 
 class Glob:
-    """A pattern that was read; `Glob.of` raises ValueError, in words, for one that cannot be."""
+    """A parsed pattern. Raises ValueError with a readable message if the pattern is not valid."""
 
     def __init__(self, pattern: str) -> None:
         if not pattern or len(pattern) > MAX_LENGTH:
             raise ValueError(f"a pattern has 1 to {MAX_LENGTH} characters")
-        self._alternatives = [_parts(marks) for marks in _Braces(_TOKEN.findall(pattern)).whole()]
+        self._alternatives = [_parts(marks) for marks in _BraceExpansion(_TOKEN.findall(pattern)).whole()]
 
     @staticmethod
     @lru_cache(256)
     def of(pattern: str) -> "Glob":
-        """The pattern, read once."""
+        """Return the parsed pattern, from a cache if possible."""
         return Glob(pattern)
 
     def matches(self, path: str) -> bool:
-        """Whether the pattern is about this path: relative to the root, written with slashes; `.` is the root."""
+        """Return whether the pattern matches a path, which is relative to the root; `.` is the root itself."""
         parts = [part for part in path.split("/") if part not in ("", ".")]
-        return any(_fits(wanted, parts) for wanted in self._alternatives)
+        return any(_parts_match(wanted, parts) for wanted in self._alternatives)
 
 
 def escaped(path: str) -> str:
-    """The pattern that is about this very path and no other."""
+    """Return the pattern that matches exactly this path."""
     return "/" + _SPECIAL.sub(r"\\\1", path)
 
 
 def is_exact(pattern: str) -> bool:
-    """Whether the pattern is about one path only."""
+    """Return whether the pattern matches exactly one path."""
     return pattern.startswith("/") and not pattern.endswith("/") and not _SPECIAL.search(re.sub(r"\\.", "", pattern))
 
 
-class _Braces:
-    """The alternatives of a pattern, each as a list of marks without braces."""
+class _BraceExpansion:
+    """Expands the braces of a tokenized pattern into alternatives without braces."""
 
     def __init__(self, marks: list[str]) -> None:
         self.marks = marks
@@ -78,12 +78,12 @@ class _Braces:
 
     def either(self, depth: int) -> list[tuple[str, ...]]:
         if depth > MAX_DEPTH:
-            raise ValueError(f"braces stand at most {MAX_DEPTH} deep in one another")
+            raise ValueError(f"braces can be nested at most {MAX_DEPTH} deep")
         found: list[tuple[str, ...]] = []
         while True:
             found += self.sequence(depth)
             if self.at == len(self.marks):
-                raise ValueError("a { is never closed")
+                raise ValueError("a `{` is not closed")
             self.at += 1
             if self.marks[self.at - 1] == "}":
                 return found
@@ -105,7 +105,7 @@ def _parts(marks: Sequence[str]) -> list[_Part]:
 
 
 def _part(marks: Sequence[str]) -> _Part:
-    """One part as a regular expression: what follows a star is found at its first place, and that is final."""
+    """Compile one part. The text after a star matches at its first occurrence, without backtracking."""
     if len(marks) == 1 and len(marks[0]) > 1 and not marks[0].strip("*"):
         return _ANY_PARTS
     pieces: list[str] = [""]
@@ -132,11 +132,11 @@ def _character(mark: str) -> str:
     try:
         return re.compile(f"[{'^' if is_negated else ''}{inside}]").pattern
     except re.error as error:
-        raise ValueError(f"{mark} is not a set of characters: {error}") from None
+        raise ValueError(f"`{mark}` is not a valid character set: {error}") from None
 
 
-def _fits(wanted: Sequence[_Part], parts: Sequence[str]) -> bool:
-    """Whether the parts are as wanted; when they are not, only the latest `**` may take one part more."""
+def _parts_match(wanted: Sequence[_Part], parts: Sequence[str]) -> bool:
+    """Match parts against patterns. On a mismatch only the latest `**` is extended by one part."""
     at = place = 0
     back: tuple[int, int] | None = None
     while place < len(parts) or at < len(wanted):

@@ -1,38 +1,51 @@
-"""What "always" would mean, in a sentence for the person who is asked."""
+"""Texts for grants: the rules a person creates by choosing "Always allow"."""
 
 import re
 
 from tieline.model.rules import Rule
 
-_DEEDS = {
-    "read_file": "reading",
-    "list_directory": "listing",
-    "search_files": "finding files in",
-    "search_content": "searching in",
-    "write_file": "writing",
-    "edit_file": "editing",
-    "run_terminal": "running",
+_ACTIONS = {
+    "read_file": ("reading", "reading any file in"),
+    "list_directory": ("listing", "listing any folder in"),
+    "search_files": ("finding files in", "finding files anywhere in"),
+    "search_content": ("searching", "searching any file in"),
+    "write_file": ("writing", "writing any file in"),
+    "edit_file": ("editing", "editing any file in"),
 }
+"""How each tool acts on one path, and on everything in a folder."""
+_THIS_FOLDER = "this folder"
 _ESCAPED = re.compile(r"\\(.)")
 
 
-def grant_words(rule: Rule) -> str:
-    """Return a label for an answer that grants this rule, such as "Always allow editing any file in this folder"."""
-    deed = _DEEDS.get(rule.tool, f"using {rule.tool} on" if rule.path else f"using {rule.tool}")
+def grant_label(rule: Rule) -> str:
+    """Return the label of the answer that creates this rule: "Always allow editing any file in this folder"."""
+    return f"Always allow {_action(rule)}"
+
+
+def grant_summary(rule: Rule) -> str:
+    """Return what the rule allows, for a list of grants: "Editing any file in this folder"."""
+    action = _action(rule)
+    return action[0].upper() + action[1:]
+
+
+def _action(rule: Rule) -> str:
     if rule.command is not None:
-        run = f"exactly {rule.command}" if rule.exact else f"any command that begins with {rule.command}"
-        place = _place(rule.path)
-        return f"Always allow {deed} {run}" + (f" in {place}" if place else "")
+        return _running(rule.command, rule)
     if rule.path is None:
-        return f"Always allow {deed}"
+        return f"using {rule.tool}"
+    on_one, on_all = _ACTIONS.get(rule.tool, (f"using {rule.tool} on", f"using {rule.tool} on any file in"))
     if rule.path == "**":
-        return f"Always allow {deed} any file in this folder"
-    if rule.path.endswith("/"):
-        return f"Always allow {deed} any file in {_place(rule.path)}"
-    return f"Always allow {deed} {_place(rule.path)}"
+        return f"{on_all} {_THIS_FOLDER}"
+    return f"{on_all if rule.path.endswith('/') else on_one} {_place(rule.path)}"
 
 
-def _place(pattern: str | None) -> str:
-    """A path as a person writes it; nothing for the root of the workspace."""
-    path = _ESCAPED.sub(r"\1", pattern or "").removeprefix("/")
-    return "" if path in ("", ".", "./") else path
+def _running(command: str, rule: Rule) -> str:
+    """A prefix covers only arguments that cannot write or run anything; see `read_only`."""
+    run = f"running “{command}”" if rule.path is None else f"running “{command}” in {_place(rule.path)}"
+    return run if rule.exact else f"{run} with any read-only arguments"
+
+
+def _place(pattern: str) -> str:
+    """Return a pattern as a readable path."""
+    path = _ESCAPED.sub(r"\1", pattern).strip("/")
+    return _THIS_FOLDER if path in ("", ".") else path

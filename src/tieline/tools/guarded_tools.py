@@ -1,7 +1,7 @@
-"""The gateway's tools under rules: what may be done is done, what may not is refused, for the rest a person is asked.
+"""The gateway's tools, guarded by rules: a call is allowed, refused, or put to a person.
 
-A turn has a mode. In *chat* there are no tools. In *plan* the model may look, ask and put a plan before the person;
-once that is approved the mode is *agent*, where it may do everything the rules and the person allow.
+A turn has a mode. In *chat* there are no tools. In *plan* the model can read, ask questions and propose a plan; once
+the plan is approved the mode becomes *agent*, where the model can do everything that the rules and the person allow.
 """
 
 import asyncio
@@ -31,25 +31,25 @@ from tieline.model.ports import Host, Progress, Report, unheard
 from tieline.model.request import ToolSpec
 from tieline.model.rules import Rule
 from tieline.tools import planning
-from tieline.tools.approvals import Ask
 from tieline.tools.arguments import BadArguments
+from tieline.tools.call_preview import CallPreview
 from tieline.tools.errors import ToolFailed
-from tieline.tools.grant_text import grant_words
+from tieline.tools.grant_text import grant_label, grant_summary
 from tieline.tools.invisible_text import visible
 from tieline.tools.planning import AskQuestion, CreatePlan, SwitchMode
-from tieline.tools.policy import DEFAULTS, Policy, Subject, Verdict, retired
-from tieline.tools.todos import TODO_READ, TODO_WRITE, Todos, plan_of
-from tieline.tools.toolbox import READING, Toolbox
+from tieline.tools.policy import DEFAULTS, Policy, Subject, Verdict, retirement_reason
+from tieline.tools.todos import TODO_READ, TODO_WRITE, TodoList, plan_from_todos
+from tieline.tools.toolbox import READ_ONLY_TOOLS, WorkspaceToolbox
 
 log = logging.getLogger("tieline.tools")
 
 MODES = ("chat", "plan", "agent")
-NOBODY = (
-    "Nobody is there to answer now. End your turn with the question in plain text: what the user says next is the "
-    "answer."
+NOBODY_PRESENT = (
+    "The user is not available to answer now. End your turn with the question in plain text: the user's next message "
+    "will be the answer."
 )
 
-Note = Callable[[Subject, Verdict], None]
+DecisionListener = Callable[[Subject, Verdict], None]
 
 _KINDS = {
     "read_file": "read",
@@ -64,146 +64,155 @@ _KINDS = {
 }
 
 
-class Keeper:
-    """Hands out tools for turns.
+class GuardedTools:
+    """Provides the tools of each turn, and decides about calls by rules and by asking a person.
 
-    `note` hears of what rules decided without a person, but for what is allowed as long as no rule says otherwise.
+    `note` is called for each decision a rule makes without asking a person, except for the default rules.
     """
 
-    def __init__(self, box: Toolbox, policy: Policy, *, note: Note = lambda _, __: None) -> None:
+    def __init__(self, box: WorkspaceToolbox, policy: Policy, *, note: DecisionListener = lambda _, __: None) -> None:
         self.policy = policy
         self._box = box
         self._note = note
 
     @property
     def workspace(self) -> str:
-        """Where the tools act."""
+        """The root folder of the workspace."""
         return self._box.workspace.root
 
     async def has_file(self, path: str) -> bool:
-        """Whether this is a file of the workspace."""
+        """Return whether this is a file in the workspace."""
         return await asyncio.to_thread(self._box.workspace.has_file, path)
 
     def open(self, mode: str) -> "TurnTools":
-        """Tools for a turn in this mode."""
+        """Return the tools for a turn in this mode; raise BadRequest if there is no such mode."""
         if mode not in MODES:
-            raise BadRequest(f"there is no mode `{mode[:40]}`: the modes are {', '.join(MODES)}", "model")
+            raise BadRequest(f"unknown mode `{mode[:40]}`: the modes are {', '.join(MODES)}", "model")
         return TurnTools(self, self._box, mode)
 
-    async def cleared(self, call: ToolCall, host: Host) -> "Judged | Refusal":
-        """Return what a call is about if it may be done, or why not; where the rules say so, the person is asked.
+    async def authorize(self, call: ToolCall, host: Host) -> "Judgement | ToolRefusal":
+        """Judge a call, asking the person if the rules say so. Return the judgement if it is allowed, or the refusal.
 
-        Whoever does it must act on `subject.path` and on nothing else: see `Workspace.pinned`.
+        The caller must act on `subject.path` and nothing else; see `Workspace.pinned`.
         """
-        judged = await self.judge(call)
-        if judged.verdict.decision == "ask":
-            return await self.asked(call, judged, host) or judged
-        self.decided(judged)
-        return judged.refusal or judged
+        judgement = await self.judge(call)
+        if judgement.verdict.decision == "ask":
+            return await self.ask_person(call, judgement, host) or judgement
+        self.report_decision(judgement)
+        return judgement.refusal or judgement
 
-    async def asked(self, call: ToolCall, judged: "Judged", host: Host) -> "Refusal | None":
-        """Ask the person; return why it may not be done, or None if it may."""
-        ask = await self._box.describe(call, judged.subject.path)
-        if ask.problem is not None:
-            return Refusal(ask.problem)
-        always = {f"{ALWAYS.id}-{n}" if n > 1 else ALWAYS.id: rule for n, rule in enumerate(judged.suggested, 1)}
-        permission = await asyncio.to_thread(_permission, ask, call.arguments, always)  # a large one takes a while
+    async def ask_person(self, call: ToolCall, judgement: "Judgement", host: Host) -> "ToolRefusal | None":
+        """Ask the person for permission. Return the refusal, or None if the call is allowed."""
+        preview = await self._box.preview(call, judgement.subject.path)
+        if preview.problem is not None:
+            return ToolRefusal(preview.problem)
+        always = {f"{ALWAYS.id}-{n}" if n > 1 else ALWAYS.id: rule for n, rule in enumerate(judgement.suggested, 1)}
+        # In a thread, because a large preview takes a while.
+        permission = await asyncio.to_thread(_permission, preview, call.arguments, always)
         permitted = await host.human.permit(permission)
         if permitted.option in always:
             await self.remember(always[permitted.option])
         elif permitted.option != ALLOW.id:
-            return _denied(permitted, ask.change)
-        return await self._changed(call, judged)
+            return _denied(permitted, preview.change)
+        return await self._check_unchanged(call, judgement)
 
-    async def judge(self, call: ToolCall) -> "Judged":
-        """What the rules say of a call."""
-        return await asyncio.to_thread(self._judged, call)
+    async def judge(self, call: ToolCall) -> "Judgement":
+        """Return what the rules say about a call."""
+        return await asyncio.to_thread(self._judge, call)
 
-    def decided(self, judged: "Judged") -> None:
-        """A call is done or refused without asking anybody."""
-        if judged.verdict.rule not in DEFAULTS:
-            self._note(judged.subject, judged.verdict)
+    def report_decision(self, judgement: "Judgement") -> None:
+        """Pass on a decision that a rule made without asking a person."""
+        if judgement.verdict.rule not in DEFAULTS:
+            self._note(judgement.subject, judgement.verdict)
 
     async def remember(self, rule: Rule) -> None:
-        """Allow something for good; it holds until the end of the program even if it cannot be saved."""
+        """Grant a rule permanently. If it cannot be saved it holds until the gateway stops."""
         try:
             await asyncio.to_thread(self.policy.remember, rule)
         except OSError as error:
-            log.warning("what was allowed for good cannot be kept: %s", error)
+            log.warning("cannot save the grant (%s); it holds only until the gateway stops: %s", rule, error)
 
     async def revoke(self, rule_id: str) -> bool:
-        """Allow something no longer; return whether it was allowed. Raises GatewayError if it would come back."""
+        """Revoke a grant and return whether it existed. Raise GatewayError if that cannot be saved."""
         try:
             return await asyncio.to_thread(self.policy.revoke, rule_id)
         except OSError as error:
-            message = f"It is revoked until the gateway is started again, but that cannot be kept: {error}."
+            message = f"The rule is revoked until the gateway restarts, but the change cannot be saved: {error}."
             raise GatewayError("internal", message) from error
 
-    async def listed(self) -> list[tuple[Rule, str]]:
-        """Return what was answered with "always", and for each why it covers nothing any more, if so."""
+    async def grants(self) -> "list[GrantStatus]":
+        """Return the rules that were granted with "Always allow" in this workspace."""
         rules = await asyncio.to_thread(lambda: self.policy.remembered)
-        return [(rule, retired(rule)) for rule in rules]
+        return [GrantStatus(rule, grant_summary(rule), retirement_reason(rule)) for rule in rules]
 
-    async def _changed(self, call: ToolCall, judged: "Judged") -> "Refusal | None":
-        """Refuse if what would be done now is not what the person allowed: answering takes time."""
+    async def _check_unchanged(self, call: ToolCall, judgement: "Judgement") -> "ToolRefusal | None":
+        """Refuse if the call would now act on something else than what the person allowed: answering takes time."""
         now = await self.judge(call)
-        if now.verdict.decision == "deny" or now.subject != judged.subject:
-            return Refusal(
-                f"{call.name} leads somewhere else now than when the user was asked. Look again.",
-                "Not done: the path leads somewhere else now than when you were asked.",
+        if now.verdict.decision == "deny" or now.subject != judgement.subject:
+            return ToolRefusal(
+                f"The path of {call.name} has changed its target since the user was asked. Nothing was done.",
+                "Not done: the path has changed its target since you were asked.",
             )
         return None
 
-    def _judged(self, call: ToolCall) -> "Judged":
+    def _judge(self, call: ToolCall) -> "Judgement":
         try:
             subject = self.policy.subject(call)
         except ToolFailed as error:
-            return Judged(Subject(tool=call.name), Verdict(decision="deny", reason=str(error)), problem=str(error))
+            return Judgement(Subject(tool=call.name), Verdict(decision="deny", reason=str(error)), problem=str(error))
         verdict = self.policy.judge(subject)
-        return Judged(subject, verdict, self.policy.suggest(subject) if verdict.decision == "ask" else ())
+        return Judgement(subject, verdict, self.policy.suggest(subject) if verdict.decision == "ask" else ())
 
 
-class Refusal(NamedTuple):
-    """Why a call was not done: in words for the model, and in words for the person who looks on."""
+class GrantStatus(NamedTuple):
+    """A granted rule, what it allows in plain words, and why it no longer applies; empty if it does."""
 
-    told: str
-    shown: str = ""
-    """Empty: the same as the model is told."""
+    rule: Rule
+    text: str
+    retired: str
+
+
+class ToolRefusal(NamedTuple):
+    """Why a call was not done, in separate texts for the model and for the person."""
+
+    for_model: str
+    for_person: str = ""
+    """Empty if it is the same text."""
     change: Diff | None = None
-    """What would have been changed."""
+    """The change that was not made."""
 
 
-class Judged(NamedTuple):
-    """What a call is about, what the rules say of it, and what "always" could mean, the narrowest first."""
+class Judgement(NamedTuple):
+    """What a call acts on, the verdict of the rules, and the grants to offer, the narrowest first."""
 
     subject: Subject
     verdict: Verdict
     suggested: tuple[Rule, ...] = ()
     problem: str = ""
-    """Why the call cannot be judged: its arguments cannot be read, or its path leads outside."""
+    """Why the call cannot be judged: invalid arguments, or a path outside the workspace."""
 
     @property
-    def refusal(self) -> Refusal | None:
-        """Why it may not be done, if the rules already say so."""
+    def refusal(self) -> ToolRefusal | None:
+        """The refusal, if the rules deny the call."""
         if self.verdict.decision != "deny":
             return None
-        return Refusal(self.problem or _sentence(f"Not allowed: {self.verdict.reason}"))
+        return ToolRefusal(self.problem or _sentence(f"Not allowed: {self.verdict.reason}"))
 
     @property
     def is_free(self) -> bool:
-        """Whether nobody wants to be asked anything (--yolo)."""
+        """Whether everything is allowed without asking (--yolo)."""
         return self.verdict.decision == "allow" and self.verdict.rule is None
 
 
 class TurnTools:
     """The tools of one turn."""
 
-    def __init__(self, keeper: Keeper, box: Toolbox, mode: str) -> None:
+    def __init__(self, guard: GuardedTools, box: WorkspaceToolbox, mode: str) -> None:
         self.mode = mode
-        self._keeper = keeper
+        self._guard = guard
         self._box = box
-        # A list of its own: two conversations in one workspace must not write into the same.
-        self._todos = Todos()
+        # Each turn has its own list: two conversations in one workspace must not share one.
+        self._todos = TodoList()
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -211,7 +220,7 @@ class TurnTools:
             return ()
         tools = self._box.specs
         if self.mode == "plan":
-            tools = tuple(spec for spec in tools if spec.name in READING)
+            tools = tuple(spec for spec in tools if spec.name in READ_ONLY_TOOLS)
         return (*tools, *planning.SPECS)
 
     def owns(self, name: str) -> bool:
@@ -222,62 +231,63 @@ class TurnTools:
 
     async def execute(self, call: ToolCall, host: Host, report: Report = unheard) -> ToolResult:
         if not any(spec.name == call.name for spec in self.specs):
-            missing = f"{call.name} is not available in the mode `{self.mode}`."
-            return _refused(call, Refusal(f"{missing} {self._way_out()}", missing), report)
-        judged = await self._keeper.judge(call)
-        if judged.verdict.decision != "ask":
-            self._keeper.decided(judged)
-        if (refusal := judged.refusal) is not None:
+            missing = f"{call.name} is not available in {self.mode} mode."
+            return _refused(call, ToolRefusal(f"{missing} {self._alternative()}", missing), report)
+        judgement = await self._guard.judge(call)
+        asks = judgement.verdict.decision == "ask"
+        if not asks:
+            self._guard.report_decision(judgement)
+        if (refusal := judgement.refusal) is not None:
             return _refused(call, refusal, report)
         if planning.owns(call.name):
-            return await self._planned(call, host, report, is_free=judged.is_free)
-        if judged.verdict.decision == "ask" and (refusal := await self._keeper.asked(call, judged, host)) is not None:
+            return await self._execute_planning(call, host, report, is_free=judgement.is_free)
+        if asks and (refusal := await self._guard.ask_person(call, judgement, host)) is not None:
             return _refused(call, refusal, report)
         if call.name in (TODO_READ.name, TODO_WRITE.name):
-            return self._listed(call, report)
+            return self._execute_todos(call, report)
         report(Progress())
-        return await self._box.execute(call, report, place=judged.subject.path)
+        return await self._box.execute(call, report, place=judgement.subject.path)
 
-    def _way_out(self) -> str:
-        return "Put your plan before the user with create_plan." if self.mode == "plan" else "Answer without it."
+    def _alternative(self) -> str:
+        return "Propose your plan to the user with create_plan." if self.mode == "plan" else "Answer without it."
 
-    def _listed(self, call: ToolCall, report: Report) -> ToolResult:
+    def _execute_todos(self, call: ToolCall, report: Report) -> ToolResult:
         try:
             if call.name == TODO_READ.name:
-                TODO_READ.read(call)
-                return _yes(call, self._todos.read())
-            text = self._todos.write(TODO_WRITE.read(call))
+                TODO_READ.parse(call)
+                return _success(call, self._todos.read())
+            text = self._todos.write(TODO_WRITE.parse(call))
         except ToolFailed as error:
-            return _no(call, str(error))
-        report(plan_of(self._todos.items))
-        report(Progress(output=""))  # the plan shows it already
-        return _yes(call, text)
+            return _failure(call, str(error))
+        report(plan_from_todos(self._todos.items))
+        report(Progress(output=""))  # the plan already shows the list
+        return _success(call, text)
 
     # ── Plans, questions, modes ──────────────────────────────────────────────────────────────────
 
-    async def _planned(self, call: ToolCall, host: Host, report: Report, *, is_free: bool) -> ToolResult:
+    async def _execute_planning(self, call: ToolCall, host: Host, report: Report, *, is_free: bool) -> ToolResult:
         try:
-            said = planning.read(call)
+            arguments = planning.parse(call)
         except BadArguments as error:
-            return _no(call, str(error))
-        match said:
+            return _failure(call, str(error))
+        match arguments:
             case CreatePlan():
-                # Whoever chose to plan first wants to see the plan, whatever else is allowed.
-                return await self._review(call, said, host, report, is_free=is_free and self.mode == "agent")
+                # A user who chose plan mode wants to see the plan, even with --yolo.
+                return await self._review(call, arguments, host, report, is_free=is_free and self.mode == "agent")
             case AskQuestion():
-                return await self._question(call, said, host, report)
+                return await self._question(call, arguments, host, report)
             case SwitchMode():
-                return await self._switch(call, said, host, report)
+                return await self._switch_mode(call, arguments, host, report)
 
-    async def _question(self, call: ToolCall, said: AskQuestion, host: Host, report: Report) -> ToolResult:
+    async def _question(self, call: ToolCall, question: AskQuestion, host: Host, report: Report) -> ToolResult:
         if not host.human.is_present:
-            return _refused(call, Refusal(NOBODY, "Not asked: nobody was there to answer."), report)
-        return _answered(call, await host.human.fill(_form(said)), report)
+            return _refused(call, ToolRefusal(NOBODY_PRESENT, "Not asked: nobody was there to answer."), report)
+        return _answered(call, await host.human.fill(_form(question)), report)
 
     async def _review(
         self, call: ToolCall, plan: CreatePlan, host: Host, report: Report, *, is_free: bool
     ) -> ToolResult:
-        steps = plan_of(plan.todos)
+        steps = plan_from_todos(plan.todos)
         if not is_free:
             reviewed = await host.human.review(PlanReview(title=plan.title, plan=plan.plan, steps=steps.entries))
             if not reviewed.approved:
@@ -285,44 +295,41 @@ class TurnTools:
         self.mode = "agent"
         approved = "The plan is approved. Carry it out now; every tool is available."
         if not plan.todos:
-            return _yes(call, approved)
-        # What was approved is what is to be done: from here on the list and the plan are one.
-        self._todos = Todos(plan.todos)
+            return _success(call, approved)
+        # The approved steps become the todo list, so that the page shows their progress.
+        self._todos = TodoList(plan.todos)
         report(steps)
-        return _yes(call, f"{approved} Its steps are your list of things to do: keep their status with todo_write.")
+        return _success(call, f"{approved} Its steps are now your todo list: update their status with todo_write.")
 
-    async def _switch(self, call: ToolCall, said: SwitchMode, host: Host, report: Report) -> ToolResult:
-        if said.mode == self.mode:
-            return _yes(call, f"The mode is `{self.mode}` already.")
-        if MODES.index(said.mode) > MODES.index(self.mode):
-            permitted = await host.human.permit(mode_switch(said.mode, said.reason, call.name))
+    async def _switch_mode(self, call: ToolCall, wanted: SwitchMode, host: Host, report: Report) -> ToolResult:
+        if wanted.mode == self.mode:
+            return _success(call, f"The mode is already `{self.mode}`.")
+        if MODES.index(wanted.mode) > MODES.index(self.mode):
+            permitted = await host.human.permit(mode_switch(wanted.mode, wanted.reason, call.name))
             if permitted.option != ALLOW.id:
-                told = f"The user wants to stay in the mode `{self.mode}`. {permitted.reason}".strip()
-                return _refused(call, Refusal(told, _shown_denial(permitted)), report)
-        self.mode = said.mode
-        return _yes(call, f"The mode is `{self.mode}` now.")
+                for_model = f"The user wants to stay in {self.mode} mode. {permitted.reason}".strip()
+                return _refused(call, ToolRefusal(for_model, _denial_text(permitted)), report)
+        self.mode = wanted.mode
+        return _success(call, f"The mode is now `{self.mode}`.")
 
 
-def _permission(ask: Ask, arguments: str, always: Mapping[str, Rule]) -> Approval:
-    """What the user is asked; nothing that is not shown whole can be allowed for good."""
-    shown, hidden = within_limit((ask.command or "", ask.diff, ask.detail, visible(arguments)))
+def _permission(preview: CallPreview, arguments: str, always: Mapping[str, Rule]) -> Approval:
+    """Build the request for permission. A call that is not shown in full cannot be allowed permanently."""
+    shown, hidden = within_limit((preview.command or "", preview.diff, preview.detail, visible(arguments)))
     command, diff, detail, given = shown
-    remembered = (
-        Option(id=name, label=visible(grant_words(rule)), kind=ALWAYS.kind, description=str(rule))
-        for name, rule in always.items()
-    )
+    grants = (Option(id=name, label=visible(grant_label(rule)), kind=ALWAYS.kind) for name, rule in always.items())
     return Approval(
-        title=ask.title,
-        tool=ask.tool,
-        kind=ask.kind,
-        path=ask.path,
-        command=None if ask.command is None else command,
+        title=preview.title,
+        tool=preview.tool,
+        kind=preview.kind,
+        path=preview.path,
+        command=None if preview.command is None else command,
         diff=diff,
         detail=detail,
         input=given,
         hidden=hidden,
-        risk=ask.risk,
-        options=(ALLOW, DENY) if hidden else (ALLOW, *remembered, DENY),
+        risk=preview.risk,
+        options=(ALLOW, DENY) if hidden else (ALLOW, *grants, DENY),
     )
 
 
@@ -346,54 +353,52 @@ def _form(question: AskQuestion) -> Question:
 def _answered(call: ToolCall, filled: QuestionAnswer, report: Report) -> ToolResult:
     if filled.action == "accept":
         answer = filled.values.get("answer")
-        words = ", ".join(map(str, answer)) if isinstance(answer, list | tuple) else _words(answer)
-        return _yes(call, f"The user answered: {words}")
-    reason = filled.reason or (
-        "The user does not want to answer." if filled.action == "decline" else "There is no answer."
-    )
-    told = f"{_sentence(reason)} Go on without, or end the turn with the question in plain text."
-    return _refused(call, Refusal(told, filled.reason or "Not answered."), report)
+        text = ", ".join(map(str, answer)) if isinstance(answer, list | tuple) else _answer_text(answer)
+        return _success(call, f"The user answered: {text}")
+    reason = filled.reason or ("The user declined to answer." if filled.action == "decline" else "There is no answer.")
+    for_model = f"{_sentence(reason)} Continue without it, or end your turn with the question in plain text."
+    return _refused(call, ToolRefusal(for_model, filled.reason or "Not answered."), report)
 
 
-def _denied(permitted: ApprovalAnswer, change: Diff | None) -> Refusal:
+def _denied(permitted: ApprovalAnswer, change: Diff | None) -> ToolRefusal:
     reason = f" {_sentence(permitted.reason)}" if permitted.reason else ""
-    told = f"The user did not allow this.{reason} Do not try it again in another way; ask what to do."
-    return Refusal(told, _shown_denial(permitted), change)
+    for_model = f"The user did not allow this.{reason} Do not try it again in another way; ask what to do."
+    return ToolRefusal(for_model, _denial_text(permitted), change)
 
 
-def _shown_denial(permitted: ApprovalAnswer) -> str:
-    """A no in words for the person: who said it, or why nobody did."""
+def _denial_text(permitted: ApprovalAnswer) -> str:
+    """Return the denial as the person sees it: their own reason, or why there was no answer."""
     if permitted.option is None:
         return f"Not allowed. {_sentence(permitted.reason)}" if permitted.reason else "Not allowed."
     return f"Denied: {_sentence(permitted.reason)}" if permitted.reason else "Denied."
 
 
-def _rejected(reviewed: ReviewAnswer) -> Refusal:
-    told = f"The plan was not approved. {reviewed.feedback or 'The user gave no reason.'}"
+def _rejected(reviewed: ReviewAnswer) -> ToolRefusal:
+    for_model = f"The plan was not approved. {reviewed.feedback or 'The user gave no reason.'}"
     if reviewed.is_unanswered or not reviewed.feedback:
-        return Refusal(told, f"The plan was not approved. {reviewed.feedback}".strip())
-    return Refusal(told, f"Changes requested: {reviewed.feedback}")
+        return ToolRefusal(for_model, f"The plan was not approved. {reviewed.feedback}".strip())
+    return ToolRefusal(for_model, f"Changes requested: {reviewed.feedback}")
 
 
-def _sentence(words: str) -> str:
-    """The words with a full stop, unless they end with a mark already."""
-    trimmed = words.rstrip()
+def _sentence(text: str) -> str:
+    """Return the text with a full stop, unless it already ends with a punctuation mark."""
+    trimmed = text.rstrip()
     return trimmed if trimmed.endswith((".", "!", "?", "…")) else f"{trimmed}."
 
 
-def _refused(call: ToolCall, refusal: Refusal, report: Report) -> ToolResult:
+def _refused(call: ToolCall, refusal: ToolRefusal, report: Report) -> ToolResult:
     changes = (refusal.change,) if refusal.change is not None else ()
-    report(Progress(output=refusal.shown or refusal.told, diffs=changes))
-    return _no(call, refusal.told)
+    report(Progress(output=refusal.for_person or refusal.for_model, diffs=changes))
+    return _failure(call, refusal.for_model)
 
 
-def _words(answer: Any) -> str:
+def _answer_text(answer: Any) -> str:
     return ("yes" if answer else "no") if isinstance(answer, bool) else str(answer)
 
 
-def _yes(call: ToolCall, text: str) -> ToolResult:
+def _success(call: ToolCall, text: str) -> ToolResult:
     return ToolResult(call_id=call.id, content=(Text(text=text),))
 
 
-def _no(call: ToolCall, text: str) -> ToolResult:
+def _failure(call: ToolCall, text: str) -> ToolResult:
     return ToolResult(call_id=call.id, content=(Text(text=text),), is_error=True)

@@ -1,13 +1,13 @@
-"""Code points that do not show, or that change how the text around them shows.
+"""Spells out characters that are invisible or change how the text around them is displayed.
 
-They are spelled out in everything a person is asked to judge: control and format characters (among them those that set
-the writing direction), every blank but the space, private and unassigned code points, and the default-ignorable code
-points of Unicode, which include the variation selectors. Line feeds and tabs stay as they are.
+This applies to everything a person decides about. Spelled out are control and format characters (including those that
+set the writing direction), every blank except the space, private and unassigned code points, and Unicode's
+default-ignorable code points, which include the variation selectors. Line feeds and tabs stay as they are.
 """
 
 import unicodedata
 
-KEPT = frozenset("\n\t ")
+UNCHANGED = frozenset("\n\t ")
 
 _IGNORABLE = (
     (0x034F, 0x034F),  # combining grapheme joiner
@@ -19,17 +19,17 @@ _IGNORABLE = (
     (0xFFA0, 0xFFA0),  # halfwidth Hangul filler
     (0xE0000, 0xE0FFF),  # tags and further variation selectors
 )
-"""Default-ignorable code points that are not in one of the categories below."""
+"""Default-ignorable code points that do not belong to one of the categories below."""
 _BLANK = frozenset((0x2800, 0x16FE4, 0x1D159))
 """Letters, marks and symbols without a visible form: the blank Braille pattern, a filler, a notehead."""
 _CATEGORIES = ("C", "Z")
 """Control, format, surrogate, private, unassigned; and separators."""
-_MOST_REMEMBERED = 1 << 16
+_MAX_REMEMBERED = 1 << 16
 
 
-def is_unseen(character: str) -> bool:
-    """Whether a character must be spelled out to be seen."""
-    if character in KEPT:
+def is_invisible(character: str) -> bool:
+    """Return whether a character must be spelled out to be seen."""
+    if character in UNCHANGED:
         return False
     code = ord(character)
     return (
@@ -40,18 +40,18 @@ def is_unseen(character: str) -> bool:
 
 
 def visible(text: str) -> str:
-    r"""Return the text with each unseen character written as `\u{200b}`."""
-    return text if text.isascii() and text.isprintable() else text.translate(_SPELLED)
+    r"""Return the text with each invisible character written as `\u{200b}`."""
+    return text if text.isascii() and text.isprintable() else text.translate(_SPELLINGS)
 
 
-class _Spelled(dict[int, int | str]):
-    """How each code point is written, filled in as they occur."""
+class _SpellingTable(dict[int, int | str]):
+    """A table for `str.translate`, filled on demand; its size is bounded."""
 
     def __missing__(self, code: int) -> int | str:
-        shown = f"\\u{{{code:x}}}" if is_unseen(chr(code)) else code
-        if len(self) < _MOST_REMEMBERED:
+        shown = f"\\u{{{code:x}}}" if is_invisible(chr(code)) else code
+        if len(self) < _MAX_REMEMBERED:
             self[code] = shown
         return shown
 
 
-_SPELLED = _Spelled()
+_SPELLINGS = _SpellingTable()

@@ -1,7 +1,7 @@
-"""What a command writes, for whoever looks on while it runs: both streams as they come, at a pace one can follow.
+"""Reports the output of a running command: both streams in order of arrival, at a limited rate.
 
-Of long output the beginning and the end are shown. What is shown is told whole each time, so a command that goes on for
-long is told of less often.
+Long output is cut to its beginning and end. Each report contains all of it, so the longer a command runs, the less
+often it is reported.
 """
 
 import asyncio
@@ -10,29 +10,29 @@ from codecs import getincrementaldecoder
 from typing import Self
 
 from tieline.model.ports import Progress, Report
-from tieline.tools.bounded_output import Captured
+from tieline.tools.bounded_output import BoundedOutput
 
 HEAD = 4 << 10
 TAIL = 12 << 10
-SOONEST = 0.1
-"""Seconds between two looks at a command that writes all the time."""
-LATEST = 1.0
-"""The same, once it has been running for a minute."""
-LONG = 60.0
+MIN_INTERVAL = 0.1
+"""Seconds between two reports of a command that has just started."""
+MAX_INTERVAL = 1.0
+"""Seconds between two reports of a command that has run for SLOWEST_AFTER seconds."""
+SLOWEST_AFTER = 60.0
 
 _Decoder = getincrementaldecoder("utf-8")
 
 
-class Screen:
-    """The output of one command; `report` hears how it grows, and at last how it ended."""
+class LiveOutput:
+    """The output of one command; `report` receives it as it grows, and finally how the command ended."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
-        self._told = -math.inf
-        self._written = Captured(HEAD, TAIL)
-        # One for each stream: a character that came half must not be mixed with what the other one says.
+        self._last_report = -math.inf
+        self._written = BoundedOutput(HEAD, TAIL)
+        # One decoder for each stream, because a read can end in the middle of a character.
         self._decoders = {1: _Decoder("replace"), 2: _Decoder("replace")}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -43,11 +43,11 @@ class Screen:
         self._stop()
 
     def write(self, stream: int, data: bytes) -> None:
-        """More of a stream."""
+        """Append data to a stream, 1 or 2, and schedule a report."""
         self._add(self._decoders[stream].decode(data))
         if self._timer is None:
-            due = self._told + self._pause() - self._loop.time()
-            self._timer = self._loop.call_later(max(due, 0.0), self._tell)
+            due = self._last_report + self._interval() - self._loop.time()
+            self._timer = self._loop.call_later(max(due, 0.0), self._report_output)
 
     def end(self, ending: str, *, exit_code: int | None = None, is_failed: bool = False) -> None:
         """Report the end of the command; `ending` says how it ended."""
@@ -61,12 +61,12 @@ class Screen:
     def _add(self, text: str) -> None:
         self._written.feed(text.encode())
 
-    def _pause(self) -> float:
-        return min(max(SOONEST, LATEST * (self._loop.time() - self._began) / LONG), LATEST)
+    def _interval(self) -> float:
+        return min(max(MIN_INTERVAL, MAX_INTERVAL * (self._loop.time() - self._began) / SLOWEST_AFTER), MAX_INTERVAL)
 
-    def _tell(self) -> None:
+    def _report_output(self) -> None:
         self._timer = None
-        self._told = self._loop.time()
+        self._last_report = self._loop.time()
         self._report(Progress(output=self._written.text()))
 
     def _stop(self) -> None:

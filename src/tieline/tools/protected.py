@@ -1,15 +1,15 @@
-"""Protected paths: files that decide what the gateway, a shell, an editor or an agent does without asking.
+"""Protected paths: files that control what the gateway, a shell, an editor or a coding agent does without asking.
 
-Whoever can write one of these can run commands later, so a grant that was given once and remembered never covers them:
-every write asks. Only a rule of the user's own configuration that names the file or its folder can allow it.
+Writing such a file can run commands later, so no grant covers them: every write needs permission. Only a rule in the
+user's configuration that names the file or its folder can allow it.
 
-Names are compared the way the most forgiving file systems do: without regard to case, compatibility forms, ignorable
-code points, and dots or blanks at the end.
+Names are compared like on the most tolerant file systems: ignoring case, compatibility forms, ignorable code points,
+and dots or blanks at the end.
 """
 
 import unicodedata
 
-from tieline.tools.invisible_text import is_unseen
+from tieline.tools.invisible_text import is_invisible
 
 _FOLDERS = {
     "version control": (".git", ".hg", ".svn", ".jj", ".husky", ".githooks"),
@@ -44,7 +44,7 @@ _FOLDERS = {
         ".vibe",
         ".windsurf",
     ),
-    "programs of yours": (".config", ".local", ".ssh", ".gnupg", ".aws", ".kube", ".docker", ".direnv"),
+    "your programs": (".config", ".local", ".ssh", ".gnupg", ".aws", ".kube", ".docker", ".direnv"),
 }
 _FILES = {
     "the gateway": ("tieline.toml",),
@@ -90,7 +90,7 @@ _FILES = {
         ".xsessionrc",
         ".pam_environment",
     ),
-    "programs of yours": (
+    "your programs": (
         ".npmrc",
         ".yarnrc",
         ".yarnrc.yml",
@@ -106,20 +106,20 @@ _OWNER_OF_FILE = {name: owner for owner, names in _FILES.items() for name in nam
 _WORKSPACE_FILE = ".code-workspace"
 
 
-def protection(path: str) -> str | None:
-    """Return whose behaviour a path controls ("an editor", "a shell"), or None if it is an ordinary path."""
-    *folders, name = (_plain(part) for part in path.split("/"))
+def controlled_program(path: str) -> str | None:
+    """Return which program a path controls ("an editor", "a shell"), or None if the path is not protected."""
+    *folders, name = (_normalized(part) for part in path.split("/"))
     owners = (*(_OWNER_OF_FOLDER.get(folder) for folder in folders), _OWNER_OF_FILE.get(name))
     found = next((owner for owner in owners if owner is not None), None)
     return "an editor" if found is None and name.endswith(_WORKSPACE_FILE) else found
 
 
-def warning(path: str) -> str:
-    """Return one sentence for a person if a path is protected; otherwise an empty string."""
-    owner = protection(path)
-    return "" if owner is None else f"`{path}` is protected: it controls what {owner} does."
+def protection_warning(path: str) -> str:
+    """Return a sentence for the person if a path is protected; otherwise an empty string."""
+    owner = controlled_program(path)
+    return "" if owner is None else f"`{path}` is protected: it controls the behaviour of {owner}."
 
 
-def _plain(part: str) -> str:
-    seen = "".join(character for character in part if not is_unseen(character))
+def _normalized(part: str) -> str:
+    seen = "".join(character for character in part if not is_invisible(character))
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", seen).casefold()).rstrip(". ")

@@ -1,9 +1,9 @@
-"""Commands that only look: the few whose arguments can neither run a program nor write a file.
+"""Read-only commands: the few whose arguments can neither run a program nor write a file.
 
-"Always" may cover such a command with other arguments, in its own folder. Everything else can be allowed for good only
-as exactly the same text: most programs run or write something if they are given the right option, and a list of those
-that do is never complete. So this is a list of what is known to be harmless, down to the options; an option that is not
-listed makes the command an ordinary one. Arguments must stay below the folder.
+A grant can cover such a command with other arguments, in its folder. Any other command can only be granted with exactly
+the same text: most programs run or write something when given the right option, and a list of those would never be
+complete. So this module lists what is known to be harmless, down to the options; a command with an unlisted option is
+not read-only. Arguments must stay below the folder.
 """
 
 import re
@@ -11,15 +11,15 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 
-class _Options(NamedTuple):
-    """What may follow: long names, as written or before a `=`; and short ones, as a pattern for the whole word."""
+class _AllowedOptions(NamedTuple):
+    """The options allowed: long names, with or without `=value`, and a pattern for words of short options."""
 
     names: frozenset[str]
     short: re.Pattern[str]
 
 
-def _options(names: str, short: str) -> _Options:
-    return _Options(frozenset(names.split()), re.compile(short))
+def _options(names: str, short: str) -> _AllowedOptions:
+    return _AllowedOptions(frozenset(names.split()), re.compile(short))
 
 
 _GIT_CHANGES = (
@@ -36,7 +36,7 @@ _GIT_COMMITS = (
 )
 _GIT_SHORT = r"-(?:\d+|[puswbiqz]|[nUMCSGL].*)"
 
-_READ_ONLY: Mapping[tuple[str, ...], _Options] = {
+_READ_ONLY: Mapping[tuple[str, ...], _AllowedOptions] = {
     ("ls",): _options(
         "--all --almost-all --human-readable --recursive --reverse --size --sort --time --classify --directory --inode "
         "--color --format --full-time --group-directories-first --no-group --numeric-uid-gid",
@@ -63,20 +63,18 @@ _READ_ONLY: Mapping[tuple[str, ...], _Options] = {
 }
 _OUTSIDE = re.compile(r"\A[/~]|(?:\A|/)\.\.(?:/|\Z)|:[/~]|:(?:\.\./)")
 """An argument that leads out of the folder; after a colon: the path of `<commit>:<path>` and `-L<range>:<file>`."""
-
-
 _EXPANDED = re.compile(r"[*?\[{]")
-"""What a shell may replace by other words: a file can be called `--output=x`."""
+"""Characters that a shell may expand into other words: a file can be called `--output=x`."""
 
 
-def prefix_of(words: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the words that name a command which only looks, whatever follows them; None for any other command."""
+def read_only_prefix(words: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the leading words that name a read-only command; None for any other command."""
     return next((prefix for prefix in _READ_ONLY if tuple(words[: len(prefix)]) == prefix), None)
 
 
-def only_looks(words: Sequence[str]) -> bool:
-    """Whether a simple command can neither run a program nor write, and names nothing outside its folder."""
-    prefix = prefix_of(words)
+def is_read_only(words: Sequence[str]) -> bool:
+    """Return whether a simple command can neither run a program nor write, and names nothing outside its folder."""
+    prefix = read_only_prefix(words)
     if prefix is None:
         return False
     options, has_ended = _READ_ONLY[prefix], False
@@ -93,7 +91,7 @@ def only_looks(words: Sequence[str]) -> bool:
     return True
 
 
-def _is_known(word: str, options: _Options) -> bool:
+def _is_known(word: str, options: _AllowedOptions) -> bool:
     if word.startswith("--"):
         return word.partition("=")[0] in options.names
     return options.short.fullmatch(word) is not None

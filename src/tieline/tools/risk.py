@@ -1,7 +1,7 @@
-"""What is risky about a command, in one sentence for the person who is asked to allow it.
+"""Finds what is risky about a command, as one sentence for the person who decides about it.
 
-This is a hint, not a fence: it recognises common patterns in the text of a command and misses what is written to be
-missed. Nothing is allowed because no risk was found.
+This is a hint, not a barrier: it recognises common patterns, and a command can be written to avoid them. No command is
+allowed because no risk was found.
 """
 
 import os.path
@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from tieline.tools.command_line import loose_words
-from tieline.tools.protected import warning
+from tieline.tools.protected import protection_warning
 
 _SEPARATOR = re.compile(r"(\|\||&&|\|&|>\||[;&|\n`]|\$\(|<\(|\(|\))")
 _REDIRECTION = re.compile(
     r"(?:(?<![<>])(?:&>>?|\d?>>?\|?)\s*(?!&\d)|\s--output[=\s])(\"[^\"]*\"|'[^']*'|[^\s;&|<>()]+)"
 )
-"""A redirection of output, or the option that names a file for it."""
+"""A redirection of output, or the option that names an output file."""
 _ASSIGNMENT = re.compile(r"\A\s*(?:(?:env(?:\s+-\S+)*|\w+=\S*)\s+)+")
 _WRAPPERS = frozenset(
     ("builtin", "command", "env", "exec", "ionice", "nice", "nohup", "setsid", "stdbuf", "time", "timeout", "xargs")
@@ -33,7 +33,7 @@ _READERS = frozenset(("cat", "diff", "file", "grep", "head", "less", "ls", "rg",
 
 
 class _Step(NamedTuple):
-    """One program of a command line: its words, and what stood between it and the step before (`|`, `;`, …)."""
+    """One program of a command line: its words, and the separator before it (`|`, `;`, …)."""
 
     before: str
     words: tuple[str, ...]
@@ -48,13 +48,13 @@ class _Step(NamedTuple):
         return self.words[1:]
 
     def has(self, letters: str, *names: str) -> bool:
-        """Whether an option is given: one of the letters, also among others (`-rf`), or one of the long names."""
+        """Return whether an option is given: one of the letters, also combined (`-rf`), or one of the long names."""
         short = (word[1:] for word in self.rest if word.startswith("-") and not word.startswith("--"))
         return any(letter in word for word in short for letter in letters) or any(name in self.rest for name in names)
 
 
 def command_risk(command: str, *, root: str, folder: str = ".") -> str:
-    """Return why a command is risky, the worst reason first, or an empty string; `folder` is where it would run."""
+    """Return the worst reason why a command is risky, or an empty string; `folder` is where it would run."""
     steps = list(_steps(command))
     for check in _CHECKS:
         for number, step in enumerate(steps):
@@ -80,7 +80,7 @@ def _steps(command: str) -> Iterator[_Step]:
             yield _Step(pieces[number - 1] if number else "", tuple(words), tuple(wrappers))
 
 
-# ── What is looked for, the worst first ──────────────────────────────────────────────────────────
+# ── Checks, the worst first ──────────────────────────────────────────────────────────────────────
 
 
 def _runs_download(step: _Step, before: Sequence[_Step]) -> str:
@@ -89,34 +89,34 @@ def _runs_download(step: _Step, before: Sequence[_Step]) -> str:
     is_inserted = step.before in ("$(", "`", "<(") and any(
         one.program in _SHELLS or one.program in ("eval", "source", ".") for one in before
     )
-    return "It downloads a program and runs it at once." if is_download and (is_fed or is_inserted) else ""
+    return "It downloads a program and runs it immediately." if is_download and (is_fed or is_inserted) else ""
 
 
 def _reads_program(step: _Step) -> bool:
-    """Whether an interpreter takes its program from the pipe: it is given no file, module or text to run."""
+    """Return whether an interpreter reads its program from the pipe: no file, module or code is given."""
     return all(word.startswith("-") for word in step.rest) and not step.has("cem", "--command", "--eval", "--version")
 
 
 def _is_administrator(step: _Step, _: Sequence[_Step]) -> str:
     found = next((name for name in (*step.wrappers, step.program) if name in _ADMINISTRATORS), "")
-    return f"It runs with the rights of another user ({found})." if found else ""
+    return f"It runs with another user's rights ({found})." if found else ""
 
 
 def _deletes(step: _Step, _: Sequence[_Step]) -> str:
     if step.program == "rm" and step.has("rR", "--recursive"):
-        return "It deletes whole folders for good (rm -r)."
+        return "It permanently deletes whole folders (rm -r)."
     if step.program == "find" and "-delete" in step.rest:
         return "It deletes every file it finds (find -delete)."
     if step.program.startswith(_DISKS) or (
         step.program == "dd" and any(word.startswith("/dev/") for word in step.rest)
     ):
-        return f"It can erase a disk or a file for good ({step.program})."
+        return f"It can permanently erase a disk or a file ({step.program})."
     return ""
 
 
 def _runs_pipe(step: _Step, _: Sequence[_Step]) -> str:
     if step.before in ("|", "|&") and step.program in _INTERPRETERS and _reads_program(step):
-        return f"It runs whatever the command before it writes (piped to {step.program})."
+        return f"It runs the output of another command as a program (piped to {step.program})."
     return f"It runs text as a command ({step.program})." if step.program == "eval" else ""
 
 
@@ -130,7 +130,7 @@ def _loses_history(step: _Step, _: Sequence[_Step]) -> str:
         case ("push", *others):
             is_forced = step.has("f", "--force", "--force-with-lease", "--mirror", "--delete")
             is_forced = is_forced or any(word.startswith("+") for word in others)
-            return "It overwrites or deletes what is in a remote repository (git push --force)." if is_forced else ""
+            return "It overwrites or deletes commits in a remote repository (git push --force)." if is_forced else ""
         case ("reset", *others):
             is_loss = "--hard" in others
         case ("clean", *_) | ("branch", *_):
@@ -146,15 +146,15 @@ def _loses_history(step: _Step, _: Sequence[_Step]) -> str:
 
 def _opens_rights(step: _Step, _: Sequence[_Step]) -> str:
     if step.program in ("chmod", "chown", "chgrp") and step.has("R", "--recursive"):
-        return f"It changes the rights of a whole folder ({step.program} -R)."
+        return f"It changes the permissions of a whole folder ({step.program} -R)."
     if step.program == "chmod" and any(re.fullmatch(r"[0-7]?777|[ugoa]*\+[rwx]*s[rwx]*", word) for word in step.rest):
-        return "It opens a file to everyone or lets it run as its owner (chmod)."
+        return "It gives everyone access to a file or lets it run as its owner (chmod)."
     return ""
 
 
 def _changes_system(step: _Step, _: Sequence[_Step]) -> str:
     if step.program in _SYSTEM:
-        return f"It changes the system beyond the workspace ({step.program})."
+        return f"It changes the system outside the workspace ({step.program})."
     if step.program in ("kill", "pkill", "killall") and step.rest:
         return f"It ends other programs ({step.program})."
     return ""
@@ -210,4 +210,4 @@ def _is_outside(target: str, root: str, folder: str) -> bool:
 def _protected(command: str, steps: Sequence[_Step], targets: Sequence[str]) -> str:
     is_reading = not targets and all(step.program in _READERS or step.program == "git" for step in steps)
     named = targets if is_reading else loose_words(command)
-    return next(filter(None, (warning(word.removeprefix("./")) for word in named)), "")
+    return next(filter(None, (protection_warning(word.removeprefix("./")) for word in named)), "")

@@ -1,8 +1,8 @@
-"""Finding files by name and lines by regular expression.
+"""The search tools: search_files finds files by name, search_content finds lines by regular expression.
 
-Ripgrep, or what stands in for it, only says where something is. It walks by names, and names can be swapped while it
-walks; so every place it names is opened anew through the workspace, and the text that is shown is read there. A line
-that is not there as it was reported is not shown.
+Ripgrep, or `search_fallback` if it is not installed, only locates matches. It follows path names, which can be swapped
+while it runs. So every reported file is opened again through the workspace, and the text shown is read from there. A
+line that differs from the reported one is not shown.
 """
 
 import asyncio
@@ -20,32 +20,33 @@ from typing import Annotated, NamedTuple
 from msgspec import Meta
 
 from tieline.model.content import Value
-from tieline.tools.arguments import Form
+from tieline.tools.arguments import ToolDefinition
 from tieline.tools.errors import ToolFailed
 from tieline.tools.files import printable
 from tieline.tools.globs import Glob
-from tieline.tools.shell import Command, Keep
-from tieline.tools.workspace import Opened, Workspace, check_regular
+from tieline.tools.shell import OutputLimits, RunningCommand
+from tieline.tools.workspace import OpenFile, Workspace, check_regular
 
-SECONDS = 30.0
-AT_ONCE = 4
+TIMEOUT = 30.0
+MAX_CONCURRENT = 4
 MAX_WIDTH = 300
 MAX_SHOWN = 100_000
-"""Characters of a result."""
+"""Characters in a result."""
 MAX_READ = 256 << 20
-"""Bytes that are read to show what was found."""
+"""Bytes read to show matches."""
 MAX_FOUND = 8 << 20
-"""Bytes that ripgrep may write; each line it reports is cut, so these are many thousands."""
+"""Bytes that ripgrep may write. The lines it reports are cut, so this is enough for thousands of them."""
 MAX_FILE = "64M"
-OLDEST = 13
-"""The first version of ripgrep that has all the options we use."""
-VERSION_WAIT = 5.0
+MIN_VERSION = 13
+"""The first version of ripgrep that supports all the options used here."""
+VERSION_TIMEOUT = 5.0
 
 _PREVIEW = "512"
 _VERSION = re.compile(rb"ripgrep (\d{1,4})\.")
 _EVERYTHING = "**"
-_STAND_IN = (
-    "import sys; sys.path.insert(0, sys.argv.pop(1)); from tieline.tools.seek import main; sys.exit(main(sys.argv[1:]))"
+_FALLBACK_PROGRAM = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); "
+    "from tieline.tools.search_fallback import main; sys.exit(main(sys.argv[1:]))"
 )
 _RECORD = re.compile(rb"(?:\./)?([^\0]+)\0(\d+):(\d+):(.*)", re.DOTALL)
 _CUT = re.compile(rb" \[\.\.\. (?:omitted end of long line|\d+ more match(?:es)?)\]\Z")
@@ -57,22 +58,20 @@ class SearchFiles(Value):
 
     pattern: Annotated[
         str,
-        Meta(
-            min_length=1, max_length=1000, description="A pattern of paths, such as `*.py`, `src/**/test_*.{ts,tsx}`."
-        ),
+        Meta(min_length=1, max_length=1000, description="A path pattern, such as `*.py` or `src/**/test_*.{ts,tsx}`."),
     ]
     path: Annotated[
         str, Meta(max_length=4096, description="The directory to search, relative to the workspace. Default: its root.")
     ] = "."
-    limit: Annotated[int, Meta(ge=1, le=1000, description="How many paths to give, up to 1000.")] = 200
-    include_ignored: Annotated[bool, Meta(description="Also look at what .gitignore leaves out.")] = False
+    limit: Annotated[int, Meta(ge=1, le=1000, description="The maximum number of paths, up to 1000.")] = 200
+    include_ignored: Annotated[bool, Meta(description="Include files that .gitignore excludes.")] = False
 
 
 class SearchContent(Value):
     """The arguments of search_content."""
 
     pattern: Annotated[
-        str, Meta(min_length=1, max_length=10_000, description="A regular expression; it has to match within a line.")
+        str, Meta(min_length=1, max_length=10_000, description="A regular expression that matches within a line.")
     ]
     path: Annotated[
         str,
@@ -84,63 +83,64 @@ class SearchContent(Value):
     files: Annotated[
         str,
         Meta(
-            max_length=1000, description="Search only files whose path fits this pattern, such as `*.py` or `src/**`."
+            max_length=1000,
+            description="Search only files whose path matches this pattern, such as `*.py` or `src/**`.",
         ),
     ] = ""
     context: Annotated[int, Meta(ge=0, le=20, description="Lines to show before and after each match, up to 20.")] = 0
-    limit: Annotated[int, Meta(ge=1, le=1000, description="How many matching lines to give, up to 1000.")] = 100
-    ignore_case: Annotated[bool, Meta(description="Take upper and lower case for the same.")] = False
-    literal: Annotated[bool, Meta(description="Take the pattern as plain text, not as a regular expression.")] = False
-    files_only: Annotated[bool, Meta(description="Give only the paths of files that match.")] = False
-    include_ignored: Annotated[bool, Meta(description="Also look at what .gitignore leaves out.")] = False
+    limit: Annotated[int, Meta(ge=1, le=1000, description="The maximum number of matching lines, up to 1000.")] = 100
+    ignore_case: Annotated[bool, Meta(description="Ignore upper and lower case.")] = False
+    literal: Annotated[bool, Meta(description="Treat the pattern as plain text, not as a regular expression.")] = False
+    files_only: Annotated[bool, Meta(description="Return only the paths of files that match.")] = False
+    include_ignored: Annotated[bool, Meta(description="Include files that .gitignore excludes.")] = False
 
 
-SEARCH_FILES = Form(
+SEARCH_FILES = ToolDefinition(
     "search_files",
-    "Find files of the workspace by a pattern of their path. What .gitignore leaves out is left out.",
+    "Find files in the workspace by a path pattern. Files that .gitignore excludes are skipped.",
     SearchFiles,
 )
-SEARCH_CONTENT = Form(
+SEARCH_CONTENT = ToolDefinition(
     "search_content",
-    "Find lines in the files of the workspace by a regular expression. What .gitignore leaves out and binary files are "
-    "left out.",
+    "Find lines in the files of the workspace by a regular expression. Binary files and files that .gitignore excludes "
+    "are skipped.",
     SearchContent,
 )
 
 
 def find_ripgrep(search_path: str) -> str | None:
-    """Return the first ripgrep on this PATH that runs and is new enough; None if there is none. Blocks for a moment."""
+    """Return the ripgrep on this PATH if it runs and is new enough, else None. Blocks while it runs `rg --version`."""
     folders = (folder for folder in search_path.split(os.pathsep) if folder.startswith("/"))
     found = shutil.which("rg", path=os.pathsep.join(folders))
     if found is None:
         return None
     with suppress(OSError, subprocess.SubprocessError):
-        told = subprocess.run([found, "--version"], capture_output=True, timeout=VERSION_WAIT, check=True, env={})  # noqa: S603 - found on the user's PATH
-        version = _VERSION.match(told.stdout)
-        if version is not None and int(version[1]) >= OLDEST:
+        ran = subprocess.run([found, "--version"], capture_output=True, timeout=VERSION_TIMEOUT, check=True, env={})  # noqa: S603 - found on the user's PATH
+        version = _VERSION.match(ran.stdout)
+        if version is not None and int(version[1]) >= MIN_VERSION:
             return found
     return None
 
 
-class Hit(NamedTuple):
-    """A line that is said to match. `preview` is how it is said to begin; `column` counts bytes from 1."""
+class LineMatch(NamedTuple):
+    """A line that was reported to match. `preview` is its reported beginning; `column` counts bytes from 1."""
 
     line: int
     column: int
     preview: bytes
 
 
-class Finder:
-    """Searches a workspace. `hides` tells which paths must not be shown even if something is found there."""
+class WorkspaceSearch:
+    """Searches a workspace. `hides` returns whether matches in a path must not be shown."""
 
     def __init__(self, workspace: Workspace, *, ripgrep: str | None, hides: Callable[[str], bool]) -> None:
         self._workspace = workspace
         self._ripgrep = ripgrep
         self._hides = hides
-        self._running = asyncio.Semaphore(AT_ONCE)
+        self._running = asyncio.Semaphore(MAX_CONCURRENT)
 
     async def files(self, arguments: SearchFiles, workspace: Workspace) -> str:
-        """What search_files answers; `workspace` is ours, pinned to the folder to search."""
+        """Run search_files; `workspace` is pinned to the folder to search."""
         glob = _glob(arguments.pattern)
         argv = self._files_argv(arguments)
         async with self._running:
@@ -148,7 +148,7 @@ class Finder:
         return await asyncio.to_thread(self._paths, found, glob, arguments.limit)
 
     async def content(self, arguments: SearchContent, workspace: Workspace) -> str:
-        """What search_content answers; `workspace` is ours, pinned to the place to search."""
+        """Run search_content; `workspace` is pinned to the folder or file to search."""
         glob = _glob(arguments.files or _EVERYTHING)
         argv = self._lines_argv(arguments)
         async with self._running:
@@ -157,15 +157,15 @@ class Finder:
 
     async def _find(self, argv: Sequence[str], workspace: Workspace, path: str, *, separator: bytes) -> "_Found":
         with ExitStack() as held:
-            place = await asyncio.to_thread(held.enter_context, _place(workspace, path))
+            place = await asyncio.to_thread(held.enter_context, _search_root(workspace, path))
             argv = [*argv, place.only] if place.only else argv
-            keep = Keep(head=MAX_FOUND, tail=0, total=MAX_FOUND)
-            command = await Command.start(argv, directory=place.directory, environment={}, keep=keep)
-        outcome = await command.wait(SECONDS)
+            limits = OutputLimits(head=MAX_FOUND, tail=0, total=MAX_FOUND)
+            command = await RunningCommand.start(argv, directory=place.directory, environment={}, limits=limits)
+        outcome = await command.wait(TIMEOUT)
         output = command.stdout.head
         output = output[: output.rfind(separator) + 1]
         if not output and outcome.exit_code not in (0, 1) and not outcome.timed_out:
-            raise ToolFailed(f"The search failed: {outcome.stderr.strip() or 'no reason was given'}")
+            raise ToolFailed(f"The search failed: {outcome.stderr.strip() or 'no error message'}")
         notes = [note for note in (_partial_note(outcome.timed_out, outcome.flooded),) if note]
         return _Found(place.base, output.split(separator)[:-1], notes)
 
@@ -183,23 +183,23 @@ class Finder:
         return "\n".join([*shown, *found.notes]) if shown else "\n".join(["No file matches.", *found.notes])
 
     def _is_there(self, path: str) -> bool:
-        """Whether the path leads to itself: no part of it is a link by now."""
+        """Return whether the path still exists and no part of it is a link."""
         try:
             return self._workspace.locate(path) == path
         except ToolFailed:
             return False
 
     def _lines(self, found: "_Found", glob: Glob, arguments: SearchContent) -> str:
-        result = _Result(arguments)
+        result = _MatchReport(arguments)
         budget = MAX_READ
-        for inside, hits in _grouped(found.records):
+        for inside, matches in _grouped(found.records):
             path = found.path(inside)
             if not (glob.matches(inside) and not self._hides(path)):
                 continue
-            # Pinned: what is hidden was decided by this path, and a link may have taken its place.
+            # Pinned, because `hides` judged this path, and a link may have replaced it since.
             with suppress(ToolFailed), self._workspace.pinned(path).open(path) as opened:
                 budget -= opened.size
-                result.add(path, opened, hits)
+                result.add(path, opened, matches)
             if result.is_full or budget < 0:
                 found.notes.append("(there is more: narrow the search with `path`, `files` or the pattern)")
                 break
@@ -207,7 +207,7 @@ class Finder:
 
     def _files_argv(self, arguments: SearchFiles) -> list[str]:
         if self._ripgrep is None:
-            return _stand_in("files", "a" if arguments.include_ignored else "-", arguments.pattern)
+            return _fallback("files", "a" if arguments.include_ignored else "-", arguments.pattern)
         return [
             *self._common(include_ignored=arguments.include_ignored),
             *_named(arguments.pattern),
@@ -218,8 +218,8 @@ class Finder:
     def _lines_argv(self, arguments: SearchContent) -> list[str]:
         if self._ripgrep is None:
             flags = {"i": arguments.ignore_case, "F": arguments.literal, "a": arguments.include_ignored}
-            said = "".join(flag for flag, is_set in flags.items() if is_set) or "-"
-            return _stand_in("lines", said, arguments.pattern, arguments.files or _EVERYTHING)
+            given = "".join(flag for flag, is_set in flags.items() if is_set) or "-"
+            return _fallback("lines", given, arguments.pattern, arguments.files or _EVERYTHING)
         argv = self._common(include_ignored=arguments.include_ignored)
         argv += ["--with-filename", "--no-heading", "--null", "--line-number", "--column", "--crlf"]
         argv += ["--max-columns", _PREVIEW, "--max-columns-preview", "--encoding", "none", "--max-filesize", MAX_FILE]
@@ -240,31 +240,31 @@ class _Found(NamedTuple):
     notes: list[str]
 
     def path(self, inside: str) -> str:
-        """A path that was found, from the root of the workspace."""
+        """Return a found path relative to the root of the workspace."""
         return inside if self.base == "." else f"{self.base}/{inside}"
 
 
-class _Place(NamedTuple):
+class _SearchRoot(NamedTuple):
     directory: int
     base: str
     only: str
 
 
 @contextmanager
-def _place(workspace: Workspace, path: str) -> Iterator[_Place]:
-    """Where to search: a directory, or one file in it."""
-    with workspace.reach(path) as spot:
-        found = workspace.look(spot)
+def _search_root(workspace: Workspace, path: str) -> Iterator[_SearchRoot]:
+    """Open the directory to search, or the directory of the one file to search."""
+    with workspace.resolve(path) as spot:
+        found = workspace.lstat(spot)
         if found is not None and stat.S_ISDIR(found.st_mode):
             with workspace.directory(path) as inner:
-                yield _Place(inner.directory, inner.path, "")
+                yield _SearchRoot(inner.directory, inner.path, "")
         else:
             check_regular(found, path)
-            yield _Place(spot.directory, spot.path.rpartition("/")[0] or ".", f"./{spot.name}")
+            yield _SearchRoot(spot.directory, spot.path.rpartition("/")[0] or ".", f"./{spot.name}")
 
 
-class _Result:
-    """What was found, as lines to show."""
+class _MatchReport:
+    """Collects the lines of the result, up to its limits."""
 
     def __init__(self, arguments: SearchContent) -> None:
         self.lines: list[str] = []
@@ -274,23 +274,22 @@ class _Result:
         self._room = MAX_SHOWN
         self._files_only = arguments.files_only
 
-    def add(self, path: str, opened: Opened, hits: Sequence[Hit]) -> None:
-        """Show the hits of a file that are there."""
-        text = _read_lines(opened, hits, self._context)
-        true = [hit for hit in hits if text.get(hit.line, b"").startswith(hit.preview) and hit.line in text]
-        if not true:
+    def add(self, path: str, opened: OpenFile, matches: Sequence[LineMatch]) -> None:
+        """Add the matches of a file that are really there."""
+        text = _read_lines(opened, matches, self._context)
+        real = [one for one in matches if one.line in text and text[one.line].startswith(one.preview)]
+        if not real:
             return
+        self._put(printable(path))
         if self._files_only:
-            self._put(printable(path))
             self._left -= 1
         else:
-            self._put(printable(path))
-            self._show(true[: self._left], text)
-            self._left -= len(true)
+            self._show(real[: self._left], text)
+            self._left -= len(real)
         self.is_full = self.is_full or self._left <= 0
 
-    def _show(self, hits: Sequence[Hit], text: dict[int, bytes]) -> None:
-        columns = {hit.line: hit.column for hit in hits}
+    def _show(self, matches: Sequence[LineMatch], text: dict[int, bytes]) -> None:
+        columns = {one.line: one.column for one in matches}
         around = {near for line in columns for near in range(line - self._context, line + self._context + 1)}
         before = 0
         for line in sorted(around & text.keys()):
@@ -308,9 +307,9 @@ class _Result:
             self.lines.append(line)
 
 
-def _read_lines(opened: Opened, hits: Sequence[Hit], context: int) -> dict[int, bytes]:
-    """The lines of the hits and those around them, by their number."""
-    wanted = {near for hit in hits for near in range(hit.line - context, hit.line + context + 1)}
+def _read_lines(opened: OpenFile, matches: Sequence[LineMatch], context: int) -> dict[int, bytes]:
+    """Return the matching lines and those around them, by line number."""
+    wanted = {near for one in matches for near in range(one.line - context, one.line + context + 1)}
     last = max(wanted)
     found: dict[int, bytes] = {}
     for number, line in enumerate(opened.stream, 1):
@@ -322,48 +321,48 @@ def _read_lines(opened: Opened, hits: Sequence[Hit], context: int) -> dict[int, 
 
 
 def _window(line: bytes, column: int) -> str:
-    """The part of a line that shows the match."""
+    """Return the part of a line that contains the match."""
     start = max(0, column - 1 - MAX_WIDTH // 3) if len(line) > MAX_WIDTH else 0
     part = line[start : start + MAX_WIDTH].decode("utf-8", "replace").rstrip("\r")
     return f"{'…' if start else ''}{part}{'…' if start + MAX_WIDTH < len(line) else ''}"
 
 
-def _grouped(records: Sequence[bytes]) -> Iterator[tuple[str, list[Hit]]]:
-    """The hits of each file, in order; what is not a hit (a warning) is skipped."""
-    name, hits = b"", list[Hit]()
+def _grouped(records: Sequence[bytes]) -> Iterator[tuple[str, list[LineMatch]]]:
+    """Group reported matches by file, in order; other output (warnings) is skipped."""
+    name, matches = b"", list[LineMatch]()
     for record in records:
         found = _RECORD.fullmatch(record)
         if found is None:
             continue
-        if found[1] != name and hits:
-            yield os.fsdecode(name), hits
-            hits = []
+        if found[1] != name and matches:
+            yield os.fsdecode(name), matches
+            matches = []
         name = found[1]
-        hits.append(Hit(int(found[2]), int(found[3]), _CUT.sub(b"", found[4].removesuffix(b"\r"))))
-    if hits:
-        yield os.fsdecode(name), hits
+        matches.append(LineMatch(int(found[2]), int(found[3]), _CUT.sub(b"", found[4].removesuffix(b"\r"))))
+    if matches:
+        yield os.fsdecode(name), matches
 
 
 def _glob(pattern: str) -> Glob:
     try:
         return Glob.of(pattern)
     except ValueError as error:
-        raise ToolFailed(f"the pattern `{pattern}` cannot be read: {error}") from None
+        raise ToolFailed(f"the pattern `{pattern}` is not valid: {error}") from None
 
 
 def _named(pattern: str) -> list[str]:
-    """Let ripgrep skip files by their name. (Its own patterns would bring back what .gitignore leaves out.)"""
+    """Let ripgrep skip files by name. (Its `--glob` would include files that .gitignore excludes.)"""
     name = pattern.rpartition("/")[2]
     if not _PLAIN_NAME.fullmatch(name) or "**" in name or "{" in pattern or "\\" in pattern:
         return []
     return ["--type-add", f"wanted:{name}", "--type", "wanted"]
 
 
-def _stand_in(*arguments: str) -> list[str]:
-    return [sys.executable, "-I", "-c", _STAND_IN, str(Path(__file__).parents[2]), *arguments]
+def _fallback(*arguments: str) -> list[str]:
+    return [sys.executable, "-I", "-c", _FALLBACK_PROGRAM, str(Path(__file__).parents[2]), *arguments]
 
 
 def _partial_note(timed_out: bool, flooded: bool) -> str:
     if timed_out:
-        return f"(stopped after {SECONDS:.0f} seconds: there may be more; narrow the search)"
-    return "(stopped because far too much was found: narrow the search)" if flooded else ""
+        return f"(stopped after {TIMEOUT:.0f} seconds: there may be more; narrow the search)"
+    return "(stopped because there are too many matches: narrow the search)" if flooded else ""

@@ -1,7 +1,7 @@
-"""Commands: run in the workspace, with bounds on time and output, and ended with everything they started.
+"""Runs commands in the workspace, with limits on time and output. A command ends together with everything it started.
 
-Each command runs under a warden, a small process (see `warden.py`) that outlives it just long enough to end what it
-left behind. The warden is held by a pipe: when the gateway lets go of it, for whatever reason, the command ends.
+Each command runs under a warden, a small process (see `net/process/warden.py`) that ends whatever the command leaves
+behind. The warden holds a pipe to the gateway: when that closes, for whatever reason, it ends the command.
 """
 
 import asyncio
@@ -18,24 +18,24 @@ from msgspec import Meta
 
 from tieline.model.content import Value
 from tieline.model.ports import Report, unheard
-from tieline.tools.arguments import Form
-from tieline.tools.bounded_output import Captured
+from tieline.tools.arguments import ToolDefinition
+from tieline.tools.bounded_output import BoundedOutput
 from tieline.tools.errors import ToolFailed
-from tieline.tools.live_output import Screen
-from tieline.tools.workspace import Spot, Workspace
+from tieline.tools.live_output import LiveOutput
+from tieline.tools.workspace import ResolvedPath, Workspace
 
 GRACE = 2.0
-"""How long a command has after TERM before it gets KILL."""
-LAST_WORDS = 8.0
-"""How long the warden may take after that; then it is killed itself."""
-PATIENCE = 1.0
-"""How long to read on when the warden is gone, where it cannot find everything a command started."""
+"""Seconds between SIGTERM and SIGKILL."""
+WARDEN_TIMEOUT = 8.0
+"""Seconds that the warden may take after that before it is killed itself."""
+DRAIN_TIMEOUT = 1.0
+"""Seconds to keep reading after the warden has ended, in case a process escaped it and holds the pipes open."""
 MAX_OUTPUT = 64 << 20
-"""A command that writes more than this is ended: it would only keep the gateway busy."""
+"""Bytes of output after which a command is ended, so that it cannot keep the gateway busy."""
 MAX_SECONDS = 600
 
-Hear = Callable[[int, bytes], None]
-"""Gets what a command writes as it comes, with the number of the stream: 1 or 2."""
+OutputListener = Callable[[int, bytes], None]
+"""Called with the number of a stream (1 or 2) and the data a command wrote to it."""
 
 _WARDEN = str(Path(__file__).parents[1] / "net" / "process" / "warden.py")
 
@@ -44,7 +44,7 @@ class RunTerminal(Value):
     """The arguments of run_terminal."""
 
     command: Annotated[
-        str, Meta(min_length=1, max_length=30_000, description="The command line, as it would be typed into a shell.")
+        str, Meta(min_length=1, max_length=30_000, description="The command line, as typed into a shell.")
     ]
     cwd: Annotated[
         str,
@@ -55,17 +55,16 @@ class RunTerminal(Value):
     ] = 120
 
 
-RUN_TERMINAL = Form(
+RUN_TERMINAL = ToolDefinition(
     "run_terminal",
-    "Run a shell command in the workspace and get its exit code, its output and its errors. There is no input: a "
-    "command that asks something gets nothing. Processes it leaves in the background are ended with it. Of long output "
-    "the beginning and the end are kept.",
+    "Run a shell command in the workspace and get its exit code, stdout and stderr. Its stdin is empty, so it cannot "
+    "ask for input. Background processes are ended with the command. Long output is cut to its beginning and end.",
     RunTerminal,
 )
 
 
-class Outcome(Value):
-    """How a command went. `exit_code` is None when a signal ended it; both are None when it was never seen to end."""
+class CommandOutcome(Value):
+    """The result of a command. `exit_code` is None if a signal ended it; both are None if the end is unknown."""
 
     exit_code: int | None = None
     signal: int | None = None
@@ -75,23 +74,23 @@ class Outcome(Value):
     flooded: bool = False
 
 
-class Keep(Value):
-    """How much to keep of what a command writes: of each stream the first and the last bytes; `total` ends it."""
+class OutputLimits(Value):
+    """How many bytes of each stream to keep at the beginning and the end; more than `total` ends the command."""
 
     head: int = 16 << 10
     tail: int = 32 << 10
     total: int = MAX_OUTPUT
 
 
-class Command(asyncio.SubprocessProtocol):
-    """A command under way; its output can be looked at any time. It ends at the latest when its holder says `end`."""
+class RunningCommand(asyncio.SubprocessProtocol):
+    """A running command. Its output can be read at any time; `end` or `aclose` end it."""
 
-    def __init__(self, keep: Keep, hear: Hear | None = None) -> None:
-        self.stdout = Captured(keep.head, keep.tail)
-        self.stderr = Captured(keep.head, keep.tail)
+    def __init__(self, limits: OutputLimits, listener: OutputListener | None = None) -> None:
+        self.stdout = BoundedOutput(limits.head, limits.tail)
+        self.stderr = BoundedOutput(limits.head, limits.tail)
         self.flooded = False
-        self._hear = hear
-        self._total = keep.total
+        self._listener = listener
+        self._total = limits.total
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._transport: asyncio.SubprocessTransport | None = None
         self._status = -1
@@ -105,10 +104,10 @@ class Command(asyncio.SubprocessProtocol):
         *,
         directory: int,
         environment: Mapping[str, str],
-        keep: Keep | None = None,
-        hear: Hear | None = None,
-    ) -> "Command":
-        """Start a command in a directory that is held open; the directory may be closed afterwards."""
+        limits: OutputLimits | None = None,
+        listener: OutputListener | None = None,
+    ) -> "RunningCommand":
+        """Start a command in an open directory, which the caller may close afterwards."""
         loop = asyncio.get_running_loop()
         entries = _entries(environment)
         status, reporting = os.pipe()
@@ -117,10 +116,10 @@ class Command(asyncio.SubprocessProtocol):
             numbers = [str(number) for number in (directory, 0, reporting, GRACE)]
             program = [sys.executable, "-I", "-S", _WARDEN, *numbers, *argv]
             spawn = partial(loop.subprocess_exec, pass_fds=(directory, reporting), start_new_session=True, env={})
-            _, command = await spawn(partial(cls, keep or Keep(), hear), *program)
+            _, command = await spawn(partial(cls, limits or OutputLimits(), listener), *program)
         except BaseException as error:
             os.close(status)
-            if isinstance(error, OSError | ValueError):  # too long, or with a character no command line can have
+            if isinstance(error, OSError | ValueError):  # too long, or with an invalid character
                 raise ToolFailed(f"the command could not be started: {error}") from error
             raise
         finally:
@@ -130,11 +129,11 @@ class Command(asyncio.SubprocessProtocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether the command and all it started have ended."""
+        """Whether the command and everything it started have ended."""
         return self._closed.done()
 
-    async def wait(self, seconds: float | None = None) -> Outcome:
-        """Wait for the end; after this many seconds, or when the waiting is cancelled, the command is ended."""
+    async def wait(self, seconds: float | None = None) -> CommandOutcome:
+        """Wait for the end of the command. End it after this many seconds, or if the wait is cancelled."""
         timed_out = False
         try:
             await asyncio.wait([self._closed], timeout=seconds)
@@ -144,25 +143,25 @@ class Command(asyncio.SubprocessProtocol):
         return self.outcome(timed_out=timed_out)
 
     async def aclose(self) -> None:
-        """End the command and wait until nothing of it is left."""
+        """End the command and wait until all its processes are gone."""
         self.end()
-        await asyncio.wait([self._closed], timeout=GRACE + LAST_WORDS)
+        await asyncio.wait([self._closed], timeout=GRACE + WARDEN_TIMEOUT)
         if not self._closed.done() and self._transport is not None:
             self._kill_group()
             self._transport.close()
-            await asyncio.wait([self._closed], timeout=PATIENCE)
+            await asyncio.wait([self._closed], timeout=DRAIN_TIMEOUT)
 
     def end(self) -> None:
-        """Let go of the lifeline: the warden ends what runs, and does so also if nobody waits for it."""
+        """Close the pipe to the warden, which then ends the command; there is no need to wait."""
         if self._transport is not None and (lifeline := self._transport.get_pipe_transport(0)) is not None:
             lifeline.close()
 
-    def outcome(self, *, timed_out: bool = False) -> Outcome:
-        """How it went, as far as is known."""
+    def outcome(self, *, timed_out: bool = False) -> CommandOutcome:
+        """Return the result, as far as it is known."""
         facts = self._facts()
         if "error" in facts:
             raise ToolFailed(f"the command could not be started: {os.strerror(facts['error'])}")
-        return Outcome(
+        return CommandOutcome(
             exit_code=facts.get("exit"),
             signal=facts.get("signal"),
             stdout=self.stdout.text(),
@@ -177,8 +176,8 @@ class Command(asyncio.SubprocessProtocol):
     def pipe_data_received(self, fd: int, data: bytes | bytearray) -> None:
         stream = self.stdout if fd == 1 else self.stderr
         stream.feed(bytes(data))
-        if self._hear is not None:
-            self._hear(fd, bytes(data))
+        if self._listener is not None:
+            self._listener(fd, bytes(data))
         if stream.total > self._total and not self.flooded:
             self.flooded = True
             self.end()
@@ -187,9 +186,9 @@ class Command(asyncio.SubprocessProtocol):
         if self._transport is None:
             return
         if self._transport.get_returncode():
-            self._kill_group()  # the warden itself was killed: do what is left of its job
-        # Whoever still holds the pipes now has got away; the rest of what was written is already on its way.
-        self._giving_up = asyncio.get_running_loop().call_later(PATIENCE, self._transport.close)
+            self._kill_group()  # the warden itself was killed
+        # A process that still holds the pipes has escaped the warden; do not wait for it.
+        self._giving_up = asyncio.get_running_loop().call_later(DRAIN_TIMEOUT, self._transport.close)
 
     def connection_lost(self, _: Exception | None) -> None:
         if self._transport is not None:
@@ -211,7 +210,7 @@ class Command(asyncio.SubprocessProtocol):
         cast("asyncio.WriteTransport", self._transport.get_pipe_transport(0)).write(entries)
 
     def _read_status(self) -> None:
-        """Take what the warden has reported."""
+        """Read the warden's report."""
         with contextlib.suppress(OSError):
             while more := os.read(self._status, 4096):
                 self._reported += more
@@ -221,7 +220,7 @@ class Command(asyncio.SubprocessProtocol):
         return {name: int(number) for name, number in map(str.split, lines)}
 
     def _kill_group(self) -> None:
-        """What can be done without the warden: end the group that the command began with."""
+        """Kill the command's process group, which is possible without the warden."""
         self._read_status()
         if group := self._facts().get("group"):
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -234,38 +233,38 @@ async def run(
     *,
     interpreter: Sequence[str],
     environment: Mapping[str, str],
-    keep: Keep,
+    limits: OutputLimits,
     report: Report = unheard,
 ) -> str:
-    """What run_terminal answers; raises ToolFailed when the command did not come to its own end."""
-    with Screen(report) as screen:
+    """Run run_terminal; raise ToolFailed if the command was cut short."""
+    with LiveOutput(report) as live:
         with contextlib.ExitStack() as held:
             reach = workspace.directory(arguments.cwd)
-            spot: Spot = await asyncio.to_thread(held.enter_context, reach)
-            command = await Command.start(
+            spot: ResolvedPath = await asyncio.to_thread(held.enter_context, reach)
+            command = await RunningCommand.start(
                 [*interpreter, arguments.command],
                 directory=spot.directory,
                 environment=environment,
-                keep=keep,
-                hear=screen.write,
+                limits=limits,
+                listener=live.write,
             )
         outcome = await command.wait(arguments.timeout)
-        why = _cut_short(outcome, arguments, keep)
+        why = _cut_short(outcome, arguments, limits)
         code = None if why else outcome.exit_code
-        screen.end(why or _ending(outcome), exit_code=code, is_failed=code != 0)
+        live.end(why or _ending(outcome), exit_code=code, is_failed=code != 0)
     if why:
-        raise ToolFailed(f"{why}\n{told(outcome)}")
-    return told(outcome)
+        raise ToolFailed(f"{why}\n{outcome_text(outcome)}")
+    return outcome_text(outcome)
 
 
-def told(outcome: Outcome) -> str:
-    """An outcome for a model to read."""
+def outcome_text(outcome: CommandOutcome) -> str:
+    """Return the result of a command as text for a model."""
     streams = (("stdout", outcome.stdout), ("stderr", outcome.stderr))
     written = [f"{name}:\n{text.rstrip()}" for name, text in streams if text.strip()]
     return "\n".join([_ending(outcome), *(written or ["(no output)"])])
 
 
-def _ending(outcome: Outcome) -> str:
+def _ending(outcome: CommandOutcome) -> str:
     if outcome.exit_code is not None:
         return f"exit code: {outcome.exit_code}"
     if outcome.signal is not None:
@@ -273,23 +272,23 @@ def _ending(outcome: Outcome) -> str:
     return "exit code: unknown"
 
 
-def _cut_short(outcome: Outcome, arguments: RunTerminal, keep: Keep) -> str:
-    """Why a command did not come to its own end; empty if it did."""
+def _cut_short(outcome: CommandOutcome, arguments: RunTerminal, limits: OutputLimits) -> str:
+    """Return why a command was ended early; empty if it ended by itself."""
     if outcome.timed_out:
         return f"The command was ended after {arguments.timeout} seconds."
     if outcome.flooded:
-        return f"The command was ended because it wrote more than {keep.total} bytes."
+        return f"The command was ended because it wrote more than {limits.total} bytes."
     if outcome.exit_code is None and outcome.signal is None:
-        return "It is not known how the command ended: the process that watched it was killed."
+        return "The exit status of the command is unknown: the process that supervised it was killed."
     return ""
 
 
 def _entries(environment: Mapping[str, str]) -> bytes:
-    """An environment as the warden reads it."""
+    """Encode an environment as the warden reads it."""
     for name, value in environment.items():
         if not name or "=" in name or "\0" in f"{name}{value}":
-            raise ToolFailed(f"`{name}` cannot be a variable of the environment")
+            raise ToolFailed(f"`{name}` is not a valid environment variable")
     try:
         return b"".join(os.fsencode(f"{name}={value}\0") for name, value in environment.items()) + b"\0"
     except UnicodeEncodeError:
-        raise ToolFailed("the environment contains characters no variable can have") from None
+        raise ToolFailed("the environment contains characters that a variable cannot have") from None

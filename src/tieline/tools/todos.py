@@ -1,4 +1,4 @@
-"""A list of things to do that a model keeps while it works."""
+"""The todo list that a model keeps while it works: todo_read and todo_write."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -8,7 +8,7 @@ from msgspec import Meta
 from tieline.model.content import Value
 from tieline.model.events import Plan, PlanEntry
 from tieline.model.events import Status as StepStatus
-from tieline.tools.arguments import Form
+from tieline.tools.arguments import ToolDefinition
 from tieline.tools.errors import ToolFailed
 
 MAX_ITEMS = 100
@@ -25,12 +25,12 @@ _STEPS: dict[Status, StepStatus] = {
 }
 
 
-class Todo(Value):
-    """One thing to do."""
+class TodoItem(Value):
+    """One item of the list."""
 
-    id: Annotated[str, Meta(min_length=1, max_length=100, description="A short name of the item that stays the same.")]
-    content: Annotated[str, Meta(min_length=1, max_length=1000, description="What there is to do.")]
-    status: Annotated[Status, Meta(description="How far it is.")] = "pending"
+    id: Annotated[str, Meta(min_length=1, max_length=100, description="A short, stable name of the item.")]
+    content: Annotated[str, Meta(min_length=1, max_length=1000, description="What is to be done.")]
+    status: Annotated[Status, Meta(description="The state of the item.")] = "pending"
 
 
 class TodoRead(Value):
@@ -40,47 +40,47 @@ class TodoRead(Value):
 class TodoWrite(Value):
     """The arguments of todo_write."""
 
-    todos: Annotated[tuple[Todo, ...], Meta(max_length=MAX_ITEMS, description="The items.")]
+    todos: Annotated[tuple[TodoItem, ...], Meta(max_length=MAX_ITEMS, description="The items.")]
     merge: Annotated[
         bool,
-        Meta(description="Change or add only these items, by their id. Otherwise they become the whole list."),
+        Meta(description="Change or add only these items, by id. Otherwise they replace the whole list."),
     ] = False
 
 
-TODO_READ = Form("todo_read", "See the list of things to do, with the state of each.", TodoRead)
-TODO_WRITE = Form(
+TODO_READ = ToolDefinition("todo_read", "Read the todo list, with the status of each item.", TodoRead)
+TODO_WRITE = ToolDefinition(
     "todo_write",
-    "Keep a list of things to do for work of several steps: write it at the start, and change the status of an item as "
-    "soon as it changes. Only one item should be in progress.",
+    "Keep a todo list for work in several steps: write it at the start, and update the status of an item as soon as it "
+    "changes. Only one item should be in progress.",
     TodoWrite,
 )
 
 
-def plan_of(items: Sequence[Todo]) -> Plan:
-    """The list as whoever looks on sees it."""
+def plan_from_todos(items: Sequence[TodoItem]) -> Plan:
+    """Return the list as the plan that the page shows."""
     return Plan(entries=tuple(PlanEntry(content=item.content, status=_STEPS[item.status]) for item in items))
 
 
-class Todos:
-    """The list of one session."""
+class TodoList:
+    """The todo list of one turn."""
 
-    def __init__(self, items: Sequence[Todo] = ()) -> None:
-        self.items: tuple[Todo, ...] = tuple(items)
+    def __init__(self, items: Sequence[TodoItem] = ()) -> None:
+        self.items: tuple[TodoItem, ...] = tuple(items)
 
     def read(self) -> str:
-        """What todo_read answers."""
+        """Run todo_read."""
         if not self.items:
             return "The list is empty."
         return "\n".join(f"{_MARKS[item.status]} {item.id}: {item.content}" for item in self.items)
 
     def write(self, arguments: TodoWrite) -> str:
-        """What todo_write answers; a list that does not fit changes nothing."""
+        """Run todo_write; an invalid list changes nothing."""
         ids = [item.id for item in arguments.todos]
         if twice := sorted({one for one in ids if ids.count(one) > 1}):
-            raise ToolFailed(f"each id may occur only once, but these occur more often: {', '.join(twice)}")
+            raise ToolFailed(f"each id must be unique, but these occur more than once: {', '.join(twice)}")
         kept = {item.id: item for item in self.items} if arguments.merge else {}
         kept |= {item.id: item for item in arguments.todos}
         if len(kept) > MAX_ITEMS:
-            raise ToolFailed(f"the list would have {len(kept)} items; at most {MAX_ITEMS} fit")
+            raise ToolFailed(f"the list would have {len(kept)} items; at most {MAX_ITEMS} are allowed")
         self.items = tuple(kept.values())
         return self.read()

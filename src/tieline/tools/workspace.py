@@ -1,9 +1,9 @@
-"""The folder tools act in, and nothing outside of it.
+"""The workspace: the folder that tools act in, with no access to anything outside.
 
-Paths are walked part by part: every directory is opened relative to the one before it and never through a link, and
-`..` goes back to a directory that is held open already. A link is read and its target walked in the same way. So it
-does not matter what is swapped for what between a check and its use: nothing outside can be reached by any name. (A
-hard link made from outside is a file of the workspace; whoever could make it had the file already.)
+Paths are resolved part by part: every directory is opened relative to its parent and never through a link, and `..`
+goes back to a directory that is already open. A link is read, and its target is resolved in the same way. So replacing
+a path between its check and its use gains nothing: no name leads outside. (A hard link to a file outside counts as a
+file of the workspace; its creator already had access to that file.)
 
 Everything here blocks: call it in a thread.
 """
@@ -27,7 +27,7 @@ from tieline.tools.errors import ToolFailed
 
 MAX_LINKS = 40
 MAX_DEPTH = 100
-"""Directories in one another; each is held open while a path is walked."""
+"""Nested directories; each is held open while a path is resolved."""
 MAX_FILE = 16 << 20
 MAX_ENTRIES = 20_000
 MAX_SIMILAR = 1000
@@ -36,7 +36,7 @@ _PIECE = 1 << 20
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _STEP = _DIRECTORY | getattr(os, "O_PATH", 0)
-"""A directory on the way needs no right to be listed."""
+"""Intermediate directories need no permission to be listed."""
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _REASONS = {
@@ -51,24 +51,24 @@ _REASONS = {
 }
 
 
-class Spot(NamedTuple):
-    """Where a path leads: a name in a directory that is held open. `path` is the same without links, from the root."""
+class ResolvedPath(NamedTuple):
+    """A name in an open directory. `path` is the same place relative to the root, with all links resolved."""
 
     directory: int
     name: str
     path: str
 
 
-class Opened(NamedTuple):
-    """A regular file, opened for reading."""
+class OpenFile(NamedTuple):
+    """A regular file, open for reading."""
 
     stream: BinaryIO
     path: str
     size: int
 
 
-class Entry(NamedTuple):
-    """One name in a directory. `target` is where a link points."""
+class DirectoryEntry(NamedTuple):
+    """One entry of a directory. `target` is the target of a link."""
 
     name: str
     kind: str
@@ -76,8 +76,8 @@ class Entry(NamedTuple):
     target: str = ""
 
 
-class Written(NamedTuple):
-    """What became of a file that was put in place. `before` is what was there, if it could be read."""
+class WriteResult(NamedTuple):
+    """The result of writing a file. `before` is its earlier content, if it could be read."""
 
     path: str
     is_new: bool
@@ -85,7 +85,7 @@ class Written(NamedTuple):
 
 
 class Workspace:
-    """A root folder. Paths are relative to it; absolute ones are taken if they are spelled from the root."""
+    """A root folder. Paths are relative to it; an absolute path must start with the root."""
 
     def __init__(self, root: str | Path) -> None:
         given = os.path.abspath(root)  # noqa: PTH100 - Path.absolute keeps `..`, which must not stay in a root
@@ -95,12 +95,12 @@ class Workspace:
         self._spellings = [spelling.rstrip("/") for spelling in (self.root, given)]
         self._writing = threading.Lock()
         self.pin: str | None = None
-        """The only place that can be reached, if there is one."""
+        """The only path that can be accessed; None if there is no such restriction."""
 
     def pinned(self, place: str | None) -> "Workspace":
-        """Return the same workspace where every path must lead to this place, by whatever links; None: to any.
+        """Return the same workspace, restricted to one resolved path; None means no restriction.
 
-        A path is judged before it is used, and a link on its way may be changed in between.
+        Permission is given for a resolved path before it is used, and a link could be changed in between.
         """
         if place is None:
             return self
@@ -109,9 +109,9 @@ class Workspace:
         return pinned
 
     def locate(self, path: str) -> str:
-        """The path from the root, without links; what does not exist yet may be named. Raises ToolFailed if outside."""
-        walk = _Walk(self, path)
-        with walk, walk.telling():
+        """Return a path relative to the root with all links resolved; it may not exist. Raise ToolFailed if outside."""
+        walk = _PathWalk(self, path)
+        with walk, walk.explaining_errors():
             try:
                 return walk.run().path
             except FileNotFoundError:
@@ -120,87 +120,87 @@ class Workspace:
                 return "/".join([*walk.names, *walk.ahead])
 
     @contextmanager
-    def reach(self, path: str, *, make: bool = False) -> Iterator[Spot]:
-        """Where a path leads; with `make`, missing directories on the way are made."""
-        walk = _Walk(self, path, make=make)
-        with walk, walk.telling():
+    def resolve(self, path: str, *, make: bool = False) -> Iterator[ResolvedPath]:
+        """Resolve a path; with `make`, create missing directories."""
+        walk = _PathWalk(self, path, make=make)
+        with walk, walk.explaining_errors():
             spot = walk.run()
             if self.pin not in (None, spot.path):
                 raise self.moved(path)
             yield spot
 
     @contextmanager
-    def open(self, path: str) -> Iterator[Opened]:
-        """A regular file to read."""
-        with self.reach(path) as spot, self._reading(spot, path) as opened:
+    def open(self, path: str) -> Iterator[OpenFile]:
+        """Open a regular file for reading."""
+        with self.resolve(path) as spot, self._reading(spot, path) as opened:
             yield opened
 
     @contextmanager
-    def directory(self, path: str) -> Iterator[Spot]:
-        """A directory, held open as `spot.directory` itself."""
-        with self.reach(path) as spot:
-            found = self.look(spot)
+    def directory(self, path: str) -> Iterator[ResolvedPath]:
+        """Open a directory; the result's `directory` is its descriptor."""
+        with self.resolve(path) as spot:
+            found = self.lstat(spot)
             if found is not None and not stat.S_ISDIR(found.st_mode):
                 raise ToolFailed(f"`{path}` is a file, not a directory")
             opened = os.open(spot.name, _DIRECTORY, dir_fd=spot.directory)
             try:
-                yield Spot(opened, ".", spot.path)
+                yield ResolvedPath(opened, ".", spot.path)
             finally:
                 os.close(opened)
 
-    def entries(self, path: str) -> list[Entry]:
-        """What is in a directory, in no order; no more than MAX_ENTRIES."""
-        found: list[Entry] = []
+    def entries(self, path: str) -> list[DirectoryEntry]:
+        """Return the entries of a directory, unsorted and at most MAX_ENTRIES."""
+        found: list[DirectoryEntry] = []
         with self.directory(path) as spot, os.scandir(spot.directory) as listing:
             for item in listing:
-                with suppress(OSError):  # it is gone already
+                with suppress(OSError):  # the entry was removed meanwhile
                     found.append(_entry(item, spot.directory))
                 if len(found) >= MAX_ENTRIES:
                     break
         return found
 
     def has_file(self, path: str) -> bool:
-        """Return whether this is a regular file in the workspace."""
+        """Return whether the path is a regular file in the workspace."""
         try:
             with self.open(path):
                 return True
         except ToolFailed:
             return False
 
-    def look(self, spot: Spot) -> os.stat_result | None:
-        """What is there now, links not followed; None if nothing is."""
+    def lstat(self, spot: ResolvedPath) -> os.stat_result | None:
+        """Return the status of a path without following links; None if it does not exist."""
         try:
             return os.stat(spot.name, dir_fd=spot.directory, follow_symlinks=False)
         except FileNotFoundError:
             return None
 
-    def write(self, path: str, data: bytes) -> Written:
-        """Put a whole file in place at once."""
-        with self._writing, self.reach(path, make=True) as spot:
-            found, before = self.look(spot), None
+    def write(self, path: str, data: bytes) -> WriteResult:
+        """Write a complete file atomically."""
+        with self._writing, self.resolve(path, make=True) as spot:
+            found, before = self.lstat(spot), None
             if found is not None:
                 check_regular(found, path)
                 with suppress(OSError, ToolFailed), self._reading(spot, path) as opened:
-                    before = whole(opened)
+                    before = read_whole(opened)
             self._replace(spot, data, found)
-            return Written(spot.path, found is None, before)
+            return WriteResult(spot.path, found is None, before)
 
     def edit(self, path: str, change: Callable[[bytes], bytes]) -> str:
-        """Replace a file by what `change` makes of it; its path from the root."""
-        with self._writing, self.reach(path) as spot:
-            before = self.look(spot)
+        """Replace a file atomically by what `change` returns for its content. Return its resolved path."""
+        with self._writing, self.resolve(path) as spot:
+            before = self.lstat(spot)
             with self._reading(spot, path) as opened:
-                data = whole(opened)
+                data = read_whole(opened)
             self._replace(spot, change(data), before)
             return spot.path
 
     def parts(self, path: str) -> list[str]:
-        """The parts of a path from the root; raises ToolFailed for an absolute path that leads elsewhere."""
+        """Split a path into its parts below the root; raise ToolFailed for an absolute path outside."""
         try:
             if b"\0" in os.fsencode(path):
-                raise ToolFailed("a path cannot contain a zero character")
+                raise ToolFailed("a path cannot contain a null character")
         except UnicodeEncodeError:
-            raise ToolFailed("the path contains characters no file name can have") from None
+            raise ToolFailed("the path contains characters that a file name cannot have") from None
         if path.startswith("/"):
             path = re.sub("//+", "/", path)
             inside = (path[len(root) :] for root in self._spellings if path == root or path.startswith(f"{root}/"))
@@ -213,40 +213,42 @@ class Workspace:
         return parts
 
     def outside(self, path: str) -> ToolFailed:
-        """What is said of a path that leads out."""
+        """Return the error for a path outside the workspace."""
         return ToolFailed(
-            f"`{path}` is outside the workspace {self.root}, and only what is inside can be reached. "
+            f"`{path}` is outside the workspace {self.root}, and only files inside it can be accessed. "
             "Use a path relative to the workspace."
         )
 
     def moved(self, path: str) -> ToolFailed:
-        """What is said of a path that no longer leads to the place it was judged by."""
-        return ToolFailed(f"`{path}` leads somewhere else now than a moment ago. Nothing was done; look again.")
+        """Return the error for a path that no longer resolves to the pinned one."""
+        return ToolFailed(f"`{path}` has changed its target in the meantime. Nothing was done; look again.")
 
     @contextmanager
-    def _reading(self, spot: Spot, path: str) -> Iterator[Opened]:
-        check_regular(self.look(spot), path)
+    def _reading(self, spot: ResolvedPath, path: str) -> Iterator[OpenFile]:
+        check_regular(self.lstat(spot), path)
         with os.fdopen(os.open(spot.name, _READ, dir_fd=spot.directory), "rb") as stream:
             found = os.fstat(stream.fileno())
             check_regular(found, path)
-            yield Opened(stream, spot.path, found.st_size)
+            yield OpenFile(stream, spot.path, found.st_size)
 
-    def _check_unchanged(self, spot: Spot, before: os.stat_result | None) -> None:
-        if _identity(self.look(spot)) != _identity(before):
-            raise ToolFailed(f"`{spot.path}` was changed by someone else just now: read it again, then repeat this")
+    def _check_unchanged(self, spot: ResolvedPath, before: os.stat_result | None) -> None:
+        if _identity(self.lstat(spot)) != _identity(before):
+            raise ToolFailed(
+                f"`{spot.path}` was changed by another program in the meantime: read it again, then repeat the change"
+            )
 
-    def _replace(self, spot: Spot, data: bytes, before: os.stat_result | None) -> None:
+    def _replace(self, spot: ResolvedPath, data: bytes, before: os.stat_result | None) -> None:
         if len(data) > MAX_FILE:
             raise ToolFailed(f"the file would have {len(data)} bytes; at most {MAX_FILE} can be written")
         unfinished = f".tieline-{secrets.token_hex(8)}"
-        # A copy of a secret file must not be readable for others, not even for a moment.
+        # A copy of a private file must never be readable by others, not even for a moment.
         opened = os.open(unfinished, _CREATE, 0o666 if before is None else 0o600, dir_fd=spot.directory)
         try:
             with os.fdopen(opened, "wb") as stream:
                 stream.write(data)
                 stream.flush()
                 if before is not None:
-                    _keep_rights(opened, before)
+                    _copy_permissions(opened, before)
                 os.fsync(opened)
             self._check_unchanged(spot, before)
             os.replace(unfinished, spot.name, src_dir_fd=spot.directory, dst_dir_fd=spot.directory)
@@ -256,22 +258,22 @@ class Workspace:
             raise
 
 
-def whole(opened: Opened) -> bytes:
-    """All of a file that is not too large."""
+def read_whole(opened: OpenFile) -> bytes:
+    """Return the content of a file; raise ToolFailed if it is larger than MAX_FILE."""
     if opened.size > MAX_FILE:
-        raise ToolFailed(f"`{opened.path}` has {opened.size} bytes; at most {MAX_FILE} can be taken at once")
+        raise ToolFailed(f"`{opened.path}` has {opened.size} bytes; at most {MAX_FILE} can be read at once")
     pieces: list[bytes] = []
     size = 0
     while piece := opened.stream.read(_PIECE):
         pieces.append(piece)
         size += len(piece)
         if size > MAX_FILE:
-            raise ToolFailed(f"`{opened.path}` grows while it is read and has more than {MAX_FILE} bytes")
+            raise ToolFailed(f"`{opened.path}` grew to more than {MAX_FILE} bytes while it was read")
     return b"".join(pieces)
 
 
 def check_regular(found: os.stat_result | None, path: str) -> None:
-    """Refuse what only looks like a file: reading a pipe or a device may wait for ever."""
+    """Raise an error unless this is a regular file: reading a pipe or a device may block forever."""
     if found is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     if stat.S_ISDIR(found.st_mode):
@@ -282,8 +284,8 @@ def check_regular(found: os.stat_result | None, path: str) -> None:
         raise ToolFailed(f"`{path}` is not a regular file (it is a pipe, a socket or a device)")
 
 
-class _Walk:
-    """One path under way. `names` is where it is, from the root; `ahead` is what is still to be walked."""
+class _PathWalk:
+    """Resolves one path. `names` is the position relative to the root; `ahead` are the parts still to resolve."""
 
     def __init__(self, workspace: Workspace, path: str, *, make: bool = False) -> None:
         self.workspace = workspace
@@ -292,7 +294,7 @@ class _Walk:
         self.ahead = deque(workspace.parts(path))
         self.names: list[str] = []
         self.name = ""
-        """The part looked at last."""
+        """The part resolved last."""
         self.opened: list[int] = []
         self.links = 0
 
@@ -309,21 +311,21 @@ class _Walk:
             os.close(self.opened.pop())
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
-        """Errors of the system in words; for a name that is not there, those that are nearly the same."""
+    def explaining_errors(self) -> Iterator[None]:
+        """Turn system errors into ToolFailed; for a missing name, suggest similar ones."""
         try:
             yield
         except FileNotFoundError as error:
             place = f"`{'/'.join(self.names)}`" if self.names else "the workspace"
             near = difflib.get_close_matches(self.name, self.listing())
-            hint = f"; there is {', '.join(f'`{name}`' for name in near)}" if near else ""
+            hint = f"; did you mean {', '.join(f'`{name}`' for name in near)}?" if near else ""
             raise ToolFailed(f"`{self.path}`: there is no `{self.name}` in {place}{hint}") from error
         except OSError as error:
             reason = _REASONS.get(error.errno or 0) or error.strerror or "the system refused it"
             raise ToolFailed(f"`{self.path}`: {reason}") from error
 
-    def run(self) -> Spot:
-        """Walk to the end; FileNotFoundError leaves the missing part in `ahead`."""
+    def run(self) -> ResolvedPath:
+        """Resolve all parts; after FileNotFoundError the missing part is in `ahead`."""
         while self.ahead:
             name = self.name = self.ahead.popleft()
             if name == "..":
@@ -333,8 +335,8 @@ class _Walk:
             elif self.ahead:
                 self.step(name)
             else:
-                return Spot(self.opened[-1], name, "/".join([*self.names, name]))
-        return Spot(self.opened[-1], ".", "/".join(self.names) or ".")
+                return ResolvedPath(self.opened[-1], name, "/".join([*self.names, name]))
+        return ResolvedPath(self.opened[-1], ".", "/".join(self.names) or ".")
 
     def listing(self) -> list[str]:
         with suppress(OSError), ExitStack() as kept:
@@ -361,7 +363,7 @@ class _Walk:
     def follow(self, target: str) -> None:
         self.links += 1
         if self.links > MAX_LINKS:
-            raise ToolFailed(f"`{self.path}` leads through too many links, perhaps in a circle")
+            raise ToolFailed(f"`{self.path}` contains too many links, perhaps a cycle")
         try:
             parts = self.workspace.parts(target)
         except ToolFailed:
@@ -373,7 +375,7 @@ class _Walk:
 
     def step(self, name: str) -> None:
         if len(self.names) > MAX_DEPTH:
-            raise ToolFailed(f"`{self.path}` leads through more than {MAX_DEPTH} directories")
+            raise ToolFailed(f"`{self.path}` contains more than {MAX_DEPTH} directories")
         try:
             opened = os.open(name, _STEP, dir_fd=self.opened[-1])
         except FileNotFoundError:
@@ -390,22 +392,22 @@ class _Walk:
         self.names.append(name)
 
 
-def _entry(item: "os.DirEntry[str]", directory: int) -> Entry:
+def _entry(item: "os.DirEntry[str]", directory: int) -> DirectoryEntry:
     if item.is_symlink():
-        return Entry(item.name, "link", 0, os.readlink(item.name, dir_fd=directory))
+        return DirectoryEntry(item.name, "link", 0, os.readlink(item.name, dir_fd=directory))
     if item.is_dir(follow_symlinks=False):
-        return Entry(item.name, "directory", 0)
+        return DirectoryEntry(item.name, "directory", 0)
     kind = "file" if item.is_file(follow_symlinks=False) else "other"
-    return Entry(item.name, kind, item.stat(follow_symlinks=False).st_size)
+    return DirectoryEntry(item.name, kind, item.stat(follow_symlinks=False).st_size)
 
 
 def _identity(found: os.stat_result | None) -> tuple[int, ...] | None:
     return None if found is None else (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
-def _keep_rights(opened: int, before: os.stat_result) -> None:
+def _copy_permissions(opened: int, before: os.stat_result) -> None:
     own = os.fstat(opened)
     if (own.st_uid, own.st_gid) != (before.st_uid, before.st_gid):
-        with suppress(PermissionError):  # only the administrator may give files away
+        with suppress(PermissionError):  # only root may change the owner
             os.fchown(opened, before.st_uid, before.st_gid)
     os.fchmod(opened, before.st_mode & 0o777)

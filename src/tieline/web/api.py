@@ -1,7 +1,7 @@
-"""What the page asks for and does: small JSON requests at `/api`, as the contract of the page has them.
+"""The JSON API of the page at `/api`.
 
-Whatever changes something needs the token that `/api/state` tells to those who may use the gateway: a page of another
-site cannot read it, so it cannot act here.
+Every request that changes something needs the token from `/api/state`. Pages of other sites cannot read that token, so
+they cannot act here.
 """
 
 import asyncio
@@ -25,20 +25,20 @@ from tieline.model.ports import Files
 from tieline.model.request import Effort
 from tieline.tasks import Tasks
 from tieline.web.connect import connection
-from tieline.web.facts import Facts, Login
-from tieline.web.pages import HEADERS
+from tieline.web.gateway_info import AccountLogin, GatewayInfo
+from tieline.web.static_files import HEADERS
 from tieline.web.stream import Stream, inbox_json
-from tieline.web.turns import Renderings, plain
+from tieline.web.turn_renderer import TurnRenderer, turn_json
 
-MOST_SESSIONS = 1000
-MOST_FILES = 20
-"""Files that can be put into one message."""
-PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-PATIENCE = 1.5
-"""Seconds that the state waits for backends to say which models they have; later they come by themselves."""
-WRONG_KEY = 0.5
-"""Seconds that a wrong key has to wait for its answer."""
-CLOSED = {
+MAX_SESSIONS = 1000
+MAX_FILES = 20
+"""Files attached to one message."""
+IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+MODELS_TIMEOUT = 1.5
+"""Seconds to wait for the backends' model lists. Later ones reach the page through the stream."""
+WRONG_KEY_DELAY = 0.5
+"""Seconds before a wrong key is answered."""
+LOCKED_STATE = {
     "needs_key": True,
     "models": [],
     "backends": [],
@@ -47,88 +47,88 @@ CLOSED = {
     "sessions": [],
     "seq": 0,
 }
-"""The state as it is told to somebody who has not shown the key."""
+"""The state as seen without the key."""
 
 T = TypeVar("T")
 
 
-class _Create(Value):
+class _CreateSession(Value):
     model: str
     mode: str | None = None
     effort: Effort | None = None
 
 
-class _Change(Value):
+class _ChangeSession(Value):
     title: str | UnsetType = UNSET
     model: str | UnsetType = UNSET
     mode: str | UnsetType | None = UNSET
     effort: Effort | UnsetType | None = UNSET
 
 
-class _Picture(Value):
+class _ImageUpload(Value):
     media_type: str
     data: str
 
 
-class _Send(Value):
+class _SendMessage(Value):
     text: str = ""
-    images: tuple[_Picture, ...] = ()
+    images: tuple[_ImageUpload, ...] = ()
     files: tuple[str, ...] = ()
     parent: str | None = None
 
 
-class _Edit(Value):
+class _EditMessage(Value):
     message: str
     text: str
 
 
-class _Branch(Value):
+class _ShowBranch(Value):
     message: str
 
 
-class _Key(Value):
+class _KeyEntry(Value):
     key: str
 
 
-class Api:
-    """The requests of the page."""
+class PageApi:
+    """Handles the requests of the page."""
 
     def __init__(
         self,
         gateway: Gateway,
         sessions: PageSessions,
         stream: Stream,
-        renderings: Renderings,
+        renderer: TurnRenderer,
         guard: Guard,
         tasks: Tasks,
-        facts: Facts,
+        info: GatewayInfo,
         *,
         token: PageToken,
     ) -> None:
         self._gateway = gateway
         self._sessions = sessions
         self._stream = stream
-        self._renderings = renderings
+        self._renderer = renderer
         self._guard = guard
         self._tasks = tasks
-        self._facts = facts
+        self._info = info
         self._token = token
         self._listing: asyncio.Task[Any] | None = None
 
-    # ── The program ──────────────────────────────────────────────────────────────────────────────
+    # ── The gateway ──────────────────────────────────────────────────────────────────────────────
 
     async def state(self, exchange: Exchange) -> None:
-        """Everything the page needs to begin; to whoever has not shown the key, that it is needed."""
-        facts = self._facts
-        tools = {"enabled": facts.has_tools, "workspace": facts.workspace, "yolo": facts.yolo}
-        opening = {"version": facts.version, "address": address(exchange)}
+        """Return everything the page needs to start; without the key, only that it is required."""
+        info = self._info
+        tools = {"enabled": info.has_tools, "workspace": info.workspace, "yolo": info.yolo}
+        opening = {"version": info.version, "address": address(exchange)}
         if not self._guard.admits(exchange):
-            error = {"kind": "unauthorized", "message": "This gateway needs its key.", "code": "invalid_api_key"}
-            await _respond(exchange, {**opening, **CLOSED, "error": error}, *_uncookied(exchange), status=401)
+            error = {"kind": "unauthorized", "message": "This gateway requires a key.", "code": "invalid_api_key"}
+            await _respond(exchange, {**opening, **LOCKED_STATE, "error": error}, *_uncookied(exchange), status=401)
             return
         self._stream.attend()
         models = await self._models()
-        sessions = (await self._sessions.summaries())[:MOST_SESSIONS]
+        sessions = (await self._sessions.summaries())[:MAX_SESSIONS]
         await _respond(
             exchange,
             {
@@ -136,7 +136,7 @@ class Api:
                 "token": self._token.value,
                 "needs_key": False,
                 "models": models,
-                "backends": facts.backends(),
+                "backends": info.backends(),
                 "tools": tools,
                 "inbox": inbox_json(self._gateway.inbox),
                 "sessions": sessions,
@@ -146,58 +146,58 @@ class Api:
         )
 
     async def login(self, exchange: Exchange) -> None:
-        """Exchange the key for a pass that is as good on the paths of the page at this address."""
-        body = await _read(exchange, _Key)
+        """Exchange the key for a pass, which is valid for the paths of the page at this address."""
+        body = await _read(exchange, _KeyEntry)
         if not self._guard.has_keys:
             await _respond(exchange, {})
             return
         given = self._guard.pass_for(body.key.strip(), exchange)
         if given is None:
-            await asyncio.sleep(WRONG_KEY)
-            raise GatewayError("unauthorized", "That is not the key of this gateway.", code="invalid_api_key")
+            await asyncio.sleep(WRONG_KEY_DELAY)
+            raise GatewayError("unauthorized", "This key is not correct.", code="invalid_api_key")
         await _respond(exchange, {"pass": given}, *_uncookied(exchange))
 
     async def connect(self, exchange: Exchange) -> None:
-        """How everything stands, and what to tell the clients."""
+        """Return the state of backends and agents, and the settings for clients."""
         self._stream.attend()
         models = await self._models()
         ids = [str(model["id"]) for model in models]
-        found = connection(self._facts, address(exchange), ids, needs_key=self._guard.has_keys)
+        found = connection(self._info, address(exchange), ids, needs_key=self._guard.has_keys)
         await _respond(exchange, found)
 
     async def begin_login(self, exchange: Exchange) -> None:
-        """Begin to log in to an account."""
+        """Begin to log in to the account."""
         self._token.check(exchange)
         self._stream.attend()
         await _respond(exchange, {"url": await self._login().begin()})
 
     async def cancel_login(self, exchange: Exchange) -> None:
-        """Give up a login that was begun."""
+        """Cancel the login in progress."""
         self._token.check(exchange)
         await self._login().cancel()
         await _respond(exchange, {})
 
-    def _login(self) -> Login:
-        if self._facts.login is None:
-            raise GatewayError("not_found", "There is no account to log in to: it is switched off.")
-        return self._facts.login
+    def _login(self) -> AccountLogin:
+        if self._info.login is None:
+            raise GatewayError("not_found", "There is no account to log in to: the backend is switched off.")
+        return self._info.login
 
     async def files(self, exchange: Exchange) -> None:
-        """Files of the workspace that could be put into a message."""
-        files = self._facts.files
+        """Return workspace files to attach, matching a query."""
+        files = self._info.files
         query = _query(exchange, "query")[:200]
         await _respond(exchange, {"files": [] if files is None else await files.find(query)})
 
     # ── Traffic ──────────────────────────────────────────────────────────────────────────────────
 
     async def traffic(self, exchange: Exchange) -> None:
-        """The last legs, or those before one."""
+        """Return the latest legs, or those before a given one."""
         self._stream.attend()
         legs = self._gateway.bus.legs(_query(exchange, "before") or None, _query(exchange, "query")[:200])
         await _respond(exchange, {"legs": legs})
 
     async def leg(self, exchange: Exchange) -> None:
-        """Both sides of a leg, without secrets."""
+        """Return both sides of a leg, without secrets."""
         bus = self._gateway.bus
         detail = bus.detail(_rest(exchange, "/api/traffic/"))
         request = msgspec.json.decode(msgspec.json.encode(detail.request))
@@ -210,13 +210,13 @@ class Api:
     # ── Sessions ─────────────────────────────────────────────────────────────────────────────────
 
     async def create(self, exchange: Exchange) -> None:
-        """A new session."""
+        """Create a session."""
         self._token.check(exchange)
-        body = await _read(exchange, _Create)
+        body = await _read(exchange, _CreateSession)
         await _respond(exchange, await self._sessions.create(body.model, body.mode, body.effort))
 
     async def session(self, exchange: Exchange) -> None:
-        """What is shown of a session: everything, or so many of its messages at the end or before one."""
+        """Return a session: all its messages, the last ones, or those before a given one."""
         self._stream.attend()
         view = await self._sessions.view(_rest(exchange, "/api/sessions/"))
         snapshot = self._stream.snapshot(view)
@@ -227,7 +227,7 @@ class Api:
         last = _query(exchange, "last")
         most = int(last) if last.isdecimal() and len(last) < 9 else len(turns)
         some = turns[max(0, len(turns) - most) :]
-        messages = await self._renderings.turns(view.summary.id, some, view.running, snapshot.live)
+        messages = await self._renderer.turns(view.summary.id, some, view.running, snapshot.live)
         shown = {turn.id for turn in some}
         await _respond(
             exchange,
@@ -241,18 +241,18 @@ class Api:
         )
 
     async def change(self, exchange: Exchange) -> None:
-        """Another title, model, mode or effort."""
+        """Change the title, model, mode or effort."""
         self._token.check(exchange)
-        body = await _read(exchange, _Change)
+        body = await _read(exchange, _ChangeSession)
         given = {name: value for name in body.__struct_fields__ if (value := getattr(body, name)) is not UNSET}
         await _respond(exchange, await self._sessions.change(_rest(exchange, "/api/sessions/"), **given))
 
     async def delete(self, exchange: Exchange) -> None:
-        """Forget a session."""
+        """Delete a session."""
         self._token.check(exchange)
         session = _rest(exchange, "/api/sessions/")
         await self._sessions.delete(session)
-        await self._renderings.forget(session)
+        await self._renderer.forget(session)
         await _respond(exchange, {})
 
     async def act(self, exchange: Exchange) -> None:
@@ -267,14 +267,14 @@ class Api:
             "branch": self._branch,
         }
         if verb not in verbs:
-            raise GatewayError("not_found", f"A session can {', '.join(verbs)}; nothing else.")
+            raise GatewayError("not_found", f"Unknown action; the actions of a session are {', '.join(verbs)}.")
         await _respond(exchange, await verbs[verb](exchange, session))
 
     async def _send(self, exchange: Exchange, session: str) -> dict[str, Any]:
-        body = await _read(exchange, _Send)
+        body = await _read(exchange, _SendMessage)
         parts: list[Part] = [Text(text=body.text)] if body.text.strip() else []
         parts += [_picture(place, one) for place, one in enumerate(body.images)]
-        parts += await _attached(self._facts.files, body.files)
+        parts += await _attached(self._info.files, body.files)
         return _sent(await self._sessions.send(session, parts, body.parent))
 
     async def _stop(self, _: Exchange, session: str) -> dict[str, Any]:
@@ -285,36 +285,36 @@ class Api:
         return _sent(await self._sessions.retry(session))
 
     async def _edit(self, exchange: Exchange, session: str) -> dict[str, Any]:
-        body = await _read(exchange, _Edit)
+        body = await _read(exchange, _EditMessage)
         return _sent(await self._sessions.edit(session, body.message, body.text))
 
     async def _branch(self, exchange: Exchange, session: str) -> dict[str, Any]:
-        await self._sessions.branch(session, (await _read(exchange, _Branch)).message)
+        await self._sessions.branch(session, (await _read(exchange, _ShowBranch)).message)
         return {}
 
-    # ── What they share ──────────────────────────────────────────────────────────────────────────
+    # ── Shared ───────────────────────────────────────────────────────────────────────────────────
 
     async def _models(self) -> list[dict[str, Any]]:
-        """The models that are known; what takes long to find out is told later."""
+        """Return the models, or none if listing them takes too long; the stream then announces them later."""
         if self._listing is None or self._listing.done():
             self._listing = self._tasks.start(self._gateway.models(), "models for the page")
         listing = self._listing
-        done, _ = await asyncio.wait([listing], timeout=PATIENCE)
+        done, _ = await asyncio.wait([listing], timeout=MODELS_TIMEOUT)
         if not done:
             listing.add_done_callback(lambda _: self._stream.publish({"type": "state"}))
             return []
-        facts = self._facts
+        info = self._info
         return [
             {
                 "id": name,
-                "title": info.title or name,
+                "title": model.title or name,
                 "backend": (backend := name.partition("/")[0]),
-                "modes": facts.modes(name),
-                "is_agent": facts.is_agent(backend),
-                "ideas": facts.ideas(name),
-                "context": info.context,
+                "modes": info.modes(name),
+                "is_agent": info.is_agent(backend),
+                "ideas": info.ideas(name),
+                "context": model.context,
             }
-            for name, info in listing.result().items()
+            for name, model in listing.result().items()
         ]
 
 
@@ -326,7 +326,7 @@ async def _respond(exchange: Exchange, value: Any, *headers: tuple[bytes, bytes]
 
 
 def _uncookied(exchange: Exchange) -> tuple[tuple[bytes, bytes], ...]:
-    """Remove the cookie that earlier versions set: browsers send it to every port of this host."""
+    """Return the header that removes the cookie of earlier versions, which browsers send to every port of the host."""
     if b"tieline=" not in exchange.headers.get(b"cookie", b""):
         return ()
     return ((b"set-cookie", b"tieline=; Path=/api; HttpOnly; SameSite=Strict; Max-Age=0"),)
@@ -340,11 +340,11 @@ async def _read(exchange: Exchange, kind: type[T]) -> T:
         param = place.removesuffix("`") or None
         raise BadRequest(f"`{param}`: {complaint}" if param else complaint, param) from error
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise BadRequest(f"this is not JSON: {error}") from error
+        raise BadRequest(f"the body is not valid JSON: {error}") from error
 
 
 def _sent(sent: SentMessage) -> dict[str, Any]:
-    return {"user": plain(sent.user), "assistant": sent.assistant}
+    return {"user": turn_json(sent.user), "assistant": sent.assistant}
 
 
 def _rest(exchange: Exchange, prefix: str) -> str:
@@ -357,13 +357,13 @@ def _query(exchange: Exchange, name: str) -> str:
     return parse_qs(given.decode("latin-1"), errors="replace").get(name, [""])[-1]
 
 
-def _picture(place: int, picture: _Picture) -> Image:
-    if picture.media_type not in PICTURES:
-        raise BadRequest(f"a picture can be {', '.join(sorted(PICTURES))}", f"images[{place}].media_type")
+def _picture(place: int, picture: _ImageUpload) -> Image:
+    if picture.media_type not in IMAGE_TYPES:
+        raise BadRequest(f"an image must be one of {', '.join(sorted(IMAGE_TYPES))}", f"images[{place}].media_type")
     try:
         base64.b64decode(picture.data, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise BadRequest("the picture is not base64", f"images[{place}].data") from error
+        raise BadRequest("the image is not valid base64", f"images[{place}].data") from error
     return Image(media_type=picture.media_type, data=picture.data)
 
 
@@ -371,9 +371,9 @@ async def _attached(files: Files | None, paths: tuple[str, ...]) -> list[Part]:
     if not paths:
         return []
     if files is None:
-        raise BadRequest("there is no workspace to take files from", "files")
-    if len(paths) > MOST_FILES:
-        raise BadRequest(f"no more than {MOST_FILES} files go into a message", "files")
+        raise BadRequest("files cannot be attached because there is no workspace", "files")
+    if len(paths) > MAX_FILES:
+        raise BadRequest(f"at most {MAX_FILES} files can be attached to a message", "files")
     return [await files.read(path) for path in paths]
 
 

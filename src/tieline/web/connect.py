@@ -1,24 +1,24 @@
-"""Settings for other programs, ready to be copied: with this gateway's address and a model filled in."""
+"""The content of the Connect page: the state of backends, and client settings with address and model filled in."""
 
 import json
 from collections.abc import Sequence
 from typing import Any
 
 from tieline.model.content import Value
-from tieline.web.facts import Facts, LoginState
+from tieline.web.gateway_info import GatewayInfo, LoginState
 
 ANY_KEY = "local"
-OWN_KEY = "<the key of this gateway>"
+OWN_KEY = "<your gateway key>"
 DEMO = "demo/scripted"
 NO_MODEL = "<backend>/<model>"
 CLAUDE_SIZES = ("OPUS", "SONNET", "HAIKU")
-"""Claude Code asks for these by name too: for /model, subagents and background requests."""
+"""Claude Code also requests these by name: for /model, subagents and background requests."""
 CONTEXT = 128_000
 OUTPUT = 8192
 
 
 class Snippet(Value, omit_defaults=False):
-    """The settings of one program; `language` is what they are written in."""
+    """The settings of one client; `language` is the format they are written in."""
 
     id: str
     title: str
@@ -27,21 +27,21 @@ class Snippet(Value, omit_defaults=False):
     language: str = "sh"
 
 
-def connection(facts: Facts, address: str, models: Sequence[str], *, needs_key: bool) -> dict[str, Any]:
-    """How everything stands, and what to tell the clients."""
-    login = LoginState(state="off", is_offered=False) if facts.login is None else facts.login.state()
+def connection(info: GatewayInfo, address: str, models: Sequence[str], *, needs_key: bool) -> dict[str, Any]:
+    """Return the content of the Connect page."""
+    login = LoginState(state="off", is_offered=False) if info.login is None else info.login.state()
     return {
         "address": address,
         "key_needed": needs_key,
-        "backends": facts.backends(),
-        "agents": facts.agents(),
-        "snippets": snippets(address, chosen(facts.default_model, models), OWN_KEY if needs_key else ANY_KEY),
+        "backends": info.backends(),
+        "agents": info.agents(),
+        "snippets": snippets(address, choose_model(info.default_model, models), OWN_KEY if needs_key else ANY_KEY),
         "cursor": login,
     }
 
 
-def chosen(default: str | None, models: Sequence[str]) -> str:
-    """The model to show: the one that was set, else a real one, else the demo."""
+def choose_model(default: str | None, models: Sequence[str]) -> str:
+    """Return the model to fill in: the default, else a real one, else the demo."""
     if default is not None and "*" not in default:
         return default
     real = next((model for model in models if model != DEMO), None)
@@ -49,7 +49,7 @@ def chosen(default: str | None, models: Sequence[str]) -> str:
 
 
 def snippets(address: str, model: str, key: str) -> list[Snippet]:
-    """The settings of every program we know."""
+    """Return the settings of every known client."""
     return [
         Snippet(
             id="opencode",
@@ -61,7 +61,7 @@ def snippets(address: str, model: str, key: str) -> list[Snippet]:
         Snippet(
             id="claude-code",
             title="Claude Code",
-            about="In the shell that starts it. The address stands without /v1.",
+            about="In the shell that starts it. The address has no /v1 at the end.",
             text="\n".join(
                 (
                     f"export ANTHROPIC_BASE_URL={address}",
@@ -75,7 +75,7 @@ def snippets(address: str, model: str, key: str) -> list[Snippet]:
         Snippet(
             id="codex",
             title="Codex",
-            about="Not yet: Codex speaks only the OpenAI Responses API, which this gateway does not offer so far. "
+            about="Not yet supported: Codex needs the OpenAI Responses API, which this gateway does not offer. "
             "Codex itself can be used as an agent behind the gateway.",
             text="",
             language="text",
@@ -83,8 +83,8 @@ def snippets(address: str, model: str, key: str) -> list[Snippet]:
         Snippet(
             id="cursor",
             title="Cursor (the editor)",
-            about="Settings, Models, API Keys. Cursor's own servers call this address, so it has to be one that they "
-            "can reach (a tunnel, with a key set here); an address of this machine alone will not do.",
+            about="Settings → Models → API Keys. Cursor's servers call this address, so it must be reachable from the "
+            "internet (for example through a tunnel, with a key set for the gateway). A local address does not work.",
             text="\n".join(
                 (
                     f"OpenAI API Key:            {key}",
@@ -97,32 +97,32 @@ def snippets(address: str, model: str, key: str) -> list[Snippet]:
         Snippet(
             id="aider",
             title="aider",
-            about="It uses no tools: it saves the files it finds in the answer.",
+            about="aider uses no tools: it saves the files it finds in the answer.",
             text=f"OPENAI_API_BASE={address}/v1 OPENAI_API_KEY={_quoted(key)} \\\n"
             f"  aider --model {_quoted(f'openai/{model}')} --no-show-model-warnings",
         ),
         Snippet(
             id="zed",
             title="Zed",
-            about=f"settings.json. Zed takes the key from its own settings, or from TIELINE_API_KEY: {key}",
+            about=f"settings.json. Set the key in Zed's settings or in TIELINE_API_KEY: {key}",
             text=_zed(address, model),
             language="json",
         ),
         Snippet(
             id="openai-python",
             title="OpenAI SDK",
-            about="Python; the other languages take the same two settings.",
+            about="Python. Other languages use the same two settings.",
             text=_OPENAI.format(address=address, model=model, key=key),
             language="python",
         ),
         Snippet(
             id="anthropic-python",
             title="Anthropic SDK",
-            about="Python. The address stands without /v1.",
+            about="Python. The address has no /v1 at the end.",
             text=_ANTHROPIC.format(address=address, model=model, key=key),
             language="python",
         ),
-        Snippet(id="curl", title="curl", about="To see that it works.", text=_curl(address, model, key)),
+        Snippet(id="curl", title="curl", about="A quick test.", text=_curl(address, model, key)),
     ]
 
 
@@ -179,6 +179,6 @@ def _curl(address: str, model: str, key: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """For a shell."""
+    """Quote text for a shell, if necessary."""
     is_plain = all(character.isalnum() or character in "-._/:@" for character in text)
     return text if is_plain and text else "'" + text.replace("'", "'\\''") + "'"

@@ -1,4 +1,4 @@
-"""The paths of the page, in one table, to be added to those of the frontends."""
+"""The routes of the page, in addition to those of the frontends."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
@@ -8,40 +8,40 @@ import msgspec
 from tieline.frontends.http import Endpoint, Exchange
 from tieline.frontends.http_app import Route, Routes
 from tieline.model.errors import GatewayError
-from tieline.web.pages import PAGES, File, front, static_names
+from tieline.web.static_files import PAGES, StaticFile, front, static_names
 
 if TYPE_CHECKING:
-    from tieline.web.api import Api
+    from tieline.web.api import PageApi
     from tieline.web.stream import Stream
 
 
-class Opened(Protocol):
-    """What the paths lead to."""
+class OpenPage(Protocol):
+    """The parts of the page that the routes need."""
 
     @property
-    def api(self) -> "Api": ...
+    def api(self) -> "PageApi": ...
 
     @property
     def stream(self) -> "Stream": ...
 
     @property
-    def files(self) -> Mapping[str, File]: ...
+    def files(self) -> Mapping[str, StaticFile]: ...
 
 
-def page_routes(opened: Callable[[], Awaitable[Opened]], hello: Endpoint) -> Routes:
-    """Everything that the page needs, which is opened when somebody first asks for any of it.
+def page_routes(opened: Callable[[], Awaitable[OpenPage]], hello: Endpoint) -> Routes:
+    """Return the routes of the page. `opened` builds the page on its first request.
 
-    Its files are for everybody; what they show needs the key if there is one. `hello` answers at `/` for clients that
-    are not browsers.
+    The static files are public; the API needs the key, if there is one. `hello` answers at `/` for clients that are not
+    browsers.
     """
 
-    def late(find: Callable[[Opened], Endpoint]) -> Endpoint:
+    def late(find: Callable[[OpenPage], Endpoint]) -> Endpoint:
         async def endpoint(exchange: Exchange) -> None:
             await find(await opened())(exchange)
 
         return endpoint
 
-    def route(find: Callable[[Opened], Endpoint], *, keyed: bool = True) -> Route:
+    def route(find: Callable[[OpenPage], Endpoint], *, keyed: bool = True) -> Route:
         return Route(late(find), render_error, keyed=keyed)
 
     def file(name: str) -> Endpoint:
@@ -77,6 +77,6 @@ def page_routes(opened: Callable[[], Awaitable[Opened]], hello: Endpoint) -> Rou
 
 
 def render_error(error: GatewayError) -> bytes:
-    """An error in plain JSON."""
+    """Return an error as JSON."""
     facts = {"kind": error.kind, "message": error.message, "param": error.param, "code": error.code}
     return msgspec.json.encode({"error": facts})

@@ -1,8 +1,8 @@
-"""The one stream of the page: everything that happens, in order, resumable, at a pace a page can follow.
+"""The event stream of the page: everything that happens, in order, resumable and rate-limited.
 
-While somebody looks, and for a while after, the stream listens to the bus. What a session says is gathered and sent at
-most some thirty times a second; blocks of Markdown follow as they are finished. A session can be looked at in the
-middle of a message: the snapshot says up to which number of the stream it is.
+The stream watches the bus while a page is open, and for a while after. Events of a session are collected and sent at
+most thirty times a second; Markdown blocks follow as they finish. A session can be fetched in the middle of a message:
+its snapshot contains the number of the last stream message it includes.
 """
 
 import asyncio
@@ -29,58 +29,58 @@ from tieline.frontends.http import Exchange
 from tieline.model.events import Activity, Event
 from tieline.model.inbox import Approval, PlanReview
 from tieline.tasks import Tasks
-from tieline.web.live import Live, is_beginning
-from tieline.web.render import render
-from tieline.web.ring import Ring
-from tieline.web.turns import Renderings, Shown, plain
+from tieline.web.live_message import LiveMessage, is_beginning
+from tieline.web.markdown import render
+from tieline.web.message_ring import MessageRing
+from tieline.web.turn_renderer import RenderedText, TurnRenderer, turn_json
 
 INTERVAL = 1 / 30
-"""Seconds between two messages about what one session says."""
-LEGS_EVERY = 0.1
-MOST_LEGS = 100
-"""More changes of legs than this are not told at once: a page lists no more either."""
+"""Seconds between two stream messages about one message of a session."""
+LEGS_INTERVAL = 0.1
+MAX_LEGS = 100
+"""Legs sent at once; a page does not list more."""
 LINGER = 120.0
-"""Seconds that the stream listens on when nobody is there any more: a page may come back."""
+"""Seconds that the stream keeps watching after the last page has left, in case it comes back."""
 KEEP_ALIVE = 15.0
 STALLED = 60.0
-"""A reader that takes nothing for this long is given up; it comes back by itself, where it was."""
-MOST_PLAN = 20_000
-"""Characters of a plan that are rendered each time the inbox is told; a longer one is shown as it is."""
+"""Seconds after which a connection that accepts no data is dropped; the page reconnects and resumes."""
+MAX_PLAN = 20_000
+"""Characters of a plan that is rendered with every inbox message; a longer one is shown as plain text."""
 HELLO = b"retry: 1000\n: here\n\n"
 NOTHING_NEW = b": nothing new\n\n"
 
 
 class Snapshot(NamedTuple):
-    """Where the stream is, and how the texts of a message under way are shown at that point."""
+    """The position of the stream, and what is rendered at that point of the message in progress."""
 
     seq: int
-    live: dict[int, Shown]
+    live: dict[int, RenderedText]
 
 
 class Stream:
-    """Everything that happens, for everybody who has the page open; `clock` is seconds since 1970."""
+    """The stream that all open pages read; `clock` returns seconds since 1970."""
 
     def __init__(
         self,
         bus: Bus,
         inbox: Inbox,
         tasks: Tasks,
-        renderings: Renderings,
+        renderer: TurnRenderer,
         *,
         clock: Callable[[], float],
         keep_alive: float = KEEP_ALIVE,
         linger: float = LINGER,
-        ring: Ring | None = None,
+        ring: MessageRing | None = None,
     ) -> None:
         self._bus = bus
         self._inbox = inbox
         self._tasks = tasks
-        self._renderings = renderings
+        self._renderer = renderer
         self._keep_alive = keep_alive
         self._linger = linger
-        self._ring = ring or Ring(int(clock() * 1000))
-        self._readers: set[_Reader] = set()
-        self._lives: dict[str, Live] = {}
+        self._ring = ring or MessageRing(int(clock() * 1000))
+        self._readers: set[_PageReader] = set()
+        self._lives: dict[str, LiveMessage] = {}
         self._legs: dict[str, LegRecord] = {}
         self._unwatch: Callable[[], None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -93,19 +93,19 @@ class Stream:
         return self._ring.seq
 
     def attend(self) -> None:
-        """Somebody looks: listen to what happens, from now on and for a while."""
+        """Watch the bus from now on, until no page has been active for a while."""
         if self._is_closed:
             return
         if self._unwatch is None:
             self._ring.forget()
-            self._unwatch = self._bus.subscribe(self._hear)
+            self._unwatch = self._bus.subscribe(self._on_news)
             self._watching = self._tasks.start(self._watch_inbox(), "inbox for the page")
         if self._leaving is not None:
             self._leaving.cancel()
         self._leaving = asyncio.get_running_loop().call_later(self._linger, self._leave)
 
     def snapshot(self, view: SessionView) -> Snapshot:
-        """Where the stream is when it has told everything that this view holds."""
+        """Publish everything this view contains, and return the position of the stream then."""
         if view.running is None:
             return Snapshot(self._ring.seq, {})
         live = self._lives.get(view.running)
@@ -114,11 +114,11 @@ class Stream:
         if live is None or not live.is_whole:
             if live is not None:
                 live.drop()
-            live = self._start(Live.of(view.summary.id, next(t for t in view.turns if t.id == view.running)))
+            live = self._start(LiveMessage.of(view.summary.id, next(t for t in view.turns if t.id == view.running)))
         return Snapshot(self._ring.seq, live.shown())
 
     def close(self) -> None:
-        """The gateway is being stopped."""
+        """Stop watching; no page can start it again."""
         self._is_closed = True
         self._readers.clear()
         if self._leaving is not None:
@@ -126,31 +126,31 @@ class Stream:
         self._leave()
 
     def publish(self, message: Any) -> None:
-        """Tell everybody."""
+        """Send a message to all pages."""
         self._ring.put(message)
         for reader in self._readers:
             reader.wake.set()
 
     async def serve(self, exchange: Exchange) -> None:
-        """The stream, for one page, from where it was or from now on, until it leaves."""
+        """Serve the stream to one page, from its last position or from now on, until it disconnects."""
         self.attend()
-        seq = _asked_for(exchange)
-        reader = _Reader(self._ring.seq if seq is None else seq)
+        seq = _requested_position(exchange)
+        reader = _PageReader(self._ring.seq if seq is None else seq)
         self._readers.add(reader)
         listening = self._tasks.start(reader.listen(exchange), "page watch")
         try:
             async with self._inbox.watched():
                 await exchange.begin_stream()
                 await _write(exchange, HELLO)
-                await self._tell(exchange, reader)
+                await self._write_messages(exchange, reader)
         except TimeoutError:
-            pass  # it takes nothing, so it cannot be told; the server closes the connection
+            pass  # the connection accepts no data; the server closes it
         finally:
             listening.cancel()
             self._readers.discard(reader)
             self.attend()
 
-    async def _tell(self, exchange: Exchange, reader: "_Reader") -> None:
+    async def _write_messages(self, exchange: Exchange, reader: "_PageReader") -> None:
         while not reader.has_left:
             data, reader.seq = self._ring.after(reader.seq)
             if data:
@@ -164,7 +164,7 @@ class Stream:
                 await _write(exchange, NOTHING_NEW)
 
     def _leave(self) -> None:
-        """Nobody has been here for a while."""
+        """Stop watching if no page has been active for a while."""
         self._leaving = None
         if self._readers:
             self.attend()
@@ -179,17 +179,19 @@ class Stream:
             live.drop()
         self._lives.clear()
 
-    # ── What happens ─────────────────────────────────────────────────────────────────────────────
+    # ── Events of the bus ────────────────────────────────────────────────────────────────────────
 
-    def _hear(self, news: BusEvent) -> None:
+    def _on_news(self, news: BusEvent) -> None:
         match news:
             case MessageEvents(session=session, message=message, events=events):
-                live = self._lives.get(message) or self._start(Live(session, message, is_whole=is_beginning(events)))
+                live = self._lives.get(message) or self._start(
+                    LiveMessage(session, message, is_whole=is_beginning(events))
+                )
                 live.add(events)
             case TurnCompleted(session=session, turn=turn) if turn.role == "user":
-                self.publish({"type": "turn", "session": session, "turn": plain(turn)})
+                self.publish({"type": "turn", "session": session, "turn": turn_json(turn)})
             case TurnCompleted(session=session, turn=turn):
-                live = self._lives.get(turn.id) or self._start(Live.of(session, turn))
+                live = self._lives.get(turn.id) or self._start(LiveMessage.of(session, turn))
                 live.complete(turn)
             case LegChanged(record=record):
                 self._leg(record)
@@ -203,13 +205,13 @@ class Stream:
             case ModelsChanged():
                 self.publish({"type": "state"})
 
-    def _start(self, live: Live) -> Live:
+    def _start(self, live: LiveMessage) -> LiveMessage:
         self._lives[live.message] = live
         live.task = self._tasks.start(self._follow(live), "message for the page")
         return live
 
-    async def _follow(self, live: Live) -> None:
-        """Tell of a message until it is complete."""
+    async def _follow(self, live: LiveMessage) -> None:
+        """Publish a message until it is complete."""
         while True:
             await live.wake.wait()
             live.wake.clear()
@@ -230,25 +232,25 @@ class Stream:
                 break
             await asyncio.sleep(INTERVAL)
         for text, html in live.renderings():
-            await self._renderings.learn(live.session, text, html)
-        shown = await self._renderings.turn(live.session, live.turn)
+            await self._renderer.learn(live.session, text, html)
+        shown = await self._renderer.turn(live.session, live.turn)
         if self._lives.get(live.message) is live:
             del self._lives[live.message]
         self.publish({"type": "turn", "session": live.session, "turn": shown})
 
-    def _flush(self, live: Live) -> None:
-        """Tell of the events that have been gathered."""
+    def _flush(self, live: LiveMessage) -> None:
+        """Publish the events collected so far."""
         events = [_event(event) for event in live.take()]
         if events:
             self.publish({"type": "events", "session": live.session, "message": live.message, "events": events})
 
     def _leg(self, record: LegRecord) -> None:
         if not self._legs:
-            asyncio.get_running_loop().call_later(LEGS_EVERY, self._tell_legs)
+            asyncio.get_running_loop().call_later(LEGS_INTERVAL, self._publish_legs)
         self._legs[record.id] = record
 
-    def _tell_legs(self) -> None:
-        for record in list(self._legs.values())[-MOST_LEGS:]:
+    def _publish_legs(self) -> None:
+        for record in list(self._legs.values())[-MAX_LEGS:]:
             self.publish({"type": "leg", "leg": self._bus.summary(record)})
         self._legs.clear()
 
@@ -259,8 +261,8 @@ class Stream:
             self.publish({"type": "inbox", **inbox_json(self._inbox)})
 
 
-class _Reader:
-    """One page that listens."""
+class _PageReader:
+    """One connected page and its position in the stream."""
 
     def __init__(self, seq: int) -> None:
         self.seq = seq
@@ -268,7 +270,7 @@ class _Reader:
         self.has_left = False
 
     async def listen(self, exchange: Exchange) -> None:
-        """Wait until it leaves."""
+        """Wait until the page disconnects."""
         while (await exchange.receive())["type"] != "http.disconnect":
             pass
         self.has_left = True
@@ -280,23 +282,23 @@ async def _write(exchange: Exchange, data: bytes) -> None:
         await exchange.write(data)
 
 
-def _asked_for(exchange: Exchange) -> int | None:
-    """The number after which a page wants to go on: by itself when it comes back, in the address the first time."""
+def _requested_position(exchange: Exchange) -> int | None:
+    """Return the number after which a page wants to resume: a header when it reconnects, or a query parameter."""
     query = parse_qs(exchange.scope["query_string"].decode("latin-1"))
     given = exchange.header(b"last-event-id") or query.get("since", [""])[-1]
     return int(given) if given.isdecimal() and len(given) < 20 else None
 
 
 def _event(event: Event) -> Event | dict[str, Any]:
-    """An event as the page gets it: a plan also as HTML."""
-    if not isinstance(event, Activity) or not event.plan or len(event.plan) > MOST_PLAN:
+    """Return an event for the page, with the HTML of its plan if it has one."""
+    if not isinstance(event, Activity) or not event.plan or len(event.plan) > MAX_PLAN:
         return event
     shown: dict[str, Any] = msgspec.to_builtins(event)
     return {**shown, "html": render(event.plan)}
 
 
 def inbox_json(inbox: Inbox) -> dict[str, Any]:
-    """What waits for a person, with everything that can be answered spelled out."""
+    """Return the inbox for the page, with all options written out."""
     return {"version": inbox.version, "items": [_item(item) for item in inbox.items]}
 
 
@@ -307,6 +309,6 @@ def _item(item: PendingItem) -> dict[str, Any]:
             {"id": option.id, "label": option.label, "kind": option.kind, "description": option.description}
             for option in item.content.options
         ]
-    if isinstance(item.content, PlanReview) and len(item.content.plan) <= MOST_PLAN:
+    if isinstance(item.content, PlanReview) and len(item.content.plan) <= MAX_PLAN:
         shown["html"] = render(item.content.plan)
     return shown

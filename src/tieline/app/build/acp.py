@@ -19,7 +19,7 @@ from tieline.tasks import Tasks
 if TYPE_CHECKING:
     from tieline.app.build.acp_backend import make_acp_backend
     from tieline.app.build.tools import build_tools
-    from tieline.tools.guarded_tools import Keeper
+    from tieline.tools.guarded_tools import GuardedTools
 else:
     make_acp_backend = LazyImport("tieline.app.build.acp_backend", "make_acp_backend")
     build_tools = LazyImport("tieline.app.build.tools", "build_tools")
@@ -33,7 +33,7 @@ def acp_backend(
     new_leg_id: Callable[[], str],
     *,
     audit: AuditLog,
-    tools: "Keeper | None" = None,
+    tools: "GuardedTools | None" = None,
     tasks: Tasks | None = None,
 ) -> tuple[LazyBackend, BackendStatus] | None:
     """Build the backend of all coding agents; None if it is disabled.
@@ -65,8 +65,8 @@ def acp_backend(
 
 
 def tools_for_agents(
-    config: Config, env: Mapping[str, str], audit: AuditLog, tools: "Keeper | None"
-) -> "Keeper | None":
+    config: Config, env: Mapping[str, str], audit: AuditLog, tools: "GuardedTools | None"
+) -> "GuardedTools | None":
     """Return the tools that serve coding agents: the gateway's own if the workspace is the same, else separate ones."""
     settings = config.acp
     if not settings.enabled:

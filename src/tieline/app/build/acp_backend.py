@@ -21,7 +21,7 @@ from tieline.backends.acp.settings import AcpBackendSettings
 from tieline.backends.acp.tool_bridge import StdioShim, ToolBridge
 from tieline.backends.acp.workplace import ToolServer
 from tieline.tasks import Tasks
-from tieline.tools.guarded_tools import Keeper
+from tieline.tools.guarded_tools import GuardedTools
 from tieline.tools.policy import Policy
 from tieline.tools.workspace import Workspace
 
@@ -36,7 +36,7 @@ def make_acp_backend(
     folder: str,
     folders: Mapping[str, str],
     audit: AuditLog,
-    tools: Keeper | None = None,
+    tools: GuardedTools | None = None,
     tasks: Tasks | None = None,
 ) -> AcpBackend:
     """Create the backend of these agents. They work in `folder` or in one of the named `folders`.
@@ -80,7 +80,9 @@ def _keeping(env: Mapping[str, str]) -> SessionStorage | None:
     return SessionStorage(DiskStore(folder / "agents"), time.time) if folder is not None else None
 
 
-def _rules(config: Config, env: Mapping[str, str], folder: str, audit: AuditLog, tools: Keeper | None) -> AgentRules:
+def _rules(
+    config: Config, env: Mapping[str, str], folder: str, audit: AuditLog, tools: GuardedTools | None
+) -> AgentRules:
     """Apply the rules of the gateway's tools. Saved grants count only with `tools`, where they can be revoked."""
     if tools is not None:
         return AgentRules(tools.policy, audit.write_ruling, tools.workspace)
@@ -90,7 +92,7 @@ def _rules(config: Config, env: Mapping[str, str], folder: str, audit: AuditLog,
     return AgentRules(policy, audit.write_ruling, workspace.root)
 
 
-def _terminals(config: Config, env: Mapping[str, str], tools: Keeper, tasks: Tasks | None) -> AgentTerminals:
+def _terminals(config: Config, env: Mapping[str, str], tools: GuardedTools, tasks: Tasks | None) -> AgentTerminals:
     environment, interpreter = command_environment(config.tools, env)
     return AgentTerminals(tools, tasks or Tasks(), environment=environment, interpreter=interpreter)
 

@@ -51,7 +51,7 @@ from tieline.wire.shared.conversations import ConversationCache, conversation_ca
 if TYPE_CHECKING:
     from tieline.app.build.page import Page, build_page
     from tieline.app.build.tools import build_tools
-    from tieline.tools.guarded_tools import Keeper
+    from tieline.tools.guarded_tools import GuardedTools
 else:
     build_page = LazyImport("tieline.app.build.page", "build_page")
     build_tools = LazyImport("tieline.app.build.tools", "build_tools")
@@ -76,7 +76,7 @@ class App:
     client: HttpClient
     tasks: Tasks
     startup: StartupText
-    tools: "Keeper | None" = None
+    tools: "GuardedTools | None" = None
     """The gateway's own tools, if they are enabled."""
     lazy_page: "LazyObject[Page] | None" = None
     warnings: tuple[str, ...] = ()
@@ -210,7 +210,7 @@ def _gateway(
     router: Router,
     tasks: Tasks,
     audit: AuditLog,
-    tools: "Keeper | None",
+    tools: "GuardedTools | None",
     known_secrets: Secrets,
     conversations: ConversationCache,
 ) -> Gateway:

@@ -21,7 +21,7 @@ from tieline.wire.shared.conversations import ConversationCache
 
 if TYPE_CHECKING:
     from tieline.backends.demo import DemoBackend
-    from tieline.tools.guarded_tools import Keeper
+    from tieline.tools.guarded_tools import GuardedTools
 else:
     DemoBackend = LazyImport("tieline.backends.demo", "DemoBackend")
 
@@ -51,7 +51,7 @@ def build_backends(
     proxies: Proxies,
     tasks: Tasks,
     audit: AuditLog,
-    agent_tools: "Keeper | None",
+    agent_tools: "GuardedTools | None",
     new_leg_id: Callable[[], str],
     conversations: ConversationCache,
     cursor_token: str | None = None,

@@ -14,7 +14,7 @@ from tieline.core.watch.bus import ModelsChanged
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.ports import Backend
 from tieline.net.client.http import HttpClient
-from tieline.web.facts import LoginState
+from tieline.web.gateway_info import LoginState
 
 LOGIN_WITHIN = 900.0
 """Seconds that the user has to finish a login."""

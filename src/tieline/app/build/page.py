@@ -21,19 +21,18 @@ from tieline.backends.acp.catalogue import find, install_line
 from tieline.core.sessions.sessions import PageSessions
 from tieline.model.ports import Backend, Store
 from tieline.tools.guarded_tools import MODES
-from tieline.web.api import Api
-from tieline.web.facts import AgentState, BackendState, Facts
-from tieline.web.pages import File as StaticFile
-from tieline.web.pages import static_files
+from tieline.web.api import PageApi
+from tieline.web.gateway_info import AgentState, BackendState, GatewayInfo
+from tieline.web.static_files import StaticFile, static_files
 from tieline.web.stream import Stream
-from tieline.web.turns import Renderings
+from tieline.web.turn_renderer import TurnRenderer
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """The page, ready to be served."""
 
-    api: Api
+    api: PageApi
     files: Mapping[str, StaticFile]
     sessions: PageSessions
     stream: Stream
@@ -55,19 +54,19 @@ def build_page(context: PageContext) -> Page:
     folder = state_folder(context.env)
     store: Store = MemoryStore() if folder is None else DiskStore(folder)
     sessions = PageSessions(gateway, store, gateway.bus, tasks, mint=lambda: secrets.token_urlsafe(9), clock=time.time)
-    renderings = Renderings(store)
+    renderings = TurnRenderer(store)
     keep_alive = context.config.server.keep_alive
     stream = Stream(gateway.bus, gateway.inbox, tasks, renderings, clock=time.time, keep_alive=keep_alive)
     login = CursorLogin(context) if context.config.cursor.enabled is not False else None
     facts = _facts(context, login)
-    api = Api(gateway, sessions, stream, renderings, guard, tasks, facts, token=context.token)
+    api = PageApi(gateway, sessions, stream, renderings, guard, tasks, facts, token=context.token)
     return Page(api, static_files(), sessions, stream, store, login)
 
 
-def _facts(context: PageContext, login: CursorLogin | None) -> Facts:
+def _facts(context: PageContext, login: CursorLogin | None) -> GatewayInfo:
     config = context.config
     backends = context.backends.by_name
-    return Facts(
+    return GatewayInfo(
         version=__version__,
         backends=lambda: [_shown(status) for status in context.backends.statuses if status.name != TOOLS],
         agents=lambda: _agents(config.acp, context.env),

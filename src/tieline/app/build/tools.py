@@ -13,10 +13,10 @@ from tieline.app.saved_grants import SavedGrants
 from tieline.model.rules import Rule
 from tieline.tools.errors import ToolFailed
 from tieline.tools.globs import escaped
-from tieline.tools.guarded_tools import Keeper
-from tieline.tools.policy import Policy, retired
+from tieline.tools.guarded_tools import GuardedTools
+from tieline.tools.policy import Policy, retirement_reason
 from tieline.tools.search import find_ripgrep
-from tieline.tools.toolbox import Toolbox
+from tieline.tools.toolbox import WorkspaceToolbox
 from tieline.tools.workspace import Workspace
 
 log = logging.getLogger("tieline.tools")
@@ -24,7 +24,7 @@ log = logging.getLogger("tieline.tools")
 _RECIPIENTS = "; for the page and clients with `tools = true`"
 
 
-def build_tools(settings: ToolSettings, env: Mapping[str, str], audit: AuditLog) -> tuple[Keeper, BackendStatus]:
+def build_tools(settings: ToolSettings, env: Mapping[str, str], audit: AuditLog) -> tuple[GuardedTools, BackendStatus]:
     """Build the tools with their policy, and describe them. Raise ConfigError for an unusable workspace or shell."""
     try:
         workspace = Workspace(Path(settings.workspace or ".").expanduser())
@@ -32,7 +32,7 @@ def build_tools(settings: ToolSettings, env: Mapping[str, str], audit: AuditLog)
         raise ConfigError(f"{error}; set the folder for tools with `--workspace` or `tools.workspace`") from None
     grants = SavedGrants(user_folder(env), workspace.root)
     for rule in grants.load():
-        if reason := retired(rule):
+        if reason := retirement_reason(rule):
             log.warning(
                 "a saved permission is no longer honoured, so you will be asked again: %s (%s). "
                 "`tieline inbox rules` lists it.",
@@ -46,14 +46,14 @@ def build_tools(settings: ToolSettings, env: Mapping[str, str], audit: AuditLog)
         yolo=settings.yolo,
     )
     environment, interpreter = command_environment(settings, env)
-    toolbox = Toolbox(
+    toolbox = WorkspaceToolbox(
         workspace,
         environment=environment,
         interpreter=interpreter,
         ripgrep=find_ripgrep(env.get("PATH", "")),
         hides=policy.hides,
     )
-    return Keeper(toolbox, policy, note=audit.write_ruling), _status(settings, policy, workspace.root)
+    return GuardedTools(toolbox, policy, note=audit.write_ruling), _status(settings, policy, workspace.root)
 
 
 def command_environment(settings: ToolSettings, env: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, str]]:

@@ -1,25 +1,25 @@
-// Calls to the gateway: JSON in, JSON out, the page's token on everything that changes something.
+// Requests to the gateway: JSON in and out, with the page's token on every request that changes something.
 //
-// Where the gateway has a key, it gives the page a pass for it. That is kept in the storage of this origin, which no
-// other port of the host can read, and goes along in a header; a cookie would go to all of them.
+// If the gateway has a key, the page exchanges it for a pass. The pass is kept in the storage of this origin, which
+// other ports of the host cannot read, and is sent in a header; a cookie would be sent to all ports.
 
 const PASS = "tieline-pass";
 
 let token = "";
 let unlock = null;
 
-/** What the gateway says went wrong, in its own words. */
+/** An error reported by the gateway. */
 export class ApiError extends Error {
   constructor(status, { message, param = null }) {
     super(message);
     this.status = status;
-    this.param = param; // the field it is about
+    this.param = param; // the field that caused it
   }
 }
 
-/** Who asks the person for the gateway's key; resolves once it was right. */
-export function setUnlock(ask) {
-  unlock = ask;
+/** Set the function that asks the user for the gateway's key; it resolves once the key is correct. */
+export function setUnlock(askForKey) {
+  unlock = askForKey;
 }
 
 export const get = (path) => call("GET", path);
@@ -27,28 +27,28 @@ export const post = (path, body = {}) => call("POST", path, body);
 export const patch = (path, body) => call("PATCH", path, body);
 export const remove = (path) => call("DELETE", path);
 
-/** Everything the page starts with; also renews the token, which is another one after a restart. */
+/** Fetch the state of the gateway, and renew the token, which changes after a restart. */
 export async function getState() {
   const state = await call("GET", "/api/state");
   token = state.token;
   return state;
 }
 
-/** Try a key; the gateway answers with a pass that stands in for it. */
+/** Exchange a key for a pass. */
 export async function login(key) {
   const response = await send("POST", "/api/login", { key });
-  if (!response.ok) throw new ApiError(response.status, await complaint(response));
+  if (!response.ok) throw new ApiError(response.status, await readError(response));
   const { pass = "" } = await response.json();
   localStorage.setItem(PASS, pass);
 }
 
-/** Headers that show this page may use the gateway. */
+/** The headers that carry the pass. */
 export function passHeaders() {
   const pass = localStorage.getItem(PASS);
   return pass ? { "x-tieline-pass": pass } : {};
 }
 
-/** The gateway asked for its key somewhere else (on the stream). */
+/** Ask for the key after the stream was refused. */
 export async function locked() {
   if (unlock) await unlock();
 }
@@ -60,12 +60,12 @@ async function call(method, path, body) {
     response = await send(method, path, body);
   }
   if (response.status === 403 && method !== "GET") {
-    // A restarted gateway has another token; the page may not have heard of the restart yet.
+    // A restarted gateway has another token, and the page may not know about the restart yet.
     const before = token;
     await getState();
     if (token !== before) response = await send(method, path, body);
   }
-  if (!response.ok) throw new ApiError(response.status, await complaint(response));
+  if (!response.ok) throw new ApiError(response.status, await readError(response));
   const text = await response.text();
   return text ? JSON.parse(text) : null;
 }
@@ -82,11 +82,11 @@ async function send(method, path, body) {
       cache: "no-store",
     });
   } catch {
-    throw new ApiError(0, { message: "The gateway cannot be reached. Is it still running?" });
+    throw new ApiError(0, { message: "Cannot reach the gateway. Is it still running?" });
   }
 }
 
-async function complaint(response) {
+async function readError(response) {
   const text = await response.text();
   try {
     const { error, message = text } = JSON.parse(text);

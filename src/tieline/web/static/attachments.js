@@ -1,15 +1,15 @@
-// What goes along with a message: pictures and files of the workspace, each with a button to leave it out.
+// The attachments of a message: images and workspace files, each with a button that removes it.
 
 import { h } from "./dom.js";
 import { icon } from "./icons.js";
-import { imagesAmong, readImage } from "./images.js";
+import { imagesAmong, readImage } from "./image-upload.js";
 import { notify } from "./notices.js";
 
 export class Attachments {
   #images = [];
   #files = [];
   #changed;
-  element = h("ul", { class: "attachments", hidden: true, "aria-label": "Attached" });
+  element = h("ul", { class: "attachments", hidden: true, "aria-label": "Attachments" });
 
   constructor(changed) {
     this.#changed = changed;
@@ -19,7 +19,7 @@ export class Attachments {
     return this.#images.length === 0 && this.#files.length === 0;
   }
 
-  /** What is attached, in the words of the API. */
+  /** Remove all attachments and return them as the API expects; `putBack` restores them. */
   take() {
     const taken = {
       images: this.#images.map(({ media_type, data }) => ({ media_type, data })),
@@ -41,7 +41,7 @@ export class Attachments {
     this.#render();
   }
 
-  /** Take the pictures among these files; says whether there were any. */
+  /** Add the images among these files, and return whether there were any. */
   async addImages(files) {
     const images = imagesAmong(files);
     for (const file of images) {
@@ -78,7 +78,7 @@ export class Attachments {
   }
 
   #item(view, name, drop, test) {
-    const leaveOut = () => {
+    const remove = () => {
       drop();
       this.#render();
     };
@@ -88,7 +88,7 @@ export class Attachments {
       view,
       h(
         "button",
-        { type: "button", class: "drop", "aria-label": `Leave out ${name}`, onclick: leaveOut },
+        { type: "button", class: "drop", "aria-label": `Remove ${name}`, onclick: remove },
         icon("cross"),
       ),
     );

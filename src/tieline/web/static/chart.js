@@ -1,9 +1,9 @@
-// <tl-chart>: how fast answers came and how many tokens they took, over time, drawn as SVG.
+// <tl-chart>: latency and tokens of recent requests over time, drawn as SVG.
 
 import { h } from "./dom.js";
-import { afterFrame } from "./frames.js";
+import { afterFrame } from "./frame-scheduler.js";
 import { everySecond } from "./ticker.js";
-import { amount, duration, now, promptTokens, timeOfDay } from "./words.js";
+import { formatCount, formatDuration, now, promptTokens, formatTime } from "./format.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const MOST = 400;
@@ -29,7 +29,7 @@ class Chart extends HTMLElement {
       if (width !== this.#width) this.#redraw();
       this.#width = width;
     }).observe(this);
-    // Time goes on also when nothing happens.
+    // The time axis moves even without new requests.
     everySecond(() => (this.#ticks += 1) % REDRAW === 0 && document.visibilityState === "visible" && this.#redraw());
   }
 
@@ -61,16 +61,16 @@ class Chart extends HTMLElement {
     const { svg, summary } = this.#latency;
     const width = svg.clientWidth;
     const y = logScale(0.05, 120);
-    const marks = [0.1, 1, 10, 60].map((at) => gridLine(width, y(at), duration(at).replace(/\.0 s/, " s")));
+    const marks = [0.1, 1, 10, 60].map((at) => gridLine(width, y(at), formatDuration(at).replace(/\.0 s/, " s")));
     const dots = legs.flatMap((leg) => [
       dot(leg, leg.duration, "is-whole", x(leg.at, width), y),
       dot(leg, leg.first_byte, "is-first", x(leg.at, width), y),
     ]);
-    svg.replaceChildren(...marks, ...timeWords(width, begin, end), ...dots.filter(Boolean));
+    svg.replaceChildren(...marks, ...timeLabels(width, begin, end), ...dots.filter(Boolean));
     const done = legs.filter((leg) => leg.duration !== null && leg.duration !== undefined);
-    const first = duration(median(done.map((leg) => leg.first_byte ?? leg.duration)));
-    const whole = duration(median(done.map((leg) => leg.duration)));
-    summary.textContent = done.length ? `median ${first} to the first byte, ${whole} in all` : "";
+    const first = formatDuration(median(done.map((leg) => leg.first_byte ?? leg.duration)));
+    const whole = formatDuration(median(done.map((leg) => leg.duration)));
+    summary.textContent = done.length ? `median ${first} to first byte, ${whole} in total` : "";
     svg.setAttribute("aria-label", `Latency of ${done.length} requests: ${summary.textContent}`);
   }
 
@@ -93,13 +93,13 @@ class Chart extends HTMLElement {
     ]);
     svg.replaceChildren(
       gridLine(width, y(0), "0"),
-      gridLine(width, y(top / 2), amount(top / 2)),
-      gridLine(width, y(top), amount(top)),
-      ...timeWords(width, begin, end),
+      gridLine(width, y(top / 2), formatCount(top / 2)),
+      gridLine(width, y(top), formatCount(top)),
+      ...timeLabels(width, begin, end),
       ...bars.filter(Boolean),
     );
     const [input, output] = sums.reduce((sum, [one, other]) => [sum[0] + one, sum[1] + other], [0, 0]);
-    summary.textContent = `${amount(input)} in, ${amount(output)} out`;
+    summary.textContent = `${formatCount(input)} in, ${formatCount(output)} out`;
     svg.setAttribute("aria-label", `Tokens over time: ${summary.textContent}`);
   }
 }
@@ -109,7 +109,7 @@ function panel(title, ...legend) {
   svg.setAttribute("role", "img");
   svg.setAttribute("height", HEIGHT);
   const summary = h("span", { class: "chart-summary" });
-  const keys = legend.map(([words, name]) => h("span", { class: `chart-key ${name}` }, words));
+  const keys = legend.map(([label, name]) => h("span", { class: `chart-key ${name}` }, label));
   return {
     svg,
     summary,
@@ -124,7 +124,7 @@ function draw(tag, attributes, ...children) {
   return element;
 }
 
-/** Answers take from milliseconds to minutes: only powers of ten show both. */
+/** Answers take from milliseconds to minutes, so the scale is logarithmic. */
 function logScale(least, most) {
   const room = HEIGHT - BOTTOM - 8;
   return (value) =>
@@ -134,10 +134,11 @@ function logScale(least, most) {
 function dot(leg, value, name, x, y) {
   if (value === null || value === undefined) return null;
   const failed = leg.status === "failed" ? " is-failed" : "";
+  const first = formatDuration(leg.first_byte);
   return draw(
     "circle",
     { cx: x.toFixed(1), cy: y(value).toFixed(1), r: 2.4, class: `chart-dot ${name}${failed}` },
-    draw("title", {}, `${leg.model}: ${duration(leg.first_byte)} to the first byte, ${duration(leg.duration)} in all`),
+    draw("title", {}, `${leg.model}: ${first} to first byte, ${formatDuration(leg.duration)} in total`),
   );
 }
 
@@ -152,18 +153,18 @@ function bar(at, step, top, bottom, name) {
   });
 }
 
-function gridLine(width, y, words) {
+function gridLine(width, y, label) {
   return draw(
     "g",
     {},
     draw("line", { x1: LEFT, x2: width, y1: y, y2: y, class: "chart-line" }),
-    draw("text", { x: LEFT - 6, y: y + 3.5, "text-anchor": "end" }, words),
+    draw("text", { x: LEFT - 6, y: y + 3.5, "text-anchor": "end" }, label),
   );
 }
 
-function timeWords(width, begin, end) {
+function timeLabels(width, begin, end) {
   const at = (when, x, anchor) =>
-    draw("text", { x, y: HEIGHT - 3, "text-anchor": anchor }, timeOfDay(when).replace(/:\d\d(?=\D*$)/, ""));
+    draw("text", { x, y: HEIGHT - 3, "text-anchor": anchor }, formatTime(when).replace(/:\d\d(?=\D*$)/, ""));
   return [at(begin, LEFT, "start"), at((begin + end) / 2, (LEFT + width) / 2, "middle"), at(end, width - 2, "end")];
 }
 
@@ -172,7 +173,7 @@ function median(values) {
   return sorted[Math.floor(sorted.length / 2)];
 }
 
-/** 1, 2 or 5 with zeros. */
+/** Round up to 1, 2 or 5 times a power of ten. */
 function niceTop(value) {
   const power = 10 ** Math.floor(Math.log10(value));
   return [1, 2, 5, 10].map((factor) => factor * power).find((top) => top >= value);

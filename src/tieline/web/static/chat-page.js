@@ -1,19 +1,19 @@
-// The page at `/`: joins the side list, the conversation and the composer.
+// The Chat page: connects the session list, the conversation and the composer.
 
 import { patch, post } from "./api.js";
-import { setTitle } from "./attention.js";
+import { setTitle } from "./notifications.js";
 import "./chat.js";
-import { rememberChoice, rememberedChoice } from "./choices.js";
+import { rememberChoice, rememberedChoice } from "./model-choice.js";
 import { listenForCodeCopies } from "./clipboard.js";
 import "./composer.js";
-import { h, say } from "./dom.js";
+import { h, setText } from "./dom.js";
 import "./inbox.js";
-import { live } from "./live.js";
-import "./login.js";
-import "./meter.js";
+import { live } from "./live-state.js";
+import "./key-dialog.js";
+import "./context-meter.js";
 import { attempt, notify } from "./notices.js";
-import "./sessions.js";
-import { goToAsks, listenForKeys } from "./shortcuts.js";
+import "./session-list.js";
+import { goToInboxItems, listenForKeys } from "./shortcuts.js";
 import "./top-bar.js";
 
 const [chat, composer, sessions, meter, top, title, welcome] = [
@@ -25,10 +25,11 @@ const [chat, composer, sessions, meter, top, title, welcome] = [
   ".session-name",
   ".welcome",
 ].map((name) => document.querySelector(name));
-const asked = new Set();
+/** Models whose modes were refreshed after their first answer. */
+const refreshed = new Set();
 let current = null;
 
-/** The conversation of the address, or the first page of a new one. */
+/** Show the session in the address, or a new chat. */
 function route() {
   const id = location.hash.slice(1) || null;
   show(id && live.sessions.has(id) ? id : null);
@@ -51,10 +52,10 @@ function open(id) {
   closeMenu();
 }
 
-/** Everything round the conversation that says something about it. */
+/** Update everything around the conversation that describes it. */
 function describe() {
   const summary = live.sessions.get(current);
-  say(title, summary?.title ?? "New chat");
+  setText(title, summary?.title ?? "New chat");
   setTitle(summary?.title ?? "");
   meter.usage = summary?.usage;
   composer.isRunning = Boolean(summary?.running);
@@ -63,13 +64,13 @@ function describe() {
   suggest();
 }
 
-/** Suggestions that the selected model can follow. */
+/** Show the suggestions for the selected model. */
 function suggest() {
   const { model } = rememberedChoice(live.state);
   const ideas = live.state.models.find(({ id }) => id === model)?.ideas ?? [];
   const shown = document.querySelector(".ideas");
-  const isShown = ideas.length === shown.children.length && ideas.every((text, at) => shown.children[at].textContent === text);
-  if (!isShown) shown.replaceChildren(...ideas.map(idea));
+  const before = [...shown.children].map(({ textContent }) => textContent);
+  if (before.join("\n") !== ideas.join("\n")) shown.replaceChildren(...ideas.map(idea));
 }
 
 function idea(text) {
@@ -92,7 +93,7 @@ async function send({ text, images, files, putBack }) {
 
 async function begin() {
   const { model, mode, effort } = rememberedChoice(live.state);
-  if (!model) throw new Error("There is no model to ask. The page Connect says what is missing.");
+  if (!model) throw new Error("No model is available. The Connect page shows what is missing.");
   const summary = await post("/api/sessions", { model, ...(mode && { mode }), ...(effort && { effort }) });
   live.learn(summary);
   history.pushState(null, "", `#${summary.id}`);
@@ -116,10 +117,10 @@ function stop() {
   if (live.sessions.get(current)?.running) chat.stop();
 }
 
-/** An agent tells its modes in its first conversation. */
+/** Agents report their modes only in a conversation, so fetch them after the first answer. */
 function learnModes({ model, running: isRunning }) {
-  if (isRunning || asked.has(model) || !live.state.models.find(({ id }) => id === model)?.is_agent) return;
-  asked.add(model);
+  if (isRunning || refreshed.has(model) || !live.state.models.find(({ id }) => id === model)?.is_agent) return;
+  refreshed.add(model);
   live.refresh();
 }
 
@@ -142,14 +143,14 @@ function listen() {
     escape: stop,
     models: () => composer.openModels(),
     fresh: () => open(null),
-    asks: () => goToAsks(chat.firstAsk),
+    items: () => goToInboxItems(chat.firstItem),
     write: () => composer.focus(),
   });
   live.on("state", (state) => {
     composer.state = state;
-    say(
+    setText(
       document.querySelector(".workspace"),
-      state.tools.enabled && state.tools.workspace ? `Tools work in ${state.tools.workspace}` : "",
+      state.tools.enabled && state.tools.workspace ? `Tools act in ${state.tools.workspace}` : "",
     );
     describe();
   });

@@ -1,37 +1,37 @@
-// <tl-chat>: one conversation: its messages in order, each touched only when something of it changes.
+// <tl-chat>: the messages of one conversation; each element is updated only when its message changes.
 //
-// What is fetched and what streams must not be taken twice. A fetched conversation carries the number of the last
-// message of the stream that is in it; while it is on its way everything that comes for it is held.
+// Nothing may be applied twice, from the fetched conversation and from the stream. A fetched conversation contains the
+// number of the last stream message it includes; stream messages that arrive while it loads are held back.
 
 import { get, post } from "./api.js";
-import { belongs } from "./asks.js";
-import "./ask-card.js";
+import { belongsTo } from "./inbox-items.js";
+import "./inbox-card.js";
 import { arrange, h } from "./dom.js";
-import { editor } from "./editor.js";
-import { afterFrame } from "./frames.js";
-import { live } from "./live.js";
+import { editMessage } from "./message-editor.js";
+import { afterFrame } from "./frame-scheduler.js";
+import { live } from "./live-state.js";
 import { announce, attempt } from "./notices.js";
-import { Sticky } from "./sticky.js";
-import { Stretches } from "./stretches.js";
+import { StickToEnd } from "./stick-to-end.js";
+import { ChunkedList } from "./chunked-list.js";
 import "./turn.js";
 
 const AT_ONCE = 24;
-const FETCHED = 100; // So many messages are fetched before the rest: a long conversation opens as fast as a short one.
-const EARLIER = 300; // So many of the rest at a time.
-const SLICE = 8; // milliseconds of building in one go
+const FETCHED = 100; // Messages fetched first, so that a long conversation opens as fast as a short one.
+const EARLIER = 300; // Earlier messages fetched at a time.
+const SLICE = 8; // Milliseconds of building elements without a break.
 
 class Chat extends HTMLElement {
   session = null;
   #turns = new Map();
   #branches = {};
   #held = null;
-  /** What the stream said up to here is in what was fetched. */
+  /** Stream messages up to this number are included in the fetched conversation. */
   #since = 0;
   #loads = 0;
-  /** The message the conversation was fetched for because it had no place: once is enough. */
+  /** The unknown message for which the conversation was fetched again; once is enough. */
   #sought = null;
   #list = h("div", { class: "turns", role: "feed", "aria-label": "Conversation", data: { test: "turns" } });
-  #row = new Stretches(this.#list);
+  #row = new ChunkedList(this.#list);
   #waiting = h("div", { class: "waiting", "aria-label": "Waiting for you", role: "region" });
   #cards = new Map();
   #sticky = null;
@@ -40,17 +40,17 @@ class Chat extends HTMLElement {
   connectedCallback() {
     this.append(this.#list, this.#waiting);
     const scroller = this.closest(".scroller");
-    this.#sticky = new Sticky(scroller, (isHeld) => scroller.classList.toggle("is-loose", !isHeld));
+    this.#sticky = new StickToEnd(scroller, (isHeld) => scroller.classList.toggle("is-loose", !isHeld));
     new ResizeObserver(this.#stick).observe(this);
     new ResizeObserver(this.#stick).observe(scroller);
     this.addEventListener("turn-edit", (event) => this.#edit(event.detail.turn));
     this.addEventListener("turn-retry", () => this.#redo("retry", {}));
     this.addEventListener("turn-branch", (event) => this.#redo("branch", { message: event.detail.message }));
-    live.on("events", (message, seq) => this.#hear(message, seq));
-    live.on("block", (message, seq) => this.#hear(message, seq));
-    live.on("turn", (message, seq) => this.#hear(message, seq));
+    live.on("events", (message, seq) => this.#onStreamMessage(message, seq));
+    live.on("block", (message, seq) => this.#onStreamMessage(message, seq));
+    live.on("turn", (message, seq) => this.#onStreamMessage(message, seq));
     live.on("session", (summary) => summary.id === this.session && this.#place());
-    live.on("inbox", () => this.#showAsks());
+    live.on("inbox", () => this.#showItems());
     live.on("reset", () => this.session && this.#load());
   }
 
@@ -62,11 +62,11 @@ class Chat extends HTMLElement {
     return this.#turns.size === 0;
   }
 
-  /** Show a conversation, or nothing for a new one. */
+  /** Show a conversation; null shows an empty one. */
   async open(session) {
     this.session = session;
     this.#clear();
-    this.#showAsks();
+    this.#showItems();
     if (session) await this.#load();
   }
 
@@ -74,7 +74,7 @@ class Chat extends HTMLElement {
     this.#sticky.hold();
   }
 
-  /** Send a message and show it; what comes for it meanwhile waits until it is there. */
+  /** Send a message and show it; stream messages are held back until it is shown. */
   async send(message) {
     const parent = this.#last?.id ?? null;
     this.#held ??= [];
@@ -90,8 +90,8 @@ class Chat extends HTMLElement {
     return attempt(() => post(`/api/sessions/${this.session}/stop`));
   }
 
-  /** The first thing that waits for an answer here. */
-  get firstAsk() {
+  /** The first inbox item of this conversation. */
+  get firstItem() {
     return this.#waiting.firstElementChild;
   }
 
@@ -133,7 +133,7 @@ class Chat extends HTMLElement {
     this.#sticky.follow();
   }
 
-  /** The messages before the first one that is here, some at a time: the page answers to its person in between. */
+  /** Load the messages before the first one, in several steps, so that the page stays responsive. */
   async #loadEarlier(first, mine) {
     for (let before = first; before; ) {
       const path = `/api/sessions/${this.session}?before=${encodeURIComponent(before)}&last=${EARLIER}`;
@@ -154,14 +154,14 @@ class Chat extends HTMLElement {
     this.#sticky.follow();
   }
 
-  /** The element of a turn: the one that stands there already if it is the same still. */
+  /** Return the element of a turn: the existing one if it is unchanged. */
   #known(turn, element) {
     if (element && !element.isLive && turn.ending) return element;
     if (element && turn.role === "user") return element;
     return newTurn(turn);
   }
 
-  /** The end of the conversation at once, the rest from there upwards whenever there is time. */
+  /** Build the end of the conversation now, and the rest from bottom to top when the browser is idle. */
   #fill() {
     const waiting = [...this.#turns.values()].filter((turn) => !turn.isFilled);
     waiting.splice(-AT_ONCE).forEach((turn) => turn.fill());
@@ -189,7 +189,7 @@ class Chat extends HTMLElement {
     return element;
   }
 
-  #hear(message, seq) {
+  #onStreamMessage(message, seq) {
     if (message.session !== this.session) return;
     if (this.#held) this.#held.push({ message, seq });
     else if (seq > this.#since) this.#take(message);
@@ -198,7 +198,7 @@ class Chat extends HTMLElement {
   #release() {
     const held = this.#held ?? [];
     this.#held = null;
-    for (const { message, seq } of held) this.#hear(message, seq);
+    for (const { message, seq } of held) this.#onStreamMessage(message, seq);
   }
 
   #take(message) {
@@ -213,7 +213,7 @@ class Chat extends HTMLElement {
     return undefined;
   }
 
-  /** An answer begins that was not asked for in this tab: it follows the last question, or the path is another now. */
+  /** Handle an answer that was requested in another tab: append it, or return null if the branch may have changed. */
   #unknown(id) {
     if (this.#last?.role !== "user" && this.#sought !== id) {
       this.#sought = id;
@@ -230,17 +230,17 @@ class Chat extends HTMLElement {
     else if ((turn.parent ?? null) === (this.#last?.id ?? null)) this.#append(turn);
     else return this.#hold({ type: "turn", session: this.session, turn });
     this.#place();
-    if (turn.role === "assistant") announce("The answer is complete.");
+    if (turn.role === "assistant") announce("Answer complete.");
     return undefined;
   }
 
-  /** This cannot be placed: fetch the conversation as it is now. */
+  /** Hold back a message that has no place, and fetch the conversation again. */
   #hold(message) {
     this.#held = [{ message, seq: live.seq }];
     this.#load();
   }
 
-  /** Answer again, or show another branch: the path is another afterwards. */
+  /** Run an action that changes the branch shown, then load the conversation again. */
   async #redo(verb, body) {
     this.#held ??= [];
     await attempt(() => post(`/api/sessions/${this.session}/${verb}`, body));
@@ -248,7 +248,7 @@ class Chat extends HTMLElement {
   }
 
   async #edit(turn) {
-    const text = await editor(turn);
+    const text = await editMessage(turn);
     if (text !== null) await this.#redo("edit", { message: turn.turn.id, text });
   }
 
@@ -265,8 +265,8 @@ class Chat extends HTMLElement {
     this.#list.setAttribute("aria-busy", String(isRunning));
   }
 
-  #showAsks() {
-    const items = live.inbox.items.filter((item) => belongs(item, live.sessions.get(this.session)));
+  #showItems() {
+    const items = live.inbox.items.filter((item) => belongsTo(item, live.sessions.get(this.session)));
     for (const id of this.#cards.keys()) if (!items.some((item) => item.id === id)) this.#cards.delete(id);
     const hadFocus = this.#waiting.contains(document.activeElement);
     arrange(
@@ -274,10 +274,10 @@ class Chat extends HTMLElement {
       items.map((item) => this.#card(item)),
     );
     this.#waiting.hidden = items.length === 0;
-    this.classList.toggle("is-asked", items.length > 0);
-    this.#sticky.follow(); // at once: a card that is gone moves everything, and that must not look like scrolling
+    this.classList.toggle("has-inbox-items", items.length > 0);
+    this.#sticky.follow(); // Not in the next frame: a removed card moves everything, which must not count as scrolling.
     if (hadFocus && !this.#waiting.contains(document.activeElement)) {
-      if (this.firstAsk) this.firstAsk.focus();
+      if (this.firstItem) this.firstItem.focus();
       else document.querySelector("tl-composer")?.focus();
     }
     afterFrame(this.#stick);
@@ -287,7 +287,7 @@ class Chat extends HTMLElement {
     let card = this.#cards.get(item.id);
     if (card) card.update(item);
     else {
-      card = document.createElement("tl-ask");
+      card = document.createElement("tl-inbox-item");
       card.item = item;
       this.#cards.set(item.id, card);
     }
@@ -295,7 +295,7 @@ class Chat extends HTMLElement {
   }
 }
 
-/** The turns that stand before this one already: a path to a message is always the same. */
+/** Return the known turns before this one; they never change, because each message has one parent. */
 function earlier(turns, id) {
   const all = [...turns];
   const at = all.findIndex(([known]) => known === id);

@@ -1,4 +1,4 @@
-// Copies text and says so on the button that was pressed.
+// Copies text, and confirms it on the button that was pressed.
 
 import { icon } from "./icons.js";
 import { notify } from "./notices.js";
@@ -10,14 +10,14 @@ export async function copyText(text, button) {
     await navigator.clipboard.writeText(text);
   } catch {
     if (!copyBySelection(text)) {
-      notify("The browser does not let this page copy.", "bad");
+      notify("The browser does not allow this page to copy.", "bad");
       return;
     }
   }
   if (button) confirm(button);
 }
 
-/** Off this machine and without TLS there is no clipboard to write to; selecting and copying still works. */
+/** Copy by selecting text: on another machine without TLS the clipboard API is not available. */
 function copyBySelection(text) {
   const area = document.createElement("textarea");
   area.value = text;
@@ -32,20 +32,20 @@ function copyBySelection(text) {
 function confirm(button) {
   if (button.dataset.copied) return;
   button.dataset.copied = "yes";
-  const words = button.querySelector("span");
-  const before = words?.textContent;
+  const label = button.querySelector("span");
+  const before = label?.textContent;
   const old = button.querySelector("svg");
   const done = icon("check");
   old?.replaceWith(done);
-  if (words) words.textContent = "Copied";
+  if (label) label.textContent = "Copied";
   setTimeout(() => {
     delete button.dataset.copied;
     done.replaceWith(old);
-    if (words) words.textContent = before;
+    if (label) label.textContent = before;
   }, SAID);
 }
 
-/** Every copy button on server-rendered code of this page. */
+/** Handle all copy buttons of code blocks. */
 export function listenForCodeCopies(root) {
   root.addEventListener("click", (event) => {
     const button = event.target.closest?.(".copy-code");

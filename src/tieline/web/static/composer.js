@@ -1,8 +1,8 @@
-// <tl-composer>: where a message is written, with what goes along and who is to answer.
+// <tl-composer>: the message box, with attachments and the choice of model, mode and effort.
 
 import { get } from "./api.js";
 import { Attachments } from "./attachments.js";
-import { effortOptions, modeOptions, modelOptions } from "./choices.js";
+import { effortOptions, modeOptions, modelOptions } from "./model-choice.js";
 import { h } from "./dom.js";
 import { icon } from "./icons.js";
 import { notify } from "./notices.js";
@@ -27,15 +27,15 @@ class Composer extends HTMLElement {
   #model = picker("Model", "model-picker");
   #mode = picker("Mode", "mode-picker");
   #effort = picker("Effort", "effort-picker");
-  #files = picker("Attach a file of the workspace", "file-picker", "clip");
+  #files = picker("Attach a file from the workspace", "file-picker", "clip");
   #chooser = h("input", { type: "file", accept: "image/*", multiple: true, hidden: true });
   #picture = h(
     "button",
     {
       type: "button",
       class: "quiet icon-button",
-      title: "Add pictures",
-      "aria-label": "Add pictures",
+      title: "Add images",
+      "aria-label": "Add images",
       onclick: () => this.#chooser.click(),
     },
     icon("image"),
@@ -99,7 +99,7 @@ class Composer extends HTMLElement {
     this.#update();
   }
 
-  /** What there is to choose from. */
+  /** The state of the gateway, with the available models. */
   set state(state) {
     this.#state = state;
     this.#model.options = modelOptions(state);
@@ -107,7 +107,7 @@ class Composer extends HTMLElement {
     this.#showChoice();
   }
 
-  /** Who answers: {model, mode, effort}. */
+  /** The current choice: {model, mode, effort}. */
   set choice(choice) {
     this.#choice = choice;
     this.#showChoice();
@@ -119,7 +119,7 @@ class Composer extends HTMLElement {
     this.#update();
   }
 
-  /** Write for this conversation; what was typed for another one is kept for when it is opened again. */
+  /** Switch to a conversation; each keeps its own draft. */
   set session(id) {
     this.#draft = id ?? "new";
     this.#area.value = sessionStorage.getItem(DRAFT + this.#draft) ?? "";
@@ -171,7 +171,7 @@ class Composer extends HTMLElement {
       this.#files.open();
   }
 
-  /** An "@" typed to get here has done its work. */
+  /** Attach a file, and remove the "@" that opened the list. */
   #attach(path) {
     const { value, selectionStart: at } = this.#area;
     if (value[at - 1] === "@") this.text = value.slice(0, at - 1) + value.slice(at);
@@ -188,7 +188,7 @@ class Composer extends HTMLElement {
   #submit(event) {
     event.preventDefault();
     if (this.#isRunning) {
-      notify("The answer is still being written. Press Esc to stop it.");
+      notify("The answer is not finished yet. Press Esc to stop it.");
       return;
     }
     const text = this.#area.value;
@@ -209,7 +209,7 @@ class Composer extends HTMLElement {
     this.#attached.addImages(files);
   }
 
-  /** Anywhere on the page: nobody should have to aim. */
+  /** Accept files dropped anywhere on the page. */
   #listenForDrops() {
     const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
     addEventListener("dragover", (event) => {
@@ -225,7 +225,7 @@ class Composer extends HTMLElement {
       const hadImages = await this.#attached.addImages(event.dataTransfer.files);
       if (!hadImages)
         notify(
-          "Only pictures can be dropped here. Files of the workspace are attached with the paper clip, or with @.",
+          "Only images can be dropped here. To attach a file from the workspace, use the paper clip or type @.",
         );
       this.focus();
     });
@@ -248,17 +248,17 @@ class Composer extends HTMLElement {
   }
 }
 
-function picker(words, test, sign) {
+function picker(label, test, sign) {
   const element = document.createElement("tl-picker");
-  element.label = words;
+  element.label = label;
   element.dataset.test = test;
   if (sign) element.dataset.icon = sign;
   return element;
 }
 
-async function findFiles(words) {
+async function findFiles(query) {
   try {
-    const { files } = await get(`/api/files?query=${encodeURIComponent(words)}`);
+    const { files } = await get(`/api/files?query=${encodeURIComponent(query)}`);
     return files.map((path) => ({ value: path, label: path.slice(path.lastIndexOf("/") + 1), hint: path }));
   } catch {
     return [];

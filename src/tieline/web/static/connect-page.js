@@ -1,19 +1,19 @@
-// The page at `/connect`: what this gateway reaches, and what to put into each client to reach it.
+// The Connect page: the state of backends and agents, and settings for clients.
 
-import { setTitle } from "./attention.js";
+import { setTitle } from "./notifications.js";
 import { listenForCodeCopies } from "./clipboard.js";
 import "./connect.js";
 import "./inbox.js";
-import { live } from "./live.js";
-import "./login.js";
-import { goToAsks, listenForKeys } from "./shortcuts.js";
+import { live } from "./live-state.js";
+import "./key-dialog.js";
+import { goToInboxItems, listenForKeys } from "./shortcuts.js";
 import "./top-bar.js";
 
 const view = document.querySelector("tl-connect");
 
 setTitle("Connect");
 listenForCodeCopies(document.body);
-listenForKeys({ asks: () => goToAsks(null) });
+listenForKeys({ items: () => goToInboxItems(null) });
 await live.start();
 await view.load();
 live.on("state", () => view.load());

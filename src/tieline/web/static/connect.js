@@ -1,12 +1,12 @@
-// <tl-connect>: backends and agents with what to do when one is not ready, the log-in with Cursor, settings to copy.
+// <tl-connect>: client settings to copy, backends and agents with what they need, the Cursor login, and granted rules.
 
 import { get } from "./api.js";
 import "./cursor-login.js";
-import { h, say } from "./dom.js";
+import { h, setText } from "./dom.js";
 import { icon } from "./icons.js";
-import { live } from "./live.js";
+import { live } from "./live-state.js";
 import { attempt } from "./notices.js";
-import "./rules.js";
+import "./granted-rules.js";
 
 class Connect extends HTMLElement {
   #backends = h("ul", { class: "rows", data: { test: "backends" } });
@@ -23,20 +23,20 @@ class Connect extends HTMLElement {
     this.append(
       block(
         "Clients",
-        "Copy the settings of your client; address and model are filled in.",
+        "Copy the settings for your client. The address and a model are filled in.",
         h("div", { class: "snippets", id: "snippets" }, this.#tabs, this.#snippet),
       ),
-      block("Backends", "Who answers.", this.#backends),
+      block("Backends", "Where answers come from.", this.#backends),
       block("Cursor", "", this.#cursor),
-      block("Agents", "Coding agents on this machine that can be used as models.", this.#agents),
-      block("Always allowed", "What you answered with “Always allow”.", this.#rules),
+      block("Agents", "Coding agents on this computer that can be used like models.", this.#agents),
+      block("Always allowed", "What tools may do in this workspace without asking.", this.#rules),
     );
   }
 
   async load() {
     const facts = await attempt(() => get("/api/connect"));
     if (!facts) return;
-    say(document.querySelector(".address"), facts.address);
+    setText(document.querySelector(".address"), facts.address);
     document.querySelector(".key-needed").hidden = !facts.key_needed;
     this.#backends.replaceChildren(...facts.backends.map(backend));
     this.#showAgents(facts.agents);
@@ -48,9 +48,9 @@ class Connect extends HTMLElement {
   #showAgents(agents) {
     const [ready, others] = [agents.filter((one) => one.ready), agents.filter((one) => !one.ready)];
     const wasOpen = this.#agents.querySelector(":scope > .fold-row > details")?.open ?? false;
-    const words = ready.length
+    const summary = ready.length
       ? `${others.length} more can be installed`
-      : `None is installed yet; ${others.length} can be`;
+      : `None installed yet; ${others.length} can be installed`;
     const rest = others.length
       ? h(
           "li",
@@ -58,7 +58,7 @@ class Connect extends HTMLElement {
           h(
             "details",
             { open: wasOpen, data: { test: "other-agents" } },
-            h("summary", {}, words),
+            h("summary", {}, summary),
             h("ul", {}, others.map(agent)),
           ),
         )
@@ -161,7 +161,7 @@ function backend({ name, ready, text = "", lack = "" }) {
   );
 }
 
-/** Words in which commands stand in backticks. */
+/** Return text with the parts in backticks as code. */
 function withCode(text) {
   return h(
     "span",
@@ -172,21 +172,21 @@ function withCode(text) {
 
 function agent({ title, id, ready, install = "", login = "" }) {
   const steps = ready
-    ? [["If it asks you to log in", login]]
+    ? [["If you need to log in:", login]]
     : [
-        ["Install it", install],
-        ["then log in", login],
+        ["Install:", install],
+        ["Then log in:", login],
       ];
   const todo = h(
     "div",
     { class: "todo" },
     steps
       .filter(([, command]) => command)
-      .map(([words, command]) =>
+      .map(([label, command]) =>
         h(
           "div",
           { class: "code todo-line" },
-          h("span", { class: "muted" }, words),
+          h("span", { class: "muted" }, label),
           h("pre", {}, command),
           h(
             "button",

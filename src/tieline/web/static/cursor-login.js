@@ -1,13 +1,13 @@
-// <tl-cursor>: the account with Cursor: how it stands, and a log-in that is begun here and finished on Cursor's page.
+// <tl-cursor>: the state of the Cursor account, and a login that starts here and is completed on Cursor's page.
 
 import { post, remove } from "./api.js";
-import { h, say } from "./dom.js";
-import { live } from "./live.js";
+import { h, setText } from "./dom.js";
+import { live } from "./live-state.js";
 import { announce, attempt, notify } from "./notices.js";
 import { everySecond } from "./ticker.js";
-import { countdown, now, plural } from "./words.js";
+import { formatCountdown, now, plural } from "./format.js";
 
-const WORDS = { none: "Not logged in.", logged_in: "Logged in.", simulated: "Simulated.", off: "Switched off." };
+const STATE_TEXTS = { none: "Not logged in.", logged_in: "Logged in.", simulated: "Simulated.", off: "Switched off." };
 
 class CursorLogin extends HTMLElement {
   #lamp = h("span", { class: "lamp", role: "img" });
@@ -16,7 +16,7 @@ class CursorLogin extends HTMLElement {
   #link = h(
     "a",
     { target: "_blank", rel: "noopener noreferrer", data: { test: "cursor-url" } },
-    "Open the log-in page again",
+    "Open the login page again",
   );
   #wait = h("p", { class: "cursor-wait", hidden: true }, this.#link, this.#left);
   #trouble = h("p", { class: "trouble", role: "alert", hidden: true, data: { test: "cursor-trouble" } });
@@ -43,27 +43,29 @@ class CursorLogin extends HTMLElement {
   }
 
   show({ state, text, trouble = "", is_offered: isOffered = true, url = "", until = null }) {
-    const [before, isReady, isWaiting] = [this.#state, state === "logged_in" || state === "simulated", state === "waiting"];
+    const before = this.#state;
+    const isReady = state === "logged_in" || state === "simulated";
+    const isWaiting = state === "waiting";
     this.#state = state;
     this.#until = until;
     this.#lamp.classList.toggle("is-on", isReady);
     this.#lamp.classList.toggle("is-busy", isWaiting);
     this.#lamp.setAttribute("aria-label", isReady ? "ready" : isWaiting ? "waiting" : "not ready");
-    say(this.#words, [text || WORDS[state] || "", isReady ? models() : ""].filter(Boolean).join(" · "));
+    setText(this.#words, [text || STATE_TEXTS[state] || "", isReady ? models() : ""].filter(Boolean).join(" · "));
     this.#wait.hidden = this.#cancel.hidden = !isWaiting;
     if (/^https?:/.test(url)) this.#link.href = url;
-    say(this.#trouble, trouble);
+    setText(this.#trouble, trouble);
     this.#trouble.hidden = trouble === "";
     this.#begin.hidden = !isOffered || isWaiting;
     this.#begin.className = state === "none" ? "primary" : "";
-    say(this.#begin, state === "logged_in" ? "Log in again" : "Log in with Cursor");
+    setText(this.#begin, state === "logged_in" ? "Log in again" : "Log in with Cursor");
     this.#tick();
-    if (before === "waiting" && isReady) notify("You are logged in with Cursor; its models can be chosen now.");
+    if (before === "waiting" && isReady) notify("You are logged in to Cursor. Its models are now available.");
     if (before === "waiting" && trouble) announce(trouble);
   }
 
   async #logIn() {
-    // Opened at once: a window that opens after an answer came is one the browser blocks.
+    // Opened before the request: browsers block a window that opens after waiting for a response.
     const page = open("about:blank", "_blank");
     this.#begin.disabled = true;
     const answer = await attempt(() => post("/api/connect/cursor"));
@@ -86,11 +88,12 @@ class CursorLogin extends HTMLElement {
   }
 
   #tick() {
-    say(this.#left, this.#until === null ? "" : `${countdown(this.#until - now())} left; this page notices by itself`);
+    const left = this.#until === null ? null : formatCountdown(this.#until - now());
+    setText(this.#left, left === null ? "" : `${left} left; this page updates automatically`);
   }
 }
 
-/** How many models the account brought, once they are known. */
+/** The number of Cursor models as text, once they are known. */
 function models() {
   const count = live.state.models.filter(({ backend }) => backend === "cursor").length;
   return count ? plural(count, "model") : "";

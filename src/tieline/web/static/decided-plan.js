@@ -1,7 +1,7 @@
-// <tl-decided-plan>: a plan that was put before the person, and what became of it; it stays in the conversation.
+// <tl-decided-plan>: a plan that was approved or rejected; it stays in the conversation.
 
-import { h, say } from "./dom.js";
-import { nodesOf } from "./html.js";
+import { h, setText } from "./dom.js";
+import { htmlToNodes } from "./server-html.js";
 import { icon } from "./icons.js";
 import { longText } from "./long-text.js";
 
@@ -22,13 +22,13 @@ class DecidedPlan extends HTMLElement {
 
   show({ title, status, output = "", plan = "", html }) {
     this.dataset.status = status;
-    say(this.#title, title);
-    say(this.#decision, output);
+    setText(this.#title, title);
+    setText(this.#decision, output);
     this.#mark.replaceChildren(icon(status === "completed" ? "check" : "cross"));
-    this.#text.replaceChildren(...(html === undefined ? [longText(plan, { class: "plan-plain" })] : nodesOf(html)));
+    this.#text.replaceChildren(...(html === undefined ? [longText(plan, { class: "plan-plain" })] : htmlToNodes(html)));
   }
 
-  /** It is decided already. */
+  /** Nothing to stop: the plan is already decided. */
   stop() {}
 }
 

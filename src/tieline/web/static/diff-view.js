@@ -1,18 +1,18 @@
-// Shows a change as red and green lines, long ones folded.
+// Shows the change of a file as added and removed lines; a long change is folded.
 
 import { h } from "./dom.js";
-import { compared, counted, readUnified } from "./lines.js";
-import { plural } from "./words.js";
+import { compared, counted, readUnified } from "./line-diff.js";
+import { plural } from "./format.js";
 
 const FOLDED = 60;
 const CLASSES = { "+": "added", "-": "removed", " ": "same", "…": "gap" };
 
-/** A change of a file that was made, or that was not allowed. */
-export function diffOf({ path, old, new: text = "", line = 1 }, isMade = true) {
+/** Show an excerpt of both versions of a file; `isMade` is false for a change that was not allowed. */
+export function diffView({ path, old, new: text = "", line = 1 }, isMade = true) {
   return view(path, compared(old ?? null, text, line), old === null || old === undefined, isMade);
 }
 
-/** A unified diff: a change that the gateway's own tools would make. */
+/** Show a unified diff: a change that the gateway's own tools would make. */
 export function unifiedDiff(path, diff) {
   return view(path, readUnified(diff), diff.startsWith("--- /dev/null"));
 }
@@ -23,7 +23,7 @@ function view(path, rows, isNew, isMade = true) {
     class: "diff-lines",
     tabIndex: 0,
     role: "region",
-    "aria-label": `Changes of ${path ?? "a file"}`,
+    "aria-label": `Changes to ${path ?? "a file"}`,
   });
   const body = h("div", { class: "diff-body" });
   lines.append(body);
@@ -49,7 +49,7 @@ function view(path, rows, isNew, isMade = true) {
       {},
       h("span", { class: "path" }, path ?? ""),
       isNew && h("span", { class: "tag" }, "new"),
-      !isMade && h("span", { class: "tag", data: { test: "not-made" } }, "not made"),
+      !isMade && h("span", { class: "tag", data: { test: "not-made" } }, "not applied"),
       h("span", { class: "added", "aria-label": `${plural(added, "line")} added` }, `+${added}`),
       h("span", { class: "removed", "aria-label": `${plural(removed, "line")} removed` }, `−${removed}`),
     ),

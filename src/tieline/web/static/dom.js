@@ -1,6 +1,6 @@
-// Makes elements: tag, properties and children in one short call, and text is always text, never markup.
+// Helpers for building elements. Text is always inserted as text, never as markup.
 
-/** An element; properties that are null or false are left out, `on…` functions become listeners. */
+/** Create an element. Properties that are null or false are skipped; `on…` functions become listeners. */
 export function h(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -19,12 +19,12 @@ function set(element, name, value) {
   else element.setAttribute(name, value === true ? "" : value);
 }
 
-/** Put text into an element only if it is another: what did not change costs nothing. */
-export function say(element, text) {
+/** Set the text of an element, if it differs. */
+export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Bring the children of an element into this order, moving only those that are out of place. */
+/** Set the children of an element in this order, moving only those that are out of place. */
 export function arrange(parent, wanted) {
   let at = parent.firstChild;
   for (const child of wanted) {
@@ -40,13 +40,13 @@ export function arrange(parent, wanted) {
 
 let count = 0;
 
-/** An id that no other element of this page has. */
+/** Return an id that is unique on this page. */
 export function freshId(prefix) {
   count += 1;
   return `${prefix}-${count}`;
 }
 
-/** Whether keys typed now go into a field. */
+/** Return whether a key event goes to an input field. */
 export function isTyping(event) {
   const target = event.composedPath()[0];
   return (

@@ -1,13 +1,13 @@
-// The fields of a form, one for each kind of question; each knows its value and whether that will do.
+// The input fields of a form, one for each kind of question.
 
 import { get } from "./api.js";
-import { checkField } from "./field-rules.js";
+import { checkField } from "./field-check.js";
 import { freshId, h } from "./dom.js";
 
 const INPUTS = { email: "email", uri: "url", url: "url", date: "date", "date-time": "datetime-local" };
 const OTHER = "other:";
 
-/** A field as {name, element, value, check(), focus()}; its title is not said twice if the form says it already. */
+/** Create a field: {name, element, value, check(), complain(), focus()}. A title equal to `message` is not repeated. */
 export function fieldView(field, message) {
   const { kind = "text", title = "", description = "", name, required } = field;
   const id = freshId("field");
@@ -15,10 +15,10 @@ export function fieldView(field, message) {
   const problem = h("p", { class: "field-problem", id: `${id}-problem`, role: "alert", hidden: true });
   const isGroup = kind === "yes_no" || kind === "choice";
   const isSaid = title === message;
-  const words = [title || name, required ? "" : h("span", { class: "muted" }, " (optional)")];
+  const label = [title || name, required ? "" : h("span", { class: "muted" }, " (optional)")];
   const caption = isGroup
-    ? h("legend", { class: isSaid ? "hidden" : "" }, words)
-    : h("label", { htmlFor: id, class: isSaid ? "hidden" : "" }, words);
+    ? h("legend", { class: isSaid ? "hidden" : "" }, label)
+    : h("label", { htmlFor: id, class: isSaid ? "hidden" : "" }, label);
   const element = h(
     isGroup ? "fieldset" : "div",
     { class: "field", data: { test: `field-${name}`, kind } },
@@ -30,19 +30,19 @@ export function fieldView(field, message) {
   control.input.setAttribute("aria-describedby", `${id}-about ${id}-problem`);
 
   function check() {
-    return tell(checkField(field, control.value));
+    return showProblem(checkField(field, control.value));
   }
 
-  /** Show what is wrong, or that nothing is; says the latter. */
-  function tell(words) {
-    problem.textContent = words;
-    problem.hidden = !words;
-    control.input.setAttribute("aria-invalid", String(Boolean(words)));
-    return !words;
+  /** Show a problem, or remove it if the text is empty; return whether the field is valid. */
+  function showProblem(text) {
+    problem.textContent = text;
+    problem.hidden = !text;
+    control.input.setAttribute("aria-invalid", String(Boolean(text)));
+    return !text;
   }
 
-  function complain(words) {
-    tell(words);
+  function complain(text) {
+    showProblem(text);
     control.input.focus();
   }
 
@@ -128,7 +128,7 @@ function otherOption(type, id) {
   const words = h("input", {
     type: "text",
     placeholder: "Something else…",
-    "aria-label": "Something else, in your words",
+    "aria-label": "Something else, in your own words",
   });
   words.addEventListener("input", () => (input.checked = words.value !== ""));
   input.addEventListener("change", () => input.checked && words.focus());
@@ -190,7 +190,7 @@ function file(field, id) {
       const { files } = await get(`/api/files?query=${encodeURIComponent(input.value)}`);
       if (mine === asked) names.replaceChildren(...files.slice(0, 20).map((path) => h("option", { value: path })));
     } catch {
-      // A path can be typed without suggestions.
+      // The path can also be typed without suggestions.
     }
   };
   input.addEventListener("focus", suggest);

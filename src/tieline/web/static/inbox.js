@@ -1,10 +1,10 @@
-// <tl-inbox>: everything that waits for the person, of all conversations and all clients, in one panel.
+// <tl-inbox>: the panel with the inbox items of all conversations and all clients.
 
-import "./ask-card.js";
+import "./inbox-card.js";
 import { arrange, h } from "./dom.js";
 import { icon } from "./icons.js";
-import { live } from "./live.js";
-import { canAskToNotify, askToNotify } from "./attention.js";
+import { live } from "./live-state.js";
+import { canRequestNotifications, requestNotifications } from "./notifications.js";
 
 class Inbox extends HTMLElement {
   #cards = new Map();
@@ -13,8 +13,8 @@ class Inbox extends HTMLElement {
     "div",
     { class: "inbox-none" },
     icon("check"),
-    h("p", {}, "Nothing waits for you."),
-    h("p", { class: "muted" }, "Permissions, plans and questions of every client of this gateway come here."),
+    h("p", {}, "Nothing is waiting for you."),
+    h("p", { class: "muted" }, "Permissions, plans and questions from all clients of this gateway appear here."),
   );
   #notify = h(
     "button",
@@ -33,7 +33,7 @@ class Inbox extends HTMLElement {
       {
         type: "button",
         class: "quiet icon-button",
-        "aria-label": "Close the inbox",
+        "aria-label": "Close inbox",
         onclick: () => this.toggle(false),
       },
       icon("cross"),
@@ -53,7 +53,7 @@ class Inbox extends HTMLElement {
 
   toggle(isOpen = this.hidden) {
     this.hidden = !isOpen;
-    this.#notify.hidden = !canAskToNotify();
+    this.#notify.hidden = !canRequestNotifications();
     if (isOpen) (this.#list.firstElementChild ?? this.querySelector("button:not([hidden])")).focus();
     this.dispatchEvent(new CustomEvent("toggled", { bubbles: true, detail: isOpen }));
   }
@@ -75,7 +75,7 @@ class Inbox extends HTMLElement {
     let card = this.#cards.get(item.id);
     if (card) card.update(item);
     else {
-      card = document.createElement("tl-ask");
+      card = document.createElement("tl-inbox-item");
       card.item = item;
       this.#cards.set(item.id, card);
       const session = item.session ?? item.origin?.session;
@@ -83,8 +83,8 @@ class Inbox extends HTMLElement {
         card.append(
           h(
             "a",
-            { class: "ask-session", href: `/#${session}`, onclick: () => this.#leave() },
-            "Open the chat",
+            { class: "item-session", href: `/#${session}`, onclick: () => this.#leave() },
+            "Open chat",
             icon("right"),
           ),
         );
@@ -92,14 +92,14 @@ class Inbox extends HTMLElement {
     return card;
   }
 
-  /** Where the panel lies over the page it must not hide what was asked for. */
+  /** Close the panel if it covers the page, so that the opened chat is visible. */
   #leave() {
     if (getComputedStyle(this).position === "fixed") this.toggle(false);
   }
 
   async #allow() {
-    await askToNotify();
-    this.#notify.hidden = !canAskToNotify();
+    await requestNotifications();
+    this.#notify.hidden = !canRequestNotifications();
   }
 }
 

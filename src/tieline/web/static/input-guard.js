@@ -1,8 +1,8 @@
-// Ignores answers that began before the person can have seen what they would answer.
+// Ignores answers that started before the user could see the item.
 //
-// A card that appears or moves under the pointer could take a click meant for something else. So a click, tap or key
-// press counts only if it began SETTLED milliseconds after the answer buttons reached their place. Where the pointer is
-// or was makes no difference: touch screens and screen readers have none. Until then the buttons are aria-disabled.
+// A card that appears or moves under the pointer could receive a click meant for something else. So a click, tap or key
+// press counts only if it started SETTLED milliseconds after the answer buttons reached their position. The position of
+// the pointer does not matter: touch screens and screen readers have none. Until then the buttons are aria-disabled.
 
 import { isTyping } from "./dom.js";
 
@@ -11,7 +11,7 @@ export const SETTLED = 500;
 const guards = new Set();
 let frame = 0;
 
-/** When the action under way began. A held key repeats, but began only once. */
+/** When the current press started. A held key repeats, but started only once. */
 const began = { pointer: null, key: null };
 const forget = (name) => () => setTimeout(() => (began[name] = null));
 addEventListener("pointerdown", (event) => (began.pointer = event.timeStamp), true);
@@ -19,11 +19,11 @@ addEventListener("click", forget("pointer"), true);
 addEventListener("keydown", (event) => !event.repeat && (began.key = event.timeStamp), true);
 addEventListener("keyup", forget("key"), true);
 
-/** Guards every button of a card except those inside its `.ask-what`, and the keys that answer. */
+/** Guards all buttons of a card except those inside `.item-what`, and the keys that answer. */
 export class InputGuard {
   #card;
   #layout = "";
-  /** Since when the layout has been the same, for the pointer and for keys. */
+  /** The time since which the layout is unchanged, for the pointer and for keys. */
   #since = { pointer: Infinity, key: Infinity };
   #isTyping = false;
   #isOpen = null;
@@ -35,20 +35,20 @@ export class InputGuard {
     card.addEventListener("input", () => (this.#isTyping = true), true);
   }
 
-  /** Watch the card for as long as it is part of the page. */
+  /** Start watching the card when it is added to the page. */
   connect() {
     this.#restart();
     this.#show(false);
     guards.add(this);
-    frame ||= requestAnimationFrame(lookAtAll);
+    frame ||= requestAnimationFrame(checkAll);
   }
 
   disconnect() {
     guards.delete(this);
   }
 
-  /** Once per frame. A place counts from the second frame on that shows the card there: then it has been painted. */
-  look(now) {
+  /** Check the layout, once per frame. A position counts from its second frame on, because then it was painted. */
+  check(now) {
     const layout = this.#measured();
     if (layout !== this.#layout) this.#restart(layout);
     else {
@@ -58,7 +58,7 @@ export class InputGuard {
     this.#show(now - this.#since.pointer >= SETTLED);
   }
 
-  /** A field that grows while it is filled in moves the buttons, but takes no key by surprise. */
+  /** Start counting again. A field that grows while typing moves the buttons, but does not affect keys. */
   #restart(layout = "") {
     this.#layout = layout;
     this.#since.pointer = Infinity;
@@ -85,7 +85,7 @@ export class InputGuard {
   }
 
   get #buttons() {
-    return [...this.#card.querySelectorAll("button")].filter((button) => !button.closest(".ask-what"));
+    return [...this.#card.querySelectorAll("button")].filter((button) => !button.closest(".item-what"));
   }
 
   #show(isOpen) {
@@ -98,14 +98,14 @@ export class InputGuard {
   }
 }
 
-/** Buttons that answer, Enter in a field, and the letters that stand for buttons. */
+/** Return whether an event answers: a click on a button, Enter in a field, or a shortcut letter. */
 function isAnswer(event) {
-  if (event.type === "click") return event.target.closest("button") && !event.target.closest(".ask-what");
+  if (event.type === "click") return event.target.closest("button") && !event.target.closest(".item-what");
   return isTyping(event) ? event.key === "Enter" : event.key.length === 1;
 }
 
-function lookAtAll() {
+function checkAll() {
   const now = performance.now();
-  for (const guard of guards) guard.look(now);
-  frame = guards.size ? requestAnimationFrame(lookAtAll) : 0;
+  for (const guard of guards) guard.check(now);
+  frame = guards.size ? requestAnimationFrame(checkAll) : 0;
 }

@@ -1,13 +1,13 @@
-// <tl-leg>: one request in full: what the client sent, what the upstream said, what the client got, repairs marked.
+// <tl-leg>: one request in detail: what the client sent, the upstream's answer, what the client received, and repairs.
 
 import { get } from "./api.js";
 import { h } from "./dom.js";
 import { icon } from "./icons.js";
-import { messageOf, storyOf } from "./leg-story.js";
+import { messageEntry, eventList } from "./leg-events.js";
 import { state } from "./leg-table.js";
-import { amount, duration, moment, plural, promptTokens } from "./words.js";
+import { formatDateTime, formatDuration, formatUsage, plural } from "./format.js";
 
-const LATEST = 12; // So many messages of a long history are shown without asking.
+const LATEST = 12; // Messages of a long history that are shown first.
 
 /** Fires `close`. */
 class LegDetail extends HTMLElement {
@@ -47,7 +47,7 @@ class LegDetail extends HTMLElement {
           h(
             "p",
             { class: "muted none" },
-            error.status === 404 ? "This request is not remembered any more." : error.message,
+            error.status === 404 ? "This request is no longer available." : error.message,
           ),
         );
     }
@@ -58,7 +58,7 @@ class LegDetail extends HTMLElement {
     this.#id = null;
   }
 
-  /** The request went on: look again when it has ended. */
+  /** The request changed: load it again after a short delay. */
   learn(leg) {
     if (leg.id !== this.#id) return;
     clearTimeout(this.#timer);
@@ -88,12 +88,12 @@ class LegDetail extends HTMLElement {
         : []),
       section("1. What the client sent", ...sent(request)),
       section(
-        `2. What ${leg.backend || "the upstream"} said`,
-        events.length ? storyOf(events) : h("p", { class: "muted" }, "Nothing yet."),
+        `2. What ${leg.backend || "the upstream"} answered`,
+        events.length ? eventList(events) : h("p", { class: "muted" }, "Nothing yet."),
       ),
       section(
-        "3. What the client got",
-        shown ? storyOf(shown.map((event) => ({ event }))) : h("p", { class: "muted" }, "The same, as it came."),
+        "3. What the client received",
+        shown ? eventList(shown.map((event) => ({ event }))) : h("p", { class: "muted" }, "The same, unchanged."),
       ),
       raw("Everything as JSON", { request, events, shown }),
     );
@@ -103,11 +103,11 @@ class LegDetail extends HTMLElement {
 function summary(leg) {
   const facts = [
     ["Client", leg.client || "unknown"],
-    ["Way", `${leg.frontend} → ${leg.backend || "?"}`],
-    ["Began", moment(leg.at)],
-    ["First byte", duration(leg.first_byte) || "not yet"],
-    ["Duration", duration(leg.duration) || "still going"],
-    ["Tokens", leg.usage ? `${amount(promptTokens(leg.usage))} in, ${amount(leg.usage.output ?? 0)} out` : "not known"],
+    ["Route", `${leg.frontend} → ${leg.backend || "?"}`],
+    ["Started", formatDateTime(leg.at)],
+    ["First byte", formatDuration(leg.first_byte) || "not yet"],
+    ["Duration", formatDuration(leg.duration) || "in progress"],
+    ["Tokens", leg.usage ? formatUsage(leg.usage) : "unknown"],
   ];
   return [
     h("p", { class: "leg-title" }, h("strong", {}, leg.model), ...state(leg)),
@@ -123,13 +123,14 @@ function summary(leg) {
 
 function sent(request) {
   const { messages = [], tools = [], ...settings } = request ?? {};
-  const list = h("ol", { class: "story" }, messages.slice(-LATEST).map(messageOf));
+  const list = h("ol", { class: "story" }, messages.slice(-LATEST).map(messageEntry));
   const hidden = messages.slice(0, -LATEST);
+  const showHidden = () => (list.prepend(...hidden.map(messageEntry)), more.remove());
   const more =
     hidden.length > 0 &&
     h(
       "button",
-      { type: "button", class: "quiet small", onclick: () => (list.prepend(...hidden.map(messageOf)), more.remove()) },
+      { type: "button", class: "quiet small", onclick: showHidden },
       `Show ${plural(hidden.length, "earlier message")}`,
     );
   return [
@@ -157,7 +158,7 @@ function section(title, ...content) {
   return h("section", { class: "leg-section" }, h("h3", {}, title), ...content);
 }
 
-/** JSON is made only when somebody wants to see it. */
+/** A folded section with JSON, which is formatted only when it is opened. */
 function raw(title, value) {
   const fold = h("details", { class: "fold" }, h("summary", {}, title));
   fold.addEventListener(

@@ -1,13 +1,14 @@
-// <tl-legs>: the requests through the gateway as a table, newest first; a row changes in place as its request goes on.
+// <tl-legs>: a table of requests, newest first; rows are updated in place.
 
-import { h, say } from "./dom.js";
-import { nextFrame } from "./frames.js";
+import { h, setText } from "./dom.js";
+import { nextFrame } from "./frame-scheduler.js";
 import { everySecond } from "./ticker.js";
-import { amount, duration, moment, now, promptTokens, timeOfDay } from "./words.js";
+import { formatCount, formatDuration, formatDateTime, now, promptTokens, formatTime } from "./format.js";
 
 const MOST = 1000;
-const FEW = 20; // The gateway gives many at a time; when it has only few, these are the last.
-const COLUMNS = ["Time", "Client", "Model", "Way", "Status", "First byte", "Duration", "Tokens", "Calls"];
+const FEW = 20; // The gateway returns many at a time; fewer than this means there are no older ones.
+const EMPTY = "No requests yet. They appear here as soon as a client sends one.";
+const COLUMNS = ["Time", "Client", "Model", "Route", "Status", "First byte", "Duration", "Tokens", "Calls"];
 
 /** Fires `choose` (a leg's id) and `older` (the id of the last row). */
 class LegTable extends HTMLElement {
@@ -27,7 +28,7 @@ class LegTable extends HTMLElement {
       h(
         "tr",
         {},
-        COLUMNS.map((words) => h("th", { scope: "col" }, words)),
+        COLUMNS.map((name) => h("th", { scope: "col" }, name)),
       ),
     ),
     this.#body,
@@ -35,12 +36,12 @@ class LegTable extends HTMLElement {
   #none = h(
     "p",
     { class: "muted none", hidden: true },
-    "Nothing yet. As soon as a client asks something, it shows here.",
+    EMPTY,
   );
   #more = h(
     "button",
     { type: "button", class: "quiet", hidden: true, onclick: () => this.#fire("older", [...this.#legs.keys()].at(-1)) },
-    "Show older ones",
+    "Show older requests",
   );
   #apply = () => this.#takeFresh();
 
@@ -51,7 +52,7 @@ class LegTable extends HTMLElement {
     everySecond(() => this.#tick());
   }
 
-  /** The words every new row must have. */
+  /** The words that a new row must contain. */
   set words(query) {
     this.#words = query.toLowerCase().split(/\s+/).filter(Boolean);
   }
@@ -90,7 +91,7 @@ class LegTable extends HTMLElement {
     this.#count();
   }
 
-  /** A request began or went on. */
+  /** A request started or changed. */
   learn(leg) {
     this.#fresh.set(leg.id, leg);
     nextFrame(this.#apply);
@@ -131,11 +132,9 @@ class LegTable extends HTMLElement {
 
   #count() {
     this.#none.hidden = this.#body.querySelector("tr:not([hidden])") !== null;
-    say(
+    setText(
       this.#none,
-      this.#words.length || this.#legs.size
-        ? "Nothing fits the filter."
-        : "Nothing yet. As soon as a client asks something, it shows here.",
+      this.#words.length || this.#legs.size ? "No requests match the filter." : EMPTY,
     );
   }
 
@@ -168,58 +167,58 @@ class LegTable extends HTMLElement {
 }
 
 class Row {
-  #cells = COLUMNS.map((words) => h("td", { data: { column: words } }));
+  #cells = COLUMNS.map((name) => h("td", { data: { column: name } }));
   element = h("tr", { tabIndex: 0, data: { test: "leg" } }, this.#cells);
 
   show(leg) {
     const [time, client, model, way, status, first, , tokens, calls] = this.#cells;
     this.element.dataset.leg = leg.id;
     this.element.dataset.status = leg.status;
-    say(time, timeOfDay(leg.at));
-    time.title = moment(leg.at);
+    setText(time, formatTime(leg.at));
+    time.title = formatDateTime(leg.at);
     fill(client, leg.client || "unknown", leg.title);
     fill(model, leg.model, "");
-    say(way, `${leg.frontend} → ${leg.backend || "?"}`);
+    setText(way, `${leg.frontend} → ${leg.backend || "?"}`);
     status.replaceChildren(...state(leg));
-    say(first, duration(leg.first_byte));
+    setText(first, formatDuration(leg.first_byte));
     this.showAge(leg);
-    say(tokens, leg.usage ? `${amount(promptTokens(leg.usage))} / ${amount(leg.usage.output ?? 0)}` : "");
+    setText(tokens, leg.usage ? `${formatCount(promptTokens(leg.usage))} / ${formatCount(leg.usage.output ?? 0)}` : "");
     if (leg.usage) tokens.title = `${promptTokens(leg.usage)} in, ${leg.usage.output ?? 0} out`;
     fill(calls, namesOf(leg.calls ?? []), "");
   }
 
   showAge(leg) {
-    say(
+    setText(
       this.#cells[6],
       leg.duration === null || leg.duration === undefined
-        ? duration(Math.max(0, Math.floor(now() - leg.at)) || 0.001).replace("1 ms", "")
-        : duration(leg.duration),
+        ? formatDuration(Math.max(0, Math.floor(now() - leg.at)) || 0.001).replace("1 ms", "")
+        : formatDuration(leg.duration),
     );
   }
 }
 
-function fill(cell, words, below) {
-  if (cell.title === `${words}\n${below}`) return;
-  cell.title = `${words}\n${below}`;
+function fill(cell, text, below) {
+  if (cell.title === `${text}\n${below}`) return;
+  cell.title = `${text}\n${below}`;
   cell.replaceChildren(
-    h("span", { class: "cell-words" }, words),
+    h("span", { class: "cell-words" }, text),
     below ? h("small", { class: "cell-below" }, below) : "",
   );
 }
 
-/** How it stands, with what is worth knowing beside it. */
+/** The status of a request, with tags for repairs and resumption. */
 export function state({ status, kind, repairs, resumed }) {
-  const words = {
+  const labels = {
     running: "running",
     ok: "ok",
     failed: kind ? kind.replaceAll("_", " ") : "failed",
     cancelled: "cancelled",
-    parked: "waits for tools",
+    parked: "waiting for tools",
   };
   return [
-    h("span", { class: `state is-${status}` }, words[status] ?? status),
-    repairs ? h("span", { class: "tag is-repair", title: "What was repaired on the way" }, `${repairs} repaired`) : "",
-    resumed ? h("span", { class: "tag", title: "Went on with a run that had waited" }, "resumed") : "",
+    h("span", { class: `state is-${status}` }, labels[status] ?? status),
+    repairs ? h("span", { class: "tag is-repair", title: "Repairs made by the gateway" }, `${repairs} repaired`) : "",
+    resumed ? h("span", { class: "tag", title: "Continued a run that was waiting for tool results" }, "resumed") : "",
   ];
 }
 

@@ -1,18 +1,18 @@
-// Text a person has to judge: complete in the page, and folded with a clear mark where it is long.
+// Text the user decides about: always complete in the page, but folded if it is long.
 
 import { h } from "./dom.js";
-import { plural } from "./words.js";
-import { visible } from "./visible.js";
+import { plural } from "./format.js";
+import { visible } from "./invisible-text.js";
 
-const MOST_LINES = 16;
-const MOST_CHARACTERS = 120 * MOST_LINES;
+const MAX_LINES = 16;
+const MAX_CHARACTERS = 120 * MAX_LINES;
 
-/** Preformatted text with hidden characters spelled out; a long one has a button that shows all of it. */
+/** Create preformatted text with invisible characters spelled out; long text has a button that unfolds it. */
 export function longText(text, { label, ...properties } = {}) {
   const shown = visible(text);
   const pre = h("pre", { tabIndex: 0, "aria-label": label, ...properties }, shown);
   const lines = shown.split("\n").length;
-  if (lines <= MOST_LINES && shown.length <= MOST_CHARACTERS) return pre;
+  if (lines <= MAX_LINES && shown.length <= MAX_CHARACTERS) return pre;
   const size = lines > 1 ? plural(lines, "line") : plural(shown.length, "character");
   const more = h("button", { type: "button", class: "quiet small more", onclick: unfold }, `Show all ${size}`);
   const element = h("div", { class: "long-text is-folded" }, pre, more);

@@ -1,4 +1,4 @@
-// Short words at the edge of the page for what went wrong or was done; screen readers hear them too.
+// Short notices at the edge of the page; screen readers announce them too.
 
 import { h } from "./dom.js";
 import { icon } from "./icons.js";
@@ -9,11 +9,11 @@ const spoken = h("div", { class: "hidden", role: "status", "aria-live": "polite"
 document.body.append(place, spoken);
 
 /** Show a notice for a while. */
-export function notify(words, tone = "") {
+export function notify(text, tone = "") {
   const notice = h(
     "div",
     { class: `notice ${tone}` },
-    h("span", {}, words),
+    h("span", {}, text),
     h(
       "button",
       { type: "button", class: "quiet icon-button", "aria-label": "Close", onclick: () => notice.remove() },
@@ -24,16 +24,16 @@ export function notify(words, tone = "") {
   setTimeout(() => notice.remove(), SHOWN);
 }
 
-/** Say something only to those who listen instead of look. */
-export function announce(words) {
+/** Announce something to screen readers only. */
+export function announce(text) {
   spoken.textContent = "";
-  requestAnimationFrame(() => (spoken.textContent = words));
+  requestAnimationFrame(() => (spoken.textContent = text));
 }
 
-/** Do something and show what goes wrong. */
-export async function attempt(doing) {
+/** Run an action; if it fails, show the error and resolve to undefined. */
+export async function attempt(action) {
   try {
-    return await doing();
+    return await action();
   } catch (error) {
     notify(error.message, "bad");
     return undefined;

@@ -1,15 +1,15 @@
-// The body of a permission: exactly what would run or change, and the ways to answer.
+// The body of a permission card: exactly what would run or change, and the answers.
 //
-// What is allowed for good stands above the row of buttons: the place where another card had its main button only ever
-// holds an answer for this one time.
+// "Always allow" is above the row of buttons, so that the position of a card's main button only ever holds an answer
+// for this one time.
 
-import { answer, optionsOf } from "./asks.js";
+import { answer, optionsOf } from "./inbox-items.js";
 import { unifiedDiff } from "./diff-view.js";
 import { h, isTyping } from "./dom.js";
 import { icon } from "./icons.js";
 import { longText } from "./long-text.js";
-import { visible } from "./visible.js";
-import { plural } from "./words.js";
+import { visible } from "./invisible-text.js";
+import { plural } from "./format.js";
 
 const KEYS = { allow_once: "y", allow_always: "a", reject_once: "n" };
 const ORDER = ["allow_once", "reject_once", "other", "reject_always"];
@@ -25,7 +25,7 @@ export function permissionBody(item, card) {
     return make(option, key, () => choose(option));
   };
   const plain = once.map((option) => made(option, (...facts) => button(ask, ...facts)));
-  // They come with the narrowest first. The broadest stands farthest from the row of buttons below.
+  // The gateway sends the narrowest first. Reversed, the broadest is farthest from the row of buttons below.
   const lasting = always.map((option) => made(option, grant)).reverse();
   const buttons = [...plain, ...lasting];
   let isSent = false;
@@ -46,15 +46,15 @@ export function permissionBody(item, card) {
     choose(option);
   });
   return [
-    h("div", { class: "ask-what" }, risk(ask), ...what(ask)),
+    h("div", { class: "item-what" }, risk(ask), ...what(ask)),
     lasting.length
-      ? h("div", { class: "ask-always", role: "group", "aria-label": "Allow from now on, without asking" }, lasting)
+      ? h("div", { class: "item-always", role: "group", "aria-label": "Always allow, without asking again" }, lasting)
       : "",
-    h("div", { class: "actions ask-actions" }, plain),
+    h("div", { class: "actions item-actions" }, plain),
   ];
 }
 
-/** Answers for this one time, the plain yes first; and those for good. What is risky is never allowed for good. */
+/** Split the options into answers for this one time and "Always allow". A risky call has no "Always allow". */
 function sorted(ask) {
   const options = optionsOf(ask);
   const rank = ({ kind }) => ORDER.indexOf(kind);
@@ -64,19 +64,19 @@ function sorted(ask) {
   };
 }
 
-function risk({ risk: words }) {
-  if (!words) return "";
+function risk({ risk: text }) {
+  if (!text) return "";
   return h(
     "p",
-    { class: "ask-risk", role: "note", data: { test: "risk" } },
+    { class: "item-risk", role: "note", data: { test: "risk" } },
     icon("warn"),
-    h("span", {}, h("strong", {}, "Risky: "), visible(words)),
+    h("span", {}, h("strong", {}, "Risky: "), visible(text)),
   );
 }
 
 function what({ title, kind = "other", path, command, diff, detail, input, hidden }) {
   const parts = [];
-  if (!command) parts.push(h("p", { class: "ask-title" }, icon(kind), h("span", {}, visible(title))));
+  if (!command) parts.push(h("p", { class: "item-title" }, icon(kind), h("span", {}, visible(title))));
   if (command) parts.push(longText(command, { class: "command", label: "Command", data: { test: "command" } }));
   if (diff) parts.push(unifiedDiff(visible(path ?? ""), visible(diff)));
   else if (path && path !== "." && !command && !title.includes(path))
@@ -85,16 +85,17 @@ function what({ title, kind = "other", path, command, diff, detail, input, hidde
     parts.push(
       isJson(detail)
         ? longText(pretty(detail), { class: "output-text", label: "Details" })
-        : longText(detail, { class: "ask-detail", label: "Details" }),
+        : longText(detail, { class: "item-detail", label: "Details" }),
     );
-  if (hidden) parts.push(h("p", { class: "ask-hidden", data: { test: "hidden" } }, hiddenWords(hidden)));
+  if (hidden) parts.push(h("p", { class: "item-hidden", data: { test: "hidden" } }, hiddenNote(hidden)));
   if (input) parts.push(rawInput(input));
   return parts;
 }
 
-const hiddenWords = (count) => `${plural(count, "character")} of this request are too long to show.`;
+/** A note about the part of a request that exceeds the size limit. */
+export const hiddenNote = (count) => `This request is too long to show in full: ${plural(count, "character")} hidden.`;
 
-/** The arguments of the call as they came, for those who want to see them. */
+/** The arguments of the call as the model sent them, folded. */
 export function rawInput(text) {
   return h(
     "details",
@@ -121,7 +122,7 @@ function button(ask, option, key, choose) {
   );
 }
 
-/** A way to allow something for good, in words; the rule itself where there are none. */
+/** A button that allows something permanently. A bare label is followed by the description of the rule. */
 function grant(option, key, choose) {
   const label = option.label || option.id;
   const isBare = label === "Always allow" && option.description;

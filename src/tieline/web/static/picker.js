@@ -1,17 +1,17 @@
-// <tl-picker>: a button that opens a list to choose from, searched by typing; options may also come from a source.
+// <tl-picker>: a button that opens a searchable list of options.
 
-import { freshId, h, say } from "./dom.js";
+import { freshId, h, setText } from "./dom.js";
 import { icon } from "./icons.js";
 
-const MOST_SHOWN = 200;
+const MAX_SHOWN = 200;
 const SHORT = 8;
 const MARGIN = 8;
 
-/** Give it `label`, `options` ({value, label, hint?, group?, note?}) or `source`, and `value`; it fires `pick`. */
+/** Set `label`, `options` ({value, label, hint?, group?, note?}) or `source`, and `value`. Fires `pick`. */
 class Picker extends HTMLElement {
   label = "";
   placeholder = "Search…";
-  /** A function from the words typed to options, for lists too long to hold. */
+  /** A function that returns the options for a query, for lists too long to hold. */
   source = null;
   #options = [];
   #value = null;
@@ -50,7 +50,7 @@ class Picker extends HTMLElement {
     this.#panel.addEventListener("toggle", (event) => this.#toggled(event.newState === "open"));
     this.#list.addEventListener("click", (event) => this.#clicked(event));
     this.#list.addEventListener("pointermove", (event) => this.#pointed(event));
-    this.#list.addEventListener("mousedown", (event) => event.preventDefault()); // the focus stays in the search field
+    this.#list.addEventListener("mousedown", (event) => event.preventDefault()); // keep the focus in the search field
     this.#render();
   }
 
@@ -82,13 +82,13 @@ class Picker extends HTMLElement {
     this.#panel.classList.toggle("is-short", !this.source && this.#options.length <= SHORT);
     this.#panel.showPopover();
     this.#search();
-    // On a phone a focused field brings up the keyboard, which would hide half of the list.
+    // On a phone, focusing the field opens the keyboard, which would hide half of the list.
     (matchMedia("(hover: none)").matches && this.#options.length ? this.#list : this.#input).focus();
   }
 
   #render() {
     const chosen = this.#options.find(({ value }) => value === this.#value);
-    say(this.#words, this.dataset.icon ? "" : (chosen?.button ?? chosen?.label ?? this.#value ?? this.label));
+    setText(this.#words, this.dataset.icon ? "" : (chosen?.button ?? chosen?.label ?? this.#value ?? this.label));
     const name = this.dataset.icon ? this.label : `${this.label}: ${chosen?.label ?? this.#value ?? "none"}`;
     this.#button.setAttribute("aria-label", name);
     this.#button.title = name;
@@ -104,7 +104,7 @@ class Picker extends HTMLElement {
     const ask = (this.#ask += 1);
     const found = this.source ? await this.source(words) : this.#options.filter((option) => isFound(option, words));
     if (ask !== this.#ask) return;
-    this.#show(found.slice(0, MOST_SHOWN), words);
+    this.#show(found.slice(0, MAX_SHOWN), words);
     this.#position();
   }
 
@@ -118,8 +118,10 @@ class Picker extends HTMLElement {
       group = option.group;
       rows.push(this.#row(option, at));
     });
-    if (rows.length === 0)
-      rows.push(h("li", { class: "picker-none", role: "presentation" }, words ? "Nothing found" : "Nothing here"));
+    if (rows.length === 0) {
+      const text = words ? "No matches" : "Nothing to choose from";
+      rows.push(h("li", { class: "picker-none", role: "presentation" }, text));
+    }
     this.#list.replaceChildren(...rows);
     const chosen = found.findIndex(({ value }) => value === this.#value);
     this.#activate(words || chosen < 0 ? 0 : chosen);
@@ -143,7 +145,7 @@ class Picker extends HTMLElement {
     );
   }
 
-  /** Above or below the button, wherever there is more room, and never outside the window. */
+  /** Place the list above or below the button, wherever there is more room, and inside the window. */
   #position() {
     const button = this.#button.getBoundingClientRect();
     const below = innerHeight - button.bottom;

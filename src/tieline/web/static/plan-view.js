@@ -1,12 +1,12 @@
-// The steps of a plan with their state, changed in place as the work goes on.
+// The steps of a plan with their status, updated in place.
 
-import { h, say } from "./dom.js";
+import { h, setText } from "./dom.js";
 import { icon } from "./icons.js";
 
 const MARKS = { pending: "circle", in_progress: "dot", completed: "check", failed: "cross" };
-const STATES = { pending: "to do", in_progress: "in progress", completed: "done", failed: "left out" };
+const STATES = { pending: "to do", in_progress: "in progress", completed: "done", failed: "skipped" };
 
-/** One list of steps; `show` takes all of them each time and touches only what is another now. */
+/** A list of steps; `show` takes all of them and updates only those that changed. */
 export class Steps {
   element = h("ol", { class: "steps" });
   #rows = [];
@@ -29,7 +29,7 @@ export class Steps {
       this.#rows[at] = row;
       this.element.append(row.item);
     }
-    say(row.words, content);
+    setText(row.words, content);
     row.item.classList.toggle("is-urgent", priority === "high");
     if (row.status === status) return;
     row.status = status;
@@ -39,7 +39,7 @@ export class Steps {
   }
 }
 
-/** The plan of an answer, with how far it is. */
+/** The plan of an answer, with its progress. */
 export class PlanView {
   #steps = new Steps();
   #count = h("span", { class: "plan-count" });
@@ -55,7 +55,7 @@ export class PlanView {
     this.element.hidden = entries.length === 0;
     this.#steps.show(entries);
     const done = entries.filter(({ status }) => status === "completed" || status === "failed").length;
-    say(this.#count, `${done} of ${entries.length}`);
+    setText(this.#count, `${done} of ${entries.length}`);
     this.#bar.max = Math.max(1, entries.length);
     this.#bar.value = done;
   }

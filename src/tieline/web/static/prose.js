@@ -1,10 +1,10 @@
-// The words of an answer: finished blocks as the server rendered them, and behind them the tail as plain text.
+// The text of an answer: finished blocks as rendered by the server, followed by the unfinished tail as plain text.
 //
-// Blocks stand in groups of a few. A group that is off the screen is skipped when the page is laid out and painted, so
-// an answer of 200 kB costs hardly more than what of it can be seen.
+// Blocks are grouped. Groups outside the screen are skipped in layout and painting, so that an answer of 200 kB costs
+// little more than its visible part.
 
 import { h } from "./dom.js";
-import { nodesOf } from "./html.js";
+import { htmlToNodes } from "./server-html.js";
 import { Tail } from "./tail.js";
 
 const GROUP = 16;
@@ -14,9 +14,9 @@ export class Prose {
   #tail = new Tail();
   #blocks = [];
   #html = [];
-  /** How much of the text the blocks hold, in characters as the server counts them. */
+  /** The length of the text in the blocks, in characters as the server counts them. */
   #until = 0;
-  /** How much of what is still to come a block has shown already. */
+  /** The length of the text that a block already shows but that has not arrived as a delta yet. */
   #ahead = 0;
 
   constructor(part) {
@@ -25,7 +25,7 @@ export class Prose {
     else if (part.text) this.add(part.text);
   }
 
-  /** What the tail holds and no block does yet. */
+  /** Append text that is not part of a block yet. */
   add(text) {
     if (this.#ahead > 0) {
       const rest = after(text, this.#ahead);
@@ -35,7 +35,7 @@ export class Prose {
     if (text) this.#tail.add(text);
   }
 
-  /** A block is finished; the text up to `until` is in it and those before. */
+  /** Add a finished block; it and those before contain the text up to `until`. */
   block(at, html, until) {
     this.#replace(at, html);
     if (until <= this.#until) return;
@@ -46,7 +46,7 @@ export class Prose {
     this.#tail.set(after(held, length));
   }
 
-  /** The part is complete. With its HTML it is final; without, the blocks that are missing still come. */
+  /** The part is complete. If it has HTML, show that; otherwise the missing blocks still follow. */
   end(part) {
     if (part.html === undefined) {
       this.#ahead = 0;
@@ -58,7 +58,7 @@ export class Prose {
     if (part.html !== this.#html.join("")) this.#fill(part.html);
   }
 
-  /** A part that was fetched: all of it rendered, or, while it is being written, as much as `until` says. */
+  /** Show a fetched part: completely rendered, or up to `until` if it is still in progress. */
   #load(part) {
     this.#fill(part.html);
     if (part.until === undefined) {
@@ -66,12 +66,12 @@ export class Prose {
       return;
     }
     this.#until = part.until;
-    // The blocks of before arrived as one piece; those to come have their own numbers.
+    // The earlier blocks came as one; later ones continue their numbering.
     this.#blocks.length = this.#html.length = Math.max(part.blocks ?? 1, 1);
     this.#tail.set(after(part.text ?? "", part.until));
   }
 
-  /** Everything anew, as one piece. */
+  /** Replace everything by one block. */
   #fill(html) {
     this.element.replaceChildren(this.#tail.element);
     this.#blocks = [];
@@ -80,7 +80,7 @@ export class Prose {
   }
 
   #replace(at, html) {
-    const nodes = nodesOf(html);
+    const nodes = htmlToNodes(html);
     const old = this.#blocks[at];
     if (old?.length) {
       old[0].before(...nodes);
@@ -94,7 +94,7 @@ export class Prose {
     for (let at = 0; at < nodes.length;) {
       let group = this.#tail.element.previousElementSibling;
       if (!group || group.childNodes.length >= GROUP) {
-        // A class and not a rule about the last child: that would make the browser look at every group again.
+        // A class instead of :last-child, which would make the browser check every group again.
         group?.classList.remove("is-last");
         group = h("div", { class: "blocks is-last" });
         this.#tail.element.before(group);
@@ -106,7 +106,7 @@ export class Prose {
   }
 }
 
-// The server counts characters, JavaScript counts halves of some of them.
+// The server counts code points, JavaScript counts UTF-16 units.
 const HALVES = /[\ud800-\udbff][\udc00-\udfff]/;
 
 function lengthOf(text) {

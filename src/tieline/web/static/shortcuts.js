@@ -1,4 +1,4 @@
-// The keys that work anywhere on a page, and the sheet that lists them.
+// Keyboard shortcuts that work anywhere on a page, and the dialog that lists them.
 
 import { h, isTyping } from "./dom.js";
 
@@ -10,16 +10,16 @@ const SHEET = [
   ["Enter", "Send the message"],
   ["Shift Enter", "New line"],
   ["Esc", "Stop the answer"],
-  ["@", "Attach a file of the workspace"],
+  ["@", "Attach a file from the workspace"],
   [`${CONTROL} K`, "Choose the model"],
   [`${ALT} N`, "New chat"],
-  [`${ALT} I`, "Go to what waits for you"],
-  ["y  a  n", "Allow, always allow, deny (on a focused permission)"],
-  ["/", "Write"],
-  ["?", "This sheet"],
+  [`${ALT} I`, "Go to what is waiting for you"],
+  ["y  a  n", "Allow once, always allow, deny (on a focused permission)"],
+  ["/", "Go to the message box or filter"],
+  ["?", "Show this list"],
 ];
 
-/** `actions`: escape, models, fresh, asks, write; each may be left out. */
+/** Listen for shortcuts. `actions`: escape, models, fresh, items, write; all optional. */
 export function listenForKeys(actions) {
   document.addEventListener("keydown", (event) => {
     const act = wanted(event, actions);
@@ -29,32 +29,32 @@ export function listenForKeys(actions) {
   });
 }
 
-function wanted(event, { escape, models, fresh, asks, write }) {
+function wanted(event, { escape, models, fresh, items, write }) {
   if (event.defaultPrevented || document.querySelector("dialog[open]")) return null;
-  if (event.altKey) return { KeyN: fresh, KeyI: asks }[event.code];
+  if (event.altKey) return { KeyN: fresh, KeyI: items }[event.code];
   if (event.ctrlKey || event.metaKey) return { KeyK: models }[event.code];
   if (event.key === "Escape") return document.querySelector(":popover-open") ? null : escape;
   return isTyping(event) ? null : { "/": write, "?": showSheet }[event.key];
 }
 
 function showSheet() {
-  const rows = SHEET.map(([keys, words]) =>
+  const rows = SHEET.map(([keys, label]) =>
     h(
       "tr",
       {},
       h("th", { scope: "row" }, ...keys.split(" ").map((key) => (key ? h("kbd", {}, key) : " "))),
-      h("td", {}, words),
+      h("td", {}, label),
     ),
   );
   const dialog = h(
     "dialog",
     {
       class: "dialog",
-      "aria-label": "Keys",
+      "aria-label": "Keyboard shortcuts",
       onclick: (event) => event.target === dialog && dialog.close(),
       onclose: () => dialog.remove(),
     },
-    h("h2", {}, "Keys"),
+    h("h2", {}, "Keyboard shortcuts"),
     h("table", { class: "keys" }, h("tbody", {}, rows)),
     h("form", { method: "dialog", class: "actions" }, h("button", { autofocus: true }, "Close")),
   );
@@ -62,8 +62,8 @@ function showSheet() {
   dialog.showModal();
 }
 
-/** Go to the first thing that waits: here if there is one, else in the inbox. */
-export function goToAsks(here) {
+/** Go to the first inbox item: `here` if it is on the page, otherwise in the inbox panel. */
+export function goToInboxItems(here) {
   const panel = document.querySelector("tl-inbox");
   if (here) here.focus();
   else panel.toggle(true);

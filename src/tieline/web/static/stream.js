@@ -1,13 +1,13 @@
-// Reads the gateway's stream of server-sent events, beginning anywhere in it.
+// Reads the gateway's stream of server-sent events from any position.
 //
-// Not an EventSource: that cannot be told where to begin, so what happens between fetching the state and opening the
-// stream would be lost; and it sends no headers, so it could not show the page's pass.
+// EventSource cannot start at a given position, so events between fetching the state and opening the stream would be
+// lost; and it cannot send headers, which the pass needs.
 
 import { passHeaders } from "./api.js";
 
-const SILENCE = 60_000; // The gateway says something more often than that, if only a comment.
+const SILENCE = 60_000; // The gateway sends something more often than that, if only a comment.
 
-/** Read one connection to its end; `received` gets the number of each message and the message. */
+/** Read one connection to its end; `received` is called with the number of each message and the message. */
 export async function readStream({ from, signal, opened, received }) {
   const cut = new AbortController();
   const whole = AbortSignal.any ? AbortSignal.any([signal, cut.signal]) : signal;
@@ -31,7 +31,7 @@ export async function readStream({ from, signal, opened, received }) {
   }
 }
 
-/** Cuts text into messages: an `id` line, `data` lines, an empty line. */
+/** Splits text into messages: an `id` line, `data` lines, an empty line. */
 class Frames {
   #received;
   #rest = "";

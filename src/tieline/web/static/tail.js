@@ -1,10 +1,10 @@
-// The end of an answer that is still being written: plain text that grows, cheap however long it gets.
+// The unfinished end of an answer: plain text that grows, at a constant cost per update.
 //
-// Text is appended to the last of several pieces. A piece that is long enough is left alone from then on, so laying out
-// a frame costs the same after 200 kB as after 2.
+// Text is appended to the last of several pieces. A piece that is long enough does not change any more, so a layout
+// costs the same after 200 kB as after 2 kB.
 
 import { h } from "./dom.js";
-import { nextFrame } from "./frames.js";
+import { nextFrame } from "./frame-scheduler.js";
 
 const PIECE = 3000;
 const FENCE = /^ {0,3}(`{3,}|~{3,})/;
@@ -25,7 +25,7 @@ export class Tail {
     nextFrame(this.#show);
   }
 
-  /** Show this instead. */
+  /** Replace the text. */
   set(text) {
     if (text === this.#text) return;
     this.#text = text;
@@ -63,7 +63,7 @@ export class Tail {
     this.element.append(h("div", { class: "piece" }, this.#node));
   }
 
-  /** Code that is not complete looks like code already; its first line only says so. */
+  /** Show unfinished code as code; its first line is the fence. */
   #openCode() {
     const end = this.#text.indexOf("\n");
     if (end < 0) return false;

@@ -1,4 +1,4 @@
-// What a program wrote to a terminal, as plain text: colours and cursor moves taken out, overwritten lines left out.
+// Converts terminal output to plain text: removes colours, cursor movements and overwritten lines.
 
 // CSI (colours, cursor), OSC (titles, links; ended by BEL or ST), and the two-character escapes.
 const ESCAPES = new RegExp(
@@ -11,16 +11,16 @@ const ESCAPES = new RegExp(
   ].join("|"),
   "g",
 );
-// Control characters that are left after that; tab, newline and carriage return stay.
+// The remaining control characters, except tab, newline and carriage return.
 const CONTROLS = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g;
 
-export function plain(text) {
+export function stripTerminalCodes(text) {
   if (!/[\u0000-\u0008\u000b-\u001f\u007f\u009b]/.test(text)) return text;
   const bare = text.replace(ESCAPES, "").replaceAll("\r\n", "\n").replace(CONTROLS, "");
   return bare.includes("\r") ? bare.split("\n").map(lastWritten).join("\n") : bare;
 }
 
-/** A progress bar writes its line again and again; the last one is what a terminal would show. */
+/** Return what a terminal would show of a line that was overwritten, as progress bars do. */
 function lastWritten(line) {
   const kept = line.replace(/\r+$/, "");
   return kept.slice(kept.lastIndexOf("\r") + 1);

@@ -1,9 +1,9 @@
-// Tells whoever shows a running time that a second has passed, with one timer for all of them.
+// One timer for everything that shows a running time.
 
 const watchers = new Set();
 let timer = 0;
 
-/** Call this every second until the returned function is called. */
+/** Call a function every second, until the returned function is called. */
 export function everySecond(tick) {
   watchers.add(tick);
   if (!timer) timer = setInterval(() => watchers.forEach((watcher) => watcher()), 1000);

@@ -1,16 +1,16 @@
-// <tl-tool>: one thing an agent or the gateway did: what, about what, how it goes, and what came of it.
+// <tl-tool>: one activity of an agent or of the gateway's tools: title, status, arguments, changes and output.
 
-import { call, described } from "./calls.js";
-import { diffOf } from "./diff-view.js";
-import { h, say } from "./dom.js";
+import { describeCall, parseTitle } from "./call-title.js";
+import { diffView } from "./diff-view.js";
+import { h, setText } from "./dom.js";
 import { icon } from "./icons.js";
-import { Output } from "./output.js";
+import { Output } from "./tool-output.js";
 import { everySecond } from "./ticker.js";
-import { duration, now } from "./words.js";
+import { formatDuration, now } from "./format.js";
 
 const STATES = { pending: "waiting", in_progress: "running", completed: "done", failed: "failed", stopped: "stopped" };
-const INSTANT = 0.005; // seconds: what was refused never ran
-const SHORT = 70; // A subject that fits into the title need not be said again.
+const INSTANT = 0.005; // Seconds; a refused call never ran, so it shows no duration.
+const SHORT = 70; // A subject that fits into the title is not repeated in the arguments.
 const MARKS = { pending: "circle", in_progress: "circle", completed: "check", failed: "cross", stopped: "stop" };
 
 class ToolCard extends HTMLElement {
@@ -56,33 +56,33 @@ class ToolCard extends HTMLElement {
     this.#untick = null;
   }
 
-  /** Show an activity; the same one comes again as it goes on, each time whole. */
+  /** Show an activity; updates contain the complete activity. */
   show({ kind, title, status = "pending", output = "", diffs = [], exit_code: code = null }, times = {}) {
     const before = this.#activity;
-    if (before?.status === "pending" && status !== "pending") this.#began = now(); // waiting is not running
-    say(this.#exit, code ? `exit ${code}` : "");
+    if (before?.status === "pending" && status !== "pending") this.#began = now(); // waiting does not count as running
+    setText(this.#exit, code ? `exit ${code}` : "");
     this.#exit.hidden = !code;
     this.#activity = { kind, title, status, diffs: JSON.stringify(diffs) };
     this.#setTimes(status, times);
-    if (before?.title !== title || before.kind !== kind) this.#fillTitle(kind, described(title));
+    if (before?.title !== title || before.kind !== kind) this.#fillTitle(kind, parseTitle(title));
     if (before?.status !== status) this.#setState(status);
-    this.#fold(kind, diffs, output, status); // first of all: what is folded away cannot be scrolled to its end
-    const words = isSaid(output, diffs, status) ? "" : output;
-    if (words || this.#output) this.#showOutput(kind, words);
+    this.#fold(kind, diffs, output, status); // first, because folded output cannot be scrolled to its end
+    const text = isRedundant(output, diffs, status) ? "" : output;
+    if (text || this.#output) this.#showOutput(kind, text);
     if (before?.diffs !== this.#activity.diffs || before.status !== status) this.#showDiffs(diffs, status);
     this.#tick();
   }
 
-  /** The answer is over: what has not ended by now never will. */
+  /** The answer has ended, so an unfinished activity was stopped. */
   stop() {
     if (!this.#activity || isOver(this.#activity.status)) return;
     this.#setState("stopped");
     this.#tick();
   }
 
-  /** Show a call that is the client's to run: there is no status, only what was asked. */
+  /** Show a call that the client runs: it has no status. */
   showCall({ name, arguments: text = "" }) {
-    this.#fillTitle("other", call(name, text));
+    this.#fillTitle("other", describeCall(name, text));
     this.#clock.hidden = this.#state.hidden = true;
   }
 
@@ -94,8 +94,8 @@ class ToolCard extends HTMLElement {
   #fillTitle(kind, { verb, subject, given }) {
     this.dataset.kind = kind;
     this.#kind.replaceChildren(icon(kind));
-    say(this.#verb, verb);
-    say(this.#subject, subject);
+    setText(this.#verb, verb);
+    setText(this.#subject, subject);
     this.#subject.title = subject;
     this.#arguments.replaceChildren(
       ...Object.entries(given ?? {}).flatMap(([name, value]) => [
@@ -122,14 +122,14 @@ class ToolCard extends HTMLElement {
     this.#output.set(text);
   }
 
-  /** The lines that changed say more than the arguments that changed them. */
+  /** Show changes instead of the arguments. */
   #showDiffs(diffs, status) {
     const isMade = status !== "failed";
-    this.#diffs.replaceChildren(...diffs.map((diff) => diffOf(diff, isMade)));
+    this.#diffs.replaceChildren(...diffs.map((diff) => diffView(diff, isMade)));
     this.#arguments.hidden ||= diffs.length > 0;
   }
 
-  /** Open where looking is the point: commands, changes, failures; a person's own choice stays. */
+  /** Unfold commands, changes and failures, unless the user has chosen otherwise. */
   #fold(kind, diffs, output, status) {
     if (this.#isTouched) return;
     const isTelling = kind === "execute" || status === "failed";
@@ -139,9 +139,9 @@ class ToolCard extends HTMLElement {
   #tick() {
     if (!this.#activity) return;
     const isRunning = this.dataset.status === "in_progress";
-    say(this.#clock, this.#passed());
+    setText(this.#clock, this.#passed());
     if (isRunning && !this.#untick && this.isConnected)
-      this.#untick = everySecond(() => say(this.#clock, this.#passed()));
+      this.#untick = everySecond(() => setText(this.#clock, this.#passed()));
     if (!isRunning && this.#untick) {
       this.#untick();
       this.#untick = null;
@@ -152,16 +152,17 @@ class ToolCard extends HTMLElement {
     if (this.dataset.status === "stopped" || this.dataset.status === "pending") return "";
     if (this.#ended) {
       const length = this.#ended - this.#began;
-      return length < INSTANT ? "" : duration(length);
+      return length < INSTANT ? "" : formatDuration(length);
     }
     const length = now() - this.#began;
-    return length < 1 ? "" : duration(Math.floor(length));
+    return length < 1 ? "" : formatDuration(Math.floor(length));
   }
 }
 
 const isOver = (status) => status === "completed" || status === "failed";
 
-/** Whether the lines that changed say it already: one line that tells of a change that was made adds nothing. */
-const isSaid = (output, diffs, status) => diffs.length > 0 && status === "completed" && !output.trim().includes("\n");
+/** Whether the output adds nothing to the changes shown: one line that confirms them. */
+const isRedundant = (output, diffs, status) =>
+  diffs.length > 0 && status === "completed" && !output.trim().includes("\n");
 
 customElements.define("tl-tool", ToolCard);

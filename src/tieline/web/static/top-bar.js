@@ -1,18 +1,18 @@
-// <tl-top>: the bar on every page: where one is, whether the gateway is there, and what waits.
+// <tl-top>: the bar at the top of every page: navigation, connection state and inbox.
 
-import { h, say } from "./dom.js";
+import { h, setText } from "./dom.js";
 import { icon } from "./icons.js";
-import { live } from "./live.js";
+import { live } from "./live-state.js";
 
 const PAGES = [
   ["chat", "/", "Chat"],
   ["traffic", "/traffic", "Traffic"],
   ["connect", "/connect", "Connect"],
 ];
-const PATIENCE = 1500; // A short gap is not worth a word.
+const NOTICE_DELAY = 1500; // A short interruption is not shown.
 const SVG = "http://www.w3.org/2000/svg";
 
-/** Fires `menu` for the side list of narrow screens. */
+/** Fires `menu` for the session list on narrow screens. */
 class TopBar extends HTMLElement {
   #count = h("span", { class: "count", hidden: true });
   #inbox = h(
@@ -52,8 +52,8 @@ class TopBar extends HTMLElement {
         },
         icon("menu"),
       );
-    const links = PAGES.map(([page, href, words]) =>
-      h("a", { href, "aria-current": page === current ? "page" : null }, words),
+    const links = PAGES.map(([page, href, label]) =>
+      h("a", { href, "aria-current": page === current ? "page" : null }, label),
     );
     this.append(
       h(
@@ -78,7 +78,7 @@ class TopBar extends HTMLElement {
   }
 
   #showCount(count) {
-    say(this.#count, String(count));
+    setText(this.#count, String(count));
     this.#count.hidden = count === 0;
     this.#inbox.classList.toggle("has-items", count > 0);
     this.#inbox.setAttribute("aria-label", count ? `Inbox: ${count} waiting` : "Inbox: nothing waiting");
@@ -88,18 +88,18 @@ class TopBar extends HTMLElement {
     if (link === "live") {
       clearTimeout(this.#alarm);
       this.#alarm = 0;
-      say(this.#link, "");
+      setText(this.#link, "");
       this.#link.classList.remove("is-lost");
       return;
     }
     this.#alarm ||= setTimeout(() => {
-      say(this.#link, "Reconnecting…");
+      setText(this.#link, "Reconnecting…");
       this.#link.classList.add("is-lost");
-    }, PATIENCE);
+    }, NOTICE_DELAY);
   }
 }
 
-/** Two ends and the line that ties them. */
+/** The logo: two ends and the line that ties them. */
 function mark() {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", "0 0 64 64");

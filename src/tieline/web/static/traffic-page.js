@@ -1,17 +1,17 @@
-// The page at `/traffic`: joins the filter, the chart, the table and the detail of one request.
+// The Traffic page: connects the filter, the chart, the table and the details of one request.
 
 import { get } from "./api.js";
-import { setTitle } from "./attention.js";
+import { setTitle } from "./notifications.js";
 import "./chart.js";
 import { listenForCodeCopies } from "./clipboard.js";
 import { h } from "./dom.js";
 import "./inbox.js";
 import "./leg-detail.js";
 import "./leg-table.js";
-import { live } from "./live.js";
-import "./login.js";
+import { live } from "./live-state.js";
+import "./key-dialog.js";
 import { attempt } from "./notices.js";
-import { goToAsks, listenForKeys } from "./shortcuts.js";
+import { goToInboxItems, listenForKeys } from "./shortcuts.js";
 import "./top-bar.js";
 
 const PAUSE = 200;
@@ -27,7 +27,7 @@ const [table, chart, detail, filter, states] = ["tl-legs", "tl-chart", "tl-leg",
 let timer = 0;
 let asked = 0;
 
-/** Fetch what fits the filter, newest first. */
+/** Fetch the requests that match the filter, newest first. */
 async function load() {
   const mine = (asked += 1);
   const query = filter.value.trim();
@@ -59,12 +59,12 @@ function choose(id) {
 
 function listen() {
   states.append(
-    ...STATES.map(([id, words, fits], at) =>
+    ...STATES.map(([id, label, fits], at) =>
       h(
         "label",
         {},
         h("input", { type: "radio", name: "state", value: id, checked: at === 0, onchange: () => (table.fits = fits) }),
-        h("span", {}, words),
+        h("span", {}, label),
       ),
     ),
   );
@@ -90,7 +90,7 @@ function listen() {
   listenForCodeCopies(document.body);
   listenForKeys({
     escape: () => detail.hidden || choose(null),
-    asks: () => goToAsks(null),
+    items: () => goToInboxItems(null),
     write: () => filter.focus(),
   });
 }

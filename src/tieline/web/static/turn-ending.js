@@ -1,19 +1,19 @@
-// How an answer ended, where that needs words: an error, a limit, a refusal, a stop.
+// How an answer ended, if it did not end normally: an error, a limit, a refusal, a stop.
 
 import { h } from "./dom.js";
 import { icon } from "./icons.js";
-import { duration, label } from "./words.js";
+import { formatDuration, humanize } from "./format.js";
 
 const REASONS = {
-  max_tokens: "Cut off: the answer reached its longest length.",
-  context_full: "Cut off: the conversation fills the model's context.",
+  max_tokens: "Cut off: the answer reached its length limit.",
+  context_full: "Cut off: the model's context window is full.",
   refusal: "The model declined to answer.",
   paused: "Paused by the upstream.",
   cancelled: "Stopped.",
 };
 
-/** An element, or null for an answer that simply ended. */
-export function ending(end) {
+/** Create an element, or return null for a normal ending. */
+export function endingView(end) {
   if (end.type === "failed") return failure(end);
   const words = REASONS[end.reason];
   if (!words) return null;
@@ -29,9 +29,9 @@ function failure({ kind, message, retry_after: wait }) {
     h(
       "div",
       {},
-      h("strong", {}, label(kind ?? "failed")),
+      h("strong", {}, humanize(kind ?? "failed")),
       h("p", {}, message),
-      wait ? h("p", { class: "muted" }, `Try again in ${duration(wait)}.`) : null,
+      wait ? h("p", { class: "muted" }, `Try again in ${formatDuration(wait)}.`) : null,
     ),
   );
 }

@@ -1,9 +1,9 @@
-// The row below a message: copy, edit, retry, the branches beside it, and what it cost.
+// The row below a message: copy, edit, retry, its versions, and its token usage.
 
 import { copyText } from "./clipboard.js";
-import { h, say } from "./dom.js";
+import { h, setText } from "./dom.js";
 import { icon } from "./icons.js";
-import { amount, moment, promptTokens, when } from "./words.js";
+import { formatAge, formatDateTime, formatUsage } from "./format.js";
 
 export class TurnFoot {
   #turn;
@@ -22,8 +22,8 @@ export class TurnFoot {
     tool("right", "Later version", () => this.#step(1)),
   );
   #copy = tool("copy", "Copy message", () => copyText(this.#turn.text, this.#copy));
-  #edit = tool("edit", "Edit and branch", () => this.#ask("edit"));
-  #retry = tool("retry", "Answer again", () => this.#ask("retry"));
+  #edit = tool("edit", "Edit as a new branch", () => this.#dispatch("edit"));
+  #retry = tool("retry", "Regenerate answer", () => this.#dispatch("retry"));
   #facts = h("span", { class: "turn-facts" });
   #siblings = [];
   element = h("footer", { class: "turn-foot" }, this.#branches, this.#copy, this.#edit, this.#retry, this.#facts);
@@ -33,13 +33,13 @@ export class TurnFoot {
     this.#edit.hidden = this.#retry.hidden = true;
   }
 
-  /** `isLast`: whether it is the last answer, which can be had again; `siblings`: the versions of this message. */
+  /** `isLast`: whether it is the last answer, which can be regenerated; `siblings`: the versions of this message. */
   place({ isLast = false, siblings = [], isRunning = false }) {
     const { role, id } = this.#turn.turn;
     this.#siblings = siblings.length && !siblings.includes(id) ? [id, ...siblings] : siblings;
     this.#branches.hidden = this.#siblings.length < 2;
     const at = this.#siblings.indexOf(id);
-    say(this.#position, `${at + 1}/${this.#siblings.length}`);
+    setText(this.#position, `${at + 1}/${this.#siblings.length}`);
     this.#branches.firstElementChild.disabled = isRunning || at <= 0;
     this.#branches.lastElementChild.disabled = isRunning || at >= this.#siblings.length - 1;
     this.#edit.hidden = role !== "user" || isRunning;
@@ -50,26 +50,26 @@ export class TurnFoot {
   update() {
     const { role, at, model, usage } = this.#turn.turn;
     this.element.classList.toggle("is-live", this.#turn.isLive);
-    const tokens = usage ? `${amount(promptTokens(usage))} in, ${amount(usage.output ?? 0)} out` : "";
-    say(this.#facts, [role === "assistant" ? model : "", tokens, at ? when(at) : ""].filter(Boolean).join(" · "));
-    if (at) this.#facts.title = moment(at);
+    const facts = [role === "assistant" ? model : "", usage ? formatUsage(usage) : "", at ? formatAge(at) : ""];
+    setText(this.#facts, facts.filter(Boolean).join(" · "));
+    if (at) this.#facts.title = formatDateTime(at);
   }
 
   #step(by) {
-    this.#ask("branch", this.#siblings[this.#siblings.indexOf(this.#turn.turn.id) + by]);
+    this.#dispatch("branch", this.#siblings[this.#siblings.indexOf(this.#turn.turn.id) + by]);
   }
 
-  #ask(what, message = this.#turn.turn.id) {
+  #dispatch(what, message = this.#turn.turn.id) {
     this.element.dispatchEvent(
       new CustomEvent(`turn-${what}`, { bubbles: true, detail: { message, turn: this.#turn } }),
     );
   }
 }
 
-function tool(name, words, act) {
+function tool(name, label, act) {
   return h(
     "button",
-    { type: "button", class: "quiet icon-button", title: words, "aria-label": words, onclick: act },
+    { type: "button", class: "quiet icon-button", title: label, "aria-label": label, onclick: act },
     icon(name),
   );
 }

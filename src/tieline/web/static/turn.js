@@ -1,14 +1,14 @@
-// <tl-turn>: one message of a conversation, whole from the history or growing as events come.
+// <tl-turn>: one message of a conversation, complete or in progress.
 
 import { h } from "./dom.js";
 import { icon } from "./icons.js";
-import { picture } from "./picture.js";
+import { imageView } from "./image-view.js";
 import { PlanView } from "./plan-view.js";
 import "./decided-plan.js";
 import { Prose } from "./prose.js";
-import { Thought } from "./thought.js";
+import { Thinking } from "./thinking.js";
 import "./tool-card.js";
-import { ending } from "./turn-ending.js";
+import { endingView } from "./turn-ending.js";
 import { TurnFoot } from "./turn-foot.js";
 
 class Turn extends HTMLElement {
@@ -22,7 +22,7 @@ class Turn extends HTMLElement {
   #isFilled = false;
   #isBuilt = false;
 
-  /** What is known of the message; it is shown when `fill` is called, or at once when it is live. */
+  /** Set the message; its elements are built by `fill`. */
   set(turn) {
     this.turn = turn;
     this.id = `turn-${turn.id}`;
@@ -32,7 +32,7 @@ class Turn extends HTMLElement {
     this.dataset.test = `turn-${turn.role}`;
   }
 
-  /** About how high it will be: what is off the screen is not laid out, but the scrollbar should be about right. */
+  /** An estimate of the height, for the scrollbar: messages outside the screen are not laid out. */
   get guessedHeight() {
     return guessedHeight(this.turn);
   }
@@ -41,12 +41,12 @@ class Turn extends HTMLElement {
     return this.#isFilled;
   }
 
-  /** Whether it is still being written. */
+  /** Whether the message is still in progress. */
   get isLive() {
     return this.turn.role === "assistant" && !this.turn.ending;
   }
 
-  /** The words of it, as they are copied or edited. */
+  /** The text, as it is copied or edited. */
   get text() {
     return this.turn.parts
       .filter((part) => part.type === "text")
@@ -70,20 +70,20 @@ class Turn extends HTMLElement {
     this.#foot.update();
   }
 
-  /** Events of a message under way. */
+  /** Apply events of a message in progress. */
   receive(events) {
     this.fill();
     for (const event of events) this.#receive(event);
   }
 
-  /** A block of one of its parts is finished. */
+  /** Add a finished block of a part. */
   block({ part, block, html, until }) {
     this.fill();
     const view = this.#parts[part];
     if (view instanceof Prose) view.block(block, html, until);
   }
 
-  /** The message is complete: what was shown live stays, what differs is put right. */
+  /** Set the complete message; elements that already match are kept. */
   complete(turn) {
     const isSame =
       this.#isFilled &&
@@ -103,7 +103,7 @@ class Turn extends HTMLElement {
     this.#foot.update();
   }
 
-  /** What stands in the foot depends on its place in the conversation. */
+  /** Update the row below the message, which depends on its position in the conversation. */
   place(facts) {
     this.#foot.place(facts);
   }
@@ -184,7 +184,7 @@ class Turn extends HTMLElement {
   }
 
   #end(end) {
-    const view = ending(end);
+    const view = endingView(end);
     if (this.#ending) this.#ending.remove();
     this.#ending = view;
     if (view) this.#body.append(view);
@@ -192,15 +192,15 @@ class Turn extends HTMLElement {
   }
 }
 
-/** How a part is shown: `element`, and `add` and `end` where it can grow. */
+/** Create the view of a part: `element`, and `add` and `end` if it can grow. */
 function viewOf(part, isLive, role) {
   switch (part.type) {
     case "text":
       return role === "user" ? { element: h("p", { class: "said" }, part.text ?? "") } : new Prose(part);
     case "thinking":
-      return new Thought(part, isLive);
+      return new Thinking(part, isLive);
     case "image":
-      return { element: isLive ? h("span", { class: "muted" }, "…") : picture(part) };
+      return { element: isLive ? h("span", { class: "muted" }, "…") : imageView(part) };
     case "file":
       return {
         element: h(
@@ -217,7 +217,7 @@ function viewOf(part, isLive, role) {
   }
 }
 
-/** A call the model made of its client: its arguments come as text. */
+/** A call of a client's tool; its arguments arrive as text. */
 class Call {
   element = document.createElement("tl-tool");
   #part;
@@ -237,7 +237,7 @@ class Call {
   }
 }
 
-const CLASSES = { text: Prose, thinking: Thought, tool_call: Call };
+const CLASSES = { text: Prose, thinking: Thinking, tool_call: Call };
 
 function matches(view, part) {
   return view !== undefined && (!(part.type in CLASSES) || view instanceof CLASSES[part.type]);

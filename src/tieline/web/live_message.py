@@ -1,0 +1,122 @@
+"""A message that is being streamed to the page: collects its events, and renders its text as blocks finish."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tieline.core.watch.truncate import join_deltas
+from tieline.model.content import Text
+from tieline.model.events import Batch, Event, PartDelta, PartEnd, PartStart, Started
+from tieline.model.session import Turn
+from tieline.web.blocks import Block, Blocks, RenderedPiece, finished
+from tieline.web.turn_renderer import RenderedText
+
+
+class FinishedBlock(NamedTuple):
+    """A finished block of a part."""
+
+    part: int
+    block: Block
+
+
+class LiveMessage:
+    """One message in progress."""
+
+    def __init__(self, session: str, message: str, *, is_whole: bool = True) -> None:
+        self.session = session
+        self.message = message
+        self.is_whole = is_whole
+        """Whether its events are known from the beginning."""
+        self.turn: Turn | None = None
+        """The complete message, once it has ended."""
+        self.wake = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
+        """The task that publishes it."""
+        self._pending: list[Event] = []
+        self._texts: dict[int, Blocks] = {}
+        self._ended: set[int] = set()
+        """Parts that have ended and whose rest is to be rendered."""
+
+    @classmethod
+    def of(cls, session: str, turn: Turn) -> "LiveMessage":
+        """Create it from a message that started before the stream was watched."""
+        live = cls(session, turn.id)
+        for index, part in enumerate(turn.parts):
+            if isinstance(part, Text):
+                live._texts[index] = blocks = Blocks()
+                blocks.add(part.text)
+        live._ended.update(index for index in live._texts if index < len(turn.parts) - 1)
+        live.wake.set()
+        return live
+
+    def add(self, batch: Batch) -> None:
+        """Add events."""
+        self._pending += batch
+        for event in batch:
+            match event:
+                case PartDelta(index=index, text=text):
+                    if index in self._texts:
+                        self._texts[index].add(text)
+                case PartStart(index=index, part=part):
+                    self._ended.update(one for one in self._texts if one < index)
+                    if isinstance(part, Text):
+                        self._texts[index] = Blocks()
+                case PartEnd(index=index):
+                    if index in self._texts:
+                        self._ended.add(index)
+                case _:
+                    pass
+        self.wake.set()
+
+    def complete(self, turn: Turn) -> None:
+        """Set the complete message."""
+        self.turn = turn
+        self._ended.update(self._texts)
+        self.wake.set()
+
+    def drop(self) -> None:
+        """Stop publishing it."""
+        if self.task is not None:
+            self.task.cancel()
+
+    def take(self) -> list[Event]:
+        """Return the events since the last call, with deltas joined."""
+        events, self._pending = self._pending, []
+        return join_deltas(events)
+
+    def shown(self) -> dict[int, RenderedText]:
+        """Return what is rendered of each text part."""
+        return {
+            index: RenderedText(blocks.html, blocks.until, len(blocks.done)) for index, blocks in self._texts.items()
+        }
+
+    async def finished(self) -> list[FinishedBlock]:
+        """Return the blocks finished since the last call, rendered in a thread."""
+        ended, self._ended = self._ended, set()
+        due = [
+            (index, blocks.look(), index in ended)
+            for index, blocks in self._texts.items()
+            if index in ended or blocks.is_due
+        ]
+        if not due:
+            return []
+        pieces = await asyncio.to_thread(_rendered, due)
+        return [FinishedBlock(index, self._texts[index].cut(piece)) for index, piece in pieces if piece is not None]
+
+    def renderings(self) -> Iterator[tuple[str, str]]:
+        """Yield the texts of the complete message with their HTML, where the blocks equal the whole rendering."""
+        for index, part in enumerate(self.turn.parts if self.turn is not None else ()):
+            blocks = self._texts.get(index)
+            if blocks is None or not isinstance(part, Text) or blocks.until != len(part.text):
+                continue
+            if blocks.is_independent:
+                yield part.text, blocks.html
+
+
+def is_beginning(batch: Batch) -> bool:
+    """Return whether these are the first events of a message."""
+    return bool(batch) and isinstance(batch[0], Started)
+
+
+def _rendered(due: list[tuple[int, str, bool]]) -> list[tuple[int, RenderedPiece | None]]:
+    return [(index, finished(rest, is_all=is_all)) for index, rest, is_all in due]

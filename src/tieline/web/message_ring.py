@@ -1,0 +1,70 @@
+"""A ring of the latest numbered messages, so that a page can resume the stream after a lost connection.
+
+Numbers start with the current time, so a number from an earlier gateway is recognised as too old. A slow reader costs
+nothing: its position is just a number, and if the ring has moved past it, the reader is told to start again.
+"""
+
+from collections import deque
+from itertools import islice
+from typing import Any, NamedTuple
+
+import msgspec
+
+MAX_MESSAGES = 4096
+MAX_BYTES = 16 << 20
+AT_ONCE = 256 << 10
+"""Bytes returned in one read."""
+
+RESET = {"type": "reset"}
+
+
+class RingRead(NamedTuple):
+    """Messages as bytes, and the number of the last of them."""
+
+    data: bytes
+    seq: int
+
+
+class MessageRing:
+    """A bounded number of messages; the first one gets the number after `first`."""
+
+    def __init__(self, first: int, *, most_messages: int = MAX_MESSAGES, most_bytes: int = MAX_BYTES) -> None:
+        self.seq = first
+        self._most_messages = most_messages
+        self._most_bytes = most_bytes
+        self._frames: deque[bytes] = deque()
+        self._size = 0
+
+    def put(self, message: Any) -> None:
+        """Add a message."""
+        self.seq += 1
+        data = frame(self.seq, message)
+        self._frames.append(data)
+        self._size += len(data)
+        while len(self._frames) > self._most_messages or (self._size > self._most_bytes and len(self._frames) > 1):
+            self._size -= len(self._frames.popleft())
+
+    def after(self, seq: int) -> RingRead:
+        """Return the messages after a number, or a reset message if some of them are gone."""
+        oldest = self.seq - len(self._frames)
+        if not oldest <= seq <= self.seq:
+            return RingRead(frame(self.seq, RESET), self.seq)
+        given: list[bytes] = []
+        size = 0
+        for data in islice(self._frames, seq - oldest, None):
+            if given and size + len(data) > AT_ONCE:
+                break
+            given.append(data)
+            size += len(data)
+        return RingRead(b"".join(given), seq + len(given))
+
+    def forget(self) -> None:
+        """Drop all messages, so that existing readers get a reset."""
+        self._frames.clear()
+        self._size = 0
+        self.seq += 1
+
+
+def frame(seq: int, message: Any) -> bytes:
+    """Return a message as a server-sent event."""
+    return b"id: %d\ndata: %b\n\n" % (seq, msgspec.json.encode(message))

@@ -1,0 +1,13 @@
+// Spells out invisible characters in text that the user decides about.
+
+// Control characters except tabs and line ends; characters without width or ignored where unknown; characters that
+// change the writing direction; uncommon line separators; the blank Braille pattern.
+const HIDDEN = /(?!\t|\n|\r\n)[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\u2800]/gu;
+
+/** Return the text with every invisible character written as its code point. */
+export function visible(text) {
+  return text.replace(HIDDEN, (one) => {
+    const number = one.codePointAt(0).toString(16);
+    return number.length > 4 ? `\\u{${number}}` : `\\u${number.padStart(4, "0")}`;
+  });
+}

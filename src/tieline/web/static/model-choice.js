@@ -1,0 +1,75 @@
+// The choices for a conversation: model, mode and effort.
+
+import { humanize } from "./format.js";
+
+const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
+const REMEMBERED = "tieline-choice";
+
+/** The models as options, grouped by backend; backends that are not ready come last. */
+export function modelOptions({ models, backends }) {
+  const ready = new Map(backends.map((backend) => [backend.name, backend.ready]));
+  const order = (model) => (ready.get(model.backend) === false ? 1 : 0);
+  return [...models]
+    .sort(
+      (one, other) =>
+        order(one) - order(other) ||
+        (one.backend === other.backend ? 0 : firstOf(models, one.backend) - firstOf(models, other.backend)),
+    )
+    .map((model) => ({
+      value: model.id,
+      label: model.title || modelName(model.id),
+      hint: model.title && model.title !== modelName(model.id) ? modelName(model.id) : "",
+      group: ready.get(model.backend) === false ? `${model.backend} (not ready)` : model.backend,
+      note: model.is_agent ? "agent" : "",
+    }));
+}
+
+/** The modes of a model as options; empty if it has none. */
+export function modeOptions(model) {
+  const modes = model?.modes ?? [];
+  return modes.length
+    ? [
+        { value: null, label: "Default mode", button: "Mode" },
+        ...modes.map((mode) => ({ value: mode, label: humanize(mode), hint: ABOUT[mode] ?? "" })),
+      ]
+    : [];
+}
+
+export function effortOptions() {
+  return [
+    { value: null, label: "Default effort", button: "Effort" },
+    ...EFFORTS.map((effort) => ({
+      value: effort,
+      label: effort === "xhigh" ? "Extra high" : humanize(effort),
+      hint: effort === "none" ? "no thinking" : "",
+    })),
+  ];
+}
+
+/** The choice for the next new conversation. */
+export function rememberedChoice({ models }) {
+  let choice = {};
+  try {
+    choice = JSON.parse(localStorage.getItem(REMEMBERED)) ?? {};
+  } catch {
+    // Nothing usable is saved.
+  }
+  if (!models.some(({ id }) => id === choice.model)) choice.model = models[0]?.id ?? null;
+  return { model: choice.model, mode: choice.mode ?? null, effort: choice.effort ?? null };
+}
+
+export function rememberChoice({ model, mode, effort }) {
+  localStorage.setItem(REMEMBERED, JSON.stringify({ model, mode, effort }));
+}
+
+/** The name of a model without its backend. */
+export const modelName = (id) => id.slice(id.indexOf("/") + 1);
+
+const ABOUT = {
+  chat: "no tools",
+  plan: "read, ask, then propose a plan",
+  agent: "all tools",
+  ask: "answer without changes",
+};
+
+const firstOf = (models, backend) => models.findIndex((model) => model.backend === backend);

@@ -1,0 +1,65 @@
+// Shares one stream between all tabs of a browser: the tab that was visible last reads it and passes it on.
+//
+// A browser opens at most six connections to a gateway, and a stream occupies one while its tab is open: with six tabs
+// nothing else would get through. The visible tab leads, because browsers suspend hidden ones. Where locks are not
+// available (plain HTTP from another machine), every tab reads its own stream.
+
+const NAME = "tieline-stream";
+const LINGER = 2000; // The old leader reads on for a moment, so that no message is missed.
+
+/** Calls `lead(signal)` when this tab should read the stream, and `received(message)` with messages of other tabs. */
+export class TabLeader {
+  #channel = null;
+  #lead;
+  #waiting = null;
+  #isLeading = false;
+
+  constructor(lead, received) {
+    this.#lead = lead;
+    if (!navigator.locks || !globalThis.BroadcastChannel) {
+      lead(new AbortController().signal);
+      return;
+    }
+    this.#channel = new BroadcastChannel(NAME);
+    this.#channel.onmessage = (event) => received(event.data);
+    document.addEventListener("visibilitychange", () => this.#seen());
+    if (document.visibilityState === "visible") this.#take();
+    else this.#wait();
+  }
+
+  /** Send a message to the other tabs. */
+  broadcast(message) {
+    this.#channel?.postMessage(message);
+  }
+
+  #seen() {
+    if (document.visibilityState !== "visible" || this.#isLeading) return;
+    this.#waiting?.abort();
+    this.#take();
+  }
+
+  #take() {
+    this.#request({ steal: true });
+  }
+
+  #wait() {
+    this.#waiting = new AbortController();
+    this.#request({ signal: this.#waiting.signal });
+  }
+
+  #request(options) {
+    const reading = new AbortController();
+    let had = false;
+    const hold = () => {
+      had = this.#isLeading = true;
+      this.#lead(reading.signal);
+      return new Promise(() => {});
+    };
+    navigator.locks.request(NAME, options, hold).catch(() => {
+      if (!had) return; // the wait was cancelled in order to take the lock
+      this.#isLeading = false;
+      setTimeout(() => reading.abort(), LINGER);
+      this.#wait();
+    });
+  }
+}
