@@ -5,6 +5,7 @@ pytest needs for an item, and where cases may share their fixtures. All cases ru
 """
 
 import inspect
+import reprlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
@@ -14,10 +15,13 @@ from typing import Any, NamedTuple, TypeVar
 import pytest
 
 Test = TypeVar("Test", bound=Callable[..., Any])
-Ids = Callable[[Any], str] | Sequence[str] | None
+Ids = Callable[[Any], str] | Iterable[str] | None
 
 SHOWN = 5
 """Failures of one test that are shown with a traceback; the others are only named."""
+MAX_LABEL = 60
+SHORT = reprlib.Repr()
+SHORT.maxstring = SHORT.maxother = MAX_LABEL
 
 
 class Case(NamedTuple):
@@ -57,13 +61,15 @@ class Failures:
 def each(names: str | Sequence[str], values: Iterable[Any], *, ids: Ids = None) -> Callable[[Test], Test]:
     """Call the decorated test once for each value, or for each tuple of values if there are several names."""
     fields = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
-    own = [_case(fields, value, number, ids) for number, value in enumerate(values)]
+    values, label = list(values), ids if callable(ids) else _label
+    labels = [None] * len(values) if ids is None or callable(ids) else ids
+    own = [_case(fields, value, name, label) for value, name in zip(values, labels, strict=True)]
     assert own, f"no cases for {names}"
 
     def decorate(decorated: Test) -> Test:
         test, inner = getattr(decorated, "looped_over", (decorated, [Case("", {})]))
         cases = [_combined(one, other) for one, other in product(inner, own)]
-        looped = _looped(test, cases)
+        looped = wraps(decorated)(_looped(test, cases))
         looped.looped_over = (test, cases)  # type: ignore[attr-defined]  # for the next decorator
         parameters = inspect.signature(test).parameters
         taken = cases[0].arguments
@@ -78,7 +84,6 @@ def each(names: str | Sequence[str], values: Iterable[Any], *, ids: Ids = None) 
 def _looped(test: Callable[..., Any], cases: list[Case]) -> Callable[..., Any]:
     if inspect.iscoroutinefunction(test):
 
-        @wraps(test)
         async def looped_async(**fixtures: Any) -> None:
             failures = Failures()
             for case in cases:
@@ -88,7 +93,6 @@ def _looped(test: Callable[..., Any], cases: list[Case]) -> Callable[..., Any]:
 
         return looped_async
 
-    @wraps(test)
     def looped(**fixtures: Any) -> None:
         failures = Failures()
         for case in cases:
@@ -99,15 +103,18 @@ def _looped(test: Callable[..., Any], cases: list[Case]) -> Callable[..., Any]:
     return looped
 
 
-def _case(fields: list[str], value: Any, number: int, ids: Ids) -> Case:
-    name = None
+def _case(fields: list[str], value: Any, name: str | None, label: Callable[[Any], str]) -> Case:
     if isinstance(value, pytest.ParameterSet):
-        assert not value.marks, "the cases of a loop have no marks of their own"
-        name, value = value.id, value.values if len(fields) > 1 else value.values[0]
-    items = (value,) if len(fields) == 1 else tuple(value)
-    if name is None:
-        name = ids[number] if isinstance(ids, Sequence) else "-".join(map(ids or repr, items))
-    return Case(str(name), dict(zip(fields, items, strict=True)))
+        assert not value.marks, "a case of a loop has no marks of its own"
+        assert isinstance(value.id, str | None)
+        name, items = value.id, value.values
+    else:
+        items = (value,) if len(fields) == 1 else value
+    return Case(name or "-".join(map(label, items)), dict(zip(fields, items, strict=True)))
+
+
+def _label(value: Any) -> str:
+    return value if isinstance(value, str) and len(value) <= MAX_LABEL else SHORT.repr(value)
 
 
 def _combined(one: Case, other: Case) -> Case:

@@ -12,11 +12,13 @@ def test_every_case_is_called_with_its_arguments_and_the_fixtures() -> None:
     called: list[tuple[str, int, str, str]] = []
 
     @each("letter", "ab")
+    @pytest.mark.usefixtures("other")
     @each(("number", "word"), [(1, "one"), pytest.param(2, "two", id="second")])
     def looped(letter: str, number: int, word: str, fixture: str) -> None:
         called.append((letter, number, word, fixture))
 
     assert list(inspect.signature(looped).parameters) == ["fixture"]
+    assert [mark.name for mark in looped.pytestmark] == ["usefixtures"]  # type: ignore[attr-defined]  # set by pytest
     looped(fixture="f")  # type: ignore[call-arg]  # the cases bring the rest
     assert sorted(called) == [("a", 1, "one", "f"), ("a", 2, "two", "f"), ("b", 1, "one", "f"), ("b", 2, "two", "f")]
 
