@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import pytest
 
 Test = TypeVar("Test", bound=Callable[..., Any])
-Ids = Callable[[Any], str] | Iterable[str] | None
+Ids = Callable[[Any], object] | Iterable[object] | None
 
 SHOWN = 5
 """Failures of one test that are shown with a traceback; the others are only named."""
@@ -62,8 +62,8 @@ def each(names: str | Sequence[str], values: Iterable[Any], *, ids: Ids = None) 
     """Call the decorated test once for each value, or for each tuple of values if there are several names."""
     fields = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     values, label = list(values), ids if callable(ids) else _label
-    labels = [None] * len(values) if ids is None or callable(ids) else ids
-    own = [_case(fields, value, name, label) for value, name in zip(values, labels, strict=True)]
+    names_given = [None] * len(values) if ids is None or callable(ids) else ids
+    own = [_case(fields, value, name, label) for value, name in zip(values, names_given, strict=True)]
     assert own, f"no cases for {names}"
 
     def decorate(decorated: Test) -> Test:
@@ -103,14 +103,15 @@ def _looped(test: Callable[..., Any], cases: list[Case]) -> Callable[..., Any]:
     return looped
 
 
-def _case(fields: list[str], value: Any, name: str | None, label: Callable[[Any], str]) -> Case:
+def _case(fields: list[str], value: Any, name: object, label: Callable[[Any], object]) -> Case:
     if isinstance(value, pytest.ParameterSet):
         assert not value.marks, "a case of a loop has no marks of its own"
-        assert isinstance(value.id, str | None)
         name, items = value.id, value.values
     else:
         items = (value,) if len(fields) == 1 else value
-    return Case(name or "-".join(map(label, items)), dict(zip(fields, items, strict=True)))
+    if name is None:
+        name = "-".join(str(label(item) or _label(item)) for item in items)
+    return Case(str(name), dict(zip(fields, items, strict=True)))
 
 
 def _label(value: Any) -> str:

@@ -22,9 +22,10 @@ from tests.catalogue.asking import (
     user,
 )
 from tests.catalogue.crossing import PROTOCOLS, Protocol
+from tests.each import each
 from tieline.wire import anthropic, openai_chat
 
-every_pair = pytest.mark.parametrize(("client", "upstream"), PAIRS)
+every_pair = each(("client", "upstream"), PAIRS)
 every_client = pytest.mark.parametrize("client", PROTOCOLS)
 
 A, C = PROTOCOLS

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from tests.each import each
 from tieline.core.inbox.inbox import LONGEST, MOST_WAITING, MOST_WEIGHT, Entry, Inbox, Item, check
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.inbox import (
@@ -360,12 +361,12 @@ BAD: list[tuple[Field, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("field", "value"), GOOD)
+@each(("field", "value"), GOOD)
 def test_an_answer_that_fits_its_field_is_taken(field: Field, value: Any) -> None:
     check(Form(message="?", fields=(field,)), Filled(values={"f": value}))
 
 
-@pytest.mark.parametrize(("field", "value", "complaint"), BAD)
+@each(("field", "value", "complaint"), BAD)
 def test_an_answer_that_does_not_fit_its_field_is_refused_with_what_would(
     field: Field, value: Any, complaint: str
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.each import each
 from tieline.core.inbox.patterns import MAX_PATTERN, MAX_TEXT, Unsupported, matches
 
 pieces = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", r"\d", r"\w", "^", "$", "-", r"\.", "[a-c-]", "(?:)"])
@@ -48,7 +49,7 @@ def test_patterns_that_forms_use_are_checked(pattern: str, right: str, wrong: st
     assert wrong is None or not matches(pattern, wrong)
 
 
-@pytest.mark.parametrize(
+@each(
     "pattern",
     [
         r"(a)\1",
@@ -73,7 +74,7 @@ def test_what_cannot_be_matched_with_states_is_not_supported(pattern: str) -> No
         matches(pattern, "aa")
 
 
-@pytest.mark.parametrize(
+@each(
     ("pattern", "text"),
     [
         ("^" + r"(?:\w|\w)" * 27 + "$", "a" * 27 + "!"),

@@ -9,6 +9,7 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.events import StreamEnded, WindowUpdated
 
+from tests.each import each
 from tests.net.h2_server import frame
 from tests.net.upstream import until
 from tieline.net.h2 import connection as h2_connection
@@ -73,7 +74,7 @@ async def conversation() -> tuple[Http2ClientConnection, list[Http2Stream], byte
     return connection, streams, server.data_to_send()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 async def test_what_a_peer_says_may_be_cut_anywhere(seed: int) -> None:
     connection, streams, said = await conversation()
     chance = random.Random(seed)
@@ -89,7 +90,7 @@ async def test_what_a_peer_says_may_be_cut_anywhere(seed: int) -> None:
     connection.abort()
 
 
-@pytest.mark.parametrize("seed", range(100))
+@each("seed", range(100))
 async def test_spoilt_bytes_end_in_a_response_or_a_pipe_error(seed: int) -> None:
     """Ours: whatever a peer sends, nothing else is raised, and what it sent in order is not lost."""
     connection, streams, said = await conversation()

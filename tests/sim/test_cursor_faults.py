@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.each import each
 from tests.sim.cursor_client import (
     TRANSPORTS,
     WAIT,
@@ -107,7 +108,7 @@ async def test_every_query_can_be_asked_and_is_waited_for(transport: Transport) 
         await call.until("turn_ended")
 
 
-@pytest.mark.parametrize("name", sorted(NAMED))
+@each("name", sorted(NAMED))
 async def test_every_error_can_end_a_run_and_the_client_side_understands_it(name: str) -> None:
     async with CursorSim() as sim, calling(sim, "h2") as call:
         client = Obedient(call)
@@ -118,8 +119,8 @@ async def test_every_error_can_end_a_run_and_the_client_side_understands_it(name
         assert sim.journal[-1].ending == f"refused: {NAMED[name].code}"
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("status", [401, 415, 429, 464, 503])
+@each("transport", TRANSPORTS)
+@each("status", [401, 415, 429, 464, 503])
 async def test_any_status_can_stand_instead_of_a_stream(transport: Transport, status: int) -> None:
     async with CursorSim() as sim, calling(sim, transport) as call:
         sim.scripts.queue([{"status": {"code": status, "body": "no", "headers": {"retry-after": "7"}}}])
@@ -129,8 +130,8 @@ async def test_any_status_can_stand_instead_of_a_stream(transport: Transport, st
         assert (call.status, call.headers["retry-after"]) == (status, "7")
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize(
+@each("transport", TRANSPORTS)
+@each(
     ("ending", "last"),
     [
         ([{"leave": "eof"}], None),

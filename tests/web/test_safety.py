@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tests.each import each
 from tests.web.serving import KEY, PageStand, serving
 from tieline.app.config import Config, ServerSettings, WebSettings
 from tieline.frontends.page_pass import LIFETIME, Passes
@@ -307,7 +308,7 @@ def test_a_page_has_no_script_style_or_address_of_its_own(page: Path) -> None:
     assert not re.findall(r"(?:src|href)=[\"']?(?:https?:)?//", html)
 
 
-@pytest.mark.parametrize("script", sorted(STATIC.glob("*.js")), ids=lambda script: script.name)
+@each("script", sorted(STATIC.glob("*.js")), ids=lambda script: script.name)
 def test_a_script_builds_no_script(script: Path) -> None:
     code = script.read_text("utf-8")
     assert not re.search(r"\beval\(|new Function\(|document\.write|insertAdjacentHTML|outerHTML\s*=", code)

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from tests.cases import COMMON_CASES, COMMON_LEGS, FAILED_LEGS, FAILURES, READ, says
 from tests.codecs import CODECS, Codec, deltas_are_separate, joined, read_stream, write_stream
 from tests.conftest import Golden
+from tests.each import each
 from tests.grammar import check
 from tests.shapes import check_reply, check_stream
 from tests.wire.losses import LEG_LOSSES, REPLY_LOSSES, REQUEST_LOSSES
@@ -30,7 +31,7 @@ from tieline.model.request import Request, Sampling
 
 TRANSCRIPTS = Path(__file__).parent.parent / "transcripts"
 
-EACH_CODEC = pytest.mark.parametrize("codec", CODECS.values(), ids=str)
+EACH_CODEC = each("codec", CODECS.values(), ids=str)
 
 
 def transcripts(file: str) -> list[Any]:
@@ -42,7 +43,7 @@ def transcripts(file: str) -> list[Any]:
     ]
 
 
-STREAMS = pytest.mark.parametrize(("codec", "case"), transcripts("response.sse"))
+STREAMS = each(("codec", "case"), transcripts("response.sse"))
 
 
 def events_of(codec: Codec, case: Path) -> list[Event]:
@@ -58,13 +59,13 @@ def test_a_recorded_stream_is_read_as_these_events(codec: Codec, case: Path, gol
     golden(case / "events.jsonl", b"\n".join(lines) + b"\n")
 
 
-@pytest.mark.parametrize(("codec", "case"), transcripts("request.json"))
+@each(("codec", "case"), transcripts("request.json"))
 def test_a_recorded_request_is_parsed_as_this_request(codec: Codec, case: Path, golden: Golden) -> None:
     request = codec.parse((case / "request.json").read_bytes())
     golden(case / "request.neutral.json", neutral_json(request))
 
 
-@pytest.mark.parametrize(("codec", "case"), transcripts("request.json"))
+@each(("codec", "case"), transcripts("request.json"))
 def test_a_recorded_request_survives_building_and_parsing(codec: Codec, case: Path) -> None:
     """Ours: what a client said to us and we say upstream in the same protocol must be understood the same way."""
     request = codec.parse((case / "request.json").read_bytes())
@@ -134,7 +135,7 @@ def _open(value: Any) -> Any:
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("name", COMMON_CASES)
+@each("name", COMMON_CASES)
 def test_parsing_a_built_request_gives_it_back(codec: Codec, name: str) -> None:
     request = replace(COMMON_CASES[name], protocol=codec.name)
     loss = REQUEST_LOSSES.get((codec.name, name))
@@ -145,7 +146,7 @@ def test_parsing_a_built_request_gives_it_back(codec: Codec, name: str) -> None:
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("name", COMMON_LEGS)
+@each("name", COMMON_LEGS)
 def test_reading_a_written_stream_gives_the_leg_back(codec: Codec, name: str) -> None:
     events = COMMON_LEGS[name]
     loss = LEG_LOSSES.get((codec.name, name))
@@ -157,7 +158,7 @@ def test_reading_a_written_stream_gives_the_leg_back(codec: Codec, name: str) ->
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("name", COMMON_LEGS)
+@each("name", COMMON_LEGS)
 def test_reading_a_rendered_reply_gives_the_leg_back(codec: Codec, name: str) -> None:
     whole = unfold(fold(COMMON_LEGS[name]))
     loss = REPLY_LOSSES.get((codec.name, name))
@@ -169,7 +170,7 @@ def test_reading_a_rendered_reply_gives_the_leg_back(codec: Codec, name: str) ->
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("name", COMMON_LEGS)
+@each("name", COMMON_LEGS)
 def test_a_stream_and_a_whole_reply_say_the_same(codec: Codec, name: str) -> None:
     """Up to what only a whole reply has no place for: half an object."""
     streamed = read_stream(codec.reader(), [write_stream(codec.writer(), COMMON_LEGS[name])])
@@ -180,7 +181,7 @@ def test_a_stream_and_a_whole_reply_say_the_same(codec: Codec, name: str) -> Non
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("name", COMMON_LEGS)
+@each("name", COMMON_LEGS)
 def test_001_buffered_and_incremental_arguments_join_to_the_same(codec: Codec, name: str) -> None:
     buffered = read_stream(codec.reader(), [write_stream(codec.buffered(), COMMON_LEGS[name])])
     incremental = read_stream(codec.reader(), [write_stream(codec.writer(), COMMON_LEGS[name])])
@@ -197,7 +198,7 @@ def test_incremental_delivery_passes_every_delta_on_as_it_comes(codec: Codec) ->
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("name", COMMON_LEGS)
+@each("name", COMMON_LEGS)
 def test_a_writer_gives_whole_events_only(codec: Codec, name: str) -> None:
     writer = codec.writer()
     for event in COMMON_LEGS[name]:
@@ -208,7 +209,7 @@ def test_a_writer_gives_whole_events_only(codec: Codec, name: str) -> None:
 # ── Across: every transcript through every writer ────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("to", CODECS.values(), ids=str)
+@each("to", CODECS.values(), ids=str)
 @STREAMS
 def test_a_stream_of_one_protocol_becomes_this_stream_of_another(
     codec: Codec, case: Path, to: Codec, golden: Golden
@@ -217,7 +218,7 @@ def test_a_stream_of_one_protocol_becomes_this_stream_of_another(
     golden(TRANSCRIPTS / "across" / f"{codec.name}-{case.name}.{to.name}.sse", written)
 
 
-@pytest.mark.parametrize("to", CODECS.values(), ids=str)
+@each("to", CODECS.values(), ids=str)
 @STREAMS
 def test_what_is_written_across_can_be_read_and_has_the_types_of_the_official_clients(
     codec: Codec, case: Path, to: Codec
@@ -237,7 +238,7 @@ def test_what_is_written_across_can_be_read_and_has_the_types_of_the_official_cl
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("name", [*COMMON_LEGS, *FAILED_LEGS])
+@each("name", [*COMMON_LEGS, *FAILED_LEGS])
 def test_every_event_has_the_type_of_the_official_client(codec: Codec, name: str) -> None:
     events = COMMON_LEGS.get(name) or FAILED_LEGS[name]
     for writer in (codec.writer(), codec.buffered()):
@@ -245,7 +246,7 @@ def test_every_event_has_the_type_of_the_official_client(codec: Codec, name: str
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("name", COMMON_LEGS)
+@each("name", COMMON_LEGS)
 def test_every_reply_has_the_type_of_the_official_client(codec: Codec, name: str) -> None:
     check_reply(codec.name, codec.render(fold(COMMON_LEGS[name])))
 
@@ -257,7 +258,7 @@ OUR_OWN = ("internal", "cancelled")
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("kind", STATUS)
+@each("kind", STATUS)
 def test_every_error_is_rendered_and_read_back(codec: Codec, kind: ErrorKind) -> None:
     body = codec.render_error(GatewayError(kind, "what happened", param="messages[3]"))
     value = json.loads(body)
@@ -276,7 +277,7 @@ def test_every_error_is_rendered_and_read_back(codec: Codec, kind: ErrorKind) ->
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("name", FAILED_LEGS)
+@each("name", FAILED_LEGS)
 def test_a_failed_leg_is_never_read_as_a_success(codec: Codec, name: str) -> None:
     events = FAILED_LEGS[name]
     for writer in (codec.writer(), codec.buffered()):
@@ -289,7 +290,7 @@ def test_a_failed_leg_is_never_read_as_a_success(codec: Codec, name: str) -> Non
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("kind", FAILURES)
+@each("kind", FAILURES)
 def test_the_kind_of_a_failure_survives_a_stream(codec: Codec, kind: ErrorKind) -> None:
     got = read_stream(codec.reader(), [write_stream(codec.writer(), FAILED_LEGS[f"{kind} after the start"])])
     ending = got[-1]
@@ -301,9 +302,7 @@ def test_the_kind_of_a_failure_survives_a_stream(codec: Codec, kind: ErrorKind) 
 
 
 @EACH_CODEC
-@pytest.mark.parametrize(
-    "body", [b"", b"<html><body>502 Bad Gateway</body></html>", b"{", b"[]", b"null", b'"x"', b"\xff"]
-)
+@each("body", [b"", b"<html><body>502 Bad Gateway</body></html>", b"{", b"[]", b"null", b'"x"', b"\xff"])
 def test_an_error_that_is_no_json_is_read_too(codec: Codec, body: bytes) -> None:
     failed = codec.read_error(502, body)
     assert (failed.kind, failed.status) == ("upstream", 502)
@@ -312,7 +311,7 @@ def test_an_error_that_is_no_json_is_read_too(codec: Codec, body: bytes) -> None
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("body", [b"", b"<html>", b"{", b"[]", b"null", b"{}", b'{"choices":[],"content":3}', b"\xff"])
+@each("body", [b"", b"<html>", b"{", b"[]", b"null", b"{}", b'{"choices":[],"content":3}', b"\xff"])
 def test_a_reply_that_is_none_is_a_failure(codec: Codec, body: bytes) -> None:
     events = codec.read_reply(body)
     check(events)
@@ -320,7 +319,7 @@ def test_a_reply_that_is_none_is_a_failure(codec: Codec, body: bytes) -> None:
 
 
 @EACH_CODEC
-@pytest.mark.parametrize(
+@each(
     "stream",
     [
         b"",
@@ -358,7 +357,7 @@ def growing() -> list[Request]:
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("spoken", CODECS)
+@each("spoken", CODECS)
 def test_121_a_growing_conversation_keeps_its_serialized_prefix(codec: Codec, spoken: str) -> None:
     bodies = [json.loads(codec.build(replace(request, protocol=spoken)).body) for request in growing()]
     spelled = [[_spelled(message) for message in body["messages"]] for body in bodies]
@@ -369,7 +368,7 @@ def test_121_a_growing_conversation_keeps_its_serialized_prefix(codec: Codec, sp
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("name", COMMON_CASES)
+@each("name", COMMON_CASES)
 def test_121_the_same_request_is_always_spelled_the_same(codec: Codec, name: str) -> None:
     request = replace(COMMON_CASES[name], protocol=codec.name)
     assert codec.build(request).body == codec.build(request).body

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.each import each
 from tieline.model.errors import STATUS
 from tieline.model.events import ErrorKind, Failed
 from tieline.wire.cursor._pb import aiserver_pb2 as aiserver
@@ -161,7 +162,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_an_end_frame_is_understood(name: str) -> None:
     case = CASES[name]
     got = failed(case.payload)
@@ -183,7 +184,7 @@ RETRIED = (
 )
 
 
-@pytest.mark.parametrize("code", BY_CODE)
+@each("code", BY_CODE)
 def test_a_bare_code_is_tried_again_where_cursors_own_client_does(code: str) -> None:
     assert is_retryable(failed(end(code, "x"))) is (code in RETRIED)
     assert is_retryable(failed(end(code))) is (code in RETRIED)
@@ -194,8 +195,8 @@ def test_these_numbers_are_not_tried_again(number: int) -> None:
     assert not is_retryable(failed(end("unavailable", value=details(number))))
 
 
-@pytest.mark.parametrize("number", BY_ERROR)
-@pytest.mark.parametrize("code", ["resource_exhausted", "internal", "made_up"])
+@each("number", BY_ERROR)
+@each("code", ["resource_exhausted", "internal", "made_up"])
 def test_every_number_means_something_under_any_code(number: int, code: str) -> None:
     got = failed(end(code, value=details(number, "Title", "Detail")))
     assert got.message.startswith("Cursor: Title Detail. ")
@@ -233,7 +234,7 @@ def test_details_of_another_type_are_left_alone() -> None:
     assert failed(json.dumps(payload).encode()).code == "cursor_unavailable"
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+@each("name", BY_NAME)
 def test_every_name_has_a_number_with_a_meaning(name: str) -> None:
     assert BY_NAME[name] in BY_ERROR
 
@@ -313,7 +314,7 @@ def test_a_trailer_frame_of_nonsense_is_no_error_by_itself(payload: bytes) -> No
 # ── Statuses and strays ──────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "body", "kind", "code", "retry"),
     [
         (401, b"", "unauthorized", "cursor_unauthenticated", False),
@@ -375,7 +376,7 @@ def test_an_incomplete_answer_says_how() -> None:
     assert is_retryable(got)
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_advice_is_more_than_the_error(name: str) -> None:
     """Ours: a person should know what to do, so something follows what the service says itself."""
     message = failed(CASES[name].payload).message

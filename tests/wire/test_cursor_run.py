@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
+from tests.each import each
 from tests.grammar import check
 from tests.wire.dialogues import Player, parse, paths, received
 from tieline.model.content import Message, Text, ToolCall, ToolResult
@@ -471,7 +472,7 @@ def damaged(stream: bytes, chance: random.Random) -> bytes:
     return bytes(data)
 
 
-@pytest.mark.parametrize("path", paths(), ids=lambda path: path.stem)
+@each("path", paths(), ids=lambda path: path.stem)
 def test_damage_never_raises_and_every_leg_ends(path: Any) -> None:
     steps = parse(path.read_text())
     stream = b"".join(received(step.line) for step in steps if step.is_received) or b"\0"
@@ -490,7 +491,7 @@ def test_damage_never_raises_and_every_leg_ends(path: Any) -> None:
         assert player.run.ended
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_noise_never_raises(seed: int) -> None:
     chance = random.Random(seed)
     run = started()

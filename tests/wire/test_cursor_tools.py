@@ -5,6 +5,7 @@ import json
 import pytest
 from google.protobuf.struct_pb2 import Value
 
+from tests.each import each
 from tieline.model.errors import BadRequest
 from tieline.model.request import Request, ToolChoice, ToolSpec
 from tieline.wire.cursor._pb.exec_kinds_pb2 import McpArgs
@@ -88,7 +89,7 @@ def test_a_name_as_the_model_sees_it_fits_into_64_characters() -> None:
     assert offer.model_name("Task") == f"mcp_{PROVIDER}_client_Task"
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "tool_name", "provider"),
     [
         ("tieline-read", "read", "tieline"),

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from tests.cases import COMMON_CASES, COMMON_LEGS, FAILED_LEGS
 from tests.codecs import CODECS, Codec, read_stream, write_stream
+from tests.each import each
 from tests.grammar import check
 from tests.shapes import check_stream
 from tieline.model.assemble import fold
 from tieline.model.errors import BadRequest
 
-EACH_CODEC = pytest.mark.parametrize("codec", CODECS.values(), ids=str)
+EACH_CODEC = each("codec", CODECS.values(), ids=str)
 ODD: tuple[Any, ...] = (
     None,
     True,
@@ -93,7 +93,7 @@ def odd_events(stream: bytes, chance: random.Random) -> bytes:
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("name", [*COMMON_LEGS, "overloaded inside text", "upstream inside a call"])
+@each("name", [*COMMON_LEGS, "overloaded inside text", "upstream inside a call"])
 def test_a_damaged_stream_is_still_a_leg(codec: Codec, name: str) -> None:
     events = COMMON_LEGS.get(name) or FAILED_LEGS[name]
     stream = write_stream(codec.writer(), events)
@@ -107,7 +107,7 @@ def test_a_damaged_stream_is_still_a_leg(codec: Codec, name: str) -> None:
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("name", COMMON_LEGS)
+@each("name", COMMON_LEGS)
 def test_a_damaged_reply_is_still_a_leg(codec: Codec, name: str) -> None:
     body = codec.render(fold(COMMON_LEGS[name]))
     for seed in range(60):
@@ -117,7 +117,7 @@ def test_a_damaged_reply_is_still_a_leg(codec: Codec, name: str) -> None:
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("name", COMMON_CASES)
+@each("name", COMMON_CASES)
 def test_a_damaged_request_is_understood_or_refused(codec: Codec, name: str) -> None:
     body = codec.build_fully(replace(COMMON_CASES[name], protocol=codec.name)).body
     for seed in range(60):
@@ -130,7 +130,7 @@ def test_a_damaged_request_is_understood_or_refused(codec: Codec, name: str) -> 
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("seed", range(60))
+@each("seed", range(60))
 def test_a_damaged_error_is_still_an_error(codec: Codec, seed: int) -> None:
     body = b'{"type":"error","error":{"type":"overloaded_error","message":"no","param":null,"code":"x","details":{}}}'
     odd = json.dumps(odd_values(json.loads(body), random.Random(seed))).encode()
