@@ -7,16 +7,16 @@ with `events.jsonl`, or one of the two pairs. `pytest --rewrite` writes the neut
 
 import json
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tests.cases import COMMON_CASES, COMMON_LEGS, FAILED_LEGS, FAILURES, READ, says
+from tests.cases import COMMON_CASES, COMMON_LEGS, FAILED_LEGS, FAILURES, READ, STATUSES, says
 from tests.codecs import CODECS, Codec, deltas_are_separate, joined, read_stream, write_stream
 from tests.conftest import Golden
 from tests.each import each
@@ -253,24 +253,45 @@ def test_every_reply_has_the_type_of_the_official_client(codec: Codec, name: str
 
 # ── Errors ───────────────────────────────────────────────────────────────────────────────────────
 
+ERROR_TYPES: Mapping[ErrorKind, Mapping[str, str]] = {
+    "bad_request": {"anthropic": "invalid_request_error", "openai_chat": "invalid_request_error"},
+    "unauthorized": {"anthropic": "authentication_error", "openai_chat": "authentication_error"},
+    "billing": {"anthropic": "billing_error", "openai_chat": "insufficient_quota"},
+    "forbidden": {"anthropic": "permission_error", "openai_chat": "permission_error"},
+    "not_found": {"anthropic": "not_found_error", "openai_chat": "not_found_error"},
+    "too_large": {"anthropic": "request_too_large", "openai_chat": "request_too_large"},
+    "rate_limited": {"anthropic": "rate_limit_error", "openai_chat": "rate_limit_error"},
+    "cancelled": {"anthropic": "api_error", "openai_chat": "request_cancelled"},
+    "internal": {"anthropic": "api_error", "openai_chat": "server_error"},
+    "upstream": {"anthropic": "api_error", "openai_chat": "upstream_error"},
+    "overloaded": {"anthropic": "overloaded_error", "openai_chat": "overloaded_error"},
+    "timeout": {"anthropic": "timeout_error", "openai_chat": "timeout_error"},
+}
+"""The types by which the clients of each protocol know an error."""
 OUR_OWN = ("internal", "cancelled")
 """Kinds that are about this gateway: to whoever reads them they are an upstream's failure like any other."""
 
 
+def test_every_kind_of_error_has_its_status() -> None:
+    assert STATUS == STATUSES
+    assert set(get_args(ErrorKind)) == set(STATUSES) == set(ERROR_TYPES)
+    assert {kind: GatewayError(kind, "what happened").status for kind in STATUSES} == STATUSES
+
+
 @EACH_CODEC
-@each("kind", STATUS)
+@each("kind", STATUSES)
 def test_every_error_is_rendered_and_read_back(codec: Codec, kind: ErrorKind) -> None:
     body = codec.render_error(GatewayError(kind, "what happened", param="messages[3]"))
     value = json.loads(body)
-    assert value["error"]["message"]
+    assert "what happened" in value["error"]["message"]
+    assert value["error"]["type"] == ERROR_TYPES[kind][codec.name]
     if codec.name == "anthropic":
         assert value["type"] == "error"
-        assert value["error"]["type"]
     else:
         assert set(value["error"]) >= {"message", "type", "param", "code"}
         assert value["error"]["param"] == "messages[3]"
-    failed = codec.read_error(STATUS[kind], body)
-    assert failed.status == STATUS[kind]
+    failed = codec.read_error(STATUSES[kind], body)
+    assert failed.status == STATUSES[kind]
     assert "what happened" in failed.message
     if kind not in OUR_OWN:
         assert failed.kind == kind
