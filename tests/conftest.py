@@ -10,9 +10,13 @@ from hypothesis import settings
 
 Golden = Callable[[Path, bytes], None]
 
-# A slow machine must not fail a property, and a failure must repeat: no deadline, no random seed.
-settings.register_profile("tieline", deadline=None, derandomize=True)
-settings.load_profile("tieline")
+FEW = 30
+"""Random examples of a property in `make test`; there are a hundred times as many in `make test-long`."""
+
+# A slow machine must not fail a property: no deadline. A failure prints the line that repeats it.
+settings.register_profile("few", deadline=None, max_examples=FEW, print_blob=True)
+settings.register_profile("long", settings.get_profile("few"), max_examples=100 * FEW)
+settings.load_profile("few")
 
 # Each HTTP client of a test loads the certificates of the system, which takes 25 ms, even if it speaks plain HTTP. No
 # test needs them: it finds a folder without certificates instead.

@@ -512,7 +512,7 @@ def messages_of(client: Protocol, steps: list[tuple[str, Any]]) -> list[list[Jso
 
 
 @every_pair
-@settings(max_examples=200)
+@settings(max_examples=2 * settings().max_examples)
 @given(steps=st.lists(STEPS, max_size=10))
 def test_085_whatever_a_client_made_of_its_history_the_upstream_takes_it(
     client: Protocol, upstream: Protocol, steps: list[tuple[str, Any]]

@@ -83,7 +83,7 @@ def test_a_simple_command_has_the_words_a_shell_would_give_it(line: str, words: 
     assert simple_command(line) == words
 
 
-@settings(max_examples=400)
+@settings(max_examples=4 * settings().max_examples)
 @given(st.text("ab -'\"\\$;&|<>()#\n\t=*!`x", max_size=14))
 def test_a_real_shell_agrees(line: str) -> None:
     """Where we say these are the words, a shell that is given the line says the same."""

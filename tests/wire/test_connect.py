@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from tests.chance import seeds
 from tests.each import each
 from tieline.wire.framing.connect import COMPRESSED, END, TRAILERS, Frame, FrameReader, FramingError, frame
 
@@ -44,7 +45,7 @@ def test_frames_that_come_byte_by_byte_are_put_together() -> None:
     assert got == FRAMES
 
 
-@each("seed", range(50))
+@each("seed", seeds(50))
 def test_any_cutting_gives_the_same_frames(seed: int) -> None:
     chance = random.Random(seed)
     places = sorted(chance.randrange(len(STREAM) + 1) for _ in range(chance.randint(1, 40)))
