@@ -10,6 +10,15 @@ from hypothesis import settings
 
 Golden = Callable[[Path, bytes], None]
 
+SYSTEM = (
+    "tests/web/test_page_*.py",  # Chromium
+    "tests/catalogue/test_coding_agents.py",  # agents as programs: each takes a second to start
+    "tests/e2e/test_acp_*.py",
+    "tests/e2e/test_agents_end.py",
+    "tests/e2e/test_responsive.py",  # large bodies
+)
+"""What takes too long for `make test` and is part of `make test-system`."""
+
 FEW = 30
 """Random examples of a property in `make test`; there are a hundred times as many in `make test-long`."""
 
@@ -26,6 +35,13 @@ os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 # A shell that starts us in the background has interrupts ignored, and so would the programs that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if any(item.path.match(pattern) for pattern in SYSTEM):
+            item.add_marker("system")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
