@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests.each import each
 from tieline.core.history.tidy import tidy
 from tieline.wire import anthropic, openai_chat
 from tieline.wire.shared.json import mend
@@ -51,8 +50,8 @@ def body(messages: list[Message]) -> bytes:
     return json.dumps({"model": "m", "max_tokens": 9, "messages": messages}).encode()
 
 
-@each("codec", [anthropic, openai_chat], ids=["anthropic", "openai_chat"])
-@each("shape", SHAPES)
+@pytest.mark.parametrize("codec", [anthropic, openai_chat], ids=["anthropic", "openai_chat"])
+@pytest.mark.parametrize("shape", SHAPES)
 def test_a_conversation_of_eight_times_the_length_takes_no_more_than_four_times_that(codec: Any, shape: str) -> None:
     """A quadratic step would take 64 times as long; the bound is far above what a busy machine does to a linear one."""
 
