@@ -275,6 +275,12 @@ def test_024_025_calls_are_to_be_run_unless_they_were_cut(finish: str, reason: S
     assert read(one, chunk(finish=finish))[-1] == Finished(reason=reason)
 
 
+def test_024_a_call_that_was_cut_before_its_arguments_is_not_begun_by_a_later_one() -> None:
+    """Found by damaged streams: the first piece of a call without its index makes two calls of one."""
+    first, rest = piece(id="a", name="read", arguments=""), piece(index=0, arguments='{"pa')
+    assert [call.name for call in calls(first, rest, finish="length")] == ["unknown_tool"]
+
+
 @pytest.mark.parametrize("finish", ["error", "MALFORMED_FUNCTION_CALL", "abort"])
 def test_026_an_unknown_finish_reason_is_an_end_and_told(finish: str) -> None:
     *_, note, finished = read(chunk({"content": "Hi"}), chunk(finish=finish))
