@@ -110,7 +110,7 @@ def spoilt(said: bytes, chance: random.Random) -> bytes:
     return bytes(changed)
 
 
-async def is_answered(stream: Duplex) -> bool:
+async def is_answered(stream: Http2Stream) -> bool:
     """Whether a whole response comes, and no PipeError."""
     try:
         assert 100 <= await stream.status() <= 999

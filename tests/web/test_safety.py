@@ -88,7 +88,7 @@ async def test_with_the_token_a_browser_answers_and_without_a_browser_none_is_ne
     async with serving(tmp_path, Config(tools=ToolSettings(enabled=True, workspace=str(tmp_path)))) as stand:
         if headers:
             headers = {**headers, TOKEN.decode(): (await stand.state())["token"]}
-        inbox, rulebook = stand.app.gateway.inbox, stand.app.keeper
+        inbox, rulebook = stand.app.gateway.inbox, stand.app.tools
         assert rulebook is not None
         seen = inbox.version
         waiting = asyncio.create_task(inbox.ask(Origin(model="m", frontend="chat"), Permission(title="Run ls")))

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import each
 from tests.grammar import check
 from tieline.model.assemble import fold
 from tieline.model.content import Part, Text, Thinking, ToolCall
@@ -220,7 +221,7 @@ def test_text_among_the_pieces_of_a_call_is_one_part_after_it() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     "odd",
     [
         {"content": "a", "tool_calls": [{"index": 0, "id": "x", "function": {"name": "y", "arguments": "{}"}}]},
@@ -233,8 +234,8 @@ def test_text_among_the_pieces_of_a_call_is_one_part_after_it() -> None:
         {},
     ],
 )
-@pytest.mark.parametrize("field", ["content", "reasoning_content", "reasoning"])
-@pytest.mark.parametrize("more", [{}, {"usage": {"prompt_tokens": 1}}, {"obfuscation": "x"}])
+@each("field", ["content", "reasoning_content", "reasoning"])
+@each("more", [{}, {"usage": {"prompt_tokens": 1}}, {"obfuscation": "x"}])
 def test_many_chunks_of_one_frame_say_what_each_would_say_alone(odd: Any, field: str, more: Any) -> None:
     """Ours: the short cut for repeated frames must not be seen from outside."""
     frames = [chunk({field: text}) for text in ("a", "b", '"c"', "é")]
