@@ -11,16 +11,28 @@ COMPILE = $(BIN)/uv pip compile --no-config --quiet --universal --python-version
 APT_CHROMIUM := DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install --yes --no-install-recommends chromium
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check chromium screenshots format bench walk proto lock clean
+.PHONY: help run test test-system test-long check pytest chromium screenshots format bench walk proto lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/run.stamp ## Install what it takes and start the gateway
 	$(BIN)/tieline serve
 
-test: check chromium ## Check everything, then run all tests
-	$(BIN)/pytest -n 3
+# Some tests wait for timeouts: three workers keep two cores busy. Each file has one worker, which starts its servers once.
+PYTEST := $(BIN)/pytest -n 3 --dist loadfile
+
+test: $(VENV)/dev.stamp ## Static checks and the fast tests, at the same time: run this before you push
+	@$(MAKE) --no-print-directory --jobs=2 check pytest
+
+test-system: $(VENV)/dev.stamp chromium ## The slow tests: browser, agents as programs, large bodies
+	$(PYTEST) -m system
+
+test-long: $(VENV)/dev.stamp ## The fast tests with a hundred times as many random examples
+	$(PYTEST) -m "not system" --hypothesis-profile=long
+
+pytest: $(VENV)/dev.stamp
+	$(PYTEST) -m "not system"
 
 check: $(VENV)/dev.stamp ## Lint, formatting, types and import contracts
 	$(BIN)/ruff check

@@ -10,13 +10,38 @@ from hypothesis import settings
 
 Golden = Callable[[Path, bytes], None]
 
-# A slow machine must not fail a property, and a failure must repeat: no deadline, no random seed.
-settings.register_profile("tieline", deadline=None, derandomize=True)
-settings.load_profile("tieline")
+SYSTEM = (
+    "tests/web/test_page_*.py",  # Chromium
+    "tests/catalogue/test_coding_agents.py",  # agents as programs: each takes a second to start
+    "tests/e2e/test_acp_*.py",
+    "tests/e2e/test_agents_end.py",
+    "tests/e2e/test_responsive.py",  # large bodies
+)
+"""What takes too long for `make test` and is part of `make test-system`."""
+
+FEW = 30
+"""Random examples of a property in `make test`; there are a hundred times as many in `make test-long`."""
+
+# A slow machine must not fail a property: no deadline. A failure prints the line that repeats it.
+settings.register_profile("few", deadline=None, max_examples=FEW, print_blob=True)
+settings.register_profile("long", settings.get_profile("few"), max_examples=100 * FEW)
+settings.load_profile("few")
+
+# Each HTTP client of a test loads the certificates of the system, which takes 25 ms, even if it speaks plain HTTP. No
+# test needs them: it finds a folder without certificates instead.
+os.environ.pop("SSL_CERT_FILE", None)
+os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 
 # A shell that starts us in the background has interrupts ignored, and so would the programs that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if any(item.path.match(pattern) for pattern in SYSTEM):
+            item.add_marker("system")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

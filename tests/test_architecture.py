@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.each import each
+
 ROOT = Path(__file__).parent.parent
 MAX_LINES = 600
 VAGUE_NAMES = {"utils", "helpers", "common", "base", "manager", "handler", "misc"}
@@ -44,24 +46,24 @@ def matching_lines(path: Path, pattern: re.Pattern[str]) -> list[str]:
     return [f"{path}:{number}: {line}" for number, line in enumerate(lines, 1) if pattern.search(line)]
 
 
-@pytest.mark.parametrize("path", python_files("src", "tests", "bench"), ids=str)
+@each("path", python_files("src", "tests", "bench"), ids=str)
 def test_a_module_stays_below_600_lines(path: Path) -> None:
     assert len((ROOT / path).read_text(encoding="utf-8").splitlines()) < MAX_LINES
 
 
-@pytest.mark.parametrize("path", python_files("src"), ids=str)
+@each("path", python_files("src"), ids=str)
 def test_a_module_opens_with_a_sentence_about_its_job(path: Path) -> None:
     docstring = ast.get_docstring(ast.parse((ROOT / path).read_text(encoding="utf-8"))) or ""
     first_paragraph = " ".join(docstring.split("\n\n")[0].split())
     assert re.match(r"\w.*\.(\s|$)", first_paragraph), f"{path}: no first sentence in {first_paragraph!r}"
 
 
-@pytest.mark.parametrize("path", python_files("src"), ids=str)
+@each("path", python_files("src"), ids=str)
 def test_nothing_is_left_for_later(path: Path) -> None:
     assert matching_lines(path, UNFINISHED) == []
 
 
-@pytest.mark.parametrize("path", python_files("src", "tests", "bench"), ids=str)
+@each("path", python_files("src", "tests", "bench"), ids=str)
 def test_a_suppression_names_its_rule_and_its_reason(path: Path) -> None:
     bare = [
         f"{path}:{number}: {comment}"
@@ -88,13 +90,13 @@ def test_the_suppression_rule_itself(comment: str, explained: bool) -> None:
     assert bool(EXPLAINED_SUPPRESSION.search(comment)) is explained
 
 
-@pytest.mark.parametrize("path", python_files("src", "tests", "bench"), ids=str)
+@each("path", python_files("src", "tests", "bench"), ids=str)
 def test_a_module_name_says_something(path: Path) -> None:
     words = {word for name in path.with_suffix("").parts for word in name.split("_")}
     assert not words & VAGUE_NAMES
 
 
-@pytest.mark.parametrize("path", python_files("src/tieline/core"), ids=str)
+@each("path", python_files("src/tieline/core"), ids=str)
 def test_the_core_names_no_protocol_and_no_backend(path: Path) -> None:
     assert matching_lines(path, PROTOCOLS_AND_BACKENDS) == []
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.each import each
 from tieline.app.config import (
     AcpSettings,
     AgentSettings,
@@ -51,7 +52,7 @@ SETTINGS = [
 ] + [("Config", name) for name in ("default_model", "arguments", "activity", "demo", "log")]
 
 
-@pytest.mark.parametrize(("kind", "name"), SETTINGS)
+@each(("kind", "name"), SETTINGS)
 def test_every_setting_is_in_the_documents(kind: str, name: str) -> None:
     assert f"`{name}`" in CONFIGURATION, f"{kind}.{name}"
 
@@ -74,7 +75,7 @@ def test_links_and_paths_lead_somewhere(page: str) -> None:
             assert (ROOT / "src" / "tieline" / path).exists(), path
 
 
-@pytest.mark.parametrize("setting", ToolSettings().environment)
+@each("setting", ToolSettings().environment)
 def test_every_variable_that_commands_see_is_in_the_documents(setting: str) -> None:
     assert f"`{setting}`" in CONFIGURATION
 

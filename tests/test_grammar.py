@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.each import each
 from tests.grammar import check
 from tieline.model.content import Foreign, Image, Text, Thinking, ToolCall
 from tieline.model.events import (
@@ -47,7 +48,7 @@ def test_a_leg_that_keeps_the_grammar_passes(events: list[Event]) -> None:
     check(events)
 
 
-@pytest.mark.parametrize(
+@each(
     "events",
     [
         [],

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.backends.acp_support import tool
+from tests.each import each
 from tieline.backends.acp.client_tools import is_shown_as_call, may_be_allowed
 from tieline.backends.acp.tool_bridge import named_tools
 from tieline.wire.acp import facts
@@ -24,7 +25,7 @@ def call(title: str, given: Any = None, **more: Any) -> facts.AgentCall:
     return facts.AgentCall(id="1", title=title, input=json.dumps(given) if given is not None else "", **more)
 
 
-@pytest.mark.parametrize(
+@each(
     "told",
     [
         call("mcp__tieline__get_weather", {"city": "Oslo"}, name="mcp__tieline__get_weather"),
@@ -45,7 +46,7 @@ def test_a_call_of_a_client_tool_is_recognised(told: facts.AgentCall) -> None:
     assert may_be_allowed(told, TOOLS)
 
 
-@pytest.mark.parametrize(
+@each(
     "told",
     [
         call("tieline_get_weather", {"command": "rm -rf ~", "description": "tieline_get_weather"}, kind="execute"),

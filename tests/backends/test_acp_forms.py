@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.backends.acp_support import tool
+from tests.each import each
 from tieline.backends.acp.forms import AgentQuestion, question_of
 from tieline.backends.acp.interview import Interview, InterviewOutcome
 from tieline.model.content import Text, ToolResult
@@ -37,7 +38,7 @@ WORDS = Field(name="name", title="A name?", required=True)
 MAYBE = Field(name="note", title="A note?")
 
 
-@pytest.mark.parametrize(
+@each(
     ("field", "words", "value"),
     [
         (ONE, "1", "a"),

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.backends.acp_support import tool, user
+from tests.each import each
 from tests.grammar import check
 from tieline.backends.acp.activity import Activities, is_bare, shown_title, title_of
 from tieline.backends.acp.agent import environment, login_command
@@ -116,7 +117,7 @@ RESULT = Message(role="user", parts=(ToolResult(call_id="c", content=(Text(text=
 CALL = Message(role="assistant", parts=(Text(text="Let me count."), ToolCall(id="c", name="count")))
 
 
-@pytest.mark.parametrize(
+@each(
     ("said", "messages", "expected"),
     [
         (["Hi there."], [HELLO, assistant("Hi there."), MORE], 1),

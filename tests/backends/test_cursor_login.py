@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 
 from tests.backends.cursor_logins import DAY, NOW, Clock, given, jwt, refused
+from tests.each import each
 from tieline.backends.cursor import login_commands
 from tieline.backends.cursor.account import Account
 from tieline.backends.cursor.login import CLIENT_ID, AuthApi, PendingLogin, begin_login, exchange_key, poll, refresh
@@ -324,7 +325,7 @@ def test_the_claims_of_a_token_are_read_without_asking_anybody() -> None:
     assert read_claims(token) == ("auth0|user_x", "a@b.example", NOW + 5)
 
 
-@pytest.mark.parametrize(
+@each(
     "token",
     ["", "opaque", "a.b", "a.!!!!.c", "a.e30.c", "a.W10.c", "a.////.c", "a." + "W1" * 9000 + ".c", "é.é.é", "a.MQ.c"],
 )

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.each import each
 from tieline.backends.cursor.pipes import Transport
 from tieline.backends.cursor.recovery import (
     BROKEN,
@@ -114,7 +115,7 @@ def recovery_on(transport: Transport = "http2", **given: Any) -> Recovery:
     return Recovery(transport, jitter=lambda: 0.0, **given)
 
 
-@pytest.mark.parametrize("case", TABLE, ids=lambda case: f"{case.code}-{case.transport}-{case.has_checkpoint}")
+@each("case", TABLE, ids=lambda case: f"{case.code}-{case.transport}-{case.has_checkpoint}")
 def test_the_table_of_remedies(case: Case) -> None:
     remedy = recovery_on(case.transport).remedy(failed(case.code), has_checkpoint=case.has_checkpoint)
     assert (remedy and remedy._replace(why="")) == case.remedy

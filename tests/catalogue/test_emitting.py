@@ -31,9 +31,10 @@ from tests.catalogue.crossing import (
     text_block,
     tool_block,
 )
+from tests.each import each
 
-everywhere = pytest.mark.parametrize("crossing", CROSSINGS, ids=str)
-streamed = pytest.mark.parametrize("crossing", STREAMS, ids=str)
+everywhere = each("crossing", CROSSINGS, ids=str)
+streamed = each("crossing", STREAMS, ids=str)
 
 PIECES = ("", '{"name"', ':"A"', ',"nested":{"path":"src/a b.py"}', ',"text":"line\\n\\u00e9"', "}")
 WHOLE = "".join(PIECES)
@@ -46,7 +47,7 @@ PIECEMEAL: dict[Protocol, bytes] = {
         finish="tool_calls",
     ),
 }
-piecemeal = pytest.mark.parametrize("upstream", PIECEMEAL)
+piecemeal = each("upstream", PIECEMEAL)
 
 
 # ── 1–3: the arguments ──────────────────────────────────────────────────────────────────────────
@@ -140,7 +141,7 @@ NO_ARGUMENTS: list[tuple[str, Protocol, bool, bytes]] = [
 ]
 
 
-@pytest.mark.parametrize(("upstream", "whole", "data"), [case[1:] for case in NO_ARGUMENTS])
+@each(("upstream", "whole", "data"), [case[1:] for case in NO_ARGUMENTS])
 @everywhere
 def test_003_a_tool_without_parameters_gets_an_empty_object(
     crossing: Crossing, upstream: Protocol, whole: bool, data: bytes
@@ -204,7 +205,7 @@ AFTER_WORDS: list[tuple[Protocol, bool, bytes]] = [
 ]
 
 
-@pytest.mark.parametrize(("upstream", "whole", "data"), AFTER_WORDS)
+@each(("upstream", "whole", "data"), AFTER_WORDS)
 @everywhere
 def test_004_the_first_call_has_index_zero_whatever_was_said_before(
     crossing: Crossing, upstream: Protocol, whole: bool, data: bytes
@@ -245,7 +246,7 @@ ONE_INDEX = {
 }
 
 
-@pytest.mark.parametrize("case", ONE_INDEX)
+@each("case", ONE_INDEX)
 @everywhere
 def test_005_parallel_calls_have_an_index_each(crossing: Crossing, case: str) -> None:
     seen = cross(ONE_INDEX[case], "openai_chat", crossing)
@@ -264,7 +265,7 @@ def test_005_parallel_calls_of_a_messages_stream_have_an_index_each(crossing: Cr
     assert_in_order(seen, crossing)
 
 
-@pytest.mark.parametrize(
+@each(
     "later",
     [{"id": "", "name": ""}, {"id": "call_1", "name": "bash"}, {"name": "bash"}, {"id": "call_1", "name": ""}],
     ids=str,
@@ -330,7 +331,7 @@ EMPTY_SIGNALS: list[tuple[Protocol, bytes]] = [
 ]
 
 
-@pytest.mark.parametrize(("upstream", "data"), EMPTY_SIGNALS)
+@each(("upstream", "data"), EMPTY_SIGNALS)
 @everywhere
 def test_008_a_call_of_nothing_is_no_call(crossing: Crossing, upstream: Protocol, data: bytes) -> None:
     seen = cross(data, upstream, crossing)
@@ -350,7 +351,7 @@ NAMELESS: list[tuple[Protocol, bool, bytes]] = [
 ]
 
 
-@pytest.mark.parametrize(("upstream", "whole", "data"), NAMELESS)
+@each(("upstream", "whole", "data"), NAMELESS)
 @everywhere
 def test_008_a_call_without_a_name_gets_one_and_keeps_its_id(
     crossing: Crossing, upstream: Protocol, whole: bool, data: bytes
@@ -376,8 +377,8 @@ def _without_ids(upstream: Protocol, whole: bool, answer: str) -> bytes:
     return message_stream(*frames, stop="tool_use").replace(b"msg_up", answer.encode())
 
 
-@pytest.mark.parametrize("upstream", ["anthropic", "openai_chat"])
-@pytest.mark.parametrize("whole", [False, True], ids=["stream", "whole"])
+@each("upstream", ["anthropic", "openai_chat"])
+@each("whole", [False, True], ids=["stream", "whole"])
 @everywhere
 def test_009_calls_without_an_id_get_one_that_is_always_the_same(
     crossing: Crossing, upstream: Protocol, whole: bool
@@ -396,7 +397,7 @@ def test_009_calls_without_an_id_get_one_that_is_always_the_same(
 # ── 10–13: what may be missing, empty, repeated or all at once ──────────────────────────────────
 
 
-@pytest.mark.parametrize("kind", [{}, {"type": None}, {"type": ""}, {"type": "function"}], ids=str)
+@each("kind", [{}, {"type": None}, {"type": ""}, {"type": "function"}], ids=str)
 @everywhere
 def test_010_a_call_without_a_type_is_shown_with_one(crossing: Crossing, kind: dict[str, Any]) -> None:
     data = chat_stream(
@@ -408,7 +409,7 @@ def test_010_a_call_without_a_type_is_shown_with_one(crossing: Crossing, kind: d
     assert seen.raw.count(word) == 1
 
 
-@pytest.mark.parametrize("kind", [{}, {"type": None}], ids=str)
+@each("kind", [{}, {"type": None}], ids=str)
 @everywhere
 def test_010_a_whole_call_without_a_type_is_shown_with_one(crossing: Crossing, kind: dict[str, Any]) -> None:
     made = {"id": "call_1", "function": {"name": "bash", "arguments": '{"x":1}'}, **kind}
@@ -418,7 +419,7 @@ def test_010_a_whole_call_without_a_type_is_shown_with_one(crossing: Crossing, k
     assert seen.raw.count(word) == 1
 
 
-@pytest.mark.parametrize("role", ["", "assistant", None])
+@each("role", ["", "assistant", None])
 @everywhere
 def test_011_the_role_is_told_once_however_often_it_came(crossing: Crossing, role: str | None) -> None:
     data = chat_stream(
@@ -446,8 +447,8 @@ def test_011_the_role_stands_in_the_first_chunk(crossing: Crossing) -> None:
     assert seen.raw.count(b'"role"') == 1
 
 
-@pytest.mark.parametrize("nothing", [[], None], ids=["empty", "null"])
-@pytest.mark.parametrize("whole", [False, True], ids=["stream", "whole"])
+@each("nothing", [[], None], ids=["empty", "null"])
+@each("whole", [False, True], ids=["stream", "whole"])
 @everywhere
 def test_012_an_empty_list_of_calls_is_no_call(crossing: Crossing, nothing: Any, whole: bool) -> None:
     data = (
@@ -460,7 +461,7 @@ def test_012_an_empty_list_of_calls_is_no_call(crossing: Crossing, nothing: Any,
     assert b'"tool_calls"' not in seen.raw
 
 
-@pytest.mark.parametrize("whole", [False, True], ids=["stream", "whole"])
+@each("whole", [False, True], ids=["stream", "whole"])
 @everywhere
 def test_012_an_answer_of_words_only_shows_no_list_of_calls(crossing: Crossing, whole: bool) -> None:
     data = message_reply(said("Hello")) if whole else message_stream(*text_block(0, "Hello"))
@@ -489,7 +490,7 @@ IN_ONE_CHUNK = {
 }
 
 
-@pytest.mark.parametrize("case", IN_ONE_CHUNK)
+@each("case", IN_ONE_CHUNK)
 @everywhere
 def test_013_a_whole_call_in_one_chunk_keeps_its_arguments(crossing: Crossing, case: str) -> None:
     seen = cross(sse(*IN_ONE_CHUNK[case], "[DONE]"), "openai_chat", crossing)

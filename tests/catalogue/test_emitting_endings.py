@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-import pytest
-
 from tests.catalogue.asking import ask, asking, parsed, user
 from tests.catalogue.checks import (
     assert_arguments,
@@ -35,15 +33,16 @@ from tests.catalogue.crossing import (
     text_block,
     tool_block,
 )
+from tests.each import each
 from tieline.core.repair.repairs import DEFAULT, Repairs
 from tieline.model.assemble import fold
 from tieline.model.request import ToolSpec
 from tieline.wire import anthropic, openai_chat
 from tieline.wire.openai_chat.choices import choices, one_choice, render_choices
 
-everywhere = pytest.mark.parametrize("crossing", CROSSINGS, ids=str)
-streamed = pytest.mark.parametrize("crossing", STREAMS, ids=str)
-in_both_modes = pytest.mark.parametrize("whole", [False, True], ids=["stream", "whole"])
+everywhere = each("crossing", CROSSINGS, ids=str)
+streamed = each("crossing", STREAMS, ids=str)
+in_both_modes = each("whole", [False, True], ids=["stream", "whole"])
 
 
 def _words(upstream: Protocol, whole: bool, reason: str | None) -> bytes:
@@ -80,7 +79,7 @@ REASONS: list[tuple[Protocol, str, str, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("upstream", "reason", "expected", "noted"), REASONS)
+@each(("upstream", "reason", "expected", "noted"), REASONS)
 @in_both_modes
 @everywhere
 def test_026_a_reason_of_no_dialect_becomes_one_the_client_knows(
@@ -91,7 +90,7 @@ def test_026_a_reason_of_no_dialect_becomes_one_the_client_knows(
     assert [reason in note.message for note in seen.notes] == [True] * noted
 
 
-@pytest.mark.parametrize(("upstream", "reason"), [("openai_chat", "abort"), ("anthropic", "something_new")])
+@each(("upstream", "reason"), [("openai_chat", "abort"), ("anthropic", "something_new")])
 @in_both_modes
 @everywhere
 def test_026_calls_are_run_even_after_an_unknown_reason(
@@ -102,7 +101,7 @@ def test_026_calls_are_run_even_after_an_unknown_reason(
     assert_arguments(seen, crossing, '{"a":1}')
 
 
-@pytest.mark.parametrize("upstream", ["anthropic", "openai_chat"])
+@each("upstream", ["anthropic", "openai_chat"])
 @in_both_modes
 @everywhere
 def test_027_a_reason_that_was_not_given_is_inferred_from_what_was_said(
@@ -138,7 +137,7 @@ BROKEN_OFF: dict[str, tuple[Protocol, bytes]] = {
 }
 
 
-@pytest.mark.parametrize("case", BROKEN_OFF)
+@each("case", BROKEN_OFF)
 @everywhere
 def test_027_a_stream_that_breaks_off_is_an_error_and_never_an_ending(crossing: Crossing, case: str) -> None:
     upstream, data = BROKEN_OFF[case]
@@ -237,7 +236,7 @@ FAILING: dict[str, tuple[Protocol, bytes]] = {
 }
 
 
-@pytest.mark.parametrize("case", FAILING)
+@each("case", FAILING)
 @everywhere
 def test_030_an_error_comes_last_and_closes_what_was_open_but_for_a_call(crossing: Crossing, case: str) -> None:
     upstream, data = FAILING[case]
@@ -279,7 +278,7 @@ def _three(*indices: int) -> bytes:
     )
 
 
-@pytest.mark.parametrize("indices", [(0, 0, 0), (0, 1, 1), (1, 2, 3), (0, 2, 7), (3, 1, 0)], ids=str)
+@each("indices", [(0, 0, 0), (0, 1, 1), (1, 2, 3), (0, 2, 7), (3, 1, 0)], ids=str)
 @everywhere
 def test_031_blocks_are_numbered_anew(crossing: Crossing, indices: tuple[int, ...]) -> None:
     seen = cross(_three(*indices), "anthropic", crossing)
@@ -306,7 +305,7 @@ def test_031_thinking_is_closed_before_the_call_it_leads_to(crossing: Crossing) 
     assert_in_order(seen, crossing)
 
 
-@pytest.mark.parametrize("upstream", ["anthropic", "openai_chat"])
+@each("upstream", ["anthropic", "openai_chat"])
 @streamed
 def test_032_the_last_word_on_the_ending_is_never_null(crossing: Crossing, upstream: Protocol) -> None:
     for reason in (None, "tool_use" if upstream == "anthropic" else "tool_calls"):
@@ -326,7 +325,7 @@ CALL_CHOICE = {
 }
 
 
-@pytest.mark.parametrize("second", [0, 1])
+@each("second", [0, 1])
 @everywhere
 def test_033_text_and_calls_of_different_choices_are_one_message(crossing: Crossing, second: int) -> None:
     given = [TEXT_CHOICE, {**CALL_CHOICE, "index": second}]
@@ -364,7 +363,7 @@ def _ids_of(seen: Seen, crossing: Crossing) -> set[Any]:
     return {(frame["id"], frame["created"], frame["model"]) for frame in seen.frames}
 
 
-@pytest.mark.parametrize("ids", [["a", "b", "c"], ["a", None, ""], [None, None, None], ["", "b", "b"]], ids=str)
+@each("ids", [["a", "b", "c"], ["a", None, ""], [None, None, None], ["", "b", "b"]], ids=str)
 @streamed
 def test_034_a_stream_has_one_id_whatever_ids_its_chunks_had(crossing: Crossing, ids: list[str | None]) -> None:
     deltas = [{"content": "I look."}, call_delta(0, '{"a":1}', id="c_1", name="read"), {}]
@@ -389,7 +388,7 @@ def test_034_chunks_without_an_id_at_all_get_one(crossing: Crossing) -> None:
     assert seen.text == "Hi"
 
 
-@pytest.mark.parametrize("upstream", ["anthropic", "openai_chat"])
+@each("upstream", ["anthropic", "openai_chat"])
 @everywhere
 def test_035_what_comes_after_the_end_is_ignored(crossing: Crossing, upstream: Protocol) -> None:
     ended = _call(upstream, False, "tool_use" if upstream == "anthropic" else "tool_calls")
@@ -430,7 +429,7 @@ MIXED: dict[str, tuple[Protocol, bool, bytes]] = {
 }
 
 
-@pytest.mark.parametrize("case", MIXED)
+@each("case", MIXED)
 @everywhere
 def test_036_text_call_text_stays_in_that_order(crossing: Crossing, case: str) -> None:
     upstream, whole, data = MIXED[case]
@@ -452,8 +451,8 @@ WANTED: dict[Protocol, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("client", WANTED)
-@pytest.mark.parametrize(
+@each("client", WANTED)
+@each(
     ("upstream", "dialect"),
     [
         ("anthropic", anthropic.Dialect()),
@@ -498,8 +497,8 @@ def _wrapped(upstream: Protocol, name: str) -> bytes:
     return message_stream(*tool_block(0, "c_1", name, INNER[:30], INNER[30:]), stop="tool_use")
 
 
-@pytest.mark.parametrize("name", ["multi_tool_use.parallel", "multi_tool_use", "parallel"])
-@pytest.mark.parametrize("upstream", ["anthropic", "openai_chat"])
+@each("name", ["multi_tool_use.parallel", "multi_tool_use", "parallel"])
+@each("upstream", ["anthropic", "openai_chat"])
 @everywhere
 def test_038_calls_inside_a_wrapper_are_calls(crossing: Crossing, upstream: Protocol, name: str) -> None:
     seen = _through_repairs(_wrapped(upstream, name), upstream, crossing, "read", "grep")
@@ -510,8 +509,8 @@ def test_038_calls_inside_a_wrapper_are_calls(crossing: Crossing, upstream: Prot
     assert_in_order(seen, crossing)
 
 
-@pytest.mark.parametrize("upstream", ["anthropic", "openai_chat"])
-@pytest.mark.parametrize(
+@each("upstream", ["anthropic", "openai_chat"])
+@each(
     "declared",
     [("read",), ("read", "grep", "parallel"), ("grep", "bash")],
     ids=["one unknown", "its own tool", "other"],

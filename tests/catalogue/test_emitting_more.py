@@ -27,8 +27,9 @@ from tests.catalogue.crossing import (
     text_block,
     tool_block,
 )
+from tests.each import each
 
-everywhere = pytest.mark.parametrize("crossing", CROSSINGS, ids=str)
+everywhere = each("crossing", CROSSINGS, ids=str)
 
 # ── 14–18: several things at once ───────────────────────────────────────────────────────────────
 
@@ -78,7 +79,7 @@ INTERLEAVED: dict[str, tuple[Protocol, bytes]] = {
 }
 
 
-@pytest.mark.parametrize("case", INTERLEAVED)
+@each("case", INTERLEAVED)
 @everywhere
 def test_014_interleaved_calls_come_one_after_the_other(crossing: Crossing, case: str) -> None:
     upstream, data = INTERLEAVED[case]
@@ -134,7 +135,7 @@ BLANK_BETWEEN: list[tuple[Protocol, bool, bytes]] = [
 ]
 
 
-@pytest.mark.parametrize(("upstream", "whole", "data"), BLANK_BETWEEN)
+@each(("upstream", "whole", "data"), BLANK_BETWEEN)
 @everywhere
 def test_016_blank_text_between_calls_takes_no_index_of_theirs(
     crossing: Crossing, upstream: Protocol, whole: bool, data: bytes
@@ -234,7 +235,7 @@ TWICE: dict[str, tuple[Protocol, bool, bytes]] = {
 }
 
 
-@pytest.mark.parametrize("case", TWICE)
+@each("case", TWICE)
 @everywhere
 def test_018_a_call_that_comes_twice_is_made_once(crossing: Crossing, case: str) -> None:
     upstream, whole, data = TWICE[case]
@@ -265,7 +266,7 @@ SAME_ID: list[tuple[Protocol, bool, bytes]] = [
 ]
 
 
-@pytest.mark.parametrize(("upstream", "whole", "data"), SAME_ID)
+@each(("upstream", "whole", "data"), SAME_ID)
 @everywhere
 def test_018_two_different_calls_with_one_id_are_two_calls(
     crossing: Crossing, upstream: Protocol, whole: bool, data: bytes
@@ -291,7 +292,7 @@ def test_018_the_same_tool_called_twice_with_ids_of_their_own_is_called_twice(cr
 # ── 21–23: arguments in odd shapes ──────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("whole", [False, True], ids=["stream", "whole"])
+@each("whole", [False, True], ids=["stream", "whole"])
 @everywhere
 def test_021_arguments_that_are_an_object_become_text(crossing: Crossing, whole: bool) -> None:
     given = {"path": "a b.py", "deep": {"list": [1, 2.50, None, "é"], "empty": {}}}
@@ -327,8 +328,8 @@ def history(client: Protocol, given: Any) -> dict[str, Any]:
     )
 
 
-@pytest.mark.parametrize(("given", "expected"), ODD, ids=str)
-@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@each(("given", "expected"), ODD, ids=str)
+@each(("client", "upstream"), PAIRS)
 def test_022_the_input_of_a_call_is_always_an_object_to_the_upstream(
     client: Protocol, upstream: Protocol, given: Any, expected: Any
 ) -> None:
@@ -337,8 +338,8 @@ def test_022_the_input_of_a_call_is_always_an_object_to_the_upstream(
     assert sent.results == [("c_1", "fine")]
 
 
-@pytest.mark.parametrize(("given", "expected"), ODD, ids=str)
-@pytest.mark.parametrize("upstream", ["anthropic", "openai_chat"])
+@each(("given", "expected"), ODD, ids=str)
+@each("upstream", ["anthropic", "openai_chat"])
 @everywhere
 def test_022_the_input_of_a_call_is_json_to_the_client(
     crossing: Crossing, upstream: Protocol, given: Any, expected: Any
@@ -365,8 +366,8 @@ def _assert_pair_with(sent: Sent, broken: str) -> None:
     assert sent.results == [("c_1", "fine")]
 
 
-@pytest.mark.parametrize("broken", BROKEN)
-@pytest.mark.parametrize("upstream", ["anthropic", "openai_chat"])
+@each("broken", BROKEN)
+@each("upstream", ["anthropic", "openai_chat"])
 def test_023_arguments_of_the_history_that_are_not_json_are_wrapped_and_noted(upstream: Protocol, broken: str) -> None:
     said_by_client = asking(
         "openai_chat",
@@ -413,7 +414,7 @@ CUT: dict[str, tuple[Protocol, bytes]] = {
 }
 
 
-@pytest.mark.parametrize("case", CUT)
+@each("case", CUT)
 @everywhere
 def test_024_a_call_that_was_cut_ends_with_the_token_limit(crossing: Crossing, case: str) -> None:
     upstream, data = CUT[case]
@@ -427,7 +428,7 @@ def test_024_a_call_that_was_cut_ends_with_the_token_limit(crossing: Crossing, c
     assert_in_order(seen, crossing)
 
 
-@pytest.mark.parametrize("upstream", ["anthropic", "openai_chat"])
+@each("upstream", ["anthropic", "openai_chat"])
 @everywhere
 def test_024_a_second_call_that_was_cut_does_not_make_the_first_look_final(
     crossing: Crossing, upstream: Protocol
@@ -469,8 +470,8 @@ ENDINGS: list[tuple[Protocol, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("upstream", "reason", "expected"), ENDINGS)
-@pytest.mark.parametrize("whole", [False, True], ids=["stream", "whole"])
+@each(("upstream", "reason", "expected"), ENDINGS)
+@each("whole", [False, True], ids=["stream", "whole"])
 @everywhere
 def test_025_calls_that_were_made_are_to_be_run_unless_the_answer_was_cut_or_refused(
     crossing: Crossing, whole: bool, upstream: Protocol, reason: str, expected: str
@@ -480,7 +481,7 @@ def test_025_calls_that_were_made_are_to_be_run_unless_the_answer_was_cut_or_ref
     assert_arguments(seen, crossing, '{"a":1}')
 
 
-@pytest.mark.parametrize(
+@each(
     ("upstream", "data"),
     [
         ("openai_chat", chat_stream({"content": "Hi"}, finish="tool_calls")),

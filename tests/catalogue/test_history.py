@@ -19,13 +19,14 @@ from tests.catalogue.crossing import (
     message_stream,
     tool_block,
 )
+from tests.each import each
 from tieline.core.history.tidy import INTERRUPTED
 from tieline.model.errors import BadRequest
 from tieline.wire import openai_chat
 
 every_pair = pytest.mark.parametrize(("client", "upstream"), PAIRS)
-every_crossing = pytest.mark.parametrize("crossing", CROSSINGS)
-every_upstream = pytest.mark.parametrize("upstream", PROTOCOLS)
+every_crossing = each("crossing", CROSSINGS)
+every_upstream = each("upstream", PROTOCOLS)
 
 PIXEL = "iVBORw0KGgo="
 A_CALL = ("call_a", "read", {"path": "a"})
@@ -172,7 +173,7 @@ def test_089_results_without_an_id_belong_to_the_calls_in_order(
 
 
 @every_upstream
-@pytest.mark.parametrize("field", [{}, {"tool_call_id": None}, {"name": "write"}])
+@each("field", [{}, {"tool_call_id": None}, {"name": "write"}])
 def test_089_a_result_may_lack_its_id_altogether(upstream: Protocol, field: Json) -> None:
     write = ("call_w", "write", {"path": "b"})
     order = [write, A_CALL] if field.get("name") else [write]
@@ -217,7 +218,7 @@ def test_090_an_odd_id_is_spelled_alike_in_call_and_result(client: Protocol, ups
 
 @every_crossing
 @every_upstream
-@pytest.mark.parametrize("call_id", ODD_IDS)
+@each("call_id", ODD_IDS)
 def test_090_an_upstreams_id_goes_to_the_client_and_comes_back(
     upstream: Protocol, crossing: Crossing, call_id: str
 ) -> None:
@@ -284,7 +285,7 @@ def test_092_a_name_is_spelled_alike_in_tools_history_and_choice(
 
 @every_crossing
 @every_upstream
-@pytest.mark.parametrize("name", ODD_NAMES)
+@each("name", ODD_NAMES)
 def test_092_the_client_hears_its_own_spelling(upstream: Protocol, crossing: Crossing, name: str) -> None:
     client = crossing.client
     sent = ask(asking(client, user("hi"), tools=[tool(client, name)]), client, upstream)
@@ -307,7 +308,7 @@ def test_092_names_that_would_be_spelled_alike_stay_apart(client: Protocol, upst
 
 @every_crossing
 @every_upstream
-@pytest.mark.parametrize(
+@each(
     ("offers", "called", "expected"),
     [
         (["Bash"], "bash", "Bash"),
@@ -370,7 +371,7 @@ def test_094_a_result_that_is_fine_is_not_called_an_error(upstream: Protocol) ->
 
 
 @every_upstream
-@pytest.mark.parametrize("content", [{"ok": True, "rows": [1, 2]}, [1, "two"], 42, 2.5, True, [{"type": "row"}]])
+@each("content", [{"ok": True, "rows": [1, 2]}, [1, "two"], 42, 2.5, True, [{"type": "row"}]])
 def test_094_a_result_that_is_no_text_becomes_its_json(upstream: Protocol, content: Any) -> None:
     said = offered("openai_chat", user("hi"), calls("openai_chat", A_CALL), results("openai_chat", ("call_a", content)))
     ((_, text),) = ask(said, "openai_chat", upstream).results
@@ -511,7 +512,7 @@ def messages_of(client: Protocol, steps: list[tuple[str, Any]]) -> list[list[Jso
 
 
 @every_pair
-@settings(max_examples=200)
+@settings(max_examples=2 * settings().max_examples)
 @given(steps=st.lists(STEPS, max_size=10))
 def test_085_whatever_a_client_made_of_its_history_the_upstream_takes_it(
     client: Protocol, upstream: Protocol, steps: list[tuple[str, Any]]

@@ -256,6 +256,7 @@ async def test_068_a_client_that_did_not_ask_for_usage_sees_none(
 ) -> None:
     stand.script(backend, says(backend, "Hello"))
     answer = await stand.ask("openai_chat", backend, stream=True, **options)
+    assert answer.text == "Hello"
     assert all(frame["choices"] and "usage" not in frame for frame in answer.frames)
 
 

@@ -17,11 +17,12 @@ from tests.catalogue.crossing import (
     message_stream,
     tool_block,
 )
+from tests.each import each
 from tieline.core.history.tidy import tidy
 from tieline.model.errors import BadRequest
 from tieline.wire import anthropic, openai_chat
 
-every_pair = pytest.mark.parametrize(("client", "upstream"), PAIRS)
+every_pair = each(("client", "upstream"), PAIRS)
 every_client = pytest.mark.parametrize("client", PROTOCOLS)
 every_upstream = pytest.mark.parametrize("upstream", PROTOCOLS)
 
@@ -51,7 +52,7 @@ def with_tools(client: Protocol, *names: str, **fields: Any) -> Json:
     return asking(client, user("hi"), tools=[tool(client, name) for name in names or ("read", "write")], **fields)
 
 
-@pytest.mark.parametrize(("client", "said", "to_anthropic", "to_openai"), CHOICES)
+@each(("client", "said", "to_anthropic", "to_openai"), CHOICES)
 def test_102_every_choice_is_said_in_the_upstreams_words(
     client: Protocol, said: Any, to_anthropic: Json, to_openai: Any
 ) -> None:
@@ -70,7 +71,7 @@ def test_102_a_client_that_says_nothing_stays_silent(client: Protocol, upstream:
 
 
 @every_pair
-@pytest.mark.parametrize("tools", [[], None, "absent"])
+@each("tools", [[], None, "absent"])
 def test_102_a_choice_without_tools_is_left_out(client: Protocol, upstream: Protocol, tools: Any) -> None:
     for mode in ("auto", "none"):
         fields = {} if tools == "absent" else {"tools": tools}
@@ -115,7 +116,7 @@ def test_102_a_choice_nobody_knows_is_refused_by_its_place(client: Protocol, sai
 
 
 @every_pair
-@pytest.mark.parametrize("parallel", [True, False])
+@each("parallel", [True, False])
 def test_103_parallel_calls_are_allowed_or_not(client: Protocol, upstream: Protocol, parallel: bool) -> None:
     said = with_tools(client, tool_choice={"type": "auto", "disable_parallel_tool_use": not parallel})
     if client == C:
@@ -141,7 +142,7 @@ def test_103_without_tools_there_are_no_parallel_calls(upstream: Protocol, paral
 
 
 @every_pair
-@pytest.mark.parametrize("tools", [[], None, "absent"])
+@each("tools", [[], None, "absent"])
 def test_104_a_history_with_calls_needs_no_tools(client: Protocol, upstream: Protocol, tools: Any) -> None:
     fields = {} if tools == "absent" else {"tools": tools}
     turns = [user("hi"), calls(client, ("c1", "read", {})), results(client, ("c1", "one")), user("Sum up.")]
@@ -158,7 +159,7 @@ def test_104_a_history_with_calls_needs_no_tools(client: Protocol, upstream: Pro
 
 
 @every_pair
-@pytest.mark.parametrize("schema", [None, {}, {"type": "object"}, {"type": "object", "properties": None}])
+@each("schema", [None, {}, {"type": "object"}, {"type": "object", "properties": None}])
 def test_105_a_tool_needs_no_parameters(client: Protocol, upstream: Protocol, schema: Any) -> None:
     for given in (True, False):
         plain: Json = {"name": "now"}
@@ -171,7 +172,7 @@ def test_105_a_tool_needs_no_parameters(client: Protocol, upstream: Protocol, sc
 
 
 @every_pair
-@pytest.mark.parametrize("description", ["", None])
+@each("description", ["", None])
 def test_105_a_tool_needs_no_description(client: Protocol, upstream: Protocol, description: Any) -> None:
     said = asking(client, user("hi"), tools=[tool(client, "read", description=description)])
     assert b"description" not in ask(said, client, upstream).raw
@@ -183,7 +184,7 @@ def sent_schema(client: Protocol, upstream: Protocol, schema: Any) -> tuple[Json
 
 
 @every_pair
-@pytest.mark.parametrize("union", ["anyOf", "oneOf", "allOf"])
+@each("union", ["anyOf", "oneOf", "allOf"])
 def test_106_a_union_at_the_top_becomes_one_object(client: Protocol, upstream: Protocol, union: str) -> None:
     parts = [
         {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
@@ -204,7 +205,7 @@ def test_106_a_union_below_stays(client: Protocol, upstream: Protocol) -> None:
 
 
 @every_pair
-@pytest.mark.parametrize(
+@each(
     ("ref", "where"),
     [
         ("#/definitions/Path", {"definitions": {"Path": {"type": "string"}}}),
@@ -235,7 +236,7 @@ def test_107_recursion_ends(client: Protocol, upstream: Protocol) -> None:
 
 
 @every_pair
-@pytest.mark.parametrize(
+@each(
     ("given", "expected"),
     [
         ({"type": ["string", "null"]}, {"type": ["string", "null"]}),

@@ -22,9 +22,10 @@ from tests.catalogue.asking import (
     user,
 )
 from tests.catalogue.crossing import PROTOCOLS, Protocol
+from tests.each import each
 from tieline.wire import anthropic, openai_chat
 
-every_pair = pytest.mark.parametrize(("client", "upstream"), PAIRS)
+every_pair = each(("client", "upstream"), PAIRS)
 every_client = pytest.mark.parametrize("client", PROTOCOLS)
 
 A, C = PROTOCOLS
@@ -122,7 +123,9 @@ def test_120_deferred_tools_and_thoughts_are_never_marked() -> None:
     thought = {"type": "thinking", "thinking": "hm", "signature": "s1g"}
     turn: Json = {"role": "assistant", "content": [thought]}
     said = asking(C, user("hi"), [turn], user("and?"), [turn], user("well?"))
-    assert all("thinking" not in place for place in marks(ask(said, C, A)))
+    marked = marks(ask(said, C, A))
+    assert marked
+    assert all("thinking" not in place for place in marked)
 
 
 @every_client

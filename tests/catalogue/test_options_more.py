@@ -36,6 +36,7 @@ from tests.catalogue.crossing import (
     text_block,
     tool_block,
 )
+from tests.each import each
 from tieline.core.history.token_estimate import estimate
 from tieline.core.inbox.inbox import Inbox
 from tieline.core.legs.gateway import Gateway
@@ -49,7 +50,7 @@ from tieline.model.request import Request
 from tieline.tasks import Tasks
 from tieline.wire import anthropic, openai_chat
 
-every_pair = pytest.mark.parametrize(("client", "upstream"), PAIRS)
+every_pair = each(("client", "upstream"), PAIRS)
 every_client = pytest.mark.parametrize("client", PROTOCOLS)
 every_upstream = pytest.mark.parametrize("upstream", PROTOCOLS)
 every_crossing = pytest.mark.parametrize("crossing", CROSSINGS)
@@ -151,7 +152,7 @@ def test_114_several_system_messages_all_count(upstream: Protocol, role: str) ->
 
 
 @every_pair
-@pytest.mark.parametrize("content", ["Now be brief.", [text("Now be brief.")]])
+@each("content", ["Now be brief.", [text("Now be brief.")]])
 def test_114_a_late_system_message_stays_in_place_or_becomes_a_reminder(
     client: Protocol, upstream: Protocol, content: Any
 ) -> None:
@@ -293,7 +294,7 @@ def test_117_a_limit_is_made_up_only_where_it_is_demanded() -> None:
 
 
 @every_pair
-@pytest.mark.parametrize("fields", [{"temperature": 0}, {"temperature": 0.7}, {"top_p": 0.5}])
+@each("fields", [{"temperature": 0}, {"temperature": 0.7}, {"top_p": 0.5}])
 def test_118_one_of_temperature_and_top_p_arrives(client: Protocol, upstream: Protocol, fields: Json) -> None:
     sent = ask(asking(client, user("hi"), **fields), client, upstream)
     assert {name: sent.body[name] for name in ("temperature", "top_p") if name in sent.body} == fields

@@ -33,12 +33,13 @@ from tests.catalogue.crossing import (
     text_block,
 )
 from tests.catalogue.serving import CLIENTS, STREAMED_OR_WHOLE, Heard, Stand, says, serving
+from tests.each import each
 from tieline.model.content import STATE
 from tieline.model.events import Finished
 from tieline.sim.model import Answer
 from tieline.wire import openai_chat
 
-everywhere = pytest.mark.parametrize("crossing", CROSSINGS, ids=str)
+everywhere = each("crossing", CROSSINGS, ids=str)
 
 ARGUMENTS = '{"city":"Paris"}'
 EMPTY_CUSTOM = {"name": "", "input": ""}
@@ -186,7 +187,7 @@ ODD_USAGE = [
 
 
 @everywhere
-@pytest.mark.parametrize("usage", ODD_USAGE)
+@each("usage", ODD_USAGE)
 def test_151_odd_token_counts_do_not_discard_the_answer(crossing: Crossing, usage: str) -> None:
     stream = sse(chunk({"content": "Hello"}), chunk(finish="stop"))
     stream += b'data: {"id":"c","choices":[],"usage":' + usage.encode() + b"}\n\ndata: [DONE]\n\n"

@@ -7,11 +7,12 @@ import pytest
 
 from tests.catalogue.asking import Json, ask, ask_anything, asking, assistant, calls, parsed, results, tool, user
 from tests.catalogue.crossing import PROTOCOLS, Protocol
+from tests.each import each
 from tieline.model.errors import BadRequest
 from tieline.wire import anthropic, openai_chat
 
-every_upstream = pytest.mark.parametrize("upstream", PROTOCOLS)
-every_client = pytest.mark.parametrize("client", PROTOCOLS)
+every_upstream = each("upstream", PROTOCOLS)
+every_client = each("client", PROTOCOLS)
 
 A, C = PROTOCOLS
 MARK = {"type": "ephemeral"}
@@ -45,7 +46,7 @@ def test_a_thread_of_null_is_none() -> None:
 
 
 @every_upstream
-@pytest.mark.parametrize("content", ["Tools changed.", [text("Tools changed.")]])
+@each("content", ["Tools changed.", [text("Tools changed.")]])
 def test_a_system_message_inside_the_conversation_is_taken(upstream: Protocol, content: Any) -> None:
     late = [{"role": "system", "content": content}]
     turns = [user("hi"), late, calls(A, ("t1", "Read", {})), results(A, ("t1", "one")), late]
@@ -387,7 +388,7 @@ REQUESTS: dict[str, tuple[Protocol, Json]] = {
 
 
 @every_upstream
-@pytest.mark.parametrize("name", REQUESTS)
+@each("name", REQUESTS)
 def test_the_request_of_a_real_client_becomes_one_that_the_upstream_takes(name: str, upstream: Protocol) -> None:
     client, said = REQUESTS[name]
     sent = (
@@ -397,7 +398,7 @@ def test_the_request_of_a_real_client_becomes_one_that_the_upstream_takes(name: 
     assert "List it." in sent.raw.decode() or name == "aider"
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+@each("name", REQUESTS)
 def test_the_request_of_a_real_client_loses_nothing_to_an_upstream_of_its_own_protocol(name: str) -> None:
     """What is not there afterwards was null, or says nothing to the upstream."""
     client, said = REQUESTS[name]
@@ -450,7 +451,7 @@ def test_qwen_asks_an_upstream_of_its_protocol_for_its_thinking_back_where_it_is
 
 
 @every_upstream
-@pytest.mark.parametrize(
+@each(
     "history",
     [
         {"role": "assistant", "tool_calls": []},

@@ -31,13 +31,14 @@ from tests.catalogue.crossing import (
     text_block,
     tool_block,
 )
+from tests.each import each
 from tieline.core.history.thinking import Thoughts
 from tieline.core.history.tidy import tidy
 from tieline.model.assemble import fold
 from tieline.model.content import Message, Text
 from tieline.wire import anthropic, openai_chat
 
-everywhere = pytest.mark.parametrize("crossing", CROSSINGS, ids=str)
+everywhere = each("crossing", CROSSINGS, ids=str)
 
 REPLAY = openai_chat.Dialect(replay_reasoning=True)
 BUDGET = {"type": "enabled", "budget_tokens": 2048}
@@ -174,7 +175,7 @@ def test_041_signed_thinking_is_sent_back_byte_for_byte(text: str) -> None:
     assert sent.messages[1]["content"] == [thought(text, "sig=="), {"type": "text", "text": "Hello"}]
 
 
-@pytest.mark.parametrize("whole", [False, True], ids=["stream", "whole"])
+@each("whole", [False, True], ids=["stream", "whole"])
 @everywhere
 def test_041_thinking_is_shown_byte_for_byte(crossing: Crossing, whole: bool) -> None:
     stream = message_stream(*thinking_frames(0, EXACT, "sig=="), *text_block(1, "Hello"))
@@ -252,7 +253,7 @@ def test_043_the_thoughts_of_a_tool_loop_go_all_or_not_at_all(signatures: tuple[
     assert [given for _, _, given in sent.calls] == [{"a": 1}, {"a": 2}]
 
 
-@pytest.mark.parametrize("whole", [False, True], ids=["stream", "whole"])
+@each("whole", [False, True], ids=["stream", "whole"])
 @everywhere
 def test_044_redacted_thinking_reaches_a_client_that_can_hold_it(crossing: Crossing, whole: bool) -> None:
     call = tool_block(1, "c_1", "read", '{"a":1}')
@@ -294,7 +295,7 @@ AT_ONCE = {
 }
 
 
-@pytest.mark.parametrize("case", AT_ONCE)
+@each("case", AT_ONCE)
 @everywhere
 def test_045_thinking_and_signature_in_one_chunk_are_both_kept(crossing: Crossing, case: str) -> None:
     seen = cross(AT_ONCE[case], "anthropic", crossing)
@@ -334,7 +335,7 @@ FIRST_THOUGHTS: dict[str, tuple[Protocol, bytes]] = {
 }
 
 
-@pytest.mark.parametrize("case", FIRST_THOUGHTS)
+@each("case", FIRST_THOUGHTS)
 @everywhere
 def test_046_a_stream_that_begins_with_thinking_begins_with_thinking(crossing: Crossing, case: str) -> None:
     upstream, data = FIRST_THOUGHTS[case]
@@ -370,7 +371,7 @@ FIELDS: dict[str, list[Json]] = {
 }
 
 
-@pytest.mark.parametrize("case", FIELDS)
+@each("case", FIELDS)
 @everywhere
 def test_047_thinking_is_read_under_every_name_and_only_once(crossing: Crossing, case: str) -> None:
     deltas = FIELDS[case]
@@ -388,7 +389,7 @@ WHOLE_FIELDS: list[Json] = [
 ]
 
 
-@pytest.mark.parametrize("fields", WHOLE_FIELDS, ids=lambda fields: "+".join(fields))
+@each("fields", WHOLE_FIELDS, ids=lambda fields: "+".join(fields))
 @everywhere
 def test_047_thinking_of_a_whole_reply_is_read_under_every_name(crossing: Crossing, fields: Json) -> None:
     seen = cross(chat_reply({"content": "It is four.", **fields}), "openai_chat", crossing, whole=True)

@@ -6,6 +6,7 @@ import pytest
 
 from tests.catalogue.asking import Json, ask, asking, tool, user
 from tests.catalogue.crossing import Protocol
+from tests.each import each
 from tieline.wire import anthropic
 
 BUDGET = {"type": "enabled", "budget_tokens": 2048}
@@ -78,7 +79,7 @@ TO_MESSAGES: list[tuple[Protocol, Json, Any, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("client", "asked", "expected", "effort"), TO_MESSAGES, ids=str)
+@each(("client", "asked", "expected", "effort"), TO_MESSAGES, ids=str)
 def test_054_every_way_to_ask_for_thinking_is_one_the_messages_api_takes(
     client: Protocol, asked: Json, expected: Any, effort: str | None
 ) -> None:
@@ -106,7 +107,7 @@ TO_CHAT: list[tuple[Protocol, Json, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("client", "asked", "expected"), TO_CHAT, ids=str)
+@each(("client", "asked", "expected"), TO_CHAT, ids=str)
 def test_054_every_way_to_ask_for_thinking_is_one_chat_completions_takes(
     client: Protocol, asked: Json, expected: str | None
 ) -> None:

@@ -4,8 +4,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from tests.catalogue.asking import Json, asking, calls, parsed, results, tool, user
 from tests.catalogue.crossing import (
     CROSSINGS,
@@ -23,14 +21,15 @@ from tests.catalogue.crossing import (
     text_block,
     tool_block,
 )
+from tests.each import each
 from tests.grammar import check
 from tieline.app.config import UpstreamSettings
 from tieline.core.repair.repairs import DEFAULT, RepairName, Repairs
 from tieline.model.content import Message
 
-every_crossing = pytest.mark.parametrize("crossing", CROSSINGS)
-every_stream = pytest.mark.parametrize("crossing", STREAMS)
-every_upstream = pytest.mark.parametrize("upstream", PROTOCOLS)
+every_crossing = each("crossing", CROSSINGS)
+every_stream = each("crossing", STREAMS)
+every_upstream = each("upstream", PROTOCOLS)
 
 SCHEMA = {
     "type": "object",
@@ -117,7 +116,7 @@ WRITTEN = [
 
 @every_crossing
 @every_upstream
-@pytest.mark.parametrize("written", WRITTEN)
+@each("written", WRITTEN)
 def test_097_a_call_written_as_text_becomes_a_call_when_asked_for(
     upstream: Protocol, crossing: Crossing, written: str
 ) -> None:
@@ -134,7 +133,7 @@ def test_097_a_call_written_as_text_becomes_a_call_when_asked_for(
 
 @every_crossing
 @every_upstream
-@pytest.mark.parametrize("written", WRITTEN)
+@each("written", WRITTEN)
 def test_097_by_default_it_stays_text(upstream: Protocol, crossing: Crossing, written: str) -> None:
     seen = untouched(text_answer(upstream, "Let me see. ", *written), upstream, crossing)
     assert seen.text == "Let me see. " + written
@@ -143,7 +142,7 @@ def test_097_by_default_it_stays_text(upstream: Protocol, crossing: Crossing, wr
 
 @every_crossing
 @every_upstream
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         '<tool_call>{"name":"rm","arguments":{}}</tool_call>',
@@ -170,7 +169,7 @@ TYPED = {"path": "1", "lines": [1, 2], "options": {"deep": True}, "limit": 7, "f
 
 @every_crossing
 @every_upstream
-@pytest.mark.parametrize("whole", [False, True])
+@each("whole", [False, True])
 def test_098_text_becomes_what_the_schema_says_when_asked_for(
     upstream: Protocol, crossing: Crossing, whole: bool
 ) -> None:
@@ -182,7 +181,7 @@ def test_098_text_becomes_what_the_schema_says_when_asked_for(
 
 @every_crossing
 @every_upstream
-@pytest.mark.parametrize("whole", [False, True])
+@each("whole", [False, True])
 def test_098_by_default_values_stay_as_they_came(upstream: Protocol, crossing: Crossing, whole: bool) -> None:
     data = whole_call(upstream, "edit", MISTYPED) if whole else call_answer(upstream, "edit", *MISTYPED)
     seen = untouched(data, upstream, crossing, whole=whole)
@@ -191,9 +190,7 @@ def test_098_by_default_values_stay_as_they_came(upstream: Protocol, crossing: C
 
 @every_stream
 @every_upstream
-@pytest.mark.parametrize(
-    "arguments", ['{"path": "[1]"}', '{"lines": "1, 2"}', '{"limit": "seven"}', '{"limit": "1.5"}', '{"other": "1"}']
-)
+@each("arguments", ['{"path": "[1]"}', '{"lines": "1, 2"}', '{"limit": "seven"}', '{"limit": "1.5"}', '{"other": "1"}'])
 def test_098_what_does_not_fit_the_schema_stays_byte_for_byte(
     upstream: Protocol, crossing: Crossing, arguments: str
 ) -> None:
@@ -207,7 +204,7 @@ SPACED = '{"path ":"a"," limit":7,"other ":1}'
 
 @every_crossing
 @every_upstream
-@pytest.mark.parametrize("whole", [False, True])
+@each("whole", [False, True])
 def test_099_spaces_around_a_key_go_when_asked_for(upstream: Protocol, crossing: Crossing, whole: bool) -> None:
     data = whole_call(upstream, "edit", SPACED) if whole else call_answer(upstream, "edit", *SPACED)
     seen = repaired(data, upstream, crossing, "keys", whole=whole)
@@ -229,7 +226,7 @@ MALFORMED = ['{"path":"a}', '{"path":"a"', "{'path': 'a'}", '{"path":"a",}']
 
 @every_crossing
 @every_upstream
-@pytest.mark.parametrize("arguments", MALFORMED)
+@each("arguments", MALFORMED)
 def test_100_a_slip_is_mended_when_asked_for(upstream: Protocol, crossing: Crossing, arguments: str) -> None:
     seen = repaired(call_answer(upstream, "edit", arguments), upstream, crossing, "json")
     assert json.loads(seen.arguments[0]) == {"path": "a"}
@@ -238,7 +235,7 @@ def test_100_a_slip_is_mended_when_asked_for(upstream: Protocol, crossing: Cross
 
 @every_crossing
 @every_upstream
-@pytest.mark.parametrize("arguments", MALFORMED)
+@each("arguments", MALFORMED)
 def test_100_by_default_a_slip_stays_and_is_not_called_truncation(
     upstream: Protocol, crossing: Crossing, arguments: str
 ) -> None:
@@ -314,7 +311,7 @@ def test_101_a_call_that_goes_in_circles_is_stopped_when_asked_for(upstream: Pro
 
 @every_crossing
 @every_upstream
-@pytest.mark.parametrize(
+@each(
     ("times", "answers", "arguments"),
     [(2, (), '{"path":"a"}'), (3, ("1 %", "2 %"), '{"path":"a"}'), (3, (), '{"path":"b"}')],
 )

@@ -25,13 +25,14 @@ from tests.catalogue.crossing import (
     text_block,
     tool_block,
 )
+from tests.each import each
 from tests.grammar import check
 from tieline.model.events import Event
 from tieline.wire import anthropic, openai_chat
 
-EACH_CROSSING = pytest.mark.parametrize("crossing", CROSSINGS, ids=str)
-EACH_STREAM = pytest.mark.parametrize("crossing", STREAMS, ids=str)
-EACH_UPSTREAM = pytest.mark.parametrize("upstream", PROTOCOLS)
+EACH_CROSSING = each("crossing", CROSSINGS, ids=str)
+EACH_STREAM = each("crossing", STREAMS, ids=str)
+EACH_UPSTREAM = each("upstream", PROTOCOLS)
 
 TEXT = "Zürich 日本 😀 a\u2028b\u2029c\x85d\x0be"
 ARGUMENTS = '{"path":"日本/😀\u2028.py","n":1}'
@@ -102,7 +103,7 @@ def test_056_only_line_feeds_and_carriage_returns_end_a_line(upstream: Protocol,
 
 @EACH_UPSTREAM
 @EACH_CROSSING
-@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+@each("end", [b"\n", b"\r\n", b"\r"])
 def test_057_every_line_end_of_the_standard_counts(upstream: Protocol, crossing: Crossing, end: bytes) -> None:
     stream = answer(upstream).replace(b"\n", end)
     complete(cross(stream, upstream, crossing))
@@ -141,7 +142,7 @@ ODDITIES: dict[str, Callable[[bytes], bytes]] = {
 
 @EACH_UPSTREAM
 @EACH_CROSSING
-@pytest.mark.parametrize("oddity", ODDITIES)
+@each("oddity", ODDITIES)
 def test_059_what_else_the_standard_allows_changes_nothing(upstream: Protocol, crossing: Crossing, oddity: str) -> None:
     stream = ODDITIES[oddity](answer(upstream))
     assert stream != answer(upstream) or (oddity, upstream) == ("no names", "openai_chat")
@@ -199,8 +200,8 @@ def failed_in_form(seen: Seen, crossing: Crossing) -> dict[str, Any]:
 
 @EACH_UPSTREAM
 @EACH_CROSSING
-@pytest.mark.parametrize("indent", [None, 2])
-@pytest.mark.parametrize("at", ["instead of a stream", "inside"])
+@each("indent", [None, 2])
+@each("at", ["instead of a stream", "inside"])
 def test_061_an_error_without_any_framing_is_an_error(
     upstream: Protocol, crossing: Crossing, indent: int | None, at: str
 ) -> None:
@@ -248,7 +249,7 @@ SPLITS = {
 
 @EACH_UPSTREAM
 @EACH_CROSSING
-@pytest.mark.parametrize("split", SPLITS)
+@each("split", SPLITS)
 def test_064_fragments_are_opaque_and_only_their_sum_is_json(
     upstream: Protocol, crossing: Crossing, split: str
 ) -> None:
@@ -292,7 +293,7 @@ def test_066_a_ping_of_the_upstream_says_nothing_to_the_client(crossing: Crossin
 
 
 @EACH_CROSSING
-@pytest.mark.parametrize("sign", [b": keep-alive\n", b":\n\n", b"data:\n\n", b"data: \n\n"])
+@each("sign", [b": keep-alive\n", b":\n\n", b"data:\n\n", b"data: \n\n"])
 def test_066_a_keep_alive_of_the_upstream_says_nothing_to_the_client(crossing: Crossing, sign: bytes) -> None:
     stream = answer("openai_chat")
     seen = cross(sign + stream.replace(b"\n\n", b"\n\n" + sign * 2), "openai_chat", crossing)
@@ -329,7 +330,7 @@ def counts(seen: Seen, crossing: Crossing) -> tuple[int, int, int]:
 
 
 @EACH_CROSSING
-@pytest.mark.parametrize("choices", [[], None])
+@each("choices", [[], None])
 def test_067_a_chunk_with_nothing_but_usage_does_no_harm(crossing: Crossing, choices: list[Any] | None) -> None:
     last = chunk(choices=choices, usage=COUNTS)
     seen = cross(sse(chunk({"content": "Hi"}), chunk(finish="stop"), last, "[DONE]"), "openai_chat", crossing)
@@ -382,7 +383,7 @@ FULL = {"input_tokens": 40, "cache_read_input_tokens": 60, "cache_creation_input
 
 
 @EACH_CROSSING
-@pytest.mark.parametrize(
+@each(
     "later",
     [
         [{"output_tokens": 20}],
@@ -416,7 +417,7 @@ def test_070_the_last_event_of_messages_has_the_counts_of_the_prompt(arguments: 
 
 @EACH_UPSTREAM
 @EACH_CROSSING
-@pytest.mark.parametrize("whole", [True, False], ids=["whole", "streamed"])
+@each("whole", [True, False], ids=["whole", "streamed"])
 def test_071_the_prompt_includes_the_cache_in_one_protocol_and_not_in_the_other(
     upstream: Protocol, crossing: Crossing, whole: bool
 ) -> None:
@@ -481,7 +482,7 @@ def test_074_an_error_is_not_glued_to_an_unfinished_event(upstream: Protocol, cr
 
 
 @EACH_CROSSING
-@pytest.mark.parametrize(
+@each(
     "fields",
     [
         {"error": {"message": "too busy", "code": 503}, "choices": []},
@@ -495,7 +496,7 @@ def test_074_an_error_is_not_glued_to_an_unfinished_event(upstream: Protocol, cr
         },
     ],
 )
-@pytest.mark.parametrize("whole", [True, False], ids=["whole", "streamed"])
+@each("whole", [True, False], ids=["whole", "streamed"])
 def test_075_an_error_in_a_successful_chunk_is_an_error(
     crossing: Crossing, fields: dict[str, Any], whole: bool
 ) -> None:
@@ -506,8 +507,8 @@ def test_075_an_error_in_a_successful_chunk_is_an_error(
 
 
 @EACH_CROSSING
-@pytest.mark.parametrize("error", [{"type": "api_error", "message": "too busy"}, "too busy"])
-@pytest.mark.parametrize("whole", [True, False], ids=["whole", "streamed"])
+@each("error", [{"type": "api_error", "message": "too busy"}, "too busy"])
+@each("whole", [True, False], ids=["whole", "streamed"])
 def test_075_an_error_that_looks_like_an_empty_message_is_an_error(
     crossing: Crossing, error: object, whole: bool
 ) -> None:
@@ -518,7 +519,7 @@ def test_075_an_error_that_looks_like_an_empty_message_is_an_error(
 
 @EACH_UPSTREAM
 @EACH_CROSSING
-@pytest.mark.parametrize(
+@each(
     "trap",
     [
         "message_stop",

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.each import each
 from tieline.core.legs.background import is_background
 from tieline.model.content import Message, Text
 from tieline.model.request import OutputFormat, Request, Sampling, ToolChoice
@@ -49,7 +50,7 @@ def request(system: str, words: str, **more: object) -> Request:
     return Request(model="m", messages=tuple(messages), **more)  # type: ignore[arg-type] # fields of a request
 
 
-@pytest.mark.parametrize(("system", "words"), BACKGROUND.values(), ids=BACKGROUND)
+@each(("system", "words"), BACKGROUND.values(), ids=BACKGROUND)
 def test_what_clients_ask_for_themselves_is_recognised(system: str, words: str) -> None:
     assert is_background(request(system, words))
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from tests.each import each
 from tieline.core.inbox.answers import check
 from tieline.core.inbox.inbox import MAX_TOTAL_SIZE, MAX_WAIT, MAX_WAITING, AuditEntry, Inbox, PendingItem
 from tieline.model.errors import BadRequest, GatewayError
@@ -363,12 +364,12 @@ BAD: list[tuple[Field, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("field", "value"), GOOD)
+@each(("field", "value"), GOOD)
 def test_an_answer_that_fits_its_field_is_taken(field: Field, value: Any) -> None:
     check(Question(message="?", fields=(field,)), QuestionAnswer(values={"f": value}))
 
 
-@pytest.mark.parametrize(("field", "value", "complaint"), BAD)
+@each(("field", "value", "complaint"), BAD)
 def test_an_answer_that_does_not_fit_its_field_is_refused_with_what_would(
     field: Field, value: Any, complaint: str
 ) -> None:

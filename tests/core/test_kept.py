@@ -1,9 +1,9 @@
 """What is kept of a leg has limits in every field, and no secrets."""
 
 import msgspec
-import pytest
 
 from tests.cases import leg
+from tests.each import each
 from tieline.core.watch.bus import MAX_MODEL, Bus
 from tieline.core.watch.record import MAX_RECORD_SIZE, MAX_TITLE_SOURCE
 from tieline.core.watch.secrets import Secrets, secret_values
@@ -39,7 +39,7 @@ def size(value: object) -> int:
     return len(msgspec.json.encode(value))
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+@each("name", REQUESTS)
 def test_whatever_a_request_is_large_in_little_of_it_is_kept(name: str) -> None:
     bus = Bus(clock=lambda: 0.0, max_legs=500)
     record = bus.begin(REQUESTS[name], "chat", HUGE)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.each import each
 from tests.grammar import check
 from tieline.core.repair.repairs import DEFAULT, RepairName, Repairs, can_repair
 from tieline.model.assemble import unfold
@@ -189,8 +190,8 @@ TEXT_CALLS = [
 ]
 
 
-@pytest.mark.parametrize("size", [1, 7, 1000])
-@pytest.mark.parametrize("written", TEXT_CALLS)
+@each("size", [1, 7, 1000])
+@each("written", TEXT_CALLS)
 def test_097_a_call_written_as_text_becomes_a_call(written: str, size: int) -> None:
     out = through(streamed(f"Let me look.\n{written}\n", size), "text_calls")
     assert [Text(text="Let me look.\n"), "read"] == [
@@ -242,8 +243,8 @@ HARMLESS_TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("size", [1, 4, 1000])
-@pytest.mark.parametrize("text", HARMLESS_TEXTS)
+@each("size", [1, 4, 1000])
+@each("text", HARMLESS_TEXTS)
 def test_097_anything_else_stays_text_in_the_same_events(text: str, size: int) -> None:
     events = streamed(text, size)
     assert through(events, "text_calls") == events
@@ -264,7 +265,7 @@ def test_097_a_call_that_never_ends_is_let_go() -> None:
     assert len(before_the_end) > 5
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "<tool_call>" * 40_000,
@@ -275,7 +276,7 @@ def test_097_a_call_that_never_ends_is_let_go() -> None:
         "<" * 100_000,
     ],
 )
-@pytest.mark.parametrize("size", [100, 1_000_000])
+@each("size", [100, 1_000_000])
 def test_097_text_made_to_take_time_takes_none(text: str, size: int) -> None:
     events = streamed(text, size)
     assert through(events, "text_calls") == events
@@ -401,7 +402,7 @@ HOPELESS = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "expected"), MENDABLE)
+@each(("arguments", "expected"), MENDABLE)
 def test_100_malformed_but_complete_json_is_mended(arguments: str, expected: Any) -> None:
     out = through(leg(call("edit", arguments)), "json")
     (mended,) = parts(out)
@@ -411,7 +412,7 @@ def test_100_malformed_but_complete_json_is_mended(arguments: str, expected: Any
     assert reason(out) is StopReason.TOOL_USE
 
 
-@pytest.mark.parametrize("arguments", HOPELESS)
+@each("arguments", HOPELESS)
 def test_100_what_cannot_be_told_is_noted_and_passed_on(arguments: str) -> None:
     events = leg(Text(text="t"), call("edit", arguments), call("read", call_id="c2"))
     out = through(events, "json")

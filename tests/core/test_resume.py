@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass, field
 
-import pytest
-
 from tests.cases import PIXEL, says
+from tests.each import each
 from tieline.core.history.tidy import INTERRUPTED
 from tieline.core.legs.parking import ParkedRun
 from tieline.core.legs.resume import ResumeDecision, decide
@@ -99,6 +98,6 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+@each("case", CASES.values(), ids=CASES.keys())
 def test_a_request_starts_or_resumes_as_the_table_says(case: Case) -> None:
     assert decide(case.history, *case.target, LOT) == case.expected

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.cases import PIXEL, says
+from tests.each import each
 from tests.grammar import check
 from tieline.backends.demo import DemoBackend
 from tieline.model.assemble import fold
@@ -214,7 +215,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.tools[0].name}: {case.words}")
+@each("case", CASES, ids=lambda case: f"{case.tools[0].name}: {case.words}")
 def test_plain_words_call_whichever_tool_fits(case: Case) -> None:
     reply = answer(ask(ENVIRONMENT, case.words, tools=case.tools))
     assert calls(reply) == case.expected
@@ -425,7 +426,7 @@ def test_json_without_a_schema_is_an_object_with_the_answer() -> None:
     assert text(answer(ask("say hi", output=OutputFormat()))) == '{"answer":"hi"}'
 
 
-@pytest.mark.parametrize(
+@each(
     ("schema", "expected"),
     [
         (
@@ -560,7 +561,7 @@ def test_usage_counts_the_words_and_the_tools() -> None:
     assert with_tools.usage.input > 100
 
 
-@pytest.mark.parametrize(
+@each(
     "words",
     [
         *("", "read " * 50_000, ", and then" * 180, "`" * 20_000, "{" * 20_000, "a(" * 10_000, "x" * 2_000),

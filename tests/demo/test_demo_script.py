@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from tests.cases import says
+from tests.each import each
 from tests.grammar import check
 from tieline.backends.demo import DemoBackend
 from tieline.model.content import Message, Part, Text, Thinking, ToolCall, ToolResult
@@ -135,7 +136,7 @@ def test_a_short_pause_ends() -> None:
     assert parts(play("text: one\npause: 0.001\ntext: two")) == [Text(text="one"), Text(text="two")]
 
 
-@pytest.mark.parametrize(
+@each(
     ("script", "message"),
     [
         ("text: a\nsing: b", "line 2 of the script: expected one of think, text, call, "),

@@ -4,6 +4,8 @@ import random
 
 import pytest
 
+from tests.chance import seeds
+from tests.each import each
 from tests.grammar import check
 from tieline.model.assemble import PartsWriter, fold, reason_for, unfold
 from tieline.model.content import Foreign, Part, Text, Thinking, ToolCall
@@ -116,7 +118,7 @@ def test_end_all_completes_parts_in_the_order_they_began() -> None:
     assert parts.calls == 1
 
 
-@pytest.mark.parametrize("seed", range(50))
+@each("seed", seeds(50))
 def test_any_interleaving_gives_the_same_parts(seed: int) -> None:
     chance = random.Random(seed)
     pieces = {key: [f"{key}.{n} " for n in range(chance.randint(0, 5))] for key in range(chance.randint(1, 6))}
@@ -291,7 +293,7 @@ def test_fold_of_a_leg_without_an_ending_is_a_failure_of_ours() -> None:
     assert (caught.value.kind, caught.value.status) == ("internal", 500)
 
 
-@pytest.mark.parametrize(
+@each(
     ("calls", "told", "expected"),
     [
         (0, StopReason.END_TURN, StopReason.END_TURN),

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-import pytest
 from uvicorn.server import ServerState
 
+from tests.each import each
 from tests.net.served import Wire, config
 from tests.net.upstream import until
 from tieline.net.server.cycle import RequestCycle
@@ -48,9 +48,9 @@ async def heard(app: Any, state: ServerState, *requests: bytes) -> tuple[bytes, 
     return wire.written, is_ending
 
 
-@pytest.mark.parametrize("default", [[], [(b"date", b"today")], [(b"connection", b"close")]], ids=str)
-@pytest.mark.parametrize("status", [200, 204, 304, 404, 503])
-@pytest.mark.parametrize(
+@each("default", [[], [(b"date", b"today")], [(b"connection", b"close")]], ids=str)
+@each("status", [200, 204, 304, 404, 503])
+@each(
     "headers",
     [
         [],
@@ -62,7 +62,7 @@ async def heard(app: Any, state: ServerState, *requests: bytes) -> tuple[bytes, 
     ],
     ids=str,
 )
-@pytest.mark.parametrize(
+@each(
     "request_",
     [
         GET,

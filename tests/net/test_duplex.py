@@ -9,6 +9,7 @@ import pytest
 from h2.errors import ErrorCodes
 from h2.events import StreamReset
 
+from tests.each import each
 from tests.net.h2_server import Call, begin, body_of, echo, facts, frame, hold, serving_h2
 from tests.net.upstream import WAIT, until
 from tieline.net.h2.client import Http2Client, Origin, PipeError, Timeouts
@@ -74,7 +75,7 @@ async def test_the_head_of_a_request_is_written_as_it_was_given() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "header", "complaint"),
     [
         ("/", ("x-key", "secret\r\nx-evil: 1"), "'x-key' contains a character"),

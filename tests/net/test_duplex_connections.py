@@ -11,6 +11,7 @@ from h2.errors import ErrorCodes
 from h2.events import PingReceived
 from h2.settings import SettingCodes
 
+from tests.each import each
 from tests.net.h2_server import begin, body_of, echo, facts, frame, hold, serving_h2
 from tests.net.test_proxy import Relay
 from tests.net.upstream import WAIT, Peer, saying, serving, until
@@ -283,7 +284,7 @@ async def test_an_idle_connection_is_closed_after_a_while() -> None:
 # ── those who do not speak HTTP/2 ──
 
 
-@pytest.mark.parametrize(
+@each(
     ("said", "expected", "words"),
     [
         (b"HTTP/1.1 464 \r\ncontent-length: 0\r\n\r\n", ("connect", "protocol", False), r"HTTP/1\.1 \(status 464\)"),

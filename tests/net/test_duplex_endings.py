@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from h2.errors import ErrorCodes
 
+from tests.each import each
 from tests.net.h2_server import Call, H2Peer, begin, body_of, echo, facts, frame, hold, serving_h2
 from tests.net.upstream import WAIT, until
 from tieline.net.h2.client import Http2Client, PipeError
@@ -53,7 +54,7 @@ async def test_closing_a_stream_forgets_what_was_not_read() -> None:
             await stream.chunk()
 
 
-@pytest.mark.parametrize(
+@each(
     ("code", "expected", "words"),
     [
         (ErrorCodes.INTERNAL_ERROR, ("first_byte", "reset", True), "internal error"),
@@ -167,7 +168,7 @@ async def test_data_before_the_head_breaks_the_stream_and_no_other() -> None:
     assert upstream.calls[0].reset_code == ErrorCodes.PROTOCOL_ERROR
 
 
-@pytest.mark.parametrize(
+@each(
     "nonsense",
     [
         pytest.param(frame(0x0, 0, 99, b"x"), id="data of a stream nobody opened"),

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trustme
 
+from tests.each import each
 from tests.net.upstream import OK, WAIT, Peer, answering, saying, serving
 from tieline.net.client.http import HttpClient, Origin, PipeError, Proxies, Proxy, Timeouts
 
@@ -32,7 +33,7 @@ def test_a_base_url_is_an_origin_and_a_path(url: str, origin: Origin, path: str,
     assert origin.host_field == host_field
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "complaint"),
     [
         ("", "must begin with http"),
@@ -66,7 +67,7 @@ FAR = Origin("https", "api.example.com", 443)
 FAR_PLAIN = Origin("http", "api.example.com", 80)
 
 
-@pytest.mark.parametrize(
+@each(
     ("env", "plain", "secure"),
     [
         ({}, None, None),
@@ -87,7 +88,7 @@ def test_the_environment_names_the_proxies(env: dict[str, str], plain: Proxy | N
     assert (proxies.pick(FAR_PLAIN), proxies.pick(FAR)) == (plain, secure)
 
 
-@pytest.mark.parametrize(
+@each(
     ("no_proxy", "host", "port", "is_direct"),
     [
         ("", "api.example.com", 443, False),
@@ -320,7 +321,7 @@ async def test_plain_http_asks_the_proxy_for_the_whole_url() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("answer", "complaint"),
     [
         (b"HTTP/1.1 407 Auth\r\nproxy-authenticate: Basic\r\n\r\n", r"refused to connect .* \(status 407\)"),

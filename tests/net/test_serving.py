@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 from uvicorn.server import ServerState
 
+from tests.each import each
 from tests.net.served import Response, Wire, config, echo, respond, served, whole_body
 from tests.net.upstream import until
 from tieline.net.server.cycle import RequestCycle
@@ -61,7 +62,7 @@ async def test_a_body_is_told_whichever_way_it_comes(request_: bytes) -> None:
     assert (await asked(request_)).heard["body"] == "hello"
 
 
-@pytest.mark.parametrize(
+@each(
     ("target", "line", "host"),
     [
         (b"http://other:80/p?q", ["/p", "/p", "q"], "other:80"),
@@ -111,7 +112,7 @@ async def answered(pieces: list[bytes], count: int) -> bytes:
     return wire.written
 
 
-@pytest.mark.parametrize("request_", [GET, POST, CHUNKED, UPGRADE, WEBSOCKET + GET], ids=range(5))
+@each("request_", [GET, POST, CHUNKED, UPGRADE, WEBSOCKET + GET], ids=range(5))
 async def test_every_cut_of_a_request_gives_the_same_answer(request_: bytes) -> None:
     count = request_.count(b"HTTP/1.1")
     whole = await answered([request_], count)
@@ -153,7 +154,7 @@ async def test_requests_that_come_at_once_are_answered_in_order_and_one_at_a_tim
     assert most == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("head", "stays"),
     [
         (b"HTTP/1.1\r\nHost: here\r\n", True),
@@ -202,7 +203,7 @@ TEXT = [(b"content-type", b"text/plain")]
 LENGTH = [(b"content-length", b"4")]
 
 
-@pytest.mark.parametrize(
+@each(
     ("messages", "written"),
     [
         (

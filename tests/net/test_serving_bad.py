@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import pytest
-
+from tests.each import each
 from tests.net.served import Client, Response, echo, respond, served, whole_body
 from tests.net.upstream import until
 from tieline.net.server import protocol
@@ -74,14 +73,14 @@ async def refused(client: Client, status: int) -> Response:
     return response
 
 
-@pytest.mark.parametrize(("said", "status"), REFUSED.values(), ids=REFUSED)
+@each(("said", "status"), REFUSED.values(), ids=REFUSED)
 async def test_a_bad_request_is_refused_and_nothing_behind_it_is_read(said: bytes, status: int) -> None:
     async with served(echo) as server:
         await refused(await server.connect(said + SMUGGLED), status)
         assert server.state.total_requests == 0
 
 
-@pytest.mark.parametrize(("said", "status"), REFUSED.values(), ids=REFUSED)
+@each(("said", "status"), REFUSED.values(), ids=REFUSED)
 async def test_a_bad_request_on_a_connection_that_was_used_before_is_refused(said: bytes, status: int) -> None:
     async with served(echo) as server:
         client = await server.connect()
@@ -92,7 +91,7 @@ async def test_a_bad_request_on_a_connection_that_was_used_before_is_refused(sai
         await refused(client, status)
 
 
-@pytest.mark.parametrize(("said", "status"), REFUSED.values(), ids=REFUSED)
+@each(("said", "status"), REFUSED.values(), ids=REFUSED)
 async def test_a_bad_request_behind_a_good_one_is_refused_after_the_answer(said: bytes, status: int) -> None:
     async with served(echo) as server:
         client = await server.connect(HEAD + b"Content-Length: 2\r\n\r\nhi" + said)
@@ -100,7 +99,7 @@ async def test_a_bad_request_behind_a_good_one_is_refused_after_the_answer(said:
         await refused(client, status)
 
 
-@pytest.mark.parametrize(
+@each(
     "chunks",
     [
         b"2\nhi\n0\n\n",
@@ -169,7 +168,7 @@ async def test_what_looks_like_a_request_inside_a_body_is_a_body() -> None:
 # ── Bounds ───────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@each(
     "head",
     [
         HEAD + b"X: " + protocol.MAX_HEAD * b"x" + b"\r\n\r\n",
@@ -178,7 +177,7 @@ async def test_what_looks_like_a_request_inside_a_body_is_a_body() -> None:
     ],
     ids=["one header", "many headers", "the target"],
 )
-@pytest.mark.parametrize("is_complete", [True, False])
+@each("is_complete", [True, False])
 async def test_a_head_that_is_too_large_is_refused_complete_or_not(head: bytes, is_complete: bool) -> None:
     async with served(echo) as server:
         client = await server.connect()

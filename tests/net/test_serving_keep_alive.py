@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from uvicorn.server import ServerState
 
+from tests.each import each
 from tests.net.served import Wire, config, echo, respond, served, whole_body
 from tests.net.upstream import until
 from tieline.net.server import protocol
@@ -40,9 +41,9 @@ async def alone(*pieces: bytes) -> bytes:
     return (await talked(list(pieces)))[0]
 
 
-@pytest.mark.parametrize("name", SPELLINGS)
-@pytest.mark.parametrize("more", [b"", b"Connection: keep-alive\r\n"])
-@pytest.mark.parametrize("body", [b"", b"x", b"hello, again", b"y" * 1000, post(b"inside")])
+@each("name", SPELLINGS)
+@each("more", [b"", b"Connection: keep-alive\r\n"])
+@each("body", [b"", b"x", b"hello, again", b"y" * 1000, post(b"inside")])
 async def test_the_same_head_with_another_length_is_answered_as_if_it_were_the_first(
     name: bytes, more: bytes, body: bytes
 ) -> None:
@@ -60,7 +61,7 @@ async def test_every_cut_of_a_repeated_request_gives_the_same_answer() -> None:
     assert (await talked([post(b"")], [bytes([byte]) for byte in request]))[1] == expected
 
 
-@pytest.mark.parametrize(
+@each(
     "other",
     [
         post(b"hello", path=b"/q"),

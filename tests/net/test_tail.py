@@ -2,10 +2,11 @@
 
 import pytest
 
+from tests.each import each
 from tieline.net.process.tail import Tail
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "shown"),
     [
         (b"", ""),

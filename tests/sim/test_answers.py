@@ -2,16 +2,15 @@
 
 import json
 
-import pytest
-
 from tests.cases import COMMON_LEGS, FAILURES
 from tests.codecs import CODECS, joined, read_stream
+from tests.each import each
 from tieline.model.events import Failed
 from tieline.sim.answers import Dialect, failed, streamed, whole
 from tieline.sim.model import Cut, Hang, Pause
 
 PROTOCOLS: dict[Dialect, str] = {"openai": "openai_chat", "anthropic": "anthropic"}
-EACH_DIALECT = pytest.mark.parametrize("dialect", PROTOCOLS)
+EACH_DIALECT = each("dialect", PROTOCOLS)
 
 
 @EACH_DIALECT
@@ -38,7 +37,7 @@ def test_stage_directions_stay_between_the_events(dialect: Dialect) -> None:
 
 
 @EACH_DIALECT
-@pytest.mark.parametrize("kind", FAILURES)
+@each("kind", FAILURES)
 def test_a_failure_has_its_status_and_its_words(dialect: Dialect, kind: str) -> None:
     answer = failed(dialect, FAILURES[kind])
     assert answer.status == FAILURES[kind].status

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.each import each
 from tests.sim.cursor_client import (
     TRANSPORTS,
     WAIT,
@@ -107,19 +108,68 @@ async def test_every_query_can_be_asked_and_is_waited_for(transport: Transport) 
         await call.until("turn_ended")
 
 
-@pytest.mark.parametrize("name", sorted(NAMED))
+REFUSALS = {
+    "bad_model": ("not_found", "model_not_found"),
+    "bad_tools": ("resource_exhausted", "cursor_bad_tools"),
+    "blob": ("internal", "cursor_blob_missing"),
+    "data_missing": ("internal", "cursor_blob_missing"),
+    "deprecated": ("unimplemented", "cursor_deprecated"),
+    "empty_value": ("internal", "cursor_bad_tools"),
+    "exhausted": ("resource_exhausted", "cursor_poisoned"),
+    "image": ("internal", "cursor_blob_missing"),
+    "max_mode": ("failed_precondition", "cursor_max_mode_required"),
+    "model_blocked": ("permission_denied", "cursor_model_blocked"),
+    "no_state": ("invalid_argument", "cursor_invalid_argument"),
+    "outdated": ("resource_exhausted", "cursor_outdated_client"),
+    "pro_quota": ("resource_exhausted", "cursor_quota"),
+    "provider": ("unavailable", "cursor_provider_error"),
+    "provider_for_good": ("unavailable", "cursor_refused"),
+    "quota": ("resource_exhausted", "cursor_quota"),
+    "rate_limited": ("resource_exhausted", "cursor_rate_limited"),
+    "region": ("permission_denied", "cursor_region"),
+    "suspicious": ("unauthenticated", "cursor_blocked"),
+    "too_long": ("resource_exhausted", "context_length_exceeded"),
+    # A code of Connect alone stands for itself.
+    "aborted": ("aborted", "cursor_internal"),
+    "already_exists": ("already_exists", "cursor_internal"),
+    "canceled": ("canceled", "cursor_internal"),
+    "data_loss": ("data_loss", "cursor_internal"),
+    "deadline_exceeded": ("deadline_exceeded", "cursor_timeout"),
+    "failed_precondition": ("failed_precondition", "cursor_invalid_argument"),
+    "internal": ("internal", "cursor_internal"),
+    "invalid_argument": ("invalid_argument", "cursor_invalid_argument"),
+    "not_found": ("not_found", "cursor_not_found"),
+    "out_of_range": ("out_of_range", "cursor_invalid_argument"),
+    "permission_denied": ("permission_denied", "cursor_forbidden"),
+    "resource_exhausted": ("resource_exhausted", "cursor_exhausted"),
+    "unauthenticated": ("unauthenticated", "cursor_unauthenticated"),
+    "unavailable": ("unavailable", "cursor_unavailable"),
+    "unimplemented": ("unimplemented", "cursor_internal"),
+    "unknown": ("unknown", "cursor_internal"),
+}
+"""The errors that a script can name: the code they end a stream with, and what the client side makes of them."""
+
+
+def test_every_error_that_a_script_can_name_is_tried() -> None:
+    assert set(NAMED) == set(REFUSALS)
+
+
+@each("name", REFUSALS)
 async def test_every_error_can_end_a_run_and_the_client_side_understands_it(name: str) -> None:
+    code, meant = REFUSALS[name]
     async with CursorSim() as sim, calling(sim, "h2") as call:
         client = Obedient(call)
         await client.turn(run_request(f'!cursor {{"steps": [{{"error": "{name}"}}]}}'))
         assert client.end is not None
-        assert msgspec.json.decode(client.end.payload)["error"]["code"] == NAMED[name].code
-        assert read_end(client.end.payload) is not None
-        assert sim.journal[-1].ending == f"refused: {NAMED[name].code}"
+        assert msgspec.json.decode(client.end.payload)["error"]["code"] == code
+        understood = read_end(client.end.payload)
+        assert understood is not None
+        assert understood.code == meant
+        assert sim.journal[-1].ending == f"refused: {code}"
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("status", [401, 415, 429, 464, 503])
+@each("transport", TRANSPORTS)
+@each("status", [401, 415, 429, 464, 503])
 async def test_any_status_can_stand_instead_of_a_stream(transport: Transport, status: int) -> None:
     async with CursorSim() as sim, calling(sim, transport) as call:
         sim.scripts.queue([{"status": {"code": status, "body": "no", "headers": {"retry-after": "7"}}}])
@@ -129,8 +179,8 @@ async def test_any_status_can_stand_instead_of_a_stream(transport: Transport, st
         assert (call.status, call.headers["retry-after"]) == (status, "7")
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize(
+@each("transport", TRANSPORTS)
+@each(
     ("ending", "last"),
     [
         ([{"leave": "eof"}], None),

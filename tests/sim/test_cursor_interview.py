@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.each import each
 from tests.sim.cursor_client import TRANSPORTS, Message, Obedient, Transport, calling, run_request
 from tieline.sim.cursor import CursorSim
 from tieline.sim.cursor.user_questions import MOST_PLANS, question_program
@@ -70,8 +71,8 @@ def deny(response: InteractionResponse) -> None:
     response.switch_mode_request_response.rejected.reason = "Stay."
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize(
+@each("transport", TRANSPORTS)
+@each(
     ("words", "answer", "kind", "told"),
     [
         ("make a plan for a party", approve, "create_plan_request_query", "The plan is approved."),

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from tests.each import each
 from tests.sim.cursor_client import acknowledged, mcp_result, offering, run_request, tool
 from tieline.model.content import File, Image, Message, Text, Thinking, ToolCall, ToolResult
 from tieline.model.request import Request, ToolSpec
@@ -141,7 +142,7 @@ PART_CASES: tuple[tuple[Any, Message | None], ...] = (
 )
 
 
-@pytest.mark.parametrize(("written", "meant"), PART_CASES)
+@each(("written", "meant"), PART_CASES)
 def test_every_form_of_a_message_is_understood(written: object, meant: Message | None) -> None:
     assert history.read(msgspec.json.encode(written)) == meant
 
@@ -248,7 +249,7 @@ RESULT_CASES: tuple[tuple[dict[str, Any], str, bool], ...] = (
 )
 
 
-@pytest.mark.parametrize(("fields", "text", "is_error"), RESULT_CASES)
+@each(("fields", "text", "is_error"), RESULT_CASES)
 def test_every_typed_result_is_told_in_words(fields: dict[str, Any], text: str, is_error: bool) -> None:
     result = to_tool_result("c", [exec_pb2.ExecClientMessage(id=1, **fields)], None)
     assert "".join(part.text for part in result.content if isinstance(part, Text)) == text

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 import trustme
 
+from tests.each import each
 from tests.sim.cursor_client import (
     TRANSPORTS,
     WAIT,
@@ -43,8 +44,8 @@ WARM_UP = bytes.fromhex("0a03666f6f")
 # ── Framing ──────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize(
+@each("transport", TRANSPORTS)
+@each(
     ("style", "header"),
     [
         (Style(gzip=True), "gzip"),

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.each import each
 from tests.tools.calling import call
 from tieline.model.content import ToolCall
 from tieline.model.request import ToolSpec
@@ -49,7 +50,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("definition", "arguments", "said"), BAD)
+@each(("definition", "arguments", "said"), BAD)
 def test_a_bad_call_is_told_everything_that_is_wrong_with_it(definition: Any, arguments: str, said: list[str]) -> None:
     with pytest.raises(BadArguments) as told:
         definition.parse(ToolCall(id="1", name=definition.name, arguments=arguments))

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.each import each
 from tieline.tools.command_line import loose_words, simple_command
 
 NOT_SIMPLE = [
@@ -72,17 +73,17 @@ SIMPLE = [
 ]
 
 
-@pytest.mark.parametrize("line", NOT_SIMPLE)
+@each("line", NOT_SIMPLE)
 def test_whatever_a_shell_may_take_for_more_than_one_command_is_not_simple(line: str) -> None:
     assert simple_command(line) is None
 
 
-@pytest.mark.parametrize(("line", "words"), SIMPLE)
+@each(("line", "words"), SIMPLE)
 def test_a_simple_command_has_the_words_a_shell_would_give_it(line: str, words: list[str]) -> None:
     assert simple_command(line) == words
 
 
-@settings(max_examples=400)
+@settings(max_examples=4 * settings().max_examples)
 @given(st.text("ab -'\"\\$;&|<>()#\n\t=*!`x", max_size=14))
 def test_a_real_shell_agrees(line: str) -> None:
     """Where we say these are the words, a shell that is given the line says the same."""

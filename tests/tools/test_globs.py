@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from tests.each import each
 from tieline.tools.globs import Glob, escaped, is_exact
 
 TABLE = [
@@ -63,7 +64,7 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("pattern", "path", "fits"), TABLE)
+@each(("pattern", "path", "fits"), TABLE)
 def test_which_paths_a_pattern_is_about(pattern: str, path: str, fits: bool) -> None:
     assert Glob.of(pattern).matches(path) is fits
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import each
 from tests.tools.calling import call
 from tieline.tools import planning
 from tieline.tools.arguments import BadArguments
@@ -54,7 +55,7 @@ def test_a_call_is_read(made: Any, said: Any) -> None:
     assert planning.owns(made.name)
 
 
-@pytest.mark.parametrize(("name", "arguments", "said"), BAD)
+@each(("name", "arguments", "said"), BAD)
 def test_a_call_that_makes_no_sense_is_refused(name: str, arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(BadArguments, match=said):
         planning.parse(call(name, **arguments))

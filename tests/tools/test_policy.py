@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import each
 from tests.tools.calling import call
 from tieline.model.content import ToolCall
 from tieline.model.rules import Rule
@@ -145,7 +146,7 @@ def furnished(root: Path, outside: Path) -> Workspace:
     return Workspace(root)
 
 
-@pytest.mark.parametrize(("rules", "made", "decision"), TABLE)
+@each(("rules", "made", "decision"), TABLE)
 def test_what_is_decided(furnished: Workspace, rules: tuple[Rule, ...], made: ToolCall, decision: str) -> None:
     arguments = made.arguments.replace("{root}", furnished.root)
     verdict = Policy(furnished.locate, rules=rules).decide(ToolCall(id="1", name=made.name, arguments=arguments))
@@ -153,9 +154,9 @@ def test_what_is_decided(furnished: Workspace, rules: tuple[Rule, ...], made: To
     assert verdict.reason
 
 
-@pytest.mark.parametrize(("rules", "made", "_"), TABLE)
+@each(("rules", "made"), [(rules, made) for rules, made, _ in TABLE])
 def test_yolo_allows_everything_that_can_be_understood_and_is_inside(
-    furnished: Workspace, rules: tuple[Rule, ...], made: ToolCall, _: str
+    furnished: Workspace, rules: tuple[Rule, ...], made: ToolCall
 ) -> None:
     """What leads outside is not made possible by allowing it."""
     made = ToolCall(id="1", name=made.name, arguments=made.arguments.replace("{root}", furnished.root))
@@ -230,8 +231,8 @@ PROTECTED = [
 ]
 
 
-@pytest.mark.parametrize("path", PROTECTED)
-@pytest.mark.parametrize("tool", ["write_file", "edit_file", "delete", "move", "other"])
+@each("path", PROTECTED)
+@each("tool", ["write_file", "edit_file", "delete", "move", "other"])
 def test_no_grant_covers_a_protected_file_and_none_is_offered(furnished: Workspace, tool: str, path: str) -> None:
     exactly = Rule(decision="allow", path=escaped(path))
     grants = [Rule(decision="allow", path="**"), Rule(decision="allow"), exactly, Rule(decision="allow", tool=tool)]
@@ -338,7 +339,7 @@ def test_the_lists_are_as_long_as_they_should_be() -> None:
     assert len(set(SUBCOMMANDS)) == 37
 
 
-@pytest.mark.parametrize("command", [*(f"{program} x" for program in RUNNING_OR_WRITING), *SUBCOMMANDS])
+@each("command", [*(f"{program} x" for program in RUNNING_OR_WRITING), *SUBCOMMANDS])
 def test_a_program_that_can_run_or_write_is_granted_as_exactly_this_command_only(
     furnished: Workspace, command: str
 ) -> None:
@@ -354,7 +355,7 @@ def test_a_program_that_can_run_or_write_is_granted_as_exactly_this_command_only
         assert retirement_reason(old)
 
 
-@pytest.mark.parametrize(("granted", "abused"), ABUSES)
+@each(("granted", "abused"), ABUSES)
 def test_a_grant_for_one_command_does_not_reach_its_dangerous_options(
     furnished: Workspace, granted: str, abused: str
 ) -> None:
@@ -397,7 +398,7 @@ SUGGESTED = [
 ]
 
 
-@pytest.mark.parametrize(("made", "said"), SUGGESTED)
+@each(("made", "said"), SUGGESTED)
 def test_always_can_mean_this_or_a_little_more(furnished: Workspace, made: ToolCall, said: list[str]) -> None:
     policy = Policy(furnished.locate)
     suggested = policy.suggest(policy.subject(made))

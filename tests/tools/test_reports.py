@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
+from tests.each import each
 from tests.tools.calling import call, text_of
 from tests.tools.test_guarded_tools import ALLOW, DENY, NOBODY_PRESENT, PLAN, Person, keeping
 from tieline.model.events import Diff, Plan, PlanEntry
@@ -70,7 +71,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize(("old", "new", "diff"), CHANGES.values(), ids=CHANGES)
+@each(("old", "new", "diff"), CHANGES.values(), ids=CHANGES)
 def test_a_change_is_shown_with_a_few_lines_around_it(old: str | None, new: str, diff: Diff | None) -> None:
     assert excerpt(None if old is None else old.encode(), new.encode(), "a") == diff
 

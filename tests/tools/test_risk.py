@@ -1,7 +1,6 @@
 """What is said to be risky about a command, and what is not."""
 
-import pytest
-
+from tests.each import each
 from tieline.tools.risk import command_risk
 
 RISKY = {
@@ -61,12 +60,12 @@ ORDINARY = [
 ]
 
 
-@pytest.mark.parametrize(("command", "reason"), RISKY.items())
+@each(("command", "reason"), RISKY.items())
 def test_a_risky_command_says_why_in_one_sentence(command: str, reason: str) -> None:
     assert command_risk(command, root="/home/me/project") == reason
 
 
-@pytest.mark.parametrize("command", ORDINARY)
+@each("command", ORDINARY)
 def test_an_ordinary_command_has_no_warning(command: str) -> None:
     assert command_risk(command, root="/home/me/project") == ""
 
@@ -76,6 +75,6 @@ def test_what_is_outside_depends_on_the_folder_a_command_runs_in() -> None:
     assert command_risk("echo x > ../../a", root="/home/me/project", folder="sub") != ""
 
 
-@pytest.mark.parametrize("command", ["", ";", "|", "|&", "''", "$(", "\0", "a" * 30_000, "( " * 10_000, "> " * 15_000])
+@each("command", ["", ";", "|", "|&", "''", "$(", "\0", "a" * 30_000, "( " * 10_000, "> " * 15_000])
 def test_no_command_is_too_odd_to_look_at(command: str) -> None:
     assert isinstance(command_risk(command, root="/home/me/project"), str)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import each
 from tests.tools.calling import done, refused
 from tieline.tools.errors import ToolFailed
 from tieline.tools.toolbox import WorkspaceToolbox
@@ -80,8 +81,8 @@ CALLS: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("path", ESCAPES)
-@pytest.mark.parametrize(("tool", "name", "more"), CALLS, ids=[tool for tool, _, _ in CALLS])
+@each("path", ESCAPES)
+@each(("tool", "name", "more"), CALLS, ids=[tool for tool, _, _ in CALLS])
 async def test_no_path_leads_any_tool_outside(
     box: WorkspaceToolbox, furnished: Path, outside: Path, path: str, tool: str, name: str, more: dict[str, Any]
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.each import each
 from tieline.web.blocks import Blocks, finished
 from tieline.web.markdown import LANGUAGES, MAX_COLOURED, MAX_PROSE, MAX_TEXT, SAME_AS, plain, render
 
@@ -166,13 +167,13 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@each("text", HOSTILE)
 def test_hostile_markdown_becomes_plain_elements(text: str) -> None:
     """`read` raises for every element, attribute and address that is not among those we mean."""
     read(text)
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@each("text", HOSTILE)
 def test_hostile_markdown_is_as_harmless_in_pieces(text: str) -> None:
     blocks = Blocks()
     for piece in (f"Before.\n\n{text}", "\n\nAfter.\n\n", text):
@@ -247,7 +248,7 @@ def test_code_in_a_language_nobody_knows_is_plain(language: str) -> None:
     assert [tag for tag, _ in reader.elements] == ["pre", "code"]
 
 
-@pytest.mark.parametrize("language", sorted({SAME_AS.get(name, name) for name in LANGUAGES} - {"plaintext"}))
+@each("language", sorted({SAME_AS.get(name, name) for name in LANGUAGES} - {"plaintext"}))
 def test_code_keeps_every_character(language: str) -> None:
     code = '\n\nif (a < b && c) {\n\treturn "<x>"; // é 日本 😀\n}\n  \n'
     assert "".join(read(f"```{language}\n{code}```").words).strip("\n") == code.strip("\n")
@@ -275,7 +276,7 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("name", LONG)
+@each("name", LONG)
 def test_a_shape_that_could_take_for_ever_does_not(name: str) -> None:
     """The square of these lengths would be minutes."""
     read(LONG[name])
@@ -358,7 +359,7 @@ def test_blocks_together_are_the_whole(lines: list[str], sizes: list[int]) -> No
     assert blocks.until == len(text)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "until"),
     [
         ("A paragraph", 0),

@@ -1,5 +1,6 @@
 """Who may use the page, and what a browser may do with it."""
 
+import asyncio
 import hmac
 import re
 from collections.abc import AsyncIterator
@@ -8,10 +9,13 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tests.each import each
 from tests.web.serving import KEY, PageStand, serving
-from tieline.app.config import Config, ServerSettings, WebSettings
+from tieline.app.config import Config, ServerSettings, ToolSettings, WebSettings
 from tieline.frontends.page_pass import LIFETIME, Passes
 from tieline.frontends.token import TOKEN
+from tieline.model.inbox import Approval, ApprovalAnswer, Origin
+from tieline.model.rules import Rule
 
 STATIC = Path(__file__).parents[2] / "src" / "tieline" / "web" / "static"
 
@@ -77,14 +81,25 @@ async def test_a_browser_answers_nothing_without_the_token(
 
 
 @pytest.mark.parametrize("headers", [*FROM_A_BROWSER, {}], ids=str)
-@pytest.mark.parametrize(("method", "path"), ANSWERS)
 async def test_with_the_token_a_browser_answers_and_without_a_browser_none_is_needed(
-    stand: PageStand, method: str, path: str, headers: dict[str, str]
+    tmp_path: Path, headers: dict[str, str]
 ) -> None:
-    if headers:
-        headers = {**headers, TOKEN.decode(): (await stand.state())["token"]}
-    response = await stand.http.request(method, path, json={"option": "allow"}, headers=headers)
-    assert response.status_code == 404  # nothing waits under that name; somebody was let in to hear it
+    rule = Rule(decision="allow", tool="write_file", path="/a.txt")
+    async with serving(tmp_path, Config(tools=ToolSettings(enabled=True, workspace=str(tmp_path)))) as stand:
+        if headers:
+            headers = {**headers, TOKEN.decode(): (await stand.state())["token"]}
+        inbox, rulebook = stand.app.gateway.inbox, stand.app.tools
+        assert rulebook is not None
+        seen = inbox.version
+        waiting = asyncio.create_task(inbox.ask(Origin(model="m", frontend="chat"), Approval(title="Run ls")))
+        await inbox.change(seen)
+        answered = await stand.http.post(f"/api/inbox/{inbox.items[-1].id}", json={"option": "allow"}, headers=headers)
+        assert answered.status_code == 200
+        assert await waiting == ApprovalAnswer(option="allow")
+        await rulebook.remember(rule)
+        revoked = await stand.http.delete(f"/api/rules/{rule.id}", headers=headers)
+        assert (revoked.status_code, revoked.json()["revoked"]) == (200, True)
+        assert (await stand.http.get("/api/rules")).json()["rules"] == []
 
 
 async def test_without_a_page_no_browser_answers(tmp_path: Path) -> None:
@@ -119,9 +134,11 @@ async def test_the_token_is_another_one_in_every_gateway(tmp_path: Path) -> None
     ids=str,
 )
 async def test_other_sites_and_names_are_refused(stand: PageStand, path: str, headers: dict[str, str]) -> None:
+    token = (await stand.state())["token"]
     response = await stand.http.get(path, headers=headers)
     assert response.status_code == 403
-    assert stand.token not in response.text or not stand.token
+    assert token
+    assert token not in response.text
 
 
 @pytest.mark.parametrize(("method", "path"), [*CHANGES, *ANSWERS, ("POST", "/api/login")])
@@ -307,7 +324,7 @@ def test_a_page_has_no_script_style_or_address_of_its_own(page: Path) -> None:
     assert not re.findall(r"(?:src|href)=[\"']?(?:https?:)?//", html)
 
 
-@pytest.mark.parametrize("script", sorted(STATIC.glob("*.js")), ids=lambda script: script.name)
+@each("script", sorted(STATIC.glob("*.js")), ids=lambda script: script.name)
 def test_a_script_builds_no_script(script: Path) -> None:
     code = script.read_text("utf-8")
     assert not re.search(r"\beval\(|new Function\(|document\.write|insertAdjacentHTML|outerHTML\s*=", code)

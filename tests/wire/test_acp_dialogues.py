@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import msgspec
-import pytest
 
 from tests.conftest import Golden
+from tests.each import each
 from tests.wire.acp_shapes import check_sent
 from tieline.wire.acp.client_side import ClientOffer, ClientSide
 from tieline.wire.acp.facts import Fact
@@ -79,12 +79,12 @@ def shown(machine: ClientSide, learned: list[Fact]) -> list[str]:
     return sent + [f"= {type(fact).__name__} {json.dumps(msgspec.to_builtins(fact))}" for fact in learned]
 
 
-@pytest.mark.parametrize("path", DIALOGUES, ids=lambda path: path.stem)
+@each("path", DIALOGUES, ids=lambda path: path.stem)
 def test_a_dialogue_goes_as_it_is_written(path: Path, golden: Golden) -> None:
     golden(path, perform(path.read_text()).encode())
 
 
-@pytest.mark.parametrize("path", DIALOGUES, ids=lambda path: path.stem)
+@each("path", DIALOGUES, ids=lambda path: path.stem)
 def test_the_cuts_between_reads_mean_nothing(path: Path) -> None:
     text = path.read_text()
     expected = perform(text)
@@ -92,7 +92,7 @@ def test_the_cuts_between_reads_mean_nothing(path: Path) -> None:
         assert perform(text, cut) == expected
 
 
-@pytest.mark.parametrize("path", DIALOGUES, ids=lambda path: path.stem)
+@each("path", DIALOGUES, ids=lambda path: path.stem)
 def test_what_we_send_has_the_shape_of_the_protocol(path: Path) -> None:
     asked: dict[Any, str] = {}
     for line in path.read_text().splitlines():

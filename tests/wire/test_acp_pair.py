@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import each
 from tieline.model.content import Text
 from tieline.model.events import StopReason
 from tieline.wire.acp import facts, schema, updates
@@ -153,7 +154,7 @@ UPDATES: list[tuple[updates.Update, Fact]] = [
 ]
 
 
-@pytest.mark.parametrize(("update", "fact"), UPDATES, ids=lambda value: type(value).__name__)
+@each(("update", "fact"), UPDATES, ids=lambda value: type(value).__name__)
 def test_every_update_arrives(update: updates.Update, fact: Fact) -> None:
     pair = opened()
     pair.agent.update("s1", update)

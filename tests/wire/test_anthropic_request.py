@@ -7,6 +7,7 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
+from tests.each import each
 from tieline.model.content import File, Foreign, Image, Message, Part, Role, Text, Thinking, ToolCall, ToolResult
 from tieline.model.errors import BadRequest
 from tieline.model.request import OutputFormat, Reasoning, Request, Sampling, ToolChoice, ToolSpec
@@ -60,7 +61,7 @@ WRITE = ToolSpec(name="write")
 # ── Bad requests ─────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@each(
     ("bad", "param"),
     [
         (body(max_tokens=None), "max_tokens"),

@@ -10,6 +10,7 @@ from anthropic.types import Message as SdkMessage
 from anthropic.types import RawMessageStreamEvent
 from pydantic import TypeAdapter
 
+from tests.each import each
 from tests.grammar import check
 from tieline.model.assemble import fold, unfold
 from tieline.model.content import Foreign, Image, Part, Text, Thinking, ToolCall
@@ -194,7 +195,7 @@ def test_a_block_opened_twice_ends_the_first() -> None:
     assert parts(events) == [Text(text="a"), Text(text="b")]
 
 
-@pytest.mark.parametrize(
+@each(
     ("reason", "called", "expected"),
     [
         ("end_turn", False, StopReason.END_TURN),

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import each
 from tests.wire.coding_clients import (
     BOOLEAN,
     CLAUDE_CODE,
@@ -68,7 +69,7 @@ NAMES: list[tuple[Capability, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("capability", "name"), NAMES, ids=str)
+@each(("capability", "name"), NAMES, ids=str)
 def test_a_tool_is_known_by_any_of_its_usual_names(capability: Capability, name: str) -> None:
     tools = client_tools([*WEATHER, tool(name, {})])
     assert [found.name for found in matching_tools(capability, tools)] == [name]
@@ -223,7 +224,7 @@ TIMEOUTS: list[tuple[str, dict[str, Any], str, int | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "schema", "about", "expected"), TIMEOUTS, ids=lambda value: str(value)[:50])
+@each(("name", "schema", "about", "expected"), TIMEOUTS, ids=lambda value: str(value)[:50])
 def test_a_timeout_is_told_in_the_unit_of_the_tool(
     name: str, schema: dict[str, Any], about: str, expected: int | None
 ) -> None:

@@ -7,18 +7,19 @@ with `events.jsonl`, or one of the two pairs. `pytest --rewrite` writes the neut
 
 import json
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tests.cases import COMMON_CASES, COMMON_LEGS, FAILED_LEGS, FAILURES, READ, says
+from tests.cases import COMMON_CASES, COMMON_LEGS, FAILED_LEGS, FAILURES, READ, STATUSES, says
 from tests.codecs import CODECS, Codec, deltas_are_separate, joined, read_stream, write_stream
 from tests.conftest import Golden
+from tests.each import each
 from tests.grammar import check
 from tests.shapes import check_reply, check_stream
 from tests.wire.losses import LEG_LOSSES, REPLY_LOSSES, REQUEST_LOSSES
@@ -30,7 +31,7 @@ from tieline.model.request import Request, Sampling
 
 TRANSCRIPTS = Path(__file__).parent.parent / "transcripts"
 
-EACH_CODEC = pytest.mark.parametrize("codec", CODECS.values(), ids=str)
+EACH_CODEC = each("codec", CODECS.values(), ids=str)
 
 
 def transcripts(file: str) -> list[Any]:
@@ -42,7 +43,7 @@ def transcripts(file: str) -> list[Any]:
     ]
 
 
-STREAMS = pytest.mark.parametrize(("codec", "case"), transcripts("response.sse"))
+STREAMS = each(("codec", "case"), transcripts("response.sse"))
 
 
 def events_of(codec: Codec, case: Path) -> list[Event]:
@@ -58,13 +59,13 @@ def test_a_recorded_stream_is_read_as_these_events(codec: Codec, case: Path, gol
     golden(case / "events.jsonl", b"\n".join(lines) + b"\n")
 
 
-@pytest.mark.parametrize(("codec", "case"), transcripts("request.json"))
+@each(("codec", "case"), transcripts("request.json"))
 def test_a_recorded_request_is_parsed_as_this_request(codec: Codec, case: Path, golden: Golden) -> None:
     request = codec.parse((case / "request.json").read_bytes())
     golden(case / "request.neutral.json", neutral_json(request))
 
 
-@pytest.mark.parametrize(("codec", "case"), transcripts("request.json"))
+@each(("codec", "case"), transcripts("request.json"))
 def test_a_recorded_request_survives_building_and_parsing(codec: Codec, case: Path) -> None:
     """Ours: what a client said to us and we say upstream in the same protocol must be understood the same way."""
     request = codec.parse((case / "request.json").read_bytes())
@@ -134,7 +135,7 @@ def _open(value: Any) -> Any:
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("name", COMMON_CASES)
+@each("name", COMMON_CASES)
 def test_parsing_a_built_request_gives_it_back(codec: Codec, name: str) -> None:
     request = replace(COMMON_CASES[name], protocol=codec.name)
     loss = REQUEST_LOSSES.get((codec.name, name))
@@ -145,7 +146,7 @@ def test_parsing_a_built_request_gives_it_back(codec: Codec, name: str) -> None:
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("name", COMMON_LEGS)
+@each("name", COMMON_LEGS)
 def test_reading_a_written_stream_gives_the_leg_back(codec: Codec, name: str) -> None:
     events = COMMON_LEGS[name]
     loss = LEG_LOSSES.get((codec.name, name))
@@ -157,7 +158,7 @@ def test_reading_a_written_stream_gives_the_leg_back(codec: Codec, name: str) ->
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("name", COMMON_LEGS)
+@each("name", COMMON_LEGS)
 def test_reading_a_rendered_reply_gives_the_leg_back(codec: Codec, name: str) -> None:
     whole = unfold(fold(COMMON_LEGS[name]))
     loss = REPLY_LOSSES.get((codec.name, name))
@@ -169,7 +170,7 @@ def test_reading_a_rendered_reply_gives_the_leg_back(codec: Codec, name: str) ->
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("name", COMMON_LEGS)
+@each("name", COMMON_LEGS)
 def test_a_stream_and_a_whole_reply_say_the_same(codec: Codec, name: str) -> None:
     """Up to what only a whole reply has no place for: half an object."""
     streamed = read_stream(codec.reader(), [write_stream(codec.writer(), COMMON_LEGS[name])])
@@ -180,7 +181,7 @@ def test_a_stream_and_a_whole_reply_say_the_same(codec: Codec, name: str) -> Non
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("name", COMMON_LEGS)
+@each("name", COMMON_LEGS)
 def test_001_buffered_and_incremental_arguments_join_to_the_same(codec: Codec, name: str) -> None:
     buffered = read_stream(codec.reader(), [write_stream(codec.buffered(), COMMON_LEGS[name])])
     incremental = read_stream(codec.reader(), [write_stream(codec.writer(), COMMON_LEGS[name])])
@@ -197,7 +198,7 @@ def test_incremental_delivery_passes_every_delta_on_as_it_comes(codec: Codec) ->
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("name", COMMON_LEGS)
+@each("name", COMMON_LEGS)
 def test_a_writer_gives_whole_events_only(codec: Codec, name: str) -> None:
     writer = codec.writer()
     for event in COMMON_LEGS[name]:
@@ -208,7 +209,7 @@ def test_a_writer_gives_whole_events_only(codec: Codec, name: str) -> None:
 # ── Across: every transcript through every writer ────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("to", CODECS.values(), ids=str)
+@each("to", CODECS.values(), ids=str)
 @STREAMS
 def test_a_stream_of_one_protocol_becomes_this_stream_of_another(
     codec: Codec, case: Path, to: Codec, golden: Golden
@@ -217,7 +218,7 @@ def test_a_stream_of_one_protocol_becomes_this_stream_of_another(
     golden(TRANSCRIPTS / "across" / f"{codec.name}-{case.name}.{to.name}.sse", written)
 
 
-@pytest.mark.parametrize("to", CODECS.values(), ids=str)
+@each("to", CODECS.values(), ids=str)
 @STREAMS
 def test_what_is_written_across_can_be_read_and_has_the_types_of_the_official_clients(
     codec: Codec, case: Path, to: Codec
@@ -237,7 +238,7 @@ def test_what_is_written_across_can_be_read_and_has_the_types_of_the_official_cl
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("name", [*COMMON_LEGS, *FAILED_LEGS])
+@each("name", [*COMMON_LEGS, *FAILED_LEGS])
 def test_every_event_has_the_type_of_the_official_client(codec: Codec, name: str) -> None:
     events = COMMON_LEGS.get(name) or FAILED_LEGS[name]
     for writer in (codec.writer(), codec.buffered()):
@@ -245,38 +246,59 @@ def test_every_event_has_the_type_of_the_official_client(codec: Codec, name: str
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("name", COMMON_LEGS)
+@each("name", COMMON_LEGS)
 def test_every_reply_has_the_type_of_the_official_client(codec: Codec, name: str) -> None:
     check_reply(codec.name, codec.render(fold(COMMON_LEGS[name])))
 
 
 # ── Errors ───────────────────────────────────────────────────────────────────────────────────────
 
+ERROR_TYPES: Mapping[ErrorKind, Mapping[str, str]] = {
+    "bad_request": {"anthropic": "invalid_request_error", "openai_chat": "invalid_request_error"},
+    "unauthorized": {"anthropic": "authentication_error", "openai_chat": "authentication_error"},
+    "billing": {"anthropic": "billing_error", "openai_chat": "insufficient_quota"},
+    "forbidden": {"anthropic": "permission_error", "openai_chat": "permission_error"},
+    "not_found": {"anthropic": "not_found_error", "openai_chat": "not_found_error"},
+    "too_large": {"anthropic": "request_too_large", "openai_chat": "request_too_large"},
+    "rate_limited": {"anthropic": "rate_limit_error", "openai_chat": "rate_limit_error"},
+    "cancelled": {"anthropic": "api_error", "openai_chat": "request_cancelled"},
+    "internal": {"anthropic": "api_error", "openai_chat": "server_error"},
+    "upstream": {"anthropic": "api_error", "openai_chat": "upstream_error"},
+    "overloaded": {"anthropic": "overloaded_error", "openai_chat": "overloaded_error"},
+    "timeout": {"anthropic": "timeout_error", "openai_chat": "timeout_error"},
+}
+"""The types by which the clients of each protocol know an error."""
 OUR_OWN = ("internal", "cancelled")
 """Kinds that are about this gateway: to whoever reads them they are an upstream's failure like any other."""
 
 
+def test_every_kind_of_error_has_its_status() -> None:
+    assert STATUS == STATUSES
+    assert set(get_args(ErrorKind)) == set(STATUSES) == set(ERROR_TYPES)
+    assert {kind: GatewayError(kind, "what happened").status for kind in STATUSES} == STATUSES
+
+
 @EACH_CODEC
-@pytest.mark.parametrize("kind", STATUS)
+@each("kind", STATUSES)
 def test_every_error_is_rendered_and_read_back(codec: Codec, kind: ErrorKind) -> None:
     body = codec.render_error(GatewayError(kind, "what happened", param="messages[3]"))
     value = json.loads(body)
-    assert value["error"]["message"]
+    assert "what happened" in value["error"]["message"]
+    assert value["error"]["type"] == ERROR_TYPES[kind][codec.name]
     if codec.name == "anthropic":
         assert value["type"] == "error"
-        assert value["error"]["type"]
     else:
         assert set(value["error"]) >= {"message", "type", "param", "code"}
         assert value["error"]["param"] == "messages[3]"
-    failed = codec.read_error(STATUS[kind], body)
-    assert failed.status == STATUS[kind]
+    failed = codec.read_error(STATUSES[kind], body)
+    assert failed.status == STATUSES[kind]
     assert "what happened" in failed.message
     if kind not in OUR_OWN:
         assert failed.kind == kind
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("name", FAILED_LEGS)
+@each("name", FAILED_LEGS)
 def test_a_failed_leg_is_never_read_as_a_success(codec: Codec, name: str) -> None:
     events = FAILED_LEGS[name]
     for writer in (codec.writer(), codec.buffered()):
@@ -289,7 +311,7 @@ def test_a_failed_leg_is_never_read_as_a_success(codec: Codec, name: str) -> Non
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("kind", FAILURES)
+@each("kind", FAILURES)
 def test_the_kind_of_a_failure_survives_a_stream(codec: Codec, kind: ErrorKind) -> None:
     got = read_stream(codec.reader(), [write_stream(codec.writer(), FAILED_LEGS[f"{kind} after the start"])])
     ending = got[-1]
@@ -301,9 +323,7 @@ def test_the_kind_of_a_failure_survives_a_stream(codec: Codec, kind: ErrorKind) 
 
 
 @EACH_CODEC
-@pytest.mark.parametrize(
-    "body", [b"", b"<html><body>502 Bad Gateway</body></html>", b"{", b"[]", b"null", b'"x"', b"\xff"]
-)
+@each("body", [b"", b"<html><body>502 Bad Gateway</body></html>", b"{", b"[]", b"null", b'"x"', b"\xff"])
 def test_an_error_that_is_no_json_is_read_too(codec: Codec, body: bytes) -> None:
     failed = codec.read_error(502, body)
     assert (failed.kind, failed.status) == ("upstream", 502)
@@ -312,7 +332,7 @@ def test_an_error_that_is_no_json_is_read_too(codec: Codec, body: bytes) -> None
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("body", [b"", b"<html>", b"{", b"[]", b"null", b"{}", b'{"choices":[],"content":3}', b"\xff"])
+@each("body", [b"", b"<html>", b"{", b"[]", b"null", b"{}", b'{"choices":[],"content":3}', b"\xff"])
 def test_a_reply_that_is_none_is_a_failure(codec: Codec, body: bytes) -> None:
     events = codec.read_reply(body)
     check(events)
@@ -320,7 +340,7 @@ def test_a_reply_that_is_none_is_a_failure(codec: Codec, body: bytes) -> None:
 
 
 @EACH_CODEC
-@pytest.mark.parametrize(
+@each(
     "stream",
     [
         b"",
@@ -358,7 +378,7 @@ def growing() -> list[Request]:
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("spoken", CODECS)
+@each("spoken", CODECS)
 def test_121_a_growing_conversation_keeps_its_serialized_prefix(codec: Codec, spoken: str) -> None:
     bodies = [json.loads(codec.build(replace(request, protocol=spoken)).body) for request in growing()]
     spelled = [[_spelled(message) for message in body["messages"]] for body in bodies]
@@ -369,7 +389,7 @@ def test_121_a_growing_conversation_keeps_its_serialized_prefix(codec: Codec, sp
 
 
 @EACH_CODEC
-@pytest.mark.parametrize("name", COMMON_CASES)
+@each("name", COMMON_CASES)
 def test_121_the_same_request_is_always_spelled_the_same(codec: Codec, name: str) -> None:
     request = replace(COMMON_CASES[name], protocol=codec.name)
     assert codec.build(request).body == codec.build(request).body

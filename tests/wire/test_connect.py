@@ -5,6 +5,8 @@ import random
 
 import pytest
 
+from tests.chance import seeds
+from tests.each import each
 from tieline.wire.framing.connect import COMPRESSED, END, TRAILERS, Frame, FrameReader, FramingError, frame
 
 FRAMES = [
@@ -43,7 +45,7 @@ def test_frames_that_come_byte_by_byte_are_put_together() -> None:
     assert got == FRAMES
 
 
-@pytest.mark.parametrize("seed", range(50))
+@each("seed", seeds(50))
 def test_any_cutting_gives_the_same_frames(seed: int) -> None:
     chance = random.Random(seed)
     places = sorted(chance.randrange(len(STREAM) + 1) for _ in range(chance.randint(1, 40)))
@@ -94,8 +96,8 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-@pytest.mark.parametrize("step", [1, 4, 1 << 20])
+@each("name", BAD)
+@each("step", [1, 4, 1 << 20])
 def test_what_is_no_frame_is_an_error_and_the_frames_before_it_are_not_lost(name: str, step: int) -> None:
     data = frame(b"good") + BAD[name]
     reader = FrameReader(limit=100, expanded=1000)

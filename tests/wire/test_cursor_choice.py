@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.each import each
 from tieline.model.errors import BadRequest
 from tieline.model.events import Note
 from tieline.model.request import Reasoning
@@ -11,7 +12,7 @@ from tieline.wire.cursor.opening.model_choice import MODES, OPTIONS, ModelChoice
 SILENT = Reasoning()
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "choice"),
     [
         ("gpt-5", ModelChoice(id="gpt-5")),
@@ -42,7 +43,7 @@ def test_a_name_with_options_is_this_choice(name: str, choice: ModelChoice) -> N
     assert split_model(name) == choice
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "names"),
     [
         ("m?colour=red", OPTIONS),
@@ -68,7 +69,7 @@ def test_a_wrong_option_is_a_bad_request_that_says_what_is_right(name: str, name
         assert known in caught.value.message
 
 
-@pytest.mark.parametrize(
+@each(
     ("reasoning", "parameters"),
     [
         (SILENT, {}),

@@ -12,6 +12,7 @@ import pytest
 from google.protobuf.message import Message
 
 from tests.conftest import Golden
+from tests.each import each
 from tests.grammar import check
 from tests.wire.dialogues import (
     Player,
@@ -30,7 +31,7 @@ from tieline.wire.cursor._pb.exec_pb2 import ExecServerMessage
 from tieline.wire.cursor._pb.queries_pb2 import InteractionQuery
 from tieline.wire.cursor.error_codes import BY_CODE, BY_ERROR, BY_WORDS, EXHAUSTED
 
-EACH = pytest.mark.parametrize("path", paths(), ids=lambda path: path.stem)
+EACH = each("path", paths(), ids=lambda path: path.stem)
 
 
 @EACH

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tieline.model.errors import STATUS
+from tests.cases import STATUSES
+from tests.each import each
 from tieline.model.events import ErrorKind, Failed
 from tieline.wire.cursor._pb import aiserver_pb2 as aiserver
 from tieline.wire.cursor.error_codes import BY_CODE, BY_ERROR, BY_NAME
@@ -161,13 +162,13 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_an_end_frame_is_understood(name: str) -> None:
     case = CASES[name]
     got = failed(case.payload)
     assert (got.kind, got.code) == (case.kind, case.code)
     assert is_retryable(got) is case.retry
-    assert got.status == STATUS[got.kind]
+    assert got.status == STATUSES[got.kind]
     assert len(got.message) > 20
 
 
@@ -176,17 +177,38 @@ def test_a_good_end_is_no_error(payload: bytes) -> None:
     assert read_end(payload) is None
 
 
-RETRIED = (
-    *("resource_exhausted", "invalid_argument", "not_found", "internal", "unavailable", "aborted", "canceled"),
-    *("deadline_exceeded", "unknown", "failed_precondition", "unimplemented", "already_exists", "out_of_range"),
-    "data_loss",
-)
+CODES: dict[str, tuple[ErrorKind, str]] = {
+    "aborted": ("upstream", "cursor_internal"),
+    "already_exists": ("upstream", "cursor_internal"),
+    "canceled": ("upstream", "cursor_internal"),
+    "data_loss": ("upstream", "cursor_internal"),
+    "deadline_exceeded": ("timeout", "cursor_timeout"),
+    "failed_precondition": ("bad_request", "cursor_invalid_argument"),
+    "internal": ("upstream", "cursor_internal"),
+    "invalid_argument": ("bad_request", "cursor_invalid_argument"),
+    "not_found": ("not_found", "cursor_not_found"),
+    "out_of_range": ("bad_request", "cursor_invalid_argument"),
+    "permission_denied": ("forbidden", "cursor_forbidden"),
+    "resource_exhausted": ("rate_limited", "cursor_exhausted"),
+    "unauthenticated": ("unauthorized", "cursor_unauthenticated"),
+    "unavailable": ("overloaded", "cursor_unavailable"),
+    "unimplemented": ("upstream", "cursor_internal"),
+    "unknown": ("upstream", "cursor_internal"),
+}
+"""What each code of Connect means when nothing but some words comes with it."""
+NOT_RETRIED = ("permission_denied", "unauthenticated")
 
 
-@pytest.mark.parametrize("code", BY_CODE)
+def test_every_code_of_connect_is_known() -> None:
+    assert set(BY_CODE) == set(CODES)
+
+
+@each("code", CODES)
 def test_a_bare_code_is_tried_again_where_cursors_own_client_does(code: str) -> None:
-    assert is_retryable(failed(end(code, "x"))) is (code in RETRIED)
-    assert is_retryable(failed(end(code))) is (code in RETRIED)
+    got = failed(end(code, "x"))
+    assert (got.kind, got.code) == CODES[code]
+    assert is_retryable(got) is (code not in NOT_RETRIED)
+    assert is_retryable(failed(end(code))) is (code not in NOT_RETRIED)
 
 
 @pytest.mark.parametrize("number", [5, 9, 28, 38, 50])
@@ -194,12 +216,72 @@ def test_these_numbers_are_not_tried_again(number: int) -> None:
     assert not is_retryable(failed(end("unavailable", value=details(number))))
 
 
-@pytest.mark.parametrize("number", BY_ERROR)
-@pytest.mark.parametrize("code", ["resource_exhausted", "internal", "made_up"])
-def test_every_number_means_something_under_any_code(number: int, code: str) -> None:
+NUMBERS: dict[int, tuple[str, ErrorKind, str]] = {
+    1: ("BAD_API_KEY", "unauthorized", "cursor_unauthenticated"),
+    2: ("NOT_LOGGED_IN", "unauthorized", "cursor_unauthenticated"),
+    3: ("INVALID_AUTH_ID", "unauthorized", "cursor_unauthenticated"),
+    4: ("NOT_HIGH_ENOUGH_PERMISSIONS", "forbidden", "cursor_forbidden"),
+    5: ("BAD_MODEL_NAME", "not_found", "model_not_found"),
+    6: ("USER_NOT_FOUND", "unauthorized", "cursor_unauthenticated"),
+    7: ("FREE_USER_RATE_LIMIT_EXCEEDED", "rate_limited", "cursor_rate_limited"),
+    8: ("PRO_USER_RATE_LIMIT_EXCEEDED", "rate_limited", "cursor_rate_limited"),
+    9: ("FREE_USER_USAGE_LIMIT", "billing", "cursor_quota"),
+    10: ("PRO_USER_USAGE_LIMIT", "billing", "cursor_quota"),
+    11: ("AUTH_TOKEN_NOT_FOUND", "unauthorized", "cursor_unauthenticated"),
+    12: ("AUTH_TOKEN_EXPIRED", "unauthorized", "cursor_unauthenticated"),
+    13: ("OPENAI", "upstream", "cursor_provider_error"),
+    14: ("OPENAI_RATE_LIMIT_EXCEEDED", "rate_limited", "cursor_rate_limited"),
+    18: ("AGENT_REQUIRES_LOGIN", "unauthorized", "cursor_unauthenticated"),
+    20: ("MAX_TOKENS", "bad_request", "context_length_exceeded"),
+    21: ("USER_ABORTED_REQUEST", "cancelled", "cursor_cancelled"),
+    22: ("GENERIC_RATE_LIMIT_EXCEEDED", "rate_limited", "cursor_rate_limited"),
+    23: ("PRO_USER_ONLY", "billing", "cursor_plan"),
+    25: ("TIMEOUT", "timeout", "cursor_timeout"),
+    28: ("GPT_4_VISION_PREVIEW_RATE_LIMIT", "rate_limited", "cursor_rate_limited"),
+    29: ("CUSTOM_MESSAGE", "bad_request", "cursor_refused"),
+    30: ("OUTDATED_CLIENT", "bad_request", "cursor_outdated_client"),
+    31: ("CLAUDE_IMAGE_TOO_LARGE", "too_large", "cursor_image_too_large"),
+    33: ("FILE_NOT_FOUND", "bad_request", "cursor_refused"),
+    34: ("API_KEY_RATE_LIMIT", "rate_limited", "cursor_rate_limited"),
+    35: ("DEBOUNCED", "rate_limited", "cursor_rate_limited"),
+    36: ("BAD_REQUEST", "bad_request", "cursor_refused"),
+    38: ("UNAUTHORIZED", "unauthorized", "cursor_unauthenticated"),
+    39: ("NOT_FOUND", "not_found", "cursor_not_found"),
+    40: ("DEPRECATED", "bad_request", "cursor_deprecated"),
+    41: ("RESOURCE_EXHAUSTED", "rate_limited", "cursor_exhausted"),
+    42: ("BAD_USER_API_KEY", "unauthorized", "cursor_unauthenticated"),
+    43: ("CONVERSATION_TOO_LONG", "bad_request", "context_length_exceeded"),
+    44: ("USAGE_PRICING_REQUIRED", "billing", "cursor_quota"),
+    45: ("USAGE_PRICING_REQUIRED_CHANGEABLE", "billing", "cursor_quota"),
+    50: ("RATE_LIMITED", "rate_limited", "cursor_rate_limited"),
+    51: ("RATE_LIMITED_CHANGEABLE", "rate_limited", "cursor_rate_limited"),
+    52: ("CUSTOM", "bad_request", "cursor_refused"),
+    53: ("HOOKS_BLOCKED", "forbidden", "cursor_forbidden"),
+    54: ("SUSPICIOUS_USAGE_BLOCKED", "forbidden", "cursor_blocked"),
+    56: ("NETWORK_ERROR", "upstream", "cursor_internal"),
+    57: ("PROVIDER_ERROR", "upstream", "cursor_provider_error"),
+    58: ("MODEL_BLOCKED", "forbidden", "cursor_model_blocked"),
+    59: ("INTERNAL", "upstream", "cursor_internal"),
+    60: ("MAX_MODE_REQUIRED", "bad_request", "cursor_max_mode_required"),
+    61: ("MODEL_NO_LONGER_SUPPORTED", "not_found", "model_not_found"),
+    62: ("PRICING_WARNING", "billing", "cursor_quota"),
+    63: ("SLOW_POOL", "rate_limited", "cursor_rate_limited"),
+    64: ("UNSUPPORTED_REGION", "forbidden", "cursor_region"),
+}
+"""The numbers in the details of an error, with their names and what they mean."""
+
+
+def test_every_number_and_every_name_is_known() -> None:
+    assert set(BY_ERROR) == set(NUMBERS)
+    assert {name: number for number, (name, _, _) in NUMBERS.items()} == BY_NAME
+
+
+@each("number", NUMBERS)
+@each("code", ["resource_exhausted", "internal", "made_up"])
+def test_a_number_means_the_same_under_any_code(number: int, code: str) -> None:
     got = failed(end(code, value=details(number, "Title", "Detail")))
+    assert (got.kind, got.code) == NUMBERS[number][1:]
     assert got.message.startswith("Cursor: Title Detail. ")
-    assert got.kind != "internal"
 
 
 def test_the_text_shown_is_title_and_detail_then_advice() -> None:
@@ -233,9 +315,11 @@ def test_details_of_another_type_are_left_alone() -> None:
     assert failed(json.dumps(payload).encode()).code == "cursor_unavailable"
 
 
-@pytest.mark.parametrize("name", BY_NAME)
-def test_every_name_has_a_number_with_a_meaning(name: str) -> None:
-    assert BY_NAME[name] in BY_ERROR
+@each("number", NUMBERS)
+def test_a_name_means_what_its_number_means(number: int) -> None:
+    name, *meant = NUMBERS[number]
+    got = failed(end("made_up", debug={"error": name, "details": {"title": "Title", "detail": "Detail"}}))
+    assert [got.kind, got.code] == meant
 
 
 def test_a_refusal_without_a_reason_means_something_else_once_the_model_has_spoken() -> None:
@@ -313,7 +397,7 @@ def test_a_trailer_frame_of_nonsense_is_no_error_by_itself(payload: bytes) -> No
 # ── Statuses and strays ──────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "body", "kind", "code", "retry"),
     [
         (401, b"", "unauthorized", "cursor_unauthenticated", False),
@@ -375,7 +459,7 @@ def test_an_incomplete_answer_says_how() -> None:
     assert is_retryable(got)
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_advice_is_more_than_the_error(name: str) -> None:
     """Ours: a person should know what to do, so something follows what the service says itself."""
     message = failed(CASES[name].payload).message

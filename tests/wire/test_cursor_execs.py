@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import each
 from tests.wire.coding_clients import (
     CLAUDE_CODE,
     CLINE,
@@ -195,7 +196,7 @@ CALLS: list[tuple[Tools, dict[str, Any], tuple[str, dict[str, Any]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("tools", "kind", "expected"), CALLS, ids=lambda value: str(value)[:70])
+@each(("tools", "kind", "expected"), CALLS, ids=lambda value: str(value)[:70])
 def test_an_exec_becomes_a_call_of_the_clients_own_tool(
     tools: Tools, kind: dict[str, Any], expected: tuple[str, dict[str, Any]]
 ) -> None:
@@ -317,7 +318,7 @@ REJECTIONS: list[tuple[Tools, dict[str, Any], dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("tools", "kind", "expected", "words"), REJECTIONS, ids=lambda value: str(value)[:70])
+@each(("tools", "kind", "expected", "words"), REJECTIONS, ids=lambda value: str(value)[:70])
 def test_a_kind_without_a_tool_is_refused_and_the_tool_to_use_is_named(
     tools: Tools, kind: dict[str, Any], expected: dict[str, Any], words: str
 ) -> None:
@@ -375,7 +376,7 @@ AT_ONCE: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "expected"), AT_ONCE, ids=str)
+@each(("kind", "expected"), AT_ONCE, ids=str)
 def test_what_needs_no_tool_is_answered_at_once(kind: dict[str, Any], expected: dict[str, Any]) -> None:
     """As Cursor's own client answers these."""
     answer, closing = at_once(PI, **kind)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.cases import PIXEL, asks, says
+from tests.each import each
 from tieline.model.content import File, Foreign, Image, Message, Text, Thinking, ToolCall, ToolResult
 from tieline.model.events import Note
 from tieline.model.request import ToolSpec
@@ -36,7 +37,7 @@ def result(*content: Text | Image | File, **fields: Any) -> ToolResult:
 # ── Cutting ──────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@each(
     ("roles", "system", "past", "last"),
     [
         ("", 0, 0, 0),

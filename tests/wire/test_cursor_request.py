@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from tests.cases import COMMON_CASES, READ, asks, says
 from tests.conftest import Golden
+from tests.each import each
 from tieline.model.content import Message, Text, Thinking, ToolCall, ToolResult
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.request import Reasoning, Request, Sampling, ToolChoice, ToolSpec
@@ -49,7 +50,7 @@ DIFFERENT: Mapping[str, str] = {
 """Fields of the recorded messages in which ours may differ."""
 
 
-def each(file: str) -> pytest.MarkDecorator:
+def each_case(file: str) -> pytest.MarkDecorator:
     found = sorted(path.parent for path in TRANSCRIPTS.glob(f"*/{file}"))
     return pytest.mark.parametrize("case", found, ids=[path.name for path in found])
 
@@ -107,7 +108,7 @@ def read_opening(case: Path) -> tuple[Opening, AgentRunRequest]:
 # ── Transcripts ──────────────────────────────────────────────────────────────────────────────────
 
 
-@each("given.json")
+@each_case("given.json")
 def test_a_request_opens_this_run(case: Path, golden: Golden) -> None:
     opening, run = read_opening(case)
     found = {
@@ -118,7 +119,7 @@ def test_a_request_opens_this_run(case: Path, golden: Golden) -> None:
     golden(case / "opening.json", json.dumps(found, indent=1, ensure_ascii=False, sort_keys=True).encode() + b"\n")
 
 
-@each("recorded.json")
+@each_case("recorded.json")
 def test_a_run_request_says_what_cursors_own_client_says(case: Path) -> None:
     """Seen in recordings: every field that the client sends has the same value in ours."""
     _, run = read_opening(case)
@@ -126,7 +127,7 @@ def test_a_run_request_says_what_cursors_own_client_says(case: Path) -> None:
     agrees(recorded, json_format.MessageToDict(run))
 
 
-@each("recorded.context.json")
+@each_case("recorded.context.json")
 def test_the_context_says_what_cursors_own_client_says(case: Path) -> None:
     """Seen in recordings. The client also tells of git and of its own services, which a gateway has not."""
     opening, run = read_opening(case)
@@ -383,8 +384,8 @@ def test_a_checkpoint_that_is_none_is_an_upstreams_failure() -> None:
 # ── For every request ────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("history", ["blobs", "text"])
-@pytest.mark.parametrize("name", COMMON_CASES)
+@each("history", ["blobs", "text"])
+@each("name", COMMON_CASES)
 def test_every_request_opens_a_run_that_can_be_read(name: str, history: str) -> None:
     opening = opened(COMMON_CASES[name], settings=msgspec.convert({"history": history}, RunSettings))
     run = run_request(opening.message)
@@ -398,7 +399,7 @@ def test_every_request_opens_a_run_that_can_be_read(name: str, history: str) -> 
     assert history == "blobs" or not opening.blobs
 
 
-@pytest.mark.parametrize("name", COMMON_CASES)
+@each("name", COMMON_CASES)
 def test_121_the_same_request_always_gives_the_same_bytes(name: str) -> None:
     first, second = opened(COMMON_CASES[name]), opened(COMMON_CASES[name])
     assert first.message == second.message

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cases import PIXEL
+from tests.each import each
 from tests.wire.coding_clients import CLAUDE_CODE, CODEX, CURSOR_LIKE, OPENCODE, PI, STRING, WEATHER, tool
 from tests.wire.exec_running import HERE, asked, call, execs_for, result, shown, told
 from tieline.model.content import File, Image, Text, ToolCall, ToolResult
@@ -123,7 +124,7 @@ OUTCOMES: list[tuple[str, bool, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "is_error", "verdict"), OUTCOMES, ids=lambda value: str(value)[:50])
+@each(("text", "is_error", "verdict"), OUTCOMES, ids=lambda value: str(value)[:50])
 def test_why_a_file_was_not_read_is_told_in_type(text: str, is_error: bool, verdict: str) -> None:
     came = told(PI, result(text, is_error=is_error), read_args={"path": A})
     assert list(came) == [verdict]

@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 import pytest
 
+from tests.chance import seeds
+from tests.each import Failures, each
 from tests.grammar import check
 from tests.wire.dialogues import Player, parse, paths, received
 from tieline.model.content import Message, Text, ToolCall, ToolResult
@@ -471,26 +473,29 @@ def damaged(stream: bytes, chance: random.Random) -> bytes:
     return bytes(data)
 
 
-@pytest.mark.parametrize("path", paths(), ids=lambda path: path.stem)
+@each("path", paths(), ids=lambda path: path.stem)
 def test_damage_never_raises_and_every_leg_ends(path: Any) -> None:
     steps = parse(path.read_text())
     stream = b"".join(received(step.line) for step in steps if step.is_received) or b"\0"
-    for seed in range(40):
-        chance = random.Random(seed)
-        player = Player()
-        events = player.do(steps[0].line)
-        data = damaged(stream, chance)
-        cut = chance.randrange(len(data) + 1)
-        for piece in (data[:cut], data[cut:]):
-            events += player.run.receive(piece)
-            player.run.outbox()
-        events += player.run.wake()
-        events += player.run.receive_eof()
-        check_legs(events)
-        assert player.run.ended
+    failures = Failures()
+    for seed in seeds(40):
+        with failures.of(f"seed {seed}"):
+            chance = random.Random(seed)
+            player = Player()
+            events = player.do(steps[0].line)
+            data = damaged(stream, chance)
+            cut = chance.randrange(len(data) + 1)
+            for piece in (data[:cut], data[cut:]):
+                events += player.run.receive(piece)
+                player.run.outbox()
+            events += player.run.wake()
+            events += player.run.receive_eof()
+            check_legs(events)
+            assert player.run.ended
+    failures.check()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", seeds(20))
 def test_noise_never_raises(seed: int) -> None:
     chance = random.Random(seed)
     run = started()

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.each import each
 from tieline.model.request import EMPTY_SCHEMA
 from tieline.wire.cursor.opening.schema_unions import MAX_DESCRIBED, for_service
 
@@ -42,7 +43,7 @@ def test_a_schema_that_cannot_be_read_harms_nobody(broken: bytes) -> None:
     assert notes
 
 
-@pytest.mark.parametrize(
+@each(
     ("schema", "expected"),
     [
         ({"anyOf": [STRING, NULL]}, {"type": ["string", "null"]}),

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import each
 from tests.wire.coding_clients import CLAUDE_CODE, CLINE, OPENCODE, PI, STRING, tool
 from tests.wire.exec_running import HERE, result, told
 from tieline.wire.cursor.execs.listing_results import MAX_DEPTH, MAX_ENTRIES, tree
@@ -295,7 +296,7 @@ LISTINGS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), LISTINGS, ids=lambda value: str(value)[:40])
+@each(("text", "expected"), LISTINGS, ids=lambda value: str(value)[:40])
 def test_a_tree_is_made_of_any_listing(text: str, expected: dict[str, Any]) -> None:
     assert drawn(listed(text)) == expected
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import each
 from tests.wire.coding_clients import CLAUDE_CODE, CODEX, OPENCODE, PI
 from tests.wire.exec_running import HERE, asked, call, execs_for, result, shown, told
 from tieline.model.content import Text, ToolCall, ToolResult
@@ -112,7 +113,7 @@ SAID: list[tuple[str, Outcome]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), SAID, ids=lambda value: str(value)[:60])
+@each(("text", "expected"), SAID, ids=lambda value: str(value)[:60])
 def test_how_a_command_went_is_read_from_what_clients_say(text: str, expected: Outcome) -> None:
     assert read(text) == expected
 

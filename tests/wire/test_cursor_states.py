@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import each
 from tests.wire.dialogues import Player, parse, paths, received
 from tieline.backends.cursor.attempt import ATTEMPT_TRANSITIONS, AttemptEvent, AttemptState
 from tieline.backends.cursor.leg_progress import LEG_TRANSITIONS, LegEvent, LegPhase
@@ -36,7 +37,7 @@ TABLES: dict[str, tuple[Table, type[Enum], type[Enum], Enum, set[Enum]]] = {
     "leg": (LEG_TRANSITIONS, LegPhase, LegEvent, LegPhase.NEW, {LegPhase.FINISHED, LegPhase.FAILED}),
     "live run": (LIVE_RUN_TRANSITIONS, LiveRunState, LiveRunEvent, LiveRunState.NEW, {LiveRunState.CLOSED}),
 }
-EACH = pytest.mark.parametrize("name", TABLES)
+EACH = each("name", TABLES)
 
 
 def reachable(table: Table, start: Enum) -> set[Enum]:

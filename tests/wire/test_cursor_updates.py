@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.each import each
 from tieline.model.content import ToolCall
 from tieline.model.events import Note, PartDelta, Usage, of_kind
 from tieline.wire.cursor._pb import agent_pb2 as agent
@@ -41,12 +42,12 @@ SPLIT = {
 }
 
 
-@pytest.mark.parametrize("text", SPLIT)
+@each("text", SPLIT)
 def test_thinking_between_tags_is_split_from_the_words(text: str) -> None:
     assert split(text) == SPLIT[text]
 
 
-@pytest.mark.parametrize("text", SPLIT)
+@each("text", SPLIT)
 def test_tags_may_be_cut_anyhow(text: str) -> None:
     chance = random.Random(text)
     for _ in range(30):
@@ -102,7 +103,7 @@ SPENT = {
 }
 
 
-@pytest.mark.parametrize("name", SPENT)
+@each("name", SPENT)
 def test_the_tokens_of_a_turn(name: str) -> None:
     spent = SPENT[name]
     tally = UsageCounter()
@@ -139,8 +140,8 @@ def text_delta(text: str) -> bytes:
     return message.SerializeToString()
 
 
-@pytest.mark.parametrize("size", [1, 2, 60, 121, 122, 123, 124, 125, 126, 127, 128, 200, 20_000])
-@pytest.mark.parametrize("letter", ["a", "ö", "語", "👋"])
+@each("size", [1, 2, 60, 121, 122, 123, 124, 125, 126, 127, 128, 200, 20_000])
+@each("letter", ["a", "ö", "語", "👋"])
 def test_what_is_read_by_hand_means_what_the_schema_says(letter: str, size: int) -> None:
     payload = text_delta(letter * size)
     by_schema, by_hand = UpdateReader(StoredAnswers(Blobs())), UpdateReader(StoredAnswers(Blobs()))
@@ -269,7 +270,7 @@ ANSWERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+@each("name", ANSWERS)
 def test_the_answer_in_a_blob_is_found(name: str) -> None:
     data, expected = ANSWERS[name]
     stored = StoredAnswers(Blobs())

@@ -9,6 +9,7 @@ from google.protobuf.struct_pb2 import Struct, Value
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.each import each
 from tieline.wire.cursor._pb.exec_kinds_pb2 import McpArgs
 from tieline.wire.cursor.protobuf_json import MAX_DEPTH, arguments, from_value, is_deep, schema_value, to_value
 
@@ -20,7 +21,7 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize(
+@each(
     ("json_value", "encoded"),
     [
         (None, "0800"),
@@ -43,7 +44,7 @@ def test_a_value_is_spelled_in_these_bytes(json_value: Any, encoded: str) -> Non
     assert from_value(Value.FromString(bytes.fromhex(encoded))) == json_value
 
 
-@pytest.mark.parametrize(
+@each(
     ("number", "text"),
     [
         (3.0, "3"),
@@ -64,7 +65,7 @@ def test_137_whole_numbers_are_integers_and_what_is_no_number_is_null(number: fl
     assert isinstance(json.loads(text), int) == isinstance(from_value(Value(number_value=number)), int)
 
 
-@pytest.mark.parametrize("text", ["1", "1.0", "1e999", "Infinity", "NaN", "true", "null", "0x10", "", "007"])
+@each("text", ["1", "1.0", "1e999", "Infinity", "NaN", "true", "null", "0x10", "", "007"])
 def test_137_text_that_looks_like_something_else_stays_text(text: str) -> None:
     assert arguments({"t": Value(string_value=text)}) == json.dumps({"t": text}, separators=(",", ":"))
 

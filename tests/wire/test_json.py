@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from tests.each import each
 from tieline.model.errors import BadRequest
 from tieline.wire.shared.json import Malformed, is_object, object_text, parse, parse_object, read
 
@@ -119,7 +120,7 @@ def test_what_an_upstream_sent_malformed_raises_one_exception(data: bytes) -> No
         read(PART, data)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ('{"a":1}', '{"a":1}'),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
+from tests.each import each
 from tieline.wire.framing.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -96,13 +97,13 @@ LINES = {
 }
 
 
-@pytest.mark.parametrize("name", LINES)
+@each("name", LINES)
 def test_a_line_means_what_it_means(name: str) -> None:
     case = LINES[name]
     assert plain(asking().feed(case.line + b"\n")) == list(case.items)
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "reason"),
     [
         (b"npm warn something", "not a JSON-RPC message"),

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import each
 from tests.grammar import check
 from tieline.model.assemble import fold
 from tieline.model.content import Part, Text, Thinking, ToolCall
@@ -220,7 +221,7 @@ def test_text_among_the_pieces_of_a_call_is_one_part_after_it() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     "odd",
     [
         {"content": "a", "tool_calls": [{"index": 0, "id": "x", "function": {"name": "y", "arguments": "{}"}}]},
@@ -233,8 +234,8 @@ def test_text_among_the_pieces_of_a_call_is_one_part_after_it() -> None:
         {},
     ],
 )
-@pytest.mark.parametrize("field", ["content", "reasoning_content", "reasoning"])
-@pytest.mark.parametrize("more", [{}, {"usage": {"prompt_tokens": 1}}, {"obfuscation": "x"}])
+@each("field", ["content", "reasoning_content", "reasoning"])
+@each("more", [{}, {"usage": {"prompt_tokens": 1}}, {"obfuscation": "x"}])
 def test_many_chunks_of_one_frame_say_what_each_would_say_alone(odd: Any, field: str, more: Any) -> None:
     """Ours: the short cut for repeated frames must not be seen from outside."""
     frames = [chunk({field: text}) for text in ("a", "b", '"c"', "é")]
@@ -273,6 +274,12 @@ def test_a_finish_reason_says_why(finish: str, reason: StopReason) -> None:
 def test_024_025_calls_are_to_be_run_unless_they_were_cut(finish: str, reason: StopReason) -> None:
     one = chunk(piece(index=0, id="a", name="read", arguments="{}"))
     assert read(one, chunk(finish=finish))[-1] == Finished(reason=reason)
+
+
+def test_024_a_call_that_was_cut_before_its_arguments_is_not_begun_by_a_later_one() -> None:
+    """Found by damaged streams: the first piece of a call without its index makes two calls of one."""
+    first, rest = piece(id="a", name="read", arguments=""), piece(index=0, arguments='{"pa')
+    assert [call.name for call in calls(first, rest, finish="length")] == ["unknown_tool"]
 
 
 @pytest.mark.parametrize("finish", ["error", "MALFORMED_FUNCTION_CALL", "abort"])

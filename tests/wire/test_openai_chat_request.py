@@ -9,6 +9,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from tests.cases import PIXEL
+from tests.each import each
 from tieline.model.content import File, Foreign, Image, Message, Text, Thinking, ToolCall, ToolResult
 from tieline.model.errors import BadRequest
 from tieline.model.request import EMPTY_SCHEMA, OutputFormat, Reasoning, Request, ToolChoice, ToolSpec
@@ -390,7 +391,7 @@ def test_111_a_custom_tool_keeps_its_format() -> None:
     assert sent(request, freeform_tools=True)["tools"] == [custom]
 
 
-@pytest.mark.parametrize(
+@each(
     ("said", "expected"),
     [
         ("auto", ToolChoice(given=True)),
@@ -428,7 +429,7 @@ def test_the_choice_of_a_function_is_a_choice(said: Any, expected: ToolChoice) -
 # ── Parsing: what is wrong ───────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "param"),
     [
         ({"model": 7}, "model"),

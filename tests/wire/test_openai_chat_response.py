@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
+from tests.each import each
 from tieline.model.assemble import fold, unfold
 from tieline.model.content import Foreign, Part, Text, Thinking, ToolCall
 from tieline.model.errors import BadRequest, GatewayError
@@ -240,7 +241,7 @@ def test_072_an_error_has_its_four_keys() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "body", "kind", "message"),
     [
         (400, b'{"error":{"message":"bad","type":"invalid_request_error"}}', "bad_request", "bad"),

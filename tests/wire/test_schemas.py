@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.each import each
 from tieline.wire.shared import schemas
 from tieline.wire.shared.schemas import MAX_INLINED, SchemaFitter, Style, fit_schema
 
@@ -46,8 +47,8 @@ FINE = [
 ]
 
 
-@pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize("schema", FINE)
+@each("style", STYLES)
+@each("schema", FINE)
 def test_a_schema_that_is_fine_comes_back_as_the_very_same_bytes(schema: Any, style: Style) -> None:
     """Ours: prompt caches compare bytes, so even spaces stay."""
     source = json.dumps(schema, indent=2).encode()
@@ -204,7 +205,7 @@ def test_107_references_that_double_at_each_level_do_not_explode() -> None:
     assert said
 
 
-@pytest.mark.parametrize(
+@each(
     ("given_schema", "expected"),
     [
         ({"type": "string", "minLength": "1"}, {"type": "string", "minLength": 1}),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.each import each
 from tieline.wire.shared.spelling import ID_LIMIT, NAME_LIMIT, Names, Spelled, plain_id, restore_id, short_id
 
 ALLOWED = re.compile(r"[A-Za-z0-9_-]+\Z")
@@ -84,7 +85,7 @@ def test_092_the_spelling_of_a_name_does_not_depend_on_the_order_of_the_tools() 
     assert [one.spell(name) for name in names] == [other.spell(name) for name in names]
 
 
-@pytest.mark.parametrize(
+@each(
     ("offered", "called", "restored"),
     [
         (["bash", "read"], "Bash", "bash"),

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from tests.each import each
 from tieline.wire.framing.sse import STRAY_LIMIT, SseEvent, SseOverflow, SseReader
 
 
@@ -57,7 +58,7 @@ STREAMS = {
 }
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@each("name", STREAMS)
 def test_060_any_cutting_gives_the_same_events(name: str) -> None:
     stream = STREAMS[name]
     whole = SseReader()

@@ -111,7 +111,7 @@ class Calls:
 
     def close(self, cut: bool) -> None:
         """No more pieces will come; `cut` says that the last call may lack some of its arguments."""
-        for call in self._all:
+        for call in list(self._all):
             if call.started or not (call.name or call.held):
                 pass
             elif not call.name:
@@ -119,6 +119,7 @@ class Calls:
                 self._start(call, UNNAMED)
             elif cut:
                 self._note("cut_call", f"{call.name} was cut off before its arguments and is left out")
+                self._all.remove(call)  # or the next call that starts would begin it first
             else:
                 self._start(call, self._spelled.names.restore(call.name))
             if call.started and not call.ended:

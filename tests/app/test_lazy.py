@@ -21,7 +21,7 @@ from tieline.model.ports import Backend, Host, ModelInfo
 from tieline.model.request import Request
 from tieline.wire.cursor.opening.model_choice import MODES
 
-SOURCES = Path(__file__).parent.parent / "src"
+SOURCES = Path(__file__).parents[2] / "src"
 PATIENCE = 60.0
 
 

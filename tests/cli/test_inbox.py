@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.each import each
 from tieline.cli.inbox import answers, formatting
 from tieline.cli.inbox.arguments import add_arguments
 from tieline.cli.inbox.remote import SavedRule, SavedRules
@@ -209,7 +210,7 @@ def test_what_is_always_allowed_is_listed_with_how_to_take_it_back() -> None:
 # ── What is meant ────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@each(
     ("answer", "meant"),
     [
         (answers.allow(RUN), ApprovalAnswer(option="allow")),
@@ -262,7 +263,7 @@ MEANINGLESS: list[tuple[Any, InboxItem, Sequence[Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("do", "ask", "given", "complaint"), MEANINGLESS)
+@each(("do", "ask", "given", "complaint"), MEANINGLESS)
 def test_words_that_mean_nothing_are_answered_with_what_would(
     do: Any, ask: InboxItem, given: Sequence[Any], complaint: str
 ) -> None:
