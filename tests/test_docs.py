@@ -5,7 +5,6 @@ import tomllib
 from pathlib import Path
 
 import msgspec
-import pytest
 
 from tests.each import each
 from tieline.app.config import (
@@ -109,7 +108,7 @@ def test_paths_in_documents_for_developers_exist() -> None:
     written = re.compile(rf"`((?:{FOLDERS})/[\w/.*-]*|[\w.]+\.(?:md|toml))`")
     paths = [(page, path) for page in FOR_DEVELOPERS for path in written.findall(text_of(page))]
     assert ("ARCHITECTURE.md", "core/legs/gateway.py") in paths
-    assert ("CONTRIBUTING.md", "pyproject.toml") in paths
+    assert ("CONTRIBUTING.md", "CHANGELOG.md") in paths
     assert [path for path in paths if not any(ROOT.glob(path[1])) and not any(SOURCE.glob(path[1]))] == []
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from tests.cases import READ, asks, says
 from tests.codecs import joined, read_stream, write_stream
+from tests.each import each
 from tests.grammar import check
 from tieline.backends.http_api.replay import Patience, ReplayBackend, Upstream
 from tieline.core.legs.gateway import Gateway
@@ -175,7 +176,7 @@ def test_the_example_request_survives_parsing_and_building(lines: ModuleType, re
     assert lines.parse_request(lines.build_request(history).body).messages == history.messages
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "message"),
     [(b"", "at least one"), (b"user 7", "line 1"), (b'user "a"\nshout "b"', "line 2: expected model")],
 )
