@@ -83,7 +83,7 @@ async def events_of(echo: ModuleType, gateway: Gateway, request: Request) -> lis
 
 
 async def test_the_example_backend_answers_through_a_gateway(echo: ModuleType) -> None:
-    backend = echo.EchoBackend()
+    backend = echo.EchoBackend(lambda: "call-1")
     gateway: Gateway = echo.gateway_with(backend)
     reply = fold(await events_of(echo, gateway, to_echo("Hello?")))
     assert reply.parts == (Text(text="Hello?"),)
@@ -93,7 +93,7 @@ async def test_the_example_backend_answers_through_a_gateway(echo: ModuleType) -
 
 
 async def test_the_example_backend_is_parked_until_the_result_of_its_call_comes(echo: ModuleType) -> None:
-    backend = echo.EchoBackend()
+    backend = echo.EchoBackend(lambda: "call-1")
     gateway: Gateway = echo.gateway_with(backend)
     reply = fold(await events_of(echo, gateway, to_echo("Look", tools=(READ,))))
     (call,) = reply.parts
@@ -110,7 +110,7 @@ async def test_the_example_backend_is_parked_until_the_result_of_its_call_comes(
 
 
 async def test_the_gateway_enforces_limits_for_the_example_backend(echo: ModuleType) -> None:
-    gateway: Gateway = echo.gateway_with(echo.EchoBackend())
+    gateway: Gateway = echo.gateway_with(echo.EchoBackend(lambda: "call-1"))
     request = to_echo("one STOP two", sampling=Sampling(stop=("STOP",)))
     reply = fold(await events_of(echo, gateway, request))
     assert reply.parts == (Text(text="one "),)
