@@ -100,7 +100,7 @@ Report = Callable[[Progress | Plan], None]
 """Hears of a call while it runs; of several things that are told at once the last one counts."""
 
 
-def unheard(_: Progress | Plan) -> None:
+def no_report(_: Progress | Plan) -> None:
     """The report of a call that nobody looks at."""
 
 
@@ -116,7 +116,7 @@ class Tools(Protocol):
     def kind_of(self, call: ToolCall) -> str:
         """read, edit, execute …: what a call is about, for whoever looks on."""
 
-    async def execute(self, call: ToolCall, host: Host, report: Report = unheard) -> ToolResult:
+    async def execute(self, call: ToolCall, host: Host, report: Report = no_report) -> ToolResult:
         """Do what a call says; `report` hears how far it is, and of the plan it is a part of."""
 
 
@@ -159,7 +159,7 @@ class Backend(Protocol):
         """Free connections and processes."""
 
 
-class Forwarded(Protocol):
+class ForwardedAnswer(Protocol):
     """The answer to a request that was passed through, as it came."""
 
     @property
@@ -177,10 +177,10 @@ class Forwarded(Protocol):
 
 
 @runtime_checkable
-class Forwards(Protocol):
+class ForwardingBackend(Protocol):
     """A backend that passes requests of other endpoints through, such as embeddings."""
 
-    async def forward(self, endpoint: str, content_type: str, body: bytes) -> Forwarded:
+    async def forward(self, endpoint: str, content_type: str, body: bytes) -> ForwardedAnswer:
         """Send a request to an endpoint by its path below the base address; raises GatewayError."""
 
 

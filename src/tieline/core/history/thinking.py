@@ -61,7 +61,7 @@ class _Memory(NamedTuple):
         return "".join(part.text for part in self.parts)
 
 
-class Thoughts:
+class ThinkingMemory:
     """A bounded memory of thinking and provider state; the oldest is forgotten first."""
 
     def __init__(self, max_entries: int = MAX_ENTRIES, max_characters: int = MAX_CHARACTERS) -> None:
@@ -70,6 +70,8 @@ class Thoughts:
             MAX_ENTRIES, max_weight=MAX_RESTORED, max_each=MAX_RESTORED // 16
         )
         """Restored messages by the identity of the original, which is held, so that no other object can have it."""
+        self.has_entries = False
+        """Whether anything was remembered; until then `restore` has no effect."""
 
     def remember(
         self, backend: str, asked: Sequence[Message], parts: Sequence[Part], state: Mapping[str, str] = NO_META
@@ -80,6 +82,7 @@ class Thoughts:
         states = {call.id: state_of(call.meta) for call in made if STATE in call.meta}
         if not (thinking or state or states):
             return
+        self.has_entries = True
         size = sum(len(part.text) + len(part.signature or "") for part in thinking)
         size += sum(len(text) for some in (state, *states.values()) for text in some.values())
         calls = frozenset(map(_fingerprint, made))
@@ -94,8 +97,6 @@ class Thoughts:
 
     def restore(self, backend: str, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """The history with what its assistant messages lost put back and what is another backend's unsigned."""
-        if not self._by_key:
-            return messages
         restored: list[Message] = []
         asked = 0
         for message in messages:

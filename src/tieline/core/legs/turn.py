@@ -43,13 +43,13 @@ _TELLING = ("command", "path", "pattern", "question", "title", "mode")
 """Arguments that say by themselves what a call is about, the most telling first."""
 
 
-def offering(request: Request, tools: Tools) -> Request:
+def with_gateway_tools(request: Request, tools: Tools) -> Request:
     """The request with the gateway's tools beside the client's own; of two with one name the client's counts."""
     own = {tool.name for tool in request.tools}
     return replace(request, tools=(*request.tools, *(spec for spec in tools.specs if spec.name not in own)))
 
 
-class TooledRun:
+class GatewayToolsRun:
     """A run with the gateway's tools; `request` is the client's, without them."""
 
     def __init__(self, run: Run, tools: Tools, host: Host, request: Request) -> None:
@@ -72,7 +72,7 @@ class TooledRun:
     async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:
         if request is not None:
             self._request = request
-            request = offering(request, self._tools)
+            request = with_gateway_tools(request, self._tools)
         await self._run.answer(results, request, words)
 
     async def aclose(self) -> None:
@@ -90,7 +90,7 @@ class _Turn:
         self._tools = tools
         self._host = host
         self._request = request
-        self._offered = offering(request, tools).tools
+        self._offered = with_gateway_tools(request, tools).tools
         self._client_names = {tool.name for tool in request.tools}
         self._hidden = hidden
         self._leg: Leg | None = None
@@ -227,7 +227,7 @@ class _Turn:
         done = (said, Message(role="user", parts=tuple(results)))
         self._round_log += done
         self._request = replace(self._request, messages=(*self._request.messages, *done))
-        now = offering(self._request, self._tools)
+        now = with_gateway_tools(self._request, self._tools)
         if now.tools == self._offered:
             return None
         self._offered = now.tools
