@@ -10,7 +10,7 @@ from tieline.core.inbox.inbox import Inbox
 from tieline.core.legs.gateway import Gateway
 from tieline.core.legs.leg import LegClient
 from tieline.core.legs.routing import Router
-from tieline.core.legs.turn import MOST_ROUNDS, GatewayToolsRun, with_gateway_tools
+from tieline.core.legs.turn import MAX_ROUNDS, GatewayToolsRun, with_gateway_tools
 from tieline.model.content import Message, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.events import Activity, Batch, Event, Failed, Finished, PartEnd, StopReason, Usage
@@ -219,11 +219,11 @@ async def test_a_call_that_nobody_owns_is_refused_and_not_shown_to_the_client() 
 
 
 async def test_a_model_that_never_ends_is_stopped() -> None:
-    run = Legs(*(calls(call("look")) for _ in range(MOST_ROUNDS + 1)))
+    run = Legs(*(calls(call("look")) for _ in range(MAX_ROUNDS + 1)))
     with pytest.raises(GatewayError) as caught:
         await heard(tooled(run, Box(LOOK)))
     assert caught.value.code == "too_many_rounds"
-    assert len(run.answered) == MOST_ROUNDS
+    assert len(run.answered) == MAX_ROUNDS
 
 
 @pytest.mark.parametrize("reason", [StopReason.MAX_TOKENS, StopReason.CONTEXT_FULL, StopReason.REFUSAL])
