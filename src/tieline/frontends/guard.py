@@ -49,7 +49,7 @@ class Keys:
         self.has_named = bool(self._named)
 
     def is_own(self, given: str) -> bool:
-        """Whether this is the gateway's own key."""
+        """Return whether this is the gateway's own key."""
         return any(same_key(given, known) for known in self.own)
 
     def named(self, given: str) -> NamedKey | None:
@@ -57,7 +57,7 @@ class Keys:
         return next((key for key in self._named if same_key(given, key.value)), None)
 
     def opens(self, given: str, path: str) -> bool:
-        """Whether a key is valid for a path."""
+        """Return whether a key is valid for a path."""
         return self.is_own(given) or (path.startswith(NAMED_PATHS) and self.named(given) is not None)
 
 
@@ -65,8 +65,8 @@ class Guard:
     """Decides which requests are served: an accepted host name, no foreign web page, and the key if there is one.
 
     A web page anywhere can make a browser send requests to this machine, directly or by resolving its own name to it
-    (DNS rebinding). Therefore the Host header must be one of ours, and if the request comes from a web page, that page
-    must be ours or configured.
+    (DNS rebinding). Therefore the Host header must name this gateway, and a web page that sends requests must be the
+    gateway's own or configured.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Guard:
         return self._passes.issue(key, exchange.header(b"host")) if self._keys.is_own(key) else None
 
     def admits(self, exchange: Exchange) -> bool:
-        """Whether a request has a key that is valid for its path, or comes from the web page with a valid pass."""
+        """Return whether a request has a key that is valid for its path, or a valid pass of the web page."""
         if not self.has_keys or self._keys.opens(exchange.key, exchange.path):
             return True
         if not exchange.path.startswith("/api/"):
@@ -175,7 +175,7 @@ class PageToken:
         self.value = value
 
     def check(self, exchange: Exchange) -> None:
-        """Raise GatewayError for a request that did not come from our own page."""
+        """Raise GatewayError for a request that did not come from the gateway's own page."""
         if not hmac.compare_digest(exchange.headers.get(TOKEN, b""), self.value.encode()):
             message = "This request needs the token from /api/state. It changes when the gateway is restarted."
             raise GatewayError("forbidden", message, code="bad_token")
@@ -187,7 +187,7 @@ class PageToken:
 
 
 def is_browser(exchange: Exchange) -> bool:
-    """Whether a request comes from a web page."""
+    """Return whether a request comes from a web page."""
     return not _BROWSERS.isdisjoint(exchange.headers)
 
 
@@ -200,7 +200,7 @@ def host_name(host: str) -> str:
 
 
 def is_loopback(name: str) -> bool:
-    """Whether a host name always means this machine."""
+    """Return whether a host name always means this machine."""
     if name == "localhost" or name.endswith(".localhost"):
         return True
     return _is_address(name) and ip_address(name).is_loopback
@@ -214,7 +214,7 @@ def _netloc(url: str) -> str | None:
 
 
 def _is_address(name: str) -> bool:
-    """Whether this is a numeric address, which needs no name resolution and so cannot be used for DNS rebinding."""
+    """Return whether this is a numeric address. It is not resolved, so it cannot be used for DNS rebinding."""
     try:
         ip_address(name)
     except ValueError:

@@ -1,7 +1,7 @@
 """HTTP requests and responses as frontends see them, independent of the server below.
 
-There is no web framework: the path from a request's bytes to the core stays short enough to read. Our own server
-passes its `RequestCycle`; any other server goes through ASGI (`AsgiCycle`).
+There is no web framework, to keep the path of a request short. The gateway's own server passes its `RequestCycle`; any
+other server uses ASGI (`AsgiCycle`).
 """
 
 import secrets

@@ -91,7 +91,7 @@ def _parent(path: str) -> str:
 
 
 class HttpApp:
-    """The application, for our own server (`serve`) and for any ASGI server (`__call__`)."""
+    """The application, for the gateway's own server (`serve`) and for any ASGI server (`__call__`)."""
 
     def __init__(
         self,

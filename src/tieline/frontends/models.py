@@ -45,5 +45,5 @@ class ModelsFrontend:
 
 
 def is_anthropic(exchange: Exchange) -> bool:
-    """Whether the client uses Anthropic's API, on a path that both APIs have."""
+    """Return whether the client uses Anthropic's API, on a path that both APIs have."""
     return b"anthropic-version" in exchange.headers

@@ -27,7 +27,7 @@ class Passes:
         return f"{until}.{_signature(key, until, host).decode()}"
 
     def admits(self, given: str, host: str) -> bool:
-        """Whether this is a valid pass for the host that has not expired."""
+        """Return whether this is a valid pass for the host that has not expired."""
         until, _, signature = given.partition(".")
         if not until.isascii() or not until.isdecimal() or len(until) > 12 or int(until) <= self._clock():
             return False

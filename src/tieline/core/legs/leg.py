@@ -346,7 +346,7 @@ class _FailedLeg:
         return (self._failure.failed(),)
 
     async def aclose(self) -> None:
-        """Nothing was started."""
+        """Do nothing: nothing was started."""
 
 
 def _with_model(batch: Batch, model: str) -> Batch:

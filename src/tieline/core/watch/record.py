@@ -186,13 +186,13 @@ class LegRecord:
             is_short = len(note.message) <= MAX_NOTE
             self.notes += (note if is_short else replace(note, message=note.message[:MAX_NOTE]),)
 
-    def close(self, asked: int, parts: Iterable[Part]) -> None:
+    def close(self, request_size: int, parts: Iterable[Part]) -> None:
         """End the record and truncate it if it is too large.
 
-        `asked` is the approximate size of the request, or 0 if unknown; `parts` are those of the answer. Most legs are
-        small and stay as they are, which is estimated from `parts` without a walk over the events.
+        `request_size` is the approximate size of the request, or 0 if unknown; `parts` are those of the answer. Most
+        legs are small and are not truncated; their size is estimated from `parts` without a walk over the events.
         """
-        size = asked or request_size(self.request)
+        size = request_size or _request_size(self.request)
         if size > MAX_RECORD_SIZE:
             self.title = self.titled()
             budget = Budget(MAX_RECORD_SIZE)
@@ -200,7 +200,7 @@ class LegRecord:
             size = budget.spent
         # The deltas, their fragments and the parts each contain the text once. Other legs are measured exactly.
         is_plain = type(self.ending) is Finished and not self.has_activities and self.sent is None
-        events_size = 3 * parts_size(parts) + VALUE_OVERHEAD * self.count if is_plain else MAX_RECORD_SIZE + 1
+        events_size = 3 * _parts_size(parts) + VALUE_OVERHEAD * self.count if is_plain else MAX_RECORD_SIZE + 1
         if events_size > MAX_RECORD_SIZE or self.count > MAX_SEPARATE_EVENTS:
             events_size = self._truncate()
         self.size = size + events_size
@@ -314,12 +314,12 @@ class LegRecords:
         self.first_byte.observe(elapsed)
         self._changed(record)
 
-    def end(self, record: LegRecord, elapsed: float, asked: int, parts: Iterable[Part]) -> None:
+    def end(self, record: LegRecord, elapsed: float, request_size: int, parts: Iterable[Part]) -> None:
         """End the record of a leg; see `LegRecord.close` for the parameters."""
         record.duration = elapsed
         self.duration.observe(elapsed)
         if record.is_kept:
-            record.close(asked, parts)
+            record.close(request_size, parts)
             if record.number > self._dropped:
                 self._size += record.size
                 while self._size > self._max_total_size and len(self.kept) > 1:
@@ -356,7 +356,7 @@ def title_of(request: Request) -> str:
     return ""
 
 
-def parts_size(parts: Iterable[Part]) -> int:
+def _parts_size(parts: Iterable[Part]) -> int:
     """Return the approximate size of parts in characters. Called for every message, hence no pattern matching."""
     total = 0
     for part in parts:
@@ -366,7 +366,7 @@ def parts_size(parts: Iterable[Part]) -> int:
         elif kind is ToolCall:
             total += len(part.arguments) + VALUE_OVERHEAD  # type: ignore[union-attr] # mypy does not narrow by `kind`
         elif kind is ToolResult:
-            total += parts_size(part.content) + VALUE_OVERHEAD  # type: ignore[union-attr] # mypy does not narrow by `kind`
+            total += _parts_size(part.content) + VALUE_OVERHEAD  # type: ignore[union-attr] # mypy does not narrow by `kind`
         elif kind is Foreign:
             total += len(part.json) + VALUE_OVERHEAD  # type: ignore[union-attr] # mypy does not narrow by `kind`
         else:
@@ -374,8 +374,8 @@ def parts_size(parts: Iterable[Part]) -> int:
     return total
 
 
-def request_size(request: Request) -> int:
+def _request_size(request: Request) -> int:
     """Return the approximate size of a request in characters."""
     tools = sum(len(tool.schema) + len(tool.description) + VALUE_OVERHEAD for tool in request.tools)
     more = sum(len(bytes(raw)) for raw in request.extra.values())
-    return tools + more + sum(parts_size(message.parts) for message in request.messages)
+    return tools + more + sum(_parts_size(message.parts) for message in request.messages)
