@@ -102,9 +102,9 @@ class Watched:
         if isinstance(news, LegChanged):
             self.statuses.append(news.record.status)
 
-    async def ask(self, request: Request | None = None, asker: LegClient | None = None) -> list[Event]:
+    async def ask(self, request: Request | None = None, client: LegClient | None = None) -> list[Event]:
         asked = request or asks("What is it?")
-        leg = await self.gateway.open(_to(asked), asker or LegClient("chat", "client/1.0"))
+        leg = await self.gateway.open(_to(asked), client or LegClient("chat", "client/1.0"))
         events = [event async for batch in leg for event in batch]
         await leg.aclose()
         return events
@@ -172,7 +172,7 @@ async def test_a_leg_can_be_read_while_it_runs() -> None:
 async def test_what_the_client_was_given_instead_is_kept_beside_it() -> None:
     doing = Activity(id="a", kind="read", title="read_file README.md", status="completed", output="# Title")
     stand = Watched(Saying([STARTED], [doing], [*text("Done."), END], is_agent=True))
-    shown = await stand.ask(asker=LegClient("chat", activity="reasoning"))
+    shown = await stand.ask(client=LegClient("chat", activity="reasoning"))
     detail = stand.bus.detail(stand.last.id)
     assert doing in [moment.event for moment in detail.events]
     assert detail.shown == tuple(shown)
@@ -183,7 +183,7 @@ async def test_what_the_client_was_given_instead_is_kept_beside_it() -> None:
 async def test_a_client_that_takes_activities_as_they_are_is_given_them() -> None:
     doing = Activity(id="a", kind="read", title="read_file README.md", status="completed")
     stand = Watched(Saying([STARTED], [doing], [*text("Done."), END], is_agent=True))
-    assert doing in await stand.ask(asker=LegClient("web", activity="events"))
+    assert doing in await stand.ask(client=LegClient("web", activity="events"))
     assert stand.bus.detail(stand.last.id).shown is None
 
 
@@ -201,7 +201,7 @@ async def test_a_command_that_writes_for_long_leaves_room_for_what_is_said_after
         for number in range(50)
     ]
     stand = Watched(Saying([STARTED], *seen, [*text("Done."), END], is_agent=True))
-    await stand.ask(asker=LegClient("web", activity="events"))
+    await stand.ask(client=LegClient("web", activity="events"))
     detail = stand.bus.detail(stand.last.id)
     assert [moment.event for moment in detail.events][1:] == [*seen[-1], *text("Done."), END]
 

@@ -368,12 +368,12 @@ class _Any(Box):
         return await super().execute(call, HOST, report)
 
 
-async def answer(model: Model, request: Request, chest: Chest | None, asker: LegClient = WITH_TOOLS) -> list[Event]:
+async def answer(model: Model, request: Request, chest: Chest | None, client: LegClient = WITH_TOOLS) -> list[Event]:
     tasks = Tasks()
     gateway = Gateway(
         Router({"m": model}, aliases={"fast": "m/x"}), tasks=tasks, inbox=INBOX, toolbox=chest, clock=lambda: 0.0
     )
-    turn = await gateway.open(request, asker)
+    turn = await gateway.open(request, client)
     try:
         events = [event async for batch in turn for event in batch]
     finally:
@@ -409,9 +409,9 @@ async def test_a_client_that_is_not_to_have_tools_is_offered_none() -> None:
 
 async def test_a_request_for_a_title_is_offered_none_unless_it_comes_from_the_page() -> None:
     title = Request(model="m/x", messages=asks("Generate a title for this conversation:").messages)
-    for asker, tools in ((WITH_TOOLS, ()), (LegClient("web", gets_tools=True, sends_background=False), (LOOK,))):
+    for client, tools in ((WITH_TOOLS, ()), (LegClient("web", gets_tools=True, sends_background=False), (LOOK,))):
         model = Model(leg(says("Done.")))
-        await answer(model, title, Chest(), asker)
+        await answer(model, title, Chest(), client)
         assert model.requests[0].tools == tools
 
 

@@ -73,7 +73,7 @@ class ThinkingMemory:
         """Whether anything was remembered; until then `restore` has no effect."""
 
     def remember(
-        self, backend: str, asked: Sequence[Message], parts: Sequence[Part], state: Mapping[str, str] = NO_META
+        self, backend: str, history: Sequence[Message], parts: Sequence[Part], state: Mapping[str, str] = NO_META
     ) -> None:
         """Remember the thinking and the provider state of a reply to these messages."""
         thinking = tuple(part for part in parts if isinstance(part, Thinking))
@@ -87,7 +87,7 @@ class ThinkingMemory:
         calls = frozenset(map(_fingerprint, made))
         entry = _Entry(backend, thinking, calls, size, state, states)
         for key in (
-            *_keys(parts, _last_user_text(asked)),
+            *_keys(parts, _last_user_text_hash(history)),
             *(("signature", hash(part.signature)) for part in thinking if part.signature),
         ):
             others = [other for other in self._by_key.get(key) or () if calls and calls.isdisjoint(other.calls)]
@@ -97,17 +97,17 @@ class ThinkingMemory:
     def restore(self, backend: str, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """Return the history with restored assistant messages, and without signatures of other backends."""
         restored: list[Message] = []
-        asked = 0
+        user_text_hash = 0
         for message in messages:
             if message.role == "assistant":
-                restored.append(self._restored(backend, message, asked))
+                restored.append(self._restored(backend, message, user_text_hash))
             else:
                 restored.append(message)
-                asked = _user_text(message) or asked
+                user_text_hash = _user_text_hash(message) or user_text_hash
         return tuple(restored)
 
-    def _restored(self, backend: str, message: Message, asked: int) -> Message:
-        known = self._entries_of(message.parts, asked)
+    def _restored(self, backend: str, message: Message, user_text_hash: int) -> Message:
+        known = self._entries_of(message.parts, user_text_hash)
         own = next((entry for entry in reversed(known) if entry.backend == backend), None)
         parts = self._with_thinking(backend, message.parts, own)
         meta = message.meta
@@ -135,9 +135,9 @@ class ThinkingMemory:
             return parts
         return (*own.parts, *(part for part in parts if not isinstance(part, Thinking)))
 
-    def _entries_of(self, parts: Sequence[Part], asked: int) -> Sequence[_Entry]:
+    def _entries_of(self, parts: Sequence[Part], user_text_hash: int) -> Sequence[_Entry]:
         """Return the entries about the reply with these calls or this text, of any backend."""
-        for key in _keys(parts, asked):
+        for key in _keys(parts, user_text_hash):
             known = self._by_key.get(key) or ()
             if len(known) > 1:
                 calls = {_fingerprint(part) for part in parts if isinstance(part, ToolCall)}
@@ -173,12 +173,12 @@ def _with_reply_state(meta: Meta, own: _Entry | None) -> Meta:
     return meta if state_of(meta) == state else with_state(meta, state)
 
 
-def _last_user_text(messages: Sequence[Message]) -> int:
+def _last_user_text_hash(messages: Sequence[Message]) -> int:
     """Return the hash of the last user text, or 0 if there is none."""
-    return next((text for message in reversed(messages) if (text := _user_text(message))), 0)
+    return next((found for message in reversed(messages) if (found := _user_text_hash(message))), 0)
 
 
-def _user_text(message: Message) -> int:
+def _user_text_hash(message: Message) -> int:
     """Return the hash of the text of a user message, or 0 if there is none."""
     if message.role != "user":
         return 0
@@ -186,7 +186,7 @@ def _user_text(message: Message) -> int:
     return hash(text) if text else 0
 
 
-def _keys(parts: Iterable[Part], asked: int) -> list[Hashable]:
+def _keys(parts: Iterable[Part], user_text_hash: int) -> list[Hashable]:
     """Return the keys of a reply: the ids of its calls, or the hash of its text if it has none.
 
     Text is combined with the user's text before it, because replies such as "Done." occur in many conversations.
@@ -195,7 +195,7 @@ def _keys(parts: Iterable[Part], asked: int) -> list[Hashable]:
     if calls:
         return calls
     text = "".join(part.text for part in parts if isinstance(part, Text))
-    return [("text", asked, hash(text))] if text else []
+    return [("text", user_text_hash, hash(text))] if text else []
 
 
 def _fingerprint(call: ToolCall) -> Hashable:

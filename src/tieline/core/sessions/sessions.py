@@ -270,8 +270,8 @@ class PageSessions:
             await self._save_turn(session, draft.turn())
             await self._save(session)
             saved = self._clock()
-            asker = LegClient(FRONTEND, CLIENT, "events", gets_tools=True, sends_background=False)
-            leg = await self._gateway.open(request, asker)
+            client = LegClient(FRONTEND, CLIENT, "events", gets_tools=True, sends_background=False)
+            leg = await self._gateway.open(request, client)
             async for batch in leg:
                 now = self._clock()
                 draft.rounds = leg.rounds
