@@ -88,7 +88,7 @@ async def test_the_example_backend_answers_through_a_gateway(echo: ModuleType) -
     reply = fold(await events_of(echo, gateway, to_echo("Hello?")))
     assert reply.parts == (Text(text="Hello?"),)
     assert reply.model == "echo/parrot"
-    assert list(await gateway.models()) == ["echo/parrot"]
+    assert list(await gateway.models.all()) == ["echo/parrot"]
     assert [run.is_closed for run in backend.runs] == [True]
 
 

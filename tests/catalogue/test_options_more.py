@@ -40,7 +40,7 @@ from tests.each import each
 from tieline.core.history.token_estimate import estimate
 from tieline.core.inbox.inbox import Inbox
 from tieline.core.legs.gateway import Gateway
-from tieline.core.legs.leg import Asker
+from tieline.core.legs.leg import LegClient
 from tieline.core.legs.routing import Router
 from tieline.model.content import ToolResult
 from tieline.model.errors import GatewayError
@@ -520,7 +520,7 @@ def test_123_a_pause_is_an_end_with_a_note(crossing: Crossing, caplog: pytest.Lo
     request = parsed(asking(crossing.client, user("hi")), crossing.client)
 
     async def leg() -> list[Event]:
-        async with aclosing(await gateway(backend).open(request, Asker(crossing.client))) as batches:
+        async with aclosing(await gateway(backend).open(request, LegClient(crossing.client))) as batches:
             return [event async for batch in batches for event in batch]
 
     with caplog.at_level("INFO", "tieline"):

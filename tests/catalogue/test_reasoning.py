@@ -32,7 +32,7 @@ from tests.catalogue.crossing import (
     tool_block,
 )
 from tests.each import each
-from tieline.core.history.thinking import Thoughts
+from tieline.core.history.thinking import ThinkingMemory
 from tieline.core.history.tidy import tidy
 from tieline.model.assemble import fold
 from tieline.model.content import Message, Text
@@ -70,7 +70,12 @@ def blocks_of(sent: Json) -> list[list[str]]:
 
 
 def sent_after(
-    thoughts: Thoughts, backend: str, body: Json, client: Protocol, upstream: Protocol, dialect: Dialect | None = None
+    thoughts: ThinkingMemory,
+    backend: str,
+    body: Json,
+    client: Protocol,
+    upstream: Protocol,
+    dialect: Dialect | None = None,
 ) -> Json:
     """What a backend gets of a client's request when the gateway remembers."""
     request = parsed(body, client)
@@ -136,7 +141,7 @@ SIGNED = message_stream(
 
 @pytest.mark.parametrize("client", ["anthropic", "openai_chat"])
 def test_040_a_signature_goes_back_to_its_maker_and_to_nobody_else(client: Protocol) -> None:
-    thoughts = Thoughts()
+    thoughts = ThinkingMemory()
     thoughts.remember("east", (), fold(events_of(SIGNED, "anthropic")).parts)
     body = _loop(client, thought(EXACT, "sig-1"))
     east = sent_after(thoughts, "east", body, client, "anthropic")
@@ -150,7 +155,7 @@ def test_040_a_signature_goes_back_to_its_maker_and_to_nobody_else(client: Proto
 @pytest.mark.parametrize("client", ["anthropic", "openai_chat"])
 def test_040_redacted_thinking_of_another_backend_is_left_out(client: Protocol) -> None:
     data = message_reply(redacted("opaque"), tool_use("c_1", "read", {"path": "a"}), stop="tool_use")
-    thoughts = Thoughts()
+    thoughts = ThinkingMemory()
     thoughts.remember("east", (), fold(events_of(data, "anthropic", whole=True)).parts)
     body = _loop(client, redacted("opaque"))
     assert blocks_of(sent_after(thoughts, "east", body, client, "anthropic")) == [["redacted_thinking", "tool_use"]]
@@ -158,7 +163,7 @@ def test_040_redacted_thinking_of_another_backend_is_left_out(client: Protocol) 
 
 
 def test_040_a_session_that_returns_gets_its_signatures_back() -> None:
-    thoughts = Thoughts()
+    thoughts = ThinkingMemory()
     thoughts.remember("east", (), fold(events_of(SIGNED, "anthropic")).parts)
     body = _loop("anthropic", thought(EXACT, "sig-1"))
     sent_after(thoughts, "west", body, "anthropic", "anthropic")
@@ -187,7 +192,7 @@ def test_041_thinking_is_shown_byte_for_byte(crossing: Crossing, whole: bool) ->
 
 @pytest.mark.parametrize("altered", ["First, the file.", EXACT.strip(), ""])
 def test_041_thinking_a_client_altered_is_sent_as_it_was_or_not_at_all(altered: str) -> None:
-    thoughts = Thoughts()
+    thoughts = ThinkingMemory()
     thoughts.remember("east", (), fold(events_of(SIGNED, "anthropic")).parts)
     sent = sent_after(thoughts, "east", _loop("anthropic", thought(altered, "sig-1")), "anthropic", "anthropic")
     found = [b for b in sent["messages"][1]["content"] if b["type"] == "thinking"]
@@ -449,7 +454,7 @@ def test_048_thinking_a_client_dropped_is_put_back_on_tool_turns(client: Protoco
         },
         "tool_calls",
     )
-    thoughts = Thoughts()
+    thoughts = ThinkingMemory()
     leg = events_of(reply if whole else THOUGHT_OVER, "openai_chat", whole=whole)
     thoughts.remember("deepseek", (), fold(leg).parts)
     dialect = openai_chat.Dialect(replay_reasoning=True, reasoning_field=field)
@@ -462,7 +467,7 @@ def test_048_thinking_a_client_dropped_is_put_back_on_tool_turns(client: Protoco
 
 @pytest.mark.parametrize("client", ["anthropic", "openai_chat"])
 def test_048_thinking_before_mere_words_is_put_back_too(client: Protocol) -> None:
-    thoughts = Thoughts()
+    thoughts = ThinkingMemory()
     leg = events_of(chat_stream({"reasoning_content": "2+2"}, {"content": "It is four."}), "openai_chat")
     asked = (Message(role="user", parts=(Text(text="add"),)),)
     thoughts.remember("deepseek", asked, fold(leg).parts)
@@ -472,7 +477,7 @@ def test_048_thinking_before_mere_words_is_put_back_too(client: Protocol) -> Non
 
 
 def test_048_thinking_the_client_did_send_back_is_not_doubled() -> None:
-    thoughts = Thoughts()
+    thoughts = ThinkingMemory()
     thoughts.remember("deepseek", (), fold(events_of(THOUGHT_OVER, "openai_chat")).parts)
     body = _dropped("openai_chat")
     body["messages"][1]["reasoning_content"] = " I need the file.\n"
@@ -481,7 +486,7 @@ def test_048_thinking_the_client_did_send_back_is_not_doubled() -> None:
 
 
 def test_048_an_upstream_that_does_not_want_thinking_gets_none() -> None:
-    thoughts = Thoughts()
+    thoughts = ThinkingMemory()
     thoughts.remember("plain", (), fold(events_of(THOUGHT_OVER, "openai_chat")).parts)
     sent = sent_after(thoughts, "plain", _dropped("openai_chat"), "openai_chat", "openai_chat")
     assert "reasoning_content" not in sent["messages"][1]
@@ -495,7 +500,7 @@ def _counted(text: str, path: str) -> bytes:
 @pytest.mark.parametrize("client", ["anthropic", "openai_chat"])
 def test_048_conversations_whose_calls_have_the_same_ids_keep_their_own_thoughts(client: Protocol) -> None:
     """Kimi counts its calls from zero in every conversation."""
-    thoughts = Thoughts()
+    thoughts = ThinkingMemory()
     for text, path in (("about a", "a"), ("about b", "b")):
         thoughts.remember("kimi", (), fold(events_of(_counted(text, path), "openai_chat")).parts)
     for expected, path in (("about a", "a"), ("about b", "b"), (None, "c")):
@@ -508,7 +513,7 @@ def test_048_conversations_whose_calls_have_the_same_ids_keep_their_own_thoughts
 
 
 def test_048_signed_thinking_is_put_back_whole_when_the_client_kept_only_its_text() -> None:
-    thoughts = Thoughts()
+    thoughts = ThinkingMemory()
     thoughts.remember("east", (), fold(events_of(SIGNED, "anthropic")).parts)
     body = _loop("openai_chat")
     body["messages"][1]["reasoning_content"] = EXACT

@@ -8,7 +8,7 @@ import pytest
 from tests.cases import READ, asks, says
 from tieline.core.inbox.inbox import Inbox
 from tieline.core.legs.gateway import Gateway
-from tieline.core.legs.leg import Asker
+from tieline.core.legs.leg import LegClient
 from tieline.core.legs.routing import Router
 from tieline.core.watch.bus import Bus, BusEvent, LegChanged, ModelsChanged
 from tieline.core.watch.record import MAX_EVENTS, MAX_RECORD_SIZE, LegSummary
@@ -102,9 +102,9 @@ class Watched:
         if isinstance(news, LegChanged):
             self.statuses.append(news.record.status)
 
-    async def ask(self, request: Request | None = None, asker: Asker | None = None) -> list[Event]:
+    async def ask(self, request: Request | None = None, client: LegClient | None = None) -> list[Event]:
         asked = request or asks("What is it?")
-        leg = await self.gateway.open(_to(asked), asker or Asker("chat", "client/1.0"))
+        leg = await self.gateway.open(_to(asked), client or LegClient("chat", "client/1.0"))
         events = [event async for batch in leg for event in batch]
         await leg.aclose()
         return events
@@ -160,7 +160,7 @@ async def test_both_sides_of_a_leg_can_be_read() -> None:
 
 async def test_a_leg_can_be_read_while_it_runs() -> None:
     stand = Watched(Saying(HELLO[:3], HELLO[3:]))
-    leg = await stand.gateway.open(_to(asks("Hi")), Asker("chat"))
+    leg = await stand.gateway.open(_to(asks("Hi")), LegClient("chat"))
     await leg.__anext__()
     detail = stand.bus.detail("1")
     assert detail.leg.status == "running"
@@ -172,7 +172,7 @@ async def test_a_leg_can_be_read_while_it_runs() -> None:
 async def test_what_the_client_was_given_instead_is_kept_beside_it() -> None:
     doing = Activity(id="a", kind="read", title="read_file README.md", status="completed", output="# Title")
     stand = Watched(Saying([STARTED], [doing], [*text("Done."), END], is_agent=True))
-    shown = await stand.ask(asker=Asker("chat", activity="reasoning"))
+    shown = await stand.ask(client=LegClient("chat", activity="reasoning"))
     detail = stand.bus.detail(stand.last.id)
     assert doing in [moment.event for moment in detail.events]
     assert detail.shown == tuple(shown)
@@ -183,7 +183,7 @@ async def test_what_the_client_was_given_instead_is_kept_beside_it() -> None:
 async def test_a_client_that_takes_activities_as_they_are_is_given_them() -> None:
     doing = Activity(id="a", kind="read", title="read_file README.md", status="completed")
     stand = Watched(Saying([STARTED], [doing], [*text("Done."), END], is_agent=True))
-    assert doing in await stand.ask(asker=Asker("web", activity="events"))
+    assert doing in await stand.ask(client=LegClient("web", activity="events"))
     assert stand.bus.detail(stand.last.id).shown is None
 
 
@@ -201,7 +201,7 @@ async def test_a_command_that_writes_for_long_leaves_room_for_what_is_said_after
         for number in range(50)
     ]
     stand = Watched(Saying([STARTED], *seen, [*text("Done."), END], is_agent=True))
-    await stand.ask(asker=Asker("web", activity="events"))
+    await stand.ask(client=LegClient("web", activity="events"))
     detail = stand.bus.detail(stand.last.id)
     assert [moment.event for moment in detail.events][1:] == [*seen[-1], *text("Done."), END]
 
@@ -233,7 +233,7 @@ async def test_an_ending_decides_the_status(ending: Finished | Failed, status: s
 
 async def test_a_request_that_finds_no_backend_is_there_too() -> None:
     stand = Watched(Saying(HELLO))
-    leg = await stand.gateway.open(Request(model="nobody/m", messages=(says("user", "Hi"),)), Asker("chat"))
+    leg = await stand.gateway.open(Request(model="nobody/m", messages=(says("user", "Hi"),)), LegClient("chat"))
     assert [event async for batch in leg for event in batch]
     await leg.aclose()
     assert (stand.last.status, stand.last.kind, stand.last.backend) == ("failed", "not_found", "")

@@ -4,8 +4,8 @@ import msgspec
 
 from tests.cases import leg
 from tests.each import each
-from tieline.core.watch.bus import MAX_MODEL, Bus
-from tieline.core.watch.record import MAX_RECORD_SIZE, MAX_TITLE_SOURCE
+from tieline.core.watch.bus import Bus
+from tieline.core.watch.record import MAX_MODEL, MAX_RECORD_SIZE, MAX_TITLE_SOURCE
 from tieline.core.watch.secrets import Secrets, secret_values
 from tieline.core.watch.truncate import MAX_NAME, Budget
 from tieline.model.content import File, Message, Text, ToolCall, ToolResult
@@ -42,8 +42,8 @@ def size(value: object) -> int:
 @each("name", REQUESTS)
 def test_whatever_a_request_is_large_in_little_of_it_is_kept(name: str) -> None:
     bus = Bus(clock=lambda: 0.0, max_legs=500)
-    record = bus.begin(REQUESTS[name], "chat", HUGE)
-    bus.end(record, 1.0, 4 << 20, ())
+    record = bus.records.begin(REQUESTS[name], "chat", HUGE)
+    bus.records.end(record, 1.0, 4 << 20, ())
     assert size(record.request) < 2 * MAX_RECORD_SIZE
     assert size(bus.legs()) < 4096
     assert len(bus.legs()[0].model) <= MAX_MODEL + 100
@@ -51,7 +51,7 @@ def test_whatever_a_request_is_large_in_little_of_it_is_kept(name: str) -> None:
 
 def test_notes_and_errors_are_cut() -> None:
     bus = Bus(clock=lambda: 0.0)
-    record = bus.begin(REQUESTS["parts"], "chat", "")
+    record = bus.records.begin(REQUESTS["parts"], "chat", "")
     record.noted(Note(kind="repair", message=HUGE))
     assert len(record.notes[0].message) == MAX_TITLE_SOURCE
     failed = Budget(MAX_RECORD_SIZE).event(Failed(kind="upstream", message=HUGE))
@@ -62,7 +62,9 @@ def test_notes_and_errors_are_cut() -> None:
 
 def test_a_key_in_a_user_agent_or_a_model_name_is_not_shown() -> None:
     bus = Bus(clock=lambda: 0.0, secrets=Secrets(["my-own-secret"]))
-    bus.begin(Request(model="m my-own-secret", messages=(USER,)), "chat", "agent/1 my-own-secret sk-" + "a" * 30)
+    bus.records.begin(
+        Request(model="m my-own-secret", messages=(USER,)), "chat", "agent/1 my-own-secret sk-" + "a" * 30
+    )
     [summary] = bus.legs()
     assert (summary.client, summary.model) == ("agent/1 *** ***", "m ***")
 
@@ -83,7 +85,9 @@ def test_secret_values_are_known_by_their_names_or_by_how_they_look() -> None:
 def test_the_ring_has_an_upper_bound() -> None:
     bus = Bus(clock=lambda: 0.0, max_total_size=1 << 20)
     for _ in range(100):
-        record = bus.begin(Request(model="m", messages=(Message(role="user", parts=(Text(text=HUGE),)),)), "chat", "")
+        record = bus.records.begin(
+            Request(model="m", messages=(Message(role="user", parts=(Text(text=HUGE),)),)), "chat", ""
+        )
         record.add_received(leg((Text(), ["words"])), 0.0)
-        bus.end(record, 1.0, 4 << 20, ())
+        bus.records.end(record, 1.0, 4 << 20, ())
     assert len(bus.legs()) < 50

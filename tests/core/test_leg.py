@@ -1,19 +1,23 @@
 """A leg as its client sees it: its batches, its end, and what is counted when the client leaves early."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from tests.core.test_bus import END, HELLO, STARTED, Saying, Watched, text
-from tieline.core.legs.gateway import LARGE
-from tieline.core.legs.leg import Asker
+from tieline.core.legs import gateway
+from tieline.core.legs.gateway import LARGE_REQUEST
+from tieline.core.legs.leg import LegClient
+from tieline.core.repair.repairs import RepairName, Repairs
 from tieline.model.assemble import fold
 from tieline.model.content import Thinking, ToolCall
 from tieline.model.errors import LegFailed
 from tieline.model.events import Activity, Batch, Event, Failed, Finished, PartEnd, PartStart, Started, StopReason
-from tieline.model.request import Request
+from tieline.model.request import Request, ToolSpec
 from tieline.tasks import step_aside
 
+READ = ToolSpec(name="read")
 CALL = ToolCall(id="c", name="read", arguments="{}")
 CALLED: list[Event] = [PartStart(index=1, part=CALL), PartEnd(index=1, part=CALL)]
 THOUGHT: list[Event] = [PartStart(index=0, part=Thinking()), PartEnd(index=0, part=Thinking(text="hm"))]
@@ -34,7 +38,7 @@ DOING = Activity(id="a", kind="read", title="read_file a", status="completed")
 )
 async def test_a_leg_gives_what_its_run_says_and_then_ends(batches: list[Batch], is_agent: bool) -> None:
     stand = Watched(Saying(*batches, is_agent=is_agent))
-    leg = await stand.gateway.open(Request(model="say/m", messages=()), Asker("test", activity="events"))
+    leg = await stand.gateway.open(Request(model="say/m", messages=()), LegClient("test", activity="events"))
     events = [event async for batch in leg for event in batch]
     said = [event for batch in batches for event in batch]
     assert [type(event) for event in events] == [type(event) for event in said]
@@ -56,7 +60,7 @@ async def test_a_leg_gives_what_its_run_says_and_then_ends(batches: list[Batch],
 )
 async def test_a_leg_that_did_not_end_well_has_no_reply(batches: list[Batch], message: str) -> None:
     stand = Watched(Saying(*batches))
-    leg = await stand.gateway.open(Request(model="say/m", messages=()), Asker("test"))
+    leg = await stand.gateway.open(Request(model="say/m", messages=()), LegClient("test"))
     events = [event async for batch in leg for event in batch]
     with pytest.raises(LegFailed, match=message):
         fold(events)
@@ -65,7 +69,7 @@ async def test_a_leg_that_did_not_end_well_has_no_reply(batches: list[Batch], me
 
 async def test_a_request_that_cannot_start_is_a_leg_of_one_failure() -> None:
     stand = Watched(Saying(HELLO))
-    leg = await stand.gateway.open(Request(model="nowhere/m", messages=()), Asker("test"))
+    leg = await stand.gateway.open(Request(model="nowhere/m", messages=()), LegClient("test"))
     (batch,) = [batch async for batch in leg]
     (failed,) = batch
     assert isinstance(failed, Failed)
@@ -75,13 +79,13 @@ async def test_a_request_that_cannot_start_is_a_leg_of_one_failure() -> None:
     assert stand.gateway.metrics.open_legs == 0
 
 
-@pytest.mark.parametrize("size", [0, LARGE + 1])
+@pytest.mark.parametrize("size", [0, LARGE_REQUEST + 1])
 async def test_a_client_that_leaves_is_counted_out_at_whatever_step(size: int) -> None:
     stand = Watched(Saying(HELLO))
     request = Request(model="say/m", messages=())
 
     async def carry(said: list[Event]) -> None:
-        leg = await stand.gateway.open(request, Asker("test", size=size))
+        leg = await stand.gateway.open(request, LegClient("test", request_size=size))
         try:
             async for batch in leg:
                 said += batch
@@ -101,3 +105,25 @@ async def test_a_client_that_leaves_is_counted_out_at_whatever_step(size: int) -
         assert stand.gateway.metrics.open_legs == 0
         for said in (*heard[1::3], *heard[2::3]):
             assert said == alone
+
+
+@pytest.mark.parametrize(
+    ("tools", "enabled", "expected"),
+    [((READ,), ("parallel",), 1), ((READ,), (), 0), ((), ("parallel", "text_calls"), 0)],
+)
+async def test_a_leg_without_tools_or_enabled_repairs_is_not_repaired(
+    tools: tuple[ToolSpec, ...], enabled: tuple[RepairName, ...], expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Repairs] = []
+
+    def make(*arguments: Any) -> Repairs:
+        made.append(Repairs(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(gateway, "DEFAULT", frozenset(enabled))
+    monkeypatch.setattr(gateway, "Repairs", make)
+    stand = Watched(Saying(HELLO))
+    leg = await stand.gateway.open(Request(model="say/m", messages=(), tools=tools), LegClient("test"))
+    assert [batch async for batch in leg]
+    await leg.aclose()
+    assert len(made) == expected

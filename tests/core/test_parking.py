@@ -8,7 +8,7 @@ import pytest
 from tests.cases import asks, says
 from tieline.core.inbox.inbox import Inbox
 from tieline.core.legs.gateway import Gateway
-from tieline.core.legs.leg import Asker, WatchedLeg
+from tieline.core.legs.leg import LegClient, WatchedLeg
 from tieline.core.legs.routing import Router
 from tieline.model.content import Text, ToolCall, ToolResult
 from tieline.model.events import Batch, Event, Finished, PartEnd, PartStart, Started, StopReason
@@ -109,7 +109,7 @@ async def events_of(leg: WatchedLeg) -> list[Event]:
 
 
 async def first_call(gateway: Gateway) -> ToolCall:
-    events = await events_of(await gateway.open(ask(), Asker("test")))
+    events = await events_of(await gateway.open(ask(), LegClient("test")))
     return next(event.part for event in events if isinstance(event, PartEnd) and isinstance(event.part, ToolCall))
 
 
@@ -131,7 +131,7 @@ async def test_a_result_continues_the_run_that_waits_for_it(make: Make) -> None:
     for _ in range(2):
         result = ToolResult(call_id=call.id, content=(Text(text="fine"),))
         history += [says("assistant", call), says("user", result)]
-        events = await events_of(await gateway.open(ask(*history), Asker("test")))
+        events = await events_of(await gateway.open(ask(*history), LegClient("test")))
         call = next(e.part for e in events if isinstance(e, PartEnd) and isinstance(e.part, ToolCall))
     assert len(backend.runs) == 1
     assert gateway.metrics.resumed == 2
@@ -141,7 +141,7 @@ async def test_a_result_continues_the_run_that_waits_for_it(make: Make) -> None:
 async def test_a_run_that_has_ended_is_closed_and_not_parked(make: Make) -> None:
     backend = LiveBackend()
     gateway = make(backend)
-    await events_of(await gateway.open(with_result(await first_call(gateway)), Asker("test")))
+    await events_of(await gateway.open(with_result(await first_call(gateway)), LegClient("test")))
     assert backend.runs[0].closed.is_set()
     assert gateway.metrics.parked == 0
 
@@ -149,7 +149,7 @@ async def test_a_run_that_has_ended_is_closed_and_not_parked(make: Make) -> None
 async def test_a_run_is_parked_before_the_client_can_know_that_the_leg_has_ended(make: Make) -> None:
     backend = LiveBackend()
     gateway = make(backend)
-    leg = await gateway.open(ask(), Asker("test"))
+    leg = await gateway.open(ask(), LegClient("test"))
     async for batch in leg:
         if isinstance(batch[-1], Finished):
             assert gateway.metrics.parked == 1
@@ -160,7 +160,7 @@ async def test_a_run_is_parked_before_the_client_can_know_that_the_leg_has_ended
 async def test_the_words_that_come_with_a_result_go_along(make: Make) -> None:
     backend = LiveBackend()
     gateway = make(backend)
-    await events_of(await gateway.open(with_result(await first_call(gateway), "and hurry"), Asker("test")))
+    await events_of(await gateway.open(with_result(await first_call(gateway), "and hurry"), LegClient("test")))
     assert backend.runs[0].answered[0][1] == "and hurry"
 
 
@@ -168,7 +168,7 @@ async def test_a_claimed_run_cannot_be_claimed_twice(make: Make) -> None:
     backend = LiveBackend()
     gateway = make(backend)
     request = with_result(await first_call(gateway))
-    legs = await asyncio.gather(*(gateway.open(request, Asker("test")) for _ in range(2)))
+    legs = await asyncio.gather(*(gateway.open(request, LegClient("test")) for _ in range(2)))
     both = await asyncio.gather(*map(events_of, legs))
     assert [type(events[-1]) for events in both] == [Finished, Finished]
     assert len(backend.runs) == 2
@@ -180,7 +180,7 @@ async def test_two_windows_never_mix(make: Make) -> None:
     gateway = make(backend)
     calls = [await first_call(gateway) for _ in range(5)]
     for number in (3, 0, 4, 1, 2):
-        events = await events_of(await gateway.open(with_result(calls[number]), Asker("test")))
+        events = await events_of(await gateway.open(with_result(calls[number]), LegClient("test")))
         texts = [e.part.text for e in events if isinstance(e, PartEnd) and isinstance(e.part, Text)]
         assert texts == [f"done by run {number}"]
 
@@ -193,7 +193,7 @@ async def test_a_run_nobody_comes_back_for_is_closed_after_the_deadline_and_its_
     call = await first_call(gateway)
     await closed(backend.runs[0])
     assert gateway.metrics.expired == 1
-    events = await events_of(await gateway.open(with_result(call), Asker("test")))
+    events = await events_of(await gateway.open(with_result(call), LegClient("test")))
     assert isinstance(events[-1], Finished)
     assert len(backend.runs) == 2
 
@@ -212,7 +212,7 @@ async def test_a_user_who_says_something_else_ends_the_run_that_waited(make: Mak
     backend = LiveBackend()
     gateway = make(backend)
     call = await first_call(gateway)
-    await events_of(await gateway.open(ask(says("assistant", call), says("user", "never mind")), Asker("test")))
+    await events_of(await gateway.open(ask(says("assistant", call), says("user", "never mind")), LegClient("test")))
     await closed(backend.runs[0])
     assert len(backend.runs) == 2
 
@@ -229,7 +229,7 @@ async def test_shutting_down_closes_the_runs_that_wait(make: Make) -> None:
 async def test_a_client_that_leaves_in_the_middle_ends_the_run(make: Make) -> None:
     backend = LiveBackend()
     gateway = make(backend)
-    leg = await gateway.open(ask(), Asker("test"))
+    leg = await gateway.open(ask(), LegClient("test"))
     await leg.__anext__()
     await leg.aclose()
     assert backend.runs[0].closed.is_set()

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tests.each import each
 from tests.grammar import check
-from tieline.core.repair.repairs import DEFAULT, RepairName, Repairs, can_repair
+from tieline.core.repair.repairs import DEFAULT, RepairName, Repairs
 from tieline.model.assemble import unfold
 from tieline.model.content import Message, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.model.events import (
@@ -92,13 +92,6 @@ def streamed(text: str, size: int, reason: StopReason = StopReason.END_TURN) -> 
 
 
 # ── Nothing to do ────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(
-    ("tools", "enabled", "expected"), [(TOOLS, DEFAULT, True), (TOOLS, (), False), ((), ALL, False)]
-)
-def test_core_can_tell_that_no_repair_is_needed(tools: Any, enabled: Any, expected: bool) -> None:
-    assert can_repair(tools, frozenset(enabled)) is expected
 
 
 def test_a_batch_that_the_default_does_not_concern_is_the_very_same_object() -> None:

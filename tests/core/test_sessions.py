@@ -30,7 +30,7 @@ from tieline.model.events import (
     StopReason,
     Usage,
 )
-from tieline.model.ports import Host, Report, Toolbox, unheard
+from tieline.model.ports import Host, Report, Toolbox, no_report
 from tieline.model.request import ToolSpec
 from tieline.model.session import Turn
 from tieline.tasks import Tasks
@@ -172,7 +172,7 @@ async def test_the_first_words_are_the_title_until_somebody_gives_one(stand: Sta
 
 
 async def test_tokens_add_up_and_the_context_is_that_of_the_last_request(stand: Stand) -> None:
-    await stand.gateway.models()
+    await stand.gateway.models.all()
     session = await stand.begin()
     await stand.say(session, "one")
     done = Activity(id="a", kind="read", title="read", status="completed")
@@ -216,7 +216,7 @@ class Looking:
     def kind_of(self, call: ToolCall) -> str:
         return "read"
 
-    async def execute(self, call: ToolCall, host: Host, report: Report = unheard) -> ToolResult:
+    async def execute(self, call: ToolCall, host: Host, report: Report = no_report) -> ToolResult:
         return ToolResult(call_id=call.id, content=(Text(text="a cat"),))
 
 

@@ -1,6 +1,6 @@
 """Tests of the memory of thinking."""
 
-from tieline.core.history.thinking import Thoughts
+from tieline.core.history.thinking import ThinkingMemory
 from tieline.model.content import NO_META, STATE, Message, Part, Text, Thinking, ToolCall
 
 SIGNED = Thinking(text="Let me look.", signature="sig-1")
@@ -12,33 +12,33 @@ def assistant(*parts: Part) -> tuple[Message, ...]:
 
 
 def test_thinking_a_client_dropped_is_put_back_before_its_calls() -> None:
-    thoughts = Thoughts()
+    thoughts = ThinkingMemory()
     thoughts.remember("here", (), (SIGNED, CALL))
     assert thoughts.restore("here", assistant(CALL))[1].parts == (SIGNED, CALL)
 
 
 def test_thinking_before_mere_words_is_found_by_the_words() -> None:
-    thoughts = Thoughts()
+    thoughts = ThinkingMemory()
     thoughts.remember("here", assistant()[:1], (SIGNED, Text(text="It is four.")))
     assert thoughts.restore("here", assistant(Text(text="It is four.")))[1].parts[0] == SIGNED
     assert thoughts.restore("here", assistant(Text(text="It is five.")))[1].parts == (Text(text="It is five."),)
 
 
 def test_the_same_words_in_answer_to_something_else_have_no_thinking() -> None:
-    thoughts = Thoughts()
+    thoughts = ThinkingMemory()
     other = (Message(role="user", parts=(Text(text="another question"),)),)
     thoughts.remember("here", other, (SIGNED, Text(text="Done.")))
     assert thoughts.restore("here", assistant(Text(text="Done.")))[1].parts == (Text(text="Done."),)
 
 
 def test_thinking_of_another_backend_is_not_put_back() -> None:
-    thoughts = Thoughts()
+    thoughts = ThinkingMemory()
     thoughts.remember("here", (), (SIGNED, CALL))
     assert thoughts.restore("there", assistant(CALL))[1].parts == (CALL,)
 
 
 def test_a_signature_is_taken_off_when_the_session_moves_to_another_backend() -> None:
-    thoughts = Thoughts()
+    thoughts = ThinkingMemory()
     thoughts.remember("here", (), (SIGNED, CALL))
     history = assistant(SIGNED, CALL)
     assert thoughts.restore("there", history)[1].parts == (Thinking(text="Let me look."), CALL)
@@ -46,14 +46,14 @@ def test_a_signature_is_taken_off_when_the_session_moves_to_another_backend() ->
 
 
 def test_a_signature_nobody_knows_is_left_alone() -> None:
-    thoughts = Thoughts()
+    thoughts = ThinkingMemory()
     thoughts.remember("here", (), (SIGNED, CALL))
     unknown = Thinking(text="Hm.", signature="from before the restart")
     assert thoughts.restore("here", assistant(unknown, CALL))[1].parts == (unknown, CALL)
 
 
 def test_the_oldest_thinking_is_forgotten_first() -> None:
-    thoughts = Thoughts(max_entries=4)
+    thoughts = ThinkingMemory(max_entries=4)
     for number in range(4):
         thinking = Thinking(text=f"thought {number}", signature=f"sig-{number}")
         thoughts.remember("here", (), (thinking, ToolCall(id=f"call_{number}", name="read")))
@@ -65,7 +65,7 @@ def test_the_oldest_thinking_is_forgotten_first() -> None:
 
 
 def test_the_memory_is_bounded_by_size_too() -> None:
-    thoughts = Thoughts(max_characters=100)
+    thoughts = ThinkingMemory(max_characters=100)
     thoughts.remember("here", (), (Thinking(text="x" * 80), ToolCall(id="call_a", name="read")))
     thoughts.remember("here", (), (Thinking(text="y" * 80), ToolCall(id="call_b", name="read")))
     assert len(thoughts.restore("here", assistant(ToolCall(id="call_a", name="read")))[1].parts) == 1
@@ -73,7 +73,7 @@ def test_the_memory_is_bounded_by_size_too() -> None:
 
 
 def test_what_is_made_of_the_same_message_is_the_same_object_again() -> None:
-    thoughts = Thoughts()
+    thoughts = ThinkingMemory()
     thoughts.remember("here", (), (SIGNED, CALL))
     dropped, signed = assistant(CALL), assistant(SIGNED, CALL)
     assert thoughts.restore("here", dropped)[1] is thoughts.restore("here", dropped)[1]
@@ -82,7 +82,7 @@ def test_what_is_made_of_the_same_message_is_the_same_object_again() -> None:
 
 
 def test_what_is_made_of_a_message_follows_what_is_remembered() -> None:
-    thoughts = Thoughts()
+    thoughts = ThinkingMemory()
     other = Thinking(text="Or rather so.", signature="another")
     history = assistant(CALL)
     for thinking in (SIGNED, other):
@@ -97,7 +97,7 @@ KEPT = {"details": '[{"data":"x"}]'}
 
 
 def test_state_a_client_dropped_is_put_back_for_the_backend_that_issued_it() -> None:
-    thoughts = Thoughts()
+    thoughts = ThinkingMemory()
     thoughts.remember("here", (), (STATEFUL,), KEPT)
     for backend, parts, meta in (("here", (STATEFUL,), {STATE: KEPT}), ("there", (CALL,), NO_META)):
         restored = thoughts.restore(backend, assistant(CALL))[1]
@@ -105,7 +105,7 @@ def test_state_a_client_dropped_is_put_back_for_the_backend_that_issued_it() -> 
 
 
 def test_state_that_a_client_kept_goes_to_no_other_backend() -> None:
-    thoughts = Thoughts()
+    thoughts = ThinkingMemory()
     thoughts.remember("here", (), (STATEFUL,), KEPT)
     told = (assistant()[0], Message(role="assistant", parts=(STATEFUL,), meta={STATE: KEPT, "x": 1}))
     assert thoughts.restore("here", told) == told
@@ -114,21 +114,21 @@ def test_state_that_a_client_kept_goes_to_no_other_backend() -> None:
 
 
 def test_state_of_unknown_origin_stays_as_the_client_sent_it() -> None:
-    thoughts = Thoughts()
+    thoughts = ThinkingMemory()
     thoughts.remember("there", (), (SIGNED, ToolCall(id="another", name="read")))
     told = (assistant()[0], Message(role="assistant", parts=(STATEFUL,), meta={STATE: KEPT}))
     assert thoughts.restore("here", told) == told
 
 
 def test_state_of_an_answer_in_words_is_found_by_the_words() -> None:
-    thoughts = Thoughts()
+    thoughts = ThinkingMemory()
     words = Text(text="It is four.")
     thoughts.remember("here", assistant()[:1], (words,), KEPT)
     assert thoughts.restore("here", assistant(words))[1].meta == {STATE: KEPT}
 
 
 def test_state_counts_for_the_bound_of_the_memory() -> None:
-    thoughts = Thoughts(max_characters=100)
+    thoughts = ThinkingMemory(max_characters=100)
     for number in range(10):
         call = ToolCall(id=f"call_{number}", name="read", meta={STATE: {"extra": f'"{"x" * 60}"'}})
         thoughts.remember("here", (), (call,))

@@ -8,14 +8,14 @@ from tests.cases import CLOCK, READ, USAGE, asks, leg
 from tests.grammar import check
 from tieline.core.inbox.inbox import Inbox
 from tieline.core.legs.gateway import Gateway
-from tieline.core.legs.leg import Asker
+from tieline.core.legs.leg import LegClient
 from tieline.core.legs.routing import Router
-from tieline.core.legs.turn import MOST_ROUNDS, TooledRun, offering
+from tieline.core.legs.turn import MAX_ROUNDS, GatewayToolsRun, with_gateway_tools
 from tieline.model.content import Message, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.events import Activity, Batch, Event, Failed, Finished, PartEnd, StopReason, Usage
 from tieline.model.inbox import Origin
-from tieline.model.ports import Host, ModelInfo, Report, Tools, unheard
+from tieline.model.ports import Host, ModelInfo, Report, Tools, no_report
 from tieline.model.request import Request, ToolSpec
 from tieline.tasks import Tasks
 
@@ -86,7 +86,7 @@ class Box:
     def kind_of(self, call: ToolCall) -> str:
         return "read" if call.name == "look" else "other"
 
-    async def execute(self, call: ToolCall, host: Host, report: Report = unheard) -> ToolResult:
+    async def execute(self, call: ToolCall, host: Host, report: Report = no_report) -> ToolResult:
         assert host is HOST
         self.done.append(call)
         if self._then is not None:
@@ -95,11 +95,11 @@ class Box:
         return ToolResult(call_id=call.id, content=(Text(text=text),), is_error=call.arguments == '{"fail":1}')
 
 
-def tooled(run: Legs, box: Box, *tools: ToolSpec) -> TooledRun:
-    return TooledRun(run, box, HOST, asks("go", tools=tools))
+def tooled(run: Legs, box: Box, *tools: ToolSpec) -> GatewayToolsRun:
+    return GatewayToolsRun(run, box, HOST, asks("go", tools=tools))
 
 
-async def heard(run: TooledRun) -> list[Event]:
+async def heard(run: GatewayToolsRun) -> list[Event]:
     """All that a client sees of a leg; it keeps the grammar."""
     turn = run.leg()
     try:
@@ -219,11 +219,11 @@ async def test_a_call_that_nobody_owns_is_refused_and_not_shown_to_the_client() 
 
 
 async def test_a_model_that_never_ends_is_stopped() -> None:
-    run = Legs(*(calls(call("look")) for _ in range(MOST_ROUNDS + 1)))
+    run = Legs(*(calls(call("look")) for _ in range(MAX_ROUNDS + 1)))
     with pytest.raises(GatewayError) as caught:
         await heard(tooled(run, Box(LOOK)))
     assert caught.value.code == "too_many_rounds"
-    assert len(run.answered) == MOST_ROUNDS
+    assert len(run.answered) == MAX_ROUNDS
 
 
 @pytest.mark.parametrize("reason", [StopReason.MAX_TOKENS, StopReason.CONTEXT_FULL, StopReason.REFUSAL])
@@ -292,7 +292,7 @@ async def test_a_call_of_the_client_alone_passes_as_it_is() -> None:
 
 async def test_of_two_tools_with_one_name_the_clients_counts() -> None:
     mine = ToolSpec(name="look", description="the client's own")
-    assert offering(asks("go", tools=(mine,)), Box(LOOK, DO)).tools == (mine, DO)
+    assert with_gateway_tools(asks("go", tools=(mine,)), Box(LOOK, DO)).tools == (mine, DO)
     run, box = Legs(calls(call("look")), live=True), Box(LOOK)
     events = await heard(tooled(run, box, mine))
     assert len([part for part in parts(events) if isinstance(part, ToolCall)]) == 1
@@ -345,7 +345,7 @@ class Model:
         """Nothing to free."""
 
 
-WITH_TOOLS = Asker("test", tools=True)
+WITH_TOOLS = LegClient("test", gets_tools=True)
 
 
 class Chest:
@@ -364,16 +364,16 @@ class Chest:
 class _Any(Box):
     """Does not care for whom it works."""
 
-    async def execute(self, call: ToolCall, host: Host, report: Report = unheard) -> ToolResult:
+    async def execute(self, call: ToolCall, host: Host, report: Report = no_report) -> ToolResult:
         return await super().execute(call, HOST, report)
 
 
-async def answer(model: Model, request: Request, chest: Chest | None, asker: Asker = WITH_TOOLS) -> list[Event]:
+async def answer(model: Model, request: Request, chest: Chest | None, client: LegClient = WITH_TOOLS) -> list[Event]:
     tasks = Tasks()
     gateway = Gateway(
         Router({"m": model}, aliases={"fast": "m/x"}), tasks=tasks, inbox=INBOX, toolbox=chest, clock=lambda: 0.0
     )
-    turn = await gateway.open(request, asker)
+    turn = await gateway.open(request, client)
     try:
         events = [event async for batch in turn for event in batch]
     finally:
@@ -403,15 +403,15 @@ async def test_a_client_with_tools_is_offered_none_of_ours() -> None:
 
 async def test_a_client_that_is_not_to_have_tools_is_offered_none() -> None:
     model = Model(leg(says("Done.")))
-    await answer(model, to("m/x"), Chest(), Asker("test"))
+    await answer(model, to("m/x"), Chest(), LegClient("test"))
     assert model.requests[0].tools == ()
 
 
 async def test_a_request_for_a_title_is_offered_none_unless_it_comes_from_the_page() -> None:
     title = Request(model="m/x", messages=asks("Generate a title for this conversation:").messages)
-    for asker, tools in ((WITH_TOOLS, ()), (Asker("web", tools=True, has_background=False), (LOOK,))):
+    for client, tools in ((WITH_TOOLS, ()), (LegClient("web", gets_tools=True, sends_background=False), (LOOK,))):
         model = Model(leg(says("Done.")))
-        await answer(model, title, Chest(), asker)
+        await answer(model, title, Chest(), client)
         assert model.requests[0].tools == tools
 
 

@@ -17,16 +17,13 @@ from tests.net.served import Served, served
 from tieline.frontends.bodies import (
     COUNT_ABOVE,
     MAX_VALUES,
-    MIB,
-    TRIM_ABOVE,
     VALUE_MARKS,
-    BodyBudget,
     StructureScan,
     check_values,
     occurrences,
 )
 from tieline.frontends.guard import Guard
-from tieline.frontends.http import Exchange
+from tieline.frontends.http import MIB, TRIM_ABOVE, BodyBudget, Exchange
 from tieline.frontends.http_app import HttpApp, Route
 from tieline.model.errors import GatewayError
 from tieline.wire import anthropic, openai_chat

@@ -16,9 +16,9 @@ from tests.catalogue.serving import listening
 from tieline.app.build.application import App, build
 from tieline.app.config import Config, InboxSettings, ServerSettings, ToolSettings
 from tieline.core.inbox.inbox import Inbox, PendingItem
+from tieline.frontends.guard import PageToken
 from tieline.frontends.http import AsgiCycle, Exchange
 from tieline.frontends.inbox import KEEP_ALIVE, InboxFrontend, read_answer
-from tieline.frontends.token import PageToken
 from tieline.model.errors import BadRequest
 from tieline.model.inbox import (
     Answer,

@@ -12,8 +12,8 @@ import pytest
 from tests.each import each
 from tests.web.serving import KEY, PageStand, serving
 from tieline.app.config import Config, ServerSettings, ToolSettings, WebSettings
+from tieline.frontends.guard import TOKEN
 from tieline.frontends.page_pass import LIFETIME, Passes
-from tieline.frontends.token import TOKEN
 from tieline.model.inbox import Approval, ApprovalAnswer, Origin
 from tieline.model.rules import Rule
 

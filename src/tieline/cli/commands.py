@@ -148,7 +148,7 @@ def _models(options: argparse.Namespace) -> int:
 
 async def _model_names(app: "App") -> Mapping[str, ModelInfo]:
     try:
-        return await app.gateway.names()
+        return await app.gateway.models.with_aliases()
     finally:
         await app.aclose()
 

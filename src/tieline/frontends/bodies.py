@@ -1,20 +1,14 @@
-"""Limits on request bodies: memory for all of them together, and the number of JSON values in each.
+"""Limit the number of JSON values in a request body.
 
 Decoding JSON blocks the event loop, and a thread would not help because the decoder holds the GIL. The cost depends far
 more on the number of values than on bytes, so values are counted before decoding, at a fraction of the cost.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from tieline.model.errors import GatewayError
 
-MIB = 1024 * 1024
-MAX_RESERVED = 256 * MIB
-"""Bytes of all requests that are being received or answered."""
-TRIM_ABOVE = 32 * MIB
-"""Peak of reserved bytes after which free memory is returned to the system."""
-RETRY_AFTER = 5.0
 MAX_VALUES = 100_000
 """JSON values of one body. The longest conversations of coding agents have about ten thousand."""
 COUNT_ABOVE = 128 * 1024
@@ -26,37 +20,6 @@ VALUE_MARKS = b"{[,"
 """Each JSON value except the first follows one of these characters."""
 MEMBER_MARKS = b":"
 """One for each member of an object; enough where arrays are passed on without being decoded."""
-
-
-class BodyBudget:
-    """Limits the memory of all request bodies together."""
-
-    __slots__ = ("_limit", "_peak", "_trim", "reserved")
-
-    def __init__(self, limit: int = MAX_RESERVED, trim: Callable[[], object] | None = None) -> None:
-        self._limit = limit
-        self._trim = trim
-        self._peak = 0
-        self.reserved = 0
-
-    def reserve(self, size: int) -> None:
-        """Count more bytes; raise GatewayError if that exceeds the limit. They count until `release` in any case."""
-        self.reserved += size
-        self._peak = max(self._peak, self.reserved)
-        if self.reserved > self._limit:
-            raise GatewayError(
-                "overloaded",
-                f"The requests in progress hold more than {self._limit // MIB} MiB together; try again in a moment.",
-                retry_after=RETRY_AFTER,
-            )
-
-    def release(self, size: int) -> None:
-        """Count fewer bytes; once none are left after a high peak, return free memory to the system."""
-        self.reserved -= size
-        if self.reserved == 0 and self._peak > TRIM_ABOVE:
-            self._peak = 0
-            if self._trim is not None:
-                self._trim()
 
 
 async def check_values(body: Sequence[bytes], counted: bytes = VALUE_MARKS) -> None:

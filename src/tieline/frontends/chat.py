@@ -6,12 +6,12 @@ from msgspec.structs import replace
 
 from tieline.frontends.http import Exchange
 from tieline.frontends.profiles import Profiles
-from tieline.frontends.relay import Face, Relay
+from tieline.frontends.relay import ClientProtocol, Relay
 from tieline.wire import openai_chat as wire
 from tieline.wire.openai_chat.choices import choices, one_choice, render_choices
 from tieline.wire.shared.conversations import ConversationCache
 
-FACE = Face(
+CHAT = ClientProtocol(
     name="chat",
     writer=wire.ResponseWriter,
     render=wire.render,
@@ -33,9 +33,9 @@ class ChatFrontend:
         self._clock = clock
 
     async def complete(self, exchange: Exchange) -> None:
-        """One request of a client, whole or streamed."""
+        """Answer one request, whole or streamed."""
         request = wire.parse_request(await exchange.body(), self._conversations)
-        profile = self._profiles.of(exchange)
+        profile = self._profiles.common or self._profiles.of(exchange)
         options = wire.Options(
             created=int(self._clock()),
             usage=request.usage_in_stream,
@@ -46,8 +46,8 @@ class ChatFrontend:
         if options.arguments == "incremental":
             request = replace(request, incremental_calls=True)
         if "n" in request.extra and (number := choices(request)) > 1:
-            await self._relay.carry_several(
-                exchange, [one_choice(request)] * number, FACE, lambda replies: render_choices(replies, options)
+            await self._relay.serve_several(
+                exchange, [one_choice(request)] * number, CHAT, lambda replies: render_choices(replies, options)
             )
         else:
-            await self._relay.carry(exchange, request, FACE, options, profile)
+            await self._relay.serve(exchange, request, CHAT, options, profile)

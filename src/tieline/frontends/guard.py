@@ -1,27 +1,72 @@
-"""The request guard: checks Host, Origin and key of every request before an endpoint sees it."""
+"""The request guard: decide by Host, Origin, key and token whether a request is served."""
 
+import hmac
 import time
 from collections.abc import Callable, Iterable
 from ipaddress import ip_address
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from tieline.frontends.http import Exchange
 from tieline.frontends.keyless import AcceptedConnection, Keyless
-from tieline.frontends.keys import Keys, NamedKey
 from tieline.frontends.page_pass import PASS, Passes
 from tieline.model.bounded_cache import BoundedCache
 from tieline.model.errors import GatewayError
 
 MAX_KNOWN_HOSTS = 256
 MAX_KNOWN_HOST_BYTES = 64 * 1024
+NAMED_PATHS = ("/v1/", "/chat/")
+"""Prefixes of the paths that named keys are valid for."""
+TOKEN = b"x-tieline-token"
+_BROWSERS = frozenset((b"origin", b"sec-fetch-site", PASS))
+"""Headers that browsers add and pages can neither omit nor forge, and the pass, which only our page has."""
+
+
+class NamedKey(NamedTuple):
+    """The key of one client.
+
+    It is valid only for the model APIs: a client that has one cannot answer inbox items, and so cannot approve its own
+    commands.
+    """
+
+    name: str
+    value: str
+    tools: bool = False
+    """Whether requests with this key receive the gateway's own tools."""
+
+
+def same_key(given: str, known: str) -> bool:
+    """Compare two keys in constant time. An empty known key never matches."""
+    return bool(known) and hmac.compare_digest(given.encode(), known.encode())
+
+
+class Keys:
+    """All keys a client may send: the gateway's own, valid for every path, and the named ones."""
+
+    def __init__(self, own: Iterable[str] = (), named: Iterable[NamedKey] = ()) -> None:
+        self.own = tuple(own)
+        self._named = tuple(named)
+        self.has_named = bool(self._named)
+
+    def is_own(self, given: str) -> bool:
+        """Return whether this is the gateway's own key."""
+        return any(same_key(given, known) for known in self.own)
+
+    def named(self, given: str) -> NamedKey | None:
+        """Return the named key with this value, if there is one."""
+        return next((key for key in self._named if same_key(given, key.value)), None)
+
+    def opens(self, given: str, path: str) -> bool:
+        """Return whether a key is valid for a path."""
+        return self.is_own(given) or (path.startswith(NAMED_PATHS) and self.named(given) is not None)
 
 
 class Guard:
     """Decides which requests are served: an accepted host name, no foreign web page, and the key if there is one.
 
     A web page anywhere can make a browser send requests to this machine, directly or by resolving its own name to it
-    (DNS rebinding). Therefore the Host header must be one of ours, and if the request comes from a web page, that page
-    must be ours or configured.
+    (DNS rebinding). Therefore the Host header must name this gateway, and a web page that sends requests must be the
+    gateway's own or configured.
     """
 
     def __init__(
@@ -80,10 +125,10 @@ class Guard:
 
     def pass_for(self, key: str, exchange: Exchange) -> str | None:
         """Return a pass that the web page may send instead of the key, or None if the key is wrong."""
-        return self._passes.issue(key, exchange.header(b"host"))
+        return self._passes.issue(key, exchange.header(b"host")) if self._keys.is_own(key) else None
 
     def admits(self, exchange: Exchange) -> bool:
-        """Whether a request has a key that is valid for its path, or comes from the web page with a valid pass."""
+        """Return whether a request has a key that is valid for its path, or a valid pass of the web page."""
         if not self.has_keys or self._keys.opens(exchange.key, exchange.path):
             return True
         if not exchange.path.startswith("/api/"):
@@ -119,6 +164,33 @@ class Guard:
             )
 
 
+class PageToken:
+    """The token that a browser must send with every request that changes something, valid while the gateway runs.
+
+    A page of another site can make a browser send requests to the gateway, but it cannot read the responses. So it
+    cannot know the token, which `/api/state` returns to clients that may use the gateway.
+    """
+
+    def __init__(self, value: str) -> None:
+        self.value = value
+
+    def check(self, exchange: Exchange) -> None:
+        """Raise GatewayError for a request that did not come from the gateway's own page."""
+        if not hmac.compare_digest(exchange.headers.get(TOKEN, b""), self.value.encode()):
+            message = "This request needs the token from /api/state. It changes when the gateway is restarted."
+            raise GatewayError("forbidden", message, code="bad_token")
+
+    def check_browser(self, exchange: Exchange) -> None:
+        """Check the token, but only of requests from browsers: other programs use the same paths without one."""
+        if is_browser(exchange):
+            self.check(exchange)
+
+
+def is_browser(exchange: Exchange) -> bool:
+    """Return whether a request comes from a web page."""
+    return not _BROWSERS.isdisjoint(exchange.headers)
+
+
 def host_name(host: str) -> str:
     """Return a Host header without its port, or an empty string if it is not valid."""
     try:
@@ -128,7 +200,7 @@ def host_name(host: str) -> str:
 
 
 def is_loopback(name: str) -> bool:
-    """Whether a host name always means this machine."""
+    """Return whether a host name always means this machine."""
     if name == "localhost" or name.endswith(".localhost"):
         return True
     return _is_address(name) and ip_address(name).is_loopback
@@ -142,7 +214,7 @@ def _netloc(url: str) -> str | None:
 
 
 def _is_address(name: str) -> bool:
-    """Whether this is a numeric address, which needs no name resolution and so cannot be used for DNS rebinding."""
+    """Return whether this is a numeric address. It is not resolved, so it cannot be used for DNS rebinding."""
     try:
         ip_address(name)
     except ValueError:

@@ -1,14 +1,14 @@
 """HTTP requests and responses as frontends see them, independent of the server below.
 
-There is no web framework: the path from a request's bytes to the core stays short enough to read. Our own server
-passes its `RequestCycle`; any other server goes through ASGI (`AsgiCycle`).
+There is no web framework, to keep the path of a request short. The gateway's own server passes its `RequestCycle`; any
+other server uses ASGI (`AsgiCycle`).
 """
 
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, Protocol
 
-from tieline.frontends.bodies import COUNT_ABOVE, VALUE_MARKS, BodyBudget, check_values
+from tieline.frontends.bodies import COUNT_ABOVE, VALUE_MARKS, check_values
 from tieline.frontends.keyless import AcceptedConnection
 from tieline.model.errors import GatewayError
 from tieline.model.events import Headers
@@ -20,6 +20,13 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 JSON = b"application/json"
 TEXT = b"text/plain; charset=utf-8"
+
+MIB = 1024 * 1024
+MAX_RESERVED = 256 * MIB
+"""Bytes of all requests that are being received or answered."""
+TRIM_ABOVE = 32 * MIB
+"""Peak of reserved bytes after which free memory is returned to the system."""
+RETRY_AFTER = 5.0
 
 STREAM_HEAD = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -109,6 +116,37 @@ class AsgiCycle:
         """Do nothing: an ASGI server closes the connection when the application leaves its response incomplete."""
 
 
+class BodyBudget:
+    """Limits the memory of all request bodies together."""
+
+    __slots__ = ("_limit", "_peak", "_trim", "reserved")
+
+    def __init__(self, limit: int = MAX_RESERVED, trim: Callable[[], object] | None = None) -> None:
+        self._limit = limit
+        self._trim = trim
+        self._peak = 0
+        self.reserved = 0
+
+    def reserve(self, size: int) -> None:
+        """Count more bytes; raise GatewayError if that exceeds the limit. They count until `release` in any case."""
+        self.reserved += size
+        self._peak = max(self._peak, self.reserved)
+        if self.reserved > self._limit:
+            raise GatewayError(
+                "overloaded",
+                f"The requests in progress hold more than {self._limit // MIB} MiB together; try again in a moment.",
+                retry_after=RETRY_AFTER,
+            )
+
+    def release(self, size: int) -> None:
+        """Count fewer bytes; once none are left after a high peak, return free memory to the system."""
+        self.reserved -= size
+        if self.reserved == 0 and self._peak > TRIM_ABOVE:
+            self._peak = 0
+            if self._trim is not None:
+                self._trim()
+
+
 class Exchange:
     """One HTTP request and its response, for an endpoint."""
 
@@ -189,7 +227,7 @@ class Exchange:
             else:
                 chunks.clear()
         if self.size > self._max_body:
-            limit = self._max_body // (1024 * 1024)
+            limit = self._max_body // MIB
             raise GatewayError("too_large", f"The request is larger than the {limit} MiB this gateway accepts.")
 
     def respond(

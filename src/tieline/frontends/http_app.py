@@ -3,13 +3,26 @@
 import logging
 from collections.abc import Callable, Mapping
 
-from tieline.frontends.bodies import BodyBudget
 from tieline.frontends.guard import Guard
-from tieline.frontends.http import AsgiCycle, Endpoint, Exchange, HttpCycle, Receive, RenderError, Scope, Send, fail
-from tieline.frontends.paths import PathTable
+from tieline.frontends.http import (
+    AsgiCycle,
+    BodyBudget,
+    Endpoint,
+    Exchange,
+    HttpCycle,
+    Receive,
+    RenderError,
+    Scope,
+    Send,
+    fail,
+)
 from tieline.model.errors import GatewayError
 
 log = logging.getLogger("tieline")
+
+VERSION = "/v1"
+MAX_LOGGED_PATHS = 100
+MAX_LOGGED_LENGTH = 200
 
 
 class Route:
@@ -32,8 +45,53 @@ Routes = Mapping[str, Mapping[str, Route]]
 """Path → method → route; a path that ends with `/*` matches everything below it."""
 
 
+class PathTable:
+    """Looks up routes by path, tolerating base URLs with one `/v1` too many or too few."""
+
+    def __init__(self, routes: Routes) -> None:
+        self._routes = routes
+        self._logged: set[str] = set()
+
+    def methods(self, path: str) -> Mapping[str, Route] | None:
+        """Return the methods of a path, or None if nothing is served there."""
+        exact = self._routes.get(path)
+        if exact is not None:
+            return exact
+        path = path.rstrip("/").replace("//", "/")
+        while path.startswith(VERSION * 2 + "/"):
+            path = path[len(VERSION) :]
+        for candidate in (path, VERSION + path):
+            found = self._routes.get(candidate) or self._routes.get(_parent(candidate))
+            if found is not None:
+                return found
+        return None
+
+    def missing(self, method: str, path: str) -> GatewayError:
+        """Return the error for a path at which nothing is served; log each such path once."""
+        shown = ascii(path[:MAX_LOGGED_LENGTH])[1:-1]
+        if shown not in self._logged and len(self._logged) < MAX_LOGGED_PATHS:
+            self._logged.add(shown)
+            log.warning("%s %s: nothing is served there; is the client's base URL right?", method, shown)
+        hint = ""
+        if path.startswith("/v1/responses"):
+            hint = " The Responses API is not served yet: use Chat Completions or Messages."
+        served = ", ".join(
+            f"{method} {served}"
+            for served, methods in self._routes.items()
+            for method in methods
+            if served.startswith(VERSION + "/") and method != "HEAD"
+        )
+        return GatewayError("not_found", f"There is nothing at {shown}.{hint} Served are: {served}.")
+
+
+def _parent(path: str) -> str:
+    """Return `/v1/models/*` for `/v1/models/a/b`: model names contain slashes, so one route takes everything below."""
+    pieces = path.split("/", 3)
+    return "/".join((*pieces[:3], "*"))
+
+
 class HttpApp:
-    """The application, for our own server (`serve`) and for any ASGI server (`__call__`)."""
+    """The application, for the gateway's own server (`serve`) and for any ASGI server (`__call__`)."""
 
     def __init__(
         self,

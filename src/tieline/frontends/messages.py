@@ -8,14 +8,13 @@ from tieline.core.history.token_estimate import estimate
 from tieline.core.legs.gateway import Gateway
 from tieline.frontends.http import Exchange
 from tieline.frontends.profiles import Profiles
-from tieline.frontends.relay import Face, Relay
+from tieline.frontends.relay import ClientProtocol, Relay
 from tieline.wire import anthropic as wire
 from tieline.wire.anthropic.models import render_count
 
-PASSED_ON = (b"anthropic-beta",)
+FORWARDED_HEADERS = (b"anthropic-beta",)
 
-
-FACE = Face(
+MESSAGES = ClientProtocol(
     name="messages",
     writer=wire.ResponseWriter,
     render=wire.render,
@@ -34,19 +33,21 @@ class MessagesFrontend:
         self._gateway = gateway
 
     async def create(self, exchange: Exchange) -> None:
-        """One request of a client, whole or streamed."""
+        """Answer one request, whole or streamed."""
         request = wire.parse_request(await exchange.body(), self._gateway.conversations)
-        headers = tuple((name.decode(), exchange.header(name)) for name in PASSED_ON if name in exchange.headers)
-        profile = self._profiles.of(exchange)
+        headers = tuple(
+            (name.decode(), exchange.header(name)) for name in FORWARDED_HEADERS if name in exchange.headers
+        )
+        profile = self._profiles.common or self._profiles.of(exchange)
         options = wire.Options(arguments=profile.arguments or "incremental", estimate=partial(estimate, request))
         is_incremental = options.arguments == "incremental" and bool(request.tools)
         if headers or is_incremental:
             request = replace(request, headers=headers, incremental_calls=is_incremental)
-        await self._relay.carry(exchange, request, FACE, options, profile)
+        await self._relay.serve(exchange, request, MESSAGES, options, profile)
 
     async def count_tokens(self, exchange: Exchange) -> None:
-        """How large a prompt is; a header says so if that is only an estimate."""
+        """Respond with the number of tokens of a prompt; a header says whether it is an estimate."""
         request = wire.parse_request(await exchange.body(), self._gateway.conversations, counting=True)
         count = await self._gateway.count(request)
-        source = b"estimated" if count.estimated else b"upstream"
+        source = b"estimated" if count.is_estimated else b"upstream"
         await exchange.respond(200, render_count(count.tokens), headers=[(b"x-tieline-token-count", source)])

@@ -21,11 +21,11 @@ class ModelsFrontend:
 
     async def list(self, exchange: Exchange) -> None:
         """Respond with all models, by full name and by alias."""
-        names = await self._gateway.names()
+        names = await self._gateway.models.with_aliases()
         if not is_anthropic(exchange):
             await exchange.respond(200, openai_models.render_models(names))
             return
-        samples = await self._gateway.samples()
+        samples = await self._gateway.models.alias_examples()
         shown = {
             name: info for name, info in samples.items() if name.startswith(CLAUDE_CODE_PREFIXES) and name not in names
         }
@@ -36,7 +36,7 @@ class ModelsFrontend:
         codec = anthropic_models if is_anthropic(exchange) else openai_models
         name = unquote(exchange.scope["path"].partition("/models/")[2])
         try:
-            info = await self._gateway.model(name)
+            info = await self._gateway.models.find(name)
         except GatewayError as error:
             body = anthropic.render_error(error) if is_anthropic(exchange) else openai_chat.render_error(error)
             await exchange.respond(error.status, body)
@@ -45,5 +45,5 @@ class ModelsFrontend:
 
 
 def is_anthropic(exchange: Exchange) -> bool:
-    """Whether the client uses Anthropic's API, on a path that both APIs have."""
+    """Return whether the client uses Anthropic's API, on a path that both APIs have."""
     return b"anthropic-version" in exchange.headers

@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable, Callable
 
-from tieline.core.legs.forwarding import Passage
+from tieline.core.legs.forwarding import ForwardedRequest
 from tieline.frontends.bodies import MEMBER_MARKS
-from tieline.frontends.chat import FACE
+from tieline.frontends.chat import CHAT
 from tieline.frontends.http import Exchange
 from tieline.frontends.relay import Relay
 from tieline.wire.openai_chat.other_endpoints import is_form, read_named
@@ -30,14 +30,14 @@ def forwarding_endpoint(relay: Relay, endpoint: str) -> Callable[[Exchange], Awa
         # Input for embeddings may be hundreds of thousands of token numbers, which are not decoded here.
         body = await exchange.body(b"" if is_form(content_type) else MEMBER_MARKS)
         named = read_named(body, content_type)
-        passage = Passage(
+        request = ForwardedRequest(
             endpoint=endpoint,
             model=named.model,
             content_type=content_type,
             build=named.build,
             size=exchange.size,
-            client=exchange.header(b"user-agent"),
+            user_agent=exchange.header(b"user-agent"),
         )
-        await relay.forward(exchange, passage, FACE)
+        await relay.forward(exchange, request, CHAT)
 
     return serve

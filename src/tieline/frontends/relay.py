@@ -1,4 +1,4 @@
-"""A leg as an HTTP response: streamed or whole, kept alive while it is silent, ended when the client leaves."""
+"""Serve a leg as an HTTP response, streamed or whole: send keep-alives, and end the leg when the client disconnects."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -9,9 +9,9 @@ import msgspec
 from msgspec.structs import replace
 
 from tieline.core.legs import losses
-from tieline.core.legs.forwarding import Passage
+from tieline.core.legs.forwarding import ForwardedRequest
 from tieline.core.legs.gateway import Gateway
-from tieline.core.legs.leg import Asker, WatchedLeg
+from tieline.core.legs.leg import LegClient, WatchedLeg
 from tieline.frontends.http import STREAM_HEAD, Exchange, RenderError, encoded, fail
 from tieline.frontends.profiles import Profile
 from tieline.model.assemble import fold
@@ -24,25 +24,24 @@ from tieline.tasks import Tasks
 
 FOLDER_HEADER, SERVERS_HEADER = b"x-tieline-folder", b"x-tieline-mcp"
 """Select a working folder and MCP servers for a coding agent, by their names in the configuration."""
-GRACE = 0.05
-"""How often deliveries are looked after. Listening for a client's leaving costs a task; a request that is answered
-sooner than this never pays for it."""
+CHECK_INTERVAL = 0.05
+"""Seconds between two checks of all open responses. Watching for a disconnect takes a task; a request that is answered
+within this time needs none."""
+STALL_TIMEOUT = 300.0
+"""Seconds after which a client that reads nothing is dropped."""
 
-STOPPING = Failed(kind="overloaded", status=503, message="The gateway is being stopped; ask again in a moment.")
-
-STALLED = 300.0
-"""A client that takes nothing for this long is given up."""
+STOPPING = Failed(kind="overloaded", status=503, message="The gateway is being stopped; try again in a moment.")
 
 
 class Writer(Protocol):
-    """Events → bytes of a streamed response."""
+    """Writes events as the bytes of a streamed response."""
 
     def write(self, event: Event) -> bytes: ...
     def write_all(self, batch: Batch) -> bytes: ...
 
 
-class Face(msgspec.Struct, frozen=True):
-    """How one protocol shows a leg to its client; the writers take the options of that client."""
+class ClientProtocol(msgspec.Struct, frozen=True):
+    """The functions of one protocol that write responses. `writer` and `render` take the options of the client."""
 
     name: str
     writer: Callable[[Any], Writer]
@@ -50,134 +49,141 @@ class Face(msgspec.Struct, frozen=True):
     render_error: RenderError
     keep_alive: bytes
     request_id: str
-    """The header this protocol's clients look for the request id in."""
+    """The response header in which clients of this protocol expect the request id."""
 
 
 class Relay:
-    """Carries legs from the gateway to clients, and looks after all that are under way."""
+    """Serves legs of the gateway to clients. One timer checks all open responses."""
 
     def __init__(self, gateway: Gateway, tasks: Tasks, *, keep_alive: float = 15.0) -> None:
         self._gateway = gateway
         self._tasks = tasks
         self._keep_alive = keep_alive
-        self._open: set[_Delivery] = set()
+        self._open: set[_OpenResponse] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    async def carry(self, exchange: Exchange, request: Request, face: Face, options: Value, profile: Profile) -> None:
-        """Answer one request; a client that leaves ends the leg at once, wherever it is."""
-        writer = face.writer(options) if request.stream else None
-        client = exchange.header(b"user-agent")
+    async def serve(
+        self, exchange: Exchange, request: Request, protocol: ClientProtocol, options: Value, profile: Profile
+    ) -> None:
+        """Answer one request. If the client disconnects, the leg ends at once."""
+        writer = protocol.writer(options) if request.stream else None
         if FOLDER_HEADER in exchange.headers or SERVERS_HEADER in exchange.headers:
-            request = _selected(request, exchange)
-        asker = Asker(face.name, client, profile.activity or "reasoning", exchange.size, bool(profile.tools))
-        delivery = self._begin(exchange, b"" if writer is None else face.keep_alive, writer)
+            request = _with_selection(request, exchange)
+        client = LegClient(
+            protocol.name,
+            exchange.header(b"user-agent"),
+            profile.activity or "reasoning",
+            request_size=exchange.size,
+            gets_tools=bool(profile.tools),
+        )
+        response = self._begin(exchange, b"" if writer is None else protocol.keep_alive, writer)
         leg: WatchedLeg | None = None
         try:
-            leg = delivery.leg = await self._gateway.open(request, asker)
+            leg = response.leg = await self._gateway.open(request, client)
             if writer is None:
-                await _whole(exchange, leg, face, options)
+                await _send_whole(exchange, leg, protocol, options)
             else:
-                await _streamed(delivery, leg, writer, face)
+                await _send_stream(response, leg, writer, protocol)
         except asyncio.CancelledError:
-            await delivery.part(face)
+            await response.finish_cancelled(protocol)
         finally:
-            self._open.discard(delivery)
-            delivery.close()
+            self._open.discard(response)
+            response.close()
             if leg is not None:
                 await leg.aclose()
 
-    async def carry_several(
+    async def serve_several(
         self,
         exchange: Exchange,
         requests: Sequence[Request],
-        face: Face,
+        protocol: ClientProtocol,
         render: Callable[[Sequence[Reply]], bytes],
     ) -> None:
-        """Answer with the replies of several legs at once; if one fails, all do."""
-        delivery = self._begin(exchange, b"", None)
-        legs = asyncio.gather(*(self._reply(request, face) for request in requests))
+        """Answer with the replies of several concurrent legs. If one fails, the request fails."""
+        response = self._begin(exchange, b"", None)
+        legs = asyncio.gather(*(self._reply(request, protocol) for request in requests))
         try:
             replies = await legs
-            await exchange.respond(200, render(replies), headers=_shown(replies[0].headers, face))
+            await exchange.respond(200, render(replies), headers=_encoded(replies[0].headers, protocol))
         except LegFailed as error:
             legs.cancel()
-            await fail(exchange, _error(error.failed(), face), face.render_error)
+            await fail(exchange, _error(error.failed(), protocol), protocol.render_error)
         except asyncio.CancelledError:
-            await delivery.part(face)
+            await response.finish_cancelled(protocol)
         finally:
-            self._open.discard(delivery)
-            delivery.close()
+            self._open.discard(response)
+            response.close()
 
-    async def forward(self, exchange: Exchange, passage: Passage, face: Face) -> None:
-        """Pass a request through to its upstream, and the answer back as it comes."""
-        delivery = self._begin(exchange, b"", None)
-        forwarding = self._gateway.forward(passage)
+    async def forward(self, exchange: Exchange, request: ForwardedRequest, protocol: ClientProtocol) -> None:
+        """Forward a request to its upstream unread, and stream the answer back unchanged."""
+        response = self._begin(exchange, b"", None)
+        forwarded = self._gateway.forward(request)
         try:
-            answer = await forwarding.open()
-            delivery.headers = _shown(answer.headers, face)
-            delivery.head = encoded((("content-type", answer.content_type or "application/octet-stream"),))
-            while data := await forwarding.chunk():
-                await delivery.write(data)
-            await delivery.write(b"", True)
+            answer = await forwarded.open()
+            response.headers = _encoded(answer.headers, protocol)
+            response.head = encoded((("content-type", answer.content_type or "application/octet-stream"),))
+            while data := await forwarded.chunk():
+                await response.write(data)
+            await response.write(b"", True)
         except GatewayError as error:
-            error.headers = _renamed(error.headers, face)
-            await fail(exchange, error, face.render_error)
-            if delivery.begun:
+            error.headers = _renamed(error.headers, protocol)
+            await fail(exchange, error, protocol.render_error)
+            if response.begun:
                 exchange.cut()
         except asyncio.CancelledError:
-            await delivery.part(face)
+            await response.finish_cancelled(protocol)
         finally:
-            self._open.discard(delivery)
-            delivery.close()
-            forwarding.close()
+            self._open.discard(response)
+            response.close()
+            forwarded.close()
 
-    async def _reply(self, request: Request, face: Face) -> Reply:
-        async with aclosing(await self._gateway.open(request, Asker(face.name))) as leg:
+    async def _reply(self, request: Request, protocol: ClientProtocol) -> Reply:
+        async with aclosing(await self._gateway.open(request, LegClient(protocol.name))) as leg:
             reply = fold([event async for batch in leg for event in batch])
             return replace(reply, headers=(*reply.headers, *losses.header(leg.dropped)))
 
-    def _begin(self, exchange: Exchange, sign: bytes, writer: Writer | None) -> "_Delivery":
+    def _begin(self, exchange: Exchange, keep_alive: bytes, writer: Writer | None) -> "_OpenResponse":
         loop = asyncio.get_running_loop()
-        delivery = _Delivery(exchange, sign, writer, loop)
-        self._open.add(delivery)
+        response = _OpenResponse(exchange, keep_alive, writer, loop)
+        self._open.add(response)
         if self._timer is None:
-            self._timer = loop.call_later(GRACE, self._look, loop)
-        return delivery
+            self._timer = loop.call_later(CHECK_INTERVAL, self._check, loop)
+        return response
 
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Look after what is under way: one timer for all, and none while nothing is."""
+    def _check(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Check all open responses. The timer stops when there are none."""
         now = loop.time()
-        for delivery in self._open:
-            delivery.look(now, self._keep_alive, self._tasks)
-        self._timer = loop.call_later(GRACE, self._look, loop) if self._open else None
+        for response in self._open:
+            response.check(now, self._keep_alive, self._tasks)
+        self._timer = loop.call_later(CHECK_INTERVAL, self._check, loop) if self._open else None
 
 
-def _selected(request: Request, exchange: Exchange) -> Request:
-    """The request with what its headers select by name."""
+def _with_selection(request: Request, exchange: Exchange) -> Request:
+    """Return the request with the folder and servers that its headers name."""
     folder, servers = exchange.headers.get(FOLDER_HEADER), exchange.headers.get(SERVERS_HEADER)
     named = None if folder is None else folder.decode("latin-1").strip()
     names = (name.strip() for name in (servers or b"").decode("latin-1").split(","))
     return replace(request, selection=Selection(folder=named, servers=tuple(name for name in names if name)))
 
 
-async def _streamed(delivery: "_Delivery", leg: WatchedLeg, writer: Writer, face: Face) -> None:
-    """Send the batches of a leg as they come."""
+async def _send_stream(response: "_OpenResponse", leg: WatchedLeg, writer: Writer, protocol: ClientProtocol) -> None:
+    """Send the batches of a leg as they arrive."""
     async for batch in leg:
         last = batch[-1] if batch else None
-        if not delivery.begun:
+        if not response.begun:
             if type(last) is Failed:
-                await fail(delivery.exchange, _error(last, face), face.render_error)
+                await fail(response.exchange, _error(last, protocol), protocol.render_error)
                 return
-            delivery.headers = [*_headers(batch, face), *_dropped(leg)]
+            response.headers = [*_response_headers(batch, protocol), *_dropped(leg)]
         data = writer.write_all(batch)
         if type(last) is Failed:
-            await delivery.break_off(data, last)
+            await response.break_off(data, last)
         else:
-            await delivery.write(data, type(last) is Finished)
+            await response.write(data, type(last) is Finished)
 
 
-async def _whole(exchange: Exchange, leg: WatchedLeg, face: Face, options: Value) -> None:
-    """Send all of a leg at once when it is over."""
+async def _send_whole(exchange: Exchange, leg: WatchedLeg, protocol: ClientProtocol, options: Value) -> None:
+    """Send a leg as one reply when it has ended."""
     events: list[Event] = []
     source: AnswerSource | None = None
     async for batch in leg:
@@ -186,54 +192,56 @@ async def _whole(exchange: Exchange, leg: WatchedLeg, face: Face, options: Value
     try:
         reply = fold(events, source)
     except LegFailed as error:
-        await fail(exchange, _error(error.failed(), face), face.render_error)
+        await fail(exchange, _error(error.failed(), protocol), protocol.render_error)
         return
-    headers = [*_shown(reply.headers, face), *_dropped(leg)]
-    await exchange.respond(200, face.render(reply, options), headers=headers)
+    headers = [*_encoded(reply.headers, protocol), *_dropped(leg)]
+    await exchange.respond(200, protocol.render(reply, options), headers=headers)
 
 
-class _Delivery:
-    """One response under way: cancelled when its client leaves, and with a sign of life in every silence.
+class _OpenResponse:
+    """A response in progress: cancelled when its client disconnects, and kept alive while it is silent.
 
-    The head of a stream goes out with its first bytes, so that what fails before can still be a status.
+    The head of a stream is sent with its first bytes, so that an earlier failure can still be a status code.
     """
 
     __slots__ = (
         "_begun_at",
+        "_has_left",
         "_is_closed",
         "_is_writing",
+        "_keep_alive",
         "_listener",
         "_loop",
-        "_sign",
         "_task",
-        "_wrote",
+        "_wrote_at",
         "begun",
         "exchange",
-        "gone",
         "head",
         "headers",
         "leg",
         "writer",
     )
 
-    def __init__(self, exchange: Exchange, sign: bytes, writer: Writer | None, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, exchange: Exchange, keep_alive: bytes, writer: Writer | None, loop: asyncio.AbstractEventLoop
+    ) -> None:
         self.exchange = exchange
         self.writer = writer
         self.begun = False
-        self.gone = False
         self.headers: Sequence[tuple[bytes, bytes]] | None = None
         self.head: Sequence[tuple[bytes, bytes]] = STREAM_HEAD
         self.leg: WatchedLeg | None = None
-        self._sign = sign
+        self._keep_alive = keep_alive
         self._loop = loop
         self._task = asyncio.current_task(loop)
         self._listener: asyncio.Task[None] | None = None
-        self._begun_at = self._wrote = loop.time()
+        self._begun_at = self._wrote_at = loop.time()
+        self._has_left = False
         self._is_writing = False
         self._is_closed = False
 
     async def write(self, data: bytes, last: bool = False) -> None:
-        """More of the stream; the last write ends it."""
+        """Send more of the stream; `last` completes it."""
         if self._is_closed or (not data and not last):
             return
         self._is_closed = last
@@ -243,12 +251,12 @@ class _Delivery:
             await self.exchange.begin_stream(_dropped(self.leg) if self.headers is None else self.headers, self.head)
         await self.exchange.write(data, last)
         self._is_writing = False
-        self._wrote = self._loop.time()
+        self._wrote_at = self._loop.time()
 
     async def break_off(self, data: bytes, failed: Failed) -> None:
-        """Write the error that ends a stream. If a retry may help, cut the connection behind it.
+        """Send the error that ends a stream. If a retry may help, close the connection after it.
 
-        Many clients retry after a broken transfer, but take an error in a stream that ends in order for final.
+        Many clients retry a broken transfer, but treat an error in a completed stream as final.
         """
         is_cut = bool(data) and not self._is_closed and is_transient(failed)
         await self.write(data, last=not is_cut)
@@ -257,69 +265,68 @@ class _Delivery:
             self.exchange.cut()
 
     def close(self) -> None:
-        """Nothing more is written, not even a sign of life that is on its way."""
+        """Send nothing more, not even a keep-alive that is due."""
         self._is_closed = True
         if self._listener is not None:
             self._listener.cancel()
-            # It knows of us: without it no garbage collector is needed.
-            self._listener = None
+            self._listener = None  # break the reference cycle
 
-    def look(self, now: float, keep_alive: float, tasks: Tasks) -> None:
-        """Listen for the client's leaving, say that we are still there, or give up a client that takes nothing."""
-        if self._listener is None and now - self._begun_at >= GRACE:
-            self._listener = tasks.start(self._listen(), "client watch")
-        silent = now - self._wrote
+    def check(self, now: float, keep_alive: float, tasks: Tasks) -> None:
+        """Watch for a disconnect, send a keep-alive if one is due, or drop a client that reads nothing."""
+        if self._listener is None and now - self._begun_at >= CHECK_INTERVAL:
+            self._listener = tasks.start(self._cancel_when_left(), "client watch")
+        silent = now - self._wrote_at
         if self._is_writing:
-            if silent > STALLED and self._task is not None:
-                self.gone = True
-                self._task.cancel("the client takes nothing")
-        elif self._sign and silent >= keep_alive:
-            self._wrote = now
-            tasks.start(self.write(self._sign), "keep-alive")
+            if silent > STALL_TIMEOUT and self._task is not None:
+                self._has_left = True
+                self._task.cancel("the client reads nothing")
+        elif self._keep_alive and silent >= keep_alive:
+            self._wrote_at = now
+            tasks.start(self.write(self._keep_alive), "keep-alive")
 
-    async def part(self, face: Face) -> None:
-        """A cancellation has done its work: the client has left, or the gateway is about to and tells the client."""
+    async def finish_cancelled(self, protocol: ClientProtocol) -> None:
+        """Complete a cancelled response: unless the client has left, tell it that the gateway is stopping."""
         if self._task is not None:
             self._task.uncancel()
-        if self.gone:
+        if self._has_left:
             return
         if self.writer is None or not self.begun:
-            await fail(self.exchange, LegFailed(STOPPING), face.render_error)
+            await fail(self.exchange, LegFailed(STOPPING), protocol.render_error)
         else:
             await self.break_off(self.writer.write(STOPPING), STOPPING)
 
-    async def _listen(self) -> None:
+    async def _cancel_when_left(self) -> None:
         while (await self.exchange.receive())["type"] != "http.disconnect":
             pass
-        self.gone = True
+        self._has_left = True
         if self._task is not None:
             self._task.cancel("the client has left")
 
 
-def _error(failed: Failed, face: Face) -> LegFailed:
+def _error(failed: Failed, protocol: ClientProtocol) -> LegFailed:
     error = LegFailed(failed)
-    error.headers = _renamed(failed.headers, face)
+    error.headers = _renamed(failed.headers, protocol)
     return error
 
 
-def _headers(batch: Batch, face: Face) -> list[tuple[bytes, bytes]]:
+def _response_headers(batch: Batch, protocol: ClientProtocol) -> list[tuple[bytes, bytes]]:
     started = batch[0] if batch else None
-    return _shown(started.headers, face) if type(started) is Started else []
+    return _encoded(started.headers, protocol) if type(started) is Started else []
 
 
 def _dropped(leg: WatchedLeg | None) -> list[tuple[bytes, bytes]]:
-    """The header that says what could not be carried over to the other side."""
+    """Return the header that lists what could not be translated between the two protocols."""
     dropped = leg.dropped if leg is not None else ()
     return encoded(losses.header(dropped)) if dropped else []
 
 
-def _shown(headers: Headers, face: Face) -> list[tuple[bytes, bytes]]:
-    return encoded(_renamed(headers, face)) if headers else []
+def _encoded(headers: Headers, protocol: ClientProtocol) -> list[tuple[bytes, bytes]]:
+    return encoded(_renamed(headers, protocol)) if headers else []
 
 
-def _renamed(headers: Headers, face: Face) -> Headers:
-    """The upstream's request id under the name this client looks for."""
-    name_here = face.request_id
+def _renamed(headers: Headers, protocol: ClientProtocol) -> Headers:
+    """Return the headers with the request id under the name that this protocol uses."""
+    name_here = protocol.request_id
     if name_here == "request-id":
         return headers
     return tuple([(name_here if name == "request-id" else name, value) for name, value in headers])

@@ -3,10 +3,9 @@
 from collections.abc import Callable
 
 from tieline.core.legs.gateway import Gateway
-from tieline.frontends.bodies import BodyBudget
 from tieline.frontends.chat import ChatFrontend
 from tieline.frontends.guard import Guard
-from tieline.frontends.http import Endpoint
+from tieline.frontends.http import BodyBudget, Endpoint
 from tieline.frontends.http_app import HttpApp, Route, Routes
 from tieline.frontends.inbox import InboxFrontend
 from tieline.frontends.inbox import render_error as plain

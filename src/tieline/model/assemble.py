@@ -1,9 +1,8 @@
-"""From deltas to events, and from events to a whole reply.
+"""Assemble parts from interleaved deltas, and convert between the events of a leg and a whole reply.
 
-`PartsWriter` is shared by all readers. Upstreams interleave: two calls may grow in turns, text may come while a call
-is open. Clients cannot take that, so only the oldest unfinished part (the *head*) is live; what comes for the others
-is held, and given out in one piece when their turn comes. Text is gathered in lists and joined once, at the end;
-arguments are never parsed while they stream.
+All readers use `PartsWriter`. Upstreams interleave parts: two calls may grow alternately, text may arrive while a call
+is open. The grammar of a leg does not allow that, so only the oldest unfinished part (the *head*) is emitted as it
+grows; the text of the others is held until it is their turn. Texts are collected in lists and joined once, at the end.
 """
 
 import re
@@ -30,22 +29,23 @@ from tieline.model.events import (
 from tieline.model.source import AnswerSource
 
 _NO_TEXT = Text()
-# A member of an enum is found through its class slowly: these are asked for in every leg.
+# Cached: enum attribute lookup is slow on CPython 3.11.
 _TOOL_USE = StopReason.TOOL_USE
 _CALLS_MAY_FOLLOW = (StopReason.END_TURN, StopReason.STOP_SEQUENCE)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class _Slot(Struct):
-    """One part under way."""
+    """An unfinished part."""
 
     part: Part
     chunks: list[str] = []
     ended: bool = False
     half: str = ""
+    """The first half of a surrogate pair whose second half has not arrived yet."""
 
-    def mend(self, text: str) -> str:
-        """Join a character that was cut in two (a UTF-16 pair split over fragments); a lone half is kept back."""
+    def join_surrogates(self, text: str) -> str:
+        """Join surrogate pairs that were split over fragments. A first half at the end is held back."""
         if not self.half and not _SURROGATE.search(text):
             return text
         text = self.half + text
@@ -55,34 +55,34 @@ class _Slot(Struct):
 
 
 class PartsWriter:
-    """Turns starts, deltas and ends in any order into parts that never overlap, written to `events`."""
+    """Converts starts, deltas and ends of interleaved parts to events of parts that never overlap, in `events`."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.calls = 0
-        """How many tool calls have been started."""
+        """The number of tool calls started."""
         self._under_way: dict[Hashable, _Slot] = {}
         self._head: _Slot | None = None
         self._waiting: deque[_Slot] = deque()
-        """The parts behind the head, in the order they began."""
+        """The parts after the head, in the order of their starts."""
         self._index = 0
 
     def take(self) -> list[Event]:
-        """The events since the last time."""
+        """Return and clear the events."""
         events, self.events = self.events, []
         return events
 
     @property
     def is_holding(self) -> bool:
-        """Whether parts wait for the head to end, so that events are behind what was read."""
+        """Whether parts wait for the head to end, so that not everything added was emitted."""
         return bool(self._waiting)
 
     def has(self, key: Hashable) -> bool:
-        """Whether a part of this key is under way."""
+        """Return whether the part with this key is unfinished."""
         return key in self._under_way
 
     def start(self, key: Hashable, part: Part) -> None:
-        """Begin a part; a part of the same key that is still under way is complete."""
+        """Start a part. An unfinished part with the same key is ended first."""
         if key in self._under_way:
             self.end(key)
         slot = self._under_way[key] = _Slot(part)
@@ -95,12 +95,12 @@ class PartsWriter:
             self._waiting.append(slot)
 
     def add(self, key: Hashable, text: str) -> None:
-        """More text of a part under way; empty text is nothing."""
+        """Add text to an unfinished part."""
         if not text:
             return
         slot = self._under_way[key]
         if slot.half or not text.isascii():
-            text = slot.mend(text)
+            text = slot.join_surrogates(text)
             if not text:
                 return
         slot.chunks.append(text)
@@ -108,20 +108,20 @@ class PartsWriter:
             self.events.append(PartDelta(self._index, text))
 
     def add_all(self, key: Hashable, texts: Iterable[str]) -> None:
-        """Add several deltas to a part under way."""
+        """Add several deltas to an unfinished part."""
         for text in texts:
             self.add(key, text)
 
     def text_of(self, key: Hashable) -> str:
-        """What a part under way holds so far."""
+        """Return the text of an unfinished part so far."""
         return "".join(self._under_way[key].chunks)
 
     def revise(self, key: Hashable, part: Part) -> None:
-        """Replace what is known of a part beside its text: a signature, citations, the whole of a foreign part."""
+        """Replace everything but the text of an unfinished part: its signature, citations, or the JSON of a Foreign."""
         self._under_way[key].part = part
 
     def end(self, key: Hashable) -> None:
-        """A part is complete."""
+        """End a part."""
         slot = self._under_way[key]
         if slot.half:
             slot.half = ""
@@ -135,12 +135,12 @@ class PartsWriter:
             slot.ended = True
 
     def end_all(self) -> None:
-        """Every part under way is complete."""
+        """End all unfinished parts."""
         for key in list(self._under_way):
             self.end(key)
 
     def whole(self, part: Part, text: str = "") -> None:
-        """A part that came in one piece: `part` without its text, and the text."""
+        """Add a complete part: `part` without its text, and the text."""
         if self._head is not None or (not text.isascii() and _SURROGATE.search(text)):
             key = object()
             self.start(key, part)
@@ -159,7 +159,7 @@ class PartsWriter:
         self._head = None
 
     def _advance(self) -> None:
-        """Bring up those that waited, up to the first that is not complete."""
+        """Emit the waiting parts up to the first that is unfinished, which becomes the head."""
         while self._waiting:
             slot = self._head = self._waiting.popleft()
             self.events.append(PartStart(index=self._index, part=_empty(slot.part)))
@@ -171,13 +171,13 @@ class PartsWriter:
 
 
 def part_events(index: int, part: Part, text: str) -> tuple[Event, ...]:
-    """The events of a part that came in one piece, in whole characters."""
+    """Return the events of a complete part. The text must not contain surrogates."""
     begun, whole = PartStart(index=index, part=_empty(part)), PartEnd(index=index, part=_filled(part, text))
     return (begun, PartDelta(index, text), whole) if text else (begun, whole)
 
 
 def _empty(part: Part) -> Part:
-    """A part as PartStart shows it, the same whether it is live from the first or waited until more was known."""
+    """Return the part for PartStart, without text. It is the same whether the part is emitted at once or later."""
     if type(part) is Text:
         return Text(refusal=True) if part.refusal else _NO_TEXT
     if type(part) is Thinking and not part.redacted:
@@ -198,13 +198,13 @@ def _filled(part: Part, text: str) -> Part:
 
 
 def fold(events: Iterable[Event], source: AnswerSource | None = None) -> Reply:
-    """Return a whole leg as one reply; raise LegFailed for a leg that failed."""
+    """Return a complete leg as one reply. Raise LegFailed if the leg failed."""
     started = Started(id="", model="")
     parts: list[Part] = []
     usage = Usage()
     finished: Finished | None = None
     for event in events:
-        # By `type` and the frequent ones first: a class pattern that does not match costs as much as all of this.
+        # Compare types, the frequent ones first: one class pattern that does not match costs as much as this chain.
         kind = type(event)
         if kind is PartDelta or kind is PartStart:
             continue
@@ -232,7 +232,7 @@ def fold(events: Iterable[Event], source: AnswerSource | None = None) -> Reply:
 
 
 def unfold(reply: Reply) -> list[Event]:
-    """A whole reply as the events of a leg: the inverse of `fold`."""
+    """Return a reply as the events of a leg; the inverse of `fold`."""
     parts = PartsWriter()
     for part in reply.parts:
         match part:
@@ -247,9 +247,10 @@ def unfold(reply: Reply) -> list[Event]:
 
 
 def reason_for(calls: int, reason: StopReason) -> StopReason:
-    """The reason a client can act on: calls that were made must be run, whatever an upstream says of its ending.
+    """Return the stop reason for an answer with this number of calls.
 
-    Being cut or refused wins: a call that is cut short must not look complete.
+    Clients run calls only after TOOL_USE, and some upstreams report END_TURN after calls. A truncated or refused answer
+    keeps its reason, because its last call may be incomplete.
     """
     if calls and reason in _CALLS_MAY_FOLLOW:
         return _TOOL_USE

@@ -1,4 +1,4 @@
-"""The one cache of the project: least recently used entries go first, and its size has a bound."""
+"""A least-recently-used cache of bounded size; all caches of the project use it."""
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
@@ -11,8 +11,8 @@ V = TypeVar("V")
 class BoundedCache(Generic[K, V]):
     """Maps keys to values, with a bound on the number of entries and, optionally, on their total weight.
 
-    The unit of weight is the caller's: bytes, characters, or nothing at all. An entry heavier than `max_each` is not
-    kept, so that one large value cannot evict all the others.
+    The caller chooses the unit of weight, such as bytes or characters. An entry heavier than `max_each` is not stored,
+    so that one large value cannot evict all others.
     """
 
     __slots__ = ("_entries", "_max_each", "_max_entries", "_max_weight", "hits", "misses", "weight")
@@ -48,7 +48,7 @@ class BoundedCache(Generic[K, V]):
         return entry[0]
 
     def put(self, key: K, value: V, weight: int = 0) -> None:
-        """Store a value in place of any earlier one, and evict what no longer fits."""
+        """Store a value, replacing any earlier one, and evict the least recently used entries if necessary."""
         self.pop(key)
         if self._max_each is not None and weight > self._max_each:
             return

@@ -1,13 +1,13 @@
-"""Parts and messages: what a conversation is made of.
+"""Messages and their parts.
 
-Everything here is an immutable value; change is `msgspec.structs.replace`. Two rules keep the vocabulary small:
+All values are immutable; use `msgspec.structs.replace` to change a copy. Three rules keep the vocabulary small:
 
-- JSON that only travels through (arguments, schemas) stays JSON *text*: it is parsed once, by whoever needs it, and
-  otherwise arrives byte for byte as it was sent.
-- `meta` holds what one protocol needs to get back and nobody else reads (cache marks, citations), keyed by the name
-  of that protocol.
-- `meta[STATE]` holds what one *upstream* needs to get back: thought signatures, encrypted reasoning. It maps names of
-  fields to JSON text, is never read or changed, and goes to no other upstream.
+- JSON that is only passed on (arguments, schemas) stays JSON *text*: it is parsed only where its content is needed,
+  and otherwise arrives byte for byte as it was sent.
+- `meta` holds fields that only one protocol has (cache marks, citations), by the name of that protocol. Only codecs of
+  that protocol read them.
+- `meta[STATE]` holds opaque state that an *upstream* wants back: thought signatures, encrypted reasoning. It maps
+  field names to JSON text, is never changed, and is sent to no other upstream.
 """
 
 from collections.abc import Mapping
@@ -20,16 +20,16 @@ Role = Literal["system", "user", "assistant"]
 
 NO_META: Meta = {}
 STATE = "state"
-"""The key of opaque provider state in the `meta` of a call, a message, or the ending of an answer."""
+"""The key of provider state in the `meta` of a call, a message, or the ending of an answer."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What every value of the model is: frozen, keyword-only, compared by content."""
+    """Base class of all values: frozen, keyword-only, compared by content."""
 
 
 class Text(Value, tag="text"):
-    """Words. A refusal is text too, marked so that a protocol with a place of its own for refusals can use it."""
+    """Text. A refusal is marked, because some protocols have a separate field for it."""
 
     text: str = ""
     refusal: bool = False
@@ -37,7 +37,10 @@ class Text(Value, tag="text"):
 
 
 class Thinking(Value, tag="thinking"):
-    """What the model thought. `signature` proves to its maker that it is unaltered; redacted thinking is only that."""
+    """The model's thinking. `signature` proves to the upstream that it is unaltered.
+
+    Redacted thinking has no readable text, only an opaque signature.
+    """
 
     text: str = ""
     signature: str | None = None
@@ -46,7 +49,7 @@ class Thinking(Value, tag="thinking"):
 
 
 class Image(Value, tag="image"):
-    """A picture: base64 text that was checked when it was read, or the address of one."""
+    """An image: `data` is valid base64 text, or `url` its address."""
 
     media_type: str = ""
     data: str | None = None
@@ -55,7 +58,7 @@ class Image(Value, tag="image"):
 
 
 class File(Value, tag="file"):
-    """A document such as a PDF: base64 text that was checked when it was read, or the address of one."""
+    """A document such as a PDF: `data` is valid base64 text, or `url` its address."""
 
     media_type: str = ""
     data: str | None = None
@@ -65,7 +68,7 @@ class File(Value, tag="file"):
 
 
 class ToolCall(Value, tag="tool_call"):
-    """A call the model made. `arguments` is JSON text, or raw text when the tool is freeform."""
+    """A tool call of the model. `arguments` is JSON text, or plain text if the tool is freeform."""
 
     id: str
     name: str
@@ -75,7 +78,7 @@ class ToolCall(Value, tag="tool_call"):
 
 
 class ToolResult(Value, tag="tool_result"):
-    """What came of a call."""
+    """The result of a tool call."""
 
     call_id: str
     content: tuple[Text | Image | File, ...] = ()
@@ -84,7 +87,7 @@ class ToolResult(Value, tag="tool_result"):
 
 
 class Foreign(Value, tag="foreign"):
-    """A part only one protocol understands: kept as its JSON text for that protocol, left out by the others."""
+    """A part that only one protocol knows, as JSON text. Other protocols drop it."""
 
     protocol: str
     kind: str
@@ -96,7 +99,7 @@ Part = Text | Thinking | Image | File | ToolCall | ToolResult | Foreign
 
 
 class Message(Value):
-    """One message. Tool results are parts of a user message; system messages may stand anywhere."""
+    """One message. Tool results are parts of a user message; system messages may occur anywhere."""
 
     role: Role
     parts: tuple[Part, ...]
@@ -104,12 +107,12 @@ class Message(Value):
 
 
 def state_of(meta: Meta) -> Mapping[str, str]:
-    """The provider state in some `meta`."""
+    """Return the provider state in `meta`."""
     state: Mapping[str, str] = meta.get(STATE, NO_META)
     return state
 
 
 def with_state(meta: Meta, state: Mapping[str, str]) -> Meta:
-    """The same `meta` with this provider state, or without any if it is empty."""
+    """Return `meta` with this provider state in place of any other; none if it is empty."""
     rest = {name: value for name, value in meta.items() if name != STATE}
     return {**rest, STATE: state} if state else rest or NO_META

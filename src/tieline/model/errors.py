@@ -29,7 +29,7 @@ _TRANSIENT: frozenset[ErrorKind] = frozenset(("rate_limited", "overloaded", "tim
 
 
 def is_transient(failed: Failed) -> bool:
-    """Whether the same request may succeed later."""
+    """Return whether the same request may succeed later."""
     return failed.kind in _TRANSIENT and NOT_RETRYABLE not in failed.headers
 
 

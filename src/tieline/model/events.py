@@ -1,15 +1,15 @@
-"""What happens in a leg, and the order in which it may happen.
+"""The events of a leg, and their grammar.
 
     leg    = Started (part | Usage | Note | Activity | Plan)* ending
     part   = PartStart PartDelta* PartEnd       indices 0, 1, 2 …; parts never overlap
     ending = Finished | Failed                  exactly one, always last; Failed may also stand alone
 
-The deltas of a part, joined, are its text: the words of a Text, the thoughts of a Thinking, the arguments of a
-ToolCall. Other parts have no deltas and come whole in PartEnd. A part that is open when a leg fails is never ended:
-a writer closes what it opened, except for a call, which must not look complete.
+The deltas of a part, joined, are its text: the `text` of a Text or Thinking, the `arguments` of a ToolCall. Other parts
+have no deltas and are complete in PartEnd. A part that is open when a leg fails gets no PartEnd: the writer of the
+client's protocol closes it, except for a call, which must not look complete.
 
-Events travel in batches: what one read of the upstream gave is translated together and written once. A leg ends with
-Finished or Failed; whether the run behind it still lives is nobody's business but the core's.
+Events are passed in batches: the events of one read from the upstream are translated together and written at once. The
+ending of a leg does not tell whether its run continues; only the core needs to know.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,7 +36,7 @@ class StopReason(StrEnum):
     PAUSED = "paused"
     CANCELLED = "cancelled"
     COMPACTED = "compacted"
-    """The upstream summarised the conversation and stopped, as it was asked to."""
+    """The upstream summarised the conversation and stopped, as requested."""
 
 
 ErrorKind = Literal[
@@ -56,7 +56,7 @@ ErrorKind = Literal[
 
 
 class Started(Value, tag="started"):
-    """The upstream has begun to answer. `headers` are those of its response that a client may want."""
+    """The upstream began to answer. `headers` are the response headers that are passed on to the client."""
 
     id: str
     model: str
@@ -64,46 +64,46 @@ class Started(Value, tag="started"):
 
 
 class PartStart(Value, tag="part_start"):
-    """A part begins; `part` is empty and tells the kind, for a call also its id and name."""
+    """A part begins. `part` has its type and no text; a call also has its id and name."""
 
     index: int
     part: Part
 
 
 class PartDelta(Value, tag="part_delta", kw_only=False, gc=False):
-    """More text of the open part. Untracked by the garbage collector, because there are many of these."""
+    """More text of the open part. Not tracked by the garbage collector, because there are many deltas."""
 
     index: int
     text: str
 
 
 class PartEnd(Value, tag="part_end"):
-    """The part is complete; `part` is the whole of it."""
+    """The part is complete; `part` has its whole text."""
 
     index: int
     part: Part
 
 
 class Usage(Value, tag="usage"):
-    """Tokens so far; a later Usage replaces an earlier one. `input` leaves out what the cache gave or took."""
+    """Token counts so far; a later Usage replaces an earlier one. `input` excludes cached tokens, read or written."""
 
     input: int = 0
     output: int = 0
     cache_read: int = 0
     cache_write: int = 0
     reasoning: int = 0
-    """How many of `output` were thinking, where the upstream tells."""
+    """The part of `output` that was thinking, if the upstream reports it."""
 
     @property
     def prompt(self) -> int:
-        """All tokens of the prompt, wherever they came from."""
+        """All tokens of the prompt, cached or not."""
         return self.input + self.cache_read + self.cache_write
 
 
 class Note(Value, tag="note"):
-    """Something a person looking into this leg should see: a repair, an inferred ending, a thing left out.
+    """A remark for the record of the leg: a repair, an inferred ending, something that could not be translated.
 
-    The kind `left_out` means that the other side does not get what was said; `what` names that in a word or two.
+    A note of the kind LEFT_OUT means that the other side does not get something; `what` names it in a word or two.
     """
 
     kind: str
@@ -112,11 +112,11 @@ class Note(Value, tag="note"):
 
 
 LEFT_OUT = "left_out"
-"""The kind of notes about what could not be carried over to the other side."""
+"""The kind of notes about what could not be translated between client and upstream."""
 
 
 def left_out(what: str, why: str) -> Note:
-    """The note that something is not carried over."""
+    """Return the note that something could not be translated."""
     return Note(kind=LEFT_OUT, message=f"{what}: {why}", what=what)
 
 
@@ -124,19 +124,19 @@ Status = Literal["pending", "in_progress", "completed", "failed"]
 
 
 class Diff(Value):
-    """How a file changed; `old` is None for a new one."""
+    """The change of a file; `old` is None for a new file."""
 
     path: str
     old: str | None
     new: str
     line: int = 1
-    """Where in the file both begin: what is far from any change may be left out."""
+    """The line at which both texts begin; unchanged lines around the change may be omitted."""
 
 
 class Activity(Value, tag="activity"):
-    """What the agent, or the gateway for the model, did by itself: shown, never run by a client.
+    """A tool call that the agent or the gateway runs by itself. Clients show it and never run it.
 
-    The same id comes again as it goes on, each time whole. It stands between parts, never inside one.
+    Updates are complete activities with the same id. Activities occur between parts, never inside one.
     """
 
     id: str
@@ -146,12 +146,12 @@ class Activity(Value, tag="activity"):
     status: Status = "pending"
     output: str = ""
     diffs: tuple[Diff, ...] = ()
-    """Changes made; of an activity that failed, changes that were proposed and refused."""
+    """The changes made; if the activity failed, the changes that were proposed."""
     paths: tuple[str, ...] = ()
     exit_code: int | None = None
-    """The exit code of a command that has ended by itself."""
+    """The exit code of a command that ended by itself."""
     plan: str = ""
-    """Of a plan that was put before a person: the whole of it, in Markdown. `output` says what became of it."""
+    """The plan that a person reviewed, in Markdown. `output` has the decision."""
 
 
 class PlanEntry(Value):
@@ -163,13 +163,13 @@ class PlanEntry(Value):
 
 
 class Plan(Value, tag="plan"):
-    """The whole plan, each time it changes."""
+    """The complete plan; emitted each time it changes."""
 
     entries: tuple[PlanEntry, ...]
 
 
 class Finished(Value, tag="finished"):
-    """The leg ended well. `sequence` is the stop string that fired, `detail` the words of a refusal."""
+    """The leg succeeded. `sequence` is the stop sequence that matched, `detail` the text of a refusal."""
 
     reason: StopReason
     sequence: str | None = None
@@ -178,7 +178,7 @@ class Finished(Value, tag="finished"):
 
 
 class Failed(Value, tag="failed"):
-    """The leg ended badly. Before anything was sent this becomes a status code, afterwards an error in the stream."""
+    """The leg failed. If nothing was sent yet the client gets a status code, otherwise an error in the stream."""
 
     kind: ErrorKind
     message: str
@@ -195,8 +195,8 @@ E = TypeVar("E", bound=Event)
 
 
 def of_kind(batch: Batch, kind: type[E]) -> Iterator[E]:
-    """The events of one kind. Most of a batch are deltas: to look at each of them here would be most of the work."""
-    return compress(batch, map(is_, map(type, batch), repeat(kind)))  # type: ignore[arg-type] # mypy does not see what is left
+    """Return the events of one type. Filters in C, because most batches consist of deltas."""
+    return compress(batch, map(is_, map(type, batch), repeat(kind)))  # type: ignore[arg-type] # mypy does not narrow by `kind`
 
 
 class SourcedBatch(list[Event]):
@@ -215,7 +215,7 @@ def source_of(batch: object) -> AnswerSource | None:
 
 
 def joined(first: list[Event], second: list[Event]) -> list[Event]:
-    """Return two batches as one, with the text of both if both have theirs."""
+    """Return two batches as one. It has a source if both have one."""
     own, other = source_of(first), source_of(second)
     if own is None or other is None:
         return [*first, *second]
@@ -225,7 +225,7 @@ def joined(first: list[Event], second: list[Event]) -> list[Event]:
 
 
 class Reply(Value):
-    """A whole leg at once, for clients that do not stream."""
+    """A complete leg, for clients that do not stream."""
 
     id: str
     model: str

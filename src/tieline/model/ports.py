@@ -1,8 +1,8 @@
-"""The types that are the architecture: what a backend is, and what it gives.
+"""The interfaces between the layers: backends and runs, the gateway's tools, the person who answers, storage.
 
-A *run* may outlive the leg that opened it: `leg()` gives batches of events up to and including an ending, `answer()`
-hands over tool results, and the next `leg()` goes on from there. A live two-way stream, an agent that waits for a
-tool and a stateless HTTP API all fit, so nothing above this line knows which it talks to.
+A *run* may outlive the leg that opened it: `leg()` returns batches of events up to and including an ending, `answer()`
+submits tool results, and the next `leg()` continues from there. A live two-way stream, an agent that waits for a tool
+and a stateless HTTP API all have this interface, so the layers above do not need to know which one they use.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -21,9 +21,9 @@ class ModelInfo(Value):
     title: str = ""
     created: int = 0
     context: int | None = None
-    """How many tokens its context holds, where that is known."""
+    """The size of its context window in tokens, if known."""
     owner: str = ""
-    """The name of its backend, once it is listed."""
+    """The name of its backend; set when models are listed."""
 
 
 class Leg(Protocol):
@@ -34,30 +34,30 @@ class Leg(Protocol):
     def __anext__(self) -> Awaitable[Batch]: ...
 
     def aclose(self) -> Awaitable[None]:
-        """Give up what has not come yet."""
+        """Stop reading, and free what the leg holds."""
 
 
 def notes_of(leg: Leg | None) -> Sequence[Note]:
-    """What a leg notes about its request before the upstream has answered; many legs have no such `notes`."""
+    """Return the notes of a leg about its request, available before the upstream answers. `notes` is optional."""
     notes: Sequence[Note] = getattr(leg, "notes", ())
     return notes
 
 
 class Run(Protocol):
-    """A conversation under way with a backend."""
+    """A conversation in progress with a backend."""
 
     @property
     def pending(self) -> frozenset[str]:
-        """The calls the upstream waits for; empty when it waits for none, so that nothing is lost by closing."""
+        """The ids of the calls whose results the upstream waits for. If there are none, the run can be closed."""
 
     def leg(self) -> Leg:
-        """The events up to and including the next ending."""
+        """Return the events up to and including the next ending."""
 
     async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:
-        """Hand over results of calls made in the last leg; may be some of them, `pending` shrinks.
+        """Submit results of calls of the last leg, not necessarily all of them; `pending` shrinks.
 
-        `request` is what brought them, if a client did: the whole history and the tools of now, in case the run is
-        gone and has to be replayed. `words` are the user's that came with them.
+        `request` is the client's request with the results, if there is one: its complete history and its tools serve to
+        replay the run if the upstream has lost it. `words` is user text sent along with the results.
         """
 
     async def aclose(self) -> None:
@@ -65,149 +65,152 @@ class Run(Protocol):
 
 
 class Human(Protocol):
-    """Whoever may say yes: a web page, a terminal, a fixed rule. Every wait ends, at the latest with a no."""
+    """The person who answers inbox items. Every wait ends; without an answer the result is a rejection."""
 
     @property
     def is_present(self) -> bool:
-        """Whether somebody is there to look at what is asked."""
+        """Whether the inbox is watched at the moment."""
 
-    async def permit(self, ask: Approval) -> ApprovalAnswer: ...
+    async def permit(self, approval: Approval) -> ApprovalAnswer: ...
 
-    async def review(self, ask: PlanReview) -> ReviewAnswer: ...
+    async def review(self, plan: PlanReview) -> ReviewAnswer: ...
 
-    async def fill(self, ask: Question) -> QuestionAnswer: ...
+    async def fill(self, question: Question) -> QuestionAnswer: ...
 
 
 class Host(NamedTuple):
-    """What stands on the client's side of a leg."""
+    """What a backend or tool may use on the client's side of a leg."""
 
     human: Human
 
 
 class Progress(Value):
-    """How far a call is, for whoever looks on: each time all that is known of it by now."""
+    """The progress of a running tool call; each report is complete."""
 
     output: str | None = None
-    """What it has put out so far; None if its result says all there is to say."""
+    """The output so far; None if only the result is to be shown."""
     diffs: tuple[Diff, ...] = ()
     exit_code: int | None = None
-    """The exit code of a command that has ended by itself."""
+    """The exit code of a command that ended by itself."""
     is_failed: bool = False
-    """Whether it failed, even though the model gets an ordinary result (a command with a non-zero exit code)."""
+    """Whether the call is shown as failed although its result is not an error (a non-zero exit code)."""
 
 
 Report = Callable[[Progress | Plan], None]
-"""Hears of a call while it runs; of several things that are told at once the last one counts."""
+"""Called with the progress of a running call. Of several reports in a row, only the last is shown."""
 
 
-def unheard(_: Progress | Plan) -> None:
-    """The report of a call that nobody looks at."""
+def no_report(_: Progress | Plan) -> None:
+    """Ignore the progress of a call."""
 
 
 class Tools(Protocol):
-    """The gateway's own tools for one turn; what may not be done without asking is asked of the host's human."""
+    """The gateway's own tools for one turn. Calls that need approval ask the host's human."""
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What the model is offered now; a call may change it (a plan that was approved)."""
+        """The tools offered at the moment. A call may change them, such as an approved plan."""
 
-    def owns(self, name: str) -> bool: ...
+    def owns(self, name: str) -> bool:
+        """Return whether there is a tool with this name."""
 
     def kind_of(self, call: ToolCall) -> str:
-        """read, edit, execute …: what a call is about, for whoever looks on."""
+        """Return the kind of a call for its activity: read, edit, execute, …."""
 
-    async def execute(self, call: ToolCall, host: Host, report: Report = unheard) -> ToolResult:
-        """Do what a call says; `report` hears how far it is, and of the plan it is a part of."""
+    async def execute(self, call: ToolCall, host: Host, report: Report = no_report) -> ToolResult:
+        """Run a call. `report` is called with its progress, and with the plan if the call changes it."""
 
 
 class Toolbox(Protocol):
-    """Where the tools of a turn come from."""
+    """Creates the tools for a turn."""
 
     def open(self, mode: str) -> Tools:
-        """Tools for a turn in this mode of working; raises BadRequest for a mode there is not."""
+        """Return the tools for a turn in this mode. Raise BadRequest if the mode does not exist."""
 
 
 class Backend(Protocol):
-    """Reaches one kind of upstream and makes runs; `name` is the part of a model name before the slash."""
+    """Connects to one kind of upstream and creates runs. `name` is the part of a model name before the slash."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def is_agent(self) -> bool:
-        """Whether the upstream has tools of its own and uses them by itself."""
+        """Whether the upstream runs tools of its own."""
 
     @property
     def reads_options(self) -> bool:
-        """Whether it understands options behind a model's name (`?mode=plan`)."""
+        """Whether model names may have options, such as `?mode=plan`."""
 
     @property
     def obeys_limits(self) -> bool:
-        """Whether token limits, stop sequences, forced tools and output schemas need no help: the upstream knows them,
-        or is an agent that nobody may interrupt for them."""
+        """Whether the gateway does not enforce token limits, stop sequences, forced tools and output schemas.
+
+        This is so if the upstream supports them, or is an agent that must not be interrupted for them.
+        """
 
     async def models(self) -> Sequence[ModelInfo]:
-        """What can be asked for; raises GatewayError when the upstream cannot be asked."""
+        """Return the available models. Raise GatewayError if the upstream cannot be reached."""
 
     async def start(self, request: Request, host: Host) -> Run:
-        """Begin a run. `request.model` is the upstream's own name for the model; some upstreams ask the host back."""
+        """Start a run. `request.model` is the upstream's own name of the model. Some upstreams ask the host's human."""
 
     async def count(self, request: Request) -> int | None:
-        """How many tokens the prompt has, or None if this upstream cannot tell."""
+        """Return the number of tokens of the prompt, or None if the upstream cannot count them."""
 
     async def aclose(self) -> None:
         """Free connections and processes."""
 
 
-class Forwarded(Protocol):
-    """The answer to a request that was passed through, as it came."""
+class ForwardedAnswer(Protocol):
+    """The answer to a forwarded request, unchanged."""
 
     @property
     def content_type(self) -> str: ...
 
     @property
     def headers(self) -> Headers:
-        """Those of the upstream's headers that a client may want."""
+        """The upstream's headers that are passed on to the client."""
 
     async def chunk(self) -> bytes:
-        """More of the body; nothing at its end. Raises GatewayError if the upstream breaks off."""
+        """Return more of the body; empty at its end. Raise GatewayError if the upstream breaks off."""
 
     def close(self) -> None:
-        """Give up what was not read."""
+        """Stop reading, and free the connection."""
 
 
 @runtime_checkable
-class Forwards(Protocol):
-    """A backend that passes requests of other endpoints through, such as embeddings."""
+class ForwardingBackend(Protocol):
+    """A backend that forwards requests for other endpoints, such as embeddings."""
 
-    async def forward(self, endpoint: str, content_type: str, body: bytes) -> Forwarded:
-        """Send a request to an endpoint by its path below the base address; raises GatewayError."""
+    async def forward(self, endpoint: str, content_type: str, body: bytes) -> ForwardedAnswer:
+        """Send a request to an endpoint, given as its path below the base URL. Raise GatewayError if it fails."""
 
 
 class Store(Protocol):
-    """What survives a restart: documents on shelves, as bytes that only their owner understands.
+    """Persistent storage: documents as bytes, by key, in named collections ("shelves").
 
-    Nothing here raises: a disk that fails is logged, and costs what a restart then forgets.
+    No method raises: an error of the disk is logged, and what could not be written is lost at the next restart.
     """
 
     async def read(self, shelf: str) -> Mapping[str, bytes]:
-        """Everything on a shelf, in the order in which it was first put there."""
+        """Return all documents of a shelf by key, in the order in which they were first written."""
 
     async def write(self, shelf: str, key: str, data: bytes) -> None:
-        """Put a document on a shelf, in place of the one with this key."""
+        """Write a document, replacing the one with the same key."""
 
     async def remove(self, shelf: str, key: str | None = None) -> None:
-        """Take a document off a shelf, or everything."""
+        """Remove a document, or all documents of the shelf."""
 
     async def aclose(self) -> None:
         """Wait until everything is written."""
 
 
 class Files(Protocol):
-    """The files a person may put into a conversation."""
+    """The files that a person can attach to a message."""
 
     async def find(self, query: str) -> Sequence[str]:
-        """Paths that have these letters in them, the best first."""
+        """Return the paths that match these letters, the best match first."""
 
     async def read(self, path: str) -> Image | File:
-        """What is in a file; raises GatewayError if it cannot be read."""
+        """Return the content of a file. Raise GatewayError if it cannot be read."""

@@ -1,4 +1,4 @@
-"""What a client asks, in neutral words."""
+"""A client's request, independent of its protocol."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -13,10 +13,10 @@ EMPTY_SCHEMA = b'{"type":"object","properties":{}}'
 
 
 class ToolSpec(Value):
-    """A tool the model may call. `schema` is JSON text; a freeform tool takes raw text and has no schema.
+    """A tool the model may call. `schema` is JSON text; a freeform tool takes plain text and has no schema.
 
-    `hosted` names a tool that the upstream runs by itself (a web search, say): it stands whole in `meta` under its
-    protocol, and only a backend of that protocol can offer it.
+    `hosted` is the type of a tool that the upstream runs itself, such as a web search. Its definition is in `meta`
+    under its protocol, and only a backend of that protocol can offer it.
     """
 
     name: str
@@ -29,17 +29,17 @@ class ToolSpec(Value):
 
 
 class ToolChoice(Value):
-    """Whether the model may, must or must not call a tool; `names` narrows the choice to some of them."""
+    """Whether the model may, must or must not call a tool; `names` restricts the choice to these tools."""
 
     mode: Literal["auto", "none", "required"] = "auto"
     names: tuple[str, ...] = ()
     parallel: bool | None = None
     given: bool = False
-    """Whether the client said anything at all: a silent client stays silent upstream."""
+    """Whether the client sent a tool choice; if not, none is sent to the upstream."""
 
 
 class Sampling(Value):
-    """How to draw the answer. What is None was not said, and is not said upstream either."""
+    """Sampling options. None means that the client did not set the option; then it is not sent to the upstream."""
 
     max_tokens: int | None = None
     temperature: float | None = None
@@ -49,7 +49,7 @@ class Sampling(Value):
 
 
 class Reasoning(Value):
-    """How much to think: off, on with a budget, or as the model sees fit; `effort` is the coarse way to say it."""
+    """How much to think: not at all, up to a token budget, or as the model decides; `effort` is a coarse level."""
 
     mode: Literal["off", "budget", "adaptive"] | None = None
     budget: int | None = None
@@ -58,7 +58,7 @@ class Reasoning(Value):
 
 
 class OutputFormat(Value):
-    """The answer has to be JSON, of a schema when one is given."""
+    """The answer must be JSON, and match the schema if there is one."""
 
     name: str = "output"
     schema: bytes | None = None
@@ -66,17 +66,17 @@ class OutputFormat(Value):
 
 
 class Selection(Value):
-    """What a client selects by name from the configuration, for upstreams that work in a folder with tool servers."""
+    """The working folder and tool servers that a client selects for an agent, by their names in the configuration."""
 
     folder: str | None = None
     servers: tuple[str, ...] = ()
 
 
 class RequestSource:
-    """The JSON of a request.
+    """The JSON that a request was parsed from.
 
-    Requests with the same meaning are equal, whatever their JSON looks like: a source is equal to any other and to
-    none.
+    Requests with the same meaning are equal, whatever their JSON looks like: a source is equal to any other source and
+    to None.
     """
 
     __slots__ = ("body", "messages", "parsed", "protocol")
@@ -85,10 +85,10 @@ class RequestSource:
         self.protocol = protocol
         self.body = body
         self.messages = messages
-        """The JSON text of each message of the parsed request; None where it is not a message of its own, or where an
-        upstream might refuse it as it is."""
+        """The JSON text of each message of the parsed request; None if a message has no JSON of its own, or if an
+        upstream might reject it."""
         self.parsed = parsed
-        """The request as it was parsed. A field that is the same object in another request is unchanged."""
+        """The parsed request. A field of another request is unchanged if it is the same object."""
 
     def __eq__(self, other: object) -> bool:
         return other is None or isinstance(other, RequestSource)
@@ -98,7 +98,7 @@ class RequestSource:
 
 
 class Request(Value):
-    """One request of a client: the whole history, the tools, and how to answer."""
+    """One request: the complete history, the tools, and options for the answer."""
 
     model: str
     messages: tuple[Message, ...]
@@ -109,21 +109,21 @@ class Request(Value):
     output: OutputFormat | None = None
     stream: bool = False
     incremental_calls: bool = False
-    """Whether a streaming client is shown the arguments of a call before they are complete. If not, a call that breaks
-    off has not been seen, and the answer can be tried again."""
+    """Whether a streaming client gets the arguments of a call before they are complete. If not, an answer that breaks
+    off within a call can be retried, because the client has not seen the call."""
     usage_in_stream: bool = True
-    """Whether a streaming client asked for usage; upstream is always asked."""
+    """Whether a streaming client requested usage; it is always requested from the upstream."""
     user: str | None = None
     cache_key: str | None = None
     session: str | None = None
     mode: str | None = None
-    """How the model is to work: chat, plan, agent, or what an agent offers."""
+    """The mode of the model: chat, plan, agent, or a mode that an agent defines."""
     selection: Selection | None = None
     protocol: str = ""
-    """The protocol `extra` and `headers` are spelled in: only a backend of that protocol passes them on."""
+    """The protocol of `extra` and `headers`: only a backend of that protocol passes them on."""
     extra: Mapping[str, msgspec.Raw] = {}
-    """Top-level fields we did not understand, as they came."""
+    """Unknown top-level fields, as received."""
     headers: tuple[tuple[str, str], ...] = ()
-    """The few client headers an upstream of the same protocol may want, by lower-case name."""
+    """The client's headers that are passed on to an upstream of the same protocol, by lower-case name."""
     source: RequestSource | None = None
-    """The JSON it was parsed from, for a backend of the same protocol."""
+    """The JSON of the request, for a backend of the same protocol."""

@@ -1,21 +1,20 @@
-"""The wire text that requests and answers were parsed from, carried beside its meaning.
+"""The wire text that requests and answers were parsed from, kept with the parsed values.
 
-About half of all traffic uses the same protocol on both sides. There the other side should get exactly what was sent,
-including fields that the model has no name for. So a request and a batch of events may carry their *source*. Only a
-codec of the same protocol may look inside, and it uses the source only as far as its meaning is unchanged. Everything
-else works on the parsed meaning.
+Much traffic uses the same protocol on both sides. Then the other side should get exactly what was sent, including
+fields that the model does not have. So a request and a batch of events may have a *source*. Only a codec of the same
+protocol reads it, and uses it only as far as the parsed values are unchanged. All other code works on these values.
 """
 
 from msgspec import Struct
 
 
 class AnswerSource(Struct, frozen=True):
-    """The text that a batch of events was read from: whole frames of a stream, or the body of a whole answer."""
+    """The text that a batch of events was parsed from: complete frames of a stream, or the body of a whole answer."""
 
     protocol: str
     text: bytes
     is_stream: bool
     is_exact: bool = True
-    """Whether the text means exactly what the events say. If not, only its unknown fields are of use."""
+    """Whether the text means exactly the same as the events. If not, only its unknown fields are used."""
     model: bytes = b""
-    """The member that names the model, as it occurs in the text; empty if there is none."""
+    """The JSON member with the model's name, as it occurs in the text; empty if there is none."""

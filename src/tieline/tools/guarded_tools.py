@@ -27,7 +27,7 @@ from tieline.model.inbox import (
     mode_switch,
     within_limit,
 )
-from tieline.model.ports import Host, Progress, Report, unheard
+from tieline.model.ports import Host, Progress, Report, no_report
 from tieline.model.request import ToolSpec
 from tieline.model.rules import Rule
 from tieline.tools import planning
@@ -229,7 +229,7 @@ class TurnTools:
     def kind_of(self, call: ToolCall) -> str:
         return _KINDS.get(call.name, "other")
 
-    async def execute(self, call: ToolCall, host: Host, report: Report = unheard) -> ToolResult:
+    async def execute(self, call: ToolCall, host: Host, report: Report = no_report) -> ToolResult:
         if not any(spec.name == call.name for spec in self.specs):
             missing = f"{call.name} is not available in {self.mode} mode."
             return _refused(call, ToolRefusal(f"{missing} {self._alternative()}", missing), report)

@@ -17,7 +17,7 @@ from typing import Annotated, cast
 from msgspec import Meta
 
 from tieline.model.content import Value
-from tieline.model.ports import Report, unheard
+from tieline.model.ports import Report, no_report
 from tieline.tools.arguments import ToolDefinition
 from tieline.tools.bounded_output import BoundedOutput
 from tieline.tools.errors import ToolFailed
@@ -234,7 +234,7 @@ async def run(
     interpreter: Sequence[str],
     environment: Mapping[str, str],
     limits: OutputLimits,
-    report: Report = unheard,
+    report: Report = no_report,
 ) -> str:
     """Run run_terminal; raise ToolFailed if the command was cut short."""
     with LiveOutput(report) as live:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from tieline.model.content import Image, Text, ToolCall, ToolResult
-from tieline.model.ports import Progress, Report, unheard
+from tieline.model.ports import Progress, Report, no_report
 from tieline.model.request import ToolSpec
 from tieline.tools import call_preview, files, shell
 from tieline.tools.arguments import T, ToolDefinition
@@ -70,7 +70,7 @@ class WorkspaceToolbox:
         """Return whether there is a tool with this name."""
         return name in self._tools
 
-    async def execute(self, call: ToolCall, report: Report = unheard, place: str | None = None) -> ToolResult:
+    async def execute(self, call: ToolCall, report: Report = no_report, place: str | None = None) -> ToolResult:
         """Run a call without checking permissions; `report` receives its progress.
 
         `place` is the path for which permission was given: if the call now resolves to another path, nothing is done.

@@ -16,9 +16,8 @@ from msgspec import UNSET, UnsetType
 
 from tieline.core.legs.gateway import Gateway
 from tieline.core.sessions.sessions import PageSessions, SentMessage
-from tieline.frontends.guard import Guard
+from tieline.frontends.guard import Guard, PageToken
 from tieline.frontends.http import JSON, Exchange, address
-from tieline.frontends.token import PageToken
 from tieline.model.content import Image, Part, Text, Value
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.ports import Files
@@ -297,7 +296,7 @@ class PageApi:
     async def _models(self) -> list[dict[str, Any]]:
         """Return the models, or none if listing them takes too long; the stream then announces them later."""
         if self._listing is None or self._listing.done():
-            self._listing = self._tasks.start(self._gateway.models(), "models for the page")
+            self._listing = self._tasks.start(self._gateway.models.all(), "models for the page")
         listing = self._listing
         done, _ = await asyncio.wait([listing], timeout=MODELS_TIMEOUT)
         if not done:

@@ -29,17 +29,15 @@ from tieline.core.legs.routing import Router
 from tieline.core.repair.repairs import DEFAULT
 from tieline.core.watch.bus import Bus
 from tieline.core.watch.secrets import Secrets
-from tieline.frontends.bodies import BodyBudget
-from tieline.frontends.guard import Guard
+from tieline.frontends.guard import Guard, NamedKey, PageToken
+from tieline.frontends.http import BodyBudget
 from tieline.frontends.http_app import HttpApp
 from tieline.frontends.inbox import InboxFrontend
 from tieline.frontends.keyless import Keyless
-from tieline.frontends.keys import NamedKey
 from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.relay import Relay
 from tieline.frontends.routes import build_http_app
 from tieline.frontends.status import Hello
-from tieline.frontends.token import PageToken
 from tieline.model.ports import Backend
 from tieline.net.client.http import HttpClient, Proxies
 from tieline.net.memory import trim
@@ -215,7 +213,7 @@ def _gateway(
     conversations: ConversationCache,
 ) -> Gateway:
     inbox = Inbox(
-        mint=lambda: secrets.token_hex(6), clock=time.time, audit=audit.write_entry, timeout=config.inbox.timeout
+        mint=partial(secrets.token_hex, 6), clock=time.time, audit=audit.write_entry, timeout=config.inbox.timeout
     )
     bus = Bus(
         clock=time.time,

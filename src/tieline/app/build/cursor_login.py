@@ -113,7 +113,7 @@ class CursorLogin:
         replaced = context.backends.put("cursor", *made)
         if replaced is not None:
             self._replaced.append(replaced)
-        context.gateway.relist()
+        context.gateway.models.invalidate()
 
     def _notify(self) -> None:
         self._context.gateway.bus.publish(ModelsChanged())

@@ -16,5 +16,5 @@ def new_call_id() -> str:
 
 def leg_ids() -> Callable[[], str]:
     """Return a generator of leg ids: a counter with a random prefix, so that ids stay unique across restarts."""
-    prefix, numbers = secrets.token_hex(8), itertools.count(1)
-    return lambda: f"tl-{prefix}{next(numbers):06x}"
+    prefix = secrets.token_hex(8)
+    return map(f"tl-{prefix}{{:06x}}".format, itertools.count(1)).__next__

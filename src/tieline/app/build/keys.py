@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tieline.app.config import Config, ConfigError, CursorSettings
-from tieline.frontends.guard import is_loopback
-from tieline.frontends.keys import NamedKey
+from tieline.frontends.guard import NamedKey, is_loopback
 from tieline.net.private_files import read_file
 
 KEY_LIMIT = 64 << 10

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from tieline.app.build.backends import Backends
 from tieline.app.config import Config
 from tieline.core.legs.gateway import Gateway
-from tieline.frontends.guard import Guard
-from tieline.frontends.token import PageToken
+from tieline.frontends.guard import Guard, PageToken
 from tieline.net.client.http import Proxies
 from tieline.tasks import Tasks
 

@@ -1,20 +1,19 @@
-"""What models thought, and what providers want back with it, for clients that drop it.
+"""Remember thinking and provider state, and restore them in histories of clients that drop them.
 
-Some upstreams demand their thinking back on the next request, with its signature, while many clients drop it: it is
-remembered by the ids of the calls it led to, or else by the words that followed it and those it answered, and put back
-in front of them. Some upstreams count their calls from zero in every conversation: of several calls with one id the
-arguments tell which.
+Some upstreams require their thinking back with the next request, with its signature, but many clients drop it. It is
+remembered by the ids of the calls that followed it; if there are none, by the text that followed it and the user's text
+before it. It is restored in front of them. Some upstreams number their calls from zero in every conversation; calls
+with the same id are distinguished by their arguments.
 
-A signature is only good for the backend that made it, and for the very text it was made for: when a session moves to
-another backend it is taken off, and the codec there leaves unsigned thinking out; text that a client altered becomes
-what it was.
+A signature is valid only for the backend that issued it and for the exact text. If a session moves to another backend,
+the signature is removed, and the codec there drops unsigned thinking. Text that a client has altered is restored.
 
-The same holds for the provider state of a reply and of its calls (`meta[STATE]`): it is put back for the backend that
-issued it, and what is known to come from another backend is taken off. State of unknown origin, which a client kept
-since before the gateway was started, stays.
+The same applies to the provider state of a reply and of its calls (`meta[STATE]`): it is restored for the backend that
+issued it, and removed if it is known to come from another backend. State of unknown origin is kept; a client may have
+it from before the gateway was started.
 
-A conversation is told again with every request, as the same objects: what is made of one of its messages is the same
-object again too, so that whoever remembers messages by identity knows it.
+Parsed conversations consist of the same objects in every request. A message that is restored again is also the same
+object again, so that caches which identify messages by identity recognise it.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -43,76 +42,77 @@ MAX_CHARACTERS = 32 * 1024 * 1024
 MAX_RESTORED = 16 * 1024 * 1024
 """Characters of restored messages and their originals; most of their texts are shared."""
 MAX_ALIKE = 32
-"""How many replies whose calls have the same id are told apart."""
+"""Maximum number of replies with the same call id that are kept."""
 
 
-class _Memory(NamedTuple):
+class _Entry(NamedTuple):
     backend: str
     parts: tuple[Thinking, ...]
     calls: frozenset[Hashable]
     size: int
     state: Mapping[str, str]
-    """The provider state of the whole reply."""
+    """The provider state of the reply."""
     states: Mapping[str, Mapping[str, str]]
-    """That of its calls, by their ids."""
+    """The provider state of its calls, by their ids."""
 
     @property
     def text(self) -> str:
         return "".join(part.text for part in self.parts)
 
 
-class Thoughts:
-    """A bounded memory of thinking and provider state; the oldest is forgotten first."""
+class ThinkingMemory:
+    """A bounded memory of thinking and provider state; the least recently used entries are dropped first."""
 
     def __init__(self, max_entries: int = MAX_ENTRIES, max_characters: int = MAX_CHARACTERS) -> None:
-        self._by_key: BoundedCache[Hashable, tuple[_Memory, ...]] = BoundedCache(max_entries, max_weight=max_characters)
+        self._by_key: BoundedCache[Hashable, tuple[_Entry, ...]] = BoundedCache(max_entries, max_weight=max_characters)
         self._restored_messages: BoundedCache[int, tuple[Message, Message]] = BoundedCache(
             MAX_ENTRIES, max_weight=MAX_RESTORED, max_each=MAX_RESTORED // 16
         )
-        """Restored messages by the identity of the original, which is held, so that no other object can have it."""
+        """Restored messages by the `id()` of the original; the original is kept too, so that its id is not reused."""
+        self.has_entries = False
+        """Whether anything was remembered; until then `restore` has no effect."""
 
     def remember(
-        self, backend: str, asked: Sequence[Message], parts: Sequence[Part], state: Mapping[str, str] = NO_META
+        self, backend: str, history: Sequence[Message], parts: Sequence[Part], state: Mapping[str, str] = NO_META
     ) -> None:
-        """Keep the thinking and the provider state of a reply to these messages."""
+        """Remember the thinking and the provider state of a reply to these messages."""
         thinking = tuple(part for part in parts if isinstance(part, Thinking))
         made = [part for part in parts if isinstance(part, ToolCall)]
         states = {call.id: state_of(call.meta) for call in made if STATE in call.meta}
         if not (thinking or state or states):
             return
+        self.has_entries = True
         size = sum(len(part.text) + len(part.signature or "") for part in thinking)
         size += sum(len(text) for some in (state, *states.values()) for text in some.values())
         calls = frozenset(map(_fingerprint, made))
-        memory = _Memory(backend, thinking, calls, size, state, states)
+        entry = _Entry(backend, thinking, calls, size, state, states)
         for key in (
-            *_keys(parts, _last_words(asked)),
+            *_keys(parts, _last_user_text_hash(history)),
             *(("signature", hash(part.signature)) for part in thinking if part.signature),
         ):
             others = [other for other in self._by_key.get(key) or () if calls and calls.isdisjoint(other.calls)]
-            kept = (*others[1 - MAX_ALIKE :], memory)
+            kept = (*others[1 - MAX_ALIKE :], entry)
             self._by_key.put(key, kept, sum(one.size for one in kept))
 
     def restore(self, backend: str, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """The history with what its assistant messages lost put back and what is another backend's unsigned."""
-        if not self._by_key:
-            return messages
+        """Return the history with restored assistant messages, and without signatures of other backends."""
         restored: list[Message] = []
-        asked = 0
+        user_text_hash = 0
         for message in messages:
             if message.role == "assistant":
-                restored.append(self._restored(backend, message, asked))
+                restored.append(self._restored(backend, message, user_text_hash))
             else:
                 restored.append(message)
-                asked = _words_of(message) or asked
+                user_text_hash = _user_text_hash(message) or user_text_hash
         return tuple(restored)
 
-    def _restored(self, backend: str, message: Message, asked: int) -> Message:
-        known = self._made_of(message.parts, asked)
-        own = next((memory for memory in reversed(known) if memory.backend == backend), None)
-        parts = self._thinking_again(backend, message.parts, own)
+    def _restored(self, backend: str, message: Message, user_text_hash: int) -> Message:
+        known = self._entries_of(message.parts, user_text_hash)
+        own = next((entry for entry in reversed(known) if entry.backend == backend), None)
+        parts = self._with_thinking(backend, message.parts, own)
         meta = message.meta
         if known:
-            parts, meta = _with_states(parts, own), _with_state(meta, own)
+            parts, meta = _with_call_states(parts, own), _with_reply_state(meta, own)
         if parts == message.parts and meta == message.meta:
             return message
         return self._restored_message(message, parts, meta)
@@ -126,8 +126,8 @@ class Thoughts:
         self._restored_messages.put(id(origin), (origin, restored), weight(origin) + weight(restored))
         return restored
 
-    def _thinking_again(self, backend: str, parts: tuple[Part, ...], own: _Memory | None) -> tuple[Part, ...]:
-        """The parts with the thinking that their backend wants back."""
+    def _with_thinking(self, backend: str, parts: tuple[Part, ...], own: _Entry | None) -> tuple[Part, ...]:
+        """Return the parts with the thinking that this backend requires."""
         thoughts = [part for part in parts if isinstance(part, Thinking)]
         if any(part.signature for part in thoughts):
             return tuple(self._checked(backend, part) for part in parts)
@@ -135,71 +135,71 @@ class Thoughts:
             return parts
         return (*own.parts, *(part for part in parts if not isinstance(part, Thinking)))
 
-    def _made_of(self, parts: Sequence[Part], asked: int) -> Sequence[_Memory]:
-        """What is remembered of the reply with these calls or words, whichever backend gave it."""
-        for key in _keys(parts, asked):
+    def _entries_of(self, parts: Sequence[Part], user_text_hash: int) -> Sequence[_Entry]:
+        """Return the entries about the reply with these calls or this text, of any backend."""
+        for key in _keys(parts, user_text_hash):
             known = self._by_key.get(key) or ()
             if len(known) > 1:
                 calls = {_fingerprint(part) for part in parts if isinstance(part, ToolCall)}
-                known = tuple(memory for memory in known if not calls.isdisjoint(memory.calls))
+                known = tuple(entry for entry in known if not calls.isdisjoint(entry.calls))
             if known:
                 return known
         return ()
 
     def _checked(self, backend: str, part: Part) -> Part:
-        """Thinking with a signature as its maker will take it back; without one if that is another backend."""
+        """Return signed thinking with its original text; without the signature if another backend issued it."""
         if not isinstance(part, Thinking) or not part.signature:
             return part
-        memories = self._by_key.get(("signature", hash(part.signature)))
-        if memories is None:
+        entries = self._by_key.get(("signature", hash(part.signature)))
+        if entries is None:
             return part
-        if memories[-1].backend != backend:
+        if entries[-1].backend != backend:
             return replace(part, signature=None, redacted=False)
-        return next((own for own in memories[-1].parts if own.signature == part.signature), part)
+        return next((own for own in entries[-1].parts if own.signature == part.signature), part)
 
 
-def _with_states(parts: tuple[Part, ...], own: _Memory | None) -> tuple[Part, ...]:
-    """The parts with the state of their calls: as it is remembered, or none if another backend made them."""
-    return tuple(_with_its_state(part, own) if type(part) is ToolCall else part for part in parts)
+def _with_call_states(parts: tuple[Part, ...], own: _Entry | None) -> tuple[Part, ...]:
+    """Return the parts with the remembered state of each call, or without any if another backend made it."""
+    return tuple(_with_call_state(part, own) if type(part) is ToolCall else part for part in parts)
 
 
-def _with_its_state(call: ToolCall, own: _Memory | None) -> ToolCall:
+def _with_call_state(call: ToolCall, own: _Entry | None) -> ToolCall:
     state = NO_META if own is None else own.states.get(call.id, NO_META)
     return call if state_of(call.meta) == state else replace(call, meta=with_state(call.meta, state))
 
 
-def _with_state(meta: Meta, own: _Memory | None) -> Meta:
+def _with_reply_state(meta: Meta, own: _Entry | None) -> Meta:
     state = NO_META if own is None else own.state
     return meta if state_of(meta) == state else with_state(meta, state)
 
 
-def _last_words(messages: Sequence[Message]) -> int:
-    """What a reply to these messages answers."""
-    return next((words for message in reversed(messages) if (words := _words_of(message))), 0)
+def _last_user_text_hash(messages: Sequence[Message]) -> int:
+    """Return the hash of the last user text, or 0 if there is none."""
+    return next((found for message in reversed(messages) if (found := _user_text_hash(message))), 0)
 
 
-def _words_of(message: Message) -> int:
-    """The words of a user, in short; 0 if there are none."""
+def _user_text_hash(message: Message) -> int:
+    """Return the hash of the text of a user message, or 0 if there is none."""
     if message.role != "user":
         return 0
-    words = "".join(part.text for part in message.parts if isinstance(part, Text))
-    return hash(words) if words else 0
+    text = "".join(part.text for part in message.parts if isinstance(part, Text))
+    return hash(text) if text else 0
 
 
-def _keys(parts: Iterable[Part], asked: int) -> list[Hashable]:
-    """What a client does send back of a reply: the ids of its calls, or the words if it made none.
+def _keys(parts: Iterable[Part], user_text_hash: int) -> list[Hashable]:
+    """Return the keys of a reply: the ids of its calls, or the hash of its text if it has none.
 
-    "Done." is said in every conversation: words count together with those they answer.
+    Text is combined with the user's text before it, because replies such as "Done." occur in many conversations.
     """
     calls: list[Hashable] = [("call", part.id) for part in parts if isinstance(part, ToolCall)]
     if calls:
         return calls
-    words = "".join(part.text for part in parts if isinstance(part, Text))
-    return [("words", asked, hash(words))] if words else []
+    text = "".join(part.text for part in parts if isinstance(part, Text))
+    return [("text", user_text_hash, hash(text))] if text else []
 
 
 def _fingerprint(call: ToolCall) -> Hashable:
-    """What tells a call from others of its id, however a client spelled its arguments anew."""
+    """Return an identity of a call that does not depend on how a client formats its arguments."""
     try:
         value = msgspec.json.encode(msgspec.json.decode(call.arguments), order="sorted")
     except (msgspec.DecodeError, UnicodeError, RecursionError):

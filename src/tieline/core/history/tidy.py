@@ -1,17 +1,17 @@
-"""The history as every upstream accepts it: each call with its result, right behind it and in order.
+"""Normalise tool calls and results of a history, so that every upstream accepts it.
 
-Clients interrupt turns, compact their history, answer parallel calls in the order of completion or one message each;
-upstreams refuse all of that, and a refused history stays refused. A history is read in *turns*: a run of assistant
-messages and what follows up to the next one. Results belong to the calls of their own turn, so an id that is used
-again later pairs with the result after it. After `tidy`
+Clients interrupt turns, compact their history, and send the results of parallel calls in order of completion or in
+separate messages. Upstreams reject that, and the client sends the same history again with every request. A history is
+processed in *turns*: consecutive assistant messages, and the messages after them up to the next assistant message.
+Results belong to the calls of their own turn, so an id may be used again in a later turn. After `tidy`
 
-- every call has an id of its own and exactly one result, in the user message right after it: results first, in the
-  order of the calls, then whatever else was said;
-- a result that belongs to no call stands in its place as text that says so;
-- nothing else has changed, and nobody's words are lost. A history that was tidy is the very same tuple.
+- every call has a unique id and exactly one result, in the user message directly after it: results first, in the order
+  of the calls, then the other parts;
+- a result that belongs to no call is replaced by text that says so;
+- everything else is unchanged. A history that needs no change is returned as the same tuple.
 
-Turns are judged one by one and by what came before them only: a conversation that grows keeps its beginning, and with
-it the upstream's prompt cache.
+A turn is normalised independently of later turns: a growing conversation keeps its beginning, and with it the
+upstream's prompt cache.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ INTERRUPTED = "No result: the call was interrupted."
 
 
 def tidy(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[Note, ...]]:
-    """Return the same history, tidy, and notes about what had to be changed."""
+    """Return the normalised history, and notes about the changes."""
     if _is_tidy(messages, set()):
         return messages, ()
     history = _History()
@@ -35,7 +35,7 @@ def tidy(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[Note
 
 
 def _is_tidy(messages: Iterable[Message], used: set[str]) -> bool:
-    """Return whether nothing has to be done; add the ids of calls to `used`."""
+    """Return whether the messages need no change; add the ids of their calls to `used`."""
     calls: list[str] = []
     for message in messages:
         if message.role != "assistant":
@@ -53,7 +53,7 @@ def _is_tidy(messages: Iterable[Message], used: set[str]) -> bool:
 
 
 def _calls_of(message: Message, used: set[str]) -> list[str] | None:
-    """The ids of an assistant message's calls; None if there is something wrong with it."""
+    """Return the ids of an assistant message's calls; None if the message has to be changed."""
     calls = []
     for part in message.parts:
         if type(part) is ToolCall:
@@ -68,7 +68,7 @@ def _calls_of(message: Message, used: set[str]) -> list[str] | None:
 
 
 def _answers(message: Message, calls: Sequence[str]) -> bool:
-    """Whether the results of a message are those of the calls before it, in front and in order."""
+    """Return whether a message begins with exactly the results of the calls before it, in order."""
     count = len(calls)
     if count and message.role != "user":
         return False
@@ -82,7 +82,7 @@ def _answers(message: Message, calls: Sequence[str]) -> bool:
 
 
 def _turns(messages: Sequence[Message]) -> Iterator[tuple[Sequence[Message], Sequence[Message]]]:
-    """Cut a history into runs of assistant messages and what follows them; the first run may be empty."""
+    """Split a history into turns: assistant messages, and the messages after them. The first turn may have none."""
     start = middle = 0
     for place, message in enumerate(messages):
         if message.role == "assistant":
@@ -94,7 +94,7 @@ def _turns(messages: Sequence[Message]) -> Iterator[tuple[Sequence[Message], Seq
 
 
 class _History:
-    """The tidy history as it grows."""
+    """The normalised history under construction."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -103,7 +103,7 @@ class _History:
         self.numbers: dict[str, int] = {}
 
     def add(self, said: Sequence[Message], after: Sequence[Message]) -> None:
-        """One turn: what the assistant said and what follows."""
+        """Add a turn: its assistant messages and the messages after them."""
         new: set[str] = set()
         if _is_tidy((*said, *after), new) and new.isdisjoint(self.ids):
             self.ids |= new
@@ -122,7 +122,7 @@ class _History:
         self.notes.append(Note(kind="history", message=message))
 
     def free_id(self, wanted: str) -> str:
-        """The id itself if no call before has it, else one with a number; only what came before decides."""
+        """Return the wanted id if no earlier call has it, otherwise one with a number."""
         name, stem = wanted, wanted or "call"
         while not name or name in self.ids:
             number = self.numbers[stem] = self.numbers.get(stem, 1) + 1
@@ -131,7 +131,7 @@ class _History:
         return name
 
     def _joined(self, said: Sequence[Message]) -> Sequence[Message]:
-        """Parallel calls that came as a message each are one message again: their results follow together."""
+        """Join assistant messages from the first call on, because the results of all calls follow together."""
         for place, message in enumerate(said[:-1]):
             if any(isinstance(part, ToolCall) for part in message.parts):
                 self.note("assistant messages between a call and its result were joined")
@@ -141,7 +141,7 @@ class _History:
         return said
 
     def _pair(self, message: Message, after: Sequence[Message]) -> None:
-        """An assistant message and, right after it, the results of its calls."""
+        """Add an assistant message and, directly after it, the results of its calls."""
         noted = len(self.notes)
         calls = _Calls(self, self._without_results(message))
         self.messages.append(calls.message)
@@ -158,23 +158,23 @@ class _History:
             self.messages.append(Message(role="user", parts=results))
         self.messages += (one for one in left if one is not None)
         if len(self.notes) == noted:
-            self.note("results were put right behind their calls, in the order of the calls")
+            self.note("results were moved directly after their calls, in the order of the calls")
 
     def _left_of(self, message: Message, taken: set[int]) -> Message | None:
-        """A message without the results that were taken from it; None if it consisted of nothing else."""
+        """Return a message without the results that were taken from it; None if nothing is left."""
         parts = tuple(part for part in message.parts if id(part) not in taken)
         if len(parts) == len(message.parts):
             return self._without_results(message)
         return self._without_results(replace(message, parts=parts)) if parts else None
 
     def _without_results(self, message: Message) -> Message:
-        """A message whose results, which belong to no call, are text."""
+        """Return a message with its results replaced by text; they belong to no call."""
         if not any(isinstance(part, ToolResult) for part in message.parts):
             return message
         parts: list[Part] = []
         for part in message.parts:
             if isinstance(part, ToolResult):
-                self.note(f"the result of {_named(part)} belongs to no call and became text")
+                self.note(f"the result of {_named(part)} belongs to no call and was replaced by text")
                 parts += _as_text(part, message.role == "user")
             else:
                 parts.append(part)
@@ -182,7 +182,7 @@ class _History:
 
 
 class _Slot:
-    """A call and what came of it."""
+    """A call and its result."""
 
     __slots__ = ("call", "result")
 
@@ -192,7 +192,7 @@ class _Slot:
 
 
 class _Calls:
-    """The calls of one message, each under an id of its own, and the results that belong to them."""
+    """The calls of one message, with unique ids, and their results."""
 
     def __init__(self, history: _History, message: Message) -> None:
         self.history = history
@@ -209,7 +209,7 @@ class _Calls:
             return part
         made = (part.id, part.name, part.arguments)
         if part.id and made in self.made:
-            self.history.note(f"the call {part.id} stood there twice")
+            self.history.note(f"a duplicate of the call {part.id} was removed")
             return None
         self.made.add(made)
         slot = _Slot(self._renamed(part))
@@ -218,16 +218,16 @@ class _Calls:
         return slot.call
 
     def _renamed(self, call: ToolCall) -> ToolCall:
-        """The call under an id that no call before it has."""
+        """Return the call with an id that no earlier call has."""
         name = self.history.free_id(call.id)
         if name == call.id:
             return call
-        self.history.note(f"the id of a call to {call.name} was {call.id!r} and is {name} now")
+        self.history.note(f"the id of a call to {call.name} was changed from {call.id!r} to {name}")
         return replace(call, id=name)
 
     def take(self, messages: Iterable[Message]) -> set[int]:
-        """Find the results that belong here; the identities of those parts."""
-        nameless: list[ToolResult] = []
+        """Assign the results that belong to these calls; return the `id()` of each of these parts."""
+        without_id: list[ToolResult] = []
         taken: set[int] = set()
         turn: dict[str, int] = {}
         for message in messages:
@@ -235,30 +235,30 @@ class _Calls:
                 if not isinstance(part, ToolResult):
                     continue
                 if not part.call_id:
-                    nameless.append(part)
+                    without_id.append(part)
                 elif part.call_id in self.by_id:
                     self._answer(part, turn)
                     taken.add(id(part))
         open_slots = [slot for slot in self.slots if slot.result is None]
-        if nameless and len(nameless) == len(open_slots):
+        if without_id and len(without_id) == len(open_slots):
             self.history.note("results without an id were matched by their order")
-            for slot, result in zip(open_slots, nameless, strict=True):
+            for slot, result in zip(open_slots, without_id, strict=True):
                 slot.result = result
                 taken.add(id(result))
         return taken
 
     def _answer(self, result: ToolResult, turn: dict[str, int]) -> None:
-        """Give a result to its call: of several calls with one id to the next, of several results the last counts."""
+        """Assign a result: to the next of several calls with its id, or in place of an earlier result."""
         slots = self.by_id[result.call_id]
         place = turn.get(result.call_id, 0)
         turn[result.call_id] = place + 1
         slot = slots[min(place, len(slots) - 1)]
         if slot.result is not None:
-            self.history.note(f"there was more than one result of {_named(result)}: the last one counts")
+            self.history.note(f"there was more than one result of {_named(result)}; the last one was used")
         slot.result = result
 
     def results(self) -> tuple[ToolResult, ...]:
-        """One result for each call, in their order."""
+        """Return one result for each call, in the order of the calls."""
         return tuple(self._result(slot) for slot in self.slots)
 
     def _result(self, slot: _Slot) -> ToolResult:
@@ -274,7 +274,7 @@ def _named(result: ToolResult) -> str:
 
 
 def _as_text(result: ToolResult, with_images: bool) -> list[Part]:
-    """A result as words, in a message that may hold images or not."""
+    """Return a result as text, with images and files only if the message may contain them."""
     label = f"Result of an earlier tool call (id {result.call_id or 'unknown'}): "
     content: list[Text | Image | File] = list(result.content) or [Text(text="(empty)")]
     if not with_images:

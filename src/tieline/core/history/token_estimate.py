@@ -1,4 +1,4 @@
-"""A guess at how many tokens a prompt has, for upstreams that cannot be asked."""
+"""Estimate the number of tokens of a prompt, for upstreams that cannot count them."""
 
 from tieline.model.content import File, Foreign, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.model.request import Request
@@ -8,11 +8,11 @@ TOKENS_PER_MESSAGE = 4
 TOKENS_PER_IMAGE = 1600
 
 _OBJECT = 200
-"""What a part takes beside its characters."""
+"""The memory of a part in addition to its characters."""
 
 
 def estimate(request: Request) -> int:
-    """About four characters a token, and a fixed price for a picture."""
+    """Estimate with four characters per token and a fixed number of tokens per image."""
     tokens = 0
     characters = 0
     for message in request.messages:
@@ -28,7 +28,7 @@ def estimate(request: Request) -> int:
 
 
 def weight(message: Message) -> int:
-    """About how many characters a message keeps in memory."""
+    """Return the approximate size of a message in memory, in characters."""
     return sum(_length(part) for part in message.parts)
 
 

@@ -250,16 +250,16 @@ class InboxHuman(msgspec.Struct, eq=False):
             self._given_origin = self._given_origin()
         return self._given_origin
 
-    async def permit(self, ask: Approval) -> ApprovalAnswer:
-        answer = await self._inbox.ask(self._origin, ask)
+    async def permit(self, approval: Approval) -> ApprovalAnswer:
+        answer = await self._inbox.ask(self._origin, approval)
         return answer if isinstance(answer, ApprovalAnswer) else ApprovalAnswer()
 
-    async def review(self, ask: PlanReview) -> ReviewAnswer:
-        answer = await self._inbox.ask(self._origin, ask)
+    async def review(self, plan: PlanReview) -> ReviewAnswer:
+        answer = await self._inbox.ask(self._origin, plan)
         return answer if isinstance(answer, ReviewAnswer) else ReviewAnswer(approved=False)
 
-    async def fill(self, ask: Question) -> QuestionAnswer:
-        answer = await self._inbox.ask(self._origin, ask)
+    async def fill(self, question: Question) -> QuestionAnswer:
+        answer = await self._inbox.ask(self._origin, question)
         return answer if isinstance(answer, QuestionAnswer) else QuestionAnswer(action="cancel")
 
 

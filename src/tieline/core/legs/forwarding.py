@@ -1,4 +1,4 @@
-"""Requests that pass through to their upstream unread, such as embeddings: routed, counted and recorded."""
+"""Forward requests that are not translated, such as embeddings: they are routed, counted and recorded, but not read."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -7,65 +7,67 @@ from msgspec.structs import replace
 
 from tieline.core.legs.leg import Ledger
 from tieline.core.legs.routing import ModelRoute
+from tieline.core.watch.secrets import hide_likely
 from tieline.model.content import Value
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.events import Failed, Finished, StopReason
-from tieline.model.ports import Forwarded, Forwards
+from tieline.model.ports import ForwardedAnswer, ForwardingBackend
 from tieline.model.request import Request
 
 log = logging.getLogger("tieline")
 
-LONGEST_NAME = 200
+MAX_MODEL_NAME = 200
 
 
-class Passage(Value):
-    """A request to pass through. `build` gives its body with the upstream's own name for the model."""
+class ForwardedRequest(Value):
+    """A request to forward. `build` returns its body with the upstream's own name of the model."""
 
     endpoint: str
     model: str
     content_type: str
     build: Callable[[str], bytes]
     size: int = 0
-    client: str = ""
+    user_agent: str = ""
 
 
-class Forwarding:
-    """One passage under way; open it, take its chunks and close it."""
+class ForwardedLeg:
+    """A forwarded request in progress: open it, read its chunks and close it."""
 
-    def __init__(self, passage: Passage, ledger: Ledger, find: Callable[[str], Awaitable[ModelRoute]]) -> None:
-        self._passage = passage
+    def __init__(
+        self, request: ForwardedRequest, ledger: Ledger, find_route: Callable[[str], Awaitable[ModelRoute]]
+    ) -> None:
+        self._request = request
         self._ledger = ledger
-        self._find = find
+        self._find_route = find_route
         self._began = ledger.clock()
-        self._answer: Forwarded | None = None
+        self._answer: ForwardedAnswer | None = None
         self._failed: Failed | None = None
         self._is_complete = False
         ledger.metrics.open_legs += 1
-        self._record = ledger.bus.begin(
-            Request(model=passage.model[:LONGEST_NAME], messages=()), passage.endpoint, ledger.bus.hide(passage.client)
-        )
-        self._record.title = f"{passage.endpoint}, {passage.size} bytes"
+        recorded = Request(model=request.model[:MAX_MODEL_NAME], messages=())
+        user_agent = hide_likely(ledger.secrets.hide(request.user_agent))
+        self._record = ledger.records.begin(recorded, request.endpoint, user_agent)
+        self._record.title = f"{request.endpoint}, {request.size} bytes"
 
-    async def open(self) -> Forwarded:
-        """Send the request, and return the head of its answer; raises GatewayError."""
-        passage, record = self._passage, self._record
+    async def open(self) -> ForwardedAnswer:
+        """Send the request, and return its answer without the body. Raise GatewayError if there is none."""
+        request, records = self._request, self._ledger.records
         try:
-            backend, model = await self._find(passage.model)
-            record.backend = backend.name
-            if not isinstance(backend, Forwards):
+            backend, model = await self._find_route(request.model)
+            records.routed(self._record, backend.name)
+            if not isinstance(backend, ForwardingBackend):
                 message = (
-                    f"`{backend.name}` does not serve {passage.endpoint}: expected a model of an upstream that does"
+                    f"`{backend.name}` does not serve {request.endpoint}: expected a model of an upstream that does"
                 )
                 raise BadRequest(message, "model")
-            self._answer = await backend.forward(passage.endpoint, passage.content_type, passage.build(model))
+            self._answer = await backend.forward(request.endpoint, request.content_type, request.build(model))
         except GatewayError as error:
             raise self._fail(error) from None
-        record.first_byte = self._ledger.clock() - self._began
-        self._ledger.metrics.first_byte.observe(record.first_byte)
+        records.answered(self._record, self._ledger.clock() - self._began)
         return self._answer
 
     async def chunk(self) -> bytes:
-        """More of the answer; nothing at its end. Raises GatewayError if the upstream breaks off."""
+        """Return more of the body; empty at its end. Raise GatewayError if the upstream breaks off."""
         try:
             data = b"" if self._answer is None else await self._answer.chunk()
         except GatewayError as error:
@@ -74,20 +76,18 @@ class Forwarding:
         return data
 
     def close(self) -> None:
-        """The answer is complete, has failed, or the client has left."""
+        """Free the connection, and count and record the outcome."""
         if self._answer is not None:
             self._answer.close()
         metrics, record, failed = self._ledger.metrics, self._record, self._failed
-        elapsed = self._ledger.clock() - self._began
         metrics.open_legs -= 1
-        metrics.relay.observe(elapsed)
-        metrics.requests[self._passage.endpoint, record.backend or "none"] += 1
+        metrics.requests[self._request.endpoint, record.backend or "none"] += 1
         if self._is_complete:
             record.ending = Finished(reason=StopReason.END_TURN)
         else:
             record.ending = failed
-            metrics.errors[self._passage.endpoint, "cancelled" if failed is None else failed.kind] += 1
-        self._ledger.bus.end(record, elapsed, self._passage.size, ())
+            metrics.errors[self._request.endpoint, "cancelled" if failed is None else failed.kind] += 1
+        self._ledger.records.end(record, self._ledger.clock() - self._began, self._request.size, ())
 
     def _fail(self, error: GatewayError) -> GatewayError:
         failed = error.failed()
@@ -95,6 +95,6 @@ class Forwarding:
         error.message = self._failed.message
         name = ascii(self._record.request.model)
         log.warning(
-            "%s for %s failed (%s, %d): %s", self._passage.endpoint, name, error.kind, error.status, error.message
+            "%s for %s failed (%s, %d): %s", self._request.endpoint, name, error.kind, error.status, error.message
         )
         return error

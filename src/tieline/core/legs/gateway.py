@@ -1,9 +1,8 @@
-"""The one object frontends call."""
+"""The gateway: takes requests from frontends, and returns the legs that answer them."""
 
-import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
@@ -11,49 +10,50 @@ from msgspec.structs import replace
 
 from tieline.core.emulation.forced_output import ForcedOutputRun, forces_output
 from tieline.core.emulation.limits import Limits
-from tieline.core.history.thinking import Thoughts
+from tieline.core.history.thinking import ThinkingMemory
 from tieline.core.history.tidy import tidy
 from tieline.core.history.token_estimate import estimate
-from tieline.core.inbox.inbox import Inbox
+from tieline.core.inbox.inbox import Inbox, InboxHuman
 from tieline.core.legs.activity_text import ActivityRenderer
 from tieline.core.legs.background import is_background
-from tieline.core.legs.forwarding import Forwarding, Passage
-from tieline.core.legs.leg import INTERNAL, Asker, Ledger, LedgerEntry, OpenRun, WatchedLeg
+from tieline.core.legs.forwarding import ForwardedLeg, ForwardedRequest
+from tieline.core.legs.leg import INTERNAL_ERROR, Ledger, LedgerEntry, LegClient, OpenRun, WatchedLeg
+from tieline.core.legs.model_list import ModelList
 from tieline.core.legs.parking import CAPACITY, DEADLINE, ParkedRuns
 from tieline.core.legs.resume import decide
 from tieline.core.legs.routing import ModelRoute, Router
-from tieline.core.legs.turn import TooledRun, offering
-from tieline.core.repair.repairs import DEFAULT, RepairName, Repairs, can_repair
-from tieline.core.watch.bus import MAX_MODEL, Bus
+from tieline.core.legs.turn import GatewayToolsRun, with_gateway_tools
+from tieline.core.repair.repairs import DEFAULT, RepairName, Repairs
+from tieline.core.watch.bus import Bus
 from tieline.core.watch.metrics import Metrics
+from tieline.core.watch.record import MAX_MODEL
 from tieline.core.watch.secrets import Secrets
 from tieline.model.bounded_cache import BoundedCache
 from tieline.model.errors import GatewayError
 from tieline.model.events import Note
-from tieline.model.ports import Backend, Host, ModelInfo, Run, Toolbox
+from tieline.model.ports import Backend, Host, Run, Toolbox
 from tieline.model.request import Request
 from tieline.tasks import Tasks, step_aside
 
 log = logging.getLogger("tieline")
 
-LISTING_TIMEOUT = 10.0
-LISTING_KEPT = 60.0
-LARGE = 256 * 1024
+LARGE_REQUEST = 256 * 1024
 """Bytes of a request after which other requests get a turn between two stages."""
 DEFAULT_MODE = "agent"
 
-_ALONG_WITH = {"chat": "chat", "ask": "chat", "plan": "plan"}
+_MODE_OF_TOOLS = {"chat": "chat", "ask": "chat", "plan": "plan"}
+"""The mode of the gateway's tools for a mode of the upstream; DEFAULT_MODE for any other."""
 
 
-class Count(NamedTuple):
-    """How many tokens a prompt has, and whether that was only estimated."""
+class TokenCount(NamedTuple):
+    """The number of tokens of a prompt."""
 
     tokens: int
-    estimated: bool
+    is_estimated: bool
 
 
 class _Prepared(NamedTuple):
-    """A request ready to start: where it goes, and what has to be done with its answer."""
+    """A request ready to start: its backend, and the stages for its answer."""
 
     backend: Backend
     request: Request
@@ -63,7 +63,7 @@ class _Prepared(NamedTuple):
 
 
 class Gateway:
-    """Takes a request to its backend and gives the events back.
+    """Starts or resumes the run of a request, and returns its leg.
 
     A request passes through these stages, and never back: `open` prepares it (route, tidy history, restored thinking),
     resumes or starts its run, and returns the leg; the leg reads events from the run and passes them on.
@@ -86,130 +86,50 @@ class Gateway:
     ) -> None:
         self.conversations = BoundedCache(0) if conversations is None else conversations
         """The conversation cache that parsers and builders of all dialects share."""
-        self.metrics = Metrics(self.conversations)
         self.bus = bus or Bus(clock=clock, secrets=secrets)
+        self.metrics = Metrics(self.bus.records, self.conversations)
         self.inbox = inbox
         self._toolbox = toolbox
         self._router = router
-        self._clock = clock
         self._repairs = repairs or {}
         self._secrets = secrets or Secrets()
-        self._thoughts = Thoughts()
-        self._lot = ParkedRuns(tasks, self.metrics, deadline=park_for, capacity=park_at_most)
-        self._ledger = Ledger(self.metrics, self._thoughts, self._secrets, self._lot, clock, self.bus)
-        self._listing: dict[str, ModelInfo] = {}
-        self._listed_at: float | None = None
-        self._listing_lock = asyncio.Lock()
+        self._thinking = ThinkingMemory()
+        self._parked_runs = ParkedRuns(tasks, self.metrics, deadline=park_for, capacity=park_at_most)
+        self._ledger = Ledger(
+            self.bus.records, self.metrics, self._thinking, self._parked_runs, self._secrets, clock, self.bus.mint
+        )
+        self.models = ModelList(router, self._secrets, clock)
 
-    async def open(self, request: Request, asker: Asker) -> WatchedLeg:
+    async def open(self, request: Request, client: LegClient) -> WatchedLeg:
         """Start the leg of a request, or resume a parked run with it. The caller must close the leg.
 
-        Nothing is raised for a request that cannot be started: its leg consists of the failure.
+        A request that cannot be started raises nothing: its leg consists of the failure.
         """
         if not request.model:
             with contextlib.suppress(GatewayError):  # routing raises it again
                 request = replace(request, model=self._router.default_name())
-        entry = LedgerEntry(request, asker, self._ledger)
+        entry = LedgerEntry(request, client, self._ledger)
         try:
-            prepared = self._prepare(request, entry, await self._route(request))
-            if asker.size > LARGE:
+            prepared = self._prepare(request, entry, *await self._route(request))
+            if client.request_size > LARGE_REQUEST:
                 await step_aside()
             return WatchedLeg(entry, await self._open_run(prepared, entry))
         except GatewayError as error:
             return WatchedLeg(entry, None, error)
         except Exception:
-            # A bug: the client gets an error it can read, the log gets the traceback.
+            # A bug: the client gets an error it can parse, the log the traceback.
             log.exception("a request for %s could not be started", request.model[:MAX_MODEL])
-            return WatchedLeg(entry, None, INTERNAL)
+            return WatchedLeg(entry, None, INTERNAL_ERROR)
         except BaseException:
             entry.settle(None, None, ())
             raise
 
-    def forward(self, passage: Passage) -> Forwarding:
-        """Pass a request through to its upstream; the caller must close it."""
-        return Forwarding(passage, self._ledger, self._find)
+    def forward(self, request: ForwardedRequest) -> ForwardedLeg:
+        """Forward a request to its upstream without reading it. The caller must close the returned leg."""
+        return ForwardedLeg(request, self._ledger, self._find)
 
-    async def _find(self, name: str) -> ModelRoute:
-        """The route for a name, also if it is known only once the backends have listed their models."""
-        name = name or self._router.default_name()
-        try:
-            return self._router.find(name)
-        except GatewayError:
-            if self._listed_at is not None:
-                raise
-        await self.models()
-        return self._router.find(name)
-
-    async def models(self) -> Mapping[str, ModelInfo]:
-        """All models by full name; a backend that cannot be asked is left out and logged."""
-        if not self._is_listed:
-            async with self._listing_lock:
-                if not self._is_listed:
-                    await self._list()
-        return self._listing
-
-    async def names(self) -> Mapping[str, ModelInfo]:
-        """All models by full name, and again by each alias that is an exact name."""
-        models = await self.models()
-        return {**models, **self._infos(self._router.aliases)}
-
-    async def samples(self) -> Mapping[str, ModelInfo]:
-        """A name for each alias that is a pattern and leads to one model."""
-        await self.models()
-        return self._infos(self._router.alias_examples())
-
-    async def model(self, name: str) -> ModelInfo:
-        """What is known of a model by any name a request could use; raises GatewayError if there is none."""
-        await self.models()
-        return self._info(name)
-
-    def _infos(self, names: Iterable[str]) -> dict[str, ModelInfo]:
-        """What is known by these names; an alias may lead to a backend that is not there at present."""
-        found: dict[str, ModelInfo] = {}
-        for name in names:
-            with contextlib.suppress(GatewayError):
-                found[name] = self._info(name)
-        return found
-
-    def _info(self, name: str) -> ModelInfo:
-        route = self._router.find(name)
-        full = f"{route.backend.name}/{route.model}"
-        return self._listing.get(full) or ModelInfo(id=route.model, owner=route.backend.name)
-
-    @property
-    def _is_listed(self) -> bool:
-        return self._listed_at is not None and self._clock() - self._listed_at <= LISTING_KEPT
-
-    async def _list(self) -> None:
-        backends = list(self._router.backends.values())
-        lists = await asyncio.gather(*(self._listed(backend) for backend in backends))
-        found = [(backend.name, infos) for backend, infos in zip(backends, lists, strict=True)]
-        self._listing = {
-            f"{name}/{info.id}": replace(info, owner=name) for name, infos in found for info in infos or ()
-        }
-        self._router.add_models(self._listing, [name for name, infos in found if infos is None])
-        self._listed_at = self._clock()
-
-    def known(self, name: str) -> ModelInfo | None:
-        """What is known of a model by its full name, without asking anybody."""
-        return self._listing.get(name)
-
-    def relist(self) -> None:
-        """There are other backends than before: ask for the models again when somebody wants to know."""
-        self._listed_at = None
-        self._router.clear_cache()
-
-    def resolve(self, name: str) -> str:
-        """The full name behind any name a client may use; raises GatewayError if there is none."""
-        route = self._router.find(name)
-        return f"{route.backend.name}/{route.model}"
-
-    def is_agent(self, name: str) -> bool:
-        """Whether a model uses tools of its own."""
-        return self._router.find(name).backend.is_agent
-
-    async def count(self, request: Request) -> Count:
-        """The tokens of a prompt: asked of the upstream where it can tell, else estimated."""
+    async def count(self, request: Request) -> TokenCount:
+        """Count the tokens of a prompt, by the upstream if it can, otherwise by an estimate."""
         if not request.model:
             request = replace(request, model=self._router.default_name())
         route, _ = await self._route(request)
@@ -219,77 +139,72 @@ class Gateway:
         except GatewayError as error:
             error.message = self._secrets.hide(error.message)
             raise
-        return Count(estimate(request), True) if tokens is None else Count(tokens, False)
+        return TokenCount(estimate(request), True) if tokens is None else TokenCount(tokens, False)
 
     async def aclose(self) -> None:
-        """Close the runs that wait."""
-        await self._lot.aclose()
+        """Close the parked runs."""
+        await self._parked_runs.aclose()
 
     # ── From a request to a run ──────────────────────────────────────────────────────────────────
 
-    async def _route(self, request: Request) -> tuple[ModelRoute, str | None]:
-        """Return where a request goes and in which mode; a name may be known only after the models were listed."""
-        try:
-            return self._routed(request)
-        except GatewayError:
-            if self._listed_at is not None:
-                raise
-        await self.models()
-        return self._routed(request)
+    async def _find(self, name: str) -> ModelRoute:
+        return self._router.routes.get(name) or await self.models.route(name)
 
-    def _routed(self, request: Request) -> tuple[ModelRoute, str | None]:
-        """Look a model up. `?mode=` is ours unless the backend reads options itself."""
+    async def _route(self, request: Request) -> tuple[ModelRoute, str | None]:
+        """Return the route and the mode of a request. A backend that reads options gets `?mode=` with the model."""
         if self._toolbox is not None and "?mode=" in request.model:
             name, _, mode = request.model.partition("?mode=")
-            route = self._router.find(name)
+            route = await self._find(name)
             if not route.backend.reads_options:
                 return route, mode
-        return self._router.find(request.model or self._router.default_name()), request.mode
+        return await self._find(request.model), request.mode
 
-    def _prepare(self, request: Request, entry: LedgerEntry, routed: tuple[ModelRoute, str | None]) -> _Prepared:
-        """Decide what the backend gets, and what has to be done with its answer."""
-        (backend, model), mode = routed
+    def _prepare(self, request: Request, entry: LedgerEntry, route: ModelRoute, mode: str | None) -> _Prepared:
+        """Return the request for the backend, and the stages that its answer needs."""
+        backend, model = route
         entry.routed(backend.name, model)
         messages, notes = tidy(request.messages)
         for note in notes:
             entry.note(note)
         enabled = self._repairs.get(backend.name, DEFAULT)
-        repairs = Repairs(request.tools, enabled, messages) if can_repair(request.tools, enabled) else None
+        repairs = Repairs(request.tools, enabled, messages) if request.tools and enabled else None
         has_limits = request.sampling.max_tokens is not None or bool(request.sampling.stop)
         limits = Limits(request) if has_limits and not backend.obeys_limits else None
         if mode and backend.reads_options and "?" not in model:
             model = f"{model}?mode={mode}"
-        messages = self._thoughts.restore(backend.name, messages)
+        if self._thinking.has_entries:
+            messages = self._thinking.restore(backend.name, messages)
         return _Prepared(backend, replace(request, model=model, messages=messages, mode=mode), limits, repairs)
 
     async def _open_run(self, prepared: _Prepared, entry: LedgerEntry) -> OpenRun:
         """Resume the parked run that waits for this request, or start a new one."""
-        if self._lot.waiting and (resumed := await self._resume(prepared, entry)) is not None:
+        if self._parked_runs.waiting and (resumed := await self._resume(prepared, entry)) is not None:
             return resumed
         backend, request, limits, repairs = prepared
-        asker, host = entry.asker, Host(self.inbox.human(entry.origin))
+        client, host = entry.client, Host(InboxHuman(self.inbox, entry.origin))
         if backend.is_agent:
             run = await self._start(backend, request, host)
-            return OpenRun(run, limits, repairs, ActivityRenderer(asker.activity))
-        if self._toolbox is not None and asker.tools and not request.tools and not _withheld(entry):
-            tools = self._toolbox.open(_tools_mode(request, backend))
-            run = TooledRun(await self._start(backend, offering(request, tools), host), tools, host, request)
-            return OpenRun(run, limits, repairs, ActivityRenderer(asker.activity), run.rounds)
+            return OpenRun(run, limits, repairs, ActivityRenderer(client.activity))
+        if self._toolbox is not None and client.gets_tools and not request.tools and not _is_background(entry):
+            tools = self._toolbox.open(_mode_of_tools(request, backend))
+            started = await self._start(backend, with_gateway_tools(request, tools), host)
+            run = GatewayToolsRun(started, tools, host, request)
+            return OpenRun(run, limits, repairs, ActivityRenderer(client.activity), run.rounds)
         return OpenRun(await self._start(backend, request, host), limits, repairs)
 
     def _start(self, backend: Backend, request: Request, host: Host) -> Awaitable[Run]:
-        """Start a run. Its answers are checked if the upstream cannot be forced to give what is demanded."""
+        """Start a run. If the upstream cannot be forced to call a tool or to return JSON, check its answers."""
         if backend.obeys_limits or not forces_output(request):
             return backend.start(request, host)
-        return ForcedOutputRun.open(lambda asked: backend.start(asked, host), request)
+        return ForcedOutputRun.open(lambda modified: backend.start(modified, host), request)
 
     async def _resume(self, prepared: _Prepared, entry: LedgerEntry) -> OpenRun | None:
-        """Resume the parked run whose results this request brings, if there is one."""
-        decision = decide(entry.request.messages, entry.backend, entry.model, self._lot.waiting)
+        """Resume the parked run that waits for the results in this request, if there is one."""
+        decision = decide(entry.request.messages, entry.backend, entry.model, self._parked_runs.waiting)
         for dropped in decision.close:
-            self._lot.close(dropped)
+            self._parked_runs.close(dropped)
         parked = decision.resume
-        if parked is None or not self._lot.claim(parked):
+        if parked is None or not self._parked_runs.claim(parked):
             return None
         self.metrics.resumed += 1
         entry.record.is_resumed = True
@@ -298,33 +213,22 @@ class Gateway:
         except BaseException:
             await parked.run.aclose()
             raise
-        showing = ActivityRenderer(entry.asker.activity) if parked.is_shown else None
-        return OpenRun(parked.run, prepared.limits, prepared.repairs, showing)
-
-    async def _listed(self, backend: Backend) -> list[ModelInfo] | None:
-        try:
-            async with asyncio.timeout(LISTING_TIMEOUT):
-                return list(await backend.models())
-        except GatewayError as error:
-            log.warning("the models of %s cannot be listed: %s", backend.name, self._secrets.hide(error.message))
-        except TimeoutError:
-            log.warning("the models of %s cannot be listed: no answer in %.0f s", backend.name, LISTING_TIMEOUT)
-        return None
+        activities = ActivityRenderer(entry.client.activity) if parked.is_shown else None
+        return OpenRun(parked.run, prepared.limits, prepared.repairs, activities)
 
 
-def _withheld(entry: LedgerEntry) -> bool:
-    """Return whether a request gets none of the gateway's tools although its client may have them."""
-    if not entry.asker.has_background or not is_background(entry.request):
+def _is_background(entry: LedgerEntry) -> bool:
+    """Return whether this is a background request, which gets none of the gateway's tools; note it."""
+    if not entry.client.sends_background or not is_background(entry.request):
         return False
-    entry.note(
-        Note(kind="tools", message="no tools of the gateway: this looks like a request on the client's own behalf")
-    )
+    message = "no tools of the gateway: this looks like a background request of the client"
+    entry.note(Note(kind="tools", message=message))
     return True
 
 
-def _tools_mode(request: Request, backend: Backend) -> str:
-    """The mode of our tools. An upstream with modes of its own reads the wish itself; ours go along with it."""
+def _mode_of_tools(request: Request, backend: Backend) -> str:
+    """Return the mode of the gateway's tools. An upstream with modes of its own gets the mode with the model's name."""
     if not backend.reads_options:
         return request.mode or DEFAULT_MODE
-    wish = parse_qs(request.model.partition("?")[2]).get("mode", [DEFAULT_MODE])[-1]
-    return _ALONG_WITH.get(wish, DEFAULT_MODE)
+    mode = parse_qs(request.model.partition("?")[2]).get("mode", [DEFAULT_MODE])[-1]
+    return _MODE_OF_TOOLS.get(mode, DEFAULT_MODE)

@@ -1,4 +1,4 @@
-"""One leg as the gateway sees it: events pass through, and what matters beyond the leg is noted on the way."""
+"""One leg: pass events from the run to the client, and record, count and remember what outlives the leg."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -8,14 +8,13 @@ import msgspec
 from msgspec.structs import replace
 
 from tieline.core.emulation.limits import Limits
-from tieline.core.history.thinking import Thoughts
+from tieline.core.history.thinking import ThinkingMemory
 from tieline.core.legs.activity_text import ActivityRenderer, ActivityStyle
 from tieline.core.legs.losses import LossLog, losses_in
 from tieline.core.legs.parking import ParkedRun, ParkedRuns
 from tieline.core.repair.repairs import Repairs
-from tieline.core.watch.bus import MAX_MODEL, Bus
 from tieline.core.watch.metrics import Metrics
-from tieline.core.watch.record import title_of
+from tieline.core.watch.record import MAX_MODEL, LegRecords, title_of
 from tieline.core.watch.secrets import Secrets, hide_likely
 from tieline.model.content import NO_META, Foreign, Message, Part, Thinking, ToolCall, state_of
 from tieline.model.errors import GatewayError, id_in
@@ -41,54 +40,58 @@ from tieline.model.request import Request
 
 log = logging.getLogger("tieline")
 
-LONGEST_MESSAGE = 8192
-"""Characters of an error that clients, the log and the record get: some upstreams answer with whole pages."""
+MAX_MESSAGE = 8192
+"""Maximum number of characters of an error message: some upstreams answer with whole pages."""
 
-_COUNTED = frozenset((Thinking, ToolCall))
-"""Parts that matter when a leg is over."""
+INTERNAL_ERROR = GatewayError("internal", "Something went wrong inside the gateway; its log says what.")
+
+_REMEMBERED = frozenset((Thinking, ToolCall))
+"""Types of parts that are counted or remembered when a leg is over."""
 
 
-class Asker(msgspec.Struct, frozen=True):
-    """The client of a leg, and how it wants to see what is done without it."""
+class LegClient(msgspec.Struct, frozen=True):
+    """The client of a leg."""
 
     frontend: str
-    client: str = ""
+    user_agent: str = ""
     activity: ActivityStyle = "reasoning"
-    size: int = 0
-    """The approximate size of its request in bytes, if known."""
-    tools: bool = False
-    """Whether it gets the gateway's own tools when it brings none."""
-    has_background: bool = True
-    """Whether it may also send requests on its own behalf, for titles or summaries; see `background`."""
+    """How it is shown what an agent or the gateway does by itself."""
+    request_size: int = 0
+    """The approximate size of its request in bytes; 0 if unknown."""
+    gets_tools: bool = False
+    """Whether it gets the gateway's own tools if its request has none."""
+    sends_background: bool = True
+    """Whether it may also send background requests, such as for titles or summaries; see `background`."""
 
 
 class Ledger(msgspec.Struct, frozen=True):
-    """Where all legs of a gateway are recorded."""
+    """What all legs of a gateway share: the records, counters and memories that they write to."""
 
+    records: LegRecords
     metrics: Metrics
-    thoughts: Thoughts
+    thinking: ThinkingMemory
+    parked_runs: ParkedRuns
     secrets: Secrets
-    lot: ParkedRuns
     clock: Callable[[], float]
-    bus: Bus
+    new_request_id: Callable[[], str]
     losses: LossLog = msgspec.field(default_factory=LossLog)
 
 
 class LedgerEntry:
-    """The record of one leg, its notes, and what is counted when it is over."""
+    """The bookkeeping of one leg: its record and notes, and the counters it changes."""
 
-    __slots__ = ("_dropped", "_ledger", "asker", "backend", "began", "model", "record", "request")
+    __slots__ = ("_dropped", "_ledger", "backend", "began", "client", "model", "record", "request")
 
-    def __init__(self, request: Request, asker: Asker, ledger: Ledger) -> None:
+    def __init__(self, request: Request, client: LegClient, ledger: Ledger) -> None:
         self.request = request
-        self.asker = asker
+        self.client = client
         self._ledger = ledger
         self.began = ledger.clock()
         recorded = request if request.source is None else replace(request, source=None)
-        self.record = ledger.bus.begin(recorded, asker.frontend, asker.client)
+        self.record = ledger.records.begin(recorded, client.frontend, client.user_agent)
         self.backend = ""
         self.model = ""
-        """The upstream's name for the model."""
+        """The upstream's name of the model."""
         self._dropped: dict[str, None] = {}
         ledger.metrics.open_legs += 1
 
@@ -97,14 +100,13 @@ class LedgerEntry:
         return self._ledger.clock() - self.began
 
     def routed(self, backend: str, model: str) -> None:
-        """Record where the request goes."""
-        self.backend = self.record.backend = backend
+        """Record the backend and upstream model of the request."""
+        self.backend = backend
         self.model = model
-        if self._ledger.bus.watchers:
-            self._ledger.bus.changed(self.record)
+        self._ledger.records.routed(self.record, backend)
 
     def note(self, note: Note) -> None:
-        """Record something that a person who inspects this leg should know."""
+        """Record and log a note."""
         if note.kind == "repair":
             self._ledger.metrics.repairs += 1
         self.record.noted(note)
@@ -112,101 +114,97 @@ class LedgerEntry:
         if note.kind == LEFT_OUT:
             what = note.what or note.message
             self._dropped[what] = None
-            if self._ledger.losses.is_new(self.asker.frontend, self.backend, what):
+            if self._ledger.losses.is_new(self.client.frontend, self.backend, what):
                 level = logging.WARNING
         log.log(level, "%s: %s: %s", self.request.model, note.kind, note.message)
 
     def dropped(self, leg: Leg | None) -> Sequence[str]:
-        """Return what could not be carried over so far, of the request and of the answer."""
+        """Return what could not be translated so far, of the request and of the answer."""
         notes = notes_of(leg)
         if not notes and not self._dropped:
             return ()
         return [*self._dropped, *(note.what or note.message for note in notes if note.kind == LEFT_OUT)]
 
     def origin(self) -> Origin:
-        """Return where an inbox item of this leg comes from."""
+        """Return the origin of an inbox item of this leg."""
         return Origin(
             model=self.request.model[:MAX_MODEL],
-            frontend=self.asker.frontend,
+            frontend=self.client.frontend,
             client=self.record.client,
             title=title_of(self.request),
             session=self.request.session or "",
         )
 
-    def first_byte(self, elapsed: float) -> None:
+    def answered(self, elapsed: float) -> None:
         """Record when the upstream began to answer."""
-        self._ledger.metrics.first_byte.observe(elapsed)
-        self.record.first_byte = elapsed
-        if self._ledger.bus.watchers:
-            self._ledger.bus.changed(self.record)
+        self._ledger.records.answered(self.record, elapsed)
 
     def failed(self, event: Failed) -> Failed:
-        """Return the failure without secrets, with the request id under which it is recorded; log it."""
+        """Log a failure, and return it without secrets and with the request id under which it is recorded."""
         record, ledger = self.record, self._ledger
-        record.request_id = id_in(event.headers) or record.upstream_id() or ledger.bus.mint()
+        record.request_id = id_in(event.headers) or record.upstream_id() or ledger.new_request_id()
         headers = event.headers
         if record.request_id and not id_in(headers):
             headers = (*headers, ("request-id", record.request_id))
         message = hide_likely(ledger.secrets.hide(event.message))
-        if len(message) > LONGEST_MESSAGE:
-            message = f"{message[:LONGEST_MESSAGE]}… ({len(message) - LONGEST_MESSAGE} more characters)"
+        if len(message) > MAX_MESSAGE:
+            message = f"{message[:MAX_MESSAGE]}… ({len(message) - MAX_MESSAGE} more characters)"
         model = self.request.model[:MAX_MODEL]
         log.warning("%s failed (%s, %d): %s", model, event.kind, event.status, message)
         return replace(event, message=message, headers=headers)
 
     def park(self, run: Run, is_shown: bool) -> None:
-        """Park the run until the client brings the results of its calls."""
+        """Park the run until the client sends the results of its calls."""
         self.record.is_parked = True
-        self._ledger.lot.park(ParkedRun(run, self.backend, self.model, is_shown=is_shown))
+        self._ledger.parked_runs.park(ParkedRun(run, self.backend, self.model, is_shown=is_shown))
 
     def settle(self, ending: Finished | Failed | None, usage: Usage | None, parts: Sequence[Part]) -> None:
-        """Count a leg that is over, and close its record. Without an ending the client left."""
-        ledger, record, asker = self._ledger, self.record, self.asker
+        """Count a leg that is over, and end its record. `ending` is None if the client left before it."""
+        ledger, record, client = self._ledger, self.record, self.client
         metrics = ledger.metrics
-        elapsed = ledger.clock() - self.began
         metrics.open_legs -= 1
-        metrics.relay.observe(elapsed)
-        metrics.requests[asker.frontend, self.backend or "none"] += 1
+        metrics.requests[client.frontend, self.backend or "none"] += 1
         if usage is not None:
             metrics.tokens_in += usage.prompt
             metrics.tokens_out += usage.output
             record.usage = usage
         if not isinstance(ending, Finished):
-            metrics.errors[asker.frontend, "cancelled" if ending is None else ending.kind] += 1
+            metrics.errors[client.frontend, "cancelled" if ending is None else ending.kind] += 1
         elif ending.reason is StopReason.PAUSED:
-            self.note(Note(kind="paused", message="the turn is not over: a client without pauses takes it as the end"))
+            message = "the upstream paused the turn; to a client without pauses this looks like its end"
+            self.note(Note(kind="paused", message=message))
         record.ending = ending
-        ledger.bus.end(record, elapsed, asker.size, parts)
+        ledger.records.end(record, self.elapsed(), client.request_size, parts)
 
-    def remember(self, parts: Sequence[Part], state: Mapping[str, str], showing: ActivityRenderer | None) -> None:
-        """Count the calls of an answer, and remember its thinking and the state its provider wants back."""
+    def remember(self, parts: Sequence[Part], state: Mapping[str, str], shown: ActivityRenderer | None) -> None:
+        """Count the calls of an answer, and remember its thinking and provider state."""
         calls = [part for part in parts if type(part) is ToolCall]
         self._ledger.metrics.calls += len(calls)
         if not state and len(calls) == len(parts) and not any(call.meta for call in calls):
             return
-        if showing is not None:  # activities may be shown as thinking, but the model did not think them
-            parts = [part for part in parts if type(part) is not Thinking or not showing.is_own(part)]
-        self._ledger.thoughts.remember(self.backend, self.request.messages, parts, state)
+        if shown is not None:  # activities may be shown as thinking, but are not the model's own
+            parts = [part for part in parts if type(part) is not Thinking or not shown.is_own(part)]
+        self._ledger.thinking.remember(self.backend, self.request.messages, parts, state)
 
 
 class OpenRun(NamedTuple):
-    """A run that was started or resumed for a leg, and what happens to its events on their way to the client."""
+    """A run that was started or resumed for a leg, and the stages its events pass on the way to the client."""
 
     run: Run
     limits: Limits | None = None
-    """Limits of the request that the upstream cannot enforce."""
+    """Enforces limits of the request that the upstream does not support."""
     repairs: Repairs | None = None
-    showing: ActivityRenderer | None = None
-    """Shows what is done without the client."""
+    activities: ActivityRenderer | None = None
+    """Shows what the agent or the gateway does by itself."""
     rounds: Sequence[Message] = ()
     """Calls of the gateway's own tools and their results, which the client does not see."""
 
 
 class WatchedLeg:
-    """One leg under way: iterate over its batches, and close it.
+    """A leg in progress: iterate over its batches, then close it.
 
-    Nothing is raised: a failure is a Failed event. Not an async generator, because the event loop's bookkeeping for
-    those costs as much as translating a small answer.
+    Iteration never raises: a failure is a Failed event. This is not an async generator, because the event loop's
+    bookkeeping for those costs as much as translating a small answer.
     """
 
     __slots__ = ("_ending", "_entry", "_is_closed", "_leg", "_open", "_parts", "_usage")
@@ -224,12 +222,12 @@ class WatchedLeg:
 
     @property
     def rounds(self) -> Sequence[Message]:
-        """Calls of the gateway's own tools and their results so far."""
+        """The calls of the gateway's own tools and their results so far."""
         return () if self._open is None else self._open.rounds
 
     @property
     def dropped(self) -> Sequence[str]:
-        """What could not be carried over so far: of the request, and of the answer as far as it has come."""
+        """What could not be translated so far, of the request and of the answer."""
         return self._entry.dropped(self._leg)
 
     def __aiter__(self) -> Self:
@@ -246,11 +244,11 @@ class WatchedLeg:
         except GatewayError as error:
             return self._observe((error.failed(),))
         except Exception:
-            log.exception("a leg of %s broke", self._entry.request.model[:MAX_MODEL])
-            return self._observe((INTERNAL.failed(),))
+            log.exception("a leg of %s failed because of a bug", self._entry.request.model[:MAX_MODEL])
+            return self._observe((INTERNAL_ERROR.failed(),))
 
     async def aclose(self) -> None:
-        """End the leg, and its run unless that is parked."""
+        """End the leg, and its run unless it is parked."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -262,41 +260,41 @@ class WatchedLeg:
         finally:
             self._settle()
 
-    def _observe(self, said: Batch) -> Batch:
-        """Return a batch as the client gets it; note what matters beyond the leg."""
+    def _observe(self, received: Batch) -> Batch:
+        """Record a batch, and return it as the client gets it."""
         entry = self._entry
         record = entry.record
         elapsed = entry.elapsed()
         if record.first_byte is None:
-            entry.first_byte(elapsed)
-            said = _with_model(said, entry.request.model)
-        record.add_received(tuple(said) if type(said) is SourcedBatch else said, elapsed)
-        batch = self._staged(said)
+            entry.answered(elapsed)
+            received = _with_model(received, entry.request.model)
+        record.add_received(tuple(received) if type(received) is SourcedBatch else received, elapsed)
+        batch = self._processed(received)
         for event in batch:
             kind = type(event)
             if kind is not PartDelta and kind is not PartStart and kind is not Started:
                 self._note(event)
         if type(self._ending) is Failed:
             batch = [*batch[:-1], self._ending]
-        if batch is not said or record.sent is not None:
-            record.add_sent(said, tuple(batch) if type(batch) is SourcedBatch else batch)
+        if batch is not received or record.sent is not None:
+            record.add_sent(received, tuple(batch) if type(batch) is SourcedBatch else batch)
         return batch
 
-    def _staged(self, said: Batch) -> Batch:
-        """Return the batch after all stages; unchanged text stays with it only if they left it unchanged."""
+    def _processed(self, received: Batch) -> Batch:
+        """Return the batch after all stages. If they changed it, its source no longer is exact."""
         opened = self._open
         if opened is None:
-            return said
-        batch = said
-        for stage in (opened.limits, opened.repairs, opened.showing):
+            return received
+        batch = received
+        for stage in (opened.limits, opened.repairs, opened.activities):
             if stage is not None:
                 batch = stage.apply(batch)
-        if batch is not said and (source := source_of(said)) is not None:
+        if batch is not received and (source := source_of(received)) is not None:
             batch = SourcedBatch(batch, replace(source, is_exact=False))
         return batch
 
     def _note(self, event: Event) -> None:
-        """Note an event; an ending ends the leg, whatever else would come."""
+        """Keep what is needed when the leg is over. The first ending ends the leg."""
         if type(event) is PartEnd:
             self._parts.append(part := event.part)
             if part.meta or type(part) is Foreign:
@@ -314,14 +312,14 @@ class WatchedLeg:
             self._entry.record.has_activities = True
 
     def _park(self) -> None:
-        """Park the run if it waits for the client. Before the ending is sent: the next request may come at once."""
+        """Park the run if it waits for the client, before the ending is sent: the next request may come at once."""
         opened = self._open
         if opened is None or not opened.run.pending or (opened.limits is not None and opened.limits.is_cut):
             return
-        self._entry.park(opened.run, is_shown=opened.showing is not None)
+        self._entry.park(opened.run, is_shown=opened.activities is not None)
 
     def _note_losses(self, part: Part) -> None:
-        """Note what the client does not get of a part because its protocol cannot express it."""
+        """Note what the client's protocol cannot express of a part."""
         protocol = self._entry.request.protocol
         if protocol:
             for note in losses_in(part, protocol):
@@ -330,12 +328,9 @@ class WatchedLeg:
     def _settle(self) -> None:
         ending, parts = self._ending, self._parts
         state = state_of(ending.meta) if type(ending) is Finished and ending.meta else NO_META
-        if state or not _COUNTED.isdisjoint(map(type, parts)):
-            self._entry.remember(parts, state, None if self._open is None else self._open.showing)
+        if state or not _REMEMBERED.isdisjoint(map(type, parts)):
+            self._entry.remember(parts, state, None if self._open is None else self._open.activities)
         self._entry.settle(ending, self._usage, parts)
-
-
-INTERNAL = GatewayError("internal", "Something went wrong inside the gateway; its log says what.")
 
 
 class _FailedLeg:
@@ -351,11 +346,11 @@ class _FailedLeg:
         return (self._failure.failed(),)
 
     async def aclose(self) -> None:
-        """Nothing was started."""
+        """Do nothing: nothing was started."""
 
 
 def _with_model(batch: Batch, model: str) -> Batch:
-    """Return the first batch with the model's name as the client spelled it."""
+    """Return the first batch with the name of the model as the client wrote it."""
     first = batch[0]
     if type(first) is not Started:
         return batch

@@ -43,11 +43,12 @@ class Router:
         self._default = default
         self._listed: dict[str, str] = {}
         self._unlisted: tuple[str, ...] = ()
-        self._routes: BoundedCache[str, ModelRoute] = BoundedCache(MAX_CACHED_ROUTES)
+        self.routes: BoundedCache[str, ModelRoute] = BoundedCache(MAX_CACHED_ROUTES)
+        """The routes found so far by name. `find` looks here first."""
 
     def add_models(self, full_names: Iterable[str], unlisted: Iterable[str] = ()) -> None:
         """Add the names of models, and set the names of the backends that could not list theirs."""
-        self._routes.clear()
+        self.routes.clear()
         self._unlisted = tuple(unlisted)
         for full in full_names:
             self._listed.setdefault(full.partition("/")[2], full)
@@ -55,7 +56,7 @@ class Router:
 
     def clear_cache(self) -> None:
         """Drop cached routes; call it when the backends change."""
-        self._routes.clear()
+        self.routes.clear()
 
     @property
     def aliases(self) -> list[str]:
@@ -81,13 +82,13 @@ class Router:
 
     def find(self, name: str) -> ModelRoute:
         """Return the route for a name. Raise GatewayError with the closest names if there is none."""
-        route = self._routes.get(name)
+        route = self.routes.get(name)
         if route is None:
             route = self._by_full_name(name) or self._by_full_name(self._expand(name))
             if route is None:
                 raise GatewayError("not_found", self._unknown(name), param="model", code="model_not_found")
             if len(name) <= MAX_SHOWN_NAME:
-                self._routes.put(name, route)
+                self.routes.put(name, route)
         return route
 
     def _by_full_name(self, name: str) -> ModelRoute | None:

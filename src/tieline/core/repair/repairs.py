@@ -37,11 +37,6 @@ _COMPLETE = (Why.END_TURN, Why.TOOL_USE)
 """Stop reasons after which the answer is complete."""
 
 
-def can_repair(tools: Sequence[ToolSpec], enabled: frozenset[RepairName]) -> bool:
-    """Return whether a leg of such a request can need a repair; otherwise no Repairs object is needed."""
-    return bool(tools and enabled)
-
-
 class Repairs:
     """The enabled repairs for one leg; `history` is the normalised history of its request."""
 

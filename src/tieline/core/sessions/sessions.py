@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tieline.core.legs.gateway import Gateway
-from tieline.core.legs.leg import Asker, WatchedLeg
+from tieline.core.legs.leg import LegClient, WatchedLeg
 from tieline.core.sessions.message_draft import MessageDraft
 from tieline.core.sessions.message_tree import MessageTree
 from tieline.core.sessions.messages import model_history, shorten_title, title_from, with_new_text
@@ -134,7 +134,7 @@ class PageSessions:
     async def create(self, model: str, mode: str | None = None, effort: Effort | None = None) -> Summary:
         """Create an empty session."""
         await self._load()
-        self._gateway.resolve(model)
+        self._gateway.models.resolve(model)
         now = self._clock()
         summary = Summary(
             id=self._mint(), title=UNTITLED, model=model, mode=mode, effort=effort, created=now, updated=now
@@ -148,7 +148,7 @@ class PageSessions:
         """Change the title, model, mode or effort of a session."""
         session = await self._find(session_id)
         if isinstance(model := fields.get("model"), str):
-            self._gateway.resolve(model)
+            self._gateway.models.resolve(model)
         if isinstance(title := fields.get("title"), str):
             fields["title"] = shorten_title(title) or UNTITLED
             session.stored = replace(session.stored, is_named=True)
@@ -270,8 +270,8 @@ class PageSessions:
             await self._save_turn(session, draft.turn())
             await self._save(session)
             saved = self._clock()
-            asker = Asker(FRONTEND, CLIENT, "events", tools=True, has_background=False)
-            leg = await self._gateway.open(request, asker)
+            client = LegClient(FRONTEND, CLIENT, "events", gets_tools=True, sends_background=False)
+            leg = await self._gateway.open(request, client)
             async for batch in leg:
                 now = self._clock()
                 draft.rounds = leg.rounds
@@ -318,7 +318,7 @@ class PageSessions:
 
     def _total_usage(self, summary: Summary, turn: Turn, context: int | None) -> SessionUsage:
         before = summary.usage
-        info = self._gateway.known(summary.model)
+        info = self._gateway.models.known(summary.model)
         window = info.context if info is not None else None
         if turn.usage is None:
             return replace(before, window=window)
@@ -340,7 +340,7 @@ class PageSessions:
         decision = _decision(reviewed)
         if reviewed.approved and session.summary.mode == PLAN_MODE:
             # Agents have their own modes and switch by themselves after the approval.
-            mode = None if self._gateway.is_agent(session.summary.model) else AGENT_MODE
+            mode = None if self._gateway.models.is_agent(session.summary.model) else AGENT_MODE
             session.update(mode=mode)
             decision += " Agent mode is on." if mode else " Plan mode is off."
             self._tasks.start(self._changed(session), "mode of a session")

@@ -1,33 +1,19 @@
-"""Counters and histograms of the gateway, and their text for Prometheus."""
+"""Counters of the gateway, and all metrics as text for Prometheus."""
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from tieline.core.watch.record import BUCKETS, Histogram, LegRecords
 from tieline.model.bounded_cache import BoundedCache
-
-BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-
-
-class Histogram:
-    """A histogram of durations in seconds."""
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(BUCKETS) + 1)
-        self.sum = 0.0
-
-    def observe(self, seconds: float) -> None:
-        """Add a duration."""
-        self.counts[bisect_left(BUCKETS, seconds)] += 1
-        self.sum += seconds
 
 
 class Metrics:
     """All counters since the start of the process."""
 
-    def __init__(self, conversations: BoundedCache[Any, Any] | None = None) -> None:
-        self._conversations = BoundedCache(0) if conversations is None else conversations
+    def __init__(self, records: LegRecords, conversations: BoundedCache[Any, Any]) -> None:
+        self._records = records
+        self._conversations = conversations
         self.requests: Counter[tuple[str, str]] = Counter()
         self.errors: Counter[tuple[str, str]] = Counter()
         self.tokens_in = 0
@@ -39,8 +25,6 @@ class Metrics:
         self.resumed = 0
         self.expired = 0
         self.crowded_out = 0
-        self.first_byte = Histogram()
-        self.relay = Histogram()
 
     def text(self) -> str:
         """Return all metrics in the Prometheus text format."""
@@ -69,8 +53,9 @@ class Metrics:
         yield f'tieline_conversation_cache_lookups_total{{result="hit"}} {cache.hits}'
         yield f'tieline_conversation_cache_lookups_total{{result="miss"}} {cache.misses}'
         yield from _single("tieline_conversation_cache_bytes", "gauge", "Size of the conversation cache.", cache.weight)
-        yield from _histogram("tieline_first_byte_seconds", "Time until the first event of a leg.", self.first_byte)
-        yield from _histogram("tieline_relay_seconds", "Time until the last event of a leg.", self.relay)
+        records = self._records
+        yield from _histogram("tieline_first_byte_seconds", "Time until the first event of a leg.", records.first_byte)
+        yield from _histogram("tieline_relay_seconds", "Time until the last event of a leg.", records.duration)
 
 
 def _head(name: str, kind: str, text: str) -> Iterator[str]:

@@ -1,12 +1,18 @@
-"""Records of legs: batches are appended while a leg runs, and truncated to a size limit when it ends."""
+"""Records of legs, for people who want to know what happened, and their durations.
 
-from collections.abc import Iterable
+Batches are appended while a leg runs; when it ends, its record is truncated to a size limit. Memory is bounded by the
+number of records, the size of each, and their total size; the oldest are dropped first.
+"""
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 from msgspec.structs import replace
 
-from tieline.core.watch.truncate import VALUE_OVERHEAD, Budget, join_deltas, parts_size, request_size
-from tieline.model.content import Part, Text, ToolCall, Value
+from tieline.core.watch.truncate import VALUE_OVERHEAD, Budget, join_deltas
+from tieline.model.content import Foreign, Part, Text, Thinking, ToolCall, ToolResult, Value
 from tieline.model.errors import id_in
 from tieline.model.events import (
     Activity,
@@ -23,6 +29,9 @@ from tieline.model.events import (
 )
 from tieline.model.request import Request
 
+MAX_LEGS = 500
+MAX_TOTAL_SIZE = 64 * 1024 * 1024
+"""Maximum size of all records in characters."""
 MAX_RECORD_SIZE = 256 * 1024
 """Maximum size of the stored request in characters, and of the stored events."""
 MAX_EVENTS = 4096
@@ -35,6 +44,11 @@ MAX_CALL_NAME = 60
 MAX_TITLE_SOURCE = 4096
 """Number of characters of the user's message that are examined for a title."""
 MAX_NOTE = 4096
+MAX_CLIENT = 200
+MAX_MODEL = 256
+
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+"""Upper bounds of the buckets of a histogram in seconds."""
 
 Status = Literal["running", "ok", "failed", "cancelled", "parked"]
 
@@ -172,13 +186,13 @@ class LegRecord:
             is_short = len(note.message) <= MAX_NOTE
             self.notes += (note if is_short else replace(note, message=note.message[:MAX_NOTE]),)
 
-    def close(self, asked: int, parts: Iterable[Part]) -> None:
+    def close(self, request_size: int, parts: Iterable[Part]) -> None:
         """End the record and truncate it if it is too large.
 
-        `asked` is the approximate size of the request, or 0 if unknown; `parts` are those of the answer. Most legs are
-        small and stay as they are, which is estimated from `parts` without a walk over the events.
+        `request_size` is the approximate size of the request, or 0 if unknown; `parts` are those of the answer. Most
+        legs are small and are not truncated; their size is estimated from `parts` without a walk over the events.
         """
-        size = asked or request_size(self.request)
+        size = request_size or _request_size(self.request)
         if size > MAX_RECORD_SIZE:
             self.title = self.titled()
             budget = Budget(MAX_RECORD_SIZE)
@@ -186,7 +200,7 @@ class LegRecord:
             size = budget.spent
         # The deltas, their fragments and the parts each contain the text once. Other legs are measured exactly.
         is_plain = type(self.ending) is Finished and not self.has_activities and self.sent is None
-        events_size = 3 * parts_size(parts) + VALUE_OVERHEAD * self.count if is_plain else MAX_RECORD_SIZE + 1
+        events_size = 3 * _parts_size(parts) + VALUE_OVERHEAD * self.count if is_plain else MAX_RECORD_SIZE + 1
         if events_size > MAX_RECORD_SIZE or self.count > MAX_SEPARATE_EVENTS:
             events_size = self._truncate()
         self.size = size + events_size
@@ -245,6 +259,83 @@ class LegRecord:
                 return "parked" if self.is_parked else "ok"
 
 
+class Histogram:
+    """A histogram of durations in seconds."""
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BUCKETS) + 1)
+        self.sum = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Add a duration."""
+        self.counts[bisect_left(BUCKETS, seconds)] += 1
+        self.sum += seconds
+
+
+class LegRecords:
+    """The records of running and recent legs. With `max_legs` 0 none is kept, and only durations are measured."""
+
+    def __init__(
+        self, clock: Callable[[], float], *, max_legs: int = MAX_LEGS, max_total_size: int = MAX_TOTAL_SIZE
+    ) -> None:
+        self.notify: Callable[[LegRecord], None] | None = None
+        """Called when a leg starts, sends its first event, or ends; None while there is no watcher."""
+        self.kept: deque[LegRecord] = deque()
+        """Oldest first, with consecutive numbers."""
+        self.first_byte = Histogram()
+        self.duration = Histogram()
+        self._clock = clock
+        self._max_legs = max_legs
+        self._max_total_size = max_total_size
+        self._started = 0
+        self._dropped = 0
+        """The number of the last record that was dropped."""
+        self._size = 0
+
+    def begin(self, request: Request, frontend: str, client: str) -> LegRecord:
+        """Start the record of a leg."""
+        self._started = number = self._started + 1
+        most = self._max_legs
+        record = LegRecord(number, self._clock(), request, frontend, client[:MAX_CLIENT], most > 0)
+        if most > 0:
+            self.kept.append(record)
+            if number - self._dropped > most:
+                self._drop_oldest()
+        return record
+
+    def routed(self, record: LegRecord, backend: str) -> None:
+        """Record the backend of a leg."""
+        record.backend = backend
+        self._changed(record)
+
+    def answered(self, record: LegRecord, elapsed: float) -> None:
+        """Record the time of a leg's first event."""
+        record.first_byte = elapsed
+        self.first_byte.observe(elapsed)
+        self._changed(record)
+
+    def end(self, record: LegRecord, elapsed: float, request_size: int, parts: Iterable[Part]) -> None:
+        """End the record of a leg; see `LegRecord.close` for the parameters."""
+        record.duration = elapsed
+        self.duration.observe(elapsed)
+        if record.is_kept:
+            record.close(request_size, parts)
+            if record.number > self._dropped:
+                self._size += record.size
+                while self._size > self._max_total_size and len(self.kept) > 1:
+                    self._drop_oldest()
+        self._changed(record)
+
+    def _changed(self, record: LegRecord) -> None:
+        if self.notify is not None and record.is_kept:
+            self.notify(record)
+
+    def _drop_oldest(self) -> None:
+        record = self.kept.popleft()
+        self._dropped = record.number
+        self._size -= record.size
+
+
 def _is_update(before: Batch, activity: Activity) -> bool:
     """Return whether an activity only updates the one recorded last, and should replace it."""
     last = before[0] if len(before) == 1 else None
@@ -263,3 +354,28 @@ def title_of(request: Request) -> str:
                 if type(part) is Text and part.text[:MAX_TITLE_SOURCE].strip():
                     return " ".join(part.text[:MAX_TITLE_SOURCE].split())[:MAX_TITLE]
     return ""
+
+
+def _parts_size(parts: Iterable[Part]) -> int:
+    """Return the approximate size of parts in characters. Called for every message, hence no pattern matching."""
+    total = 0
+    for part in parts:
+        kind = type(part)
+        if kind is Text or kind is Thinking:
+            total += len(part.text) + VALUE_OVERHEAD  # type: ignore[union-attr] # mypy does not narrow by `kind`
+        elif kind is ToolCall:
+            total += len(part.arguments) + VALUE_OVERHEAD  # type: ignore[union-attr] # mypy does not narrow by `kind`
+        elif kind is ToolResult:
+            total += _parts_size(part.content) + VALUE_OVERHEAD  # type: ignore[union-attr] # mypy does not narrow by `kind`
+        elif kind is Foreign:
+            total += len(part.json) + VALUE_OVERHEAD  # type: ignore[union-attr] # mypy does not narrow by `kind`
+        else:
+            total += len(part.data or part.url or "") + VALUE_OVERHEAD  # type: ignore[union-attr] # a picture or a file
+    return total
+
+
+def _request_size(request: Request) -> int:
+    """Return the approximate size of a request in characters."""
+    tools = sum(len(tool.schema) + len(tool.description) + VALUE_OVERHEAD for tool in request.tools)
+    more = sum(len(bytes(raw)) for raw in request.extra.values())
+    return tools + more + sum(_parts_size(message.parts) for message in request.messages)

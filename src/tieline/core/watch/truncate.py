@@ -3,7 +3,7 @@
 A budget is spent value by value; values after it is exhausted are dropped. Protocol metadata (`meta`) is not kept.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeVar, assert_never
 
 from msgspec.structs import replace
@@ -179,31 +179,6 @@ class Budget:
         if fits:
             self.left -= size + VALUE_OVERHEAD
         return fits
-
-
-def parts_size(parts: Iterable[Part]) -> int:
-    """Return the approximate size of parts in characters. Called for every message, hence no pattern matching."""
-    total = 0
-    for part in parts:
-        kind = type(part)
-        if kind is Text or kind is Thinking:
-            total += len(part.text) + VALUE_OVERHEAD  # type: ignore[union-attr] # mypy does not narrow by `kind`
-        elif kind is ToolCall:
-            total += len(part.arguments) + VALUE_OVERHEAD  # type: ignore[union-attr] # mypy does not narrow by `kind`
-        elif kind is ToolResult:
-            total += parts_size(part.content) + VALUE_OVERHEAD  # type: ignore[union-attr] # mypy does not narrow by `kind`
-        elif kind is Foreign:
-            total += len(part.json) + VALUE_OVERHEAD  # type: ignore[union-attr] # mypy does not narrow by `kind`
-        else:
-            total += len(part.data or part.url or "") + VALUE_OVERHEAD  # type: ignore[union-attr] # a picture or a file
-    return total
-
-
-def request_size(request: Request) -> int:
-    """Return the approximate size of a request in characters."""
-    tools = sum(len(tool.schema) + len(tool.description) + VALUE_OVERHEAD for tool in request.tools)
-    more = sum(len(bytes(raw)) for raw in request.extra.values())
-    return tools + more + sum(parts_size(message.parts) for message in request.messages)
 
 
 def join_deltas(batch: Batch) -> list[Event]:
