@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.core.test_bus import END, HELLO, STARTED, Saying, Watched, text
 from tieline.core.legs import gateway
@@ -14,7 +15,8 @@ from tieline.model.assemble import fold
 from tieline.model.content import Thinking, ToolCall
 from tieline.model.errors import LegFailed
 from tieline.model.events import Activity, Batch, Event, Failed, Finished, PartEnd, PartStart, Started, StopReason
-from tieline.model.request import Request, ToolSpec
+from tieline.model.ports import Host
+from tieline.model.request import Request, RequestSource, ToolSpec
 from tieline.tasks import step_aside
 
 READ = ToolSpec(name="read")
@@ -127,3 +129,28 @@ async def test_a_leg_without_tools_or_enabled_repairs_is_not_repaired(
     assert [batch async for batch in leg]
     await leg.aclose()
     assert len(made) == expected
+
+
+class Recording(Saying):
+    """Records the requests it is started with."""
+
+    def __init__(self, protocol: str) -> None:
+        super().__init__(HELLO)
+        self.protocol = protocol
+        self.started: list[Request] = []
+
+    async def start(self, request: Request, host: Host) -> Saying:
+        self.started.append(request)
+        return await super().start(request, host)
+
+
+@pytest.mark.parametrize(("protocol", "is_kept"), [("same", True), ("other", False), ("", False)])
+async def test_only_a_backend_of_the_same_protocol_gets_the_source_of_a_request(protocol: str, is_kept: bool) -> None:
+    """A parked run would keep the whole body in memory for nothing."""
+    parsed = Request(model="say/m", messages=(), protocol="same")
+    backend = Recording(protocol)
+    source = RequestSource("same", b"{}", (), parsed)
+    leg = await Watched(backend).gateway.open(replace(parsed, source=source), LegClient("test"))
+    await leg.aclose()
+    (started,) = backend.started
+    assert (started.source is source) == is_kept

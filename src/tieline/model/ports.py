@@ -162,6 +162,15 @@ class Backend(Protocol):
         """Free connections and processes."""
 
 
+def protocol_of(backend: Backend) -> str:
+    """Return the protocol in which a backend sends a request on, so that it can use the request's source.
+
+    Most backends have no such `protocol`.
+    """
+    protocol: str = getattr(backend, "protocol", "")
+    return protocol
+
+
 class ForwardedAnswer(Protocol):
     """The answer to a forwarded request, unchanged."""
 

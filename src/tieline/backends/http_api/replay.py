@@ -188,6 +188,7 @@ class ReplayBackend:
 
     def __init__(self, upstream: Upstream, *, listing: str, models: Sequence[str] = ()) -> None:
         self.name = upstream.name
+        self.protocol = upstream.codec.protocol
         self._upstream = upstream
         self._listing = listing
         self._models = tuple(models)

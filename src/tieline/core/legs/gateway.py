@@ -31,7 +31,7 @@ from tieline.core.watch.secrets import Secrets
 from tieline.model.bounded_cache import BoundedCache
 from tieline.model.errors import GatewayError
 from tieline.model.events import Note
-from tieline.model.ports import Backend, Host, Run, Toolbox
+from tieline.model.ports import Backend, Host, Run, Toolbox, protocol_of
 from tieline.model.request import Request
 from tieline.tasks import Tasks, step_aside
 
@@ -174,7 +174,10 @@ class Gateway:
             model = f"{model}?mode={mode}"
         if self._thinking.has_entries:
             messages = self._thinking.restore(backend.name, messages)
-        return _Prepared(backend, replace(request, model=model, messages=messages, mode=mode), limits, repairs)
+        # A run may be parked for long, and only a backend of the client's own protocol can use the source.
+        source = request.source if protocol_of(backend) == request.protocol else None
+        request = replace(request, model=model, messages=messages, mode=mode, source=source)
+        return _Prepared(backend, request, limits, repairs)
 
     async def _open_run(self, prepared: _Prepared, entry: LedgerEntry) -> OpenRun:
         """Resume the parked run that waits for this request, or start a new one."""
