@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tieline.wire.shared.delta_frames import TRIAL, DeltaFrame
+from tieline.wire.framing.stream_reader import TRIAL, DeltaFrame
 
 BEFORE = '{"type": "delta", "text": '
 AFTER = ', "index": 0}'

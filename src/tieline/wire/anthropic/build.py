@@ -14,18 +14,18 @@ from msgspec import Raw, Struct
 from tieline.model.content import Message, Text, ToolCall
 from tieline.model.errors import GatewayError
 from tieline.model.events import Note, left_out
-from tieline.model.request import Request, RequestSource
-from tieline.wire.anthropic import build_tools, cache_control, structured, thinking
+from tieline.model.request import Reasoning, Request, RequestSource
+from tieline.wire.anthropic import build_tools, structured, thinking
 from tieline.wire.anthropic.build_content import BlockWriter
-from tieline.wire.anthropic.build_messages import History, Turn, TurnWriter
+from tieline.wire.anthropic.build_messages import CACHED, History, Turn, TurnWriter
 from tieline.wire.anthropic.build_tools import ToolList
 from tieline.wire.anthropic.dialect import DEFAULT, Dialect
-from tieline.wire.anthropic.fragments import Fragment, fragment
+from tieline.wire.anthropic.fragments import Fragment, cached_fragment
 from tieline.wire.anthropic.schema import PROTOCOL, Count, TextBlock
 from tieline.wire.shared.conversations import ConversationCache
 from tieline.wire.shared.json import Malformed, encode, read
 from tieline.wire.shared.sources import settings_of, usable_source
-from tieline.wire.shared.spelling import UNCHANGED, Outgoing
+from tieline.wire.shared.spelling import NO_TOOL_NAMES, BuiltRequest
 
 _COUNT = msgspec.json.Decoder(Count)
 _UNDERSTOOD = frozenset(["thinking", "reasoning"])
@@ -39,26 +39,30 @@ _TRANSLATED = frozenset(
 )
 """Settings that the API refuses in some combinations: they go out as far as the translation has them."""
 _NO_SYSTEM = Fragment((), b"")
+_NO_REASONING = Reasoning()
+MAX_MARKS = 4
+"""The most cache marks that the API accepts."""
+_MARK = b'"cache_control":{"type":"ephemeral"}'
 
 
-def build_request(request: Request, dialect: Dialect = DEFAULT, cache: ConversationCache | None = None) -> Outgoing:
+def build_request(request: Request, dialect: Dialect = DEFAULT, cache: ConversationCache | None = None) -> BuiltRequest:
     """Build the body for /v1/messages."""
-    source = usable_source(request, PROTOCOL) if dialect.takes_all else None
+    source = usable_source(request, PROTOCOL) if request.protocol == PROTOCOL and dialect.takes_all else None
     prompt = _prompt(request, dialect, source, cache)
     settings = _settings(request, dialect, prompt)
     if source is not None and not prompt.is_repaired and not prompt.history.forgotten:
         body = _copied(request, prompt, settings, source)
     else:
         body = _joined(prompt, settings)
-    return Outgoing(body, prompt.tools.spelled, tuple(dict.fromkeys(prompt.notes)))
+    return BuiltRequest(body, prompt.tools.names, tuple(dict.fromkeys(prompt.notes)))
 
 
-def build_count(request: Request, dialect: Dialect = DEFAULT, cache: ConversationCache | None = None) -> Outgoing:
+def build_count(request: Request, dialect: Dialect = DEFAULT, cache: ConversationCache | None = None) -> BuiltRequest:
     """Build the body for /v1/messages/count_tokens."""
     prompt = _prompt(request, dialect, None, cache)
     fields = _settings(request, dialect, prompt)
     body = _joined(prompt, {name: fields[name] for name in _COUNTED if name in fields})
-    return Outgoing(body, prompt.tools.spelled, tuple(dict.fromkeys(prompt.notes)))
+    return BuiltRequest(body, prompt.tools.names, tuple(dict.fromkeys(prompt.notes)))
 
 
 def read_count(body: bytes) -> int:
@@ -91,12 +95,18 @@ def _joined(prompt: _Prompt, fields: dict[str, Any]) -> bytes:
     history, is_marked = prompt.history, prompt.sets_marks
     turns = [turn.text for turn in history.turns]
     if is_marked:
-        for at in cache_control.ends(history.roles):
-            turns[at] = cache_control.marked(history.turns[at])
-    before = [
-        cache_control.marked(part) if is_marked else part.text for part in (prompt.tools, prompt.system) if part.text
-    ]
+        for at in history.turns_to_mark():
+            turns[at] = _marked(history.turns[at])
+    before = [_marked(part) if is_marked else part.text for part in (prompt.tools, prompt.system) if part.text]
     return b",".join([encode(fields)[:-1], *before, b'"messages":[%b]}' % b",".join(turns)])
+
+
+def _marked(fragment: Fragment) -> bytes:
+    """Return the text of a fragment with a cache mark, as close to its end as a block can carry one."""
+    if not fragment.mark_at:
+        return fragment.text
+    at = len(fragment.text) - fragment.mark_at
+    return b"%b,%b%b" % (fragment.text[:at], _MARK, fragment.text[at:])
 
 
 def _prompt(
@@ -105,17 +115,21 @@ def _prompt(
     messages = request.messages
     leading = next((at for at, message in enumerate(messages) if message.role != "system"), len(messages))
     conversation = messages[leading:]
+    history_cache = cache if len(conversation) >= CACHED else None
     offered, choice = build_tools.NONE, None
     if request.tools:
         offered = build_tools.offered(request, dialect, source, cache)
-        choice = build_tools.chosen(request.tool_choice, offered.spelled.names)
+        choice = build_tools.chosen(request.tool_choice, offered.names)
     elif _has_calls(conversation):
         offered, choice = build_tools.UNAVAILABLE, {"type": "none"}
     system = _NO_SYSTEM
     if leading:
         prefix = messages[:leading]
-        system = fragment(cache, "system", prefix, None, lambda: _write_system(prefix))
-    writer = TurnWriter(offered.spelled.names, dialect, cache)
+        if history_cache is None:
+            system = _write_system(prefix)
+        else:
+            system = cached_fragment(history_cache, "system", prefix, None, lambda: _write_system(prefix))
+    writer = TurnWriter(offered.names, dialect, history_cache)
     history = writer.history(conversation)
     prompt = _Prompt(conversation, offered, system, history, writer, [*history.notes, *offered.notes], choice)
     if offered.marks or system.marks or history.marks:
@@ -130,7 +144,7 @@ def _prompt(
 def _keep_the_last(prompt: _Prompt, request: Request) -> None:
     """Remove all but the last cache marks that the API takes: it would refuse the request."""
     offered, system, history, writer = prompt.tools, prompt.system, prompt.history, prompt.writer
-    most = cache_control.MOST - ("cache_control" in request.extra and request.protocol == PROTOCOL)
+    most = MAX_MARKS - ("cache_control" in request.extra and request.protocol == PROTOCOL)
     surplus = offered.marks + system.marks + history.marks - most
     prompt.is_repaired = surplus > 0
     if surplus > 0 and offered.marks:
@@ -145,7 +159,7 @@ def _keep_the_last(prompt: _Prompt, request: Request) -> None:
 
 def _write_system(messages: tuple[Message, ...], unmarked: int = 0) -> Fragment:
     """Write the system prompt, without the first of its cache marks."""
-    writer = BlockWriter(UNCHANGED.names, extensions=True)
+    writer = BlockWriter(NO_TOOL_NAMES, extensions=True)
     blocks: list[TextBlock] = []
     for message in messages:
         blocks += writer.system(message)
@@ -211,7 +225,7 @@ def _settings(request: Request, dialect: Dialect, prompt: _Prompt) -> dict[str, 
     if request.stream:
         fields["stream"] = True
     plan = thinking.NO_PLAN
-    if thinking.is_asked_for(request.reasoning):
+    if request.reasoning != _NO_REASONING:
         past = thinking.Past(prompt.conversation, prompt.history.forgotten)
         plan = thinking.plan(request, dialect, max_tokens, past, notes)
     if not (sampling.temperature is None and sampling.top_p is None and sampling.top_k is None):

@@ -1,7 +1,7 @@
 """Build the blocks of a message from its parts."""
 
 from base64 import b64decode
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -32,12 +32,13 @@ from tieline.wire.anthropic.schema import (
     TextBlock,
     TextSource,
     ThinkingBlock,
+    Tool,
     ToolResultOut,
     ToolUseBlock,
     UrlSource,
 )
 from tieline.wire.shared.json import encode, is_broken, is_object, object_text
-from tieline.wire.shared.spelling import Names, plain_id
+from tieline.wire.shared.spelling import ToolNames, plain_id
 from tieline.wire.shared.unsupported import refused
 
 Block = TextBlock | ImageBlock | DocumentBlock | ThinkingBlock | RedactedBlock | ToolUseBlock | ToolResultOut | Raw
@@ -48,15 +49,18 @@ _UNSIGNED = left_out("thinking", "without a signature, or in a turn with such th
 _PDF = "application/pdf"
 _TAKEN = "text, images (jpeg, png, gif, webp), and documents (PDF or text)"
 _HEAD = msgspec.json.Decoder(BlockHead)
+_MARKABLE = frozenset({TextBlock, ImageBlock, DocumentBlock, ToolUseBlock, ToolResultOut})
 
 
 class BlockWriter(Struct):
     """Writes the blocks of a turn; what cannot be expressed is noted."""
 
-    names: Names
+    names: ToolNames
     extensions: bool
     unsigned: bool = False
     """Whether thoughts without a signature are written."""
+    has_unsigned: bool = False
+    """Whether an assistant message contained thinking without a signature."""
     notes: list[Note] = []
     marked: list[MarkedBlock] = []
     """The blocks that carry a cache mark, in the order of the prompt."""
@@ -99,6 +103,7 @@ class BlockWriter(Struct):
                 if part.text and not part.text.isspace():
                     blocks.append(TextBlock(part.text))
             elif type(part) is Thinking:
+                self.has_unsigned = self.has_unsigned or not part.signature
                 if not forget and (part.signature or (self.unsigned and part.text)):
                     _insert_thought(blocks, thinking_block(part))
                 elif part.text:
@@ -131,7 +136,7 @@ class BlockWriter(Struct):
             given = Raw(encode({"input": part.arguments}))
         else:
             given = Raw(part.arguments if is_object(part.arguments) else self._object(part))
-        block = ToolUseBlock(plain_id(part.id), self.names.spell(part.name), given)
+        block = ToolUseBlock(plain_id(part.id), self.names.to_upstream(part.name), given)
         if part.meta:
             own = part.meta.get(PROTOCOL, {})
             block.caller = _raw(own.get("caller"))
@@ -248,6 +253,19 @@ def thinking_block(part: Thinking) -> ThinkingBlock | RedactedBlock:
 def is_blank(text: str) -> bool:
     """Whether the API would refuse this as the text of a block."""
     return not text or text.isspace()
+
+
+def mark_offset(blocks: Sequence[object], after: int) -> int:
+    """Return where a cache mark goes in the JSON of these blocks, counted from its end; 0 if no block can carry one.
+
+    The mark goes to the end of the last block that can carry one: `cache_control` is the last member of every shape.
+    `after` is the number of characters that follow the last block.
+    """
+    for block in reversed(blocks):
+        if type(block) in _MARKABLE or (type(block) is Tool and not block.defer_loading):
+            return after + 1
+        after += len(encode(block)) + 1
+    return 0
 
 
 def _insert_thought(blocks: list[Block], thought: ThinkingBlock | RedactedBlock) -> None:

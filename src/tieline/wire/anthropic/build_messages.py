@@ -7,14 +7,14 @@ from msgspec import Struct
 
 from tieline.model.content import Foreign, Message, Text
 from tieline.model.events import Note, left_out
-from tieline.wire.anthropic import cache_control, thinking
-from tieline.wire.anthropic.build_content import Block, BlockWriter, is_blank
+from tieline.wire.anthropic import thinking
+from tieline.wire.anthropic.build_content import Block, BlockWriter, is_blank, mark_offset
 from tieline.wire.anthropic.dialect import Dialect
-from tieline.wire.anthropic.fragments import Fragment, fragment
+from tieline.wire.anthropic.fragments import Fragment, cached_fragment
 from tieline.wire.anthropic.schema import PROTOCOL, TextBlock, ToolResultOut
 from tieline.wire.shared.conversations import ConversationCache
 from tieline.wire.shared.json import encode
-from tieline.wire.shared.spelling import Names
+from tieline.wire.shared.spelling import ToolNames
 
 PLACEHOLDER = "…"
 """Stands where the API demands text and there is none."""
@@ -41,11 +41,6 @@ class History(Struct):
     forgotten: int = 0
 
     @property
-    def roles(self) -> list[str]:
-        """The roles of the turns."""
-        return [turn.role for turn in self.turns]
-
-    @property
     def marks(self) -> int:
         """How many cache marks of the client there are."""
         return sum(turn.marks for turn in self.turns)
@@ -54,6 +49,12 @@ class History(Struct):
     def notes(self) -> list[Note]:
         """What was changed or left out."""
         return [note for turn in self.turns for note in turn.notes]
+
+    def turns_to_mark(self) -> list[int]:
+        """Return the turns that get a cache mark: the last, and the last of the previous request, which is cached."""
+        last = len(self.turns) - 1
+        users = [at for at, turn in enumerate(self.turns) if turn.role == "user"]
+        return [last, users[-2]] if len(users) > 1 else [last]
 
 
 class _Group(NamedTuple):
@@ -68,34 +69,33 @@ class _Group(NamedTuple):
 class TurnWriter(Struct):
     """Writes the turns of a request, unless they are in the cache."""
 
-    names: Names
+    names: ToolNames
     dialect: Dialect
     cache: ConversationCache | None = None
 
     def history(self, messages: tuple[Message, ...]) -> History:
         """Return the turns of a conversation."""
         groups = _groups(messages, self.dialect.system_in_messages)
-        cache = self.cache if len(messages) >= CACHED else None
-        history = History(self._turns(groups, 0, cache))
+        history = History(self._turns(groups, 0))
         if not self.dialect.unsigned_thinking and any(turn.is_unsigned for turn in history.turns):
             forgotten = thinking.forgotten(messages)
-            history = History(self._turns(groups, forgotten, cache), forgotten)
+            history = History(self._turns(groups, forgotten), forgotten)
         return history
 
-    def _turns(self, groups: list[_Group], forgotten: int, cache: ConversationCache | None) -> list[Turn]:
-        turns = [self._turn(role, tuple(messages), start < forgotten, cache) for role, messages, start in groups[:-1]]
+    def _turns(self, groups: list[_Group], forgotten: int) -> list[Turn]:
+        turns = [self._turn(role, tuple(messages), start < forgotten) for role, messages, start in groups[:-1]]
         role, messages, start = groups[-1]
         if role == "assistant":  # how it ends depends on being the last
             turns.append(self.write(role, tuple(messages), start < forgotten, is_last=True))
         else:
-            turns.append(self._turn(role, tuple(messages), start < forgotten, cache))
+            turns.append(self._turn(role, tuple(messages), start < forgotten))
         return turns
 
-    def _turn(self, role: str, messages: tuple[Message, ...], forget: bool, cache: ConversationCache | None) -> Turn:
-        if not messages or cache is None:
+    def _turn(self, role: str, messages: tuple[Message, ...], forget: bool) -> Turn:
+        if not messages or self.cache is None:
             return self.write(role, messages, forget)
         context = (role, forget, self.dialect, self.names.renamed)
-        return fragment(cache, "turn", messages, context, lambda: self.write(role, messages, forget))
+        return cached_fragment(self.cache, "turn", messages, context, lambda: self.write(role, messages, forget))
 
     def without_marks(self, history: History, count: int) -> None:
         """Remove the first `count` cache marks."""
@@ -118,11 +118,11 @@ class TurnWriter(Struct):
         return Turn(
             messages,
             _HEADS[role] + encode(content) + b"}",
-            mark_at=cache_control.place(content, 2),
+            mark_at=mark_offset(content, 2),
             marks=len(blocks.marked),
             notes=tuple(blocks.notes),
             role=role,
-            is_unsigned=any(map(thinking.is_unsigned, messages)),
+            is_unsigned=blocks.has_unsigned,
             forgets=forget,
         )
 

@@ -7,15 +7,15 @@ from msgspec import Raw
 from tieline.model.errors import BadRequest
 from tieline.model.events import Note, left_out
 from tieline.model.request import EMPTY_SCHEMA, Request, RequestSource, ToolChoice, ToolSpec
-from tieline.wire.anthropic import cache_control
+from tieline.wire.anthropic.build_content import mark_offset
 from tieline.wire.anthropic.dialect import Dialect
-from tieline.wire.anthropic.fragments import Fragment, fragment
+from tieline.wire.anthropic.fragments import Fragment, cached_fragment
 from tieline.wire.anthropic.schema import PROTOCOL, Tool
 from tieline.wire.shared.conversations import ConversationCache
 from tieline.wire.shared.json import encode
 from tieline.wire.shared.schemas import FREEFORM_SCHEMA, description, fit_schema
 from tieline.wire.shared.sources import covers, member_of
-from tieline.wire.shared.spelling import UNCHANGED, Names, Spelled
+from tieline.wire.shared.spelling import NO_TOOL_NAMES, ToolNames
 
 FIELD = b'"tools":'
 _FREEFORM = Raw(FREEFORM_SCHEMA)
@@ -24,7 +24,7 @@ _FREEFORM = Raw(FREEFORM_SCHEMA)
 class ToolList(Fragment):
     """The tools of a request as its field, and how their names are spelled."""
 
-    spelled: Spelled = UNCHANGED
+    names: ToolNames = NO_TOOL_NAMES
     is_as_sent: bool = False
     """Whether a client of this dialect sent them in a form that needs no change."""
 
@@ -41,15 +41,15 @@ def offered(
             tools.notes = () if tools.is_as_sent else tools.notes
         return tools
 
-    if request.tool_choice.names:  # they decide which tools are offered
+    if cache is None or request.tool_choice.names:  # names decide which tools are offered
         return build()
     context = (dialect.extensions, dialect.strict_tools, source is None)
-    return fragment(cache, "tools", (request.tools,), context, build)
+    return cached_fragment(cache, "tools", (request.tools,), context, build)
 
 
 def write(request: Request, dialect: Dialect, unmarked: int = 0) -> ToolList:
     """The tools that the choice leaves, without the first of their cache marks."""
-    spelled = _spelled(request.tools)
+    tool_names = _tool_names(request.tools)
     left = _left_by(request.tool_choice)
     notes: list[Note] = []
     tools: dict[str, Tool | Raw] = {}
@@ -60,7 +60,7 @@ def write(request: Request, dialect: Dialect, unmarked: int = 0) -> ToolList:
             notes.append(left_out(f"tools[{at}]", f"a second tool of the name {spec.name!r}"))
         elif not spec.hosted:
             if not spec.meta.get("inline"):  # else the conversation itself defines it
-                tools[spec.name] = _own(spec) or _tool(spec, dialect, spelled.names, notes)
+                tools[spec.name] = _own(spec) or _tool(spec, dialect, tool_names, notes)
         elif (hosted := _hosted(spec, at, request, notes)) is not None:
             tools[spec.name] = hosted
     if not tools and left is not None:
@@ -69,16 +69,16 @@ def write(request: Request, dialect: Dialect, unmarked: int = 0) -> ToolList:
     for tool in marked[:unmarked]:
         tool.cache_control = None
     written = _written([*tools.values()]) if tools else (b"", 0)
-    return ToolList((request.tools,), *written, marks=len(marked), notes=tuple(notes), spelled=spelled)
+    return ToolList((request.tools,), *written, marks=len(marked), notes=tuple(notes), names=tool_names)
 
 
 def _written(tools: list[Tool | Raw]) -> tuple[bytes, int]:
-    return FIELD + encode(tools), cache_control.place(tools, 1)
+    return FIELD + encode(tools), mark_offset(tools, 1)
 
 
-def _spelled(tools: tuple[ToolSpec, ...]) -> Spelled:
+def _tool_names(tools: tuple[ToolSpec, ...]) -> ToolNames:
     names = tuple([tool.name for tool in tools])
-    return Spelled(Names(names), frozenset([tool.name for tool in tools if tool.freeform]))
+    return ToolNames(names, frozenset([tool.name for tool in tools if tool.freeform]))
 
 
 def _left_by(choice: ToolChoice) -> tuple[str, ...] | None:
@@ -107,8 +107,8 @@ def _own(spec: ToolSpec) -> Raw | None:
     return None if raw is None else Raw(raw.encode())
 
 
-def _tool(spec: ToolSpec, dialect: Dialect, names: Names, notes: list[Note]) -> Tool:
-    tool = Tool(names.spell(spec.name))
+def _tool(spec: ToolSpec, dialect: Dialect, names: ToolNames, notes: list[Note]) -> Tool:
+    tool = Tool(names.to_upstream(spec.name))
     if spec.freeform:
         tool.description = description(spec) or None
         tool.input_schema = _FREEFORM
@@ -132,14 +132,14 @@ def _add_meta(tool: Tool, spec: ToolSpec, dialect: Dialect) -> None:
         tool.cache_control = spec.meta.get("cache_control")
 
 
-def chosen(choice: ToolChoice, names: Names) -> dict[str, Any] | None:
+def chosen(choice: ToolChoice, names: ToolNames) -> dict[str, Any] | None:
     """Whether a tool may or must be called, if that has to be said."""
     if choice.mode == "none":
         return {"type": "none"}
     if choice.mode == "required":
         said: dict[str, Any] = {"type": "any"}
         if len(choice.names) == 1:
-            said = {"type": "tool", "name": names.spell(choice.names[0])}
+            said = {"type": "tool", "name": names.to_upstream(choice.names[0])}
     elif choice.given or choice.parallel is False:
         said = {"type": "auto"}
     else:

@@ -30,12 +30,10 @@ class Fragment(Struct):
 F = TypeVar("F", bound=Fragment)
 
 
-def fragment(
-    cache: ConversationCache | None, kind: str, source: tuple[Any, ...], context: object, build: Callable[[], F]
+def cached_fragment(
+    cache: ConversationCache, kind: str, source: tuple[Any, ...], context: object, build: Callable[[], F]
 ) -> F:
-    """Return the fragment that is built from these objects in this context, from the cache if it is there."""
-    if cache is None:
-        return build()
+    """Return the fragment for these objects in this context: from the cache, or built and cached."""
     key = (PROTOCOL, kind, context, *map(id, source))
     known: F | None = cache.get(key)
     if known is None or not all(map(is_, known.source, source)):

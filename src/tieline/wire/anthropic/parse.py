@@ -5,7 +5,6 @@ parsed from, for an upstream of the same protocol (see `model.source`).
 """
 
 from collections.abc import Iterable
-from functools import partial
 from typing import Any, NamedTuple, get_args
 
 import msgspec
@@ -64,7 +63,13 @@ _TOOL_EXTENSIONS = ("eager_input_streaming", "defer_loading", "allowed_callers",
 
 def parse_request(body: bytes, cache: ConversationCache | None = None, *, counting: bool = False) -> Request:
     """Parse a request; one that is only to be counted needs no max_tokens."""
-    return json.parse_mended(partial(_parse, cache=cache, counting=counting), body)
+    try:
+        return _parse(body, cache, counting)
+    except BadRequest:
+        repaired = json.replace_lone_surrogates(body)
+        if repaired == body:
+            raise
+    return _parse(repaired, cache, counting)
 
 
 def _parse(body: bytes, cache: ConversationCache | None, counting: bool) -> Request:

@@ -90,11 +90,6 @@ def _begins_with_thought(message: Message) -> bool:
 # ── The configuration ────────────────────────────────────────────────────────────────────────────
 
 
-def is_asked_for(reasoning: Reasoning) -> bool:
-    """Whether a request says anything about thinking."""
-    return not (reasoning.mode is None and reasoning.effort is None and not reasoning.meta)
-
-
 def plan(request: Request, dialect: Dialect, max_tokens: int, past: Past, notes: list[Note]) -> Plan:
     """What to say about thinking, given what this request also says."""
     reasoning = request.reasoning

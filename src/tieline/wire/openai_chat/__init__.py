@@ -3,8 +3,7 @@
 from tieline.wire.openai_chat.build import build_request
 from tieline.wire.openai_chat.dialect import Dialect
 from tieline.wire.openai_chat.errors import read_error, render_error
-from tieline.wire.openai_chat.parse import parse_request
-from tieline.wire.openai_chat.parse_tools import is_legacy
+from tieline.wire.openai_chat.parse import is_legacy, parse_request
 from tieline.wire.openai_chat.reader import ResponseReader, read_reply
 from tieline.wire.openai_chat.schema import PROTOCOL
 from tieline.wire.openai_chat.writer import KEEP_ALIVE, Options, ResponseWriter, render

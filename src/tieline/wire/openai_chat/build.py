@@ -26,7 +26,7 @@ from tieline.wire.shared.sources import (
     settings_of,
     usable_source,
 )
-from tieline.wire.shared.spelling import UNCHANGED, Names, Outgoing, Spelled
+from tieline.wire.shared.spelling import NO_TOOL_NAMES, BuiltRequest, ToolNames
 
 _NO_MARKS = left_out("cache_control", "not sent unless the upstream's dialect has `cache_marks`")
 _TRANSLATED = frozenset(["tool_choice", "parallel_tool_calls", "max_tokens", "max_completion_tokens"])
@@ -44,14 +44,14 @@ class _ToolList(NamedTuple):
     """Whether the client of this dialect sent them in a form that needs no change."""
 
 
-def build_request(request: Request, dialect: Dialect = DEFAULT, cache: ConversationCache | None = None) -> Outgoing:
+def build_request(request: Request, dialect: Dialect = DEFAULT, cache: ConversationCache | None = None) -> BuiltRequest:
     """Build the body to send, with the spelling of names in it and notes about what was changed or left out."""
-    spelled = _spelled(request.tools, dialect) if request.tools else UNCHANGED
+    tool_names = _tool_names(request.tools, dialect) if request.tools else NO_TOOL_NAMES
     notes: list[Note] = []
-    settings = _settings(request, dialect, spelled.names, notes)
+    settings = _settings(request, dialect, tool_names, notes)
     source = _source(request, dialect)
-    tools = _tool_list(request, dialect, spelled.names, source, cache) if request.tools else None
-    messages = MessagesBuilder(request, dialect, spelled.names)
+    tools = _tool_list(request, dialect, tool_names, source, cache) if request.tools else None
+    messages = MessagesBuilder(request, dialect, tool_names)
     if source is None:
         out = _translated(request, settings, tools, messages)
     else:
@@ -59,7 +59,7 @@ def build_request(request: Request, dialect: Dialect = DEFAULT, cache: Conversat
     if messages.lost_marks:
         notes.append(_NO_MARKS)
     notes += () if tools is None else tools.notes
-    return Outgoing(encode(out), spelled, tuple(dict.fromkeys((*notes, *messages.notes))))
+    return BuiltRequest(encode(out), tool_names, tuple(dict.fromkeys((*notes, *messages.notes))))
 
 
 def _translated(request: Request, settings: Json, tools: _ToolList | None, messages: MessagesBuilder) -> Json:
@@ -95,7 +95,7 @@ def _copied(
     return out
 
 
-def _settings(request: Request, dialect: Dialect, names: Names, notes: list[Note]) -> Json:
+def _settings(request: Request, dialect: Dialect, names: ToolNames, notes: list[Note]) -> Json:
     """Return everything but the tools and the messages."""
     out: Json = {"model": request.model}
     if request.stream:
@@ -111,9 +111,9 @@ def _settings(request: Request, dialect: Dialect, names: Names, notes: list[Note
     return out
 
 
-def _spelled(tools: Sequence[ToolSpec], dialect: Dialect) -> Spelled:
+def _tool_names(tools: Sequence[ToolSpec], dialect: Dialect) -> ToolNames:
     wrapped = [tool.name for tool in tools if tool.freeform and not dialect.freeform_tools]
-    return Spelled(Names(tuple([tool.name for tool in tools if tool.hosted is None])), frozenset(wrapped))
+    return ToolNames(tuple([tool.name for tool in tools if tool.hosted is None]), frozenset(wrapped))
 
 
 # ── Options ──────────────────────────────────────────────────────────────────────────────────────
@@ -199,7 +199,7 @@ def _add_extra(out: Json, request: Request, notes: list[Note]) -> None:
 
 
 def _tool_list(
-    request: Request, dialect: Dialect, names: Names, source: RequestSource | None, cache: ConversationCache | None
+    request: Request, dialect: Dialect, names: ToolNames, source: RequestSource | None, cache: ConversationCache | None
 ) -> _ToolList:
     """Return the tools of a request, which are the same throughout a conversation."""
     key = (PROTOCOL, "tool list", id(request.tools), dialect, source is None)
@@ -217,7 +217,7 @@ def _tool_list(
     return tools
 
 
-def _tools(request: Request, names: Names, dialect: Dialect, notes: list[Note]) -> list[Any]:
+def _tools(request: Request, names: ToolNames, dialect: Dialect, notes: list[Note]) -> list[Any]:
     tools: dict[str, Any] = {}
     for position, spec in enumerate(request.tools):
         if spec.name in tools:
@@ -229,8 +229,8 @@ def _tools(request: Request, names: Names, dialect: Dialect, notes: list[Note]) 
     return [*tools.values()]
 
 
-def _tool(tool: ToolSpec, names: Names, dialect: Dialect, notes: list[Note]) -> Json:
-    name = names.spell(tool.name)
+def _tool(tool: ToolSpec, names: ToolNames, dialect: Dialect, notes: list[Note]) -> Json:
+    name = names.to_upstream(tool.name)
     if tool.freeform and dialect.freeform_tools:
         return {"type": "custom", "custom": _custom(tool, name)}
     function: Json = {"name": name}
@@ -246,10 +246,10 @@ def _tool(tool: ToolSpec, names: Names, dialect: Dialect, notes: list[Note]) -> 
             notes += [Note(kind="schema", message=f"{tool.name}: {change}") for change in changes]
     if tool.strict is not None and dialect.strict_tools:
         function["strict"] = tool.strict
-    spelled: Json = {"type": "function", "function": function}
+    out: Json = {"type": "function", "function": function}
     if tool.meta:
-        _add_extensions(spelled, tool, dialect, notes)
-    return spelled
+        _add_extensions(out, tool, dialect, notes)
+    return out
 
 
 def _add_extensions(out: Json, tool: ToolSpec, dialect: Dialect, notes: list[Note]) -> None:
@@ -286,7 +286,7 @@ def _custom(tool: ToolSpec, name: str) -> Json:
     return custom
 
 
-def _add_choice(out: Json, request: Request, names: Names, dialect: Dialect) -> None:
+def _add_choice(out: Json, request: Request, names: ToolNames, dialect: Dialect) -> None:
     choice = request.tool_choice
     if choice.given or choice.names or choice.mode != "auto":
         out["tool_choice"] = _choice(choice, request, names, dialect)
@@ -294,7 +294,7 @@ def _add_choice(out: Json, request: Request, names: Names, dialect: Dialect) -> 
         out["parallel_tool_calls"] = choice.parallel
 
 
-def _choice(choice: ToolChoice, request: Request, names: Names, dialect: Dialect) -> str | Json:
+def _choice(choice: ToolChoice, request: Request, names: ToolNames, dialect: Dialect) -> str | Json:
     if not choice.names or choice.mode == "none":
         return choice.mode
     custom = {tool.name for tool in request.tools if tool.freeform and dialect.freeform_tools}
@@ -304,5 +304,5 @@ def _choice(choice: ToolChoice, request: Request, names: Names, dialect: Dialect
     return {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": tools}}
 
 
-def _reference(name: str, kind: str, names: Names) -> Json:
-    return {"type": kind, kind: {"name": names.spell(name)}}
+def _reference(name: str, kind: str, names: ToolNames) -> Json:
+    return {"type": kind, kind: {"name": names.to_upstream(name)}}

@@ -25,7 +25,7 @@ from tieline.model.request import Request
 from tieline.wire.openai_chat.dialect import Dialect
 from tieline.wire.openai_chat.schema import PROTOCOL, STATE_FIELDS
 from tieline.wire.shared.json import decode_any, encode, is_broken, object_text
-from tieline.wire.shared.spelling import Names, short_id
+from tieline.wire.shared.spelling import ToolNames, short_id
 from tieline.wire.shared.unsupported import refused
 
 Json = dict[str, Any]
@@ -38,7 +38,7 @@ _FAILURES = ("error", "<tool_use_error>")
 class MessagesBuilder:
     """Writes messages one after the other to `out`, and what had to be left out to `notes`."""
 
-    def __init__(self, request: Request, dialect: Dialect, names: Names) -> None:
+    def __init__(self, request: Request, dialect: Dialect, names: ToolNames) -> None:
         self.out: list[Json] = []
         self.notes: list[Note] = []
         self.lost_marks = False
@@ -178,7 +178,7 @@ class MessagesBuilder:
 
     def _bare_call(self, call: ToolCall) -> Json:
         call_id = short_id(call.id, self._dialect.id_limit)
-        name = self._names.spell(call.name)
+        name = self._names.to_upstream(call.name)
         if call.freeform and self._dialect.freeform_tools:
             return {"id": call_id, "type": "custom", "custom": {"name": name, "input": call.arguments}}
         arguments = _wrapped(call.arguments) if call.freeform else self._object(call)

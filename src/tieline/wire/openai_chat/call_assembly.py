@@ -18,7 +18,7 @@ from tieline.model.events import Note
 from tieline.wire.openai_chat.provider_state import state_in
 from tieline.wire.openai_chat.schema import CallDelta, FunctionShape
 from tieline.wire.shared.json import decode_any, encode, is_object
-from tieline.wire.shared.spelling import Spelled
+from tieline.wire.shared.spelling import ToolNames
 
 UNNAMED = "unknown_tool"
 
@@ -47,13 +47,13 @@ class _Call:
 class Calls:
     """Gives pieces of calls to the parts of an answer."""
 
-    def __init__(self, parts: PartsWriter, spelled: Spelled, before: Callable[[], None]) -> None:
+    def __init__(self, parts: PartsWriter, tool_names: ToolNames, before: Callable[[], None]) -> None:
         self.seed = ""
         """What makes ids of our own differ from those of any other answer."""
         self.notes: list[Note] = []
         self._before = before
         self._parts = parts
-        self._spelled = spelled
+        self._tool_names = tool_names
         self._all: list[_Call] = []
         self._keyed: dict[object, _Call] = {}
         self._last: _Call | None = None
@@ -72,8 +72,8 @@ class Calls:
         if function is None or isinstance(function.arguments, dict | list):
             return False
         if index == len(self._all):
-            is_same = self._spelled.names.restore(function.name or "") == function.name
-            return is_same and bool(piece.id) and not self._spelled.freeform
+            is_same = self._tool_names.to_client(function.name or "") == function.name
+            return is_same and bool(piece.id) and not self._tool_names.freeform
         return index == len(self._all) - 1 and not piece.id and not function.name
 
     def add(self, piece: CallDelta, place: tuple[int, int]) -> None:
@@ -94,7 +94,7 @@ class Calls:
         self._learn(call, piece, name)
         if text:
             if call.name and not call.started:
-                self._start(call, self._spelled.names.restore(call.name))
+                self._start(call, self._tool_names.to_client(call.name))
             self._add_text(call, text)
 
     def close_complete(self, starting: _Call | None = None) -> None:
@@ -104,7 +104,7 @@ class Calls:
         """
         waiting = takewhile(lambda call: call is not starting, self._all)
         for call in [call for call in waiting if call.name and not call.started]:
-            self._begin(call, self._spelled.names.restore(call.name))
+            self._begin(call, self._tool_names.to_client(call.name))
         for call in self._all:
             if call.started and not call.ended and not call.freeform and is_object(self._sent(call)):
                 self._end(call)
@@ -121,7 +121,7 @@ class Calls:
                 self._note("cut_call", f"{call.name} was cut off before its arguments and is left out")
                 self._all.remove(call)  # or the next call that starts would begin it first
             else:
-                self._start(call, self._spelled.names.restore(call.name))
+                self._start(call, self._tool_names.to_client(call.name))
             if call.started and not call.ended:
                 self._end(call, cut)
 
@@ -169,12 +169,12 @@ class Calls:
         if state:
             call.state = state
             if call.started and not call.ended:
-                self._parts.revise(call, self._part(call, self._spelled.names.restore(call.name)))
+                self._parts.revise(call, self._part(call, self._tool_names.to_client(call.name)))
         if name and not call.name:
             call.name = name
             self._before()
             if call.held:
-                self._start(call, self._spelled.names.restore(name))
+                self._start(call, self._tool_names.to_client(name))
 
     # ── Beginning, middle, end ───────────────────────────────────────────────────────────────────
 
@@ -185,7 +185,7 @@ class Calls:
 
     def _begin(self, call: _Call, name: str) -> None:
         self._choose_id(call)
-        if name in self._spelled.freeform and not call.freeform:
+        if name in self._tool_names.freeform and not call.freeform:
             call.freeform = call.wrapped = True
         call.started = True
         self._parts.start(call, self._part(call, name))

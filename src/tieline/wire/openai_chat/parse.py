@@ -4,7 +4,6 @@ Fields that the model has no name for are kept as JSON in `Request.extra`. The r
 parsed from, for an upstream of the same protocol (see `model.source`).
 """
 
-from functools import partial
 from typing import Any, get_args
 
 import msgspec
@@ -13,10 +12,10 @@ from msgspec.structs import astuple, replace
 
 from tieline.model.content import Message, Text
 from tieline.model.errors import BadRequest
-from tieline.model.request import Effort, OutputFormat, Reasoning, Request, RequestSource, Sampling
+from tieline.model.request import Effort, OutputFormat, Reasoning, Request, RequestSource, Sampling, ToolChoice
 from tieline.wire.openai_chat.parse_content import bad
 from tieline.wire.openai_chat.parse_messages import MessagesParser
-from tieline.wire.openai_chat.parse_tools import parse_choice, parse_tools
+from tieline.wire.openai_chat.parse_tools import LEGACY, parse_choice, parse_tools
 from tieline.wire.openai_chat.schema import (
     PROTOCOL,
     THE_UNTRANSLATED,
@@ -27,7 +26,7 @@ from tieline.wire.openai_chat.schema import (
     SamplingFields,
 )
 from tieline.wire.shared.conversations import WORTHWHILE, ConversationCache
-from tieline.wire.shared.json import encode, parse, parse_mended, parse_object
+from tieline.wire.shared.json import encode, parse, parse_object, replace_lone_surrogates
 
 _decode_known = msgspec.json.Decoder(RequestShape).decode
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
@@ -36,11 +35,23 @@ _KNOWN = frozenset(RequestShape.__struct_fields__)
 _EFFORTS: frozenset[Any] = frozenset(get_args(Effort))
 _NULL = Raw(b"null")
 _NO_REASONING = Reasoning()
+_NO_CHOICE = ToolChoice()
 
 
 def parse_request(body: bytes, cache: ConversationCache | None = None) -> Request:
     """Parse a request; raise BadRequest with the path of the field that is wrong."""
-    return parse_mended(partial(_parse, cache=cache), body)
+    try:
+        return _parse(body, cache)
+    except BadRequest:
+        repaired = replace_lone_surrogates(body)
+        if repaired == body:
+            raise
+    return _parse(repaired, cache)
+
+
+def is_legacy(request: Request) -> bool:
+    """Return whether a client offers its tools as `functions` only; it then reads calls from `function_call`."""
+    return bool(request.tools) and LEGACY in request.tools[-1].meta
 
 
 def _parse(body: bytes, cache: ConversationCache | None) -> Request:
@@ -57,7 +68,7 @@ def _parse(body: bytes, cache: ConversationCache | None) -> Request:
         model=shape.model or "",
         messages=(*system, *parser.messages),
         tools=parse_tools(shape, cache) if shape.tools or shape.functions else (),
-        tool_choice=parse_choice(shape),
+        tool_choice=parse_choice(shape) if _has_choice(shape) else _NO_CHOICE,
         sampling=_sampling(shape),
         reasoning=_reasoning(shape),
         output=None if shape.response_format is None else _output(shape.response_format),
@@ -117,6 +128,15 @@ def _extra(shape: RequestShape, untranslated: tuple[Raw, ...], unknown: dict[str
     if shape.reasoning_effort is not None and shape.reasoning_effort not in _EFFORTS:
         extra["reasoning_effort"] = Raw(encode(shape.reasoning_effort))
     return extra
+
+
+def _has_choice(shape: RequestShape) -> bool:
+    return not (
+        shape.tool_choice is None
+        and shape.parallel_tool_calls is None
+        and shape.function_call is None
+        and not shape.functions
+    )
 
 
 def _wants_usage(shape: SamplingFields) -> bool:

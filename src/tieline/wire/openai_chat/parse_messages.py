@@ -5,7 +5,7 @@ does not name its call is matched by the name of the tool or by order, where tha
 """
 
 from collections.abc import Sequence
-from operator import is_, is_not
+from operator import is_
 from typing import Any, NamedTuple
 
 import msgspec
@@ -38,7 +38,7 @@ from tieline.wire.openai_chat.schema import (
 )
 from tieline.wire.shared.conversations import ENTRY_WEIGHT, ConversationCache, parsed_weight
 from tieline.wire.shared.json import encode, is_object, parse
-from tieline.wire.shared.unsupported import within
+from tieline.wire.shared.unsupported import AT, within
 
 _MESSAGE = msgspec.json.Decoder(MessageShape)
 _STANDARD: msgspec.json.Decoder[Any] = msgspec.json.Decoder(StandardMessage)
@@ -92,7 +92,10 @@ class MessagesParser:
             known: _Parsed | None = cache.get(key)
             if known is not None:
                 return known
-        shape = parse(_MESSAGE, text, f"messages[{position}]")
+        try:
+            shape = _MESSAGE.decode(text)
+        except (ValueError, RecursionError):
+            shape = parse(_MESSAGE, text, f"messages[{position}]")  # raises BadRequest with the path
         try:
             parsed, depends_on_position = _parse_message(shape, text, position, self._begun)
         except BadRequest as error:
@@ -168,9 +171,10 @@ def _parse_message(shape: MessageShape, text: bytes, position: int, begun: bool)
         parts = _assistant_parts(shape, position, words)
         depends_on_position = shape.function_call is not None or not all(call.id for call in shape.tool_calls or ())
     else:
-        own = words or content_parts(content)
-        parts = [within(part, f"messages[{position}]") for part in own]
-        depends_on_position = any(map(is_not, own, parts))
+        parts = words or content_parts(content)
+        if any(AT in part.meta for part in parts):
+            parts = [within(part, f"messages[{position}]") for part in parts]
+            depends_on_position = True
     in_place = role == "system" and begun
     meta = _meta(shape.name, in_place) if shape.name or in_place else NO_META
     if shape.reasoning_details or shape.thinking_blocks or shape.extra_content:

@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from tieline.model.content import NO_META, Meta
 from tieline.model.errors import BadRequest
-from tieline.model.request import EMPTY_SCHEMA, Request, ToolChoice, ToolSpec
+from tieline.model.request import EMPTY_SCHEMA, ToolChoice, ToolSpec
 from tieline.wire.openai_chat.parse_content import bad
 from tieline.wire.openai_chat.schema import (
     PROTOCOL,
@@ -34,7 +34,6 @@ LEGACY = "legacy"
 _TOOLS = msgspec.json.Decoder(list[ToolShape] | None)
 _ANY_LIST = msgspec.json.Decoder(list[Any])
 
-UNCHOSEN = ToolChoice()
 _MODES: dict[str, Literal["auto", "none", "required"]] = {
     "auto": "auto",
     "none": "none",
@@ -75,11 +74,6 @@ def _with_functions(tools: Sequence[ToolSpec], functions: Sequence[FunctionSpec]
             raise error.within(f"functions[{position}]") from error
         specs[spec.name] = spec if tools else msgspec.structs.replace(spec, meta={**spec.meta, LEGACY: True})
     return tuple(specs.values())
-
-
-def is_legacy(request: Request) -> bool:
-    """Whether a client offers its tools as `functions` only: then it reads calls from `function_call`."""
-    return bool(request.tools) and LEGACY in request.tools[-1].meta
 
 
 def _with_whole(specs: dict[str, ToolSpec], tools: Sequence[ToolShape], raw: Raw) -> list[ToolSpec]:
@@ -166,7 +160,7 @@ def parse_choice(shape: RequestShape) -> ToolChoice:
         parallel = False  # there is room for one call in the answer
     choice = shape.tool_choice
     if choice is None and shape.function_call is None:
-        return UNCHOSEN if parallel is None else ToolChoice(parallel=parallel)
+        return ToolChoice(parallel=parallel)
     if isinstance(choice, ChoiceShape):
         if parallel is None and choice.disable_parallel_tool_use is not None:
             parallel = not choice.disable_parallel_tool_use

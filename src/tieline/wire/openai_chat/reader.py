@@ -17,21 +17,19 @@ from msgspec import Raw
 from tieline.model.assemble import reason_for
 from tieline.model.content import NO_META, STATE, Part, Text, Thinking
 from tieline.model.events import Event, Failed, Finished, Note, Started, StopReason, Usage
-from tieline.wire.framing.stream_reader import StreamReader
+from tieline.wire.framing.stream_reader import TRIAL, StreamReader
 from tieline.wire.openai_chat.call_assembly import Calls
 from tieline.wire.openai_chat.errors import failure
 from tieline.wire.openai_chat.provider_state import StateReader, thoughts_in
 from tieline.wire.openai_chat.schema import PROTOCOL, CallDelta, Choice, Chunk, ContentItem, Delta, UsageShape
-from tieline.wire.shared.delta_frames import TRIAL
 from tieline.wire.shared.json import Malformed, decode_any, encode, read
-from tieline.wire.shared.spelling import Spelled
+from tieline.wire.shared.spelling import NO_TOOL_NAMES, ToolNames
 
 _CHUNK = msgspec.json.Decoder(Chunk)
 _decode = _CHUNK.decode
 _ITEM = msgspec.json.Decoder(str | ContentItem)
 _PROSE: dict[str, Part] = {"text": Text(), "thinking": Thinking(), "refusal": Text(refusal=True)}
 _TEXT_FIELDS = {"text": ("content",), "thinking": ("reasoning_content", "reasoning")}
-_UNSPELLED = Spelled()
 _LEGACY_INDEX = -1
 MAX_ODD = 20
 """How many odd values of one answer are noted."""
@@ -63,10 +61,15 @@ class ResponseReader(StreamReader):
     protocol = PROTOCOL
 
     def __init__(
-        self, spelled: Spelled = _UNSPELLED, *, fallback_id: str = "", model: str = "", keep_source: bool = False
+        self,
+        tool_names: ToolNames = NO_TOOL_NAMES,
+        *,
+        fallback_id: str = "",
+        model: str = "",
+        keep_source: bool = False,
     ) -> None:
         super().__init__(keep_source)
-        self._calls = Calls(self._parts, spelled, self._end_prose)
+        self._calls = Calls(self._parts, tool_names, self._end_prose)
         self._fallback_id = fallback_id
         self._model = model
         self._started = False
@@ -325,10 +328,15 @@ class ResponseReader(StreamReader):
 
 
 def read_reply(
-    body: bytes, spelled: Spelled = _UNSPELLED, *, fallback_id: str = "", model: str = "", keep_source: bool = False
+    body: bytes,
+    tool_names: ToolNames = NO_TOOL_NAMES,
+    *,
+    fallback_id: str = "",
+    model: str = "",
+    keep_source: bool = False,
 ) -> list[Event]:
     """Return the events of an answer that did not stream."""
-    return ResponseReader(spelled, fallback_id=fallback_id, model=model, keep_source=keep_source).read_whole(body)
+    return ResponseReader(tool_names, fallback_id=fallback_id, model=model, keep_source=keep_source).read_whole(body)
 
 
 def _no_choices(body: bytes) -> Failed:

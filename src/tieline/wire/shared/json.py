@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,8 +16,8 @@ decode_any = msgspec.json.Decoder().decode
 
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 _PAIR = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..", re.DOTALL)
-MAX_MENDED = 100_000
-"""Escapes of surrogates that are looked at: a body with more of them is not mended."""
+MAX_SURROGATES = 100_000
+"""The most escaped surrogates that are checked; a body with more of them is not repaired."""
 _FRAGMENTS = frozenset(
     [
         "text",
@@ -94,30 +93,20 @@ def parse_object(body: bytes) -> dict[str, msgspec.Raw]:
     except UnicodeDecodeError as error:
         raise BadRequest(f"the body is not valid UTF-8: {error.reason} at byte {error.start}") from error
     except (msgspec.DecodeError, RecursionError):
-        return parse(_OBJECT, mend(body))
+        return parse(_OBJECT, replace_lone_surrogates(body))
 
 
-def parse_mended(parse: Callable[[bytes], T], body: bytes) -> T:
-    """Parse a request. Half an emoji (a client cut its text there) is no reason to refuse a whole history."""
-    try:
-        return parse(body)
-    except BadRequest:
-        mended = mend(body)
-        if mended == body:
-            raise
-    return parse(mended)
+def replace_lone_surrogates(body: bytes) -> bytes:
+    """Return the JSON text with U+FFFD in place of every escaped surrogate that is not part of a pair.
 
-
-def mend(body: bytes) -> bytes:
-    """The JSON text with U+FFFD for every escaped half of a UTF-16 pair that stands alone.
-
-    It is linear in the length of the text. A body with more than MAX_MENDED such escapes is given back as it is.
+    Clients produce them when they cut text inside an emoji. Linear in the length of the text. A body with more than
+    MAX_SURROGATES such escapes is returned unchanged.
     """
-    mended: list[bytes] = []
-    done = seen = looked = 0
+    repaired: list[bytes] = []
+    done = seen = checked = 0
     lower = body.lower()
-    while (at := lower.find(b"\\ud", seen)) >= 0 and looked < MAX_MENDED:
-        looked += 1
+    while (at := lower.find(b"\\ud", seen)) >= 0 and checked < MAX_SURROGATES:
+        checked += 1
         before = body[seen:at]
         is_escaped = (len(before) - len(before.rstrip(b"\\"))) % 2
         seen = at + 2
@@ -126,9 +115,9 @@ def mend(body: bytes) -> bytes:
         if _PAIR.match(body, at):
             seen = at + 12
         elif _SURROGATE.match(body, at):
-            mended += (body[done:at], b"\\ufffd")
+            repaired += (body[done:at], b"\\ufffd")
             done = seen = at + 6
-    return body if at >= 0 or not mended else b"".join((*mended, body[done:]))
+    return body if at >= 0 or not repaired else b"".join((*repaired, body[done:]))
 
 
 def parse(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw, at: str = "") -> T:
