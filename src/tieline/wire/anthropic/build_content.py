@@ -37,7 +37,7 @@ from tieline.wire.anthropic.schema import (
     ToolUseBlock,
     UrlSource,
 )
-from tieline.wire.shared.json import encode, is_broken, is_object, object_text
+from tieline.wire.shared.json import encode, is_object, is_wrapped_invalid, object_text
 from tieline.wire.shared.spelling import ToolNames, plain_id
 from tieline.wire.shared.unsupported import refused
 
@@ -47,26 +47,26 @@ Shown = TextBlock | ImageBlock | DocumentBlock | Raw
 
 _UNSIGNED = left_out("thinking", "without a signature, or in a turn with such thinking, the API refuses it")
 _PDF = "application/pdf"
-_TAKEN = "text, images (jpeg, png, gif, webp), and documents (PDF or text)"
+_ACCEPTED = "text, images (jpeg, png, gif, webp), and documents (PDF or text)"
 _HEAD = msgspec.json.Decoder(BlockHead)
 _MARKABLE = frozenset({TextBlock, ImageBlock, DocumentBlock, ToolUseBlock, ToolResultOut})
 
 
 class BlockWriter(Struct):
-    """Writes the blocks of a turn; what cannot be expressed is noted."""
+    """Builds the blocks of a turn; `notes` says what was changed or left out."""
 
     names: ToolNames
     extensions: bool
     unsigned: bool = False
-    """Whether thoughts without a signature are written."""
+    """Whether thinking without a signature is sent."""
     has_unsigned: bool = False
     """Whether an assistant message contained thinking without a signature."""
     notes: list[Note] = []
     marked: list[MarkedBlock] = []
-    """The blocks that carry a cache mark, in the order of the prompt."""
+    """The blocks with a cache mark, in order."""
 
     def user(self, message: Message) -> list[Block]:
-        """The blocks of a user message, tool results first."""
+        """Return the blocks of a user message, tool results first."""
         results: list[Block] = []
         others: list[Block] = []
         for part in message.parts:
@@ -78,11 +78,11 @@ class BlockWriter(Struct):
             elif isinstance(part, Text):
                 others.extend(self._shown(part))
             else:
-                others.append(self._given(part))
+                others.append(self._attachment(part))
         return results + others if results else others
 
-    def _given(self, part: Part) -> Block:
-        """What a user gave beside words; raises BadRequest if the API does not take it."""
+    def _attachment(self, part: Part) -> Block:
+        """Return the block of an image, file or foreign part; raise BadRequest if the API does not accept it."""
         match part:
             case Image() if (image := self._image(part)) is not None:
                 return image
@@ -91,10 +91,10 @@ class BlockWriter(Struct):
             case Foreign() if part.protocol == PROTOCOL:
                 return _raw(part.json)
             case _:
-                raise refused(part, _TAKEN)
+                raise refused(part, _ACCEPTED)
 
     def assistant(self, message: Message, forget: bool) -> list[Block]:
-        """The blocks of an assistant message; `forget` leaves out what was thought."""
+        """Return the blocks of an assistant message, without thinking if `forget`."""
         blocks: list[Block] = []
         for part in message.parts:
             if type(part) is ToolCall:
@@ -109,11 +109,11 @@ class BlockWriter(Struct):
                 elif part.text:
                     self.notes.append(_UNSIGNED)
             else:
-                blocks.extend(self._seldom(part))
+                blocks.extend(self._other(part))
         return blocks
 
     def system(self, message: Message) -> list[TextBlock]:
-        """The text blocks of a system message."""
+        """Return the text blocks of a system message."""
         return [
             self._marked(text_block(part)) if part.meta else TextBlock(part.text)
             for part in message.parts
@@ -121,14 +121,14 @@ class BlockWriter(Struct):
         ]
 
     def directives(self, message: Message) -> list[Block]:
-        """The blocks of a system message in the middle of a conversation, which may also change the tools."""
+        """Return the blocks of a system message within a conversation, which may also add or remove tools."""
         blocks: list[Block] = []
         for part in message.parts:
             if type(part) is Text:
                 if not is_blank(part.text):
                     blocks.append(self._marked(text_block(part)) if part.meta else TextBlock(part.text))
             else:
-                blocks.extend(self._odd(part))
+                blocks.extend(self._foreign(part))
         return blocks
 
     def _call(self, part: ToolCall) -> ToolUseBlock:
@@ -147,12 +147,12 @@ class BlockWriter(Struct):
 
     def _object(self, part: ToolCall) -> str:
         text = object_text(part.arguments)
-        if is_broken(part.arguments, text):
-            self.notes.append(Note(kind="arguments", message=f"{part.name}: what is not valid JSON was wrapped"))
+        if is_wrapped_invalid(part.arguments, text):
+            self.notes.append(Note(kind="arguments", message=f"{part.name}: invalid JSON was wrapped in an object"))
         return text
 
     def _result(self, part: ToolResult, others: list[Block]) -> ToolResultOut:
-        """What came of a call. Pictures of a failed call go after the results: there the API allows only text."""
+        """Return a tool result. The API allows only text in failed results, so their images go to `others`."""
         block = ToolResultOut(plain_id(part.call_id), is_error=part.is_error or None)
         match part.content:
             case (Text() as only,) if not only.meta:
@@ -167,10 +167,10 @@ class BlockWriter(Struct):
         return block
 
     def _shown_inside(self, part: ToolResult, others: list[Block]) -> list[Shown]:
-        shown = [made for inner in part.content for made in self._shown(inner)]
-        aside = [made for made in shown if part.is_error and isinstance(made, ImageBlock | DocumentBlock)]
+        shown = [block for inner in part.content for block in self._shown(inner)]
+        aside = [block for block in shown if part.is_error and isinstance(block, ImageBlock | DocumentBlock)]
         others.extend(aside)
-        return [made for made in shown if made not in aside]
+        return [block for block in shown if block not in aside]
 
     def _shown(self, part: Text | Image | File) -> Iterable[Shown]:
         match part:
@@ -187,7 +187,7 @@ class BlockWriter(Struct):
                 return (self._file(part) or self._left_out(part, part.name or part.media_type or "file"),)
 
     def _image(self, part: Image) -> ImageBlock | None:
-        """The picture, or None if the API does not take it."""
+        """Return an image, or None if the API does not accept it."""
         if part.data is not None:
             if part.media_type not in IMAGES:
                 return None
@@ -200,7 +200,7 @@ class BlockWriter(Struct):
         return self._marked(ImageBlock(source, _raw(own.get("transformations")), part.meta.get("cache_control")))
 
     def _file(self, part: File) -> DocumentBlock | None:
-        """The document, or None if the API does not take it."""
+        """Return a document, or None if the API does not accept it."""
         source = _document_source(part)
         if source is None:
             return None
@@ -210,7 +210,7 @@ class BlockWriter(Struct):
 
     def _left_out(self, part: Image | File, what: str) -> TextBlock:
         kind = "image" if isinstance(part, Image) else "file"
-        self.notes.append(left_out(f"{kind} {what}", "the upstream does not take it"))
+        self.notes.append(left_out(f"{kind} {what}", "the upstream does not accept it"))
         return self._marked(TextBlock(f"[{kind} left out: {what}]", cache_control=part.meta.get("cache_control")))
 
     def _marked(self, block: M) -> M:
@@ -218,18 +218,18 @@ class BlockWriter(Struct):
             self.marked.append(block)
         return block
 
-    def _seldom(self, part: Part) -> Iterable[Block]:
-        """What else an assistant message may hold."""
+    def _other(self, part: Part) -> Iterable[Block]:
+        """Return the blocks for any other part of an assistant message."""
         match part:
             case Text():
                 return self._shown(part)
             case Image() | File():
                 return (self._left_out(part, part.media_type or "picture"),)
             case _:
-                return self._odd(part)
+                return self._foreign(part)
 
-    def _odd(self, part: Part) -> Iterable[Raw]:
-        """A part that is no everyday part of its role: ours as it came, others are left out."""
+    def _foreign(self, part: Part) -> Iterable[Raw]:
+        """Return a block only this protocol has as it was sent; anything else is left out with a note."""
         if isinstance(part, Foreign) and part.protocol == PROTOCOL:
             return (_raw(part.json),)
         what = part.kind if isinstance(part, Foreign) else type(part).__name__
@@ -238,20 +238,20 @@ class BlockWriter(Struct):
 
 
 def text_block(part: Text) -> TextBlock:
-    """Words with what belongs to them."""
+    """Return a text with its citations and its cache mark."""
     own = part.meta.get(PROTOCOL, {})
     return TextBlock(part.text, _raw(own.get("citations")), part.meta.get("cache_control"))
 
 
 def thinking_block(part: Thinking) -> ThinkingBlock | RedactedBlock:
-    """What was thought, with its signature."""
+    """Return thinking with its signature."""
     if part.redacted:
         return RedactedBlock(part.signature or "")
     return ThinkingBlock(part.text, part.signature or "")
 
 
 def is_blank(text: str) -> bool:
-    """Whether the API would refuse this as the text of a block."""
+    """Return whether a text is empty or white space, which the API rejects."""
     return not text or text.isspace()
 
 
@@ -269,13 +269,13 @@ def mark_offset(blocks: Sequence[object], after: int) -> int:
 
 
 def _insert_thought(blocks: list[Block], thought: ThinkingBlock | RedactedBlock) -> None:
-    """Thoughts stand before the calls they led to."""
+    """Insert thinking before the first call, where the API requires it."""
     calls = (at for at, block in enumerate(blocks) if isinstance(block, ToolUseBlock))
     blocks.insert(next(calls, len(blocks)), thought)
 
 
 def _is_reference(block: str) -> bool:
-    """Whether this tells that a deferred tool is loaded: nothing to an upstream that knows no such tools."""
+    """Return whether a block says that a deferred tool is available; upstreams without such tools do not know it."""
     return _HEAD.decode(block).type == "tool_reference"
 
 

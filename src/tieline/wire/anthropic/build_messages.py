@@ -1,4 +1,4 @@
-"""Build the history as the API wants it: turns that alternate, begin with the user, and are never empty."""
+"""Build the history: turns alternate between user and assistant, start with the user, and are never empty."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -17,32 +17,32 @@ from tieline.wire.shared.json import encode
 from tieline.wire.shared.spelling import ToolNames
 
 PLACEHOLDER = "…"
-"""Stands where the API demands text and there is none."""
+"""The text of a turn without content, because the API rejects empty turns."""
 CACHED = 3
-"""The number of messages from which on turns are cached: shorter conversations are mostly single questions."""
+"""The smallest number of messages whose turns are cached; shorter conversations are mostly single questions."""
 
 _HEADS = {role: b'{"role":"%b","content":' % role.encode() for role in ("user", "assistant", "system")}
 
 
-class Turn(Fragment):
-    """One message of the wire."""
+class WireTurn(Fragment):
+    """One message of the protocol: consecutive messages of the same role."""
 
     role: str = "user"
     is_unsigned: bool = False
     """Whether it contains thinking without a signature."""
     forgets: bool = False
-    """Whether its thinking was left out."""
+    """Whether its thinking was removed."""
 
 
 class History(Struct):
-    """The turns of a conversation; the first `forgotten` messages lost their thinking."""
+    """The turns of a conversation; thinking was removed from the first `forgotten` messages."""
 
-    turns: list[Turn]
+    turns: list[WireTurn]
     forgotten: int = 0
 
     @property
     def marks(self) -> int:
-        """How many cache marks of the client there are."""
+        """The number of cache marks that the client set."""
         return sum(turn.marks for turn in self.turns)
 
     @property
@@ -58,16 +58,16 @@ class History(Struct):
 
 
 class _Group(NamedTuple):
-    """The messages that make up one turn."""
+    """The messages of one turn."""
 
     role: str
     messages: list[Message]
     start: int
-    """Where in the conversation the first of them stands."""
+    """The position of the first of them in the conversation."""
 
 
 class TurnWriter(Struct):
-    """Writes the turns of a request, unless they are in the cache."""
+    """Builds the turns of a request, or takes them from the cache."""
 
     names: ToolNames
     dialect: Dialect
@@ -82,16 +82,16 @@ class TurnWriter(Struct):
             history = History(self._turns(groups, forgotten), forgotten)
         return history
 
-    def _turns(self, groups: list[_Group], forgotten: int) -> list[Turn]:
+    def _turns(self, groups: list[_Group], forgotten: int) -> list[WireTurn]:
         turns = [self._turn(role, tuple(messages), start < forgotten) for role, messages, start in groups[:-1]]
         role, messages, start = groups[-1]
-        if role == "assistant":  # how it ends depends on being the last
+        if role == "assistant":  # not cached: trailing white space is removed only from the last turn
             turns.append(self.write(role, tuple(messages), start < forgotten, is_last=True))
         else:
             turns.append(self._turn(role, tuple(messages), start < forgotten))
         return turns
 
-    def _turn(self, role: str, messages: tuple[Message, ...], forget: bool) -> Turn:
+    def _turn(self, role: str, messages: tuple[Message, ...], forget: bool) -> WireTurn:
         if not messages or self.cache is None:
             return self.write(role, messages, forget)
         context = (role, forget, self.dialect, self.names.renamed)
@@ -107,15 +107,15 @@ class TurnWriter(Struct):
 
     def write(
         self, role: str, messages: tuple[Message, ...], forget: bool = False, is_last: bool = False, unmarked: int = 0
-    ) -> Turn:
-        """Write a turn of these messages, without the first of its cache marks."""
+    ) -> WireTurn:
+        """Build a turn of these messages, without its first `unmarked` cache marks."""
         blocks = BlockWriter(self.names, self.dialect.extensions, self.dialect.unsigned_thinking)
         content = _content(role, messages, blocks, forget)
         if is_last:
             _end_without_space(content)
         for block in blocks.marked[:unmarked]:
             block.cache_control = None
-        return Turn(
+        return WireTurn(
             messages,
             _HEADS[role] + encode(content) + b"}",
             mark_at=mark_offset(content, 2),
@@ -127,11 +127,11 @@ class TurnWriter(Struct):
         )
 
 
-# ── Which messages are one turn ──────────────────────────────────────────────────────────────────
+# ── Group messages into turns ────────────────────────────────────────────────────────────────────
 
 
 def _groups(messages: Sequence[Message], system_in_messages: bool) -> list[_Group]:
-    """Group the messages of one role in a row; a conversation begins with the user."""
+    """Group consecutive messages of the same role; the first group is the user's, and may be empty."""
     groups = [_Group("user", [], 0)]
     for at, message in enumerate(messages):
         role: str = message.role
@@ -148,7 +148,7 @@ def _groups(messages: Sequence[Message], system_in_messages: bool) -> list[_Grou
     return groups
 
 
-# ── What a turn says ─────────────────────────────────────────────────────────────────────────────
+# ── The content of a turn ────────────────────────────────────────────────────────────────────────
 
 
 def _content(role: str, messages: Sequence[Message], blocks: BlockWriter, forget: bool) -> list[Block]:
@@ -170,9 +170,9 @@ def _has_directives(message: Message) -> bool:
 
 
 def _reminder(message: Message, blocks: BlockWriter) -> list[TextBlock]:
-    """A system message where none may stand, in the form models know for it."""
+    """Return a system message that is not allowed in its place as a reminder, a form that models know."""
     blocks.notes += [
-        left_out(part.kind, "the upstream takes no system message here")
+        left_out(part.kind, "the upstream accepts no system message here")
         for part in message.parts
         if type(part) is Foreign
     ]
@@ -185,7 +185,7 @@ def _words(message: Message) -> list[str]:
 
 
 def _end_without_space(content: list[Block]) -> None:
-    """Words put into the model's mouth must not end with a space."""
+    """Remove trailing white space, which the API rejects at the start of the answer."""
     last = content[-1]
     if isinstance(last, TextBlock):
         last.text = last.text.rstrip()

@@ -1,4 +1,4 @@
-"""The tools that are offered to an upstream, and which of them it may or must call."""
+"""Build the tools of a request, and the choice among them."""
 
 from typing import Any
 
@@ -22,17 +22,17 @@ _FREEFORM = Raw(FREEFORM_SCHEMA)
 
 
 class ToolList(Fragment):
-    """The tools of a request as its field, and how their names are spelled."""
+    """The tools of a request as JSON text, and their names."""
 
     names: ToolNames = NO_TOOL_NAMES
     is_as_sent: bool = False
-    """Whether a client of this dialect sent them in a form that needs no change."""
+    """Whether a client of this protocol sent them in a form that needs no change."""
 
 
 def offered(
     request: Request, dialect: Dialect, source: RequestSource | None, cache: ConversationCache | None
 ) -> ToolList:
-    """Return the tools of a request, which are the same throughout a conversation."""
+    """Return the tools of a request; they are cached, because they stay the same throughout a conversation."""
 
     def build() -> ToolList:
         tools = write(request, dialect)
@@ -48,23 +48,23 @@ def offered(
 
 
 def write(request: Request, dialect: Dialect, unmarked: int = 0) -> ToolList:
-    """The tools that the choice leaves, without the first of their cache marks."""
+    """Build the tools that the choice allows, without their first `unmarked` cache marks."""
     tool_names = _tool_names(request.tools)
-    left = _left_by(request.tool_choice)
+    allowed = _allowed(request.tool_choice)
     notes: list[Note] = []
     tools: dict[str, Tool | Raw] = {}
     for at, spec in enumerate(request.tools):
-        if left is not None and spec.name not in left:
+        if allowed is not None and spec.name not in allowed:
             continue
         if spec.name in tools:
-            notes.append(left_out(f"tools[{at}]", f"a second tool of the name {spec.name!r}"))
+            notes.append(left_out(f"tools[{at}]", f"a second tool with the name {spec.name!r}"))
         elif not spec.hosted:
-            if not spec.meta.get("inline"):  # else the conversation itself defines it
+            if not spec.meta.get("inline"):  # the conversation itself defines an inline tool
                 tools[spec.name] = _own(spec) or _tool(spec, dialect, tool_names, notes)
         elif (hosted := _hosted(spec, at, request, notes)) is not None:
             tools[spec.name] = hosted
-    if not tools and left is not None:
-        raise BadRequest("`tool_choice`: none of the tools it names is offered", "tool_choice")
+    if not tools and allowed is not None:
+        raise BadRequest("`tool_choice`: expected the names of offered tools, got none of them", "tool_choice")
     marked = [tool for tool in tools.values() if type(tool) is Tool and tool.cache_control]
     for tool in marked[:unmarked]:
         tool.cache_control = None
@@ -81,20 +81,23 @@ def _tool_names(tools: tuple[ToolSpec, ...]) -> ToolNames:
     return ToolNames(names, frozenset([tool.name for tool in tools if tool.freeform]))
 
 
-def _left_by(choice: ToolChoice) -> tuple[str, ...] | None:
-    """The tools that the choice leaves, if not all: the API can name one tool that must be called, but no several."""
+def _allowed(choice: ToolChoice) -> tuple[str, ...] | None:
+    """Return the tools that the choice allows; None for all. The API can require one tool, but not one of several."""
     if not choice.names or choice.mode == "none" or (choice.mode == "required" and len(choice.names) == 1):
         return None
     return choice.names
 
 
 def _hosted(spec: ToolSpec, at: int, request: Request, notes: list[Note]) -> Raw | None:
-    """The tool as it came; one of another upstream is left out, unless the client relies on it."""
+    """Return a hosted tool of this protocol as it was sent; None for one of another protocol.
+
+    Raise BadRequest if the client depends on such a tool: it chose it, or offers no others.
+    """
     own = _own(spec)
     if own is not None:
         return own
     place = f"tools[{at}]"
-    problem = f"{spec.hosted!r} is run by another upstream, this one does not have it"
+    problem = f"this upstream cannot run the hosted tool {spec.hosted!r}"
     if spec.name in request.tool_choice.names or all(tool.hosted for tool in request.tools):
         raise BadRequest(f"`{place}`: {problem}", place)
     notes.append(left_out(place, problem))
@@ -102,7 +105,7 @@ def _hosted(spec: ToolSpec, at: int, request: Request, notes: list[Note]) -> Raw
 
 
 def _own(spec: ToolSpec) -> Raw | None:
-    """A tool that the API knows by its type, as it came."""
+    """Return the JSON of a tool that Anthropic defines, as it was sent."""
     raw = spec.meta.get(PROTOCOL, {}).get("tool") if spec.meta else None
     return None if raw is None else Raw(raw.encode())
 
@@ -133,20 +136,20 @@ def _add_meta(tool: Tool, spec: ToolSpec, dialect: Dialect) -> None:
 
 
 def chosen(choice: ToolChoice, names: ToolNames) -> dict[str, Any] | None:
-    """Whether a tool may or must be called, if that has to be said."""
+    """Return `tool_choice`, or None if the default applies."""
     if choice.mode == "none":
         return {"type": "none"}
     if choice.mode == "required":
-        said: dict[str, Any] = {"type": "any"}
+        out: dict[str, Any] = {"type": "any"}
         if len(choice.names) == 1:
-            said = {"type": "tool", "name": names.to_upstream(choice.names[0])}
+            out = {"type": "tool", "name": names.to_upstream(choice.names[0])}
     elif choice.given or choice.parallel is False:
-        said = {"type": "auto"}
+        out = {"type": "auto"}
     else:
         return None
     if choice.parallel is False or (choice.parallel and choice.given):
-        said["disable_parallel_tool_use"] = not choice.parallel
-    return said
+        out["disable_parallel_tool_use"] = not choice.parallel
+    return out
 
 
 NONE = ToolList((), b"")
@@ -162,4 +165,4 @@ UNAVAILABLE = ToolList(
         ]
     ),
 )
-"""The API refuses a history with calls when no tool is offered."""
+"""Offered with a history that contains calls if the request has no tools: the API rejects it without any."""

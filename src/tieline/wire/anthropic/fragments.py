@@ -1,7 +1,7 @@
 """Fragments of a request's JSON: the tools, the system prompt, one turn.
 
-They are cached by the identity of the objects they were built from, which the parser returns again for the same text. A
-fragment holds these objects, so that no other object can get their identity while it is in the cache.
+They are cached by the identity of the objects they were built from: the parser returns the same object for the same
+text. A fragment references these objects, so that no other object can get their identity while it is in the cache.
 """
 
 from collections.abc import Callable
@@ -16,14 +16,14 @@ from tieline.wire.shared.conversations import ENTRY_WEIGHT, ConversationCache
 
 
 class Fragment(Struct):
-    """JSON text, and what the rest of the request has to know of it."""
+    """JSON text and its cache marks."""
 
     source: tuple[Any, ...]
     text: bytes
     mark_at: int = 0
-    """Where a cache mark goes, counted from the end of the text; 0 if nothing in it can carry one."""
+    """Where a cache mark goes, counted from the end of the text; 0 if no block can carry one."""
     marks: int = 0
-    """How many cache marks of the client are in it."""
+    """The number of cache marks that the client set in it."""
     notes: tuple[Note, ...] = ()
 
 

@@ -5,9 +5,9 @@ Once a reader knows the frame, it takes the text of the following deltas from be
 each event. A frame is used only if it was verified: with another string in place of the text, the event must mean the
 same except for that string.
 
-If the client speaks the dialect of the upstream, each batch carries the frames it was read from (see `model.source`). A
-frame that yields no event waits for the next that does, so that frames and events stay in step. From the first frame
-that needed any tolerance on, no frames are carried: the writer then works from the events alone.
+If the client uses the protocol of the upstream, each batch carries the frames it was read from (see `model.source`). A
+frame that yields no event is held until the next that does, so that frames and events stay in step. After a frame that
+needed any tolerance, no more frames are carried, and the writer works from the events alone.
 """
 
 from collections.abc import Callable, Hashable
@@ -21,8 +21,8 @@ from tieline.model.source import AnswerSource
 from tieline.wire.framing.sse import SseOverflow, SseReader
 from tieline.wire.shared.json import Malformed, encode
 
-MAX_WAITING = 1024 * 1024
-"""Bytes of frames that may wait for an event."""
+MAX_HELD = 1024 * 1024
+"""The most bytes of frames that are held until an event."""
 TRIAL = "\x00"
 """Replaces the text of a delta when its frame is verified."""
 
@@ -44,7 +44,7 @@ class DeltaFrame:
         self._attempts = _MAX_ATTEMPTS
 
     def text_in(self, block: bytes) -> str | None:
-        """Return the text of a delta, or None if this block does not have the frame. The blank line is part of it."""
+        """Return the text of a delta, or None if this block has another frame. It includes its blank line."""
         body = block.removeprefix(self._before).removesuffix(self._after)
         if len(block) - len(body) != self._size or _LF in body:
             return None
@@ -54,9 +54,9 @@ class DeltaFrame:
             return None
 
     def learn(self, key: Hashable, block: bytes, field: str, text: str, means_same: Callable[[bytes], bool]) -> None:
-        """Take the frame from a block that says nothing but `text` in `field`; give up after a few attempts.
+        """Take the frame from a block that contains nothing but `text` in `field`; give up after a few attempts.
 
-        `means_same` tells whether a block is the same event with TRIAL as its text.
+        `means_same` returns whether a block is the same event with TRIAL as its text.
         """
         if self._attempts == 0:
             return
@@ -81,7 +81,7 @@ class DeltaFrame:
 
 
 class StreamReader:
-    """Reads one answer. A dialect implements `_receive` and `_end_of_stream`."""
+    """Reads one answer. A subclass implements `_receive` and `_end_of_stream`."""
 
     protocol: ClassVar[str]
 
@@ -92,11 +92,11 @@ class StreamReader:
         self._frame = DeltaFrame()
         self._parts = PartsWriter()
         self._is_exact = keep_source
-        """Whether the frames so far mean exactly what the events say."""
+        """Whether the frames so far mean exactly the same as the events."""
         self._model_member = b""
-        """The member of the frames that names the model, as the upstream writes it."""
-        self._waiting = b""
-        """Frames that have not yielded an event yet."""
+        """The member with the model name, as the upstream writes it."""
+        self._held = b""
+        """Held frames, which have not yielded an event yet."""
 
     def feed(self, data: bytes) -> list[Event]:
         """Return the events that are complete now."""
@@ -128,7 +128,7 @@ class StreamReader:
         raise NotImplementedError
 
     def _end_of_stream(self) -> None:
-        """Handle a stream that is over without having said so."""
+        """Handle a stream that ended without its last event."""
         raise NotImplementedError
 
     def _read(self, text: bytes) -> list[Event]:
@@ -152,16 +152,16 @@ class StreamReader:
         return self._sourced(parts.take(), text, covered)
 
     def _sourced(self, events: list[Event], text: bytes, covered: int) -> list[Event]:
-        """Attach the frames up to `covered` to the events, and let the rest of the text wait."""
+        """Attach the frames up to `covered` to the events, and hold the rest of the text."""
         if not self._is_exact or self._parts.is_holding:
             self._is_exact = False
             return events
-        text, covered = self._waiting + text, len(self._waiting) + covered
+        text, covered = self._held + text, len(self._held) + covered
         if not events:
-            self._waiting = text
-            self._is_exact = len(text) <= MAX_WAITING
+            self._held = text
+            self._is_exact = len(text) <= MAX_HELD
             return events
-        self._waiting = text[covered:]
+        self._held = text[covered:]
         return SourcedBatch(events, AnswerSource(self.protocol, text[:covered], True, model=self._model_member))
 
     def _whole(self, body: bytes) -> list[Event]:
@@ -170,7 +170,7 @@ class StreamReader:
         return SourcedBatch(events, AnswerSource(self.protocol, body, False)) if self._is_exact else events
 
     def _find_model(self, model: str | None, text: bytes) -> None:
-        """Find how the upstream spells the model's name, which the client sees under the name it asked for."""
+        """Find the member with the model name: the writer replaces it by the name that the client requested."""
         if not self._is_exact or not model:
             return
         compact, spaced = b'"model":%b' % encode(model), b'"model": %b' % encode(model)
