@@ -25,13 +25,13 @@ from tieline.wire.anthropic.build_messages import CACHED, History, TurnWriter, W
 from tieline.wire.anthropic.build_tools import ToolList
 from tieline.wire.anthropic.dialect import DEFAULT, Dialect
 from tieline.wire.anthropic.fragments import Fragment, cached_fragment
-from tieline.wire.anthropic.schema import PROTOCOL, TextBlock, TokenCount
+from tieline.wire.anthropic.schema import PROTOCOL, InputTokenCount, TextBlock
 from tieline.wire.shared.conversations import ConversationCache
 from tieline.wire.shared.json import Malformed, encode, read
 from tieline.wire.shared.sources import settings_of, usable_source
 from tieline.wire.shared.spelling import NO_TOOL_NAMES, BuiltRequest
 
-_COUNT = msgspec.json.Decoder(TokenCount)
+_COUNT = msgspec.json.Decoder(InputTokenCount)
 _UNDERSTOOD = frozenset(["thinking", "reasoning"])
 """Fields of another protocol that were parsed as `Request.reasoning`."""
 _COUNTED = ("model", "thinking", "tool_choice")
@@ -54,7 +54,7 @@ def build_request(request: Request, dialect: Dialect = DEFAULT, cache: Conversat
     source = usable_source(request, PROTOCOL) if request.protocol == PROTOCOL and dialect.takes_all else None
     prompt = _prompt(request, dialect, source, cache)
     settings = _settings(request, dialect, prompt)
-    if source is not None and not prompt.is_repaired and not prompt.history.forgotten:
+    if source is not None and not prompt.is_repaired and not prompt.history.stripped:
         body = _copied(request, prompt, settings, source)
     else:
         body = _joined(prompt, settings)
@@ -230,7 +230,7 @@ def _settings(request: Request, dialect: Dialect, prompt: _Prompt) -> dict[str, 
         fields["stream"] = True
     settings = thinking.NO_THINKING
     if request.reasoning != _NO_REASONING:
-        past = thinking.Past(prompt.conversation, prompt.history.forgotten)
+        past = thinking.Past(prompt.conversation, prompt.history.stripped)
         settings = thinking.settings(request, dialect, max_tokens, past, notes)
     if not (sampling.temperature is None and sampling.top_p is None and sampling.top_k is None):
         fields |= thinking.sampling(sampling, settings.on, notes)

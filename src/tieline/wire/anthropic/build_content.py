@@ -45,7 +45,7 @@ Block = TextBlock | ImageBlock | DocumentBlock | ThinkingBlock | RedactedBlock |
 M = TypeVar("M", TextBlock, ImageBlock, DocumentBlock, ToolUseBlock, ToolResultOut)
 Shown = TextBlock | ImageBlock | DocumentBlock | Raw
 
-_UNSIGNED = left_out("thinking", "without a signature, or in a turn with such thinking, the API refuses it")
+_UNSIGNED = left_out("thinking", "without a signature, or in a turn with such thinking, the API rejects it")
 _PDF = "application/pdf"
 _ACCEPTED = "text, images (jpeg, png, gif, webp), and documents (PDF or text)"
 _HEAD = msgspec.json.Decoder(BlockHead)
@@ -93,8 +93,8 @@ class BlockWriter(Struct):
             case _:
                 raise refused(part, _ACCEPTED)
 
-    def assistant(self, message: Message, forget: bool) -> list[Block]:
-        """Return the blocks of an assistant message, without thinking if `forget`."""
+    def assistant(self, message: Message, strip_thinking: bool) -> list[Block]:
+        """Return the blocks of an assistant message."""
         blocks: list[Block] = []
         for part in message.parts:
             if type(part) is ToolCall:
@@ -104,8 +104,8 @@ class BlockWriter(Struct):
                     blocks.append(TextBlock(part.text))
             elif type(part) is Thinking:
                 self.has_unsigned = self.has_unsigned or not part.signature
-                if not forget and (part.signature or (self.unsigned and part.text)):
-                    _insert_thought(blocks, thinking_block(part))
+                if not strip_thinking and (part.signature or (self.unsigned and part.text)):
+                    _insert_thinking(blocks, thinking_block(part))
                 elif part.text:
                     self.notes.append(_UNSIGNED)
             else:
@@ -133,10 +133,10 @@ class BlockWriter(Struct):
 
     def _call(self, part: ToolCall) -> ToolUseBlock:
         if part.freeform:
-            given = Raw(encode({"input": part.arguments}))
+            arguments = Raw(encode({"input": part.arguments}))
         else:
-            given = Raw(part.arguments if is_object(part.arguments) else self._object(part))
-        block = ToolUseBlock(plain_id(part.id), self.names.to_upstream(part.name), given)
+            arguments = Raw(part.arguments if is_object(part.arguments) else self._object(part))
+        block = ToolUseBlock(plain_id(part.id), self.names.to_upstream(part.name), arguments)
         if part.meta:
             own = part.meta.get(PROTOCOL, {})
             block.caller = _raw(own.get("caller"))
@@ -168,9 +168,9 @@ class BlockWriter(Struct):
 
     def _shown_inside(self, part: ToolResult, others: list[Block]) -> list[Shown]:
         shown = [block for inner in part.content for block in self._shown(inner)]
-        aside = [block for block in shown if part.is_error and isinstance(block, ImageBlock | DocumentBlock)]
-        others.extend(aside)
-        return [block for block in shown if block not in aside]
+        moved = [block for block in shown if part.is_error and isinstance(block, ImageBlock | DocumentBlock)]
+        others.extend(moved)
+        return [block for block in shown if block not in moved]
 
     def _shown(self, part: Text | Image | File) -> Iterable[Shown]:
         match part:
@@ -182,7 +182,7 @@ class BlockWriter(Struct):
                     return (_raw(own["block"]),)
                 return () if is_blank(text) else (self._marked(text_block(part)),)
             case Image():
-                return (self._image(part) or self._left_out(part, part.media_type or "picture"),)
+                return (self._image(part) or self._left_out(part, part.media_type or "image"),)
             case File():
                 return (self._file(part) or self._left_out(part, part.name or part.media_type or "file"),)
 
@@ -224,7 +224,7 @@ class BlockWriter(Struct):
             case Text():
                 return self._shown(part)
             case Image() | File():
-                return (self._left_out(part, part.media_type or "picture"),)
+                return (self._left_out(part, part.media_type or "image"),)
             case _:
                 return self._foreign(part)
 
@@ -268,10 +268,10 @@ def mark_offset(blocks: Sequence[object], after: int) -> int:
     return 0
 
 
-def _insert_thought(blocks: list[Block], thought: ThinkingBlock | RedactedBlock) -> None:
+def _insert_thinking(blocks: list[Block], thinking: ThinkingBlock | RedactedBlock) -> None:
     """Insert thinking before the first call, where the API requires it."""
     calls = (at for at, block in enumerate(blocks) if isinstance(block, ToolUseBlock))
-    blocks.insert(next(calls, len(blocks)), thought)
+    blocks.insert(next(calls, len(blocks)), thinking)
 
 
 def _is_reference(block: str) -> bool:

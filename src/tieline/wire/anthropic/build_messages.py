@@ -30,15 +30,15 @@ class WireTurn(Fragment):
     role: str = "user"
     is_unsigned: bool = False
     """Whether it contains thinking without a signature."""
-    forgets: bool = False
+    is_stripped: bool = False
     """Whether its thinking was removed."""
 
 
 class History(Struct):
-    """The turns of a conversation; thinking was removed from the first `forgotten` messages."""
+    """The turns of a conversation; thinking was removed from the first `stripped` messages."""
 
     turns: list[WireTurn]
-    forgotten: int = 0
+    stripped: int = 0
 
     @property
     def marks(self) -> int:
@@ -78,39 +78,48 @@ class TurnWriter(Struct):
         groups = _groups(messages, self.dialect.system_in_messages)
         history = History(self._turns(groups, 0))
         if not self.dialect.unsigned_thinking and any(turn.is_unsigned for turn in history.turns):
-            forgotten = thinking.forgotten(messages)
-            history = History(self._turns(groups, forgotten), forgotten)
+            stripped = thinking.count_stripped(messages)
+            history = History(self._turns(groups, stripped), stripped)
         return history
 
-    def _turns(self, groups: list[_Group], forgotten: int) -> list[WireTurn]:
-        turns = [self._turn(role, tuple(messages), start < forgotten) for role, messages, start in groups[:-1]]
+    def _turns(self, groups: list[_Group], stripped: int) -> list[WireTurn]:
+        turns = [self._turn(role, tuple(messages), start < stripped) for role, messages, start in groups[:-1]]
         role, messages, start = groups[-1]
         if role == "assistant":  # not cached: trailing white space is removed only from the last turn
-            turns.append(self.write(role, tuple(messages), start < forgotten, is_last=True))
+            turns.append(self.write(role, tuple(messages), start < stripped, is_last=True))
         else:
-            turns.append(self._turn(role, tuple(messages), start < forgotten))
+            turns.append(self._turn(role, tuple(messages), start < stripped))
         return turns
 
-    def _turn(self, role: str, messages: tuple[Message, ...], forget: bool) -> WireTurn:
+    def _turn(self, role: str, messages: tuple[Message, ...], strip_thinking: bool) -> WireTurn:
         if not messages or self.cache is None:
-            return self.write(role, messages, forget)
-        context = (role, forget, self.dialect, self.names.renamed)
-        return cached_fragment(self.cache, "turn", messages, context, lambda: self.write(role, messages, forget))
+            return self.write(role, messages, strip_thinking)
+        context = (role, strip_thinking, self.dialect, self.names.renamed)
+        return cached_fragment(
+            self.cache, "turn", messages, context, lambda: self.write(role, messages, strip_thinking)
+        )
 
     def without_marks(self, history: History, count: int) -> None:
         """Remove the first `count` cache marks."""
         for at, turn in enumerate(history.turns):
             if count and turn.marks:
                 is_last = at == len(history.turns) - 1 and turn.role == "assistant"
-                history.turns[at] = self.write(turn.role, turn.source, turn.forgets, is_last=is_last, unmarked=count)
+                history.turns[at] = self.write(
+                    turn.role, turn.source, turn.is_stripped, is_last=is_last, unmarked=count
+                )
                 count -= min(count, turn.marks)
 
     def write(
-        self, role: str, messages: tuple[Message, ...], forget: bool = False, is_last: bool = False, unmarked: int = 0
+        self,
+        role: str,
+        messages: tuple[Message, ...],
+        strip_thinking: bool = False,
+        is_last: bool = False,
+        unmarked: int = 0,
     ) -> WireTurn:
         """Build a turn of these messages, without its first `unmarked` cache marks."""
         blocks = BlockWriter(self.names, self.dialect.extensions, self.dialect.unsigned_thinking)
-        content = _content(role, messages, blocks, forget)
+        content = _content(role, messages, blocks, strip_thinking)
         if is_last:
             _end_without_space(content)
         for block in blocks.marked[:unmarked]:
@@ -123,7 +132,7 @@ class TurnWriter(Struct):
             notes=tuple(blocks.notes),
             role=role,
             is_unsigned=blocks.has_unsigned,
-            forgets=forget,
+            is_stripped=strip_thinking,
         )
 
 
@@ -151,13 +160,13 @@ def _groups(messages: Sequence[Message], system_in_messages: bool) -> list[_Grou
 # ── The content of a turn ────────────────────────────────────────────────────────────────────────
 
 
-def _content(role: str, messages: Sequence[Message], blocks: BlockWriter, forget: bool) -> list[Block]:
+def _content(role: str, messages: Sequence[Message], blocks: BlockWriter, strip_thinking: bool) -> list[Block]:
     content: list[Block] = []
     for message in messages:
         if message.role == "user":
             content += blocks.user(message)
         elif message.role == "assistant":
-            content += blocks.assistant(message, forget)
+            content += blocks.assistant(message, strip_thinking)
         else:
             content += blocks.directives(message) if role == "system" else _reminder(message, blocks)
     if role == "user" and len(messages) > 1:

@@ -4,7 +4,7 @@ import msgspec
 from msgspec import Raw
 
 from tieline.model.content import NO_META, ToolCall
-from tieline.wire.anthropic.schema import ABSENT, PROTOCOL, BlockIn, DeltaIn, given, text_of
+from tieline.wire.anthropic.schema import ABSENT, PROTOCOL, BlockIn, DeltaIn, is_set, text_of
 from tieline.wire.shared.json import Malformed, encode, object_text, read
 from tieline.wire.shared.spelling import ToolNames, restore_id
 
@@ -21,7 +21,7 @@ def call_of(block: BlockIn, tool_names: ToolNames, fallback_id: str) -> ToolCall
     name = tool_names.to_client(block.name or "") or UNNAMED
     meta = NO_META
     if block.caller is not ABSENT or block.toolset_name is not ABSENT:
-        own = {name: text_of(value) for name in ("caller", "toolset_name") if given(value := getattr(block, name))}
+        own = {name: text_of(value) for name in ("caller", "toolset_name") if is_set(value := getattr(block, name))}
         meta = {PROTOCOL: own} if own else NO_META
     return ToolCall(
         id=restore_id(block.id or "") or fallback_id,
@@ -76,11 +76,11 @@ def add_compaction(so_far: dict[str, str], delta: DeltaIn) -> None:
 
 def citations_of(array: Raw) -> list[str]:
     """Return the JSON text of each citation."""
-    return [text_of(item) for item in read(_LIST, bytes(array))] if given(array) else []
+    return [text_of(item) for item in read(_LIST, bytes(array))] if is_set(array) else []
 
 
 def _start_arguments(start_input: Raw) -> str:
-    """Return the arguments that came with the start of a block: some upstreams send all of them there."""
+    """Return the arguments at the start of a block, where some upstreams send all of them."""
     text = text_of(start_input)
     if text.startswith('"') and text not in _NO_INPUT:
         return object_text(text)  # a string in place of an object, mostly the JSON text of that object

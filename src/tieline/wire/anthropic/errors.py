@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from tieline.model.errors import GatewayError, is_transient
 from tieline.model.events import ErrorKind, Failed
-from tieline.wire.anthropic.schema import ErrorIn, MessageIn, given
+from tieline.wire.anthropic.schema import ErrorIn, MessageIn, is_set
 from tieline.wire.shared.http_errors import excerpt, kind_of, retry_after
 from tieline.wire.shared.json import Malformed, encode, read
 
@@ -92,7 +92,7 @@ def failed_by(raw: Raw) -> Failed:
 def _error_in(body: bytes) -> ErrorIn:
     try:
         outer = read(_BODY, body)
-        return _inner(bytes(outer.error)) if given(outer.error) else read(_ERROR, body)
+        return _inner(bytes(outer.error)) if is_set(outer.error) else read(_ERROR, body)
     except Malformed:
         return _inner(body)
 

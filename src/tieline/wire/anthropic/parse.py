@@ -33,7 +33,7 @@ from tieline.wire.anthropic.schema import (
     RequestFields,
     TextBlock,
     ThinkingConfig,
-    given,
+    is_set,
     text_of,
 )
 from tieline.wire.shared import json
@@ -67,8 +67,8 @@ def _parse(body: bytes, cache: ConversationCache | None, counting: bool) -> Requ
     parser = MessagesParser(cache)
     parser.parse(fields.messages)
     _check(fields, parser.messages, counting)
-    system = _system(fields.system, cache) if given(fields.system) else ()
-    metadata = parse(_METADATA, fields.metadata, "metadata") if given(fields.metadata) else Metadata()
+    system = _system(fields.system, cache) if is_set(fields.system) else ()
+    metadata = parse(_METADATA, fields.metadata, "metadata") if is_set(fields.metadata) else Metadata()
     request = Request(
         model=fields.model or "",
         messages=(*system, *parser.messages),
@@ -107,12 +107,12 @@ def _decode(body: bytes) -> tuple[RequestFields, dict[str, msgspec.Raw]]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         fields = parse(_FIELDS, body)
         members = json.parse_object(body)
-        return fields, {name: value for name, value in members.items() if name not in TRANSLATED and given(value)}
-    return known, {name: value for name in PASSED_ON if given(value := getattr(known, name))}
+        return fields, {name: value for name, value in members.items() if name not in TRANSLATED and is_set(value)}
+    return known, {name: value for name in PASSED_ON if is_set(value := getattr(known, name))}
 
 
 def _check(fields: RequestFields, messages: list[Message], counting: bool) -> None:
-    if given(fields.thread):
+    if is_set(fields.thread):
         # With this code the SDKs send the whole history instead.
         raise BadRequest(
             "`thread`: message threads are not supported, send the whole history",
@@ -144,7 +144,7 @@ def _read_system(raw: msgspec.Raw) -> tuple[Message, ...]:
 
 
 def _reasoning(fields: RequestFields) -> Reasoning:
-    config = parse(_THINKING, fields.thinking, "thinking") if given(fields.thinking) else None
+    config = parse(_THINKING, fields.thinking, "thinking") if is_set(fields.thinking) else None
     output = fields.output_config
     kept: dict[str, Any] = {}
     effort = None
@@ -152,7 +152,7 @@ def _reasoning(fields: RequestFields) -> Reasoning:
         effort = next((known for known in _EFFORTS if known == output.effort), None)
         if output.effort is not None and effort is None:
             kept["effort"] = output.effort
-        if given(output.task_budget):
+        if is_set(output.task_budget):
             kept["task_budget"] = text_of(output.task_budget)
     if config is None:
         return Reasoning(effort=effort, meta={PROTOCOL: kept} if kept else NO_META)
@@ -182,6 +182,6 @@ def _output(fields: RequestFields) -> OutputFormat | None:
 def _format(wanted: FormatIn, at: str) -> OutputFormat:
     if wanted.type != "json_schema":
         raise unexpected(f"{at}.type", '"json_schema"', wanted.type)
-    if not given(wanted.schema):
+    if not is_set(wanted.schema):
         raise BadRequest(f"`{at}.schema`: field required", f"{at}.schema")
     return OutputFormat(name=wanted.name or "output", schema=bytes(wanted.schema))

@@ -41,7 +41,7 @@ from tieline.wire.anthropic.schema import (
     ToolResultShell,
     ToolUseBlock,
     UrlSource,
-    given,
+    is_set,
     text_of,
 )
 from tieline.wire.shared import json
@@ -114,7 +114,7 @@ def _is_standard_result(part: ToolResult) -> bool:
 
 def text_part(block: TextBlock) -> Text:
     """Parse a text with its citations."""
-    own = {"citations": text_of(block.citations)} if given(block.citations) else {}
+    own = {"citations": text_of(block.citations)} if is_set(block.citations) else {}
     return Text(text=block.text, meta=meta_of(block.cache_control, own))
 
 
@@ -183,17 +183,17 @@ def _known(raw: Raw, path: Path, kinds: frozenset[str]) -> KnownBlock | str:
 
 
 def _call(block: ToolUseBlock) -> ToolCall:
-    own = {name: text_of(value) for name in ("caller", "toolset_name") if given(value := getattr(block, name))}
+    own = {name: text_of(value) for name in ("caller", "toolset_name") if is_set(value := getattr(block, name))}
     return ToolCall(
         id=restore_id(block.id),
         name=block.name,
-        arguments=text_of(block.input) if given(block.input) else "{}",
+        arguments=text_of(block.input) if is_set(block.input) else "{}",
         meta=meta_of(block.cache_control, own),
     )
 
 
 def _image(block: ImageBlock, path: Path) -> Image:
-    own = {"transformations": text_of(block.transformations)} if given(block.transformations) else {}
+    own = {"transformations": text_of(block.transformations)} if is_set(block.transformations) else {}
     meta = meta_of(block.cache_control, own)
     match block.source:
         case Base64Source(media_type=media_type, data=data):
@@ -246,7 +246,7 @@ def _document_meta(block: DocumentBlock) -> Meta:
     own = {}
     if block.context:
         own["context"] = block.context
-    if given(block.citations):
+    if is_set(block.citations):
         own["citations"] = text_of(block.citations)
     return meta_of(block.cache_control, own)
 

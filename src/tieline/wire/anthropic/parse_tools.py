@@ -10,7 +10,7 @@ from tieline.model.errors import BadRequest
 from tieline.model.request import EMPTY_SCHEMA, ToolChoice, ToolSpec
 from tieline.wire.anthropic.client_tools import described
 from tieline.wire.anthropic.parse_content import meta_of, parse, unexpected
-from tieline.wire.anthropic.schema import ABSENT, PROTOCOL, Addition, Tool, ToolChoiceIn, given, text_of
+from tieline.wire.anthropic.schema import ABSENT, PROTOCOL, Addition, Tool, ToolChoiceIn, is_set, text_of
 from tieline.wire.shared.conversations import ConversationCache, cached
 from tieline.wire.shared.json import decode_any
 
@@ -22,7 +22,7 @@ _EXTENSIONS = ("eager_input_streaming", "defer_loading", "allowed_callers", "inp
 
 def parse_tools(raw: msgspec.Raw, messages: list[Message], cache: ConversationCache | None) -> tuple[ToolSpec, ...]:
     """Parse the tools of a request, and those that its messages add."""
-    declared = cached(cache, (PROTOCOL, "tools", bytes(raw)), lambda: _tools(raw)) if given(raw) else ()
+    declared = cached(cache, (PROTOCOL, "tools", bytes(raw)), lambda: _tools(raw)) if is_set(raw) else ()
     if not any(message.role == "system" for message in messages):
         return declared
     return declared + _added_tools(messages, declared)
@@ -62,7 +62,7 @@ def _has_type(tool: Tool) -> bool:
 def _custom_tool(tool: Tool, at: int) -> ToolSpec:
     if not tool.name:
         raise BadRequest(f"`tools[{at}].name`: field required", f"tools[{at}].name")
-    schema = bytes(tool.input_schema) if given(tool.input_schema) else EMPTY_SCHEMA
+    schema = bytes(tool.input_schema) if is_set(tool.input_schema) else EMPTY_SCHEMA
     if not schema.startswith(b"{"):
         raise BadRequest(f"`tools[{at}].input_schema`: expected an object", f"tools[{at}].input_schema")
     extensions = {name: value for name in _EXTENSIONS if (value := getattr(tool, name)) is not None}
@@ -92,7 +92,7 @@ def _added_tools(messages: Iterable[Message], declared: tuple[ToolSpec, ...]) ->
         for part in message.parts if message.role == "system" else ():
             if type(part) is Foreign and part.kind == "tool_addition":
                 tool = _ADDITION.decode(part.json).tool
-                if given(tool.definition) and tool.definition is not ABSENT:
+                if is_set(tool.definition) and tool.definition is not ABSENT:
                     for spec in _tools(msgspec.Raw(b"[%b]" % bytes(tool.definition))):
                         added[spec.name] = replace(spec, meta={**spec.meta, "inline": True})
     return tuple(spec for name, spec in added.items() if name not in names)

@@ -27,7 +27,7 @@ from tieline.wire.anthropic.schema import (
     StopDetails,
     StreamEvent,
     UsageIn,
-    given,
+    is_set,
     text_of,
 )
 from tieline.wire.framing.sse import SseReader
@@ -89,7 +89,7 @@ class OpenBlock:
         self.signature = [block.signature] if block.signature else []
         self.citations = [] if block.citations is ABSENT else call_blocks.citations_of(block.citations)
         self.compaction: dict[str, str] = {}
-        """The members of a compaction block that came in deltas."""
+        """The members of a compaction block from its deltas."""
         self.accepts = _KIND_OF[type(part)]
         self.held: list[str] | None = None
         """Input that cannot be emitted before it is complete; None if input is emitted as it comes."""
@@ -138,7 +138,7 @@ class ResponseReader(StreamReader):
         self._is_standard_input = call_blocks.is_object_input
         try:
             message = self._decode(_MESSAGE, body)
-            if given(message.error):
+            if is_set(message.error):
                 self._fail(failed_by(message.error))
             elif message.content is None:
                 self._fail(Failed(kind="upstream", message="the upstream's answer is not a message"))
@@ -171,7 +171,7 @@ class ResponseReader(StreamReader):
                 self._update_ending(event.delta or DeltaIn(), event.usage)
             case "message_stop":
                 self._finish()
-            case _ if given(event.error):
+            case _ if is_set(event.error):
                 self._fail(failed_by(event.error))
             case _:
                 pass  # ping, and events this version does not know
@@ -226,9 +226,9 @@ class ResponseReader(StreamReader):
         stop = self._stop
         stop.stop_reason = delta.stop_reason or stop.stop_reason
         stop.stop_sequence = delta.stop_sequence or stop.stop_sequence
-        if delta.stop_details is not ABSENT and given(delta.stop_details):
+        if delta.stop_details is not ABSENT and is_set(delta.stop_details):
             stop.stop_details = delta.stop_details
-        if delta.container is not ABSENT and given(delta.container):
+        if delta.container is not ABSENT and is_set(delta.container):
             stop.container = delta.container
 
     # ── Blocks ───────────────────────────────────────────────────────────────────────────────────
@@ -343,7 +343,7 @@ class ResponseReader(StreamReader):
                 block.signature.append(delta.signature)
             if delta.type == "compaction_delta":
                 call_blocks.add_compaction(block.compaction, delta)
-            if delta.citation is not ABSENT and given(delta.citation):
+            if delta.citation is not ABSENT and is_set(delta.citation):
                 block.citations.append(text_of(delta.citation))
 
     def _learn(self, raw: bytes, event: StreamEvent, delta: DeltaIn) -> None:
@@ -491,13 +491,13 @@ def _merge_usage(usage: UsageIn, so_far: Usage = NO_USAGE) -> Usage:
     fresh, output = usage.input_tokens or 0, usage.output_tokens or 0
     cached, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
     details = usage.output_tokens_details
-    thought = 0 if details is None else details.thinking_tokens or 0
+    reasoning = 0 if details is None else details.thinking_tokens or 0
     return Usage(
         input=max(so_far.input, fresh),
         output=max(so_far.output, output),
         cache_read=max(so_far.cache_read, cached),
         cache_write=max(so_far.cache_write, written),
-        reasoning=max(so_far.reasoning, thought),
+        reasoning=max(so_far.reasoning, reasoning),
     )
 
 
@@ -506,7 +506,7 @@ def _finished(reason: StopReason, stop: DeltaIn) -> Finished:
     sequence = stop.stop_sequence if reason is _STOP_SEQUENCE else None
     if stop.stop_details is ABSENT and stop.container is ABSENT:
         return Finished(reason=reason, sequence=sequence)
-    own = {name: text_of(value) for name in ("stop_details", "container") if given(value := getattr(stop, name))}
+    own = {name: text_of(value) for name in ("stop_details", "container") if is_set(value := getattr(stop, name))}
     return Finished(
         reason=reason,
         sequence=sequence,
@@ -517,6 +517,6 @@ def _finished(reason: StopReason, stop: DeltaIn) -> Finished:
 
 def _explanation(details: Raw) -> str | None:
     try:
-        return read(_STOP_DETAILS, bytes(details)).explanation if given(details) else None
+        return read(_STOP_DETAILS, bytes(details)).explanation if is_set(details) else None
     except Malformed:
         return None

@@ -15,7 +15,7 @@ ABSENT = Raw()
 EMPTY_OBJECT = Raw(b"{}")
 
 
-def given(value: Raw) -> bool:
+def is_set(value: Raw) -> bool:
     """Return whether a field is present and not null."""
     return value is not ABSENT and bytes(value) != b"null"
 
@@ -333,5 +333,5 @@ class ErrorIn(Struct):
     details: ErrorDetails | None = None
 
 
-class TokenCount(Struct):
+class InputTokenCount(Struct):
     input_tokens: int

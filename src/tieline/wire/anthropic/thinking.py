@@ -34,7 +34,7 @@ class ThinkingSettings(Struct, frozen=True):
 NO_THINKING = ThinkingSettings()
 
 
-def forgotten(messages: Sequence[Message]) -> int:
+def count_stripped(messages: Sequence[Message]) -> int:
     """Return the number of leading messages whose thinking is removed, because some of it has no signature."""
     end = 0
     is_unsigned_turn = False
@@ -59,12 +59,12 @@ class Past(Struct):
     """A conversation, and the number of its messages whose thinking is removed."""
 
     messages: Sequence[Message]
-    forgotten: int
+    stripped: int
 
 
 def _lacks_thinking(past: Past) -> bool:
     """Return whether the last turn with tool calls lacks thinking at its start: with a budget the API rejects that."""
-    messages, forgotten = past.messages, past.forgotten
+    messages, stripped = past.messages, past.stripped
     calls = [at for at, message in enumerate(messages) if any(isinstance(part, ToolCall) for part in message.parts)]
     if not calls:
         return False
@@ -74,7 +74,7 @@ def _lacks_thinking(past: Past) -> bool:
             break
         if messages[at].role == "assistant":
             first = at
-    return first < forgotten or not _begins_with_thinking(messages[first])
+    return first < stripped or not _begins_with_thinking(messages[first])
 
 
 def _begins_turn(message: Message) -> bool:

@@ -302,9 +302,9 @@ def _whole_block(part: Part) -> AnswerBlock | None:
             return None
 
 
-def _call_block(part: ToolCall, given: bytes) -> ToolUseBlock:
+def _call_block(part: ToolCall, arguments: bytes) -> ToolUseBlock:
     own = part.meta.get(PROTOCOL, {})
-    block = ToolUseBlock(plain_id(part.id), part.name, Raw(given))
+    block = ToolUseBlock(plain_id(part.id), part.name, Raw(arguments))
     if "caller" in own:
         block.caller = Raw(own["caller"].encode())
     if "toolset_name" in own:

@@ -152,8 +152,8 @@ class MessagesBuilder:
         out = self._append("assistant", content, message)
         if refusals:
             out["refusal"] = _joined(refusals)
-        if self._replays and (thoughts := _thoughts(message.parts)):
-            out[self._dialect.reasoning_field] = thoughts
+        if self._replays and (thinking := _thinking_text(message.parts)):
+            out[self._dialect.reasoning_field] = thinking
         if calls:
             out["tool_calls"] = calls
         if message.meta:
@@ -291,7 +291,7 @@ def _marked(parts: Sequence[Text | Image | File]) -> list[Text | Image | File]:
     return [Text(text=f"Error: {first.text}", meta=first.meta), *rest]
 
 
-def _thoughts(parts: Iterable[Part]) -> str:
+def _thinking_text(parts: Iterable[Part]) -> str:
     return "\n\n".join(part.text for part in parts if isinstance(part, Thinking) and part.text)
 
 

@@ -120,7 +120,7 @@ class CallAssembler:
                 self._start(call, UNNAMED)
             elif cut:
                 self._note("cut_call", f"{call.name} was cut off before its arguments and is left out")
-                self._all.remove(call)  # or the next call that starts would begin it first
+                self._all.remove(call)  # otherwise the next call that starts would start it first
             else:
                 self._start(call, self._tool_names.to_client(call.name))
             if call.started and not call.ended:

@@ -14,7 +14,7 @@ from tieline.model.content import Message, Text
 from tieline.model.errors import BadRequest
 from tieline.model.request import Effort, OutputFormat, Reasoning, Request, RequestSource, Sampling, ToolChoice
 from tieline.wire.openai_chat.parse_content import bad
-from tieline.wire.openai_chat.parse_messages import MessagesParser
+from tieline.wire.openai_chat.parse_messages import ChatMessagesParser
 from tieline.wire.openai_chat.parse_tools import LEGACY, parse_choice, parse_tools
 from tieline.wire.openai_chat.schema import (
     PROTOCOL,
@@ -60,7 +60,7 @@ def _parse(body: bytes, cache: ConversationCache | None) -> Request:
     shape, unknown = _decode(body)
     if not shape.messages:
         raise bad("messages", "an array of at least one message")
-    parser = MessagesParser(cache)
+    parser = ChatMessagesParser(cache)
     parser.parse(shape.messages)
     system = _system(unknown.pop("system")) if "system" in unknown else ()
     untranslated = astuple(shape)[THE_UNTRANSLATED]

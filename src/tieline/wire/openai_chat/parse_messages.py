@@ -62,7 +62,7 @@ class ParsedMessage(NamedTuple):
     """The JSON text, if every upstream accepts it unchanged."""
 
 
-class MessagesParser:
+class ChatMessagesParser:
     """Parses messages in order; messages that were parsed before come from the cache."""
 
     def __init__(self, cache: ConversationCache | None) -> None:
@@ -72,7 +72,7 @@ class MessagesParser:
         """The JSON text of each message; see `RequestSource`."""
         self._calls: Sequence[Part] = ()
         """The parts of the last assistant message, whose calls the following results answer."""
-        self._given: list[ToolResult] = []
+        self._results: list[ToolResult] = []
         """The results of these calls so far."""
         self._row: list[ParsedMessage] = []
         """Consecutive results, which become one message."""
@@ -113,7 +113,7 @@ class MessagesParser:
         if self._row:
             self._end_row()
         if message.role == "assistant":
-            self._calls, self._given = message.parts, []
+            self._calls, self._results = message.parts, []
         self._begun = self._begun or message.role != "system"
         self.messages.append(message)
         self.sources.append(parsed.source)
@@ -122,7 +122,7 @@ class MessagesParser:
         """Turn the consecutive results into one message."""
         row, self._row = self._row, []
         results = [parsed.result for parsed in row if parsed.result is not None]
-        self._given += results
+        self._results += results
         if not all(result.call_id for result in results):
             results = self._matched(row, results)
             self.sources.append(None)
@@ -144,8 +144,8 @@ class MessagesParser:
 
     def _matched(self, row: Sequence[ParsedMessage], results: list[ToolResult]) -> list[ToolResult]:
         """Match results without an id to calls, by name or by order, if the match is unambiguous."""
-        given = {result.call_id for result in self._given}
-        unanswered = [part for part in self._calls if isinstance(part, ToolCall) and part.id not in given]
+        answered = {result.call_id for result in self._results}
+        unanswered = [part for part in self._calls if isinstance(part, ToolCall) and part.id not in answered]
         lacking = {at: row[at].tool for at, result in enumerate(results) if not result.call_id}
         by_order = len(lacking) == len(unanswered)
         for at, name in lacking.items():
@@ -154,24 +154,24 @@ class MessagesParser:
                 call = close[0]
                 unanswered.remove(call)
                 results[at] = replace(results[at], call_id=call.id)
-        self._calls, self._given = unanswered, []
+        self._calls, self._results = unanswered, []
         return results
 
 
 def _parse_message(shape: MessageShape, text: bytes, position: int, begun: bool) -> tuple[ParsedMessage, bool]:
     """Parse one message; also return whether the result depends on its position."""
     content = shape.content
-    words = (Text(text=content),) if content and isinstance(content, str) else None
+    plain_text = (Text(text=content),) if content and isinstance(content, str) else None
     role = _ROLES.get(shape.role)
     if role is None:
-        return _parse_result(shape, text, words), False
+        return _parse_result(shape, text, plain_text), False
     depends_on_position = False
     parts: Sequence[Part]
     if role == "assistant":
-        parts = _assistant_parts(shape, position, words)
+        parts = _assistant_parts(shape, position, plain_text)
         depends_on_position = shape.function_call is not None or not all(call.id for call in shape.tool_calls or ())
     else:
-        parts = words or content_parts(content)
+        parts = plain_text or content_parts(content)
         if any(AT in part.meta for part in parts):
             parts = [within(part, f"messages[{position}]") for part in parts]
             depends_on_position = True
@@ -183,11 +183,11 @@ def _parse_message(shape: MessageShape, text: bytes, position: int, begun: bool)
     return ParsedMessage(message, source=_standard(text, parts) if parts else None), depends_on_position
 
 
-def _parse_result(shape: MessageShape, text: bytes, words: tuple[Text] | None) -> ParsedMessage:
+def _parse_result(shape: MessageShape, text: bytes, plain_text: tuple[Text] | None) -> ParsedMessage:
     if shape.role not in RESULT_ROLES:
         got = "nothing" if shape.role is None else f"'{shape.role}'"
         raise bad("role", f"one of system, developer, user, assistant, tool, got {got}")
-    result = ToolResult(call_id=shape.tool_call_id or "", content=words or result_parts(shape.content))
+    result = ToolResult(call_id=shape.tool_call_id or "", content=plain_text or result_parts(shape.content))
     return ParsedMessage(None, result, shape.name, _standard(text, ()))
 
 
@@ -216,8 +216,8 @@ def _meta(name: str | None, in_place: bool) -> Meta:
     return {PROTOCOL: own}
 
 
-def _assistant_parts(shape: MessageShape, position: int, words: Sequence[Part] | None) -> Sequence[Part]:
-    """Return the parts of an assistant message; `words` is its content, if that is a string."""
+def _assistant_parts(shape: MessageShape, position: int, plain_text: Sequence[Part] | None) -> Sequence[Part]:
+    """Return the parts of an assistant message; `plain_text` is its content, if that is a string."""
     parts: list[Part] = []
     if shape.thinking_blocks:
         parts += map(_thinking, parse(_BLOCKS, shape.thinking_blocks, "thinking_blocks") or ())
@@ -226,7 +226,7 @@ def _assistant_parts(shape: MessageShape, position: int, words: Sequence[Part] |
     elif shape.reasoning and isinstance(shape.reasoning, str):
         parts.append(Thinking(text=shape.reasoning))
     if shape.content is not None:
-        parts += words or content_parts(shape.content)
+        parts += plain_text or content_parts(shape.content)
     if shape.refusal:
         parts.append(Text(text=shape.refusal, refusal=True))
     for number, call in enumerate(shape.tool_calls or ()):

@@ -179,11 +179,11 @@ class ResponseReader(StreamReader):
     # ── Deltas ───────────────────────────────────────────────────────────────────────────────────
 
     def _delta(self, delta: Delta, choice: int) -> None:
-        thought = delta.reasoning_content or delta.reasoning
+        thinking = delta.reasoning_content or delta.reasoning
         if delta.reasoning_details or delta.thinking_blocks or delta.extra_content:
-            thought = self._keep_state(delta, thought)
-        if thought:
-            self._add_prose("thinking", thought if isinstance(thought, str) else self._listed(thought))
+            thinking = self._keep_state(delta, thinking)
+        if thinking:
+            self._add_prose("thinking", thinking if isinstance(thinking, str) else self._listed(thinking))
         content = delta.content
         if content:
             if not isinstance(content, str):
@@ -203,17 +203,17 @@ class ResponseReader(StreamReader):
             self._is_exact = False
             self._calls.add(CallDelta(index=_LEGACY_INDEX, function=delta.function_call), (choice, 0))
 
-    def _keep_state(self, delta: Delta, thought: str | list[Raw] | dict[str, Raw] | None) -> str:
+    def _keep_state(self, delta: Delta, thinking: str | list[Raw] | dict[str, Raw] | None) -> str:
         """Collect provider state; return the thinking, which may be contained only in that state."""
         self._is_exact = False  # the state is written at the end, and must not be written twice
         self._state = self._state or StateReader()
         self._state.add(delta)
-        if isinstance(thought, str) and thought:
-            return thought
-        return thoughts_in(delta.reasoning_details) or thoughts_in(delta.thinking_blocks) or self._listed(thought)
+        if isinstance(thinking, str) and thinking:
+            return thinking
+        return thoughts_in(delta.reasoning_details) or thoughts_in(delta.thinking_blocks) or self._listed(thinking)
 
-    def _listed(self, thought: list[Raw] | dict[str, Raw] | str | None) -> str:
-        return thoughts_in(Raw(encode(thought))) if isinstance(thought, list) else ""
+    def _listed(self, thinking: list[Raw] | dict[str, Raw] | str | None) -> str:
+        return thoughts_in(Raw(encode(thinking))) if isinstance(thinking, list) else ""
 
     def _items(self, items: Sequence[Raw]) -> None:
         """Add content that is a list, which may contain thinking too."""

@@ -196,9 +196,8 @@ class ResponseWriter:
             if self._lacks_arguments and arguments:
                 before, after = self._arguments(part)
                 written = before + encode(arguments) + after
-            if (
-                part.meta and part.meta != self._state and not self._options.legacy
-            ):  # it arrived after the start of the call
+            if part.meta and part.meta != self._state and not self._options.legacy:
+                # The provider state arrived after the start of the call.
                 written += (
                     self._delta + b'"tool_calls":[{"index":%d%b}]' % (self._calls, _state(part.meta)) + self._tail
                 )
@@ -261,7 +260,7 @@ def render(reply: Reply, options: Options = _DEFAULT) -> bytes:
 
 def _message(parts: Sequence[Part], finished: Finished, options: Options) -> bytes:
     content: str | None = None
-    refusal = thoughts = ""
+    refusal = thinking = ""
     calls = []
     for part in parts:
         if type(part) is Text:
@@ -272,14 +271,14 @@ def _message(parts: Sequence[Part], finished: Finished, options: Options) -> byt
         elif type(part) is ToolCall:
             calls.append(_call(part))
         elif type(part) is Thinking and not part.redacted:
-            thoughts += part.text
+            thinking += part.text
     if content is None and not calls:
         content = ""
     detail = finished.detail if finished.reason is _REFUSAL else None
     more = b""
     reasoning = options.reasoning or "reasoning_content"
-    if thoughts and reasoning != "none":
-        more = b',"%b":%b' % (reasoning.encode(), encode(thoughts))
+    if thinking and reasoning != "none":
+        more = b',"%b":%b' % (reasoning.encode(), encode(thinking))
     if calls:
         more += _calls(calls, options)
     if finished.meta:

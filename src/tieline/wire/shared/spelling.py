@@ -58,7 +58,7 @@ def short_id(call_id: str, limit: int = ID_LIMIT) -> str:
 
 
 def is_plain_name(name: str) -> bool:
-    """Return whether every upstream takes this as the name of a tool."""
+    """Return whether every upstream accepts this as the name of a tool."""
     return _PLAIN_NAME.match(name) is not None
 
 
