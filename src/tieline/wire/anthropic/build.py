@@ -21,7 +21,7 @@ from tieline.model.events import Note, left_out
 from tieline.model.request import Reasoning, Request, RequestSource
 from tieline.wire.anthropic import build_tools, structured, thinking
 from tieline.wire.anthropic.build_content import BlockWriter
-from tieline.wire.anthropic.build_messages import CACHED, History, TurnWriter, WireTurn
+from tieline.wire.anthropic.build_messages import MIN_CACHED_MESSAGES, History, TurnWriter, WireTurn
 from tieline.wire.anthropic.build_tools import ToolList
 from tieline.wire.anthropic.dialect import DEFAULT, Dialect
 from tieline.wire.anthropic.fragments import Fragment, cached_fragment
@@ -119,11 +119,11 @@ def _prompt(
     messages = request.messages
     leading = next((at for at, message in enumerate(messages) if message.role != "system"), len(messages))
     conversation = messages[leading:]
-    history_cache = cache if len(conversation) >= CACHED else None
-    offered, choice = build_tools.NONE, None
+    history_cache = cache if len(conversation) >= MIN_CACHED_MESSAGES else None
+    offered, choice = build_tools.NO_TOOLS, None
     if request.tools:
-        offered = build_tools.offered(request, dialect, source, cache)
-        choice = build_tools.chosen(request.tool_choice, offered.names)
+        offered = build_tools.build_tools(request, dialect, source, cache)
+        choice = build_tools.build_choice(request.tool_choice, offered.names)
     elif _has_calls(conversation):
         offered, choice = build_tools.UNAVAILABLE, {"type": "none"}
     system = _NO_SYSTEM

@@ -18,7 +18,7 @@ from tieline.wire.shared.spelling import ToolNames
 
 PLACEHOLDER = "…"
 """The text of a turn without content, because the API rejects empty turns."""
-CACHED = 3
+MIN_CACHED_MESSAGES = 3
 """The smallest number of messages whose turns are cached; shorter conversations are mostly single questions."""
 
 _HEADS = {role: b'{"role":"%b","content":' % role.encode() for role in ("user", "assistant", "system")}

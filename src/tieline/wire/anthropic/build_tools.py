@@ -29,7 +29,7 @@ class ToolList(Fragment):
     """Whether a client of this protocol sent them in a form that needs no change."""
 
 
-def offered(
+def build_tools(
     request: Request, dialect: Dialect, source: RequestSource | None, cache: ConversationCache | None
 ) -> ToolList:
     """Return the tools of a request; they are cached, because they stay the same throughout a conversation."""
@@ -135,7 +135,7 @@ def _add_meta(tool: Tool, spec: ToolSpec, dialect: Dialect) -> None:
         tool.cache_control = spec.meta.get("cache_control")
 
 
-def chosen(choice: ToolChoice, names: ToolNames) -> dict[str, Any] | None:
+def build_choice(choice: ToolChoice, names: ToolNames) -> dict[str, Any] | None:
     """Return `tool_choice`, or None if the default applies."""
     if choice.mode == "none":
         return {"type": "none"}
@@ -152,7 +152,7 @@ def chosen(choice: ToolChoice, names: ToolNames) -> dict[str, Any] | None:
     return out
 
 
-NONE = ToolList((), b"")
+NO_TOOLS = ToolList((), b"")
 UNAVAILABLE = ToolList(
     (),
     *_written(

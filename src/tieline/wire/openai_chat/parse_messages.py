@@ -74,7 +74,7 @@ class ChatMessagesParser:
         """The parts of the last assistant message, whose calls the following results answer."""
         self._results: list[ToolResult] = []
         """The results of these calls so far."""
-        self._row: list[ParsedMessage] = []
+        self._consecutive: list[ParsedMessage] = []
         """Consecutive results, which become one message."""
         self._begun = False
         """Whether there was a message that is not a system message."""
@@ -83,8 +83,8 @@ class ChatMessagesParser:
         """Parse all messages; raise BadRequest with the path of the field."""
         for position, raw in enumerate(raws):
             self._add(self._parsed(bytes(raw), position))
-        if self._row:
-            self._end_row()
+        if self._consecutive:
+            self._merge_results()
 
     def _parsed(self, text: bytes, position: int) -> ParsedMessage:
         cache, key = self._cache, (PROTOCOL, self._begun, text)
@@ -107,20 +107,20 @@ class ChatMessagesParser:
     def _add(self, parsed: ParsedMessage) -> None:
         message = parsed.message
         if message is None:
-            self._row.append(parsed)
+            self._consecutive.append(parsed)
             self._begun = True
             return
-        if self._row:
-            self._end_row()
+        if self._consecutive:
+            self._merge_results()
         if message.role == "assistant":
             self._calls, self._results = message.parts, []
         self._begun = self._begun or message.role != "system"
         self.messages.append(message)
         self.sources.append(parsed.source)
 
-    def _end_row(self) -> None:
+    def _merge_results(self) -> None:
         """Turn the consecutive results into one message."""
-        row, self._row = self._row, []
+        row, self._consecutive = self._consecutive, []
         results = [parsed.result for parsed in row if parsed.result is not None]
         self._results += results
         if not all(result.call_id for result in results):
