@@ -10,7 +10,8 @@ frame that yields no event is held until the next that does, so that frames and 
 needed any tolerance, no more frames are carried, and the writer works from the events alone.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
+from itertools import takewhile
 from typing import ClassVar
 
 import msgspec
@@ -29,7 +30,7 @@ TRIAL = "\x00"
 _MAX_ATTEMPTS = 6
 """How often a reader tries to learn a frame in one part, so that an upstream without frames costs little."""
 _LF = ord("\n")
-_decode_text = msgspec.json.Decoder(str).decode
+_decode_texts = msgspec.json.Decoder(list[str]).decode
 
 
 class DeltaFrame:
@@ -43,15 +44,37 @@ class DeltaFrame:
         self._size = 0
         self._attempts = _MAX_ATTEMPTS
 
-    def text_in(self, block: bytes) -> str | None:
-        """Return the text of a delta, or None if this block has another frame. It includes its blank line."""
+    def texts_in(self, text: bytes, start: int) -> tuple[list[str], int]:
+        """Return the texts of the blocks from `start` on that have the frame, and where the next block begins.
+
+        Several deltas often arrive in one read, so their texts are decoded together, as one array of strings.
+        """
+        before = self._before
+        blocks = text[start:].split(self._after)
+        blocks.pop()
+        bodies = [block[len(before) :] for block in takewhile(lambda block: block.startswith(before), blocks)]
+        joined = b'","'.join(bodies)
+        is_clear = joined.count(b'","') == len(bodies) - 1 and joined.find(b'\\","') < 0 and _LF not in joined
+        if not bodies or not is_clear:
+            return self._first_text(text, start)
+        try:
+            texts = _decode_texts(b'["%b"]' % joined)
+        except ValueError:
+            return self._first_text(text, start)
+        return texts, start + len(joined) - 3 * (len(bodies) - 1) + self._size * len(bodies)
+
+    def _first_text(self, text: bytes, start: int) -> tuple[list[str], int]:
+        """Return the text of the first block alone, or nothing if it does not have the frame."""
+        end = text.find(b"\n\n", start) + 2
+        block = text[start:end]
         body = block.removeprefix(self._before).removesuffix(self._after)
         if len(block) - len(body) != self._size or _LF in body:
-            return None
+            return [], start
         try:
-            return _decode_text(b'"%b"' % body)
+            texts = _decode_texts(b'["%b"]' % body)
         except ValueError:
-            return None
+            return [], start
+        return (texts, end) if len(texts) == 1 else ([], start)
 
     def learn(self, key: Hashable, block: bytes, field: str, text: str, means_same: Callable[[bytes], bool]) -> None:
         """Take the frame from a block that contains nothing but `text` in `field`; give up after a few attempts.
@@ -136,14 +159,16 @@ class StreamReader:
         parts, frame = self._parts, self._frame
         start = covered = count = 0
         while start < len(text) and not self.ended:
-            end = text.find(b"\n\n", start) + 2
-            if end < 2:
-                end = len(text)
-            block = text[start:end]
-            delta = frame.text_in(block) if frame.key is not None else None
-            if delta is not None:
-                parts.add(frame.key, delta)
+            texts: Sequence[str] = ()
+            end = start
+            if frame.key is not None:
+                texts, end = frame.texts_in(text, start)
+            if texts:
+                parts.add_all(frame.key, texts)
             else:
+                end = text.find(b"\n\n", start)
+                end = len(text) if end < 0 else end + 2
+                block = text[start:end]
                 self._is_exact = self._is_exact and block.count(b"\ndata:") + block.startswith(b"data:") <= 1
                 self._receive(block.removesuffix(b"\n\n"))
             if len(parts.events) > count:
