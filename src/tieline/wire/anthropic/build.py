@@ -15,13 +15,13 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from tieline.model.content import Message, Text, ToolCall
+from tieline.model.content import Message, ToolCall
 from tieline.model.errors import GatewayError
 from tieline.model.events import Note, left_out
 from tieline.model.request import Reasoning, Request, RequestSource
 from tieline.wire.anthropic import build_tools, structured, thinking
 from tieline.wire.anthropic.build_content import BlockWriter
-from tieline.wire.anthropic.build_messages import MIN_CACHED_MESSAGES, History, TurnWriter, WireTurn
+from tieline.wire.anthropic.build_messages import MIN_CACHED_MESSAGES, History, TurnWriter
 from tieline.wire.anthropic.build_tools import ToolList
 from tieline.wire.anthropic.dialect import DEFAULT, Dialect
 from tieline.wire.anthropic.fragments import Fragment, cached_fragment
@@ -134,6 +134,8 @@ def _prompt(
         else:
             system = cached_fragment(history_cache, "system", prefix, None, lambda: _write_system(prefix))
     writer = TurnWriter(offered.names, dialect, history_cache)
+    if source is not None:
+        writer.texts = dict(zip(map(id, source.parsed.messages), source.messages, strict=True))
     history = writer.history(conversation)
     prompt = _Prompt(conversation, offered, system, history, writer, [*history.notes, *offered.notes], choice)
     if offered.marks or system.marks or history.marks:
@@ -198,24 +200,8 @@ def _copied(request: Request, prompt: _Prompt, settings: dict[str, Any], source:
         out.pop("system", None)
         if prompt.system.text:
             out["system"] = Raw(prompt.system.text.removeprefix(b'"system":'))
-    texts = {id(message): text for message, text in zip(parsed.messages, source.messages, strict=True)}
-    turns = [texts.get(id(turn.source[0])) if _is_own_turn(turn) else None for turn in prompt.history.turns]
-    if _ends_with_space(prompt.history.turns[-1]):
-        turns[-1] = None
-    written = [text or turn.text for text, turn in zip(turns, prompt.history.turns, strict=True)]
-    out["messages"] = Raw(b"[%b]" % b",".join(written))
+    out["messages"] = Raw(b"[%b]" % b",".join([turn.text for turn in prompt.history.turns]))
     return encode(out)
-
-
-def _is_own_turn(turn: WireTurn) -> bool:
-    """Return whether a turn consists of one message of the client."""
-    return len(turn.source) == 1 and turn.source[0].role == turn.role
-
-
-def _ends_with_space(turn: WireTurn) -> bool:
-    """Return whether a turn ends with white space, which the API rejects at the start of the answer."""
-    last = turn.source[-1].parts[-1] if turn.source and turn.source[-1].parts else None
-    return turn.role == "assistant" and type(last) is Text and last.text[-1:].isspace()
 
 
 # ── Settings ─────────────────────────────────────────────────────────────────────────────────────

@@ -1,6 +1,6 @@
 """Build the history: turns alternate between user and assistant, start with the user, and are never empty."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -21,6 +21,7 @@ PLACEHOLDER = "…"
 MIN_CACHED_MESSAGES = 3
 """The smallest number of messages whose turns are cached; shorter conversations are mostly single questions."""
 
+_MARK_FIELD = b'"cache_control"'
 _HEADS = {role: b'{"role":"%b","content":' % role.encode() for role in ("user", "assistant", "system")}
 
 
@@ -72,6 +73,8 @@ class TurnWriter(Struct):
     names: ToolNames
     dialect: Dialect
     cache: ConversationCache | None = None
+    texts: Mapping[int, bytes | None] = {}
+    """The JSON text of messages that the upstream takes as the client of this dialect sent them, by identity."""
 
     def history(self, messages: tuple[Message, ...]) -> History:
         """Return the turns of a conversation."""
@@ -92,6 +95,10 @@ class TurnWriter(Struct):
         return turns
 
     def _turn(self, role: str, messages: tuple[Message, ...], strip_thinking: bool) -> WireTurn:
+        if len(messages) == 1 and not strip_thinking and messages[0].role == role:
+            text = self.texts.get(id(messages[0]))
+            if text is not None:
+                return WireTurn(messages, text, marks=text.count(_MARK_FIELD), role=role)
         if not messages or self.cache is None:
             return self.write(role, messages, strip_thinking)
         context = (role, strip_thinking, self.dialect, self.names.renamed)

@@ -17,10 +17,10 @@ MAX_ENTRIES = 65536
 MIN_CACHED_BODY = 4096
 """The smallest request body whose messages are cached; smaller ones cost less to parse than to look up."""
 
-_PARSED_WEIGHT = 3
-"""Memory of a parsed message per byte of JSON: the text itself, the text of its parts, and the objects."""
-ENTRY_WEIGHT = 256
-"""Memory of an entry that holds only references."""
+_PARSED_WEIGHT = 2
+"""Memory of a parsed message per byte of JSON: the text itself, and the text of its parts."""
+ENTRY_WEIGHT = 512
+"""Memory of an entry beside its texts: keys, objects and references."""
 
 T = TypeVar("T")
 
