@@ -11,7 +11,7 @@ needed any tolerance, no more frames are carried, and the writer works from the 
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from itertools import takewhile
+from itertools import repeat, takewhile
 from typing import ClassVar
 
 import msgspec
@@ -52,7 +52,9 @@ class DeltaFrame:
         before = self._before
         blocks = text[start:].split(self._after)
         blocks.pop()
-        bodies = [block[len(before) :] for block in takewhile(lambda block: block.startswith(before), blocks)]
+        if not all(map(bytes.startswith, blocks, repeat(before))):
+            blocks = [*takewhile(lambda block: block.startswith(before), blocks)]
+        bodies = [*map(bytes.removeprefix, blocks, repeat(before))]
         joined = b'","'.join(bodies)
         is_clear = joined.count(b'","') == len(bodies) - 1 and joined.find(b'\\","') < 0 and _LF not in joined
         if not bodies or not is_clear:
