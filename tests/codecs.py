@@ -9,7 +9,7 @@ from tieline.model.errors import GatewayError
 from tieline.model.events import Event, Failed, Finished, PartDelta, Reply, Usage
 from tieline.model.request import Request
 from tieline.wire import anthropic, openai_chat
-from tieline.wire.shared.spelling import Outgoing, Spelled
+from tieline.wire.shared.spelling import BuiltRequest, ToolNames
 
 CREATED = 1_700_000_000
 EVERYTHING = openai_chat.Dialect(
@@ -43,8 +43,8 @@ class Codec:
 
     name: str
     parse: Callable[[bytes], Request]
-    build: Callable[[Request], Outgoing]
-    build_fully: Callable[[Request], Outgoing]
+    build: Callable[[Request], BuiltRequest]
+    build_fully: Callable[[Request], BuiltRequest]
     """For an upstream that can take everything some upstream of this protocol can."""
     reader: Callable[[], Reader]
     read_reply: Callable[[bytes], list[Event]]
@@ -64,8 +64,8 @@ CODECS = {
         parse=openai_chat.parse_request,
         build=openai_chat.build_request,
         build_fully=lambda request: openai_chat.build_request(request, EVERYTHING),
-        reader=lambda: openai_chat.ResponseReader(Spelled(), fallback_id="fallback", model="asked-model"),
-        read_reply=lambda body: openai_chat.read_reply(body, Spelled(), fallback_id="fallback", model="asked-model"),
+        reader=lambda: openai_chat.ResponseReader(ToolNames(), fallback_id="fallback", model="asked-model"),
+        read_reply=lambda body: openai_chat.read_reply(body, ToolNames(), fallback_id="fallback", model="asked-model"),
         read_error=openai_chat.read_error,
         writer=lambda: openai_chat.ResponseWriter(openai_chat.Options(created=CREATED, arguments="incremental")),
         buffered=lambda: openai_chat.ResponseWriter(openai_chat.Options(created=CREATED, arguments="buffered")),
@@ -77,8 +77,8 @@ CODECS = {
         parse=anthropic.parse_request,
         build=anthropic.build_request,
         build_fully=anthropic.build_request,
-        reader=lambda: anthropic.ResponseReader(Spelled(), fallback_id="fallback", model="asked-model"),
-        read_reply=lambda body: anthropic.read_reply(body, Spelled(), fallback_id="fallback", model="asked-model"),
+        reader=lambda: anthropic.ResponseReader(ToolNames(), fallback_id="fallback", model="asked-model"),
+        read_reply=lambda body: anthropic.read_reply(body, ToolNames(), fallback_id="fallback", model="asked-model"),
         read_error=anthropic.read_error,
         writer=lambda: anthropic.ResponseWriter(anthropic.Options(arguments="incremental")),
         buffered=lambda: anthropic.ResponseWriter(anthropic.Options(arguments="buffered")),

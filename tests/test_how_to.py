@@ -12,7 +12,8 @@ from tests.cases import READ, asks, says
 from tests.codecs import joined, read_stream, write_stream
 from tests.each import each
 from tests.grammar import check
-from tieline.backends.http_api.replay import Patience, ReplayBackend, Upstream
+from tieline.backends.http_api.replay import ReplayBackend
+from tieline.backends.http_api.upstream import RetryPolicy, Upstream
 from tieline.core.legs.gateway import Gateway
 from tieline.frontends.guard import Guard
 from tieline.frontends.http_app import HttpApp, Route
@@ -194,7 +195,7 @@ async def test_the_example_protocol_works_on_both_sides_of_a_gateway(
         )
         client, tasks = HttpClient(), Tasks()
         origin, _ = Origin.parse(server.url)
-        upstream = Upstream("lines", client, origin, "/lines", lines.CODEC, lambda: "id", Timeouts(), Patience())
+        upstream = Upstream("lines", client, origin, "/lines", lines.CODEC, lambda: "id", Timeouts(), RetryPolicy())
         gateway: Gateway = echo.gateway_with(ReplayBackend(upstream, listing="/models", models=["small"]))
         frontend = lines.LinesFrontend(Relay(gateway, tasks), Profiles())
         routes = {"/v1/lines": {"POST": Route(frontend.answer, lines.render_error)}}

@@ -22,7 +22,7 @@ from tieline.core.history.tidy import tidy
 from tieline.model.events import Note
 from tieline.model.request import Request
 from tieline.wire import anthropic, openai_chat
-from tieline.wire.shared.spelling import Spelled
+from tieline.wire.shared.spelling import ToolNames
 
 Json = dict[str, Any]
 Dialect = anthropic.Dialect | openai_chat.Dialect
@@ -44,7 +44,7 @@ class Sent:
     raw: bytes
     body: Json
     notes: tuple[Note, ...]
-    spelled: Spelled
+    spelled: ToolNames
     request: Request
 
     @property
@@ -130,7 +130,7 @@ def ask_anything(said: Json | bytes, client: Protocol, upstream: Protocol, diale
     body = json.loads(out.body)
     if upstream == "anthropic":
         _spell_out(body)
-    return Sent(upstream, out.body, body, (*notes, *out.notes), out.spelled, request)
+    return Sent(upstream, out.body, body, (*notes, *out.notes), out.tool_names, request)
 
 
 def _spell_out(body: Json) -> None:

@@ -21,7 +21,7 @@ from tieline.model.assemble import fold
 from tieline.model.errors import LegFailed
 from tieline.model.events import Event, Note
 from tieline.wire import anthropic, openai_chat
-from tieline.wire.shared.spelling import Spelled
+from tieline.wire.shared.spelling import ToolNames
 
 Protocol = Literal["anthropic", "openai_chat"]
 PROTOCOLS: tuple[Protocol, ...] = ("anthropic", "openai_chat")
@@ -89,9 +89,9 @@ class Seen:
             self.order.append(kind)
 
 
-def events_of(data: bytes, upstream: Protocol, *, spelled: Spelled | None = None, whole: bool = False) -> list[Event]:
+def events_of(data: bytes, upstream: Protocol, *, spelled: ToolNames | None = None, whole: bool = False) -> list[Event]:
     """The events of what an upstream sent: a stream, or a whole JSON body."""
-    spelled = spelled or Spelled()
+    spelled = spelled or ToolNames()
     if whole:
         read_reply = anthropic.read_reply if upstream == "anthropic" else openai_chat.read_reply
         events = read_reply(data, spelled, fallback_id="fallback", model="m")
@@ -104,7 +104,7 @@ def events_of(data: bytes, upstream: Protocol, *, spelled: Spelled | None = None
 
 
 def cross(
-    data: bytes, upstream: Protocol, crossing: Crossing, *, spelled: Spelled | None = None, whole: bool = False
+    data: bytes, upstream: Protocol, crossing: Crossing, *, spelled: ToolNames | None = None, whole: bool = False
 ) -> Seen:
     """What a client sees of what an upstream sent."""
     return shown(events_of(data, upstream, spelled=spelled, whole=whole), crossing)

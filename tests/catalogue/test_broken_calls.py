@@ -102,7 +102,7 @@ def _chat_calls(heard: Heard) -> list[tuple[str, str]]:
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attempts follow one another at once."""
-    monkeypatch.setattr("tieline.backends.http_api.replay.FIRST_BACK_OFF", 0.0)
+    monkeypatch.setattr("tieline.backends.http_api.upstream.FIRST_BACK_OFF", 0.0)
 
 
 @pytest.fixture

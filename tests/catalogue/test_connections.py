@@ -56,7 +56,7 @@ async def stand() -> AsyncIterator[Stand]:
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tries follow one another at once unless an upstream says otherwise."""
-    monkeypatch.setattr("tieline.backends.http_api.replay.FIRST_BACK_OFF", 0.0)
+    monkeypatch.setattr("tieline.backends.http_api.upstream.FIRST_BACK_OFF", 0.0)
 
 
 def refuses(backend: Backend, status: int, *headers: tuple[str, str]) -> Answer:

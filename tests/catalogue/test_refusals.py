@@ -34,7 +34,7 @@ FINAL: dict[int, ErrorKind] = {
 
 @pytest.fixture
 async def stand(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stand]:
-    monkeypatch.setattr("tieline.backends.http_api.replay.FIRST_BACK_OFF", 0.0)
+    monkeypatch.setattr("tieline.backends.http_api.upstream.FIRST_BACK_OFF", 0.0)
     async with serving(retries=2) as made:
         yield made
 
@@ -63,7 +63,7 @@ async def test_159_an_upstream_without_a_key_is_said_to_want_one(backend: Backen
         refusal = Failed(kind="unauthorized", message="No key", status=401)
         stand.script(backend, failed(DIALECTS[backend], refusal))
         message = (await stand.ask(client, backend, stream=False)).check_failed(401)["message"]
-        assert message == f"Upstream `{backend}` wants a key, and the gateway has none for it: No key"
+        assert message == f"Upstream `{backend}` requires a key, and none is configured for it: No key"
 
 
 @DIRECTIONS

@@ -21,7 +21,7 @@ EMBEDDED = (
 
 @pytest.fixture
 async def stand(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stand]:
-    monkeypatch.setattr("tieline.backends.http_api.replay.FIRST_BACK_OFF", 0.0)
+    monkeypatch.setattr("tieline.backends.http_api.upstream.FIRST_BACK_OFF", 0.0)
     async with serving(settings={"aliases": {"small": f"oai/{MODEL}"}}, retries=1) as made:
         yield made
 

@@ -89,7 +89,7 @@ def outcome(request: Request, dialect: Dialect, cache: ConversationCache | None)
         built = build_request(request, dialect, cache)
     except Exception as error:  # noqa: BLE001 - whatever it is, it has to be the same with a cache
         return type(error), str(error)
-    return built.body, built.notes, built.spelled.freeform
+    return built.body, built.notes, built.tool_names.freeform
 
 
 @given(CONVERSATIONS, st.lists(st.tuples(st.integers(1, 9), SETTINGS, DIALECTS), min_size=2, max_size=6))

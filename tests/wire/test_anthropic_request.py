@@ -12,7 +12,7 @@ from tieline.model.content import File, Foreign, Image, Message, Part, Role, Tex
 from tieline.model.errors import BadRequest
 from tieline.model.request import OutputFormat, Reasoning, Request, Sampling, ToolChoice, ToolSpec
 from tieline.wire.anthropic import Dialect, build_count, build_request, parse_request, read_count, render_error
-from tieline.wire.shared.spelling import Outgoing
+from tieline.wire.shared.spelling import BuiltRequest
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 HELLO = {"role": "user", "content": "Hello"}
@@ -50,7 +50,7 @@ def sent(request: Request, **quirks: Any) -> dict[str, Any]:
     return found
 
 
-def noted(outgoing: Outgoing) -> str:
+def noted(outgoing: BuiltRequest) -> str:
     return "\n".join(f"{note.kind}: {note.message}" for note in outgoing.notes)
 
 
@@ -324,7 +324,7 @@ def test_ids_and_names_are_spelled_as_the_api_allows_and_read_back() -> None:
     used = built["messages"][1]["content"][0]
     assert used["id"] == built["messages"][2]["content"][0]["tool_use_id"] == "tlx_functions-2eread-3a0"
     assert used["name"] == built["tools"][0]["name"] == built["tool_choice"]["name"] == "mcp_server_read_file"
-    assert outgoing.spelled.names.restore(used["name"]) == odd.name
+    assert outgoing.tool_names.to_client(used["name"]) == odd.name
     assert parse_request(outgoing.body).messages[1].parts[0] == replace(
         call("functions.read:0", name=used["name"]), arguments="{}"
     )
@@ -337,7 +337,7 @@ def test_a_freeform_tool_goes_out_as_a_function_of_one_string() -> None:
     built = json.loads(outgoing.body)
     assert built["tools"][0]["input_schema"]["required"] == ["input"]
     assert built["messages"][1]["content"][0]["input"] == {"input": '*** "Begin"\n'}
-    assert outgoing.spelled.freeform == {"patch"}
+    assert outgoing.tool_names.freeform == {"patch"}
 
 
 def test_pictures_of_a_failed_call_stand_after_the_results() -> None:

@@ -40,12 +40,12 @@ from tieline.wire.anthropic import (
     render_error,
 )
 from tieline.wire.framing.sse import SseReader
-from tieline.wire.shared.spelling import Names, Spelled
+from tieline.wire.shared.spelling import ToolNames
 
 SDK_EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
 STARTED = Started(id="msg_1", model="claude")
 END = Finished(reason=StopReason.END_TURN)
-UNCHANGED = Spelled()
+UNCHANGED = ToolNames()
 
 
 def event(kind: str, **fields: Any) -> bytes:
@@ -76,7 +76,7 @@ DONE = event("message_stop")
 CALL = opens(type="tool_use", id="toolu_1", name="read", input={})
 
 
-def read(*stream: bytes, spelled: Spelled = UNCHANGED) -> list[Event]:
+def read(*stream: bytes, spelled: ToolNames = UNCHANGED) -> list[Event]:
     reader = ResponseReader(spelled, fallback_id="fallback", model="asked")
     events = reader.feed(b"".join(stream)) + reader.close()
     assert reader.ended
@@ -144,7 +144,7 @@ def test_the_input_of_a_start_counts_only_when_nothing_follows(given: Any, delta
 
 
 def test_names_and_freeform_calls_come_back_in_the_clients_spelling() -> None:
-    spelled = Spelled(Names(["fs.read", "patch"]), frozenset({"patch"}))
+    spelled = ToolNames(["fs.read", "patch"], frozenset({"patch"}))
     first = opens(0, type="tool_use", id="a", name="fs_read", input={})
     second = opens(1, type="tool_use", id="b", name="Patch", input={})
     fragments = [adds(1, partial_json=text) for text in ('{"inp', 'ut":"*** \\"Be', 'gin\\"\\n"}')]
@@ -157,7 +157,7 @@ def test_names_and_freeform_calls_come_back_in_the_clients_spelling() -> None:
 
 @pytest.mark.parametrize("text", ["plain words", '{"other":1}', '{"input":'])
 def test_a_freeform_call_of_another_form_stays_as_it_came(text: str) -> None:
-    spelled = Spelled(Names(["read"]), frozenset({"read"}))
+    spelled = ToolNames(["read"], frozenset({"read"}))
     events = read(start(), CALL, adds(partial_json=text), stops(), ends("tool_use"), spelled=spelled)
     assert parts(events) == [ToolCall(id="toolu_1", name="read", arguments=text, freeform=True)]
 

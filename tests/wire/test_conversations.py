@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from tieline.model.errors import BadRequest
 from tieline.model.request import Request
 from tieline.wire import anthropic, openai_chat
-from tieline.wire.shared.conversations import WORTHWHILE, ConversationCache, conversation_cache
+from tieline.wire.shared.conversations import MIN_CACHED_BODY, ConversationCache, conversation_cache
 
 Json = dict[str, Any]
 
-LONG = "x" * WORTHWHILE
+LONG = "x" * MIN_CACHED_BODY
 PARSE = {"openai_chat": openai_chat.parse_request, "anthropic": anthropic.parse_request}
 EACH_DIALECT = pytest.mark.parametrize("dialect", list(PARSE))
 

@@ -2,11 +2,10 @@
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tieline.wire.shared.delta_frames import TRIAL, DeltaFrame
+from tieline.wire.framing.stream_reader import TRIAL, DeltaFrame
 
 BEFORE = '{"type": "delta", "text": '
 AFTER = ', "index": 0}'
@@ -30,43 +29,66 @@ def learned(text: str = "hello") -> DeltaFrame:
     return frame
 
 
-@pytest.mark.parametrize("text", ["one", 'a "quote"', "back\\slash", "two\nlines", "ä 😀", "]", '","', "", "\x7f"])
-def test_the_text_of_a_block_is_read_by_its_frame(text: str) -> None:
-    assert learned().text_in(event(text) + b"\n\n") == text
+def blocks(*events: bytes) -> bytes:
+    return b"".join(event + b"\n\n" for event in events)
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [
-        raw(b'"a", "finish": "b"'),  # it contains more than text
-        raw(b'"a\\"'),  # the string does not end
-        raw(b'"a\\u00"'),
-        raw(b'"'),  # shorter than the frame
-        raw(b"null"),
-        raw(b'"a\n"'),
-        raw(b'"\xff"'),
-        raw(b'"\\ud83d"'),  # a lone surrogate
-        b'stray"' + AFTER.encode(),  # it ends like the frame, but begins differently
-    ],
-)
-def test_a_block_that_is_not_a_plain_delta_does_not_have_the_frame(odd: bytes) -> None:
-    assert learned().text_in(odd + b"\n\n") is None
+TEXTS = ["one", 'a "quote"', "back\\slash", "two\nlines", "ä 😀", "]", '","', "", "\x7f", "ends with \\"]
+ODD = [
+    raw(b'"a", "finish": "b"'),  # it contains more than text
+    raw(b'"a","b"'),  # two strings
+    raw(b'"a\\"'),  # the string does not end
+    raw(b'"a\\u00"'),
+    raw(b'"'),  # shorter than the frame
+    raw(b"null"),
+    raw(b'"a\n"'),
+    raw(b'"\xff"'),
+    raw(b'"\\ud83d"'),  # a lone surrogate
+    b'stray"' + AFTER.encode(),  # it ends like the frame, but begins differently
+]
 
 
-def test_only_one_whole_block_has_the_frame() -> None:
-    frame, block = learned(), event("one") + b"\n\n"
-    assert frame.text_in(block + block) is None
+def test_the_texts_of_blocks_are_read_by_their_frame() -> None:
+    for text in TEXTS:
+        block = blocks(event(text))
+        assert learned().texts_in(block, 0) == ([text], len(block))
+
+
+def test_deltas_of_one_read_are_decoded_together() -> None:
+    plain = blocks(*map(event, ["one", "two", "ä 😀", "", "three"]))
+    assert learned().texts_in(b"skipped" + plain, 7) == (["one", "two", "ä 😀", "", "three"], 7 + len(plain))
+
+
+def test_a_run_ends_at_the_first_block_of_another_frame() -> None:
+    run, rest = blocks(event("one"), event("two")), blocks(b'{"type": "stop"}', event("three"))
+    assert learned().texts_in(run + rest, 0) == (["one", "two"], len(run))
+    assert learned().texts_in(run + rest, len(run)) == ([], len(run))
+
+
+def test_a_block_that_is_not_a_plain_delta_is_never_read_by_its_frame() -> None:
+    run = blocks(event("one"), event("two"))
+    for odd in ODD:
+        assert learned().texts_in(blocks(odd), 0) == ([], 0), odd
+        assert learned().texts_in(blocks(odd, event("00")), 0) == ([], 0), odd
+        texts, end = learned().texts_in(run + blocks(odd), 0)
+        assert (texts, end) in ((["one", "two"], len(run)), (["one"], len(blocks(event("one"))))), odd
+
+
+def test_a_block_that_is_cut_is_not_read_by_its_frame() -> None:
+    block = blocks(event("one"))
     for cut in range(1, len(block)):
-        assert frame.text_in(block[:cut]) is None
+        assert learned().texts_in(block[:cut], 0) == ([], 0)
 
 
-@given(st.text(), st.booleans())
-def test_by_frame_or_by_decoding_a_block_says_the_same(text: str, ascii_only: bool) -> None:
-    block = raw(json.dumps(text, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass"))
-    read = learned().text_in(block + b"\n\n")
-    assert read in (text, None)
-    if not any("\ud800" <= char <= "\udfff" for char in text):
-        assert read == text
+@given(st.lists(st.text(st.sampled_from('ab"\\/n\n\x7f\u2028é😀,:{}[]')), min_size=1, max_size=8), st.booleans())
+def test_by_frame_or_by_decoding_blocks_say_the_same(texts: list[str], ascii_only: bool) -> None:
+    text = blocks(*(raw(json.dumps(text, ensure_ascii=ascii_only).encode()) for text in texts))
+    frame, read, start = learned(), list[str](), 0
+    while start < len(text):
+        found, start = frame.texts_in(text, start)
+        assert found, "every block has the frame"
+        read += found
+    assert read == texts
 
 
 def test_a_frame_that_does_not_mean_the_same_is_not_used() -> None:

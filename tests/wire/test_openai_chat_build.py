@@ -148,7 +148,7 @@ def test_092_names_are_spelled_alike_everywhere_and_back() -> None:
     spelled = sent["tools"][0]["function"]["name"]
     assert sent["messages"][0]["tool_calls"][0]["function"]["name"] == spelled
     assert sent["tool_choice"] == {"type": "function", "function": {"name": spelled}}
-    assert outgoing.spelled.names.restore(spelled) == name
+    assert outgoing.tool_names.to_client(spelled) == name
 
 
 def test_111_a_freeform_tool_becomes_a_function_of_one_text() -> None:
@@ -161,7 +161,7 @@ def test_111_a_freeform_tool_becomes_a_function_of_one_text() -> None:
     assert function["parameters"]["required"] == ["input"]
     assert "start: x" in function["description"]
     assert json.loads(sent["messages"][0]["tool_calls"][0]["function"]["arguments"]) == {"input": 'say "x"'}
-    assert outgoing.spelled.freeform == {"patch"}
+    assert outgoing.tool_names.freeform == {"patch"}
 
 
 # ── Options ────────────────────────────────────────────────────────────────────────────

@@ -25,7 +25,7 @@ from tieline.wire.openai_chat import (
     ResponseReader,
     read_reply,
 )
-from tieline.wire.shared.spelling import Names, Spelled
+from tieline.wire.shared.spelling import ToolNames
 
 STOP = StopReason.END_TURN
 
@@ -45,8 +45,8 @@ def sse(*frames: Any) -> bytes:
     return b"".join(b"data: " + (f if isinstance(f, bytes) else json.dumps(f).encode()) + b"\n\n" for f in frames)
 
 
-def read(*frames: Any, spelled: Spelled | None = None, done: bool = True) -> list[Event]:
-    reader = ResponseReader(spelled or Spelled(), fallback_id="chatcmpl-ours", model="asked")
+def read(*frames: Any, spelled: ToolNames | None = None, done: bool = True) -> list[Event]:
+    reader = ResponseReader(spelled or ToolNames(), fallback_id="chatcmpl-ours", model="asked")
     events = [*reader.feed(sse(*frames, *([b"[DONE]"] if done else []))), *reader.close()]
     assert reader.ended
     check(events)
@@ -57,7 +57,7 @@ def parts(events: list[Event]) -> list[Part]:
     return [event.part for event in events if isinstance(event, PartEnd)]
 
 
-def calls(*deltas: Any, finish: str = "tool_calls", spelled: Spelled | None = None) -> list[ToolCall]:
+def calls(*deltas: Any, finish: str = "tool_calls", spelled: ToolNames | None = None) -> list[ToolCall]:
     events = read(*map(chunk, deltas), chunk(finish=finish), spelled=spelled)
     return [part for part in parts(events) if isinstance(part, ToolCall)]
 
@@ -148,13 +148,13 @@ def test_arguments_that_are_no_json_arrive_as_they_were_sent() -> None:
 
 
 def test_092_093_names_come_back_in_the_clients_spelling() -> None:
-    spelled = Spelled(Names(["Bash", "files.read"]))
+    spelled = ToolNames(["Bash", "files.read"])
     got = calls(*(piece(index=i, id=n, name=n) for i, n in enumerate(["bash", "files_read", "x"])), spelled=spelled)
     assert [call.name for call in got] == ["Bash", "files.read", "x"]
 
 
 def test_111_the_text_of_a_freeform_tool_is_unwrapped() -> None:
-    spelled = Spelled(Names(["patch"]), frozenset({"patch"}))
+    spelled = ToolNames(["patch"], frozenset({"patch"}))
     pieces = [piece(index=0, id="a", name="patch"), *(piece(index=0, arguments=t) for t in ('{"inp', 'ut":"+a\\n"}'))]
     assert calls(*pieces, spelled=spelled) == [ToolCall(id="a", name="patch", arguments="+a\n", freeform=True)]
     odd = calls(piece(index=0, id="a", name="patch", arguments='{"x":1}'), spelled=spelled)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.each import each
-from tieline.wire.shared.spelling import ID_LIMIT, NAME_LIMIT, Names, Spelled, plain_id, restore_id, short_id
+from tieline.wire.shared.spelling import ID_LIMIT, NAME_LIMIT, ToolNames, plain_id, restore_id, short_id
 
 ALLOWED = re.compile(r"[A-Za-z0-9_-]+\Z")
 
@@ -58,31 +58,31 @@ NAMES = st.text(max_size=100) | st.text(alphabet="ab._-", max_size=8)
 
 @given(st.lists(NAMES, max_size=20))
 def test_092_names_are_spelled_plainly_without_collision_and_restored(names: list[str]) -> None:
-    spelling = Names(names)
-    spelled = {name: spelling.spell(name) for name in names}
+    spelling = ToolNames(names)
+    spelled = {name: spelling.to_upstream(name) for name in names}
     assert len(set(spelled.values())) == len(spelled)
     for name, plain in spelled.items():
         assert re.fullmatch(rf"[A-Za-z0-9_-]{{1,{NAME_LIMIT}}}", plain)
-        assert spelling.restore(plain) == name
+        assert spelling.to_client(plain) == name
 
 
 def test_092_a_plain_name_stays_even_when_an_odd_one_would_be_spelled_like_it() -> None:
-    spelling = Names(["a.b", "a_b"])
-    assert spelling.spell("a_b") == "a_b"
-    assert spelling.spell("a.b") != "a_b"
+    spelling = ToolNames(["a.b", "a_b"])
+    assert spelling.to_upstream("a_b") == "a_b"
+    assert spelling.to_upstream("a.b") != "a_b"
 
 
 def test_092_a_name_that_is_no_longer_offered_is_spelled_plainly() -> None:
-    spelling = Names(["read"])
-    assert spelling.spell("fs.read") == "fs_read"
-    assert spelling.spell("write") == "write"
+    spelling = ToolNames(["read"])
+    assert spelling.to_upstream("fs.read") == "fs_read"
+    assert spelling.to_upstream("write") == "write"
 
 
 def test_092_the_spelling_of_a_name_does_not_depend_on_the_order_of_the_tools() -> None:
     """Ours: a prompt cache is lost when a name changes its spelling between two requests."""
     names = ["a.b", "a_b", "x" * 80]
-    one, other = Names(names), Names(reversed(names))
-    assert [one.spell(name) for name in names] == [other.spell(name) for name in names]
+    one, other = ToolNames(names), ToolNames(reversed(names))
+    assert [one.to_upstream(name) for name in names] == [other.to_upstream(name) for name in names]
 
 
 @each(
@@ -106,8 +106,8 @@ def test_092_the_spelling_of_a_name_does_not_depend_on_the_order_of_the_tools() 
 def test_093_a_name_whose_case_or_prefix_was_changed_is_restored(
     offered: list[str], called: str, restored: str
 ) -> None:
-    assert Names(offered).restore(called) == restored
+    assert ToolNames(offered).to_client(called) == restored
 
 
 def test_by_default_nothing_is_respelled() -> None:
-    assert Spelled().names.restore("Bash") == "Bash"
+    assert ToolNames().to_client("Bash") == "Bash"

@@ -8,6 +8,7 @@ grows; the text of the others is held until it is their turn. Texts are collecte
 import re
 from collections import deque
 from collections.abc import Hashable, Iterable
+from itertools import repeat
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -108,9 +109,15 @@ class PartsWriter:
             self.events.append(PartDelta(self._index, text))
 
     def add_all(self, key: Hashable, texts: Iterable[str]) -> None:
-        """Add several deltas to an unfinished part."""
-        for text in texts:
-            self.add(key, text)
+        """Add several deltas to an unfinished part; their texts contain whole characters only."""
+        slot = self._under_way[key]
+        if slot is not self._head or slot.half:
+            for text in texts:
+                self.add(key, text)
+            return
+        added = [text for text in texts if text]
+        slot.chunks += added
+        self.events += map(PartDelta, repeat(self._index), added)
 
     def text_of(self, key: Hashable) -> str:
         """Return the text of an unfinished part so far."""

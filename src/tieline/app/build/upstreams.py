@@ -7,11 +7,11 @@ import msgspec
 from tieline.app.build.keys import key_from_env, key_from_file
 from tieline.app.build.status import BackendStatus
 from tieline.app.config import DEFAULT_URLS, UpstreamSettings
-from tieline.backends.http_api.anthropic import AnthropicBackend, AnthropicCodec
+from tieline.backends.http_api.anthropic import AnthropicBackend, anthropic_codec
 from tieline.backends.http_api.anthropic import headers_for as anthropic_headers
-from tieline.backends.http_api.openai import ChatCodec, OpenAIBackend
+from tieline.backends.http_api.openai import OpenAIBackend, openai_codec
 from tieline.backends.http_api.openai import headers_for as openai_headers
-from tieline.backends.http_api.replay import Patience, Upstream
+from tieline.backends.http_api.upstream import RetryPolicy, Upstream
 from tieline.model.ports import Backend
 from tieline.net.client.http import HttpClient, Origin, Timeouts
 from tieline.wire import anthropic, openai_chat
@@ -31,21 +31,28 @@ def upstream_backend(
     timeouts = Timeouts(
         connect=settings.connect_timeout, first_byte=settings.first_byte_timeout, idle=settings.idle_timeout
     )
-    patience = Patience(retries=settings.retries)
+    retry_policy = RetryPolicy(retries=settings.retries)
     key_source = (settings.key_file or settings.key_env or "") if key else ""
     headers = tuple((field.lower(), value) for field, value in settings.headers.items())
     path = path.rstrip("/")
     if settings.kind == "anthropic":
         betas = settings.betas if settings.betas is not None else origin.host == "api.anthropic.com"
-        codec = AnthropicCodec(
-            anthropic_headers(key, headers), msgspec.convert(settings.dialect, anthropic.Dialect), betas, conversations
-        )
+        dialect = msgspec.convert(settings.dialect, anthropic.Dialect)
+        codec = anthropic_codec(anthropic_headers(key, headers), dialect, conversations, betas=betas)
         path = path.removesuffix("/v1") + "/v1"
-        upstream = Upstream(name, client, origin, path + "/messages", codec, new_leg_id, timeouts, patience, key_source)
-        return AnthropicBackend(upstream, codec=codec, listing=path + "/models?limit=1000", models=settings.models)
-    chat = ChatCodec(openai_headers(key, headers), _chat_dialect(settings, origin), conversations)
+        upstream = Upstream(
+            name, client, origin, path + "/messages", codec, new_leg_id, timeouts, retry_policy, key_source
+        )
+        return AnthropicBackend(
+            upstream,
+            listing=path + "/models?limit=1000",
+            models=settings.models,
+            dialect=dialect,
+            conversations=conversations,
+        )
+    codec = openai_codec(openai_headers(key, headers), _chat_dialect(settings, origin), conversations)
     path_of_chat = path + "/chat/completions"
-    upstream = Upstream(name, client, origin, path_of_chat, chat, new_leg_id, timeouts, patience, key_source)
+    upstream = Upstream(name, client, origin, path_of_chat, codec, new_leg_id, timeouts, retry_policy, key_source)
     return OpenAIBackend(upstream, base=path, models=settings.models)
 
 

@@ -1,49 +1,40 @@
-"""OpenAI's Chat Completions API, and any server that speaks it."""
+"""OpenAI's Chat Completions API, and any server that implements it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from functools import partial
 
-from tieline.backends.http_api.replay import Passing, ReplayBackend, Upstream, forward
+from tieline.backends.http_api.other_requests import ForwardedAnswer, forward
+from tieline.backends.http_api.replay import ReplayBackend
+from tieline.backends.http_api.upstream import Codec, Upstream
 from tieline.model.events import Headers
-from tieline.model.request import Request
 from tieline.wire import openai_chat as wire
 from tieline.wire.shared.conversations import ConversationCache
-from tieline.wire.shared.spelling import Outgoing
 
 
-@dataclass(frozen=True, slots=True)
-class ChatCodec:
-    """The protocol as one upstream speaks it."""
+def openai_codec(headers: Headers, dialect: wire.Dialect, conversations: ConversationCache | None = None) -> Codec:
+    """Return the codec for one upstream."""
+    return Codec(
+        protocol=wire.PROTOCOL,
+        headers=headers,
+        build=partial(wire.build_request, dialect=dialect, cache=conversations),
+        reader=wire.ResponseReader,
+        read_reply=wire.read_reply,
+        read_error=wire.read_error,
+    )
 
-    own_headers: Headers = field(repr=False)
-    dialect: wire.Dialect
-    conversations: ConversationCache | None = None
 
-    protocol = wire.PROTOCOL
-    reader = wire.ResponseReader
-    read_reply = staticmethod(wire.read_reply)
-    read_error = staticmethod(wire.read_error)
-
-    def build(self, request: Request) -> Outgoing:
-        return wire.build_request(request, self.dialect, self.conversations)
-
-    def headers(self, request: Request) -> Headers:  # noqa: ARG002 - no client header is worth passing on here
-        return self.own_headers
+def headers_for(key: str | None, extra: Headers) -> Headers:
+    """Return the headers of every request to an upstream."""
+    return (("content-type", "application/json"), *((("authorization", f"Bearer {key}"),) if key else ()), *extra)
 
 
 class OpenAIBackend(ReplayBackend):
-    """Runs on one OpenAI-like upstream, which may have other endpoints below the same base address."""
+    """Starts runs on one OpenAI-like upstream, which may have other endpoints below the same base address."""
 
     def __init__(self, upstream: Upstream, *, base: str, models: Sequence[str] = ()) -> None:
         super().__init__(upstream, listing=base + "/models", models=models)
         self._base = base
 
-    async def forward(self, endpoint: str, content_type: str, body: bytes) -> Passing:
-        headers = self._upstream.codec.headers(Request(model="", messages=()))
-        own = tuple(header for header in headers if header[0] != "content-type")
+    async def forward(self, endpoint: str, content_type: str, body: bytes) -> ForwardedAnswer:
+        own = tuple(header for header in self._upstream.codec.headers if header[0] != "content-type")
         return await forward(self._upstream, f"{self._base}/{endpoint}", (("content-type", content_type), *own), body)
-
-
-def headers_for(key: str | None, extra: Headers) -> Headers:
-    """The headers of every request to an upstream."""
-    return (("content-type", "application/json"), *((("authorization", f"Bearer {key}"),) if key else ()), *extra)

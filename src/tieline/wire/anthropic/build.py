@@ -1,8 +1,12 @@
 """Build a request for a Messages upstream.
 
-Everything is written in a fixed order with the messages last, so that consecutive requests of a session share their
-beginning and prompt caches work. Tools, system prompt and turns are fragments that come from the conversation cache.
-What a client of this dialect sent goes out as it came (see `model.source`), except for members that were changed.
+Members have a fixed order with the messages last, so that consecutive requests of a conversation share their
+beginning and prompt caches work. In long conversations tools, system prompt and turns are fragments from the
+conversation cache. What a client of this protocol sent is sent unchanged (see `model.source`), except for members that
+were changed on purpose.
+
+The API caches the prompt up to each cache mark, and looks for something to reuse only at the marks. A client's mark is
+part of the JSON of its block. The gateway's own marks move with every request, so they are inserted into the text.
 """
 
 from operator import is_
@@ -11,25 +15,25 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from tieline.model.content import Message, Text, ToolCall
+from tieline.model.content import Message, ToolCall
 from tieline.model.errors import GatewayError
 from tieline.model.events import Note, left_out
-from tieline.model.request import Request, RequestSource
-from tieline.wire.anthropic import build_tools, cache_control, structured, thinking
+from tieline.model.request import Reasoning, Request, RequestSource
+from tieline.wire.anthropic import build_tools, structured, thinking
 from tieline.wire.anthropic.build_content import BlockWriter
-from tieline.wire.anthropic.build_messages import History, Turn, TurnWriter
+from tieline.wire.anthropic.build_messages import MIN_CACHED_MESSAGES, History, TurnWriter
 from tieline.wire.anthropic.build_tools import ToolList
 from tieline.wire.anthropic.dialect import DEFAULT, Dialect
-from tieline.wire.anthropic.fragments import Fragment, fragment
-from tieline.wire.anthropic.schema import PROTOCOL, Count, TextBlock
+from tieline.wire.anthropic.fragments import Fragment, cached_fragment
+from tieline.wire.anthropic.schema import PROTOCOL, InputTokenCount, TextBlock
 from tieline.wire.shared.conversations import ConversationCache
 from tieline.wire.shared.json import Malformed, encode, read
 from tieline.wire.shared.sources import settings_of, usable_source
-from tieline.wire.shared.spelling import UNCHANGED, Outgoing
+from tieline.wire.shared.spelling import NO_TOOL_NAMES, BuiltRequest
 
-_COUNT = msgspec.json.Decoder(Count)
+_COUNT = msgspec.json.Decoder(InputTokenCount)
 _UNDERSTOOD = frozenset(["thinking", "reasoning"])
-"""Fields of another protocol that were read as a wish for thinking, whether it can be granted or not."""
+"""Fields of another protocol that were parsed as `Request.reasoning`."""
 _COUNTED = ("model", "thinking", "tool_choice")
 _TRANSLATED = frozenset(
     [
@@ -37,28 +41,32 @@ _TRANSLATED = frozenset(
         *("thinking", "output_config", "output_format"),
     ]
 )
-"""Settings that the API refuses in some combinations: they go out as far as the translation has them."""
+"""Members that are always built, because the API rejects some combinations of them."""
 _NO_SYSTEM = Fragment((), b"")
+_NO_REASONING = Reasoning()
+MAX_MARKS = 4
+"""The most cache marks that the API accepts."""
+_MARK = b'"cache_control":{"type":"ephemeral"}'
 
 
-def build_request(request: Request, dialect: Dialect = DEFAULT, cache: ConversationCache | None = None) -> Outgoing:
+def build_request(request: Request, dialect: Dialect = DEFAULT, cache: ConversationCache | None = None) -> BuiltRequest:
     """Build the body for /v1/messages."""
-    source = usable_source(request, PROTOCOL) if dialect.takes_all else None
+    source = usable_source(request, PROTOCOL) if request.protocol == PROTOCOL and dialect.takes_all else None
     prompt = _prompt(request, dialect, source, cache)
     settings = _settings(request, dialect, prompt)
-    if source is not None and not prompt.is_repaired and not prompt.history.forgotten:
+    if source is not None and not prompt.is_repaired and not prompt.history.stripped:
         body = _copied(request, prompt, settings, source)
     else:
         body = _joined(prompt, settings)
-    return Outgoing(body, prompt.tools.spelled, tuple(dict.fromkeys(prompt.notes)))
+    return BuiltRequest(body, prompt.tools.names, tuple(dict.fromkeys(prompt.notes)))
 
 
-def build_count(request: Request, dialect: Dialect = DEFAULT, cache: ConversationCache | None = None) -> Outgoing:
+def build_count(request: Request, dialect: Dialect = DEFAULT, cache: ConversationCache | None = None) -> BuiltRequest:
     """Build the body for /v1/messages/count_tokens."""
     prompt = _prompt(request, dialect, None, cache)
     fields = _settings(request, dialect, prompt)
     body = _joined(prompt, {name: fields[name] for name in _COUNTED if name in fields})
-    return Outgoing(body, prompt.tools.spelled, tuple(dict.fromkeys(prompt.notes)))
+    return BuiltRequest(body, prompt.tools.names, tuple(dict.fromkeys(prompt.notes)))
 
 
 def read_count(body: bytes) -> int:
@@ -71,7 +79,7 @@ def read_count(body: bytes) -> int:
 
 
 class _Prompt(Struct):
-    """Tools, system prompt and conversation, and what was changed or left out in them."""
+    """Tools, system prompt and conversation, and notes about what was changed or left out in them."""
 
     conversation: tuple[Message, ...]
     tools: ToolList
@@ -83,7 +91,7 @@ class _Prompt(Struct):
     sets_marks: bool = False
     """Whether the gateway sets the cache marks."""
     is_repaired: bool = False
-    """Whether the prompt differs from what a client of this dialect sent."""
+    """Whether the prompt differs from what a client of this protocol sent."""
 
 
 def _joined(prompt: _Prompt, fields: dict[str, Any]) -> bytes:
@@ -91,12 +99,18 @@ def _joined(prompt: _Prompt, fields: dict[str, Any]) -> bytes:
     history, is_marked = prompt.history, prompt.sets_marks
     turns = [turn.text for turn in history.turns]
     if is_marked:
-        for at in cache_control.ends(history.roles):
-            turns[at] = cache_control.marked(history.turns[at])
-    before = [
-        cache_control.marked(part) if is_marked else part.text for part in (prompt.tools, prompt.system) if part.text
-    ]
+        for at in history.turns_to_mark():
+            turns[at] = _marked(history.turns[at])
+    before = [_marked(part) if is_marked else part.text for part in (prompt.tools, prompt.system) if part.text]
     return b",".join([encode(fields)[:-1], *before, b'"messages":[%b]}' % b",".join(turns)])
+
+
+def _marked(fragment: Fragment) -> bytes:
+    """Return the text of a fragment with a cache mark, as close to its end as a block can carry one."""
+    if not fragment.mark_at:
+        return fragment.text
+    at = len(fragment.text) - fragment.mark_at
+    return b"%b,%b%b" % (fragment.text[:at], _MARK, fragment.text[at:])
 
 
 def _prompt(
@@ -105,32 +119,38 @@ def _prompt(
     messages = request.messages
     leading = next((at for at, message in enumerate(messages) if message.role != "system"), len(messages))
     conversation = messages[leading:]
-    offered, choice = build_tools.NONE, None
+    history_cache = cache if len(conversation) >= MIN_CACHED_MESSAGES else None
+    offered, choice = build_tools.NO_TOOLS, None
     if request.tools:
-        offered = build_tools.offered(request, dialect, source, cache)
-        choice = build_tools.chosen(request.tool_choice, offered.spelled.names)
+        offered = build_tools.build_tools(request, dialect, source, cache)
+        choice = build_tools.build_choice(request.tool_choice, offered.names)
     elif _has_calls(conversation):
         offered, choice = build_tools.UNAVAILABLE, {"type": "none"}
     system = _NO_SYSTEM
     if leading:
         prefix = messages[:leading]
-        system = fragment(cache, "system", prefix, None, lambda: _write_system(prefix))
-    writer = TurnWriter(offered.spelled.names, dialect, cache)
+        if history_cache is None:
+            system = _write_system(prefix)
+        else:
+            system = cached_fragment(history_cache, "system", prefix, None, lambda: _write_system(prefix))
+    writer = TurnWriter(offered.names, dialect, history_cache)
+    if source is not None:
+        writer.texts = dict(zip(map(id, source.parsed.messages), source.messages, strict=True))
     history = writer.history(conversation)
     prompt = _Prompt(conversation, offered, system, history, writer, [*history.notes, *offered.notes], choice)
     if offered.marks or system.marks or history.marks:
-        _keep_the_last(prompt, request)
+        _limit_marks(prompt, request)
     else:
         prompt.sets_marks = dialect.cache == "auto" and request.protocol != PROTOCOL
     if request.output is not None:
-        prompt.system = _with_words(prompt.system, structured.instructions(request.output, dialect, prompt.notes))
+        prompt.system = _with_blocks(prompt.system, structured.instructions(request.output, dialect, prompt.notes))
     return prompt
 
 
-def _keep_the_last(prompt: _Prompt, request: Request) -> None:
-    """Remove all but the last cache marks that the API takes: it would refuse the request."""
+def _limit_marks(prompt: _Prompt, request: Request) -> None:
+    """Remove all but the last MAX_MARKS cache marks: the API rejects more."""
     offered, system, history, writer = prompt.tools, prompt.system, prompt.history, prompt.writer
-    most = cache_control.MOST - ("cache_control" in request.extra and request.protocol == PROTOCOL)
+    most = MAX_MARKS - ("cache_control" in request.extra and request.protocol == PROTOCOL)
     surplus = offered.marks + system.marks + history.marks - most
     prompt.is_repaired = surplus > 0
     if surplus > 0 and offered.marks:
@@ -144,8 +164,8 @@ def _keep_the_last(prompt: _Prompt, request: Request) -> None:
 
 
 def _write_system(messages: tuple[Message, ...], unmarked: int = 0) -> Fragment:
-    """Write the system prompt, without the first of its cache marks."""
-    writer = BlockWriter(UNCHANGED.names, extensions=True)
+    """Build the system prompt, without its first `unmarked` cache marks."""
+    writer = BlockWriter(NO_TOOL_NAMES, extensions=True)
     blocks: list[TextBlock] = []
     for message in messages:
         blocks += writer.system(message)
@@ -155,19 +175,19 @@ def _write_system(messages: tuple[Message, ...], unmarked: int = 0) -> Fragment:
     return Fragment(messages, text, mark_at=2, marks=len(writer.marked))
 
 
-def _with_words(system: Fragment, words: list[TextBlock]) -> Fragment:
-    """Return the system prompt with more text."""
-    if not words:
+def _with_blocks(system: Fragment, blocks: list[TextBlock]) -> Fragment:
+    """Return the system prompt with these blocks appended."""
+    if not blocks:
         return system
     before = system.text[:-1] + b"," if system.text else b'"system":['
-    return Fragment((), before + encode(words)[1:], mark_at=2)
+    return Fragment((), before + encode(blocks)[1:], mark_at=2)
 
 
-# ── A client of the same dialect ─────────────────────────────────────────────────────────────────
+# ── A client of the same protocol ────────────────────────────────────────────────────────────────
 
 
 def _copied(request: Request, prompt: _Prompt, settings: dict[str, Any], source: RequestSource) -> bytes:
-    """Build the body from the client's own JSON, with the members replaced that have changed."""
+    """Return the client's own request with the changed members replaced."""
     out = settings_of(source, settings, own=_TRANSLATED)
     parsed = source.parsed
     del out["messages"]  # they come last
@@ -180,48 +200,32 @@ def _copied(request: Request, prompt: _Prompt, settings: dict[str, Any], source:
         out.pop("system", None)
         if prompt.system.text:
             out["system"] = Raw(prompt.system.text.removeprefix(b'"system":'))
-    texts = {id(message): text for message, text in zip(parsed.messages, source.messages, strict=True)}
-    turns = [texts.get(id(turn.source[0])) if _is_own_turn(turn) else None for turn in prompt.history.turns]
-    if _ends_with_space(prompt.history.turns[-1]):
-        turns[-1] = None
-    written = [text or turn.text for text, turn in zip(turns, prompt.history.turns, strict=True)]
-    out["messages"] = Raw(b"[%b]" % b",".join(written))
+    out["messages"] = Raw(b"[%b]" % b",".join([turn.text for turn in prompt.history.turns]))
     return encode(out)
-
-
-def _is_own_turn(turn: Turn) -> bool:
-    """Return whether a turn is one message of the client."""
-    return len(turn.source) == 1 and turn.source[0].role == turn.role
-
-
-def _ends_with_space(turn: Turn) -> bool:
-    """Return whether the API would refuse this as the beginning of the answer."""
-    last = turn.source[-1].parts[-1] if turn.source and turn.source[-1].parts else None
-    return turn.role == "assistant" and type(last) is Text and last.text[-1:].isspace()
 
 
 # ── Settings ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def _settings(request: Request, dialect: Dialect, prompt: _Prompt) -> dict[str, Any]:
-    """What is said before the prompt."""
+    """Return the members before the prompt."""
     sampling, notes = request.sampling, prompt.notes
     max_tokens = dialect.max_tokens if sampling.max_tokens is None else sampling.max_tokens
     fields: dict[str, Any] = {"model": request.model, "max_tokens": max_tokens}
     if request.stream:
         fields["stream"] = True
-    plan = thinking.NO_PLAN
-    if thinking.is_asked_for(request.reasoning):
-        past = thinking.Past(prompt.conversation, prompt.history.forgotten)
-        plan = thinking.plan(request, dialect, max_tokens, past, notes)
+    settings = thinking.NO_THINKING
+    if request.reasoning != _NO_REASONING:
+        past = thinking.Past(prompt.conversation, prompt.history.stripped)
+        settings = thinking.settings(request, dialect, max_tokens, past, notes)
     if not (sampling.temperature is None and sampling.top_p is None and sampling.top_k is None):
-        fields |= thinking.sampling(sampling, plan.on, notes)
+        fields |= thinking.sampling(sampling, settings.on, notes)
     if sampling.stop and (stop := _stop(sampling.stop, dialect, notes)):
         fields["stop_sequences"] = stop
-    if plan.config is not None:
-        fields["thinking"] = plan.config
-    if request.output is not None or plan.effort is not None or request.reasoning.meta:
-        fields |= structured.output_config(request, dialect, plan.effort, notes)
+    if settings.config is not None:
+        fields["thinking"] = settings.config
+    if request.output is not None or settings.effort is not None or request.reasoning.meta:
+        fields |= structured.output_config(request, dialect, settings.effort, notes)
     if request.extra or request.user is not None:
         fields |= _extra(request, notes)
     if request.cache_key is not None:
@@ -232,7 +236,7 @@ def _settings(request: Request, dialect: Dialect, prompt: _Prompt) -> dict[str, 
 
 
 def _extra(request: Request, notes: list[Note]) -> dict[str, Any]:
-    """Fields of this protocol as they came; those of another are named and left out."""
+    """Return the fields that are passed on; those of another protocol are left out with a note."""
     if request.protocol == PROTOCOL:
         extra: dict[str, Any] = dict(request.extra)
     else:
@@ -249,7 +253,7 @@ def _extra(request: Request, notes: list[Note]) -> dict[str, Any]:
 def _stop(stop: tuple[str, ...], dialect: Dialect, notes: list[Note]) -> list[str]:
     kept = [sequence for sequence in stop if sequence.strip()]
     if len(kept) < len(stop):
-        notes.append(left_out("stop", "sequences of nothing but white space are not taken"))
+        notes.append(left_out("stop", "the upstream accepts no sequence of white space only"))
     if len(kept) > dialect.stop_limit:
         notes.append(left_out("stop", f"the upstream takes {dialect.stop_limit} stop sequences"))
     return kept[: dialect.stop_limit]

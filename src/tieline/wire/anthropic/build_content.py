@@ -1,7 +1,7 @@
 """Build the blocks of a message from its parts."""
 
 from base64 import b64decode
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -32,37 +32,41 @@ from tieline.wire.anthropic.schema import (
     TextBlock,
     TextSource,
     ThinkingBlock,
+    Tool,
     ToolResultOut,
     ToolUseBlock,
     UrlSource,
 )
-from tieline.wire.shared.json import encode, is_broken, is_object, object_text
-from tieline.wire.shared.spelling import Names, plain_id
+from tieline.wire.shared.json import encode, is_object, is_wrapped_invalid, object_text
+from tieline.wire.shared.spelling import ToolNames, plain_id
 from tieline.wire.shared.unsupported import refused
 
 Block = TextBlock | ImageBlock | DocumentBlock | ThinkingBlock | RedactedBlock | ToolUseBlock | ToolResultOut | Raw
 M = TypeVar("M", TextBlock, ImageBlock, DocumentBlock, ToolUseBlock, ToolResultOut)
 Shown = TextBlock | ImageBlock | DocumentBlock | Raw
 
-_UNSIGNED = left_out("thinking", "without a signature, or in a turn with such thinking, the API refuses it")
+_UNSIGNED = left_out("thinking", "without a signature, or in a turn with such thinking, the API rejects it")
 _PDF = "application/pdf"
-_TAKEN = "text, images (jpeg, png, gif, webp), and documents (PDF or text)"
+_ACCEPTED = "text, images (jpeg, png, gif, webp), and documents (PDF or text)"
 _HEAD = msgspec.json.Decoder(BlockHead)
+_MARKABLE = frozenset({TextBlock, ImageBlock, DocumentBlock, ToolUseBlock, ToolResultOut})
 
 
 class BlockWriter(Struct):
-    """Writes the blocks of a turn; what cannot be expressed is noted."""
+    """Builds the blocks of a turn; `notes` says what was changed or left out."""
 
-    names: Names
+    names: ToolNames
     extensions: bool
     unsigned: bool = False
-    """Whether thoughts without a signature are written."""
+    """Whether thinking without a signature is sent."""
+    has_unsigned: bool = False
+    """Whether an assistant message contained thinking without a signature."""
     notes: list[Note] = []
     marked: list[MarkedBlock] = []
-    """The blocks that carry a cache mark, in the order of the prompt."""
+    """The blocks with a cache mark, in order."""
 
     def user(self, message: Message) -> list[Block]:
-        """The blocks of a user message, tool results first."""
+        """Return the blocks of a user message, tool results first."""
         results: list[Block] = []
         others: list[Block] = []
         for part in message.parts:
@@ -74,11 +78,11 @@ class BlockWriter(Struct):
             elif isinstance(part, Text):
                 others.extend(self._shown(part))
             else:
-                others.append(self._given(part))
+                others.append(self._attachment(part))
         return results + others if results else others
 
-    def _given(self, part: Part) -> Block:
-        """What a user gave beside words; raises BadRequest if the API does not take it."""
+    def _attachment(self, part: Part) -> Block:
+        """Return the block of an image, file or foreign part; raise BadRequest if the API does not accept it."""
         match part:
             case Image() if (image := self._image(part)) is not None:
                 return image
@@ -87,10 +91,10 @@ class BlockWriter(Struct):
             case Foreign() if part.protocol == PROTOCOL:
                 return _raw(part.json)
             case _:
-                raise refused(part, _TAKEN)
+                raise refused(part, _ACCEPTED)
 
-    def assistant(self, message: Message, forget: bool) -> list[Block]:
-        """The blocks of an assistant message; `forget` leaves out what was thought."""
+    def assistant(self, message: Message, strip_thinking: bool) -> list[Block]:
+        """Return the blocks of an assistant message."""
         blocks: list[Block] = []
         for part in message.parts:
             if type(part) is ToolCall:
@@ -99,16 +103,17 @@ class BlockWriter(Struct):
                 if part.text and not part.text.isspace():
                     blocks.append(TextBlock(part.text))
             elif type(part) is Thinking:
-                if not forget and (part.signature or (self.unsigned and part.text)):
-                    _insert_thought(blocks, thinking_block(part))
+                self.has_unsigned = self.has_unsigned or not part.signature
+                if not strip_thinking and (part.signature or (self.unsigned and part.text)):
+                    _insert_thinking(blocks, thinking_block(part))
                 elif part.text:
                     self.notes.append(_UNSIGNED)
             else:
-                blocks.extend(self._seldom(part))
+                blocks.extend(self._other(part))
         return blocks
 
     def system(self, message: Message) -> list[TextBlock]:
-        """The text blocks of a system message."""
+        """Return the text blocks of a system message."""
         return [
             self._marked(text_block(part)) if part.meta else TextBlock(part.text)
             for part in message.parts
@@ -116,22 +121,22 @@ class BlockWriter(Struct):
         ]
 
     def directives(self, message: Message) -> list[Block]:
-        """The blocks of a system message in the middle of a conversation, which may also change the tools."""
+        """Return the blocks of a system message within a conversation, which may also add or remove tools."""
         blocks: list[Block] = []
         for part in message.parts:
             if type(part) is Text:
                 if not is_blank(part.text):
                     blocks.append(self._marked(text_block(part)) if part.meta else TextBlock(part.text))
             else:
-                blocks.extend(self._odd(part))
+                blocks.extend(self._foreign(part))
         return blocks
 
     def _call(self, part: ToolCall) -> ToolUseBlock:
         if part.freeform:
-            given = Raw(encode({"input": part.arguments}))
+            arguments = Raw(encode({"input": part.arguments}))
         else:
-            given = Raw(part.arguments if is_object(part.arguments) else self._object(part))
-        block = ToolUseBlock(plain_id(part.id), self.names.spell(part.name), given)
+            arguments = Raw(part.arguments if is_object(part.arguments) else self._object(part))
+        block = ToolUseBlock(plain_id(part.id), self.names.to_upstream(part.name), arguments)
         if part.meta:
             own = part.meta.get(PROTOCOL, {})
             block.caller = _raw(own.get("caller"))
@@ -142,12 +147,12 @@ class BlockWriter(Struct):
 
     def _object(self, part: ToolCall) -> str:
         text = object_text(part.arguments)
-        if is_broken(part.arguments, text):
-            self.notes.append(Note(kind="arguments", message=f"{part.name}: what is not valid JSON was wrapped"))
+        if is_wrapped_invalid(part.arguments, text):
+            self.notes.append(Note(kind="arguments", message=f"{part.name}: invalid JSON was wrapped in an object"))
         return text
 
     def _result(self, part: ToolResult, others: list[Block]) -> ToolResultOut:
-        """What came of a call. Pictures of a failed call go after the results: there the API allows only text."""
+        """Return a tool result. The API allows only text in failed results, so their images go to `others`."""
         block = ToolResultOut(plain_id(part.call_id), is_error=part.is_error or None)
         match part.content:
             case (Text() as only,) if not only.meta:
@@ -162,10 +167,10 @@ class BlockWriter(Struct):
         return block
 
     def _shown_inside(self, part: ToolResult, others: list[Block]) -> list[Shown]:
-        shown = [made for inner in part.content for made in self._shown(inner)]
-        aside = [made for made in shown if part.is_error and isinstance(made, ImageBlock | DocumentBlock)]
-        others.extend(aside)
-        return [made for made in shown if made not in aside]
+        shown = [block for inner in part.content for block in self._shown(inner)]
+        moved = [block for block in shown if part.is_error and isinstance(block, ImageBlock | DocumentBlock)]
+        others.extend(moved)
+        return [block for block in shown if block not in moved]
 
     def _shown(self, part: Text | Image | File) -> Iterable[Shown]:
         match part:
@@ -177,12 +182,12 @@ class BlockWriter(Struct):
                     return (_raw(own["block"]),)
                 return () if is_blank(text) else (self._marked(text_block(part)),)
             case Image():
-                return (self._image(part) or self._left_out(part, part.media_type or "picture"),)
+                return (self._image(part) or self._left_out(part, part.media_type or "image"),)
             case File():
                 return (self._file(part) or self._left_out(part, part.name or part.media_type or "file"),)
 
     def _image(self, part: Image) -> ImageBlock | None:
-        """The picture, or None if the API does not take it."""
+        """Return an image, or None if the API does not accept it."""
         if part.data is not None:
             if part.media_type not in IMAGES:
                 return None
@@ -195,7 +200,7 @@ class BlockWriter(Struct):
         return self._marked(ImageBlock(source, _raw(own.get("transformations")), part.meta.get("cache_control")))
 
     def _file(self, part: File) -> DocumentBlock | None:
-        """The document, or None if the API does not take it."""
+        """Return a document, or None if the API does not accept it."""
         source = _document_source(part)
         if source is None:
             return None
@@ -205,7 +210,7 @@ class BlockWriter(Struct):
 
     def _left_out(self, part: Image | File, what: str) -> TextBlock:
         kind = "image" if isinstance(part, Image) else "file"
-        self.notes.append(left_out(f"{kind} {what}", "the upstream does not take it"))
+        self.notes.append(left_out(f"{kind} {what}", "the upstream does not accept it"))
         return self._marked(TextBlock(f"[{kind} left out: {what}]", cache_control=part.meta.get("cache_control")))
 
     def _marked(self, block: M) -> M:
@@ -213,18 +218,18 @@ class BlockWriter(Struct):
             self.marked.append(block)
         return block
 
-    def _seldom(self, part: Part) -> Iterable[Block]:
-        """What else an assistant message may hold."""
+    def _other(self, part: Part) -> Iterable[Block]:
+        """Return the blocks for any other part of an assistant message."""
         match part:
             case Text():
                 return self._shown(part)
             case Image() | File():
-                return (self._left_out(part, part.media_type or "picture"),)
+                return (self._left_out(part, part.media_type or "image"),)
             case _:
-                return self._odd(part)
+                return self._foreign(part)
 
-    def _odd(self, part: Part) -> Iterable[Raw]:
-        """A part that is no everyday part of its role: ours as it came, others are left out."""
+    def _foreign(self, part: Part) -> Iterable[Raw]:
+        """Return a block only this protocol has as it was sent; anything else is left out with a note."""
         if isinstance(part, Foreign) and part.protocol == PROTOCOL:
             return (_raw(part.json),)
         what = part.kind if isinstance(part, Foreign) else type(part).__name__
@@ -233,31 +238,44 @@ class BlockWriter(Struct):
 
 
 def text_block(part: Text) -> TextBlock:
-    """Words with what belongs to them."""
+    """Return a text with its citations and its cache mark."""
     own = part.meta.get(PROTOCOL, {})
     return TextBlock(part.text, _raw(own.get("citations")), part.meta.get("cache_control"))
 
 
 def thinking_block(part: Thinking) -> ThinkingBlock | RedactedBlock:
-    """What was thought, with its signature."""
+    """Return thinking with its signature."""
     if part.redacted:
         return RedactedBlock(part.signature or "")
     return ThinkingBlock(part.text, part.signature or "")
 
 
 def is_blank(text: str) -> bool:
-    """Whether the API would refuse this as the text of a block."""
+    """Return whether a text is empty or white space, which the API rejects."""
     return not text or text.isspace()
 
 
-def _insert_thought(blocks: list[Block], thought: ThinkingBlock | RedactedBlock) -> None:
-    """Thoughts stand before the calls they led to."""
+def mark_offset(blocks: Sequence[object], after: int) -> int:
+    """Return where a cache mark goes in the JSON of these blocks, counted from its end; 0 if no block can carry one.
+
+    The mark goes to the end of the last block that can carry one: `cache_control` is the last member of every shape.
+    `after` is the number of characters that follow the last block.
+    """
+    for block in reversed(blocks):
+        if type(block) in _MARKABLE or (type(block) is Tool and not block.defer_loading):
+            return after + 1
+        after += len(encode(block)) + 1
+    return 0
+
+
+def _insert_thinking(blocks: list[Block], thinking: ThinkingBlock | RedactedBlock) -> None:
+    """Insert thinking before the first call, where the API requires it."""
     calls = (at for at, block in enumerate(blocks) if isinstance(block, ToolUseBlock))
-    blocks.insert(next(calls, len(blocks)), thought)
+    blocks.insert(next(calls, len(blocks)), thinking)
 
 
 def _is_reference(block: str) -> bool:
-    """Whether this tells that a deferred tool is loaded: nothing to an upstream that knows no such tools."""
+    """Return whether a block says that a deferred tool is available; upstreams without such tools do not know it."""
     return _HEAD.decode(block).type == "tool_reference"
 
 

@@ -1,53 +1,49 @@
-"""Build the history as the API wants it: turns that alternate, begin with the user, and are never empty."""
+"""Build the history: turns alternate between user and assistant, start with the user, and are never empty."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from tieline.model.content import Foreign, Message, Text
 from tieline.model.events import Note, left_out
-from tieline.wire.anthropic import cache_control, thinking
-from tieline.wire.anthropic.build_content import Block, BlockWriter, is_blank
+from tieline.wire.anthropic import thinking
+from tieline.wire.anthropic.build_content import Block, BlockWriter, is_blank, mark_offset
 from tieline.wire.anthropic.dialect import Dialect
-from tieline.wire.anthropic.fragments import Fragment, fragment
+from tieline.wire.anthropic.fragments import Fragment, cached_fragment
 from tieline.wire.anthropic.schema import PROTOCOL, TextBlock, ToolResultOut
 from tieline.wire.shared.conversations import ConversationCache
 from tieline.wire.shared.json import encode
-from tieline.wire.shared.spelling import Names
+from tieline.wire.shared.spelling import ToolNames
 
 PLACEHOLDER = "…"
-"""Stands where the API demands text and there is none."""
-CACHED = 3
-"""The number of messages from which on turns are cached: shorter conversations are mostly single questions."""
+"""The text of a turn without content, because the API rejects empty turns."""
+MIN_CACHED_MESSAGES = 3
+"""The smallest number of messages whose turns are cached; shorter conversations are mostly single questions."""
 
+_MARK_FIELD = b'"cache_control"'
 _HEADS = {role: b'{"role":"%b","content":' % role.encode() for role in ("user", "assistant", "system")}
 
 
-class Turn(Fragment):
-    """One message of the wire."""
+class WireTurn(Fragment):
+    """One message of the protocol: consecutive messages of the same role."""
 
     role: str = "user"
     is_unsigned: bool = False
     """Whether it contains thinking without a signature."""
-    forgets: bool = False
-    """Whether its thinking was left out."""
+    is_stripped: bool = False
+    """Whether its thinking was removed."""
 
 
 class History(Struct):
-    """The turns of a conversation; the first `forgotten` messages lost their thinking."""
+    """The turns of a conversation; thinking was removed from the first `stripped` messages."""
 
-    turns: list[Turn]
-    forgotten: int = 0
-
-    @property
-    def roles(self) -> list[str]:
-        """The roles of the turns."""
-        return [turn.role for turn in self.turns]
+    turns: list[WireTurn]
+    stripped: int = 0
 
     @property
     def marks(self) -> int:
-        """How many cache marks of the client there are."""
+        """The number of cache marks that the client set."""
         return sum(turn.marks for turn in self.turns)
 
     @property
@@ -55,83 +51,103 @@ class History(Struct):
         """What was changed or left out."""
         return [note for turn in self.turns for note in turn.notes]
 
+    def turns_to_mark(self) -> list[int]:
+        """Return the turns that get a cache mark: the last, and the last of the previous request, which is cached."""
+        last = len(self.turns) - 1
+        users = [at for at, turn in enumerate(self.turns) if turn.role == "user"]
+        return [last, users[-2]] if len(users) > 1 else [last]
+
 
 class _Group(NamedTuple):
-    """The messages that make up one turn."""
+    """The messages of one turn."""
 
     role: str
     messages: list[Message]
     start: int
-    """Where in the conversation the first of them stands."""
+    """The position of the first of them in the conversation."""
 
 
 class TurnWriter(Struct):
-    """Writes the turns of a request, unless they are in the cache."""
+    """Builds the turns of a request, or takes them from the cache."""
 
-    names: Names
+    names: ToolNames
     dialect: Dialect
     cache: ConversationCache | None = None
+    texts: Mapping[int, bytes | None] = {}
+    """The JSON text of messages that the upstream takes as the client of this dialect sent them, by identity."""
 
     def history(self, messages: tuple[Message, ...]) -> History:
         """Return the turns of a conversation."""
         groups = _groups(messages, self.dialect.system_in_messages)
-        cache = self.cache if len(messages) >= CACHED else None
-        history = History(self._turns(groups, 0, cache))
+        history = History(self._turns(groups, 0))
         if not self.dialect.unsigned_thinking and any(turn.is_unsigned for turn in history.turns):
-            forgotten = thinking.forgotten(messages)
-            history = History(self._turns(groups, forgotten, cache), forgotten)
+            stripped = thinking.count_stripped(messages)
+            history = History(self._turns(groups, stripped), stripped)
         return history
 
-    def _turns(self, groups: list[_Group], forgotten: int, cache: ConversationCache | None) -> list[Turn]:
-        turns = [self._turn(role, tuple(messages), start < forgotten, cache) for role, messages, start in groups[:-1]]
+    def _turns(self, groups: list[_Group], stripped: int) -> list[WireTurn]:
+        turns = [self._turn(role, tuple(messages), start < stripped) for role, messages, start in groups[:-1]]
         role, messages, start = groups[-1]
-        if role == "assistant":  # how it ends depends on being the last
-            turns.append(self.write(role, tuple(messages), start < forgotten, is_last=True))
+        if role == "assistant":  # not cached: trailing white space is removed only from the last turn
+            turns.append(self.write(role, tuple(messages), start < stripped, is_last=True))
         else:
-            turns.append(self._turn(role, tuple(messages), start < forgotten, cache))
+            turns.append(self._turn(role, tuple(messages), start < stripped))
         return turns
 
-    def _turn(self, role: str, messages: tuple[Message, ...], forget: bool, cache: ConversationCache | None) -> Turn:
-        if not messages or cache is None:
-            return self.write(role, messages, forget)
-        context = (role, forget, self.dialect, self.names.renamed)
-        return fragment(cache, "turn", messages, context, lambda: self.write(role, messages, forget))
+    def _turn(self, role: str, messages: tuple[Message, ...], strip_thinking: bool) -> WireTurn:
+        if len(messages) == 1 and not strip_thinking and messages[0].role == role:
+            text = self.texts.get(id(messages[0]))
+            if text is not None:
+                return WireTurn(messages, text, marks=text.count(_MARK_FIELD), role=role)
+        if not messages or self.cache is None:
+            return self.write(role, messages, strip_thinking)
+        context = (role, strip_thinking, self.dialect, self.names.renamed)
+        return cached_fragment(
+            self.cache, "turn", messages, context, lambda: self.write(role, messages, strip_thinking)
+        )
 
     def without_marks(self, history: History, count: int) -> None:
         """Remove the first `count` cache marks."""
         for at, turn in enumerate(history.turns):
             if count and turn.marks:
                 is_last = at == len(history.turns) - 1 and turn.role == "assistant"
-                history.turns[at] = self.write(turn.role, turn.source, turn.forgets, is_last=is_last, unmarked=count)
+                history.turns[at] = self.write(
+                    turn.role, turn.source, turn.is_stripped, is_last=is_last, unmarked=count
+                )
                 count -= min(count, turn.marks)
 
     def write(
-        self, role: str, messages: tuple[Message, ...], forget: bool = False, is_last: bool = False, unmarked: int = 0
-    ) -> Turn:
-        """Write a turn of these messages, without the first of its cache marks."""
+        self,
+        role: str,
+        messages: tuple[Message, ...],
+        strip_thinking: bool = False,
+        is_last: bool = False,
+        unmarked: int = 0,
+    ) -> WireTurn:
+        """Build a turn of these messages, without its first `unmarked` cache marks."""
         blocks = BlockWriter(self.names, self.dialect.extensions, self.dialect.unsigned_thinking)
-        content = _content(role, messages, blocks, forget)
+        content = _content(role, messages, blocks, strip_thinking)
         if is_last:
             _end_without_space(content)
         for block in blocks.marked[:unmarked]:
             block.cache_control = None
-        return Turn(
+        return WireTurn(
             messages,
             _HEADS[role] + encode(content) + b"}",
-            mark_at=cache_control.place(content, 2),
+            mark_at=mark_offset(content, 2),
             marks=len(blocks.marked),
             notes=tuple(blocks.notes),
             role=role,
-            is_unsigned=any(map(thinking.is_unsigned, messages)),
-            forgets=forget,
+            is_unsigned=blocks.has_unsigned,
+            is_stripped=strip_thinking,
         )
 
 
-# ── Which messages are one turn ──────────────────────────────────────────────────────────────────
+# ── Group messages into turns ────────────────────────────────────────────────────────────────────
 
 
 def _groups(messages: Sequence[Message], system_in_messages: bool) -> list[_Group]:
-    """Group the messages of one role in a row; a conversation begins with the user."""
+    """Group consecutive messages of the same role; the first group is the user's, and may be empty."""
     groups = [_Group("user", [], 0)]
     for at, message in enumerate(messages):
         role: str = message.role
@@ -148,16 +164,16 @@ def _groups(messages: Sequence[Message], system_in_messages: bool) -> list[_Grou
     return groups
 
 
-# ── What a turn says ─────────────────────────────────────────────────────────────────────────────
+# ── The content of a turn ────────────────────────────────────────────────────────────────────────
 
 
-def _content(role: str, messages: Sequence[Message], blocks: BlockWriter, forget: bool) -> list[Block]:
+def _content(role: str, messages: Sequence[Message], blocks: BlockWriter, strip_thinking: bool) -> list[Block]:
     content: list[Block] = []
     for message in messages:
         if message.role == "user":
             content += blocks.user(message)
         elif message.role == "assistant":
-            content += blocks.assistant(message, forget)
+            content += blocks.assistant(message, strip_thinking)
         else:
             content += blocks.directives(message) if role == "system" else _reminder(message, blocks)
     if role == "user" and len(messages) > 1:
@@ -170,9 +186,9 @@ def _has_directives(message: Message) -> bool:
 
 
 def _reminder(message: Message, blocks: BlockWriter) -> list[TextBlock]:
-    """A system message where none may stand, in the form models know for it."""
+    """Return a system message that is not allowed in its place as a reminder, a form that models know."""
     blocks.notes += [
-        left_out(part.kind, "the upstream takes no system message here")
+        left_out(part.kind, "the upstream accepts no system message here")
         for part in message.parts
         if type(part) is Foreign
     ]
@@ -185,7 +201,7 @@ def _words(message: Message) -> list[str]:
 
 
 def _end_without_space(content: list[Block]) -> None:
-    """Words put into the model's mouth must not end with a space."""
+    """Remove trailing white space, which the API rejects at the start of the answer."""
     last = content[-1]
     if isinstance(last, TextBlock):
         last.text = last.text.rstrip()

@@ -1,4 +1,4 @@
-"""The tools that are offered to an upstream, and which of them it may or must call."""
+"""Build the tools of a request, and the choice among them."""
 
 from typing import Any
 
@@ -7,32 +7,32 @@ from msgspec import Raw
 from tieline.model.errors import BadRequest
 from tieline.model.events import Note, left_out
 from tieline.model.request import EMPTY_SCHEMA, Request, RequestSource, ToolChoice, ToolSpec
-from tieline.wire.anthropic import cache_control
+from tieline.wire.anthropic.build_content import mark_offset
 from tieline.wire.anthropic.dialect import Dialect
-from tieline.wire.anthropic.fragments import Fragment, fragment
+from tieline.wire.anthropic.fragments import Fragment, cached_fragment
 from tieline.wire.anthropic.schema import PROTOCOL, Tool
 from tieline.wire.shared.conversations import ConversationCache
 from tieline.wire.shared.json import encode
 from tieline.wire.shared.schemas import FREEFORM_SCHEMA, description, fit_schema
 from tieline.wire.shared.sources import covers, member_of
-from tieline.wire.shared.spelling import UNCHANGED, Names, Spelled
+from tieline.wire.shared.spelling import NO_TOOL_NAMES, ToolNames
 
 FIELD = b'"tools":'
 _FREEFORM = Raw(FREEFORM_SCHEMA)
 
 
 class ToolList(Fragment):
-    """The tools of a request as its field, and how their names are spelled."""
+    """The tools of a request as JSON text, and their names."""
 
-    spelled: Spelled = UNCHANGED
+    names: ToolNames = NO_TOOL_NAMES
     is_as_sent: bool = False
-    """Whether a client of this dialect sent them in a form that needs no change."""
+    """Whether a client of this protocol sent them in a form that needs no change."""
 
 
-def offered(
+def build_tools(
     request: Request, dialect: Dialect, source: RequestSource | None, cache: ConversationCache | None
 ) -> ToolList:
-    """Return the tools of a request, which are the same throughout a conversation."""
+    """Return the tools of a request; they are cached, because they stay the same throughout a conversation."""
 
     def build() -> ToolList:
         tools = write(request, dialect)
@@ -41,60 +41,63 @@ def offered(
             tools.notes = () if tools.is_as_sent else tools.notes
         return tools
 
-    if request.tool_choice.names:  # they decide which tools are offered
+    if cache is None or request.tool_choice.names:  # names decide which tools are offered
         return build()
     context = (dialect.extensions, dialect.strict_tools, source is None)
-    return fragment(cache, "tools", (request.tools,), context, build)
+    return cached_fragment(cache, "tools", (request.tools,), context, build)
 
 
 def write(request: Request, dialect: Dialect, unmarked: int = 0) -> ToolList:
-    """The tools that the choice leaves, without the first of their cache marks."""
-    spelled = _spelled(request.tools)
-    left = _left_by(request.tool_choice)
+    """Build the tools that the choice allows, without their first `unmarked` cache marks."""
+    tool_names = _tool_names(request.tools)
+    allowed = _allowed(request.tool_choice)
     notes: list[Note] = []
     tools: dict[str, Tool | Raw] = {}
     for at, spec in enumerate(request.tools):
-        if left is not None and spec.name not in left:
+        if allowed is not None and spec.name not in allowed:
             continue
         if spec.name in tools:
-            notes.append(left_out(f"tools[{at}]", f"a second tool of the name {spec.name!r}"))
+            notes.append(left_out(f"tools[{at}]", f"a second tool with the name {spec.name!r}"))
         elif not spec.hosted:
-            if not spec.meta.get("inline"):  # else the conversation itself defines it
-                tools[spec.name] = _own(spec) or _tool(spec, dialect, spelled.names, notes)
+            if not spec.meta.get("inline"):  # the conversation itself defines an inline tool
+                tools[spec.name] = _own(spec) or _tool(spec, dialect, tool_names, notes)
         elif (hosted := _hosted(spec, at, request, notes)) is not None:
             tools[spec.name] = hosted
-    if not tools and left is not None:
-        raise BadRequest("`tool_choice`: none of the tools it names is offered", "tool_choice")
+    if not tools and allowed is not None:
+        raise BadRequest("`tool_choice`: expected the names of offered tools, got none of them", "tool_choice")
     marked = [tool for tool in tools.values() if type(tool) is Tool and tool.cache_control]
     for tool in marked[:unmarked]:
         tool.cache_control = None
     written = _written([*tools.values()]) if tools else (b"", 0)
-    return ToolList((request.tools,), *written, marks=len(marked), notes=tuple(notes), spelled=spelled)
+    return ToolList((request.tools,), *written, marks=len(marked), notes=tuple(notes), names=tool_names)
 
 
 def _written(tools: list[Tool | Raw]) -> tuple[bytes, int]:
-    return FIELD + encode(tools), cache_control.place(tools, 1)
+    return FIELD + encode(tools), mark_offset(tools, 1)
 
 
-def _spelled(tools: tuple[ToolSpec, ...]) -> Spelled:
+def _tool_names(tools: tuple[ToolSpec, ...]) -> ToolNames:
     names = tuple([tool.name for tool in tools])
-    return Spelled(Names(names), frozenset([tool.name for tool in tools if tool.freeform]))
+    return ToolNames(names, frozenset([tool.name for tool in tools if tool.freeform]))
 
 
-def _left_by(choice: ToolChoice) -> tuple[str, ...] | None:
-    """The tools that the choice leaves, if not all: the API can name one tool that must be called, but no several."""
+def _allowed(choice: ToolChoice) -> tuple[str, ...] | None:
+    """Return the tools that the choice allows; None for all. The API can require one tool, but not one of several."""
     if not choice.names or choice.mode == "none" or (choice.mode == "required" and len(choice.names) == 1):
         return None
     return choice.names
 
 
 def _hosted(spec: ToolSpec, at: int, request: Request, notes: list[Note]) -> Raw | None:
-    """The tool as it came; one of another upstream is left out, unless the client relies on it."""
+    """Return a hosted tool of this protocol as it was sent; None for one of another protocol.
+
+    Raise BadRequest if the client depends on such a tool: it chose it, or offers no others.
+    """
     own = _own(spec)
     if own is not None:
         return own
     place = f"tools[{at}]"
-    problem = f"{spec.hosted!r} is run by another upstream, this one does not have it"
+    problem = f"this upstream cannot run the hosted tool {spec.hosted!r}"
     if spec.name in request.tool_choice.names or all(tool.hosted for tool in request.tools):
         raise BadRequest(f"`{place}`: {problem}", place)
     notes.append(left_out(place, problem))
@@ -102,13 +105,13 @@ def _hosted(spec: ToolSpec, at: int, request: Request, notes: list[Note]) -> Raw
 
 
 def _own(spec: ToolSpec) -> Raw | None:
-    """A tool that the API knows by its type, as it came."""
+    """Return the JSON of a tool that Anthropic defines, as it was sent."""
     raw = spec.meta.get(PROTOCOL, {}).get("tool") if spec.meta else None
     return None if raw is None else Raw(raw.encode())
 
 
-def _tool(spec: ToolSpec, dialect: Dialect, names: Names, notes: list[Note]) -> Tool:
-    tool = Tool(names.spell(spec.name))
+def _tool(spec: ToolSpec, dialect: Dialect, names: ToolNames, notes: list[Note]) -> Tool:
+    tool = Tool(names.to_upstream(spec.name))
     if spec.freeform:
         tool.description = description(spec) or None
         tool.input_schema = _FREEFORM
@@ -132,24 +135,24 @@ def _add_meta(tool: Tool, spec: ToolSpec, dialect: Dialect) -> None:
         tool.cache_control = spec.meta.get("cache_control")
 
 
-def chosen(choice: ToolChoice, names: Names) -> dict[str, Any] | None:
-    """Whether a tool may or must be called, if that has to be said."""
+def build_choice(choice: ToolChoice, names: ToolNames) -> dict[str, Any] | None:
+    """Return `tool_choice`, or None if the default applies."""
     if choice.mode == "none":
         return {"type": "none"}
     if choice.mode == "required":
-        said: dict[str, Any] = {"type": "any"}
+        out: dict[str, Any] = {"type": "any"}
         if len(choice.names) == 1:
-            said = {"type": "tool", "name": names.spell(choice.names[0])}
+            out = {"type": "tool", "name": names.to_upstream(choice.names[0])}
     elif choice.given or choice.parallel is False:
-        said = {"type": "auto"}
+        out = {"type": "auto"}
     else:
         return None
     if choice.parallel is False or (choice.parallel and choice.given):
-        said["disable_parallel_tool_use"] = not choice.parallel
-    return said
+        out["disable_parallel_tool_use"] = not choice.parallel
+    return out
 
 
-NONE = ToolList((), b"")
+NO_TOOLS = ToolList((), b"")
 UNAVAILABLE = ToolList(
     (),
     *_written(
@@ -162,4 +165,4 @@ UNAVAILABLE = ToolList(
         ]
     ),
 )
-"""The API refuses a history with calls when no tool is offered."""
+"""Offered with a history that contains calls if the request has no tools: the API rejects it without any."""

@@ -1,7 +1,7 @@
-"""Tools that Anthropic defines and the client runs: to other upstreams they are functions with these schemas.
+"""Schemas of the tools that Anthropic defines and the client runs.
 
-The API knows such a tool by its type, and the request holds neither description nor schema. The model of another
-upstream has to be told both; its calls have the name that the client gave the tool, so the way back needs nothing.
+A request refers to such a tool by its type, without description and schema. Upstreams of other protocols get both.
+Their calls have the client's name of the tool, so answers need no translation.
 """
 
 import re
@@ -33,7 +33,7 @@ _LATER_ACTIONS = ("left_mouse_down", "left_mouse_up", "scroll", "hold_key", "wai
 
 
 def described(kind: str, tool: dict[str, Any]) -> tuple[str, bytes] | None:
-    """The description and the schema of a tool by its type; None if the client does not run tools of this type."""
+    """Return the description and the schema of a tool by its type; None if clients do not run tools of this type."""
     match = _TYPE.match(kind)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""What one upstream of the Messages API can take, and how one client wants its answer."""
+"""How one upstream deviates from the protocol, and how one client wants its answer."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -7,29 +7,29 @@ from tieline.model.content import Value
 
 
 class Dialect(Value, cache_hash=True):
-    """The quirks of one upstream; the defaults are those of the API itself."""
+    """What one upstream accepts; the defaults are those of Anthropic's API."""
 
     max_tokens: int = 32000
-    """What is asked for when the client says nothing: the API demands a number."""
+    """Sent if the client gives none, because the API requires it."""
     cache: Literal["auto", "off"] = "auto"
-    """Whether to set cache marks for clients that cannot set any."""
+    """Whether cache marks are set for clients of other protocols, which cannot set any."""
     strict_tools: bool = True
     extensions: bool = True
-    """Whether tools may say more than a schema: eager_input_streaming, defer_loading and the like."""
+    """Whether tools may have members like eager_input_streaming or defer_loading."""
     structured_output: bool = True
-    """Whether output_config.format is known; else the schema is written into the system prompt."""
+    """Whether output_config.format is supported; otherwise the schema becomes part of the system prompt."""
     thinking: Literal["auto", "off"] = "auto"
     unsigned_thinking: bool = False
-    """Whether thinking without a signature is given back. The API itself refuses it, local servers may want it."""
+    """Whether earlier thinking without a signature is sent. The API rejects it, local servers may require it."""
     adaptive: bool = True
-    """Whether adaptive thinking and effort are known; else effort becomes a budget."""
+    """Whether adaptive thinking and effort are supported; otherwise effort becomes a budget."""
     system_in_messages: bool = True
-    """Whether a system message may stand between others; else it becomes a reminder in a user message."""
+    """Whether system messages are allowed between others; otherwise they become reminders in user messages."""
     stop_limit: int = 8191
 
     @property
     def takes_all(self) -> bool:
-        """Whether the upstream takes whatever a client of this protocol may send."""
+        """Whether the upstream accepts everything a client of this protocol may send."""
         return (
             self.strict_tools
             and self.extensions
@@ -41,13 +41,13 @@ class Dialect(Value, cache_hash=True):
 
 
 class Options(Value):
-    """How one client wants its answer. `created` and `usage` mean nothing here: all codecs have them."""
+    """How one client wants its answer. `created` and `usage` have no effect here; all codecs have them."""
 
     created: int = 0
     arguments: Literal["buffered", "incremental"] = "incremental"
     usage: bool = True
     estimate: Callable[[], int] | None = None
-    """About how many tokens the prompt has: what message_start says if the upstream has not counted them yet."""
+    """Returns an estimate of the prompt's tokens, for message_start if the upstream has not sent a count yet."""
 
 
 DEFAULT = Dialect()

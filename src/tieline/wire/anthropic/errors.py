@@ -1,4 +1,4 @@
-"""Errors in the Messages dialect, read and written."""
+"""Read and render errors."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from tieline.model.errors import GatewayError, is_transient
 from tieline.model.events import ErrorKind, Failed
-from tieline.wire.anthropic.schema import ErrorIn, MessageIn, given
+from tieline.wire.anthropic.schema import ErrorIn, MessageIn, is_set
 from tieline.wire.shared.http_errors import excerpt, kind_of, retry_after
 from tieline.wire.shared.json import Malformed, encode, read
 
@@ -44,15 +44,15 @@ _BY_TYPE: dict[str, tuple[ErrorKind, int]] = {
 
 
 def render_error(error: GatewayError, request_id: str = "") -> bytes:
-    """The body of an error response."""
+    """Return the body of an error response."""
     body = {"type": "error", "error": _error(error.kind, error.message, error.param, error.code)}
     return encode({**body, "request_id": request_id or error.request_id or None})
 
 
 def error_event(failed: Failed) -> bytes:
-    """The JSON of an error inside a stream.
+    """Return the JSON of an error as an event of a stream.
 
-    There is no status, so clients decide by the type whether to retry; many retry only `overloaded_error`.
+    There is no status line, so clients decide by the type whether to retry; many retry only `overloaded_error`.
     """
     kind: ErrorKind = "overloaded" if failed.kind == "upstream" and is_transient(failed) else failed.kind
     return encode({"type": "error", "error": _error(kind, failed.message, failed.param, failed.code)})
@@ -63,13 +63,13 @@ def _error(kind: ErrorKind, message: str, param: str | None, code: str | None) -
         message = f"`{param}`: {message}"
     error: dict[str, object] = {"type": TYPES[kind], "message": message}
     if code == "thread_unsupported_request":
-        # With this the SDKs go on by themselves, without threads.
+        # With this code the SDKs send the whole history instead.
         error["details"] = {"error_code": code, "unsupported": []}
     return error
 
 
 def read_error(status: int, body: bytes, headers: Sequence[tuple[str, str]] = ()) -> Failed:
-    """An error response of an upstream, in neutral words."""
+    """Parse an error response of an upstream."""
     error = _error_in(body)
     kind = _kind(error.type, status)
     return Failed(
@@ -82,17 +82,17 @@ def read_error(status: int, body: bytes, headers: Sequence[tuple[str, str]] = ()
 
 
 def failed_by(raw: Raw) -> Failed:
-    """An error in an answer that had begun well: the object, a string, or a whole error body."""
+    """Parse an error within an answer: an object, a string, or a whole error body."""
     error = _error_in(bytes(raw))
     kind, status = _BY_TYPE.get(error.type or "", ("upstream", 502))
-    message = error.message or _page(bytes(raw)) or "the upstream failed without a word"
+    message = error.message or _page(bytes(raw)) or "the upstream failed without a message"
     return Failed(kind=kind, message=message, status=status, code=_code(error))
 
 
 def _error_in(body: bytes) -> ErrorIn:
     try:
         outer = read(_BODY, body)
-        return _inner(bytes(outer.error)) if given(outer.error) else read(_ERROR, body)
+        return _inner(bytes(outer.error)) if is_set(outer.error) else read(_ERROR, body)
     except Malformed:
         return _inner(body)
 

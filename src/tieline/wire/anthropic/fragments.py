@@ -1,7 +1,7 @@
 """Fragments of a request's JSON: the tools, the system prompt, one turn.
 
-They are cached by the identity of the objects they were built from, which the parser returns again for the same text. A
-fragment holds these objects, so that no other object can get their identity while it is in the cache.
+They are cached by the identity of the objects they were built from: the parser returns the same object for the same
+text. A fragment references these objects, so that no other object can get their identity while it is in the cache.
 """
 
 from collections.abc import Callable
@@ -16,26 +16,24 @@ from tieline.wire.shared.conversations import ENTRY_WEIGHT, ConversationCache
 
 
 class Fragment(Struct):
-    """JSON text, and what the rest of the request has to know of it."""
+    """JSON text and its cache marks."""
 
     source: tuple[Any, ...]
     text: bytes
     mark_at: int = 0
-    """Where a cache mark goes, counted from the end of the text; 0 if nothing in it can carry one."""
+    """Where a cache mark goes, counted from the end of the text; 0 if no block can carry one."""
     marks: int = 0
-    """How many cache marks of the client are in it."""
+    """The number of cache marks that the client set in it."""
     notes: tuple[Note, ...] = ()
 
 
 F = TypeVar("F", bound=Fragment)
 
 
-def fragment(
-    cache: ConversationCache | None, kind: str, source: tuple[Any, ...], context: object, build: Callable[[], F]
+def cached_fragment(
+    cache: ConversationCache, kind: str, source: tuple[Any, ...], context: object, build: Callable[[], F]
 ) -> F:
-    """Return the fragment that is built from these objects in this context, from the cache if it is there."""
-    if cache is None:
-        return build()
+    """Return the fragment for these objects in this context: from the cache, or built and cached."""
     key = (PROTOCOL, kind, context, *map(id, source))
     known: F | None = cache.get(key)
     if known is None or not all(map(is_, known.source, source)):

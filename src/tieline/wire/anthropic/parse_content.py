@@ -1,7 +1,7 @@
 """Parse the blocks of a client's messages.
 
-Blocks only this protocol understands become Foreign parts with their JSON as it came. Inside a tool result there are
-no such parts: there they become text that any model can read, and the block itself stays in `meta`.
+Blocks only this protocol has become Foreign parts with their JSON unchanged. A tool result cannot contain such parts:
+there they become text that any model can read, with the block itself in `meta`.
 """
 
 import re
@@ -41,7 +41,7 @@ from tieline.wire.anthropic.schema import (
     ToolResultShell,
     ToolUseBlock,
     UrlSource,
-    given,
+    is_set,
     text_of,
 )
 from tieline.wire.shared import json
@@ -51,7 +51,7 @@ from tieline.wire.shared.unsupported import placed
 
 T = TypeVar("T")
 Path = tuple[int, ...]
-"""Where a block stands: its message, its place there, and its place inside a tool result."""
+"""The position of a block: its message, its place there, and its place within a tool result."""
 
 _HEAD = msgspec.json.Decoder(BlockHead)
 _SOURCE = msgspec.json.Decoder(SourceHead)
@@ -63,10 +63,10 @@ _KNOWN = frozenset({"text", "image", "document", "thinking", "redacted_thinking"
 _KNOWN_INSIDE = frozenset({"text", "image", "document", "tool_reference"})
 _SOURCES = {"image": ("base64", "url"), "document": ("base64", "url", "text")}
 IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-"""The media types of images that the API takes."""
+"""The media types of images that the API accepts."""
 _NULLS = re.compile(rb":\s*null")
 _ORDER = {ToolResult: 0, ToolCall: 2}
-"""Results come before everything else in a message, calls after it."""
+"""In a message, tool results come first and calls last."""
 _MISSING = re.compile(r"missing required field `(\w+)`")
 
 
@@ -80,7 +80,7 @@ def content_parts(content: str | list[Raw] | None, message: int) -> tuple[Part, 
 
 
 def is_standard(role: str, parts: Sequence[Part], text: bytes) -> bool:
-    """Return whether the API takes a message with these parts as it is; `text` is its JSON."""
+    """Return whether the API accepts a message with these parts unchanged; `text` is its JSON."""
     if not parts or _NULLS.search(text) or (role == "system" and any(type(part) is not Text for part in parts)):
         return False
     order = [_ORDER.get(type(part), 1) for part in parts]
@@ -113,20 +113,20 @@ def _is_standard_result(part: ToolResult) -> bool:
 
 
 def text_part(block: TextBlock) -> Text:
-    """Words, with their citations."""
-    own = {"citations": text_of(block.citations)} if given(block.citations) else {}
+    """Parse a text with its citations."""
+    own = {"citations": text_of(block.citations)} if is_set(block.citations) else {}
     return Text(text=block.text, meta=meta_of(block.cache_control, own))
 
 
 def meta_of(cache_control: Any, own: Mapping[str, Any]) -> Meta:
-    """What this protocol needs to get back. Cache marks are a thing of their own: other codecs read and set them."""
+    """Return the `meta` of a part: members only this protocol knows, and the cache mark, which all codecs share."""
     if not own:
         return {"cache_control": cache_control} if cache_control else NO_META
     return {"cache_control": cache_control, PROTOCOL: own} if cache_control else {PROTOCOL: own}
 
 
 def parse(decoder: msgspec.json.Decoder[T], data: bytes | Raw, at: str = "") -> T:
-    """Decode what a client sent; a field that is not there is named by its own path."""
+    """Decode JSON of a client; the error for a missing field names that field."""
     try:
         return json.parse(decoder, data, at)
     except BadRequest as error:
@@ -137,12 +137,12 @@ def parse(decoder: msgspec.json.Decoder[T], data: bytes | Raw, at: str = "") -> 
 
 
 def required(param: str) -> BadRequest:
-    """The complaint about a field that is not there."""
+    """Return the error for a missing field."""
     return BadRequest(f"`{param}`: field required", param)
 
 
 def unexpected(param: str, expected: str, got: str) -> BadRequest:
-    """The complaint about a word that is none of the expected ones."""
+    """Return the error for a value that is not one of the expected ones."""
     return BadRequest(f"`{param}`: expected {expected}, got {got!r}", param)
 
 
@@ -168,32 +168,32 @@ def _part(raw: Raw, path: Path) -> Part:
         case ToolReferenceBlock():
             return _foreign(raw, "tool_reference", path)
         case kind:
-            return _worded(raw, kind) or _foreign(raw, kind, path)
+            return _as_text(raw, kind) or _foreign(raw, kind, path)
 
 
 def _known(raw: Raw, path: Path, kinds: frozenset[str]) -> KnownBlock | str:
-    """The block, or its kind when that is none of ours; a block that is wrong raises BadRequest."""
+    """Return the block, or its type if that is not in `kinds`; raise BadRequest for an invalid block."""
     try:
         return _BLOCK.decode(raw)
     except msgspec.ValidationError:
         kind = _kind(raw, path)
         if kind not in kinds or not _has_known_source(kind, raw, path):
             return kind
-        return parse(_BLOCK, raw, _spelled(path))
+        return parse(_BLOCK, raw, _path_text(path))
 
 
 def _call(block: ToolUseBlock) -> ToolCall:
-    own = {name: text_of(value) for name in ("caller", "toolset_name") if given(value := getattr(block, name))}
+    own = {name: text_of(value) for name in ("caller", "toolset_name") if is_set(value := getattr(block, name))}
     return ToolCall(
         id=restore_id(block.id),
         name=block.name,
-        arguments=text_of(block.input) if given(block.input) else "{}",
+        arguments=text_of(block.input) if is_set(block.input) else "{}",
         meta=meta_of(block.cache_control, own),
     )
 
 
 def _image(block: ImageBlock, path: Path) -> Image:
-    own = {"transformations": text_of(block.transformations)} if given(block.transformations) else {}
+    own = {"transformations": text_of(block.transformations)} if is_set(block.transformations) else {}
     meta = meta_of(block.cache_control, own)
     match block.source:
         case Base64Source(media_type=media_type, data=data):
@@ -205,7 +205,7 @@ def _image(block: ImageBlock, path: Path) -> Image:
 def _document(block: DocumentBlock, raw: Raw, path: Path) -> Text | File:
     match block.source:
         case TextSource(data=data):
-            text = _under(data, block.title, block.context)
+            text = _with_headings(data, block.title, block.context)
             return Text(text=text, meta=meta_of(block.cache_control, {"block": text_of(raw)}))
         case Base64Source(media_type=media_type, data=data):
             return File(media_type=media_type, data=_checked(data, path), name=block.title, meta=_document_meta(block))
@@ -214,11 +214,11 @@ def _document(block: DocumentBlock, raw: Raw, path: Path) -> Text | File:
 
 
 def _foreign(raw: Raw, kind: str, path: Path) -> Part:
-    return placed(Foreign(protocol=PROTOCOL, kind=kind, json=text_of(raw)), _spelled(path))
+    return placed(Foreign(protocol=PROTOCOL, kind=kind, json=text_of(raw)), _path_text(path))
 
 
-def _worded(raw: Raw, kind: str) -> Text | None:
-    """A block that is only text, with the block itself for upstreams of this protocol; None if it holds more."""
+def _as_text(raw: Raw, kind: str) -> Text | None:
+    """Return a block that contains only text as text, with the block itself in `meta`; None for any other block."""
     if kind not in ("search_result", "document"):
         return None
     try:
@@ -231,11 +231,13 @@ def _worded(raw: Raw, kind: str) -> Text | None:
     if not texts:
         return None
     about = source if isinstance(source, str) else block.context
-    return Text(text=_under(texts, block.title, about), meta=meta_of(block.cache_control, {"block": text_of(raw)}))
+    return Text(
+        text=_with_headings(texts, block.title, about), meta=meta_of(block.cache_control, {"block": text_of(raw)})
+    )
 
 
-def _under(text: str, *headings: str | None) -> str:
-    """A text with what it is about above it."""
+def _with_headings(text: str, *headings: str | None) -> str:
+    """Return a text below its headings."""
     about = "\n".join(heading for heading in headings if heading)
     return f"{about}\n\n{text}" if about else text
 
@@ -244,7 +246,7 @@ def _document_meta(block: DocumentBlock) -> Meta:
     own = {}
     if block.context:
         own["context"] = block.context
-    if given(block.citations):
+    if is_set(block.citations):
         own["citations"] = text_of(block.citations)
     return meta_of(block.cache_control, own)
 
@@ -277,22 +279,22 @@ def _inner(raw: Raw, path: Path) -> Text | Image | File:
         case ToolReferenceBlock(tool_name=name):
             return Text(text=f"Tool {name} is now available.", meta={PROTOCOL: {"block": text_of(raw)}})
         case kind:
-            text = _worded(raw, kind) if isinstance(kind, str) else None
+            text = _as_text(raw, kind) if isinstance(kind, str) else None
             return text or Text(text=text_of(raw), meta={PROTOCOL: {"block": text_of(raw)}})
 
 
-# ── What can be wrong ────────────────────────────────────────────────────────────────────────────
+# ── Checks ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _spelled(path: Path) -> str:
+def _path_text(path: Path) -> str:
     message, *places = path
     return f"messages[{message}]" + "".join(f".content[{place}]" for place in places)
 
 
 def _kind(raw: Raw, path: Path) -> str:
-    kind = parse(_HEAD, raw, _spelled(path)).type
+    kind = parse(_HEAD, raw, _path_text(path)).type
     if kind is None:
-        raise required(f"{_spelled(path)}.type")
+        raise required(f"{_path_text(path)}.type")
     return kind
 
 
@@ -300,18 +302,18 @@ def _has_known_source(kind: str, raw: Raw, path: Path) -> bool:
     known = _SOURCES.get(kind)
     if known is None:
         return True
-    source = parse(_SOURCE, raw, _spelled(path)).source.type
+    source = parse(_SOURCE, raw, _path_text(path)).source.type
     if source is None:
-        raise required(f"{_spelled(path)}.source.type")
+        raise required(f"{_path_text(path)}.source.type")
     return source in known
 
 
 def _checked(data: str, path: Path) -> str:
-    """Base64 that is base64; line breaks inside are left out."""
+    """Return base64 data without white space; raise BadRequest if it is invalid."""
     try:
         return _as_base64(data)
     except ValueError as error:
-        param = f"{_spelled(path)}.source.data"
+        param = f"{_path_text(path)}.source.data"
         raise BadRequest(f"`{param}`: expected base64", param) from error
 
 

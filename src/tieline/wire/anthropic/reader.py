@@ -1,8 +1,8 @@
 """Read the answer of a Messages upstream into the events of a leg.
 
 A stream is message_start, blocks, message_delta and message_stop; the ending is emitted at message_stop. Blocks are
-identified by their index; `_Block` collects the state of a block until it stops. Unknown events, deltas and fields are
-ignored.
+identified by their index; `OpenBlock` holds the state of a block until it stops. Unknown events, deltas and fields are
+ignored. `call_blocks` reads what is specific to calls and to blocks only this protocol has.
 """
 
 from collections.abc import Hashable
@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from tieline.model.assemble import reason_for
 from tieline.model.content import NO_META, Foreign, Part, Text, Thinking, ToolCall
-from tieline.model.events import Event, Failed, Note, Started, StopReason
+from tieline.model.events import Event, Failed, Finished, Note, Started, StopReason, Usage
+from tieline.wire.anthropic import call_blocks
 from tieline.wire.anthropic.errors import failed_by
 from tieline.wire.anthropic.schema import (
     ABSENT,
@@ -23,43 +24,54 @@ from tieline.wire.anthropic.schema import (
     BlockIn,
     DeltaIn,
     MessageIn,
+    StopDetails,
     StreamEvent,
     UsageIn,
-    given,
+    is_set,
     text_of,
 )
-from tieline.wire.anthropic.usage import NO_USAGE, REASONS, finished_by, usage_of
 from tieline.wire.framing.sse import SseReader
-from tieline.wire.framing.stream_reader import StreamReader
-from tieline.wire.shared.delta_frames import TRIAL
-from tieline.wire.shared.json import Malformed, encode, object_text, read
-from tieline.wire.shared.spelling import UNCHANGED, Spelled, restore_id
+from tieline.wire.framing.stream_reader import TRIAL, StreamReader
+from tieline.wire.shared.json import Malformed, read
+from tieline.wire.shared.spelling import NO_TOOL_NAMES, ToolNames
 
 _EVENT = msgspec.json.Decoder(StreamEvent)
 _MESSAGE = msgspec.json.Decoder(MessageIn)
 _BLOCK = msgspec.json.Decoder(BlockIn)
-_FIELDS = msgspec.json.Decoder(dict[str, Raw])
-_LIST = msgspec.json.Decoder(list[Raw])
-_WRAPPED = msgspec.json.Decoder(dict[str, str])
+_STOP_DETAILS = msgspec.json.Decoder(StopDetails)
 
 T = TypeVar("T")
 
-MAX_ODD = 20
-"""How many odd values of one answer are noted."""
-NAMELESS = "unknown_tool"
+MAX_MISTYPED = 20
+"""The most values of the wrong type that are noted for one answer."""
 NO_TEXT = Text()
+REASONS = {
+    "end_turn": StopReason.END_TURN,
+    "tool_use": StopReason.TOOL_USE,
+    "max_tokens": StopReason.MAX_TOKENS,
+    "stop_sequence": StopReason.STOP_SEQUENCE,
+    "pause_turn": StopReason.PAUSED,
+    "refusal": StopReason.REFUSAL,
+    "model_context_window_exceeded": StopReason.CONTEXT_FULL,
+    "compaction": StopReason.COMPACTED,
+    # Relays pass on the reasons of their own upstreams.
+    "stop": StopReason.END_TURN,
+    "tool_calls": StopReason.TOOL_USE,
+    "length": StopReason.MAX_TOKENS,
+    "content_filter": StopReason.REFUSAL,
+}
+NO_USAGE = Usage()
+_STOP_SEQUENCE = StopReason.STOP_SEQUENCE  # cached: enum attribute lookup is slow on CPython 3.11
 
-_NO_INPUT = ("", "null", '""', "[]")
 
-
-class _Block:
-    """What is known of a block under way, beside the text that has been given out."""
+class OpenBlock:
+    """The state of a block that has started and not stopped, besides the text that was emitted."""
 
     __slots__ = (
+        "accepts",
         "citations",
         "compaction",
         "doubtful",
-        "fits",
         "has_input",
         "has_strays",
         "held",
@@ -75,16 +87,16 @@ class _Block:
         self.input = block.input
         self.has_input = False
         self.signature = [block.signature] if block.signature else []
-        self.citations = [] if block.citations is ABSENT else _texts(block.citations)
+        self.citations = [] if block.citations is ABSENT else call_blocks.citations_of(block.citations)
         self.compaction: dict[str, str] = {}
-        """The members of a compaction block that came in deltas."""
-        self.fits = _KIND_OF[type(part)]
+        """The members of a compaction block from its deltas."""
+        self.accepts = _KIND_OF[type(part)]
         self.held: list[str] | None = None
-        """Input that cannot be given out before it is complete."""
+        """Input that cannot be emitted before it is complete; None if input is emitted as it comes."""
         self.doubtful = False
-        """Whether the block may turn out to be no call at all, so that no part has begun."""
+        """Whether the block may turn out not to be a call, so that its part has not started."""
         self.has_strays = False
-        """Whether text of another kind came for this block and got a part of its own."""
+        """Whether the block received text of another kind, which has its own part."""
 
 
 _TEXT_FIELD = {"text": "text", "thinking": "thinking", "input": "partial_json"}
@@ -97,31 +109,36 @@ class ResponseReader(StreamReader):
     protocol = PROTOCOL
 
     def __init__(
-        self, spelled: Spelled = UNCHANGED, *, fallback_id: str = "", model: str = "", keep_source: bool = False
+        self,
+        tool_names: ToolNames = NO_TOOL_NAMES,
+        *,
+        fallback_id: str = "",
+        model: str = "",
+        keep_source: bool = False,
     ) -> None:
         super().__init__(keep_source)
-        self._spelled = spelled
+        self._tool_names = tool_names
         self._id = fallback_id
         self._model = model
-        self._blocks: dict[int, _Block] = {}
+        self._blocks: dict[int, OpenBlock] = {}
         self._opened = 0
-        """How many blocks have begun."""
-        self._made: dict[str, tuple[str, str] | None] = {}
+        """The number of blocks that have started."""
+        self._calls: dict[str, tuple[str, str] | None] = {}
         """The calls so far by id: name and arguments once they are complete."""
         self._message_id: str | None = None
-        self._usage = self._usage_given = NO_USAGE
+        self._usage = self._usage_emitted = NO_USAGE
         self._stop = DeltaIn()
-        self._odd: dict[str, None] = {}
-        """The paths of side values that had the wrong type."""
-        self._is_usual_input = _streamed_input
-        """Tells whether a tool_use block may begin with an input, or has to be written in another form."""
+        self._mistyped: dict[str, None] = {}
+        """The paths of values with the wrong type, in order."""
+        self._is_standard_input = call_blocks.is_empty_input
+        """Returns whether the input at the start of a tool_use block has the standard form."""
 
     def read_whole(self, body: bytes) -> list[Event]:
         """Return the events of an answer that did not stream."""
-        self._is_usual_input = _whole_input_object
+        self._is_standard_input = call_blocks.is_object_input
         try:
             message = self._decode(_MESSAGE, body)
-            if given(message.error):
+            if is_set(message.error):
                 self._fail(failed_by(message.error))
             elif message.content is None:
                 self._fail(Failed(kind="upstream", message="the upstream's answer is not a message"))
@@ -141,41 +158,41 @@ class ResponseReader(StreamReader):
         match event.type:
             case "content_block_delta":
                 if event.delta is not None:
-                    self._add(event.index, event.delta)
+                    self._add_delta(event.index, event.delta)
                     self._learn(block, event, event.delta)
             case "content_block_start":
-                self._open(event.index, event.content_block)
+                self._start_block(event.index, event.content_block)
             case "content_block_stop":
-                self._shut(event.index)
+                self._stop_block(event.index)
             case "message_start":
                 self._find_model(event.message.model if event.message else None, block)
                 self._start(event.message or MessageIn())
             case "message_delta":
-                self._end_with(event.delta or DeltaIn(), event.usage)
+                self._update_ending(event.delta or DeltaIn(), event.usage)
             case "message_stop":
                 self._finish()
-            case _ if given(event.error):
+            case _ if is_set(event.error):
                 self._fail(failed_by(event.error))
             case _:
-                pass  # ping, and whatever the API will think of next
+                pass  # ping, and events this version does not know
 
     def _decode(self, decoder: msgspec.json.Decoder[T], data: bytes) -> T:
-        """Decode what the upstream sent; side values of the wrong type are noted when the answer ends."""
+        """Decode JSON of the upstream. Values of the wrong type are tolerated, and noted when the answer ends."""
         try:
             return decoder.decode(data)
         except (ValueError, RecursionError):
-            odd: list[str] = []
-            value = read(decoder, data, odd)
+            mistyped: list[str] = []
+            value = read(decoder, data, mistyped)
         self._is_exact = False
-        self._odd.update(dict.fromkeys(odd[:MAX_ODD]))
+        self._mistyped.update(dict.fromkeys(mistyped[:MAX_MISTYPED]))
         return value
 
     def _read_message(self, message: MessageIn, content: list[Raw]) -> None:
         self._start(message)
         for index, raw in enumerate(content):
-            self._open(index, raw)
-            self._shut(index)
-        self._end_with(
+            self._start_block(index, raw)
+            self._stop_block(index)
+        self._update_ending(
             DeltaIn(
                 stop_reason=message.stop_reason,
                 stop_sequence=message.stop_sequence,
@@ -192,62 +209,64 @@ class ResponseReader(StreamReader):
             started = Started(id=self._message_id, model=message.model or self._model)
             self._parts.events.append(started)
             if message.usage is not None:
-                self._usage = usage_of(message.usage)
-                self._give_usage()
+                self._usage = _merge_usage(message.usage)
+                self._emit_usage()
         elif message.id and message.id != self._message_id:
-            self._fail(Failed(kind="upstream", message="the upstream began a second message in one answer"))
+            self._fail(Failed(kind="upstream", message="the upstream started a second message in one answer"))
 
     def _infer_start(self) -> None:
         if self._message_id is None:
             self._start(MessageIn())
-            self._note("inferred_start", "the answer began without message_start")
+            self._note("inferred_start", "the answer started without message_start")
 
-    def _end_with(self, delta: DeltaIn, usage: UsageIn | None) -> None:
-        """The last word counts; a later event that says nothing takes nothing back."""
+    def _update_ending(self, delta: DeltaIn, usage: UsageIn | None) -> None:
+        """Take over what a message_delta contains. A later one overrides only the members it has."""
         if usage is not None:
-            self._usage = usage_of(usage, self._usage)
+            self._usage = _merge_usage(usage, self._usage)
         stop = self._stop
         stop.stop_reason = delta.stop_reason or stop.stop_reason
         stop.stop_sequence = delta.stop_sequence or stop.stop_sequence
-        if delta.stop_details is not ABSENT and given(delta.stop_details):
+        if delta.stop_details is not ABSENT and is_set(delta.stop_details):
             stop.stop_details = delta.stop_details
-        if delta.container is not ABSENT and given(delta.container):
+        if delta.container is not ABSENT and is_set(delta.container):
             stop.container = delta.container
 
     # ── Blocks ───────────────────────────────────────────────────────────────────────────────────
 
-    def _open(self, index: int, raw: Raw) -> None:
+    def _start_block(self, index: int, raw: Raw) -> None:
         if self._message_id is None:
             self._infer_start()
         block = self._decode(_BLOCK, bytes(raw)) if raw is not ABSENT else BlockIn()
         if index in self._blocks:
-            if self._has_just_begun(index, block):
+            if self._is_repeated(index, block):
                 return
-            self._shut(index)
+            self._stop_block(index)
         if not block.type:
-            self._note("ignored", "a block came without its type")
+            self._note("ignored", "a block without a type")
             return
         part = self._part(block, index)
-        if type(part) is ToolCall and (part.id in self._made or not (block.id or block.name)):
-            self._doubt(index, _Block(part, block, raw))
+        if type(part) is ToolCall and (part.id in self._calls or not (block.id or block.name)):
+            self._hold_doubtful(index, OpenBlock(part, block, raw))
             return
-        self._begin(index, _Block(part, block, raw))
+        self._add_block(index, OpenBlock(part, block, raw))
         if type(part) is Text or (type(part) is Thinking and not part.redacted):
             text = block.text or block.thinking
             if text:
                 self._parts.add(index, text)
 
-    def _has_just_begun(self, index: int, block: BlockIn) -> bool:
-        """Whether this is the start of a call a second time."""
-        under_way = self._blocks.get(index)
-        if under_way is None or not isinstance(under_way.part, ToolCall) or under_way.has_input:
-            return False
-        return block.type == "tool_use" and bool(block.id) and restore_id(block.id or "") == under_way.part.id
+    def _is_repeated(self, index: int, block: BlockIn) -> bool:
+        """Return whether a call that has no input yet is started a second time."""
+        known = self._blocks[index]
+        return (
+            isinstance(known.part, ToolCall)
+            and not known.has_input
+            and call_blocks.is_repeated_start(block, known.part)
+        )
 
-    def _begin(self, index: int, block: _Block) -> None:
+    def _add_block(self, index: int, block: OpenBlock) -> None:
         part = block.part
         if type(part) is ToolCall:
-            self._made[part.id] = None
+            self._calls[part.id] = None
         if type(part) is Foreign or (type(part) is ToolCall and part.freeform):
             block.held = []
         self._is_exact = self._is_exact and index == self._opened and not self._blocks
@@ -255,35 +274,35 @@ class ResponseReader(StreamReader):
         for other, waiting in self._blocks.items():
             self._start_part(other, waiting)
         self._blocks[index] = block
-        # Its frames must not be copied in part: a block of another kind is written whole or not at all.
+        # A Foreign block is written whole or not at all, so its frames must not be copied in part.
         if type(part) is not Foreign or not self._is_exact:
             self._start_part(index, block)
 
-    def _start_part(self, index: int, block: _Block) -> None:
+    def _start_part(self, index: int, block: OpenBlock) -> None:
         if not block.doubtful and not self._parts.has(index):
             self._parts.start(index, block.part)
 
-    def _doubt(self, index: int, block: _Block) -> None:
-        """Hold back a call that may be none: it has neither id nor name, or the id of an earlier one."""
+    def _hold_doubtful(self, index: int, block: OpenBlock) -> None:
+        """Hold back a block that may not be a call: it has neither id nor name, or the id of an earlier call."""
         self._is_exact = False
         block.held, block.doubtful = [], True
         self._blocks[index] = block
 
-    def _settle(self, block: _Block, call: ToolCall) -> None:
-        """Make a call that was in doubt, if it says anything that was not said before."""
-        text = _whole_input(block, call)
-        before = self._made.get(call.id)
-        if before == (call.name, text) or (call.name == NAMELESS and text == "{}" and not before):
-            self._note("ignored", "a call came twice" if before else "a call came without anything in it")
+    def _stop_doubtful(self, block: OpenBlock, call: ToolCall) -> None:
+        """Emit a call that was held back, unless it is empty or repeats an earlier call."""
+        text = call_blocks.complete_arguments(block.held, block.input, call.freeform)
+        before = self._calls.get(call.id)
+        if before == (call.name, text) or (call.name == call_blocks.UNNAMED and text == "{}" and not before):
+            self._note("ignored", "a repeated tool call" if before else "an empty tool call")
             return
-        if call.id in self._made:
-            self._note("repair", f"two calls came with the id {call.id}: the second got another")
-            call = replace(call, id=f"{call.id}_{len(self._made)}")
-        self._made[call.id] = (call.name, text)
+        if call.id in self._calls:
+            self._note("repair", f"two tool calls with the id {call.id}: the second got a new id")
+            call = replace(call, id=f"{call.id}_{len(self._calls)}")
+        self._calls[call.id] = (call.name, text)
         self._parts.whole(call, text)
 
     def _part(self, block: BlockIn, index: int) -> Part:
-        """The empty part a block begins."""
+        """Return the empty part that a block starts."""
         match block.type:
             case "text":
                 return NO_TEXT
@@ -293,19 +312,19 @@ class ResponseReader(StreamReader):
                 return Thinking(signature=block.data or "", redacted=True)
             case "tool_use":
                 if not block.id or not block.name:
-                    self._note("repair", f"a call came without {'a name' if block.id else 'an id'}")
-                call = call_of(block, self._spelled, f"call_{self._message_id or self._id}_{index}")
+                    self._note("repair", f"a tool call without {'a name' if block.id else 'an id'}")
+                call = call_blocks.call_of(block, self._tool_names, f"call_{self._message_id or self._id}_{index}")
                 is_unchanged = (call.id, call.name, call.freeform) == (block.id, block.name, False)
-                self._is_exact = self._is_exact and is_unchanged and self._is_usual_input(block.input)
+                self._is_exact = self._is_exact and is_unchanged and self._is_standard_input(block.input)
                 return call
             case kind:
                 return Foreign(protocol=PROTOCOL, kind=kind, json="")
 
-    def _add(self, index: int, delta: DeltaIn) -> None:
-        """More of a block. What a delta holds counts, not what it is called: some hold text and signature at once."""
+    def _add_delta(self, index: int, delta: DeltaIn) -> None:
+        """Add a delta to its block. Its members count, not its type: some contain thinking and signature at once."""
         block = self._blocks.get(index)
         if delta.text:
-            if block is not None and block.fits == "text":
+            if block is not None and block.accepts == "text":
                 self._parts.add(index, delta.text)
             else:
                 self._parts.add(self._stray(index, Text()), delta.text)
@@ -314,7 +333,7 @@ class ResponseReader(StreamReader):
             self._add_input(index, block, delta.partial_json)
             return
         if delta.thinking:
-            if block is not None and block.fits == "thinking":
+            if block is not None and block.accepts == "thinking":
                 self._parts.add(index, delta.thinking)
             else:
                 self._parts.add(self._stray(index, Thinking()), delta.thinking)
@@ -323,8 +342,8 @@ class ResponseReader(StreamReader):
                 self._is_exact = self._is_exact and not delta.thinking
                 block.signature.append(delta.signature)
             if delta.type == "compaction_delta":
-                _add_compaction(block.compaction, delta)
-            if delta.citation is not ABSENT and given(delta.citation):
+                call_blocks.add_compaction(block.compaction, delta)
+            if delta.citation is not ABSENT and is_set(delta.citation):
                 block.citations.append(text_of(delta.citation))
 
     def _learn(self, raw: bytes, event: StreamEvent, delta: DeltaIn) -> None:
@@ -333,15 +352,15 @@ class ResponseReader(StreamReader):
         block = self._blocks.get(index)
         if block is None or block.held is not None or frame.key is not None:
             return
-        field = _TEXT_FIELD[block.fits]
+        field = _TEXT_FIELD[block.accepts]
         text = getattr(delta, field)
         if text:
             frame.learn(index, raw, field, text, partial(_is_plain_delta, index, delta.type, field))
 
-    def _add_input(self, index: int, block: _Block | None, text: str) -> None:
-        if block is None or block.fits != "input":
+    def _add_input(self, index: int, block: OpenBlock | None, text: str) -> None:
+        if block is None or block.accepts != "input":
             self._infer_start()
-            self._note("ignored", "arguments came for a block that is no call")
+            self._note("ignored", "arguments for a block that is not a call")
             return
         block.has_input = True
         if block.held is None:
@@ -350,11 +369,11 @@ class ResponseReader(StreamReader):
             block.held.append(text)
 
     def _stray(self, index: int, part: Text | Thinking) -> Hashable:
-        """The key of a part of its own for text that came for no block, or for a block of another kind."""
+        """Return the key of a separate part, for text without a block or for a block of another kind."""
         block = self._blocks.get(index)
         if block is None:
             self._infer_start()
-            self._begin(index, _Block(part, BlockIn(), ABSENT))
+            self._add_block(index, OpenBlock(part, BlockIn(), ABSENT))
             return index
         key = (index, type(part))
         if not self._parts.has(key):
@@ -363,14 +382,14 @@ class ResponseReader(StreamReader):
             self._parts.start(key, part)
         return key
 
-    def _shut(self, index: int) -> None:
+    def _stop_block(self, index: int) -> None:
         block = self._blocks.pop(index, None)
         if block is None:
             return
         self._frame.forget(index)
         part = block.part
         if type(part) is ToolCall and block.doubtful:
-            self._settle(block, part)
+            self._stop_doubtful(block, part)
         else:
             self._start_part(index, block)
             self._complete(index, block)
@@ -380,7 +399,7 @@ class ResponseReader(StreamReader):
                 if self._parts.has((index, kind)):
                     self._parts.end((index, kind))
 
-    def _complete(self, index: int, block: _Block) -> None:
+    def _complete(self, index: int, block: OpenBlock) -> None:
         part = block.part
         if type(part) is Text:
             if block.citations:
@@ -388,56 +407,58 @@ class ResponseReader(StreamReader):
                 self._parts.revise(index, replace(part, meta={PROTOCOL: {"citations": citations}}))
         elif type(part) is ToolCall:
             if block.held is not None or not block.has_input:
-                self._parts.add(index, _whole_input(block, part))
-            self._made[part.id] = (part.name, self._parts.text_of(index))
+                arguments = call_blocks.complete_arguments(block.held, block.input, part.freeform)
+                self._parts.add(index, arguments)
+            self._calls[part.id] = (part.name, self._parts.text_of(index))
         elif type(part) is Thinking:
             if block.signature and not part.redacted:
                 self._parts.revise(index, replace(part, signature="".join(block.signature)))
         elif type(part) is Foreign:
-            self._parts.revise(index, replace(part, json=_rebuilt(block)))
+            json = call_blocks.complete_block(block.raw, block.held, block.compaction, "".join(block.signature))
+            self._parts.revise(index, replace(part, json=json))
 
     # ── Usage and endings ────────────────────────────────────────────────────────────────────────
 
-    def _give_usage(self) -> None:
-        if self._usage != self._usage_given:
-            self._usage_given = self._usage
+    def _emit_usage(self) -> None:
+        if self._usage != self._usage_emitted:
+            self._usage_emitted = self._usage
             self._parts.events.append(self._usage)
 
     def _finish(self) -> None:
         if self._message_id is None:
-            self._fail(Failed(kind="upstream", message="the upstream's answer ended before it began"))
+            self._fail(Failed(kind="upstream", message="the upstream's answer ended before it started"))
             return
         for index in [*self._blocks]:
-            self._shut(index)
+            self._stop_block(index)
         self._parts.end_all()
-        self._give_usage()
-        for path in [*self._odd][:MAX_ODD]:
-            self._note("odd_value", f"the upstream's `{path}` has a type it should not have")
-        said = self._reason()
-        reason = reason_for(self._parts.calls, said)
-        self._is_exact = self._is_exact and reason is said
-        self._parts.events.append(finished_by(reason, self._stop))
+        self._emit_usage()
+        for path in [*self._mistyped][:MAX_MISTYPED]:
+            self._note("odd_value", f"the upstream's `{path}` has the wrong type")
+        given_reason = self._reason()
+        reason = reason_for(self._parts.calls, given_reason)
+        self._is_exact = self._is_exact and reason is given_reason
+        self._parts.events.append(_finished(reason, self._stop))
         self.ended = True
 
     def _reason(self) -> StopReason:
-        said = self._stop.stop_reason
-        if said is None:
+        word = self._stop.stop_reason
+        if word is None:
             self._note("inferred_ending", "the upstream gave no stop reason")
             return StopReason.END_TURN
-        reason = REASONS.get(said)
+        reason = REASONS.get(word)
         if reason is None:
-            self._note("unknown_stop_reason", said)
+            self._note("unknown_stop_reason", word)
         return reason or StopReason.END_TURN
 
     def _end_of_stream(self) -> None:
         stray = self._sse.stray.strip()
         if self._stop.stop_reason is not None and self._message_id is not None:
-            self._note("inferred_ending", "the stream broke off after its stop reason")
+            self._note("inferred_ending", "the stream ended after its stop reason, without message_stop")
             self._finish()
         elif stray.startswith(b"{"):
             self._fail(failed_by(Raw(stray)))
         else:
-            self._fail(Failed(kind="upstream", message="the upstream's stream broke off before its end"))
+            self._fail(Failed(kind="upstream", message="the upstream's stream ended early"))
 
     def _note(self, kind: str, message: str) -> None:
         self._is_exact = False
@@ -445,88 +466,57 @@ class ResponseReader(StreamReader):
 
 
 def read_reply(
-    body: bytes, spelled: Spelled = UNCHANGED, *, fallback_id: str = "", model: str = "", keep_source: bool = False
+    body: bytes,
+    tool_names: ToolNames = NO_TOOL_NAMES,
+    *,
+    fallback_id: str = "",
+    model: str = "",
+    keep_source: bool = False,
 ) -> list[Event]:
     """Return the events of an answer that did not stream."""
-    return ResponseReader(spelled, fallback_id=fallback_id, model=model, keep_source=keep_source).read_whole(body)
-
-
-def _streamed_input(given_input: Raw) -> bool:
-    """In a stream the input follows in deltas; clients expect none at the start of the block."""
-    return given_input is ABSENT or bytes(given_input) == b"{}"
-
-
-def _whole_input_object(given_input: Raw) -> bool:
-    return bytes(given_input).startswith(b"{")
+    return ResponseReader(tool_names, fallback_id=fallback_id, model=model, keep_source=keep_source).read_whole(body)
 
 
 def _is_plain_delta(index: int, kind: str | None, field: str, block: bytes) -> bool:
-    """Return whether a block says nothing but that a delta of this kind has the trial text."""
+    """Return whether a block means nothing but a delta of this kind with the trial text."""
     event = SseReader().event(block)
-    saying = DeltaIn(type=kind)
-    setattr(saying, field, TRIAL)
-    plain = StreamEvent(type="content_block_delta", index=index, delta=saying)
+    delta = DeltaIn(type=kind)
+    setattr(delta, field, TRIAL)
+    plain = StreamEvent(type="content_block_delta", index=index, delta=delta)
     return event is not None and _EVENT.decode(event[1]) == plain
 
 
-def call_of(block: BlockIn, spelled: Spelled, fallback_id: str = "") -> ToolCall:
-    """The call a block begins, without its arguments."""
-    name = spelled.names.restore(block.name or "") or NAMELESS
-    meta = NO_META
-    if block.caller is not ABSENT or block.toolset_name is not ABSENT:
-        own = {name: text_of(value) for name in ("caller", "toolset_name") if given(value := getattr(block, name))}
-        meta = {PROTOCOL: own} if own else NO_META
-    return ToolCall(
-        id=restore_id(block.id or "") or fallback_id,
-        name=name,
-        freeform=name in spelled.freeform,
-        meta=meta,
+def _merge_usage(usage: UsageIn, so_far: Usage = NO_USAGE) -> Usage:
+    """Return the largest value of each count: counts are cumulative, and some events leave out some of them."""
+    fresh, output = usage.input_tokens or 0, usage.output_tokens or 0
+    cached, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
+    details = usage.output_tokens_details
+    reasoning = 0 if details is None else details.thinking_tokens or 0
+    return Usage(
+        input=max(so_far.input, fresh),
+        output=max(so_far.output, output),
+        cache_read=max(so_far.cache_read, cached),
+        cache_write=max(so_far.cache_write, written),
+        reasoning=max(so_far.reasoning, reasoning),
     )
 
 
-def _start_input(given_input: Raw) -> str:
-    """The input a block began with, when nothing followed: some upstreams send all of it there."""
-    text = text_of(given_input)
-    if text.startswith('"') and text not in _NO_INPUT:
-        return object_text(text)  # text where an object belongs, mostly the text of that object
-    return "{}" if text in _NO_INPUT else text
+def _finished(reason: StopReason, stop: DeltaIn) -> Finished:
+    """Return the ending with its details."""
+    sequence = stop.stop_sequence if reason is _STOP_SEQUENCE else None
+    if stop.stop_details is ABSENT and stop.container is ABSENT:
+        return Finished(reason=reason, sequence=sequence)
+    own = {name: text_of(value) for name in ("stop_details", "container") if is_set(value := getattr(stop, name))}
+    return Finished(
+        reason=reason,
+        sequence=sequence,
+        detail=_explanation(stop.stop_details),
+        meta={PROTOCOL: own} if own else NO_META,
+    )
 
 
-def _whole_input(block: _Block, call: ToolCall) -> str:
-    """The arguments of a call that were held, or came with its start."""
-    text = "".join(block.held or ()) or _start_input(block.input)
-    return _unwrapped(text) if call.freeform else text
-
-
-def _unwrapped(text: str) -> str:
-    """The raw text of a freeform call that went out as a function with one field; what has another form stays."""
+def _explanation(details: Raw) -> str | None:
     try:
-        return read(_WRAPPED, text.encode()).get("input", text)
-    except (Malformed, UnicodeError):
-        return text
-
-
-def _rebuilt(block: _Block) -> str:
-    """The JSON of a block only this protocol understands, with the input that came after its start."""
-    signature = "".join(block.signature) if block.compaction else ""
-    if not block.held and not block.compaction:
-        return text_of(block.raw)
-    fields = read(_FIELDS, bytes(block.raw))
-    if block.held:
-        fields["input"] = Raw(object_text("".join(block.held)).encode())
-    for name, text in block.compaction.items():
-        fields[name] = Raw(encode(text))
-    if signature:
-        fields["signature"] = Raw(encode(signature))
-    return encode(fields).decode()
-
-
-def _add_compaction(so_far: dict[str, str], delta: DeltaIn) -> None:
-    for name in ("content", "encrypted_content"):
-        text = getattr(delta, name)
-        if text:
-            so_far[name] = so_far.get(name, "") + text
-
-
-def _texts(array: Raw) -> list[str]:
-    return [text_of(item) for item in read(_LIST, bytes(array))] if given(array) else []
+        return read(_STOP_DETAILS, bytes(details)).explanation if is_set(details) else None
+    except Malformed:
+        return None

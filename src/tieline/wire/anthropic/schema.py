@@ -1,8 +1,8 @@
-"""The shapes of the Messages API, as far as anything here reads or writes them.
+"""The shapes of Messages JSON, with the fields that are read or written here.
 
-The blocks of a request serve both roles: they are decoded from what a client sends and encoded into what an upstream
-gets. What only travels through is `Raw`, so that it arrives byte for byte as it came. Absent Raw fields are `ABSENT`,
-never None: that is what `omit_defaults` leaves out.
+The blocks of a request serve both roles: they are decoded from a client's request and encoded for an upstream. Values
+that are only passed on are `Raw`, so that they stay unchanged. Absent Raw fields are `ABSENT`, never None, so that
+`omit_defaults` omits them.
 """
 
 from typing import Any
@@ -15,13 +15,13 @@ ABSENT = Raw()
 EMPTY_OBJECT = Raw(b"{}")
 
 
-def given(value: Raw) -> bool:
-    """Whether a field was there and said something."""
+def is_set(value: Raw) -> bool:
+    """Return whether a field is present and not null."""
     return value is not ABSENT and bytes(value) != b"null"
 
 
 def text_of(value: Raw) -> str:
-    """The JSON text of a field that travels through."""
+    """Return the JSON text of a field."""
     return bytes(value).decode()
 
 
@@ -67,7 +67,7 @@ class ContentSource(Struct):
 
 
 class TextsBlock(Struct):
-    """A search result, or a document whose source is content: texts with a title."""
+    """A search result, or a document with content as its source: texts with a title."""
 
     source: str | ContentSource
     content: str | list[TextBlock] = ""
@@ -99,7 +99,7 @@ class ToolReferenceBlock(Struct, tag="tool_reference", tag_field="type"):
 
 
 class ToolResultOut(Struct, tag="tool_result", tag_field="type", omit_defaults=True):
-    """A tool result for an upstream: beside the usual blocks it may hold some as they came."""
+    """A tool result for an upstream; unknown blocks in it are Raw."""
 
     tool_use_id: str
     content: str | list[TextBlock | ImageBlock | DocumentBlock | Raw] | None = None
@@ -108,7 +108,7 @@ class ToolResultOut(Struct, tag="tool_result", tag_field="type", omit_defaults=T
 
 
 class ToolResultShell(Struct, tag="tool_result", tag_field="type"):
-    """A tool result whose content is still to be read, block by block."""
+    """A tool result whose blocks are not decoded yet."""
 
     tool_use_id: str
     content: str | list[Raw] | None = None
@@ -131,7 +131,7 @@ MarkedBlock = TextBlock | ImageBlock | DocumentBlock | ToolUseBlock | ToolResult
 
 
 class MessageShell(Struct):
-    """A message whose content is still to be read, block by block."""
+    """A message whose blocks are not decoded yet."""
 
     role: str
     content: str | list[Raw] | None = None
@@ -149,7 +149,7 @@ class SourceHead(Struct):
 
 
 class Tool(Struct, omit_defaults=True):
-    """A tool of the client's own, or the head of one that only this protocol knows."""
+    """A custom tool, or the head of a tool that Anthropic defines."""
 
     name: str = ""
     type: str | None = None
@@ -191,7 +191,7 @@ class OutputConfig(Struct):
 
 
 class RequestFields(Struct, kw_only=True):
-    """The fields that are translated. Long ones are parsed apart from the rest, because they are cached."""
+    """The fields that are translated. Long ones are Raw: they are decoded separately, because they are cached."""
 
     messages: list[Raw]
     model: str | None = None
@@ -212,7 +212,7 @@ class RequestFields(Struct, kw_only=True):
 
 
 class KnownRequest(RequestFields, kw_only=True, forbid_unknown_fields=True):
-    """A request of which every field is known; those added here are only passed on."""
+    """A request with known fields only; those added here are passed on."""
 
     betas: Raw = ABSENT
     cache_control: Raw = ABSENT
@@ -235,7 +235,7 @@ class AddedTool(Struct, frozen=True):
 
 
 class Addition(Struct):
-    """A block that makes a tool available from its place in the conversation on."""
+    """A block that makes a tool available from its position in the conversation on."""
 
     tool: AddedTool = AddedTool()
 
@@ -260,7 +260,7 @@ class UsageIn(Struct):
 
 
 class BlockIn(Struct):
-    """Any block of an answer, as far as it is translated."""
+    """The translated fields of any block of an answer."""
 
     type: str = ""
     text: str | None = None
@@ -293,7 +293,7 @@ class DeltaIn(Struct):
 
 
 class MessageIn(Struct):
-    """The message an answer begins with, or the whole of it."""
+    """The message at the start of a stream, or a whole answer."""
 
     type: str = ""
     id: str | None = None
@@ -333,5 +333,5 @@ class ErrorIn(Struct):
     details: ErrorDetails | None = None
 
 
-class Count(Struct):
+class InputTokenCount(Struct):
     input_tokens: int

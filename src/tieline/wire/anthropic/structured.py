@@ -1,4 +1,4 @@
-"""Answers that have to be JSON: by the API's own means, or by asking for it in the system prompt."""
+"""Structured output: with the API's own format, or with an instruction in the system prompt."""
 
 from typing import Any
 
@@ -19,21 +19,23 @@ _UNKNOWN_KEYWORDS = frozenset(
         *("minLength", "maxLength", "maxItems", "uniqueItems", "minProperties", "maxProperties"),
     }
 )
-"""What the API refuses in the schema of an answer."""
+"""Keywords that the API rejects in the schema of an answer."""
 
 
 def instructions(output: OutputFormat, dialect: Dialect, notes: list[Note]) -> list[TextBlock]:
-    """What the system prompt has to say about the form of the answer."""
+    """Return the instruction for the system prompt; none if the API's own format is used."""
     if output.schema is not None and dialect.structured_output:
         return []
-    notes.append(Note(kind="structured_output", message="asked for in the system prompt, the upstream does not check"))
+    notes.append(
+        Note(kind="structured_output", message="requested in the system prompt; the upstream does not enforce it")
+    )
     if output.schema is None:
         return [TextBlock(JSON_ONLY)]
     return [TextBlock(BY_SCHEMA + output.schema.decode())]
 
 
 def output_config(request: Request, dialect: Dialect, effort: str | None, notes: list[Note]) -> dict[str, Any]:
-    """The field with effort, format and task budget, if any of them is to be said."""
+    """Return `output_config` with effort, format and task budget; nothing if there are none."""
     config: dict[str, Any] = {}
     if effort is not None:
         config["effort"] = effort
@@ -48,7 +50,7 @@ def output_config(request: Request, dialect: Dialect, effort: str | None, notes:
 
 
 def _fitting(output: OutputFormat, notes: list[Note]) -> bytes:
-    """The schema as the API takes it: objects are closed, limits are left out."""
+    """Return a schema that the API accepts: objects are closed, limits are left out."""
     schema = decode_any(output.schema or b"{}")
     dropped: set[str] = set()
     stack = [schema]
@@ -73,7 +75,7 @@ def _fit(node: dict[str, Any], dropped: set[str]) -> None:
 
 
 def _below(node: dict[str, Any]) -> list[Any]:
-    """The schemas inside a schema; the names of properties are not keywords."""
+    """Return the schemas within a schema. The names of properties are not keywords."""
     named = [node[word] for word in ("properties", "$defs", "definitions") if isinstance(node.get(word), dict)]
     below = [schema for schemas in named for schema in schemas.values()]
     return below + [node[word] for word in ("items", "prefixItems", "anyOf", "oneOf", "allOf") if word in node]

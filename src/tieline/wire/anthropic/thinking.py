@@ -1,8 +1,7 @@
-"""How much an upstream is asked to think, and which thoughts of the history it gets back.
+"""The thinking of a request: its configuration, and which thinking of the history is sent.
 
-The API checks thoughts by their signatures, and takes a turn's thoughts all or not at all; a tool loop is one turn.
-A thought in the middle cannot be taken away without breaking those that follow, so when one must go, everything up to
-the end of its turn goes.
+The API verifies thinking by its signatures, and requires all thinking of a turn or none; a tool loop is one turn. If
+one thinking block of a turn cannot be sent, all thinking up to the end of that turn is removed.
 """
 
 from collections.abc import Sequence
@@ -18,37 +17,37 @@ from tieline.wire.anthropic.dialect import Dialect
 from tieline.wire.anthropic.schema import PROTOCOL
 
 MIN_BUDGET = 1024
-ROOM_FOR_THE_ANSWER = 1024
+MIN_ANSWER = 1024
 BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 24576, "xhigh": 32768, "max": 65536}
 
 _TOP_P_WHEN_THINKING = 0.95
 
 
-class Plan(Struct, frozen=True):
-    """What a request says about thinking."""
+class ThinkingSettings(Struct, frozen=True):
+    """The settings of a request for thinking."""
 
     on: bool = False
     config: Any = None
     effort: str | None = None
 
 
-NO_PLAN = Plan()
+NO_THINKING = ThinkingSettings()
 
 
-def forgotten(messages: Sequence[Message]) -> int:
-    """How many messages from the front lose their thoughts, because one among them has no signature."""
+def count_stripped(messages: Sequence[Message]) -> int:
+    """Return the number of leading messages whose thinking is removed, because some of it has no signature."""
     end = 0
-    doomed = False
+    is_unsigned_turn = False
     for at, message in enumerate(messages):
         if message.role == "assistant":
-            doomed = doomed or is_unsigned(message)
-        elif doomed and _begins_turn(message):
-            end, doomed = at, False
-    return len(messages) if doomed else end
+            is_unsigned_turn = is_unsigned_turn or is_unsigned(message)
+        elif is_unsigned_turn and _begins_turn(message):
+            end, is_unsigned_turn = at, False
+    return len(messages) if is_unsigned_turn else end
 
 
 def is_unsigned(message: Message) -> bool:
-    """Whether the model thought something in this message that has no signature."""
+    """Return whether an assistant message contains thinking without a signature."""
     if message.role == "assistant":
         for part in message.parts:
             if type(part) is Thinking and not part.signature:
@@ -57,15 +56,15 @@ def is_unsigned(message: Message) -> bool:
 
 
 class Past(Struct):
-    """A conversation, and how many of its messages lose their thoughts."""
+    """A conversation, and the number of its messages whose thinking is removed."""
 
     messages: Sequence[Message]
-    forgotten: int
+    stripped: int
 
 
-def _lacks_thoughts(past: Past) -> bool:
-    """Whether the last turn with tool calls does not begin with a thought: with a budget the API refuses that."""
-    messages, forgotten = past.messages, past.forgotten
+def _lacks_thinking(past: Past) -> bool:
+    """Return whether the last turn with tool calls lacks thinking at its start: with a budget the API rejects that."""
+    messages, stripped = past.messages, past.stripped
     calls = [at for at, message in enumerate(messages) if any(isinstance(part, ToolCall) for part in message.parts)]
     if not calls:
         return False
@@ -75,33 +74,28 @@ def _lacks_thoughts(past: Past) -> bool:
             break
         if messages[at].role == "assistant":
             first = at
-    return first < forgotten or not _begins_with_thought(messages[first])
+    return first < stripped or not _begins_with_thinking(messages[first])
 
 
 def _begins_turn(message: Message) -> bool:
     return message.role == "user" and not any(isinstance(part, ToolResult) for part in message.parts)
 
 
-def _begins_with_thought(message: Message) -> bool:
-    said = (part for part in message.parts if not (isinstance(part, Text) and is_blank(part.text)))
-    return isinstance(next(said, None), Thinking)
+def _begins_with_thinking(message: Message) -> bool:
+    parts = (part for part in message.parts if not (isinstance(part, Text) and is_blank(part.text)))
+    return isinstance(next(parts, None), Thinking)
 
 
 # ── The configuration ────────────────────────────────────────────────────────────────────────────
 
 
-def is_asked_for(reasoning: Reasoning) -> bool:
-    """Whether a request says anything about thinking."""
-    return not (reasoning.mode is None and reasoning.effort is None and not reasoning.meta)
-
-
-def plan(request: Request, dialect: Dialect, max_tokens: int, past: Past, notes: list[Note]) -> Plan:
-    """What to say about thinking, given what this request also says."""
+def settings(request: Request, dialect: Dialect, max_tokens: int, past: Past, notes: list[Note]) -> ThinkingSettings:
+    """Return the settings for thinking, given the rest of the request."""
     reasoning = request.reasoning
     if dialect.thinking == "off":
         if reasoning.mode in ("budget", "adaptive"):
-            notes.append(left_out("thinking", "this upstream is set not to think"))
-        return NO_PLAN
+            notes.append(left_out("thinking", "thinking is off in the dialect of this upstream"))
+        return NO_THINKING
     mode = _mode(request, dialect)
     effort = _effort(reasoning, dialect, mode, notes)
     match mode:
@@ -109,21 +103,21 @@ def plan(request: Request, dialect: Dialect, max_tokens: int, past: Past, notes:
             budget = _budget(reasoning, max_tokens, notes)
             reason = _against_budget(request, budget, past)
             if reason is None:
-                return Plan(True, _config(reasoning, mode, budget), effort)
+                return ThinkingSettings(True, _config(reasoning, mode, budget), effort)
             notes.append(left_out("thinking", reason))
-            return Plan(False, {"type": "disabled"}, effort)
+            return ThinkingSettings(False, {"type": "disabled"}, effort)
         case "adaptive":
-            return Plan(True, _config(reasoning, mode), effort)
+            return ThinkingSettings(True, _config(reasoning, mode), effort)
         case "off":
-            return Plan(False, _config(reasoning, mode), effort)
+            return ThinkingSettings(False, _config(reasoning, mode), effort)
         case None:
-            return Plan(False, _as_it_came(reasoning), effort)
+            return ThinkingSettings(False, _as_sent(reasoning), effort)
 
 
 def _mode(request: Request, dialect: Dialect) -> Literal["off", "budget", "adaptive"] | None:
     mode, effort = request.reasoning.mode, request.reasoning.effort
     if mode is None and effort is not None and request.protocol != PROTOCOL:
-        # Elsewhere effort is how to ask for thinking; here it says how much to write, and thinking is asked for apart.
+        # In other protocols effort also enables thinking; in this one thinking is enabled separately.
         mode = "off" if effort == "none" else "adaptive"
     return "budget" if mode == "adaptive" and not dialect.adaptive else mode
 
@@ -134,19 +128,19 @@ def _effort(reasoning: Reasoning, dialect: Dialect, mode: str | None, notes: lis
         return None
     if not dialect.adaptive:
         if mode != "budget":
-            notes.append(left_out("effort", "the upstream does not know it"))
+            notes.append(left_out("effort", "the upstream does not support it"))
         return None
     return "low" if effort == "minimal" else effort
 
 
 def _budget(reasoning: Reasoning, max_tokens: int, notes: list[Note]) -> int:
-    """Tokens to think, below max_tokens; 0 if there is no room."""
+    """Return the tokens for thinking, fewer than max_tokens; 0 if max_tokens is too small."""
     wanted = reasoning.budget or BUDGETS.get(reasoning.effort or "medium", BUDGETS["medium"])
     if max_tokens <= MIN_BUDGET:
         return 0
     fitting = max(wanted, MIN_BUDGET)
     if fitting >= max_tokens:
-        fitting = max(MIN_BUDGET, max_tokens - ROOM_FOR_THE_ANSWER)
+        fitting = max(MIN_BUDGET, max_tokens - MIN_ANSWER)
     if fitting != reasoning.budget and reasoning.budget is not None:
         notes.append(Note(kind="thinking", message=f"budget {wanted} changed to {fitting}, max_tokens is {max_tokens}"))
     return fitting
@@ -154,19 +148,19 @@ def _budget(reasoning: Reasoning, max_tokens: int, notes: list[Note]) -> int:
 
 def _against_budget(request: Request, budget: int, past: Past) -> str | None:
     if not budget:
-        return f"max_tokens leaves no room for the {MIN_BUDGET} tokens it needs at least"
+        return f"max_tokens is too small for the minimum of {MIN_BUDGET} tokens"
     if request.tool_choice.mode == "required":
-        return "the API does not combine it with a tool that must be called"
-    if _lacks_thoughts(past):
-        return "the history has tool calls without the thoughts before them"
+        return "the API does not allow it with a required tool"
+    if _lacks_thinking(past):
+        return "the history has tool calls without the thinking before them"
     return None
 
 
 def _config(reasoning: Reasoning, mode: str, budget: int | None = None) -> Any:
     if mode == reasoning.mode and budget == reasoning.budget:
-        as_it_came = _as_it_came(reasoning)
-        if as_it_came is not None:
-            return as_it_came
+        as_sent = _as_sent(reasoning)
+        if as_sent is not None:
+            return as_sent
     match mode:
         case "budget":
             return {"type": "enabled", "budget_tokens": budget}
@@ -176,20 +170,20 @@ def _config(reasoning: Reasoning, mode: str, budget: int | None = None) -> Any:
             return {"type": "disabled"}
 
 
-def _as_it_came(reasoning: Reasoning) -> Raw | None:
+def _as_sent(reasoning: Reasoning) -> Raw | None:
     text = reasoning.meta.get(PROTOCOL, {}).get("thinking")
     return None if text is None else Raw(text.encode())
 
 
-# ── What thinking rules out ──────────────────────────────────────────────────────────────────────
+# ── Sampling ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def sampling(wanted: Sampling, thinking: bool, notes: list[Note]) -> dict[str, float | int]:
-    """The temperature, top_p and top_k the API takes together."""
+    """Return the temperature, top_p and top_k that the API accepts together, and with thinking."""
     temperature, top_p, top_k = wanted.temperature, wanted.top_p, wanted.top_k
     dropped = []
     if temperature is not None and temperature > 1:
-        notes.append(Note(kind="changed", message=f"temperature {temperature:g} became 1, the most there is"))
+        notes.append(Note(kind="changed", message=f"temperature {temperature:g} changed to 1, the maximum"))
         temperature = 1.0
     if thinking:
         if temperature not in (None, 1):
@@ -204,6 +198,6 @@ def sampling(wanted: Sampling, thinking: bool, notes: list[Note]) -> dict[str, f
         dropped.append("top_p")
         top_p = None
     if dropped:
-        notes += [left_out(name, "not allowed together with the rest") for name in dropped]
-    said = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
-    return {name: value for name, value in said.items() if value is not None}
+        notes += [left_out(name, "not allowed together with the other settings") for name in dropped]
+    fields = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
+    return {name: value for name, value in fields.items() if value is not None}

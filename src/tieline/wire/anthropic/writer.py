@@ -1,9 +1,9 @@
-"""Write the events of a leg as an answer in the Messages dialect.
+"""Write the events of a leg as an answer in the Messages protocol: a stream, or a whole body.
 
-Blocks are numbered here: parts that this protocol cannot express get no number. A tool's input never stands in
+Blocks are numbered here; parts that this protocol cannot express get no number. The input of a tool is never in
 content_block_start, because many clients read it only from deltas; and it is always an object, because they parse it.
 
-What an upstream of the same dialect sent is written as it came (see `model.source`), if its meaning is unchanged.
+Frames of an upstream of the same protocol are written unchanged (see `model.source`), if their meaning is unchanged.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ KEEP_ALIVE = b'event: ping\ndata: {"type":"ping"}\n\n'
 
 AnswerBlock = TextBlock | ThinkingBlock | RedactedBlock | ToolUseBlock | Raw
 
-_USUAL_OPTIONS = Options()
+_DEFAULT = Options()
 _LIST = msgspec.json.Decoder(list[Raw])
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _NO_STOP = {"stop_reason": None, "stop_sequence": None}
@@ -60,7 +60,7 @@ _REASONS = {
     StopReason.COMPACTED: "compaction",
 }
 _TRANSLATED = frozenset(["content", "stop_details", "container"])
-"""Members of a message that are written from its meaning."""
+"""Members of a message that are always written from the events."""
 _DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":%b'
 _TEXT = b'"text_delta","text":'
 _THINKING = b'"thinking_delta","thinking":'
@@ -73,7 +73,7 @@ _END = b"}}\n\n"
 class ResponseWriter:
     """Writes one answer as server-sent events."""
 
-    def __init__(self, options: Options = _USUAL_OPTIONS) -> None:
+    def __init__(self, options: Options = _DEFAULT) -> None:
         self._buffered = options.arguments == "buffered"
         self._estimate = options.estimate
         self._started: Started | None = None
@@ -83,11 +83,11 @@ class ResponseWriter:
         self._is_call = False
         """Whether the open block is a tool call."""
         self._prefix: bytes | None = None
-        """What stands before the text of a delta; None while text is held until the part is complete."""
+        """The bytes before the text of a delta; None while text is held until the part is complete."""
         self._probed: str | None = None
-        """The beginning of a call's arguments, until it is clear whether they are an object."""
+        """The beginning of a call's arguments, until it is known whether they are an object."""
         self._refused = False
-        """Whether the model refused in words."""
+        """Whether the answer contains a refusal as text."""
         self._model = ""
 
     def write_all(self, batch: Sequence[Event]) -> bytes:
@@ -99,7 +99,7 @@ class ResponseWriter:
         return b"".join(map(self.write, batch))
 
     def _may_copy(self, batch: Sequence[Event]) -> bool:
-        """Return whether the client may get the frames of a batch; a client may want whole arguments instead."""
+        """Return whether the frames of a batch may be written unchanged; some clients want buffered arguments."""
         if not self._buffered:
             return True
         return not self._is_call and not any(
@@ -107,21 +107,21 @@ class ResponseWriter:
         )
 
     def _copy(self, batch: Sequence[Event], source: AnswerSource) -> bytes:
-        """Return the frames of a batch, and keep the state as if its events had been written."""
+        """Return the frames of a batch, and update the state as if its events had been written."""
         for event in batch:
             if type(event) is not PartDelta or self._probed is not None:
                 self.write(event)
         return with_model(source, self._model)
 
     def write(self, event: Event) -> bytes:
-        """Write one event; nothing if this protocol has no place for it."""
+        """Write one event; return b"" if this protocol cannot express it."""
         if type(event) is PartDelta:
             if self._prefix is not None and self._probed is None:
                 return self._prefix + encode(event.text) + _END
             return self._hold(event.text)
-        return self._say(event)
+        return self._write_other(event)
 
-    def _say(self, event: Event) -> bytes:
+    def _write_other(self, event: Event) -> bytes:
         match event:
             case Started():
                 self._started, self._model = event, event.model
@@ -145,7 +145,7 @@ class ResponseWriter:
                 assert_never(event)
 
     def _begin(self) -> bytes:
-        """message_start, once; it waits for the event after Started, which may be the usage it has to tell."""
+        """Write message_start once. It is delayed until the event after Started, which may be its usage."""
         started, self._started = self._started, None
         if started is None:
             return b""
@@ -171,7 +171,7 @@ class ResponseWriter:
                 self._probed = None if held else ""
                 return self._open(_call_block(part, b"{}"), None if held else _INPUT)
             case Foreign() | Image() | File() | ToolResult():
-                return b""  # a foreign part comes whole, at its end; the others are nothing a model answers
+                return b""  # a foreign part is written at its end; models do not produce the others
 
     def _open(self, block: AnswerBlock, delta: bytes | None = None) -> bytes:
         self._index += 1
@@ -182,7 +182,7 @@ class ResponseWriter:
         return _event(b"content_block_start", encode(start))
 
     def _hold(self, text: str) -> bytes:
-        """Arguments that do not begin like an object are held, and made one when they are complete."""
+        """Hold arguments until they are known to be an object; others are converted to one at the end."""
         if self._prefix is None or self._probed is None:
             return b""
         self._probed += text
@@ -209,11 +209,11 @@ class ResponseWriter:
                 return self._close()
 
     def _compaction(self, json: str) -> bytes:
-        """A summary, as the API streams it: clients read it from the delta."""
+        """Write a summary as the API streams it: clients read it from the delta."""
         fields = _OBJECT.decode(json)
-        told = {name: fields.pop(name) for name in ("content", "encrypted_content") if name in fields}
+        text = {name: fields.pop(name) for name in ("content", "encrypted_content") if name in fields}
         start = self._open(Raw(encode({**fields, "content": None})))
-        delta = encode({"type": "compaction_delta", **told})[1:-1]
+        delta = encode({"type": "compaction_delta", **text})[1:-1]
         event = b'{"type":"content_block_delta","index":%d,"delta":{%b}}' % (self._index, delta)
         return start + _event(b"content_block_delta", event) + self._close()
 
@@ -231,7 +231,7 @@ class ResponseWriter:
         return _event(b"message_delta", encode(delta)) + _event(b"message_stop", b'{"type":"message_stop"}')
 
 
-def render(reply: Reply, options: Options = _USUAL_OPTIONS) -> bytes:  # noqa: ARG001 - all codecs take options
+def render(reply: Reply, options: Options = _DEFAULT) -> bytes:  # noqa: ARG001 - all codecs take options
     """Return a whole answer as the body of a response."""
     source = reply.source
     is_own = source is not None and source.protocol == PROTOCOL and not source.is_stream
@@ -250,17 +250,17 @@ def _event(name: bytes, data: bytes) -> bytes:
 def _message(
     message_id: str, model: str, content: list[AnswerBlock], stop: dict[str, Any], usage: Usage
 ) -> dict[str, Any]:
-    head = {"id": _spelled(message_id), "type": "message", "role": "assistant", "model": model, "content": content}
+    head = {"id": _with_prefix(message_id), "type": "message", "role": "assistant", "model": model, "content": content}
     return {**head, **stop, "usage": _usage(usage)}
 
 
-def _spelled(message_id: str) -> str:
-    """The id of a message as this API has it; ids of other upstreams are put behind its prefix."""
+def _with_prefix(message_id: str) -> str:
+    """Return the id of a message with the prefix that this API has; ids of other upstreams get it."""
     return message_id if message_id.startswith(_PREFIX) else _PREFIX + message_id
 
 
 def _stop_fields(finished: Finished, refused: bool) -> dict[str, Any]:
-    """How the answer ended. A refusal in words is an ending of its own here, and an ordinary one elsewhere."""
+    """Return the members about the ending. A refusal as text is a stop reason in this protocol only."""
     own = finished.meta.get(PROTOCOL, {})
     reason = StopReason.REFUSAL if refused and finished.reason is StopReason.END_TURN else finished.reason
     fields: dict[str, Any] = {"stop_reason": _REASONS[reason], "stop_sequence": finished.sequence}
@@ -271,7 +271,7 @@ def _stop_fields(finished: Finished, refused: bool) -> dict[str, Any]:
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
-    """All four counts, always: clients add them up, and some stumble over a missing one."""
+    """Return all four counts: some clients fail if one is missing."""
     counts: dict[str, Any] = {
         "input_tokens": usage.input,
         "cache_creation_input_tokens": usage.cache_write,
@@ -302,9 +302,9 @@ def _whole_block(part: Part) -> AnswerBlock | None:
             return None
 
 
-def _call_block(part: ToolCall, given: bytes) -> ToolUseBlock:
+def _call_block(part: ToolCall, arguments: bytes) -> ToolUseBlock:
     own = part.meta.get(PROTOCOL, {})
-    block = ToolUseBlock(plain_id(part.id), part.name, Raw(given))
+    block = ToolUseBlock(plain_id(part.id), part.name, Raw(arguments))
     if "caller" in own:
         block.caller = Raw(own["caller"].encode())
     if "toolset_name" in own:
@@ -313,7 +313,7 @@ def _call_block(part: ToolCall, given: bytes) -> ToolUseBlock:
 
 
 def _input(part: ToolCall) -> str:
-    """The arguments of a call in one piece; what began as an object stays as it came, even when it was cut."""
+    """Return all arguments of a call; those that start like an object stay unchanged, even if they are cut off."""
     if part.freeform:
         return encode({"input": part.arguments}).decode()
     return part.arguments if part.arguments.lstrip().startswith("{") else object_text(part.arguments)

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from tieline.wire.framing.lines import LineReader, Oversized
-from tieline.wire.shared.json import encode, mend
+from tieline.wire.shared.json import encode, replace_lone_surrogates
 
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
@@ -289,7 +289,7 @@ def _encoded(message: dict[str, Any]) -> bytes:
         return encode(message)
     except UnicodeEncodeError:
         # A lone surrogate, which UTF-8 cannot encode.
-        return mend(json.dumps(msgspec.to_builtins(message)).encode())
+        return replace_lone_surrogates(json.dumps(msgspec.to_builtins(message)).encode())
 
 
 def _envelope(line: bytes) -> _Envelope | None:

@@ -1,25 +1,112 @@
-"""What the readers of all HTTP dialects share: bytes of a stream in, batches of events out.
+"""The base of all readers of HTTP dialects: it turns the bytes of a stream into batches of events.
 
-If the client speaks the dialect of the upstream, each batch carries the frames it was read from (see `model.source`). A
-frame that yields no event waits for the next that does, so that frames and events stay in step. From the first frame
-that needed any tolerance on, no frames are carried: the writer then works from the events alone.
+Most upstreams repeat everything around the text of a delta byte for byte. Those bytes are the *frame* of the delta.
+Once a reader knows the frame, it takes the text of the following deltas from between its two halves, without decoding
+each event. A frame is used only if it was verified: with another string in place of the text, the event must mean the
+same except for that string.
+
+If the client uses the protocol of the upstream, each batch carries the frames it was read from (see `model.source`). A
+frame that yields no event is held until the next that does, so that frames and events stay in step. After a frame that
+needed any tolerance, no more frames are carried, and the writer works from the events alone.
 """
 
+from collections.abc import Callable, Hashable, Sequence
+from itertools import repeat, takewhile
 from typing import ClassVar
+
+import msgspec
 
 from tieline.model.assemble import PartsWriter
 from tieline.model.events import Event, Failed, SourcedBatch
 from tieline.model.source import AnswerSource
 from tieline.wire.framing.sse import SseOverflow, SseReader
-from tieline.wire.shared.delta_frames import DeltaFrame
 from tieline.wire.shared.json import Malformed, encode
 
-MAX_WAITING = 1024 * 1024
-"""Bytes of frames that may wait for an event."""
+MAX_HELD = 1024 * 1024
+"""The most bytes of frames that are held until an event."""
+TRIAL = "\x00"
+"""Replaces the text of a delta when its frame is verified."""
+
+_MAX_ATTEMPTS = 6
+"""How often a reader tries to learn a frame in one part, so that an upstream without frames costs little."""
+_LF = ord("\n")
+_decode_texts = msgspec.json.Decoder(list[str]).decode
+
+
+class DeltaFrame:
+    """The frame of the open part's deltas; `key` is the key of that part, or None while no frame is known."""
+
+    __slots__ = ("_after", "_attempts", "_before", "_size", "key")
+
+    def __init__(self) -> None:
+        self.key: Hashable | None = None
+        self._before = self._after = b""
+        self._size = 0
+        self._attempts = _MAX_ATTEMPTS
+
+    def texts_in(self, text: bytes, start: int) -> tuple[list[str], int]:
+        """Return the texts of the blocks from `start` on that have the frame, and where the next block begins.
+
+        Several deltas often arrive in one read, so their texts are decoded together, as one array of strings.
+        """
+        before = self._before
+        blocks = text[start:].split(self._after)
+        blocks.pop()
+        if not all(map(bytes.startswith, blocks, repeat(before))):
+            blocks = [*takewhile(lambda block: block.startswith(before), blocks)]
+        bodies = [*map(bytes.removeprefix, blocks, repeat(before))]
+        joined = b'","'.join(bodies)
+        is_clear = joined.count(b'","') == len(bodies) - 1 and joined.find(b'\\","') < 0 and _LF not in joined
+        if not bodies or not is_clear:
+            return self._first_text(text, start)
+        try:
+            texts = _decode_texts(b'["%b"]' % joined)
+        except ValueError:
+            return self._first_text(text, start)
+        return texts, start + len(joined) - 3 * (len(bodies) - 1) + self._size * len(bodies)
+
+    def _first_text(self, text: bytes, start: int) -> tuple[list[str], int]:
+        """Return the text of the first block alone, or nothing if it does not have the frame."""
+        end = text.find(b"\n\n", start) + 2
+        block = text[start:end]
+        body = block.removeprefix(self._before).removesuffix(self._after)
+        if len(block) - len(body) != self._size or _LF in body:
+            return [], start
+        try:
+            texts = _decode_texts(b'["%b"]' % body)
+        except ValueError:
+            return [], start
+        return (texts, end) if len(texts) == 1 else ([], start)
+
+    def learn(self, key: Hashable, block: bytes, field: str, text: str, means_same: Callable[[bytes], bool]) -> None:
+        """Take the frame from a block that contains nothing but `text` in `field`; give up after a few attempts.
+
+        `means_same` returns whether a block is the same event with TRIAL as its text.
+        """
+        if self._attempts == 0:
+            return
+        self._attempts -= 1
+        try:
+            literal = encode(text)
+            space = b" " if b'": ' in block else b""
+            before, found, after = block.partition(b'"%b":%b%b' % (field.encode(), space, literal))
+            before += found.removesuffix(literal)
+            if means_same(before + encode(TRIAL) + after):
+                self.key = key
+                self._before, self._after = before + b'"', b'"' + after + b"\n\n"
+                self._size = len(self._before) + len(self._after)
+        except ValueError:  # a lone surrogate, or the text does not occur in this spelling
+            return
+
+    def forget(self, key: Hashable) -> None:
+        """Drop the frame when its part has ended."""
+        if self.key == key:
+            self.key = None
+        self._attempts = _MAX_ATTEMPTS
 
 
 class StreamReader:
-    """Reads one answer. A dialect implements `_receive` and `_end_of_stream`."""
+    """Reads one answer. A subclass implements `_receive` and `_end_of_stream`."""
 
     protocol: ClassVar[str]
 
@@ -30,11 +117,11 @@ class StreamReader:
         self._frame = DeltaFrame()
         self._parts = PartsWriter()
         self._is_exact = keep_source
-        """Whether the frames so far mean exactly what the events say."""
+        """Whether the frames so far mean exactly the same as the events."""
         self._model_member = b""
-        """The member of the frames that names the model, as the upstream writes it."""
-        self._waiting = b""
-        """Frames that have not yielded an event yet."""
+        """The member with the model name, as the upstream writes it."""
+        self._held = b""
+        """Held frames, which have not yielded an event yet."""
 
     def feed(self, data: bytes) -> list[Event]:
         """Return the events that are complete now."""
@@ -66,7 +153,7 @@ class StreamReader:
         raise NotImplementedError
 
     def _end_of_stream(self) -> None:
-        """Handle a stream that is over without having said so."""
+        """Handle a stream that ended without its last event."""
         raise NotImplementedError
 
     def _read(self, text: bytes) -> list[Event]:
@@ -74,14 +161,16 @@ class StreamReader:
         parts, frame = self._parts, self._frame
         start = covered = count = 0
         while start < len(text) and not self.ended:
-            end = text.find(b"\n\n", start) + 2
-            if end < 2:
-                end = len(text)
-            block = text[start:end]
-            delta = frame.text_in(block) if frame.key is not None else None
-            if delta is not None:
-                parts.add(frame.key, delta)
+            texts: Sequence[str] = ()
+            end = start
+            if frame.key is not None:
+                texts, end = frame.texts_in(text, start)
+            if texts:
+                parts.add_all(frame.key, texts)
             else:
+                end = text.find(b"\n\n", start)
+                end = len(text) if end < 0 else end + 2
+                block = text[start:end]
                 self._is_exact = self._is_exact and block.count(b"\ndata:") + block.startswith(b"data:") <= 1
                 self._receive(block.removesuffix(b"\n\n"))
             if len(parts.events) > count:
@@ -90,16 +179,16 @@ class StreamReader:
         return self._sourced(parts.take(), text, covered)
 
     def _sourced(self, events: list[Event], text: bytes, covered: int) -> list[Event]:
-        """Attach the frames up to `covered` to the events, and let the rest of the text wait."""
+        """Attach the frames up to `covered` to the events, and hold the rest of the text."""
         if not self._is_exact or self._parts.is_holding:
             self._is_exact = False
             return events
-        text, covered = self._waiting + text, len(self._waiting) + covered
+        text, covered = self._held + text, len(self._held) + covered
         if not events:
-            self._waiting = text
-            self._is_exact = len(text) <= MAX_WAITING
+            self._held = text
+            self._is_exact = len(text) <= MAX_HELD
             return events
-        self._waiting = text[covered:]
+        self._held = text[covered:]
         return SourcedBatch(events, AnswerSource(self.protocol, text[:covered], True, model=self._model_member))
 
     def _whole(self, body: bytes) -> list[Event]:
@@ -108,7 +197,7 @@ class StreamReader:
         return SourcedBatch(events, AnswerSource(self.protocol, body, False)) if self._is_exact else events
 
     def _find_model(self, model: str | None, text: bytes) -> None:
-        """Find how the upstream spells the model's name, which the client sees under the name it asked for."""
+        """Find the member with the model name: the writer replaces it by the name that the client requested."""
         if not self._is_exact or not model:
             return
         compact, spaced = b'"model":%b' % encode(model), b'"model": %b' % encode(model)

@@ -1,4 +1,4 @@
-"""The messages of a request, spelled for an upstream."""
+"""Build the messages of a request."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -24,25 +24,26 @@ from tieline.model.events import Note, left_out
 from tieline.model.request import Request
 from tieline.wire.openai_chat.dialect import Dialect
 from tieline.wire.openai_chat.schema import PROTOCOL, STATE_FIELDS
-from tieline.wire.shared.json import decode_any, encode, is_broken, object_text
-from tieline.wire.shared.spelling import Names, short_id
+from tieline.wire.shared.json import decode_any, encode, is_wrapped_invalid, object_text
+from tieline.wire.shared.spelling import ToolNames, short_id
 from tieline.wire.shared.unsupported import refused
 
 Json = dict[str, Any]
 
+NO_MARKS = left_out("cache_control", "not sent unless the upstream's dialect has `cache_marks`")
 _BILLING = "x-anthropic-billing-header"
 _REMINDER = "<system-reminder>"
 _FAILURES = ("error", "<tool_use_error>")
 
 
 class MessagesBuilder:
-    """Writes messages one after the other to `out`, and what had to be left out to `notes`."""
+    """Builds messages in order; `out` is the result, `notes` says what was changed or left out."""
 
-    def __init__(self, request: Request, dialect: Dialect, names: Names) -> None:
+    def __init__(self, request: Request, dialect: Dialect, names: ToolNames) -> None:
         self.out: list[Json] = []
         self.notes: list[Note] = []
         self.lost_marks = False
-        """Whether the client set cache marks that this upstream is not sent."""
+        """Whether the client set cache marks that are not sent to this upstream."""
         self._dialect = dialect
         self._names = names
         self._own = request.protocol == PROTOCOL
@@ -58,7 +59,7 @@ class MessagesBuilder:
         return b",".join(map(encode, self.out[before:]))
 
     def add(self, message: Message) -> None:
-        """Write one message."""
+        """Add one message."""
         match message.role:
             case "system":
                 self._system(message)
@@ -89,7 +90,7 @@ class MessagesBuilder:
         own = message.meta.get(PROTOCOL, {})
         return self._dialect.system == "anywhere" and bool(own.get("in_place"))
 
-    # ── User: results, what belongs to them, then the rest ───────────────────────────────────────
+    # ── User: tool results, their images and files, then the rest ────────────────────────────────
 
     def _user(self, message: Message) -> None:
         answers = len(self.out)
@@ -104,16 +105,16 @@ class MessagesBuilder:
             self._append("user", self._content(outside + rest), message)
 
     def _result(self, result: ToolResult) -> Sequence[Part]:
-        """Write one result; gives back what a tool message cannot hold."""
+        """Add one tool result; return the parts that a tool message cannot contain."""
         call_id = short_id(result.call_id, self._dialect.id_limit)
         match result.content:
             case (Text() as only,) if not (only.meta or result.meta or result.is_error):
                 self.out.append({"role": "tool", "tool_call_id": call_id, "content": only.text})
                 return ()
             case _:
-                return self._odd_result(result, call_id)
+                return self._other_result(result, call_id)
 
-    def _odd_result(self, result: ToolResult, call_id: str) -> Sequence[Part]:
+    def _other_result(self, result: ToolResult, call_id: str) -> Sequence[Part]:
         shown: Sequence[Text | Image | File] = result.content
         outside: list[Part] = []
         if not self._dialect.images_in_tools:
@@ -144,22 +145,22 @@ class MessagesBuilder:
                 case ToolCall():
                     calls.append(self._call(part))
                 case Thinking():
-                    pass  # all of it at once, below
+                    pass  # added below
                 case _:
-                    texts += self._odd(part)
+                    texts += self._other_part(part)
         content = self._content(texts) if texts or not calls else None
         out = self._append("assistant", content, message)
         if refusals:
             out["refusal"] = _joined(refusals)
-        if self._replays and (thoughts := _thoughts(message.parts)):
-            out[self._dialect.reasoning_field] = thoughts
+        if self._replays and (thinking := _thinking_text(message.parts)):
+            out[self._dialect.reasoning_field] = thinking
         if calls:
             out["tool_calls"] = calls
         if message.meta:
             _add_state(out, message.meta)
 
-    def _odd(self, part: Part) -> list[Part]:
-        """A part of an answer that is neither words nor a call: as far as the upstream can take it."""
+    def _other_part(self, part: Part) -> list[Part]:
+        """Return the parts for any other part of an assistant message, as far as the upstream supports it."""
         match part:
             case Foreign() if part.protocol == PROTOCOL:
                 return [part]
@@ -178,7 +179,7 @@ class MessagesBuilder:
 
     def _bare_call(self, call: ToolCall) -> Json:
         call_id = short_id(call.id, self._dialect.id_limit)
-        name = self._names.spell(call.name)
+        name = self._names.to_upstream(call.name)
         if call.freeform and self._dialect.freeform_tools:
             return {"id": call_id, "type": "custom", "custom": {"name": name, "input": call.arguments}}
         arguments = _wrapped(call.arguments) if call.freeform else self._object(call)
@@ -186,8 +187,8 @@ class MessagesBuilder:
 
     def _object(self, call: ToolCall) -> str:
         text = object_text(call.arguments)
-        if text is not call.arguments and is_broken(call.arguments, text):
-            self.notes.append(Note(kind="arguments", message=f"{call.name}: what is not valid JSON was wrapped"))
+        if text is not call.arguments and is_wrapped_invalid(call.arguments, text):
+            self.notes.append(Note(kind="arguments", message=f"{call.name}: invalid JSON was wrapped in an object"))
         return text
 
     # ── Content ──────────────────────────────────────────────────────────────────────────────────
@@ -200,7 +201,7 @@ class MessagesBuilder:
         return out
 
     def _content(self, parts: Sequence[Part]) -> str | list[Any]:
-        """A string where text is all there is, else a list of parts."""
+        """Return a string if all parts are text, otherwise a list of parts."""
         match parts:
             case (Text() as only,) if not only.meta:
                 return only.text
@@ -213,8 +214,8 @@ class MessagesBuilder:
         texts = [part for part in parts if isinstance(part, Text)]
         if len(texts) == len(parts) and not self._needs_list(texts):
             return _joined(texts)
-        spelled = [self._part(part) for part in parts]
-        return [part for part in spelled if part is not None] or ""
+        built = [self._part(part) for part in parts]
+        return [part for part in built if part is not None] or ""
 
     def _needs_list(self, texts: Sequence[Text]) -> bool:
         if self._dialect.cache_marks and any("cache_control" in text.meta for text in texts):
@@ -234,7 +235,9 @@ class MessagesBuilder:
             case Foreign() if part.protocol == PROTOCOL:
                 return Raw(part.json.encode())
             case File():
-                self.notes.append(left_out("file", "this upstream takes no file by its address, it is only named"))
+                self.notes.append(
+                    left_out("file", "this upstream accepts no file by URL; the text contains its URL instead")
+                )
                 return {"type": "text", "text": f"[file: {part.url}]"}
             case Foreign():
                 raise refused(part, "text, images, and files as base64 data")
@@ -249,14 +252,14 @@ class MessagesBuilder:
 
 
 def _add_state(out: Json, meta: Meta) -> None:
-    """Give the provider back what it sent with a message or a call."""
+    """Add the provider state of a message or a call."""
     for name, text in state_of(meta).items():
         if name in STATE_FIELDS:
             out[name] = Raw(text.encode())
 
 
 def _summary(part: Foreign) -> list[Part]:
-    """The summary of a compacted conversation: the model has to know it, wherever it goes on."""
+    """Return the summary of a compacted conversation as text: the model needs it in place of the history."""
     content = decode_any(part.json).get("content")
     return [Text(text=content)] if isinstance(content, str) and content else []
 
@@ -278,7 +281,7 @@ def _placeholder(part: Image | File) -> Text:
 
 
 def _marked(parts: Sequence[Text | Image | File]) -> list[Text | Image | File]:
-    """A failed result says so in its text: there is no other place for it."""
+    """Return the content of a failed result with the failure in its text: the protocol has no field for it."""
     first = parts[0] if parts else Text(text="the tool failed")
     rest = list(parts[1:])
     if not isinstance(first, Text):
@@ -288,7 +291,7 @@ def _marked(parts: Sequence[Text | Image | File]) -> list[Text | Image | File]:
     return [Text(text=f"Error: {first.text}", meta=first.meta), *rest]
 
 
-def _thoughts(parts: Iterable[Part]) -> str:
+def _thinking_text(parts: Iterable[Part]) -> str:
     return "\n\n".join(part.text for part in parts if isinstance(part, Thinking) and part.text)
 
 

@@ -1,7 +1,7 @@
-"""Errors in OpenAI's dialect: what an upstream says went wrong, and how a client is told.
+"""Read and render errors.
 
-A client gets all four keys of the spec, always. Upstreams are less tidy: the error is an object or a string, its code a
-word or a status, and sometimes there is only a page of HTML.
+Clients always get all four keys of the spec. Upstreams vary: the error is an object or a string, its code a word or a
+status, and sometimes the body is an HTML page.
 """
 
 import re
@@ -66,37 +66,37 @@ _KEY = re.compile(r"\bsk-[\w*.-]{6,}")
 
 
 def render_error(error: GatewayError, request_id: str = "") -> bytes:
-    """The body of an error response."""
-    body = _spelled(error.failed())
+    """Return the body of an error response."""
+    body = _error_body(error.failed())
     if request_id:
         body["request_id"] = request_id
     return encode(body)
 
 
 def render_failed(failed: Failed) -> bytes:
-    """The same as the last event of a stream.
+    """Return the JSON of an error as the last event of a stream.
 
-    There is no status line, so the message names the status: some clients look for it there to decide on a retry.
+    There is no status line, so the message contains the status: some clients search for it to decide on a retry.
     """
     if is_transient(failed):
         failed = msgspec.structs.replace(failed, message=f"{failed.message} (status {failed.status}, try again)")
-    return encode(_spelled(failed))
+    return encode(_error_body(failed))
 
 
 def read_error(status: int, body: bytes, headers: Sequence[tuple[str, str]] = ()) -> Failed:
-    """What an HTTP error of an upstream says, in neutral words."""
+    """Parse an error response of an upstream."""
     failed = failure(_decoded(body), status)
     known = {name.lower(): value for name, value in headers}
     kept: Headers = tuple((name, value) for name, value in known.items() if name.startswith(_KEPT_HEADERS))
     return msgspec.structs.replace(failed, retry_after=retry_after(known), headers=kept)
 
 
-def failure(said: Any, status: int = 200) -> Failed:
-    """What an upstream's error value says: the whole body or only its `error`, an object or words.
+def failure(value: Any, status: int = 200) -> Failed:
+    """Return the failure for an upstream's error: a whole body or only its `error`, an object or a string.
 
-    `status` is that of the response; inside a stream, which began well, the error itself may name a better one.
+    `status` is that of the response. In a stream, which started with 200, the error itself may contain another.
     """
-    error = _innermost(said)
+    error = _innermost(value)
     words = [str(error[name]) for name in ("code", "type", "status") if error.get(name)]
     if status < 400:
         status = next((int(word) for word in words if re.fullmatch(r"[45]\d\d", word)), 0)
@@ -112,7 +112,7 @@ def failure(said: Any, status: int = 200) -> Failed:
     )
 
 
-def _spelled(failed: Failed) -> dict[str, Any]:
+def _error_body(failed: Failed) -> dict[str, Any]:
     error = {
         "message": failed.message,
         "type": _TYPES[failed.kind],
@@ -137,18 +137,18 @@ def _decoded(body: bytes) -> Any:
         return excerpt(body.decode("utf-8", "replace"))
 
 
-def _innermost(said: Any) -> Mapping[str, Any]:
-    """The object that holds the message, out of the envelopes upstreams wrap it in."""
+def _innermost(value: Any) -> Mapping[str, Any]:
+    """Return the object with the message, without the objects and lists that upstreams wrap it in."""
     for _ in range(5):
-        if isinstance(said, list) and said:
-            said = said[0]
-        elif isinstance(said, dict) and (said.get("error") or said.get("detail")):
-            said = said.get("error") or said["detail"]
+        if isinstance(value, list) and value:
+            value = value[0]
+        elif isinstance(value, dict) and (value.get("error") or value.get("detail")):
+            value = value.get("error") or value["detail"]
         else:
             break
-    if isinstance(said, dict):
-        return said
-    return {"message": said} if isinstance(said, str) else {"message": encode(said).decode() if said else ""}
+    if isinstance(value, dict):
+        return value
+    return {"message": value} if isinstance(value, str) else {"message": encode(value).decode() if value else ""}
 
 
 def _message(error: Mapping[str, Any], status: int) -> str:

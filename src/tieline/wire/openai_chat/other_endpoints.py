@@ -1,4 +1,4 @@
-"""Requests of OpenAI's other endpoints: only the name of the model is read and replaced, in JSON and in forms."""
+"""Requests for OpenAI's other endpoints: only the model name is parsed and replaced, in JSON and in forms."""
 
 import re
 from collections.abc import Callable
@@ -18,48 +18,48 @@ _MODEL_FIELD = re.compile(
 )
 
 
-class Named(NamedTuple):
-    """The model that a request names ("" if it names none), and its body with another name instead."""
+class NamedRequest(NamedTuple):
+    """The model name in a request ("" if there is none), and a function that builds its body with another name."""
 
     model: str
     build: Callable[[str], bytes]
 
 
-def read_named(body: bytes, content_type: str) -> Named:
-    """Read the model's name; raises BadRequest for a body that is neither a JSON object nor a form with a model."""
+def read_named(body: bytes, content_type: str) -> NamedRequest:
+    """Parse the model name; raise BadRequest for a body that is neither a JSON object nor a form with a model."""
     boundary = _BOUNDARY.match(content_type)
     return _form(body, (boundary[1] or boundary[2]).encode("latin-1")) if boundary else _json(body)
 
 
 def is_form(content_type: str) -> bool:
-    """Whether a body of this type is read as a form."""
+    """Return whether a body of this type is a form."""
     return _BOUNDARY.match(content_type) is not None
 
 
-def _json(body: bytes) -> Named:
+def _json(body: bytes) -> NamedRequest:
     try:
         members = _MEMBERS.decode(body)
         model = msgspec.json.decode(members["model"], type=str) if "model" in members else ""
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequest(f"expected a JSON object with a text as `model`: {error}", "model") from error
+        raise BadRequest(f"expected a JSON object with a string as `model`: {error}", "model") from error
 
     def build(name: str) -> bytes:
         named = {**members, "model": msgspec.Raw(encode(name))}
         return b"{%b}" % b",".join(b"%b:%b" % (encode(key), bytes(value)) for key, value in named.items())
 
-    return Named(model, build)
+    return NamedRequest(model, build)
 
 
-def _form(body: bytes, boundary: bytes) -> Named:
+def _form(body: bytes, boundary: bytes) -> NamedRequest:
     span = _model_span(body, b"--" + boundary)
     if span is None:
-        raise BadRequest("`model` is missing: expected a field of the form with the name of a model", "model")
+        raise BadRequest("`model`: expected a form field with the name of a model, got none", "model")
     before, name, after = body[: span.start], body[span], body[span.stop :]
-    return Named(name.decode("utf-8", "replace").strip(), lambda model: before + model.encode() + after)
+    return NamedRequest(name.decode("utf-8", "replace").strip(), lambda model: before + model.encode() + after)
 
 
 def _model_span(body: bytes, mark: bytes) -> slice | None:
-    """Where the value of the field `model` stands."""
+    """Return the position of the value of the field `model`."""
     at = 0 if body.startswith(mark) else body.find(b"\r\n" + mark)
     while at >= 0 and (head_end := body.find(b"\r\n\r\n", at)) >= 0:
         start = head_end + 4

@@ -1,10 +1,9 @@
 """Parse a client's Chat Completions request.
 
-Fields that the model has no name for are kept as JSON in `Request.extra`. The request also carries the body it was
+Fields without an equivalent in the model are kept as JSON in `Request.extra`. The request also carries the body it was
 parsed from, for an upstream of the same protocol (see `model.source`).
 """
 
-from functools import partial
 from typing import Any, get_args
 
 import msgspec
@@ -13,10 +12,10 @@ from msgspec.structs import astuple, replace
 
 from tieline.model.content import Message, Text
 from tieline.model.errors import BadRequest
-from tieline.model.request import Effort, OutputFormat, Reasoning, Request, RequestSource, Sampling
+from tieline.model.request import Effort, OutputFormat, Reasoning, Request, RequestSource, Sampling, ToolChoice
 from tieline.wire.openai_chat.parse_content import bad
-from tieline.wire.openai_chat.parse_messages import MessagesParser
-from tieline.wire.openai_chat.parse_tools import parse_choice, parse_tools
+from tieline.wire.openai_chat.parse_messages import ChatMessagesParser
+from tieline.wire.openai_chat.parse_tools import LEGACY, parse_choice, parse_tools
 from tieline.wire.openai_chat.schema import (
     PROTOCOL,
     THE_UNTRANSLATED,
@@ -26,8 +25,8 @@ from tieline.wire.openai_chat.schema import (
     RequestShape,
     SamplingFields,
 )
-from tieline.wire.shared.conversations import WORTHWHILE, ConversationCache
-from tieline.wire.shared.json import encode, parse, parse_mended, parse_object
+from tieline.wire.shared.conversations import MIN_CACHED_BODY, ConversationCache
+from tieline.wire.shared.json import encode, parse, parse_object, replace_lone_surrogates
 
 _decode_known = msgspec.json.Decoder(RequestShape).decode
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
@@ -36,20 +35,32 @@ _KNOWN = frozenset(RequestShape.__struct_fields__)
 _EFFORTS: frozenset[Any] = frozenset(get_args(Effort))
 _NULL = Raw(b"null")
 _NO_REASONING = Reasoning()
+_NO_CHOICE = ToolChoice()
 
 
 def parse_request(body: bytes, cache: ConversationCache | None = None) -> Request:
     """Parse a request; raise BadRequest with the path of the field that is wrong."""
-    return parse_mended(partial(_parse, cache=cache), body)
+    try:
+        return _parse(body, cache)
+    except BadRequest:
+        repaired = replace_lone_surrogates(body)
+        if repaired == body:
+            raise
+    return _parse(repaired, cache)
+
+
+def is_legacy(request: Request) -> bool:
+    """Return whether a client offers its tools as `functions` only; it then reads calls from `function_call`."""
+    return bool(request.tools) and LEGACY in request.tools[-1].meta
 
 
 def _parse(body: bytes, cache: ConversationCache | None) -> Request:
-    if len(body) < WORTHWHILE:
+    if len(body) < MIN_CACHED_BODY:
         cache = None
     shape, unknown = _decode(body)
     if not shape.messages:
         raise bad("messages", "an array of at least one message")
-    parser = MessagesParser(cache)
+    parser = ChatMessagesParser(cache)
     parser.parse(shape.messages)
     system = _system(unknown.pop("system")) if "system" in unknown else ()
     untranslated = astuple(shape)[THE_UNTRANSLATED]
@@ -57,7 +68,7 @@ def _parse(body: bytes, cache: ConversationCache | None) -> Request:
         model=shape.model or "",
         messages=(*system, *parser.messages),
         tools=parse_tools(shape, cache) if shape.tools or shape.functions else (),
-        tool_choice=parse_choice(shape),
+        tool_choice=parse_choice(shape) if _has_choice(shape) else _NO_CHOICE,
         sampling=_sampling(shape),
         reasoning=_reasoning(shape),
         output=None if shape.response_format is None else _output(shape.response_format),
@@ -69,14 +80,14 @@ def _parse(body: bytes, cache: ConversationCache | None) -> Request:
         extra=_extra(shape, untranslated, unknown),
     )
     if system or shape.functions or shape.function_call:
-        return request  # not as the spec has it now: an upstream gets it translated
+        return request  # no longer part of the spec, so the upstream's request is built from the model
     return replace(request, source=RequestSource(PROTOCOL, body, tuple(parser.sources), request))
 
 
 def _decode(body: bytes) -> tuple[RequestShape, dict[str, Raw]]:
-    """Decode the top level; also return the fields that no version of the spec knows."""
+    """Decode the top level; also return the fields that are in no version of the spec."""
     try:
-        # Text that is only passed on is never decoded again, so its encoding is checked here.
+        # Fields that are only passed on are never decoded, so the encoding of the whole body is checked here.
         if not body.isascii():
             body.decode()
         return _decode_known(body), {}
@@ -92,24 +103,27 @@ def _decode(body: bytes) -> tuple[RequestShape, dict[str, Raw]]:
 
 
 def _system(raw: Raw) -> tuple[Message, ...]:
-    """The system prompt beside the messages, as some editors send it: a string, or text blocks."""
+    """Parse a top-level system prompt, as some editors send it: a string, or text blocks."""
     try:
-        said = msgspec.json.decode(raw, type=str | list[_Block] | None)
+        system = msgspec.json.decode(raw, type=str | list[_SystemText] | None)
     except msgspec.DecodeError as error:
         raise bad("system", "a string or an array of text blocks") from error
-    texts = [said] if isinstance(said, str) else [block.text for block in said or ()]
+    texts = [system] if isinstance(system, str) else [block.text for block in system or ()]
     parts = tuple(Text(text=text) for text in texts if text)
     return (Message(role="system", parts=parts),) if parts else ()
 
 
-class _Block(msgspec.Struct):
+class _SystemText(msgspec.Struct):
     text: str
 
 
 def _extra(shape: RequestShape, untranslated: tuple[Raw, ...], unknown: dict[str, Raw]) -> dict[str, Raw]:
-    """What is not translated, copied: otherwise the smallest of it would keep the whole body in memory."""
-    said = zip(UNTRANSLATED, untranslated, strict=True)
-    extra = {name: raw.copy() for name, raw in said if raw and raw != _NULL}
+    """Return the fields without an equivalent in the model.
+
+    They are copied: a Raw is a view, and the smallest one would keep the whole body in memory.
+    """
+    fields = zip(UNTRANSLATED, untranslated, strict=True)
+    extra = {name: raw.copy() for name, raw in fields if raw and raw != _NULL}
     for name, raw in unknown.items():
         extra[name] = raw.copy()
     if shape.n is not None and shape.n > 1:
@@ -119,9 +133,18 @@ def _extra(shape: RequestShape, untranslated: tuple[Raw, ...], unknown: dict[str
     return extra
 
 
+def _has_choice(shape: RequestShape) -> bool:
+    return not (
+        shape.tool_choice is None
+        and shape.parallel_tool_calls is None
+        and shape.function_call is None
+        and not shape.functions
+    )
+
+
 def _wants_usage(shape: SamplingFields) -> bool:
-    wanted = shape.stream_options
-    return not shape.stream or (wanted is not None and bool(wanted.include_usage))
+    options = shape.stream_options
+    return not shape.stream or (options is not None and bool(options.include_usage))
 
 
 def _sampling(shape: SamplingFields) -> Sampling:
@@ -153,11 +176,11 @@ def _schema_output(shape: FormatShape) -> OutputFormat:
     wanted = shape.json_schema
     if wanted is None or not bytes(wanted.schema).startswith(b"{"):
         raise bad("response_format.json_schema.schema", "a JSON schema object")
-    parse(_ANY, wanted.schema, "response_format.json_schema.schema")  # it is read again when it is built
+    parse(_ANY, wanted.schema, "response_format.json_schema.schema")  # only to raise BadRequest for invalid JSON
     return OutputFormat(name=wanted.name or "output", schema=bytes(wanted.schema), strict=wanted.strict)
 
 
-# ── Thinking: the spec's field, and the two that other upstreams of this protocol have ───────────
+# ── Thinking: the field of the spec, and two of compatible upstreams ─────────────────────────────
 
 
 def _reasoning(shape: RequestShape) -> Reasoning:

@@ -1,6 +1,6 @@
-"""Content parts of a client's messages, read into the model.
+"""Parse the content parts of a client's messages.
 
-Beside the parts of the spec, blocks in Anthropic's shape are understood: some editors send them on this route.
+Besides the parts of the spec, blocks in Anthropic's shape are accepted: some editors send them on this route.
 """
 
 from collections.abc import Callable
@@ -21,12 +21,12 @@ _NULL = Raw(b"null")
 
 
 def bad(at: str, expected: str) -> BadRequest:
-    """The complaint about one field: where it is and what should be there."""
+    """Return the error for one field: its path, and what was expected."""
     return BadRequest(f"`{at}`: expected {expected}", at)
 
 
 def content_parts(content: Content, at: str = "content") -> list[Part]:
-    """The content of a message: a string, nothing, or a list of parts. Empty text is no part."""
+    """Parse the content of a message: a string, null, or a list of parts. Empty texts are dropped."""
     if isinstance(content, str):
         return [Text(text=content)] if content else []
     if content is None:
@@ -38,7 +38,7 @@ def content_parts(content: Content, at: str = "content") -> list[Part]:
 
 
 def result_parts(content: Content, at: str = "content") -> tuple[Text | Image | File, ...]:
-    """The content of a tool result: text and pictures, or any other JSON, which becomes its text."""
+    """Parse the content of a tool result: text and images; any other JSON becomes text."""
     if isinstance(content, str):
         return (Text(text=content),) if content else ()
     if content is None:
@@ -58,12 +58,12 @@ def _is_result_part(raw: Raw) -> bool:
 
 
 def json_text(raw: Raw) -> str:
-    """What stood in the request, as it stood there."""
+    """Return JSON text unchanged."""
     return bytes(raw).decode("utf-8", "replace")
 
 
 def checked_base64(data: str | None, at: str) -> str:
-    """Base64 text that every upstream will be able to decode."""
+    """Return base64 text that every upstream can decode; otherwise raise BadRequest."""
     if not data:
         raise bad(at, "base64 data, got none")
     try:
@@ -103,7 +103,7 @@ def _image_url(shape: PartShape, _raw: Raw, at: str) -> Part:
     else:
         at, url, detail = f"{at}.image_url.url", shape.image_url.url, shape.image_url.detail
     if not url:
-        raise bad(at, "the address of an image, or its data as a data: URL")
+        raise bad(at, "the URL of an image, or its data as a data: URL")
     meta = _meta(shape, detail=detail)
     if url[:5].lower() != "data:":
         return Image(url=url, meta=meta)
@@ -131,12 +131,12 @@ def _file(shape: PartShape, raw: Raw, at: str) -> Part:
 
 def _document_url(shape: PartShape, raw: Raw, at: str) -> Part:
     if not shape.document_url:
-        raise bad(f"{at}.document_url", "the address of a document")
+        raise bad(f"{at}.document_url", "the URL of a document")
     return _linked(shape.document_url, shape.document_name, raw, f"{at}.document_url")
 
 
 def _linked(url: str, name: str | None, raw: Raw, at: str) -> Part:
-    """A document by its address, as some upstreams of this protocol take it: they get it as it came."""
+    """Return a document by URL. Some upstreams of this protocol accept one, so its JSON is kept."""
     meta = {PROTOCOL: {"part": json_text(raw)}}
     return placed(File(media_type="application/pdf", url=url, name=name, meta=meta), at)
 
@@ -146,7 +146,7 @@ def _foreign(shape: PartShape, raw: Raw, at: str) -> Part:
 
 
 def _source(shape: PartShape, _raw: Raw, at: str) -> Part:
-    """A picture or document in Anthropic's shape."""
+    """Parse an image or document in Anthropic's shape."""
     source = shape.source
     if source is None:
         raise bad(f"{at}.source", "an object")

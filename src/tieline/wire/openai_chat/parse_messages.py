@@ -1,11 +1,11 @@
 """Parse a client's messages.
 
-Results of calls are messages of their own in this protocol, and parts of one user message in the model. A result that
-does not name its call is matched by the name of the tool or by order, where that leaves no doubt.
+Tool results are separate messages in this protocol, and parts of one user message in the model. A result without a
+call id is matched to a call by the name of the tool, or by order, if the match is unambiguous.
 """
 
 from collections.abc import Sequence
-from operator import is_, is_not
+from operator import is_
 from typing import Any, NamedTuple
 
 import msgspec
@@ -34,36 +34,36 @@ from tieline.wire.openai_chat.schema import (
     FunctionShape,
     MessageShape,
     StandardMessage,
-    ThinkingBlock,
+    ThinkingBlockShape,
 )
 from tieline.wire.shared.conversations import ENTRY_WEIGHT, ConversationCache, parsed_weight
 from tieline.wire.shared.json import encode, is_object, parse
-from tieline.wire.shared.unsupported import within
+from tieline.wire.shared.unsupported import AT, within
 
 _MESSAGE = msgspec.json.Decoder(MessageShape)
 _STANDARD: msgspec.json.Decoder[Any] = msgspec.json.Decoder(StandardMessage)
 _FIELDS = msgspec.json.Decoder(dict[str, Raw])
 _NULL = Raw(b"null")
 _REASONING = frozenset(["reasoning", "reasoning_content"])
-_BLOCKS = msgspec.json.Decoder(list[ThinkingBlock] | None)
+_BLOCKS = msgspec.json.Decoder(list[ThinkingBlockShape] | None)
 
 _ROLES: dict[str | None, Role] = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 RESULT_ROLES = ("tool", "function")
 
 
-class _Parsed(NamedTuple):
-    """One message of the wire: a message of the model, or a result that is part of one."""
+class ParsedMessage(NamedTuple):
+    """One message of the protocol: a message of the model, or a tool result that becomes part of one."""
 
     message: Message | None
     result: ToolResult | None = None
     tool: str | None = None
-    """The name of the tool of a result, which may tell which call it answers."""
+    """The name of the tool of a result, which may identify its call."""
     source: bytes | None = None
-    """The JSON text, if an upstream can take it as it is."""
+    """The JSON text, if every upstream accepts it unchanged."""
 
 
-class MessagesParser:
-    """Parses messages in their order, with those that were parsed before taken from the cache."""
+class ChatMessagesParser:
+    """Parses messages in order; messages that were parsed before come from the cache."""
 
     def __init__(self, cache: ConversationCache | None) -> None:
         self._cache = cache
@@ -71,28 +71,31 @@ class MessagesParser:
         self.sources: list[bytes | None] = []
         """The JSON text of each message; see `RequestSource`."""
         self._calls: Sequence[Part] = ()
-        """The parts of the last assistant message, with the calls that are being answered."""
-        self._given: list[ToolResult] = []
+        """The parts of the last assistant message, whose calls the following results answer."""
+        self._results: list[ToolResult] = []
         """The results of these calls so far."""
-        self._row: list[_Parsed] = []
-        """Results in a row, which become one message."""
+        self._consecutive: list[ParsedMessage] = []
+        """Consecutive results, which become one message."""
         self._begun = False
-        """Whether anything but system messages has come."""
+        """Whether there was a message that is not a system message."""
 
     def parse(self, raws: Sequence[Raw]) -> None:
         """Parse all messages; raise BadRequest with the path of the field."""
         for position, raw in enumerate(raws):
             self._add(self._parsed(bytes(raw), position))
-        if self._row:
-            self._end_row()
+        if self._consecutive:
+            self._merge_results()
 
-    def _parsed(self, text: bytes, position: int) -> _Parsed:
+    def _parsed(self, text: bytes, position: int) -> ParsedMessage:
         cache, key = self._cache, (PROTOCOL, self._begun, text)
         if cache is not None:
-            known: _Parsed | None = cache.get(key)
+            known: ParsedMessage | None = cache.get(key)
             if known is not None:
                 return known
-        shape = parse(_MESSAGE, text, f"messages[{position}]")
+        try:
+            shape = _MESSAGE.decode(text)
+        except (ValueError, RecursionError):
+            shape = parse(_MESSAGE, text, f"messages[{position}]")  # raises BadRequest with the path
         try:
             parsed, depends_on_position = _parse_message(shape, text, position, self._begun)
         except BadRequest as error:
@@ -101,25 +104,25 @@ class MessagesParser:
             cache.put(key, parsed, parsed_weight(text))
         return parsed
 
-    def _add(self, parsed: _Parsed) -> None:
+    def _add(self, parsed: ParsedMessage) -> None:
         message = parsed.message
         if message is None:
-            self._row.append(parsed)
+            self._consecutive.append(parsed)
             self._begun = True
             return
-        if self._row:
-            self._end_row()
+        if self._consecutive:
+            self._merge_results()
         if message.role == "assistant":
-            self._calls, self._given = message.parts, []
+            self._calls, self._results = message.parts, []
         self._begun = self._begun or message.role != "system"
         self.messages.append(message)
         self.sources.append(parsed.source)
 
-    def _end_row(self) -> None:
-        """Turn the results in a row into one message."""
-        row, self._row = self._row, []
+    def _merge_results(self) -> None:
+        """Turn the consecutive results into one message."""
+        row, self._consecutive = self._consecutive, []
         results = [parsed.result for parsed in row if parsed.result is not None]
-        self._given += results
+        self._results += results
         if not all(result.call_id for result in results):
             results = self._matched(row, results)
             self.sources.append(None)
@@ -129,7 +132,7 @@ class MessagesParser:
         self.messages.append(self._grouped(tuple(results)))
 
     def _grouped(self, results: tuple[ToolResult, ...]) -> Message:
-        """Return the message of these results: the same object for the same results, as for any other message."""
+        """Return the message of these results; with a cache it is the same object for the same results."""
         if self._cache is None:
             return Message(role="user", parts=results)
         key = (PROTOCOL, "results", *map(id, results))
@@ -139,10 +142,10 @@ class MessagesParser:
             self._cache.put(key, message, ENTRY_WEIGHT)
         return message
 
-    def _matched(self, row: Sequence[_Parsed], results: list[ToolResult]) -> list[ToolResult]:
-        """Match results without an id to calls, by name or by order, where that leaves no doubt."""
-        given = {result.call_id for result in self._given}
-        unanswered = [part for part in self._calls if isinstance(part, ToolCall) and part.id not in given]
+    def _matched(self, row: Sequence[ParsedMessage], results: list[ToolResult]) -> list[ToolResult]:
+        """Match results without an id to calls, by name or by order, if the match is unambiguous."""
+        answered = {result.call_id for result in self._results}
+        unanswered = [part for part in self._calls if isinstance(part, ToolCall) and part.id not in answered]
         lacking = {at: row[at].tool for at, result in enumerate(results) if not result.call_id}
         by_order = len(lacking) == len(unanswered)
         for at, name in lacking.items():
@@ -151,46 +154,47 @@ class MessagesParser:
                 call = close[0]
                 unanswered.remove(call)
                 results[at] = replace(results[at], call_id=call.id)
-        self._calls, self._given = unanswered, []
+        self._calls, self._results = unanswered, []
         return results
 
 
-def _parse_message(shape: MessageShape, text: bytes, position: int, begun: bool) -> tuple[_Parsed, bool]:
+def _parse_message(shape: MessageShape, text: bytes, position: int, begun: bool) -> tuple[ParsedMessage, bool]:
     """Parse one message; also return whether the result depends on its position."""
     content = shape.content
-    words = (Text(text=content),) if content and isinstance(content, str) else None
+    plain_text = (Text(text=content),) if content and isinstance(content, str) else None
     role = _ROLES.get(shape.role)
     if role is None:
-        return _parse_result(shape, text, words), False
+        return _parse_result(shape, text, plain_text), False
     depends_on_position = False
     parts: Sequence[Part]
     if role == "assistant":
-        parts = _assistant_parts(shape, position, words)
+        parts = _assistant_parts(shape, position, plain_text)
         depends_on_position = shape.function_call is not None or not all(call.id for call in shape.tool_calls or ())
     else:
-        own = words or content_parts(content)
-        parts = [within(part, f"messages[{position}]") for part in own]
-        depends_on_position = any(map(is_not, own, parts))
+        parts = plain_text or content_parts(content)
+        if any(AT in part.meta for part in parts):
+            parts = [within(part, f"messages[{position}]") for part in parts]
+            depends_on_position = True
     in_place = role == "system" and begun
     meta = _meta(shape.name, in_place) if shape.name or in_place else NO_META
     if shape.reasoning_details or shape.thinking_blocks or shape.extra_content:
         meta = with_state(meta, state_in(shape))
     message = Message(role=role, parts=tuple(parts), meta=meta)
-    return _Parsed(message, source=_standard(text, parts) if parts else None), depends_on_position
+    return ParsedMessage(message, source=_standard(text, parts) if parts else None), depends_on_position
 
 
-def _parse_result(shape: MessageShape, text: bytes, words: tuple[Text] | None) -> _Parsed:
+def _parse_result(shape: MessageShape, text: bytes, plain_text: tuple[Text] | None) -> ParsedMessage:
     if shape.role not in RESULT_ROLES:
         got = "nothing" if shape.role is None else f"'{shape.role}'"
         raise bad("role", f"one of system, developer, user, assistant, tool, got {got}")
-    result = ToolResult(call_id=shape.tool_call_id or "", content=words or result_parts(shape.content))
-    return _Parsed(None, result, shape.name, _standard(text, ()))
+    result = ToolResult(call_id=shape.tool_call_id or "", content=plain_text or result_parts(shape.content))
+    return ParsedMessage(None, result, shape.name, _standard(text, ()))
 
 
 def _standard(text: bytes, parts: Sequence[Part]) -> bytes | None:
-    """Return the text of a message that is as the spec has it, so that an upstream can take it unchanged.
+    """Return the text of a message if it follows the spec, so that every upstream accepts it unchanged.
 
-    Some upstreams refuse thinking, and the null that some clients send for every field they know.
+    Some upstreams reject thinking, and null, which some clients send for every field they do not use.
     """
     try:
         _STANDARD.decode(text)
@@ -212,8 +216,8 @@ def _meta(name: str | None, in_place: bool) -> Meta:
     return {PROTOCOL: own}
 
 
-def _assistant_parts(shape: MessageShape, position: int, words: Sequence[Part] | None) -> Sequence[Part]:
-    """What the model said; `words` are its content, if that is only text."""
+def _assistant_parts(shape: MessageShape, position: int, plain_text: Sequence[Part] | None) -> Sequence[Part]:
+    """Return the parts of an assistant message; `plain_text` is its content, if that is a string."""
     parts: list[Part] = []
     if shape.thinking_blocks:
         parts += map(_thinking, parse(_BLOCKS, shape.thinking_blocks, "thinking_blocks") or ())
@@ -222,7 +226,7 @@ def _assistant_parts(shape: MessageShape, position: int, words: Sequence[Part] |
     elif shape.reasoning and isinstance(shape.reasoning, str):
         parts.append(Thinking(text=shape.reasoning))
     if shape.content is not None:
-        parts += words or content_parts(shape.content)
+        parts += plain_text or content_parts(shape.content)
     if shape.refusal:
         parts.append(Text(text=shape.refusal, refusal=True))
     for number, call in enumerate(shape.tool_calls or ()):
@@ -235,16 +239,16 @@ def _assistant_parts(shape: MessageShape, position: int, words: Sequence[Part] |
     return parts
 
 
-def _thinking(block: ThinkingBlock) -> Thinking:
+def _thinking(block: ThinkingBlockShape) -> Thinking:
     if block.type == "redacted_thinking":
         return Thinking(redacted=True, signature=block.data)
     return Thinking(text=block.thinking or "", signature=block.signature)
 
 
 def _call(call: CallShape, position: int, number: int) -> ToolCall:
-    made = _bare_call(call, call.id or f"call_{position}_{number}")
+    parsed = _bare_call(call, call.id or f"call_{position}_{number}")
     state = state_in(call) if call.extra_content else None
-    return replace(made, meta={STATE: state}) if state else made
+    return replace(parsed, meta={STATE: state}) if state else parsed
 
 
 def _bare_call(call: CallShape, call_id: str) -> ToolCall:

@@ -1,7 +1,7 @@
-"""A client's tools and its choice among them, read into the model.
+"""Parse a client's tools and its choice among them.
 
-Tools come nested as the spec has them, flat as in the Responses API, or in Anthropic's shape: editors send all three on
-this route. A tool of any other type is one that the upstream runs by itself, and is kept whole.
+Tools are nested as in the spec, flat as in the Responses API, or in Anthropic's shape: editors send all three on this
+route. A tool of any other type is one the upstream runs itself, and is kept whole.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from tieline.model.content import NO_META, Meta
 from tieline.model.errors import BadRequest
-from tieline.model.request import EMPTY_SCHEMA, Request, ToolChoice, ToolSpec
+from tieline.model.request import EMPTY_SCHEMA, ToolChoice, ToolSpec
 from tieline.wire.openai_chat.parse_content import bad
 from tieline.wire.openai_chat.schema import (
     PROTOCOL,
@@ -21,8 +21,8 @@ from tieline.wire.openai_chat.schema import (
     ChoiceShape,
     CustomSpec,
     FunctionSpec,
-    Named,
     RequestShape,
+    ToolReference,
     ToolShape,
 )
 from tieline.wire.shared.conversations import ConversationCache, cached
@@ -34,7 +34,6 @@ LEGACY = "legacy"
 _TOOLS = msgspec.json.Decoder(list[ToolShape] | None)
 _ANY_LIST = msgspec.json.Decoder(list[Any])
 
-UNCHOSEN = ToolChoice()
 _MODES: dict[str, Literal["auto", "none", "required"]] = {
     "auto": "auto",
     "none": "none",
@@ -44,7 +43,7 @@ _MODES: dict[str, Literal["auto", "none", "required"]] = {
 
 
 def parse_tools(shape: RequestShape, cache: ConversationCache | None) -> tuple[ToolSpec, ...]:
-    """Parse the tools of a request; of two with the same name the later counts, in the place of the earlier."""
+    """Parse the tools of a request; a later tool replaces an earlier one with the same name, in its place."""
     raw, tools = shape.tools, tuple[ToolSpec, ...]()
     if raw:
         tools = cached(cache, (PROTOCOL, "tools", bytes(raw)), lambda: _read(raw))
@@ -66,7 +65,7 @@ def _read(raw: Raw) -> tuple[ToolSpec, ...]:
 
 
 def _with_functions(tools: Sequence[ToolSpec], functions: Sequence[FunctionSpec]) -> tuple[ToolSpec, ...]:
-    """The tools, and those in the field that was there before them."""
+    """Return the tools with those of the deprecated field `functions` added."""
     specs = {spec.name: spec for spec in tools}
     for position, function in enumerate(functions):
         try:
@@ -77,17 +76,12 @@ def _with_functions(tools: Sequence[ToolSpec], functions: Sequence[FunctionSpec]
     return tuple(specs.values())
 
 
-def is_legacy(request: Request) -> bool:
-    """Whether a client offers its tools as `functions` only: then it reads calls from `function_call`."""
-    return bool(request.tools) and LEGACY in request.tools[-1].meta
-
-
 def _with_whole(specs: dict[str, ToolSpec], tools: Sequence[ToolShape], raw: Raw) -> list[ToolSpec]:
-    """Hosted tools with the whole of what the client said, which takes a second look at the array."""
+    """Return the tools, the hosted ones with their whole JSON."""
     whole = parse(_ANY_LIST, raw, "tools")
-    said = {_hosted_name(tool): json for tool, json in zip(tools, whole, strict=True)}
+    by_name = {_hosted_name(tool): json for tool, json in zip(tools, whole, strict=True)}
     return [
-        msgspec.structs.replace(spec, meta={**spec.meta, PROTOCOL: said[spec.name]}) if spec.hosted else spec
+        msgspec.structs.replace(spec, meta={**spec.meta, PROTOCOL: by_name[spec.name]}) if spec.hosted else spec
         for spec in specs.values()
     ]
 
@@ -160,13 +154,13 @@ def _meta(cache_control: dict[str, Any] | None) -> Meta:
 
 
 def parse_choice(shape: RequestShape) -> ToolChoice:
-    """`tool_choice`, or the `function_call` that was there before it, and `parallel_tool_calls`."""
+    """Parse `tool_choice` (or the deprecated `function_call`) and `parallel_tool_calls`."""
     parallel = shape.parallel_tool_calls
     if shape.functions and not shape.tools:
-        parallel = False  # there is room for one call in the answer
+        parallel = False  # `function_call` in the answer holds one call
     choice = shape.tool_choice
     if choice is None and shape.function_call is None:
-        return UNCHOSEN if parallel is None else ToolChoice(parallel=parallel)
+        return ToolChoice(parallel=parallel)
     if isinstance(choice, ChoiceShape):
         if parallel is None and choice.disable_parallel_tool_use is not None:
             parallel = not choice.disable_parallel_tool_use
@@ -183,10 +177,10 @@ def parse_choice(shape: RequestShape) -> ToolChoice:
 Mode = Literal["auto", "none", "required"]
 
 
-def _mode(said: str, at: str) -> Mode:
-    mode = _MODES.get(said)
+def _mode(word: str, at: str) -> Mode:
+    mode = _MODES.get(word)
     if mode is None:
-        raise bad(at, f"one of auto, none, required or an object that names a tool, got '{said}'")
+        raise bad(at, f"one of auto, none, required or an object that names a tool, got '{word}'")
     return mode
 
 
@@ -211,13 +205,13 @@ def _allowed(choice: ChoiceShape) -> tuple[Mode, tuple[str, ...]]:
 
 
 def _allowed_name(tool: AllowedTool, at: str) -> str:
-    """Tools that the upstream runs by itself have only a type."""
+    """Return the name of an allowed tool; one that the upstream runs has only a type."""
     if tool.type not in (None, "function", "custom") and tool.name is None:
         return tool.type
     return _name(tool.function, tool.custom, tool.name, at)
 
 
-def _name(function: Named | None, custom: Named | None, flat: str | None, at: str) -> str:
+def _name(function: ToolReference | None, custom: ToolReference | None, flat: str | None, at: str) -> str:
     nested = function or custom
     name = nested.name if nested is not None else flat
     if not name:

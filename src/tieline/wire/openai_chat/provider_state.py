@@ -1,7 +1,7 @@
 """Opaque provider state in messages and calls: thought signatures of Gemini, encrypted reasoning of OpenRouter.
 
-A provider that sent such a field wants it back with the history, and may refuse the request without it. In a stream a
-list comes in pieces, which are put together here; everything else is kept as it came.
+A provider that sent such a field expects it back with the history, and may reject the request without it. In a stream
+a list arrives in several deltas, which are joined here; everything else is kept unchanged.
 """
 
 from typing import Any
@@ -15,28 +15,28 @@ from tieline.wire.shared.json import decode_any, encode
 _LIST = msgspec.json.Decoder(list[Any])
 _NULL = Raw(b"null")
 _JOINED = ("text", "summary", "thinking")
-"""The members of an item whose text is continued by the next piece."""
+"""The members of an item whose text the next delta continues."""
 _NOTHING = (None, "")
 
 
 class StateReader:
-    """Collects the state of one message: from the whole message, where it stays as it came, or from its deltas."""
+    """Collects the state of one message, from its deltas or from the whole message."""
 
     def __init__(self) -> None:
-        self._pieces: dict[str, list[str]] = {}
+        self._values: dict[str, list[str]] = {}
 
     def add(self, delta: Delta) -> None:
-        """Take the state of one delta."""
+        """Add the state of one delta."""
         for name, text in state_in(delta).items():
-            self._pieces.setdefault(name, []).append(text)
+            self._values.setdefault(name, []).append(text)
 
     def take(self) -> dict[str, str]:
-        """The state by the names of its fields, as JSON text."""
-        return {name: _joined(pieces) for name, pieces in self._pieces.items()}
+        """Return the state: JSON text by field name."""
+        return {name: _joined(values) for name, values in self._values.items()}
 
 
 def state_in(shape: MessageShape | CallShape | Delta | CallDelta) -> dict[str, str]:
-    """The state in a message of a history, or in a call."""
+    """Return the state in a message or a call: JSON text by field name."""
     found: dict[str, str] = {}
     for name in STATE_FIELDS:
         raw = getattr(shape, name, None)
@@ -46,12 +46,12 @@ def state_in(shape: MessageShape | CallShape | Delta | CallDelta) -> dict[str, s
 
 
 def json_text(raw: Raw) -> str:
-    """JSON as it stood there."""
+    """Return JSON text unchanged."""
     return bytes(raw).decode("utf-8", "replace")
 
 
 def thoughts_in(raw: Raw) -> str:
-    """The text of a list of reasoning details or thinking blocks; empty if it has none."""
+    """Return the text of a list of reasoning details or thinking blocks; empty if it has none."""
     try:
         items = decode_any(raw) if raw else None
     except (ValueError, RecursionError):
@@ -66,16 +66,16 @@ def _thought(item: Any) -> str:
     return next((text for text in texts if isinstance(text, str) and text), "")
 
 
-def _joined(pieces: list[str]) -> str:
-    """The value that came in these pieces: lists are put together, of anything else the last counts."""
-    if len(pieces) == 1:
-        return pieces[0]
+def _joined(values: list[str]) -> str:
+    """Join the values of several deltas: lists are concatenated; of anything else the last counts."""
+    if len(values) == 1:
+        return values[0]
     items: list[Any] = []
-    for piece in pieces:
+    for value in values:
         try:
-            first, *more = _LIST.decode(piece) or [None]
+            first, *more = _LIST.decode(value) or [None]
         except (msgspec.DecodeError, RecursionError):
-            return pieces[-1]
+            return values[-1]
         if first is not None:
             _add(items, first)
         items += more
@@ -83,7 +83,7 @@ def _joined(pieces: list[str]) -> str:
 
 
 def _add(items: list[Any], item: Any) -> None:
-    """Add a piece to a list: it continues the last item, or is an item of its own."""
+    """Add an item to a list: it continues the last item, or is a new one."""
     last = items[-1] if items else None
     if not (isinstance(item, dict) and isinstance(last, dict) and _continues(last, item)):
         items.append(item)
@@ -97,7 +97,7 @@ def _add(items: list[Any], item: Any) -> None:
 
 
 def _continues(last: dict[str, Any], item: dict[str, Any]) -> bool:
-    """Whether a piece belongs to the item before it: same kind and place, and nothing whole in both."""
+    """Return whether an item continues the last one: same type and index, and no atomic member in both."""
     if any(last.get(name) != item.get(name) for name in ("type", "index")) or not any(n in last for n in _JOINED):
         return False
     whole = [name for name in ("id", "data", "signature") if last.get(name) not in _NOTHING]

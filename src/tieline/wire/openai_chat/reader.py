@@ -1,10 +1,10 @@
 """Read the answer of a Chat Completions upstream into the events of a leg.
 
-Usage comes after the finish reason, so the ending is held back until `[DONE]` or the end of the stream. Notes and usage
-wait for it too, because they must not stand between the events of a part.
+Usage follows the finish reason, so the ending is held back until `[DONE]` or the end of the stream. Notes and usage
+are emitted with it, because they must not be between the events of a part.
 
-Text, thinking and refusals never overlap: when one begins, the one before it ends. A call ends them as well, and text
-after a call is a new part. Blank text is held back until something follows it, because upstreams refuse blank parts
+Text, thinking and refusals never overlap: when one starts, the previous one ends. A call ends them as well, and text
+after a call is a new part. Blank text is held back until something follows it, because upstreams reject blank parts
 between calls when a client sends them back.
 """
 
@@ -17,24 +17,22 @@ from msgspec import Raw
 from tieline.model.assemble import reason_for
 from tieline.model.content import NO_META, STATE, Part, Text, Thinking
 from tieline.model.events import Event, Failed, Finished, Note, Started, StopReason, Usage
-from tieline.wire.framing.stream_reader import StreamReader
-from tieline.wire.openai_chat.call_assembly import Calls
+from tieline.wire.framing.stream_reader import TRIAL, StreamReader
+from tieline.wire.openai_chat.call_assembly import CallAssembler
 from tieline.wire.openai_chat.errors import failure
 from tieline.wire.openai_chat.provider_state import StateReader, thoughts_in
 from tieline.wire.openai_chat.schema import PROTOCOL, CallDelta, Choice, Chunk, ContentItem, Delta, UsageShape
-from tieline.wire.shared.delta_frames import TRIAL
 from tieline.wire.shared.json import Malformed, decode_any, encode, read
-from tieline.wire.shared.spelling import Spelled
+from tieline.wire.shared.spelling import NO_TOOL_NAMES, ToolNames
 
 _CHUNK = msgspec.json.Decoder(Chunk)
 _decode = _CHUNK.decode
 _ITEM = msgspec.json.Decoder(str | ContentItem)
 _PROSE: dict[str, Part] = {"text": Text(), "thinking": Thinking(), "refusal": Text(refusal=True)}
 _TEXT_FIELDS = {"text": ("content",), "thinking": ("reasoning_content", "reasoning")}
-_UNSPELLED = Spelled()
 _LEGACY_INDEX = -1
-MAX_ODD = 20
-"""How many odd values of one answer are noted."""
+MAX_MISTYPED = 20
+"""The most values of the wrong type that are noted for one answer."""
 
 _REASONS = {
     "stop": StopReason.END_TURN,
@@ -54,7 +52,7 @@ _REASONS = {
     "safety": StopReason.REFUSAL,
     "sensitive": StopReason.REFUSAL,
 }
-_WEAK = (None, StopReason.END_TURN, StopReason.TOOL_USE)
+_OVERRIDABLE = (None, StopReason.END_TURN, StopReason.TOOL_USE)
 
 
 class ResponseReader(StreamReader):
@@ -63,10 +61,15 @@ class ResponseReader(StreamReader):
     protocol = PROTOCOL
 
     def __init__(
-        self, spelled: Spelled = _UNSPELLED, *, fallback_id: str = "", model: str = "", keep_source: bool = False
+        self,
+        tool_names: ToolNames = NO_TOOL_NAMES,
+        *,
+        fallback_id: str = "",
+        model: str = "",
+        keep_source: bool = False,
     ) -> None:
         super().__init__(keep_source)
-        self._calls = Calls(self._parts, spelled, self._end_prose)
+        self._calls = CallAssembler(self._parts, tool_names, self._end_prose)
         self._fallback_id = fallback_id
         self._model = model
         self._started = False
@@ -76,7 +79,7 @@ class ResponseReader(StreamReader):
         self._blank_kind = ""
         self._has_choice = False
         self._state: StateReader | None = None
-        self._odd: set[str] = set()
+        self._mistyped: set[str] = set()
         self._reason: StopReason | None = None
         self._sequence: str | None = None
         self._usage: UsageShape | None = None
@@ -114,11 +117,13 @@ class ResponseReader(StreamReader):
         choice = chunk.choices[0] if chunk.choices else None
         for field in _TEXT_FIELDS.get(kind, ()):
             text = choice and choice.delta and getattr(choice.delta, field)
-            if isinstance(text, str) and text and chunk == _saying(chunk, field, text):
-                self._frame.learn(self._key, block, field, text, partial(self._says, _saying(chunk, field, TRIAL)))
+            if isinstance(text, str) and text and chunk == _plain_chunk(chunk, field, text):
+                self._frame.learn(
+                    self._key, block, field, text, partial(self._means, _plain_chunk(chunk, field, TRIAL))
+                )
                 return
 
-    def _says(self, chunk: Chunk, block: bytes) -> bool:
+    def _means(self, chunk: Chunk, block: bytes) -> bool:
         event = self._sse.event(block)
         return event is not None and _decode(event[1]) == chunk
 
@@ -126,10 +131,10 @@ class ResponseReader(StreamReader):
         try:
             chunk = _decode(data)
         except (ValueError, RecursionError):
-            odd: list[str] = []
-            chunk = read(_CHUNK, data, odd)
+            mistyped: list[str] = []
+            chunk = read(_CHUNK, data, mistyped)
             self._is_exact = False
-            self._note_odd(odd)
+            self._note_mistyped(mistyped)
         if chunk.error or chunk.object == "error":
             self._fail(failure(_loaded(data)))
             return chunk
@@ -156,7 +161,7 @@ class ResponseReader(StreamReader):
         self._parts.events.append(Started(id=own_id, model=chunk.model or self._model))
 
     def _end_choice(self, choice: Choice) -> None:
-        """Several choices are one message cut up (the finish reasons of all count), as this gateway asks for one."""
+        """Take over the ending of a choice. The gateway requests one choice, so several are parts of one message."""
         if choice.error:
             self._fail(failure(choice.error))
             return
@@ -164,21 +169,21 @@ class ResponseReader(StreamReader):
         reason = _REASONS.get(word.casefold())
         if reason is None:
             reason = StopReason.END_TURN
-            self._note("unknown_finish_reason", f"the upstream finished with the reason '{word}': taken as the end")
-        fired = choice.stop_reason
-        if isinstance(fired, str) and reason is StopReason.END_TURN and fired not in _REASONS:
-            reason, self._sequence = StopReason.STOP_SEQUENCE, fired
-        if self._reason in _WEAK:
+            self._note("unknown_finish_reason", f"unknown finish reason '{word}', treated as `stop`")
+        sequence = choice.stop_reason
+        if isinstance(sequence, str) and reason is StopReason.END_TURN and sequence not in _REASONS:
+            reason, self._sequence = StopReason.STOP_SEQUENCE, sequence
+        if self._reason in _OVERRIDABLE:
             self._reason = reason
 
-    # ── What a chunk says ────────────────────────────────────────────────────────────────────────
+    # ── Deltas ───────────────────────────────────────────────────────────────────────────────────
 
     def _delta(self, delta: Delta, choice: int) -> None:
-        thought = delta.reasoning_content or delta.reasoning
+        thinking = delta.reasoning_content or delta.reasoning
         if delta.reasoning_details or delta.thinking_blocks or delta.extra_content:
-            thought = self._keep_state(delta, thought)
-        if thought:
-            self._say("thinking", thought if isinstance(thought, str) else self._listed(thought))
+            thinking = self._keep_state(delta, thinking)
+        if thinking:
+            self._add_prose("thinking", thinking if isinstance(thinking, str) else self._listed(thinking))
         content = delta.content
         if content:
             if not isinstance(content, str):
@@ -186,44 +191,46 @@ class ResponseReader(StreamReader):
             elif self._kind == "text":
                 self._parts.add(self._key, content)
             else:
-                self._say("text", content)
+                self._add_prose("text", content)
         if delta.refusal:
-            self._say("refusal", delta.refusal)
+            self._add_prose("refusal", delta.refusal)
         if delta.tool_calls:
-            for position, piece in enumerate(delta.tool_calls):
-                self._is_exact = self._is_exact and self._calls.is_regular(piece, position)
-                self._calls.add(piece, (choice, position))
+            for position, call_delta in enumerate(delta.tool_calls):
+                self._is_exact = self._is_exact and self._calls.is_regular(call_delta, position)
+                self._calls.add(call_delta, (choice, position))
             self._is_exact = self._is_exact and not self._calls.is_changed
         if delta.function_call is not None:
             self._is_exact = False
             self._calls.add(CallDelta(index=_LEGACY_INDEX, function=delta.function_call), (choice, 0))
 
-    def _keep_state(self, delta: Delta, thought: str | list[Raw] | dict[str, Raw] | None) -> str:
-        """Keep what the provider wants back; gives what was thought, which `reasoning` as an object only repeats."""
-        self._is_exact = False  # the state goes out as a whole at the end, and must not go out twice
+    def _keep_state(self, delta: Delta, thinking: str | list[Raw] | dict[str, Raw] | None) -> str:
+        """Collect provider state; return the thinking, which may be contained only in that state."""
+        self._is_exact = False  # the state is written at the end, and must not be written twice
         self._state = self._state or StateReader()
         self._state.add(delta)
-        if isinstance(thought, str) and thought:
-            return thought
-        return thoughts_in(delta.reasoning_details) or thoughts_in(delta.thinking_blocks) or self._listed(thought)
+        if isinstance(thinking, str) and thinking:
+            return thinking
+        return thoughts_in(delta.reasoning_details) or thoughts_in(delta.thinking_blocks) or self._listed(thinking)
 
-    def _listed(self, thought: list[Raw] | dict[str, Raw] | str | None) -> str:
-        return thoughts_in(Raw(encode(thought))) if isinstance(thought, list) else ""
+    def _listed(self, thinking: list[Raw] | dict[str, Raw] | str | None) -> str:
+        return thoughts_in(Raw(encode(thinking))) if isinstance(thinking, list) else ""
 
     def _items(self, items: Sequence[Raw]) -> None:
-        """Content as a list, which may hold thinking too."""
+        """Add content that is a list, which may contain thinking too."""
         for raw in items:
-            odd: list[str] = []
-            item = read(_ITEM, bytes(raw), odd)
-            self._note_odd([f"content.{path}" for path in odd])
+            mistyped: list[str] = []
+            item = read(_ITEM, bytes(raw), mistyped)
+            self._note_mistyped([f"content.{path}" for path in mistyped])
             if isinstance(item, str):
-                self._say("text", item)
+                self._add_prose("text", item)
             elif item.thinking:
-                self._say("thinking", item.thinking if isinstance(item.thinking, str) else self._listed(item.thinking))
+                self._add_prose(
+                    "thinking", item.thinking if isinstance(item.thinking, str) else self._listed(item.thinking)
+                )
             elif item.text:
-                self._say("text", item.text)
+                self._add_prose("text", item.text)
 
-    def _say(self, kind: str, text: str) -> None:
+    def _add_prose(self, kind: str, text: str) -> None:
         if self._kind == kind:
             self._parts.add(self._key, text)
             return
@@ -231,9 +238,9 @@ class ResponseReader(StreamReader):
             text = self._blank + text
         self._blank, self._blank_kind = text, kind
         if text and not text.isspace():
-            self._open(kind, text)
+            self._start_prose(kind, text)
 
-    def _open(self, kind: str, text: str) -> None:
+    def _start_prose(self, kind: str, text: str) -> None:
         self._end_prose()
         self._calls.close_complete()
         self._is_exact = self._is_exact and not self._calls.is_changed
@@ -247,25 +254,25 @@ class ResponseReader(StreamReader):
             self._parts.end(self._key)
             self._frame.forget(self._key)
             self._kind = None
-            # A part that waits for its turn keeps its key: the next needs another.
+            # PartsWriter may still hold the part under this key, so the next part needs another.
             self._key += 1
 
     # ── Endings ──────────────────────────────────────────────────────────────────────────────────
 
     def _finish(self, is_complete: bool, is_whole: bool = False) -> None:
-        """Emit the ending; `is_complete` tells whether the answer itself said that it is over."""
+        """Emit the ending; `is_complete` is whether the upstream marked the end of the answer."""
         reason = self._reason
         if reason is None:
-            self._look_outside()
+            self._read_unframed()
             if self.ended:
                 return
             reason = self._reason or self._inferred(is_complete, is_whole)
         if reason is None:
-            self._fail(Failed(kind="upstream", message=self._lacking(is_complete), status=502))
+            self._fail(Failed(kind="upstream", message=self._missing(is_complete), status=502))
             return
         self._finish_parts(cut=reason in (StopReason.MAX_TOKENS, StopReason.REFUSAL))
-        said, reason = reason, reason_for(self._parts.calls, reason)
-        self._is_exact = self._is_exact and reason is said and not self._calls.is_changed
+        given_reason, reason = reason, reason_for(self._parts.calls, reason)
+        self._is_exact = self._is_exact and reason is given_reason and not self._calls.is_changed
         self._emit_rest()
         sequence = self._sequence if reason is StopReason.STOP_SEQUENCE else None
         meta = NO_META if self._state is None else {STATE: self._state.take()}
@@ -274,27 +281,27 @@ class ResponseReader(StreamReader):
 
     def _finish_parts(self, cut: bool) -> None:
         if self._blank and self._blank_kind == "text" and not self._parts.calls:
-            self._open("text", self._blank)
+            self._start_prose("text", self._blank)
         self._end_prose()
         self._calls.close(cut)
 
     def _inferred(self, is_complete: bool, is_whole: bool) -> StopReason | None:
         """Infer the reason of an answer that gave none; None if the answer cannot be complete."""
-        if not is_complete or not self._has_choice or (self._calls.bare and not is_whole):
+        if not is_complete or not self._has_choice or (self._calls.lacks_arguments and not is_whole):
             return None
-        self._note("inferred_ending", "the upstream gave no finish reason: it was inferred")
+        self._note("inferred_ending", "the upstream gave no finish reason, so it was inferred")
         return StopReason.MAX_TOKENS if self._calls.incomplete else StopReason.END_TURN
 
-    def _lacking(self, is_complete: bool) -> str:
+    def _missing(self, is_complete: bool) -> str:
         """Describe what is missing in an answer that has no ending."""
         if not is_complete:
-            return "the upstream's answer stopped before its end"
+            return "the upstream's answer ended early"
         if self._has_choice:
             return "the upstream ended its answer in the middle of a tool call"
         return "the upstream's answer has no `choices`: is its address that of a Chat Completions API?"
 
-    def _look_outside(self) -> None:
-        """An error, or a whole reply, that was written without any framing."""
+    def _read_unframed(self) -> None:
+        """Read an error, or a whole answer, that was sent without framing."""
         stray = self._sse.stray.strip()
         if stray.startswith(b"{"):
             try:
@@ -308,11 +315,11 @@ class ResponseReader(StreamReader):
         if self._usage is not None:
             events.append(_usage(self._usage))
 
-    def _note_odd(self, paths: list[str]) -> None:
+    def _note_mistyped(self, paths: list[str]) -> None:
         for path in paths:
-            if path not in self._odd and len(self._odd) < MAX_ODD:
-                self._odd.add(path)
-                self._note("odd_value", f"the upstream's `{path}` has a type it should not have")
+            if path not in self._mistyped and len(self._mistyped) < MAX_MISTYPED:
+                self._mistyped.add(path)
+                self._note("odd_value", f"the upstream's `{path}` has the wrong type")
 
     def _note(self, kind: str, message: str) -> None:
         self._is_exact = False
@@ -325,18 +332,23 @@ class ResponseReader(StreamReader):
 
 
 def read_reply(
-    body: bytes, spelled: Spelled = _UNSPELLED, *, fallback_id: str = "", model: str = "", keep_source: bool = False
+    body: bytes,
+    tool_names: ToolNames = NO_TOOL_NAMES,
+    *,
+    fallback_id: str = "",
+    model: str = "",
+    keep_source: bool = False,
 ) -> list[Event]:
     """Return the events of an answer that did not stream."""
-    return ResponseReader(spelled, fallback_id=fallback_id, model=model, keep_source=keep_source).read_whole(body)
+    return ResponseReader(tool_names, fallback_id=fallback_id, model=model, keep_source=keep_source).read_whole(body)
 
 
 def _no_choices(body: bytes) -> Failed:
-    """The failure of a reply in which nothing is said: it names what came instead."""
-    said = _loaded(body)
-    kind = said.get("object") if isinstance(said, dict) else None
+    """Return the failure for an answer without choices; it names what the upstream sent instead."""
+    value = _loaded(body)
+    kind = value.get("object") if isinstance(value, dict) else None
     found = f"an object of the kind {kind[:60]!r}" if isinstance(kind, str) else "a reply"
-    has = f" with the fields {', '.join([*said][:12])}" if isinstance(said, dict) else ""
+    has = f" with the fields {', '.join([*value][:12])}" if isinstance(value, dict) else ""
     message = f"the upstream sent {found} without any `choices`{has}: is its address that of a Chat Completions API?"
     return Failed(kind="upstream", message=message, status=502)
 
@@ -364,8 +376,8 @@ def _usage(shape: UsageShape) -> Usage:
     )
 
 
-def _saying(chunk: Chunk, field: str, text: str) -> Chunk:
-    """The chunk if this text were all it said."""
+def _plain_chunk(chunk: Chunk, field: str, text: str) -> Chunk:
+    """Return a chunk with the same head that contains nothing but this text."""
     choices = chunk.choices or []
     choice = Choice(index=choices[0].index, delta=msgspec.convert({field: text}, Delta))
     return Chunk(id=chunk.id, model=chunk.model, object=chunk.object, choices=[choice])

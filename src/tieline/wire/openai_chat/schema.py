@@ -1,8 +1,8 @@
-"""The shapes of Chat Completions JSON, as wide as what clients and upstreams really send.
+"""The shapes of Chat Completions JSON, as clients and upstreams really send it.
 
-Every field may be absent or null: who needs one says so, with the path of the place. What only travels through stays
-`msgspec.Raw`. The request is decoded once with a top level that knows every public field; only a request with other
-fields is decoded again, by the lenient twin.
+Every field may be absent or null; code that requires a field raises the error with its path. Values that are only
+passed on are `msgspec.Raw`. A request is decoded with the strict RequestShape first; one that has unknown fields is
+decoded again with AnyRequestShape.
 """
 
 from typing import Annotated, Any, Literal
@@ -13,13 +13,13 @@ from msgspec import Meta, Raw
 PROTOCOL = "openai_chat"
 
 STATE_FIELDS = ("reasoning_details", "thinking_blocks", "extra_content")
-"""Fields of a message in which providers keep state that must come back to them unchanged."""
+"""Fields of a message with provider state, which must be sent back unchanged."""
 
 ABSENT = Raw()
 
 
 class Shape(msgspec.Struct, kw_only=True, gc=False):
-    """What every shape here is: short-lived, read once, never in a reference cycle."""
+    """The base of all shapes. They are short-lived and never part of a reference cycle, so `gc` is off."""
 
 
 # ── Requests ─────────────────────────────────────────────────────────────────────────────────────
@@ -37,7 +37,7 @@ class FileRef(Shape):
 
 
 class Source(Shape):
-    """Where the picture or document of an Anthropic-shaped block is."""
+    """The source of an image or document in Anthropic's shape."""
 
     type: str | None = None
     media_type: str | None = None
@@ -49,7 +49,7 @@ Content = str | list[Raw] | dict[str, Raw] | float | int | bool | None
 
 
 class PartShape(Shape):
-    """A content part; the lower half are blocks in Anthropic's shape, which some editors send on this route."""
+    """A content part. The second half of the fields are those of Anthropic's blocks, which some editors send."""
 
     type: str | None = None
     text: str | None = None
@@ -75,7 +75,7 @@ class PartShape(Shape):
 
 
 class FunctionShape(Shape):
-    """The function of a call, whole or in fragments."""
+    """The function of a call, complete or a delta."""
 
     name: str | None = None
     arguments: str | dict[str, Raw] | list[Raw] | None = None
@@ -96,7 +96,7 @@ class CallShape(Shape):
     extra_content: Raw = ABSENT
 
 
-class ThinkingBlock(Shape):
+class ThinkingBlockShape(Shape):
     type: str | None = None
     thinking: str | None = None
     signature: str | None = None
@@ -133,7 +133,7 @@ class CustomSpec(Shape):
 
 
 class ToolShape(Shape):
-    """A tool: nested as the spec has it, or flat as the other OpenAI and Anthropic dialects have it."""
+    """A tool: nested as in the spec, or flat as in the Responses API and in Anthropic's."""
 
     type: str | None = None
     function: FunctionSpec | None = None
@@ -147,14 +147,14 @@ class ToolShape(Shape):
     cache_control: dict[str, Any] | None = None
 
 
-class Named(Shape):
+class ToolReference(Shape):
     name: str | None = None
 
 
 class AllowedTool(Shape):
     type: str | None = None
-    function: Named | None = None
-    custom: Named | None = None
+    function: ToolReference | None = None
+    custom: ToolReference | None = None
     name: str | None = None
 
 
@@ -164,11 +164,11 @@ class AllowedTools(Shape):
 
 
 class ChoiceShape(Shape):
-    """`tool_choice` when it is an object, in any of the dialects."""
+    """`tool_choice` as an object, of any of these APIs."""
 
     type: str | None = None
-    function: Named | None = None
-    custom: Named | None = None
+    function: ToolReference | None = None
+    custom: ToolReference | None = None
     name: str | None = None
     allowed_tools: AllowedTools | None = None
     mode: str | None = None
@@ -192,7 +192,7 @@ class StreamOptions(Shape):
 
 
 class SamplingFields(Shape):
-    """The settings that nearly every client knows."""
+    """The common settings."""
 
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
@@ -205,7 +205,7 @@ class SamplingFields(Shape):
 
 
 class Untranslated(SamplingFields):
-    """The same, and behind them the fields that travel as they are."""
+    """The common settings, followed by the fields that are only passed on."""
 
     audio: Raw = ABSENT
     frequency_penalty: Raw = ABSENT
@@ -232,11 +232,11 @@ class Untranslated(SamplingFields):
 _FIRST = len(SamplingFields.__struct_fields__)
 UNTRANSLATED = Untranslated.__struct_fields__[_FIRST:]
 THE_UNTRANSLATED = slice(_FIRST, _FIRST + len(UNTRANSLATED))
-"""Where they stand among the fields of a request."""
+"""The position of these fields in a request."""
 
 
 class RequestShape(Untranslated, forbid_unknown_fields=True):
-    """A request of which every field is known; `tools`, an array of ToolShape, is read only when it is a new one."""
+    """A request with known fields only. `tools`, an array of ToolShape, is decoded only if it is not in the cache."""
 
     model: str | None = None
     messages: list[Raw] | None = None
@@ -244,7 +244,7 @@ class RequestShape(Untranslated, forbid_unknown_fields=True):
     tool_choice: str | ChoiceShape | None = None
     parallel_tool_calls: bool | None = None
     functions: list[FunctionSpec] | None = None
-    function_call: str | Named | None = None
+    function_call: str | ToolReference | None = None
     reasoning_effort: str | None = None
     response_format: FormatShape | None = None
     n: int | None = None
@@ -253,10 +253,10 @@ class RequestShape(Untranslated, forbid_unknown_fields=True):
 
 
 class AnyRequestShape(RequestShape, forbid_unknown_fields=False):
-    """The same for a request that has other fields too."""
+    """A request that may have unknown fields."""
 
 
-# ── Messages as the spec has them ────────────────────────────────────────────────────────────────
+# ── Messages that follow the spec ────────────────────────────────────────────────────────────────
 
 Id = Annotated[str, Meta(min_length=1, max_length=64)]
 Words = Annotated[str, Meta(min_length=1)]
@@ -316,14 +316,14 @@ class ToolMessage(Shape, tag_field="role", tag="tool"):
 
 
 StandardMessage = SystemMessage | UserMessage | AssistantMessage | ToolMessage
-"""A message that any upstream accepts as it is. It may have more fields than these."""
+"""A message that every upstream accepts unchanged. It may have more fields than these."""
 
 
 # ── Responses ────────────────────────────────────────────────────────────────────────────────────
 
 
 class CallDelta(Shape):
-    """A piece of a tool call: any of it may be missing in any piece."""
+    """A delta of a tool call; any field may be missing."""
 
     index: int | None = None
     id: str | None = None
@@ -334,7 +334,7 @@ class CallDelta(Shape):
 
 
 class Delta(Shape):
-    """What is new in a chunk; a whole message has the same fields."""
+    """The delta of a choice; a whole message has the same fields."""
 
     content: str | list[Raw] | None = None
     tool_calls: list[CallDelta] | None = None
@@ -374,7 +374,7 @@ class UsageShape(Shape):
 
 
 class Chunk(Shape):
-    """One event of a stream, or the body of a whole reply."""
+    """One event of a stream, or the body of an answer that does not stream."""
 
     id: str | int | None = None
     model: str | None = None
@@ -385,7 +385,7 @@ class Chunk(Shape):
 
 
 class ContentItem(Shape):
-    """A piece of content from upstreams that send a list of them."""
+    """An item of content, for upstreams that send a list."""
 
     type: str | None = None
     text: str | None = None

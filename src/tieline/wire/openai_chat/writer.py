@@ -1,18 +1,18 @@
 """Write the events of a leg as an answer in the Chat Completions dialect: a stream, or a whole body.
 
-A stream has one id, one time and one model; the role stands in the first chunk only. Calls have indices of their own,
-and id, type and name stand in the first delta of each. With *buffered* arguments a call is one such delta and one with
-all of its arguments, because some clients act on the first prefix that parses.
+All chunks of a stream have the same id, time and model; only the first has the role. Calls are numbered separately,
+and the first delta of each has its id, type and name. With *buffered* arguments a second delta has all arguments,
+because some clients act on the first prefix that parses.
 
-What an upstream of the same dialect sent is written as it came (see `model.source`), if its meaning is unchanged.
+Frames of an upstream of the same protocol are written unchanged (see `model.source`), if their meaning is unchanged.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Raw
 
-from tieline.model.content import NO_META, Meta, Part, Text, Thinking, ToolCall, Value, state_of
+from tieline.model.content import NO_META, Meta, Part, Text, Thinking, ToolCall, state_of
 from tieline.model.events import (
     Event,
     Failed,
@@ -27,13 +27,14 @@ from tieline.model.events import (
     source_of,
 )
 from tieline.model.source import AnswerSource
+from tieline.wire.openai_chat.dialect import Options
 from tieline.wire.openai_chat.errors import render_failed
 from tieline.wire.openai_chat.schema import PROTOCOL, STATE_FIELDS
 from tieline.wire.shared.json import decode_any, encode, one_line
 from tieline.wire.shared.sources import completed, first_frame, merged, with_model
 
 KEEP_ALIVE = b": keep-alive\n"
-"""A comment without a blank line: with one, some clients take it for an event."""
+"""A comment without a blank line: some clients would take that for the end of an event."""
 
 _FINISH: dict[StopReason, bytes] = {
     StopReason.END_TURN: b'"stop"',
@@ -62,52 +63,38 @@ _NOTHING = (b"", b"")
 _TRANSLATED = frozenset(
     ["content", "refusal", "tool_calls", "function_call", "reasoning", "reasoning_content", *STATE_FIELDS]
 )
-"""Members of a message that are written from its meaning."""
+"""Members of a message that are always written from the events."""
 _OWN_MEMBERS = frozenset(["id", "model", "object", "choices", "usage"])
 """Members of a chunk that are written from the events."""
 _LEGACY_START = b'"function_call":{"name":%b,"arguments":""}'
 _LEGACY_ARGUMENTS = b'"function_call":{"arguments":'
 _TOOL_USE = StopReason.TOOL_USE
-_REFUSAL = StopReason.REFUSAL  # a member of an enum is found through its class slowly
+_REFUSAL = StopReason.REFUSAL  # cached: enum attribute lookup is slow on CPython 3.11
 _NO_USAGE = Usage()
-
-
-class Options(Value):
-    """How one client wants its answer."""
-
-    created: int = 0
-    arguments: Literal["buffered", "incremental"] = "buffered"
-    usage: bool = True
-    reasoning: Literal["reasoning_content", "reasoning", "none"] | None = None
-    """The field for thinking; None: as an upstream of this dialect named it, otherwise reasoning_content."""
-    legacy: bool = False
-    """Whether calls are given as `function_call`, to a client that offered `functions`. There is room for one."""
-
-
 _DEFAULT = Options()
 
 
 class ResponseWriter:
-    """Give it the events of one leg; it gives whole server-sent events."""
+    """Writes the events of one leg as server-sent events."""
 
     def __init__(self, options: Options = _DEFAULT) -> None:
         self._options = options
         self._reasoning = (options.reasoning or "reasoning_content").encode()
         self._model = ""
         self._extra: dict[str, Raw] = {}
-        """Members of the upstream's chunks that the model has no name for."""
+        """Members of the upstream's chunks that have no equivalent in the model."""
         self._head = self._delta = b""
-        """How every chunk begins, and how those begin that say something of the message."""
+        """The beginning of every chunk, and of every chunk with a delta."""
         self._tail = b'},"logprobs":null,"finish_reason":null}]' + (
             b',"usage":null}\n\n' if options.usage else b"}\n\n"
         )
         self._around = _NOTHING
-        """What stands before and after the text of a delta of the open part; nothing if it has no place here."""
+        """The bytes before and after the text of a delta; empty if the text of the open part is not written."""
         self._calls = 0
-        self._unsaid = False
-        """Whether the open call still lacks its arguments."""
+        self._lacks_arguments = False
+        """Whether the open call has no arguments yet."""
         self._state = NO_META
-        """What the open call began with."""
+        """The provider state that was written at the start of the open call."""
         self._refused = False
         self._usage = _NO_USAGE
         self._ended = False
@@ -123,7 +110,7 @@ class ResponseWriter:
         return b"".join(map(self.write, batch))
 
     def _may_copy(self, batch: Sequence[Event]) -> bool:
-        """Return whether the client may get the frames of a batch as they came."""
+        """Return whether the frames of a batch may be written unchanged."""
         options = self._options
         if options.legacy or options.reasoning is not None:
             return False
@@ -133,24 +120,24 @@ class ResponseWriter:
                     return False
             elif type(event) is Finished and not options.usage:
                 return False
-        return not (self._unsaid and options.arguments == "buffered")
+        return not (self._lacks_arguments and options.arguments == "buffered")
 
     def _copy(self, batch: Sequence[Event], source: AnswerSource) -> bytes:
-        """Return the frames of a batch, and keep the state as if its events had been written."""
+        """Return the frames of a batch, and update the state as if its events had been written."""
         for event in batch:
             if type(event) is not PartDelta:
                 self.write(event)
             else:
-                self._unsaid = False
+                self._lacks_arguments = False
         return with_model(source, self._model)
 
     def write(self, event: Event) -> bytes:
-        """Write one event; nothing if this protocol has no place for it."""
+        """Write one event; return b"" if this protocol cannot express it."""
         if type(event) is PartDelta:
             before, after = self._around
             if not before or not event.text:
                 return b""
-            self._unsaid = False
+            self._lacks_arguments = False
             return before + encode(event.text) + after
         write = _WRITE.get(type(event))
         return b"" if write is None or self._ended else write(self, event)
@@ -184,32 +171,33 @@ class ResponseWriter:
         return b""
 
     def _start_call(self, call: ToolCall) -> bytes:
-        self._unsaid = True
+        self._lacks_arguments = True
         if self._options.legacy and self._calls:
             self._around = _NOTHING
             return b""
         self._around = self._arguments(call) if self._options.arguments == "incremental" else _NOTHING
         if self._options.legacy:
             return self._delta + _LEGACY_START % encode(call.name) + self._tail
-        spelled = _CUSTOM_START if call.freeform else _FUNCTION_START
+        start = _CUSTOM_START if call.freeform else _FUNCTION_START
         self._state = call.meta
         state = _state(call.meta) if call.meta else b""
-        return self._delta + spelled % (self._calls, encode(call.id), encode(call.name), state) + self._tail
+        return self._delta + start % (self._calls, encode(call.id), encode(call.name), state) + self._tail
 
     def _arguments(self, call: ToolCall) -> tuple[bytes, bytes]:
         if self._options.legacy:
             return self._delta + _LEGACY_ARGUMENTS, b"}" + self._tail
-        spelled = _CUSTOM_INPUT if call.freeform else _FUNCTION_ARGUMENTS
-        return self._delta + spelled % self._calls, b"}}]" + self._tail
+        delta = _CUSTOM_INPUT if call.freeform else _FUNCTION_ARGUMENTS
+        return self._delta + delta % self._calls, b"}}]" + self._tail
 
     def _end(self, event: PartEnd) -> bytes:
         part, written = event.part, b""
         if type(part) is ToolCall:
-            arguments = "" if self._options.legacy and self._calls else _final(part)
-            if self._unsaid and arguments:
+            arguments = "" if self._options.legacy and self._calls else _final_arguments(part)
+            if self._lacks_arguments and arguments:
                 before, after = self._arguments(part)
                 written = before + encode(arguments) + after
-            if part.meta and part.meta != self._state and not self._options.legacy:  # it came after the call had begun
+            if part.meta and part.meta != self._state and not self._options.legacy:
+                # The provider state arrived after the start of the call.
                 written += (
                     self._delta + b'"tool_calls":[{"index":%d%b}]' % (self._calls, _state(part.meta)) + self._tail
                 )
@@ -233,9 +221,9 @@ class ResponseWriter:
             written = self._delta + b'"refusal":' + encode(ending.detail) + self._tail
         if ending.meta and (state := _state(ending.meta)):
             written += self._delta + state[1:] + self._tail
-        fired = b"" if ending.sequence is None else b',"stop_reason":' + encode(ending.sequence)
+        sequence = b"" if ending.sequence is None else b',"stop_reason":' + encode(ending.sequence)
         reason = _finish_reason(ending, self._options)
-        written += self._delta + b'},"logprobs":null,"finish_reason":' + reason + fired + b"}]"
+        written += self._delta + b'},"logprobs":null,"finish_reason":' + reason + sequence + b"}]"
         if self._options.usage:
             written += b',"usage":null}\n\n' + self._head + b'"choices":[],"usage":' + _usage(self._usage)
         return written + b"}\n\ndata: [DONE]\n\n"
@@ -249,7 +237,7 @@ _WRITE: dict[type, Callable[[ResponseWriter, Any], bytes]] = {
     Finished: ResponseWriter._finish,
     Failed: ResponseWriter._finish,
 }
-"""What is written for each kind of event but the most frequent."""
+"""The methods for all events but PartDelta, the most frequent."""
 
 
 def render(reply: Reply, options: Options = _DEFAULT) -> bytes:
@@ -272,7 +260,7 @@ def render(reply: Reply, options: Options = _DEFAULT) -> bytes:
 
 def _message(parts: Sequence[Part], finished: Finished, options: Options) -> bytes:
     content: str | None = None
-    refusal = thoughts = ""
+    refusal = thinking = ""
     calls = []
     for part in parts:
         if type(part) is Text:
@@ -283,14 +271,14 @@ def _message(parts: Sequence[Part], finished: Finished, options: Options) -> byt
         elif type(part) is ToolCall:
             calls.append(_call(part))
         elif type(part) is Thinking and not part.redacted:
-            thoughts += part.text
+            thinking += part.text
     if content is None and not calls:
         content = ""
     detail = finished.detail if finished.reason is _REFUSAL else None
     more = b""
     reasoning = options.reasoning or "reasoning_content"
-    if thoughts and reasoning != "none":
-        more = b',"%b":%b' % (reasoning.encode(), encode(thoughts))
+    if thinking and reasoning != "none":
+        more = b',"%b":%b' % (reasoning.encode(), encode(thinking))
     if calls:
         more += _calls(calls, options)
     if finished.meta:
@@ -313,16 +301,21 @@ def _call(call: ToolCall) -> dict[str, Any]:
     state = {name: Raw(text.encode()) for name, text in state_of(call.meta).items()} if call.meta else {}
     if call.freeform:
         return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}, **state}
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _final(call)}, **state}
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": _final_arguments(call)},
+        **state,
+    }
 
 
 def _state(meta: Meta) -> bytes:
-    """What the provider wants back with a message or a call, as more members of its object."""
+    """Return the provider state of a message or a call as further members of its object."""
     return b"".join(b',"%b":%b' % (name.encode(), one_line(text.encode())) for name, text in state_of(meta).items())
 
 
-def _final(call: ToolCall) -> str:
-    """A function that takes nothing is called with an empty object, not with nothing."""
+def _final_arguments(call: ToolCall) -> str:
+    """Return the arguments of a call; a function without arguments gets an empty object."""
     return call.arguments if call.freeform or call.arguments.strip() else "{}"
 
 

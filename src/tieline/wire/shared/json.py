@@ -1,8 +1,7 @@
-"""JSON as the wires need it: fast when it is right, patient with upstreams, exact about where a request is wrong."""
+"""Decode JSON: leniently what upstreams send, and with the path of the field for errors in what clients send."""
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,8 +16,8 @@ decode_any = msgspec.json.Decoder().decode
 
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 _PAIR = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..", re.DOTALL)
-MAX_MENDED = 100_000
-"""Escapes of surrogates that are looked at: a body with more of them is not mended."""
+MAX_SURROGATES = 100_000
+"""The most escaped surrogates that are checked; a body with more of them is not repaired."""
 _FRAGMENTS = frozenset(
     [
         "text",
@@ -33,59 +32,59 @@ _FRAGMENTS = frozenset(
         "summary",
     ]
 )
-"""The fields, in any protocol, whose text comes in pieces."""
-_VITAL = frozenset(
+"""The fields, of any protocol, whose text is split into deltas."""
+_CONTENT = frozenset(
     [
         *("choices", "delta", "message", "content", "tool_calls", "function", "custom", "function_call", "arguments"),
         *("content_block", "text", "partial_json", "input", "refusal"),
     ]
 )
-"""The fields, in any protocol, that hold what a model says: an answer without them would be another answer."""
+"""The fields, of any protocol, with the content of an answer: a wrong type there is an error."""
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_BROKEN = "_invalid_json"
+_INVALID = "_invalid_json"
 
 
 class Malformed(ValueError):
-    """Upstream bytes that are not the JSON they should be."""
+    """An upstream sent something that is not the expected JSON."""
 
 
-def read(decoder: msgspec.json.Decoder[T], data: bytes, odd: list[str] | None = None) -> T:
-    """Decode what an upstream sent.
+def read(decoder: msgspec.json.Decoder[T], data: bytes, mistyped: list[str] | None = None) -> T:
+    """Decode JSON of an upstream; raise Malformed.
 
-    A lone half of a UTF-16 pair is legal JSON text and does occur, when an emoji is cut over two fragments: the slow
-    path lets it through where text comes in fragments, and PartsWriter joins the halves. Elsewhere it is replaced.
+    An escaped surrogate without its pair is legal JSON, and occurs if an emoji is split over two deltas. It is kept in
+    fields whose text is split into deltas, where PartsWriter joins the halves, and replaced elsewhere.
 
-    With a list for `odd`, a side value of the wrong type (a token count as text, say) does not make the whole
-    unreadable: it is converted or left out, and its path is added to the list.
+    With a list for `mistyped`, a value of the wrong type (such as a token count as a string) is tolerated, unless it is
+    content: it is converted or left out, and its path is added to the list.
     """
     try:
         return decoder.decode(data)
     except msgspec.ValidationError as error:
-        if odd is None:
+        if mistyped is None:
             raise Malformed(str(error)) from error
-        return _read_slowly(decoder, data, error, odd)
+        return _read_slowly(decoder, data, error, mistyped)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return _read_slowly(decoder, data, error, odd)
+        return _read_slowly(decoder, data, error, mistyped)
 
 
-def _read_slowly(decoder: msgspec.json.Decoder[T], data: bytes, first: Exception, odd: list[str] | None) -> T:
-    fitting = LenientConverter(vital=_VITAL, fragments=_FRAGMENTS)
+def _read_slowly(decoder: msgspec.json.Decoder[T], data: bytes, first: Exception, mistyped: list[str] | None) -> T:
+    converter = LenientConverter(vital=_CONTENT, fragments=_FRAGMENTS)
     try:
-        value: T = fitting.convert(json.loads(data), decoder.type)
+        value: T = converter.convert(json.loads(data), decoder.type)
     except (ValueError, RecursionError, TypeError, Mismatch) as error:
         raise Malformed(str(first)) from error
-    if fitting.odd and odd is None:
+    if converter.odd and mistyped is None:
         raise Malformed(str(first))
-    if odd is not None:
-        odd += fitting.odd
+    if mistyped is not None:
+        mistyped += converter.odd
     return value
 
 
 def parse_object(body: bytes) -> dict[str, msgspec.Raw]:
-    """The top-level fields of a request, unread.
+    """Return the top-level fields of a request without decoding them.
 
-    Fields that only travel through are never looked at again, so their encoding is checked here. A lone half of a
-    UTF-16 pair (a client cut its text inside an emoji) is replaced: upstreams would refuse the whole history for it.
+    Fields that are only passed on are never decoded, so the encoding of the whole body is checked here. Escaped
+    surrogates without their pair are replaced, because upstreams reject the whole history for one.
     """
     try:
         if not body.isascii():
@@ -94,30 +93,20 @@ def parse_object(body: bytes) -> dict[str, msgspec.Raw]:
     except UnicodeDecodeError as error:
         raise BadRequest(f"the body is not valid UTF-8: {error.reason} at byte {error.start}") from error
     except (msgspec.DecodeError, RecursionError):
-        return parse(_OBJECT, mend(body))
+        return parse(_OBJECT, replace_lone_surrogates(body))
 
 
-def parse_mended(parse: Callable[[bytes], T], body: bytes) -> T:
-    """Parse a request. Half an emoji (a client cut its text there) is no reason to refuse a whole history."""
-    try:
-        return parse(body)
-    except BadRequest:
-        mended = mend(body)
-        if mended == body:
-            raise
-    return parse(mended)
+def replace_lone_surrogates(body: bytes) -> bytes:
+    """Return the JSON text with U+FFFD in place of every escaped surrogate that is not part of a pair.
 
-
-def mend(body: bytes) -> bytes:
-    """The JSON text with U+FFFD for every escaped half of a UTF-16 pair that stands alone.
-
-    It is linear in the length of the text. A body with more than MAX_MENDED such escapes is given back as it is.
+    Clients produce them when they cut text inside an emoji. Linear in the length of the text. A body with more than
+    MAX_SURROGATES such escapes is returned unchanged.
     """
-    mended: list[bytes] = []
-    done = seen = looked = 0
+    repaired: list[bytes] = []
+    done = seen = checked = 0
     lower = body.lower()
-    while (at := lower.find(b"\\ud", seen)) >= 0 and looked < MAX_MENDED:
-        looked += 1
+    while (at := lower.find(b"\\ud", seen)) >= 0 and checked < MAX_SURROGATES:
+        checked += 1
         before = body[seen:at]
         is_escaped = (len(before) - len(before.rstrip(b"\\"))) % 2
         seen = at + 2
@@ -126,17 +115,17 @@ def mend(body: bytes) -> bytes:
         if _PAIR.match(body, at):
             seen = at + 12
         elif _SURROGATE.match(body, at):
-            mended += (body[done:at], b"\\ufffd")
+            repaired += (body[done:at], b"\\ufffd")
             done = seen = at + 6
-    return body if at >= 0 or not mended else b"".join((*mended, body[done:]))
+    return body if at >= 0 or not repaired else b"".join((*repaired, body[done:]))
 
 
 def parse(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw, at: str = "") -> T:
-    """Decode what a client sent; a mistake raises BadRequest with the path of the field, below `at`."""
+    """Decode JSON of a client; raise BadRequest with the path of the field, which starts with `at`."""
     try:
         return decoder.decode(data)
     except msgspec.ValidationError as error:
-        message, path = _where(str(error))
+        message, path = _problem_and_path(str(error))
         param = at + path if path.startswith("[") or not at else f"{at}.{path}" if path else at
         place = f"`{param}`: " if param else ""
         raise BadRequest(f"{place}{message}", param or None) from error
@@ -148,21 +137,21 @@ def parse(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw, at: str =
         raise BadRequest("the body is nested too deeply", at or None) from error
 
 
-def _where(message: str) -> tuple[str, str]:
-    """Split msgspec's message into the complaint and the path of the field."""
-    complaint, _, path = message.partition(" - at `")
-    return complaint, path.removesuffix("`").removeprefix("$").removeprefix(".")
+def _problem_and_path(message: str) -> tuple[str, str]:
+    """Split msgspec's message into the problem and the path of the field."""
+    problem, _, path = message.partition(" - at `")
+    return problem, path.removesuffix("`").removeprefix("$").removeprefix(".")
 
 
 def one_line(text: bytes) -> bytes:
-    """The same JSON without line breaks, which end a field of a server-sent event; inside strings there are none."""
+    """Return JSON without line breaks, which end a field of a server-sent event; JSON strings contain none."""
     if b"\n" not in text and b"\r" not in text:
         return text
     return text.replace(b"\r\n", b" ").replace(b"\n", b" ").replace(b"\r", b" ")
 
 
 def is_object(text: str | bytes) -> bool:
-    """Whether this is the JSON text of an object."""
+    """Return whether this is the JSON text of an object."""
     try:
         _OBJECT.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -171,10 +160,10 @@ def is_object(text: str | bytes) -> bool:
 
 
 def object_text(text: str) -> str:
-    """Arguments as the JSON text of an object, whatever they are: as they came when they are one.
+    """Return arguments as the JSON text of an object; unchanged if they are one.
 
-    Nothing is no arguments. What is valid but no object, or not JSON at all (a call that was cut), is wrapped, so that
-    the pair of call and result stays whole.
+    Empty arguments become an empty object. Any other JSON, and invalid JSON (of a call that was cut off), is wrapped in
+    an object, so that the call keeps its result.
     """
     if is_object(text):
         return text
@@ -184,12 +173,12 @@ def object_text(text: str) -> str:
     try:
         value: Any = decode_any(stripped)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return encode({_BROKEN: well_formed(text)}).decode()
+        return encode({_INVALID: well_formed(text)}).decode()
     if isinstance(value, str) and is_object(value):
         return value
     return encode({"value": msgspec.Raw(stripped.encode())}).decode()
 
 
-def is_broken(text: str, made: str) -> bool:
-    """Whether `object_text` found that the text it made an object of is not JSON."""
-    return made is not text and made.startswith(f'{{"{_BROKEN}":')
+def is_wrapped_invalid(text: str, result: str) -> bool:
+    """Return whether `object_text` returned `result` for `text` because the text is not JSON."""
+    return result is not text and result.startswith(f'{{"{_INVALID}":')

@@ -1,4 +1,4 @@
-"""Same dialect, same bytes: send what the other side sent, with only those members replaced that were changed."""
+"""Same dialect, same bytes: pass on what the other side sent, and replace only members that were changed."""
 
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
@@ -17,13 +17,13 @@ _LIST = msgspec.json.Decoder(list[dict[str, Raw]])
 
 
 _EXACT = frozenset(["parameters", "input_schema", "schema"])
-"""Schemas go out just as the translation has them."""
+"""Schemas must equal the translation: extra members would change their meaning."""
 _UNCHANGED = ("tool_choice", "sampling", "reasoning", "output", "stream", "user", "cache_key", "extra")
-"""Fields of a request that nothing changes after it was parsed, or else it is built from its meaning."""
+"""Fields of a request that are not changed after it was parsed; otherwise its source is not used."""
 
 
 def usable_source(request: Request, protocol: str) -> RequestSource | None:
-    """Return the source of a request if an upstream of this protocol may get it, with a few members replaced."""
+    """Return the source of a request if it can be sent to an upstream of this protocol, with some members replaced."""
     source = request.source
     if source is None or source.protocol != protocol:
         return None
@@ -33,10 +33,10 @@ def usable_source(request: Request, protocol: str) -> RequestSource | None:
 
 
 def settings_of(source: RequestSource, translated: Mapping[str, Any], own: Set[str]) -> dict[str, Any]:
-    """Return the members of a request as the client sent them, where they say at least what the translation says.
+    """Return the members of a request as the client sent them, if they contain all of their translation.
 
-    A member that says something else is replaced by its translation. The members in `own` go out just as the
-    translation has them. The messages come last, so that the bytes before them stay the same.
+    Other members are replaced by their translation, and the members in `own` always are. The messages come last, so
+    that the bytes before them stay the same.
     """
     members: dict[str, Any] = dict(_MEMBERS.decode(source.body))
     messages = members.pop("messages")
@@ -55,7 +55,7 @@ def member_of(source: RequestSource, name: str) -> bytes:
 
 
 def covers(raw: bytes, translated: Any) -> bool:
-    """Return whether JSON text says at least what its translation says; it may have more members."""
+    """Return whether JSON text contains all of its translation; it may have more members."""
     return _covers(_ANY.decode(raw), _plain(translated))
 
 
@@ -73,24 +73,24 @@ def _covers(sent: Any, translated: Any) -> bool:
 
 
 def _is_removed(name: str, value: Any) -> bool:
-    """Return whether the translation left a member out on purpose: some upstreams refuse a null, or this mark."""
+    """Return whether the translation omits a member on purpose: some upstreams reject null, or cache marks."""
     return value is None or value == "" or name == "cache_control"
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that may contain JSON text as plain objects."""
+    """Return a value without Raw in it."""
     return _ANY.decode(encode(value)) if isinstance(value, dict | list | Raw) else value
 
 
 def messages_json(messages: Iterable[Message], source: RequestSource, build: Callable[[Message], bytes]) -> Raw:
-    """Return the array of these messages: those that are unchanged as they came, the others built anew."""
+    """Return the array of these messages: unchanged ones as they were sent, the others built."""
     texts = {id(message): text for message, text in zip(source.parsed.messages, source.messages, strict=True)}
     written = [texts.get(id(message)) or build(message) for message in messages]
     return Raw(b"[%b]" % b",".join([text for text in written if text]))
 
 
 def with_model(source: AnswerSource, model: str) -> bytes:
-    """Return the frames of a batch with the model under the name the client asked for.
+    """Return the frames of a batch with the model name that the client requested.
 
     The member is replaced as text. Inside a JSON string its quotes would be escaped, so no text of the answer matches.
     """
@@ -101,7 +101,7 @@ def with_model(source: AnswerSource, model: str) -> bytes:
 
 
 def first_frame(source: AnswerSource, without: Set[str]) -> dict[str, Raw]:
-    """Return the members of the first frame that has any, without some of them."""
+    """Return the members of the first frame that has any, except those in `without`."""
     for line in source.text.split(b"\n"):
         if line.startswith(b"data:") and line[5:].lstrip().startswith(b"{"):
             try:
@@ -113,14 +113,14 @@ def first_frame(source: AnswerSource, without: Set[str]) -> dict[str, Raw]:
 
 
 def merged(written: Mapping[str, Any], source: AnswerSource) -> bytes:
-    """Return a whole answer: the upstream's object with the members in `written` in place of its own."""
+    """Return a whole answer: the upstream's object with the members in `written` replaced."""
     return encode({**_MEMBERS.decode(source.text), **written})
 
 
 def completed(written: Mapping[str, Any], source: AnswerSource, translated: Set[str]) -> bytes:
-    """Return an answer that was written from its meaning, with the members of the upstream's object it has no name for.
+    """Return a rendered answer, completed with members of the upstream's object that have no equivalent in the model.
 
-    The members in `translated` are part of the meaning: where they are not written, they are left out.
+    The members in `translated` have one: if they are not in `written`, they are left out.
     """
     return encode(_completed(written, _MEMBERS.decode(source.text), translated))
 

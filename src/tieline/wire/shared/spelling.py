@@ -58,59 +58,59 @@ def short_id(call_id: str, limit: int = ID_LIMIT) -> str:
 
 
 def is_plain_name(name: str) -> bool:
-    """Return whether every upstream takes this as the name of a tool."""
+    """Return whether every upstream accepts this as the name of a tool."""
     return _PLAIN_NAME.match(name) is not None
 
 
-class Names:
-    """The tool names of one request, in the client's spelling and in the upstream's."""
+class ToolNames:
+    """The tool names of one request: the client's names, and the names that the upstream gets for them."""
 
-    def __init__(self, names: Iterable[str]) -> None:
-        out = _Spellings()
-        self._back: dict[str, str] = {}
-        odd = []
+    def __init__(self, names: Iterable[str] = (), freeform: frozenset[str] = frozenset()) -> None:
+        upstream_names = _UpstreamNames()
+        self._client_names: dict[str, str] = {}
+        changed = []
         for name in names:
             if _PLAIN_NAME.match(name):
-                out[name] = self._back[name] = name
+                upstream_names[name] = self._client_names[name] = name
             else:
-                odd.append(name)
-        for name in odd:
-            if name not in out:
-                out[name] = spelled = self._free(name)
-                self._back[spelled] = name
-        self.renamed = tuple([(name, out[name]) for name in odd])
-        """The names that are spelled differently for the upstream."""
-        self.spell: Callable[[str], str] = out.__getitem__
-        """Maps the client's name to the upstream's. Names in the history that are no longer offered work too."""
+                changed.append(name)
+        for name in changed:
+            if name not in upstream_names:
+                upstream_names[name] = plain = self._free(name)
+                self._client_names[plain] = name
+        self.freeform = freeform
+        """The client's names of freeform tools that were sent as functions with one string property `input`."""
+        self.renamed = tuple([(name, upstream_names[name]) for name in changed])
+        """The names that differ for the upstream: pairs of the client's and the upstream's."""
+        self.to_upstream: Callable[[str], str] = upstream_names.__getitem__
+        """Return the upstream's name for a client's. Names in the history that are no longer offered work too."""
 
-    def restore(self, name: str) -> str:
+    def to_client(self, name: str) -> str:
         """Return the client's name for a name used by the upstream.
 
         Upstreams sometimes change the case or drop a prefix. Such a name is restored if it matches exactly one
         offered name; any other unknown name is returned unchanged.
         """
-        known = self._back.get(name)
+        known = self._client_names.get(name)
         if known is not None:
             return known
         folded = _fold(name)
-        close = [own for spelled, own in self._back.items() if _fold(spelled) == folded]
+        close = [own for plain, own in self._client_names.items() if _fold(plain) == folded]
         return close[0] if folded and len(close) == 1 else name
 
     def _free(self, name: str) -> str:
-        spelled = _plain(name)
-        if spelled in self._back:
-            spelled = _with_hash(spelled, name)
-        return spelled
+        plain = _plain(name)
+        return _with_hash(plain, name) if plain in self._client_names else plain
 
 
 def _plain(name: str) -> str:
-    spelled = _UNSAFE.sub("_", name.replace("-", "_")) or "tool"
-    return spelled if len(spelled) <= NAME_LIMIT else _with_hash(spelled, name)
+    plain = _UNSAFE.sub("_", name.replace("-", "_")) or "tool"
+    return plain if len(plain) <= NAME_LIMIT else _with_hash(plain, name)
 
 
-def _with_hash(spelled: str, name: str) -> str:
+def _with_hash(plain: str, name: str) -> str:
     digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"{spelled[: NAME_LIMIT - 9]}_{digest}"
+    return f"{plain[: NAME_LIMIT - 9]}_{digest}"
 
 
 def _fold(name: str) -> str:
@@ -119,28 +119,19 @@ def _fold(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", bare.casefold())
 
 
-class _Spellings(dict[str, str]):
+class _UpstreamNames(dict[str, str]):
     """The upstream's names by the client's. Names that were not offered are computed on access, not stored."""
 
     def __missing__(self, name: str) -> str:
         return name if _PLAIN_NAME.match(name) else _plain(name)
 
 
-class Spelled(Struct, frozen=True):
-    """How tool names were spelled in a request; the response reader needs it to restore them."""
-
-    names: Names = Names(())
-    freeform: frozenset[str] = frozenset()
-    """The client's names of freeform tools that were sent as functions with one string property `input`."""
+NO_TOOL_NAMES = ToolNames()
 
 
-UNCHANGED = Spelled()
-"""The spelling of a request without tools."""
-
-
-class Outgoing(Struct, frozen=True):
-    """An encoded request, its spelling of tool names, and notes about what was changed or dropped."""
+class BuiltRequest(Struct, frozen=True):
+    """A request for an upstream: its body, its tool names, and notes about what was changed or left out."""
 
     body: bytes
-    spelled: Spelled
+    tool_names: ToolNames
     notes: tuple[Note, ...] = ()

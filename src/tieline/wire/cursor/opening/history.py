@@ -16,7 +16,7 @@ from tieline.model.content import File, Image, Message, Part, Text, Thinking, To
 from tieline.model.events import Note, left_out
 from tieline.wire.cursor.opening.offered_tools import OfferedTools
 from tieline.wire.cursor.opening.user_message import as_text, from_result, leave_out, reminder
-from tieline.wire.shared.json import encode, is_broken, object_text
+from tieline.wire.shared.json import encode, is_wrapped_invalid, object_text
 
 Json = dict[str, Any]
 
@@ -108,7 +108,7 @@ class HistoryEncoder:
         else:
             text = object_text(call.arguments)
             args = text.encode("utf-8", "replace")
-            if is_broken(call.arguments, text):
+            if is_wrapped_invalid(call.arguments, text):
                 self._notes.append(Note(kind="arguments", message=f"{call.name}: invalid JSON was wrapped"))
         return {"type": "tool-call", "toolCallId": call.id, "toolName": name, "args": Raw(args)}
 

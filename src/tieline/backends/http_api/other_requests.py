@@ -1,0 +1,100 @@
+"""Requests to an upstream that are not legs: its list of models, token counts, endpoints that pass through."""
+
+import asyncio
+
+import msgspec
+
+from tieline.backends.http_api.redirects import REDIRECTS, follow
+from tieline.backends.http_api.upstream import ERROR_LIMIT, REPLY_LIMIT, Upstream
+from tieline.backends.http_api.upstream_errors import error_response, final, pipe_failed
+from tieline.model.errors import GatewayError, LegFailed
+from tieline.model.events import Headers
+from tieline.model.ports import ModelInfo
+from tieline.net.client.http import HttpResponse, PipeError
+
+
+async def fetch(upstream: Upstream, method: str, path: str, headers: Headers, body: bytes = b"") -> bytes:
+    """Send a request and return the body of its answer; raise GatewayError."""
+    try:
+        response = await upstream.client.send(upstream.origin, method, path, headers, body, upstream.timeouts)
+        if response.status in REDIRECTS:
+            response = await follow(upstream, response, method, path, headers, body)
+        try:
+            answer = await response.read(REPLY_LIMIT)
+        finally:
+            response.close()
+    except PipeError as error:
+        raise LegFailed(pipe_failed(upstream.name, error)) from error
+    if not 200 <= response.status < 300:
+        raise LegFailed(error_response(upstream, response, answer))
+    return answer
+
+
+class _ListedModel(msgspec.Struct):
+    id: str
+    display_name: str | None = None
+    created: int | None = None
+
+
+class _ModelList(msgspec.Struct):
+    data: list[_ListedModel] = []
+
+
+_MODEL_LIST = msgspec.json.Decoder(_ModelList)
+
+
+async def list_models(upstream: Upstream, path: str) -> list[ModelInfo]:
+    """Return the models of an upstream; all protocols list them in a similar form."""
+    body = await fetch(upstream, "GET", path, upstream.codec.headers)
+    try:
+        models = _MODEL_LIST.decode(body).data
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        message = f"Upstream `{upstream.name}` did not return a list of models: {error}"
+        raise GatewayError("upstream", message) from error
+    return [ModelInfo(id=model.id, title=model.display_name or "", created=model.created or 0) for model in models]
+
+
+class ForwardedAnswer:
+    """An answer that is passed to the client without being parsed."""
+
+    __slots__ = ("_name", "_response", "content_type", "headers")
+
+    def __init__(self, upstream: Upstream, response: HttpResponse) -> None:
+        self._name = upstream.name
+        self._response = response
+        self.content_type = response.field(b"content-type").decode("latin-1")
+        self.headers = response.pick(upstream.forwarded)
+
+    async def chunk(self) -> bytes:
+        """Return more of the body; b"" at its end."""
+        try:
+            return self._response.take() or await self._response.chunk()
+        except PipeError as error:
+            raise LegFailed(pipe_failed(self._name, error)) from error
+
+    def close(self) -> None:
+        """Discard the rest of the answer."""
+        self._response.close()
+
+
+async def forward(upstream: Upstream, path: str, headers: Headers, body: bytes) -> ForwardedAnswer:
+    """Post a request as it is and return its answer; retry transient failures, then raise GatewayError."""
+    attempts = 0
+    while True:
+        attempts += 1
+        try:
+            response = await upstream.client.send(upstream.origin, "POST", path, headers, body, upstream.timeouts)
+            if response.status in REDIRECTS:
+                response = await follow(upstream, response, "POST", path, headers, body)
+            if 200 <= response.status < 300:
+                return ForwardedAnswer(upstream, response)
+            try:
+                failed = error_response(upstream, response, await response.read(ERROR_LIMIT))
+            finally:
+                response.close()
+        except PipeError as error:
+            failed = pipe_failed(upstream.name, error)
+        delay = upstream.retry_policy.delay(failed, attempts)
+        if delay is None:
+            raise LegFailed(final(failed))
+        await asyncio.sleep(delay)

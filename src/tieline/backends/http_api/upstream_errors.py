@@ -1,0 +1,61 @@
+"""Failures of an upstream as clients see them: error responses, broken connections, web pages."""
+
+from msgspec.structs import replace
+
+from tieline.backends.http_api.upstream import Upstream
+from tieline.model.errors import NOT_RETRYABLE, STATUS
+from tieline.model.events import ErrorKind, Failed
+from tieline.net.client.http import HttpResponse, PipeError
+from tieline.wire.shared.http_errors import excerpt
+
+UNREACHABLE = "upstream_unreachable"
+_TRANSIENT_4XX = frozenset({408, 409})
+"""Client errors after which a retry can succeed."""
+_FINAL_KINDS = frozenset[ErrorKind](("bad_request", "unauthorized", "billing", "forbidden", "not_found", "too_large"))
+
+
+def error_response(upstream: Upstream, response: HttpResponse, body: bytes) -> Failed:
+    """Return the failure for an error response: it names the upstream, and says if a retry is useless.
+
+    The message must not read as if it were about the client's own key, because the upstream's key is the gateway's.
+    """
+    failed = upstream.codec.read_error(response.status, body, tuple(response.headers))
+    headers, status = response.pick(upstream.forwarded), failed.status
+    if response.status < 400 or (failed.kind in _FINAL_KINDS and status not in _TRANSIENT_4XX):
+        headers = (*(header for header in headers if header[0] != NOT_RETRYABLE[0]), NOT_RETRYABLE)
+    if failed.kind == "billing" or response.status < 400:
+        status = STATUS[failed.kind]  # some upstreams use 429 for billing, which every client retries
+    return replace(failed, message=_message(upstream, failed), status=status, headers=headers)
+
+
+def _message(upstream: Upstream, failed: Failed) -> str:
+    if failed.kind != "unauthorized":
+        return f"{failed.message} (upstream `{upstream.name}`)"
+    if not upstream.key_source:
+        return f"Upstream `{upstream.name}` requires a key, and none is configured for it: {failed.message}"
+    return f"The key of upstream `{upstream.name}` (from {upstream.key_source}) was refused: {failed.message}"
+
+
+def pipe_failed(name: str, error: PipeError) -> Failed:
+    """Return the failure for a broken connection. It is never the client's fault, so never a 400."""
+    kind: ErrorKind = "upstream"
+    status, code = 502, UNREACHABLE if error.phase == "connect" else "upstream_broken"
+    if error.reason == "timeout":
+        kind, status, code = "timeout", 504, "upstream_timeout"
+    elif error.reason == "busy":
+        kind, status, code = "overloaded", 503, "upstream_busy"
+    return Failed(kind=kind, status=status, code=code, message=f"Upstream `{name}`: {error.message}")
+
+
+def web_page(upstream: Upstream, data: bytes) -> Failed:
+    """Return the failure for an answer that is HTML."""
+    title = excerpt(data.decode("utf-8", "replace"))
+    message = f"Upstream `{upstream.name}` answered {upstream.path} with a web page ({title}). Is its `base_url` right?"
+    return Failed(kind="upstream", status=502, code="upstream_not_an_api", message=message, headers=(NOT_RETRYABLE,))
+
+
+def final(failed: Failed) -> Failed:
+    """Return the failure of a request that is not retried. Clients should not retry an unreachable upstream either."""
+    if failed.code != UNREACHABLE:
+        return failed
+    return replace(failed, headers=(*failed.headers, NOT_RETRYABLE))

@@ -1,0 +1,95 @@
+"""Read the blocks of an answer that are not plain text: tool calls, and blocks only this protocol has."""
+
+import msgspec
+from msgspec import Raw
+
+from tieline.model.content import NO_META, ToolCall
+from tieline.wire.anthropic.schema import ABSENT, PROTOCOL, BlockIn, DeltaIn, is_set, text_of
+from tieline.wire.shared.json import Malformed, encode, object_text, read
+from tieline.wire.shared.spelling import ToolNames, restore_id
+
+UNNAMED = "unknown_tool"
+
+_FIELDS = msgspec.json.Decoder(dict[str, Raw])
+_LIST = msgspec.json.Decoder(list[Raw])
+_WRAPPED = msgspec.json.Decoder(dict[str, str])
+_NO_INPUT = ("", "null", '""', "[]")
+
+
+def call_of(block: BlockIn, tool_names: ToolNames, fallback_id: str) -> ToolCall:
+    """Return the call that a block starts, without its arguments."""
+    name = tool_names.to_client(block.name or "") or UNNAMED
+    meta = NO_META
+    if block.caller is not ABSENT or block.toolset_name is not ABSENT:
+        own = {name: text_of(value) for name in ("caller", "toolset_name") if is_set(value := getattr(block, name))}
+        meta = {PROTOCOL: own} if own else NO_META
+    return ToolCall(
+        id=restore_id(block.id or "") or fallback_id,
+        name=name,
+        freeform=name in tool_names.freeform,
+        meta=meta,
+    )
+
+
+def is_repeated_start(block: BlockIn, call: ToolCall) -> bool:
+    """Return whether a block starts this call a second time."""
+    return block.type == "tool_use" and bool(block.id) and restore_id(block.id or "") == call.id
+
+
+def is_empty_input(raw: Raw) -> bool:
+    """Return whether a block starts without input, as in a stream, where the input follows in deltas."""
+    return raw is ABSENT or bytes(raw) == b"{}"
+
+
+def is_object_input(raw: Raw) -> bool:
+    """Return whether a block contains its input as an object, as in an answer that does not stream."""
+    return bytes(raw).startswith(b"{")
+
+
+def complete_arguments(held: list[str] | None, start_input: Raw, is_freeform: bool) -> str:
+    """Return the arguments of a call from its held deltas, or from the start of its block if there were none."""
+    text = "".join(held or ()) or _start_arguments(start_input)
+    return _unwrapped(text) if is_freeform else text
+
+
+def complete_block(raw: Raw, held: list[str] | None, compaction: dict[str, str], signature: str) -> str:
+    """Return the JSON of a block only this protocol has, with what its deltas added."""
+    if not held and not compaction:
+        return text_of(raw)
+    fields = read(_FIELDS, bytes(raw))
+    if held:
+        fields["input"] = Raw(object_text("".join(held)).encode())
+    for name, text in compaction.items():
+        fields[name] = Raw(encode(text))
+    if compaction and signature:
+        fields["signature"] = Raw(encode(signature))
+    return encode(fields).decode()
+
+
+def add_compaction(so_far: dict[str, str], delta: DeltaIn) -> None:
+    """Add the text of a delta to the members of a compaction block."""
+    for name in ("content", "encrypted_content"):
+        text = getattr(delta, name)
+        if text:
+            so_far[name] = so_far.get(name, "") + text
+
+
+def citations_of(array: Raw) -> list[str]:
+    """Return the JSON text of each citation."""
+    return [text_of(item) for item in read(_LIST, bytes(array))] if is_set(array) else []
+
+
+def _start_arguments(start_input: Raw) -> str:
+    """Return the arguments at the start of a block, where some upstreams send all of them."""
+    text = text_of(start_input)
+    if text.startswith('"') and text not in _NO_INPUT:
+        return object_text(text)  # a string in place of an object, mostly the JSON text of that object
+    return "{}" if text in _NO_INPUT else text
+
+
+def _unwrapped(text: str) -> str:
+    """Return the text of a freeform call that was offered as a function with one property, if it has that form."""
+    try:
+        return read(_WRAPPED, text.encode()).get("input", text)
+    except (Malformed, UnicodeError):
+        return text

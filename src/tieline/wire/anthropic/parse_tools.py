@@ -1,0 +1,98 @@
+"""Parse a client's tools and its choice among them."""
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec.structs import replace
+
+from tieline.model.content import Foreign, Message
+from tieline.model.errors import BadRequest
+from tieline.model.request import EMPTY_SCHEMA, ToolChoice, ToolSpec
+from tieline.wire.anthropic.client_tools import described
+from tieline.wire.anthropic.parse_content import meta_of, parse, unexpected
+from tieline.wire.anthropic.schema import ABSENT, PROTOCOL, Addition, Tool, ToolChoiceIn, is_set, text_of
+from tieline.wire.shared.conversations import ConversationCache, cached
+from tieline.wire.shared.json import decode_any
+
+_TOOLS = msgspec.json.Decoder(list[Tool])
+_RAWS = msgspec.json.Decoder(list[msgspec.Raw])
+_ADDITION = msgspec.json.Decoder(Addition)
+_EXTENSIONS = ("eager_input_streaming", "defer_loading", "allowed_callers", "input_examples")
+
+
+def parse_tools(raw: msgspec.Raw, messages: list[Message], cache: ConversationCache | None) -> tuple[ToolSpec, ...]:
+    """Parse the tools of a request, and those that its messages add."""
+    declared = cached(cache, (PROTOCOL, "tools", bytes(raw)), lambda: _tools(raw)) if is_set(raw) else ()
+    if not any(message.role == "system" for message in messages):
+        return declared
+    return declared + _added_tools(messages, declared)
+
+
+def parse_choice(choice: ToolChoiceIn) -> ToolChoice:
+    """Parse `tool_choice`."""
+    parallel = None if choice.disable_parallel_tool_use is None else not choice.disable_parallel_tool_use
+    match choice.type:
+        case "auto":
+            return ToolChoice(mode="auto", parallel=parallel, given=True)
+        case "any":
+            return ToolChoice(mode="required", parallel=parallel, given=True)
+        case "none":
+            return ToolChoice(mode="none", given=True)
+        case "tool" if choice.name:
+            return ToolChoice(mode="required", names=(choice.name,), parallel=parallel, given=True)
+        case "tool":
+            raise BadRequest("`tool_choice.name`: field required", "tool_choice.name")
+        case _:
+            raise unexpected("tool_choice.type", '"auto", "any", "tool" or "none"', choice.type)
+
+
+def _tools(raw: msgspec.Raw) -> tuple[ToolSpec, ...]:
+    tools = parse(_TOOLS, raw, "tools")
+    texts = _RAWS.decode(raw) if any(map(_has_type, tools)) else []
+    return tuple(
+        _typed_tool(tool, tool.type or "", text_of(texts[at])) if _has_type(tool) else _custom_tool(tool, at)
+        for at, tool in enumerate(tools)
+    )
+
+
+def _has_type(tool: Tool) -> bool:
+    return tool.type not in (None, "custom")
+
+
+def _custom_tool(tool: Tool, at: int) -> ToolSpec:
+    if not tool.name:
+        raise BadRequest(f"`tools[{at}].name`: field required", f"tools[{at}].name")
+    schema = bytes(tool.input_schema) if is_set(tool.input_schema) else EMPTY_SCHEMA
+    if not schema.startswith(b"{"):
+        raise BadRequest(f"`tools[{at}].input_schema`: expected an object", f"tools[{at}].input_schema")
+    extensions = {name: value for name in _EXTENSIONS if (value := getattr(tool, name)) is not None}
+    return ToolSpec(
+        name=tool.name,
+        description=tool.description or "",
+        schema=schema,
+        strict=tool.strict,
+        meta=meta_of(tool.cache_control, extensions),
+    )
+
+
+def _typed_tool(tool: Tool, kind: str, raw: str) -> ToolSpec:
+    """Return a tool that Anthropic defines: the upstream runs it, or the client does and its schema is public."""
+    name, meta = tool.name or kind, meta_of(tool.cache_control, {"tool": raw})
+    known = described(kind, decode_any(raw))
+    if known is None:
+        return ToolSpec(name=name, hosted=kind, meta=meta)
+    return ToolSpec(name=name, description=known[0], schema=known[1], meta=meta)
+
+
+def _added_tools(messages: Iterable[Message], declared: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
+    """Return the tools that system messages define within a conversation; upstreams of other protocols need them."""
+    names = {tool.name for tool in declared}
+    added: dict[str, ToolSpec] = {}
+    for message in messages:
+        for part in message.parts if message.role == "system" else ():
+            if type(part) is Foreign and part.kind == "tool_addition":
+                tool = _ADDITION.decode(part.json).tool
+                if is_set(tool.definition) and tool.definition is not ABSENT:
+                    for spec in _tools(msgspec.Raw(b"[%b]" % bytes(tool.definition))):
+                        added[spec.name] = replace(spec, meta={**spec.meta, "inline": True})
+    return tuple(spec for name, spec in added.items() if name not in names)
