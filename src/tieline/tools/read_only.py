@@ -73,7 +73,7 @@ def read_only_prefix(words: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def is_read_only(words: Sequence[str]) -> bool:
-    """Return whether a simple command can neither run a program nor write, and names nothing outside its folder."""
+    """Return whether a simple command starts no other program, writes nothing, and names no path outside its folder."""
     prefix = read_only_prefix(words)
     if prefix is None:
         return False

@@ -71,7 +71,7 @@ class TurnRenderer:
         live: Mapping[int, RenderedText] | None = None,
         stored: Mapping[str, bytes] | None = None,
     ) -> dict[str, Any]:
-        """Return a message for the page; `live` is what is rendered so far of a message in progress."""
+        """Return a message rendered for the page. For a message in progress, `live` is the part rendered so far."""
         shown = turn_json(turn)
         for index, text in _texts(turn):
             given = live.get(index, NOT_RENDERED) if live is not None else None

@@ -1,4 +1,4 @@
-"""Whether coding agents are available, and their backend, whose code is loaded when it is first used."""
+"""Check whether coding agents are available, and build their backend. Its code is imported on first use."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

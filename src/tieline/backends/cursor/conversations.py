@@ -29,7 +29,7 @@ MAX_WAITING = 64
 
 
 class ConversationState(NamedTuple):
-    """What the service wants kept after a turn: its checkpoint, and the blobs that the checkpoint refers to."""
+    """The state to keep for the service between turns: its checkpoint, and the blobs that the checkpoint refers to."""
 
     model: str
     checkpoint: bytes

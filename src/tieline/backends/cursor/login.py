@@ -58,7 +58,7 @@ class PendingLogin:
 
 
 class AuthReply(NamedTuple):
-    """The response to one call; status 0 and a `trouble` if there was none."""
+    """The response to one call. If no response arrived, `status` is 0 and `trouble` describes the error."""
 
     status: int
     body: bytes = b""

@@ -151,7 +151,10 @@ class Gateway:
         return self._router.routes.get(name) or await self.models.route(name)
 
     async def _route(self, request: Request) -> tuple[ModelRoute, str | None]:
-        """Return the route and the mode of a request. A backend that reads options gets `?mode=` with the model."""
+        """Return the route and the mode of a request.
+
+        For a backend that parses options in model names, `?mode=` stays in the name.
+        """
         if self._toolbox is not None and "?mode=" in request.model:
             name, _, mode = request.model.partition("?mode=")
             route = await self._find(name)

@@ -50,7 +50,7 @@ _REMEMBERED = frozenset((Thinking, ToolCall))
 
 
 class LegClient(msgspec.Struct, frozen=True):
-    """The client of a leg."""
+    """What a leg knows of the client that sent the request."""
 
     frontend: str
     user_agent: str = ""

@@ -47,7 +47,7 @@ class Router:
         """The routes found so far by name. `find` looks here first."""
 
     def add_models(self, full_names: Iterable[str], unlisted: Iterable[str] = ()) -> None:
-        """Add the names of models, and set the names of the backends that could not list theirs."""
+        """Add model names, and replace the list of backends whose models could not be listed."""
         self.routes.clear()
         self._unlisted = tuple(unlisted)
         for full in full_names:

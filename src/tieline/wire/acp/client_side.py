@@ -187,7 +187,10 @@ class ClientSide(AgentRequestAnswers):
         return found
 
     def close(self, reason: str) -> list[Fact]:
-        """End the connection: outgoing requests are refused with this reason, and open ones need no answer."""
+        """Close the connection.
+
+        Outgoing requests fail with this reason; open incoming requests are dropped without an answer.
+        """
         found: list[Fact] = []
         for item in self._peer.close():
             found += self._receive(item)

@@ -134,7 +134,7 @@ class ResponseReader(StreamReader):
         """Returns whether the input at the start of a tool_use block has the standard form."""
 
     def read_whole(self, body: bytes) -> list[Event]:
-        """Return the events of an answer that did not stream."""
+        """Return the events of an answer that was not streamed."""
         self._is_standard_input = call_blocks.is_object_input
         try:
             message = self._decode(_MESSAGE, body)
@@ -473,7 +473,7 @@ def read_reply(
     model: str = "",
     keep_source: bool = False,
 ) -> list[Event]:
-    """Return the events of an answer that did not stream."""
+    """Return the events of an answer that was not streamed."""
     return ResponseReader(tool_names, fallback_id=fallback_id, model=model, keep_source=keep_source).read_whole(body)
 
 

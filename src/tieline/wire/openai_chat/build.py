@@ -135,7 +135,7 @@ def _add_options(out: Json, request: Request, dialect: Dialect, notes: list[Note
 
 
 def _effort(request: Request) -> Effort | None:
-    """Return the reasoning effort; None if a client of this protocol gave it in a field that is passed on."""
+    """Return the reasoning effort to write; None if the client's own field for it is forwarded unchanged."""
     reasoning = request.reasoning
     if reasoning.mode == "off" or (reasoning.effort is None and reasoning.budget is None):
         return None

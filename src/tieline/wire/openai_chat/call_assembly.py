@@ -100,8 +100,8 @@ class CallAssembler:
     def close_complete(self, starting: OpenCall | None = None) -> None:
         """End the calls with complete arguments, so that the following parts need not wait for them.
 
-        Calls without arguments are started first, because the order of calls must be kept; `starting` is the call that
-        is about to start, if any.
+        Calls whose arguments have not arrived are started before, up to the call that is `starting`, so that all calls
+        keep their order.
         """
         waiting = takewhile(lambda call: call is not starting, self._all)
         for call in [call for call in waiting if call.name and not call.started]:

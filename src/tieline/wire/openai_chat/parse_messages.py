@@ -132,7 +132,7 @@ class ChatMessagesParser:
         self.messages.append(self._grouped(tuple(results)))
 
     def _grouped(self, results: tuple[ToolResult, ...]) -> Message:
-        """Return the message of these results; with a cache it is the same object for the same results."""
+        """Return one message with these tool results. With a cache, equal results give the same message object."""
         if self._cache is None:
             return Message(role="user", parts=results)
         key = (PROTOCOL, "results", *map(id, results))

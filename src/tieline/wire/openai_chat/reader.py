@@ -85,7 +85,7 @@ class ResponseReader(StreamReader):
         self._usage: UsageShape | None = None
 
     def read_whole(self, body: bytes) -> list[Event]:
-        """Return the events of an answer that did not stream."""
+        """Return the events of an answer that was not streamed."""
         try:
             self._chunk(body)
             if not self.ended and not self._has_choice:
@@ -339,7 +339,7 @@ def read_reply(
     model: str = "",
     keep_source: bool = False,
 ) -> list[Event]:
-    """Return the events of an answer that did not stream."""
+    """Return the events of an answer that was not streamed."""
     return ResponseReader(tool_names, fallback_id=fallback_id, model=model, keep_source=keep_source).read_whole(body)
 
 

@@ -58,7 +58,7 @@ class PendingQueries:
 
     @property
     def plan_is_shown(self) -> bool:
-        """Whether a plan waits for the next message."""
+        """Return whether a plan was shown to the user and the next message will answer it."""
         return self._shown_plan is not None
 
     def receive(self, query: InteractionQuery, tools: Sequence[ToolSpec]) -> QueryReply | ToolCall | None:
