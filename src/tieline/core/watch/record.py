@@ -30,7 +30,7 @@ from tieline.model.events import (
 from tieline.model.request import Request
 
 MAX_LEGS = 500
-MAX_TOTAL_SIZE = 16 * 1024 * 1024
+MAX_TOTAL_SIZE = 12 * 1024 * 1024
 """Maximum size of all records in characters."""
 MAX_RECORD_SIZE = 256 * 1024
 """Maximum size of the stored request in characters, and of the stored events."""

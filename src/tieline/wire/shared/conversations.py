@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from tieline.model.bounded_cache import BoundedCache
 
-MAX_BYTES = 32 * 1024 * 1024
+MAX_BYTES = 24 * 1024 * 1024
 MAX_ENTRIES = 65536
 """Bounds the number of small messages, whose objects take more memory than their text."""
 MIN_CACHED_BODY = 4096
