@@ -185,5 +185,5 @@ def _execute_when_free(database: sqlite3.Connection, statement: str) -> None:
 
 
 def _is_damaged(error: sqlite3.DatabaseError) -> bool:
-    """Whether the file is corrupt or not a database. Other failures are subclasses, and may be temporary."""
+    """Return whether the file is corrupt or not a database. Other failures are subclasses, and may be temporary."""
     return type(error) is sqlite3.DatabaseError

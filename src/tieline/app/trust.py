@@ -196,7 +196,7 @@ def _require_own(state: os.stat_result) -> None:
 
 
 def _is_private_group(gid: int) -> bool:
-    """Whether this user is the only member of a group. Many systems create such a group for each user."""
+    """Return whether this user is the only member of a group. Many systems create such a group for each user."""
     try:
         user, group = pwd.getpwuid(os.getuid()), grp.getgrgid(gid)
     except KeyError:

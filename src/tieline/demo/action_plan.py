@@ -121,7 +121,7 @@ class _Planner:
         return action, end
 
     def _begins(self, at: int) -> bool:
-        """Whether a clause stands on its own and does not continue the one before."""
+        """Return whether a clause stands on its own and does not continue the one before."""
         return self._alone[at] is not None or _CHATTER.match(self._text(at, at + 1)) is not None
 
     def _wish(self, at: int, end: int) -> Action | None:

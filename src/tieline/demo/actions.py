@@ -138,7 +138,7 @@ def parse_action(clause: str, tools: Sequence[str]) -> Action | None:
 
 
 def is_open_command(clause: str) -> bool:
-    """Whether a clause has the form `run: …`, whose command extends to the end of the line."""
+    """Return whether a clause has the form `run: …`, whose command extends to the end of the line."""
     return _COMMAND.match(_without_preamble(clause)) is not None
 
 

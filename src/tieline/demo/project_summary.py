@@ -23,7 +23,7 @@ _NO_PROSE = re.compile(r"[#|!\[<>`*=~-]|\d+\.|\s*$")
 
 
 def is_asked(words: str) -> bool:
-    """Whether the user asks what the project is about."""
+    """Return whether the user asks what the project is about."""
     return _ASKED.fullmatch(words.strip()) is not None
 
 

@@ -101,7 +101,7 @@ class StartupText:
         ]
 
     def _serves_claude(self) -> bool:
-        """Whether aliases exist for the model names that Claude Code uses by default."""
+        """Return whether aliases exist for the model names that Claude Code uses by default."""
         return all(any(fnmatchcase(name, alias) for alias in self.aliases) for name in CLAUDE_NAMES)
 
     def _key(self) -> str:

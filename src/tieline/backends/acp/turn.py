@@ -184,7 +184,7 @@ class AgentTurn:
             self._settled(outcome)
 
     def leave(self) -> None:
-        """The client takes no more events: cancel the turn, or wait a while if the next message may be an answer."""
+        """Cancel the turn when its client has left, or wait a while if the next message may be an answer."""
         if self.awaits_answer:
             self._timers.start("abandoned", self._context.settings.park_for, self.cancel)
         else:
@@ -324,7 +324,7 @@ class AgentTurn:
     # ── the end ──
 
     def _conclude(self, fact: facts.TurnEnded | facts.RequestRefused) -> None:
-        """The agent has answered the prompt."""
+        """End the turn after the agent has answered the prompt."""
         if self.state is TurnState.CANCELLING:
             self._advance(TurnEvent.AGENT_ENDED)
             self._timers.stop("cancelling")

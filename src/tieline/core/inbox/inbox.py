@@ -179,7 +179,7 @@ class Inbox:
         return max(MAX_WAIT, self._timeout)
 
     def _restart_timers(self) -> None:
-        """The first watcher came, or the last one left."""
+        """Restart the timers when the first watcher comes or the last one leaves."""
         for item_id in self._items:
             self._restart_timer(item_id)
         if self._items:

@@ -314,7 +314,10 @@ def _is_loopback(host: str) -> bool:
 
 
 def _covers(entry: str, origin: Origin) -> bool:
-    """Whether a `no_proxy` entry matches an origin: `*`, a domain and its subdomains, an address or network, a port."""
+    """Return whether a `no_proxy` entry matches an origin.
+
+    An entry is `*`, a domain and its subdomains, an address or network, a port.
+    """
     if entry == "*":
         return True
     address = _address(origin.host)

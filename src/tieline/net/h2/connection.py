@@ -231,7 +231,7 @@ class Http2ClientConnection(asyncio.Protocol):
         self._arm()
 
     def _is_preface_valid(self, data: bytes) -> bool:
-        """Whether the first bytes of the peer are complete and valid; fail the connection if they are invalid."""
+        """Return whether the first bytes of the peer are complete and valid; fail the connection if they are invalid."""
         complaint = frames.check_preface(data)
         if complaint:
             self._fail("protocol", complaint, phase="connect", sent=False)

@@ -35,7 +35,7 @@ class ProcessTree:
 
     @staticmethod
     def is_possible() -> bool:
-        """Whether this system can find all descendants of a program."""
+        """Return whether this system can find all descendants of a program."""
         return sys.platform == "linux" and bool(sys.executable)
 
     @classmethod

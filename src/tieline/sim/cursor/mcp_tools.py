@@ -96,7 +96,7 @@ def _object(arguments: str) -> Mapping[str, Any]:
 
 
 def _has_hole(value: Value) -> bool:
-    """Whether it contains a protobuf Value without any kind, not even null."""
+    """Return whether it contains a protobuf Value without any kind, not even null."""
     match value.WhichOneof("kind"):
         case None:
             return True

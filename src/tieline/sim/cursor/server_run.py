@@ -145,13 +145,13 @@ class ServerRun:
     # Answers of the client
 
     def is_answered(self, exec_id: int) -> bool:
-        """Whether an exec has ended: with a result, an error, or a closed stream."""
+        """Return whether an exec has ended: with a result, an error, or a closed stream."""
         if exec_id in self.throws or exec_id in self.closed:
             return True
         return any(_is_final(result) for result in self.results.get(exec_id, ()))
 
     def has_answers(self, channels: Iterable[str] = ("exec", "kv", "query")) -> bool:
-        """Whether all requests on these channels are answered."""
+        """Return whether all requests on these channels are answered."""
         answered: dict[str, Callable[[int], bool]] = {
             "exec": self.is_answered,
             "kv": self.kv.__contains__,

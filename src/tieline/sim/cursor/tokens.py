@@ -39,7 +39,7 @@ class TokenIssuer:
         self._generation += 1
 
     def is_access(self, token: str) -> bool:
-        """Whether this is a valid access token."""
+        """Return whether this is a valid access token."""
         if not self._settings.auth:
             return True
         claims = self._claims(token)
@@ -47,13 +47,13 @@ class TokenIssuer:
         return claims.type == "session" and is_current
 
     def is_key(self, key: str) -> bool:
-        """Whether this key can be exchanged for tokens; refresh tokens can as well."""
+        """Return whether this key can be exchanged for tokens; refresh tokens can as well."""
         if not self._settings.auth:
             return True
         return self.is_refresh(key) or (bool(key) and (not self._settings.keys or key in self._settings.keys))
 
     def is_refresh(self, token: str) -> bool:
-        """Whether this is a valid refresh token."""
+        """Return whether this is a valid refresh token."""
         return not self._settings.auth or self._claims(token).type == "refresh"
 
     # Logins
