@@ -95,7 +95,7 @@ class Activities:
         texts = [_described(part) for part in call.content if not _is_input(part, call)]
         texts += [self._terminals.get(terminal) or "" for terminal in call.terminals]
         text = "\n".join(one.rstrip("\n") for one in texts if one.strip())
-        if not text and not call.diffs and call.has_ended:
+        if call.output and not text and not call.diffs and call.has_ended:
             text = _raw(call.output)
         return text if len(text) <= MAX_OUTPUT else f"{text[: MAX_OUTPUT // 2]}\n…\n{text[-MAX_OUTPUT // 2 :]}"
 
