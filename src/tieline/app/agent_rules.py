@@ -52,7 +52,7 @@ class AgentRules:
             for command in (deed.command, *deed.hinted_commands)
         )
         risk = warning or next(filter(None, risks), "")
-        return Ruling(verdict.decision, verdict.reason, visible(risk), bool(warning))
+        return Ruling(verdict.decision, verdict.reason, visible(risk) if risk else "", bool(warning))
 
     def _strictest(self, deed: AgentAction) -> tuple[Subject, Verdict, str]:
         """Return the decisive subject, its verdict, and a warning if a protected file is affected."""
