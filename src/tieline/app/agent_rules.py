@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Iterator
 
 from tieline.backends.acp.rules import AgentAction, Ruling
+from tieline.tools.command_line import command_risk
 from tieline.tools.errors import ToolFailed
 from tieline.tools.guarded_tools import DecisionListener
 from tieline.tools.invisible_text import visible
 from tieline.tools.policy import DEFAULTS, Policy, Subject, Verdict
 from tieline.tools.protected import protection_warning
-from tieline.tools.risk import command_risk
 from tieline.tools.toolbox import READ_ONLY_TOOLS
 
 MOST_PATHS = 100
