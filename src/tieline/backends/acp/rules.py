@@ -9,7 +9,7 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, Protocol
 
-from tieline.backends.acp.activity import command_in, command_of, given_input, input_of
+from tieline.backends.acp.fact_events import command_in, command_of, given_input, input_of
 from tieline.model.content import Text
 from tieline.wire.acp import facts
 

@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from tieline.backends.acp.activity import plan_of, shown_title, title_of
 from tieline.backends.acp.agent import Agent
+from tieline.backends.acp.fact_events import plan_of, shown_title, title_of
 from tieline.backends.acp.forms import AgentQuestion
 from tieline.backends.acp.inbox_items import ALLOW, REJECT, PlanDraft, permission_of, review_of
 from tieline.backends.acp.rules import NO_RULING, ActionRules, AgentAction, Ruling, action_in, action_of
