@@ -6,7 +6,8 @@ from typing import NamedTuple
 import pytest
 
 from tieline.app.agent_rules import AgentRules
-from tieline.backends.acp.rules import AgentAction, action_of
+from tieline.backends.acp.rules import AgentAction
+from tieline.backends.acp.turn_inbox import action_of
 from tieline.model.content import Text
 from tieline.model.rules import Rule
 from tieline.tools.policy import Policy, Subject, Verdict

@@ -8,9 +8,9 @@ import pytest
 from tests.backends.acp_support import tool, user
 from tests.each import each
 from tests.grammar import check
-from tieline.backends.acp.activity import Activities, is_bare, shown_title, title_of
 from tieline.backends.acp.agent import environment, login_command
 from tieline.backends.acp.catalogue import CATALOGUE, AgentSpec, find, install_line
+from tieline.backends.acp.fact_events import Activities, is_bare, shown_title, title_of
 from tieline.backends.acp.fingerprint import (
     RequestKind,
     SeenHistory,

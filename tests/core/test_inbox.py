@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from tests.each import each
-from tieline.core.inbox.answers import check
-from tieline.core.inbox.inbox import MAX_TOTAL_SIZE, MAX_WAIT, MAX_WAITING, AuditEntry, Inbox, PendingItem
+from tieline.core.inbox.inbox import MAX_TOTAL_SIZE, MAX_WAIT, MAX_WAITING, AuditEntry, Inbox, PendingItem, check_answer
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.inbox import (
     ALLOW,
@@ -366,7 +365,7 @@ BAD: list[tuple[Field, Any, str]] = [
 
 @each(("field", "value"), GOOD)
 def test_an_answer_that_fits_its_field_is_taken(field: Field, value: Any) -> None:
-    check(Question(message="?", fields=(field,)), QuestionAnswer(values={"f": value}))
+    check_answer(Question(message="?", fields=(field,)), QuestionAnswer(values={"f": value}))
 
 
 @each(("field", "value", "complaint"), BAD)
@@ -374,7 +373,7 @@ def test_an_answer_that_does_not_fit_its_field_is_refused_with_what_would(
     field: Field, value: Any, complaint: str
 ) -> None:
     with pytest.raises(BadRequest) as caught:
-        check(Question(message="?", fields=(field,)), QuestionAnswer(values={"f": value}))
+        check_answer(Question(message="?", fields=(field,)), QuestionAnswer(values={"f": value}))
     assert caught.value.param == "values.f"
     assert complaint in caught.value.message
 
@@ -385,12 +384,12 @@ def test_a_field_that_was_not_asked_for_is_refused() -> None:
         (Question(message="Go there", url="https://x"), "has no fields"),
     ):
         with pytest.raises(BadRequest, match=words):
-            check(form, QuestionAnswer(values={"other": 1}))
+            check_answer(form, QuestionAnswer(values={"other": 1}))
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 def test_who_does_not_want_to_answer_need_not_fill_anything_in(action: Any) -> None:
-    check(FORM, QuestionAnswer(action=action))
+    check_answer(FORM, QuestionAnswer(action=action))
 
 
 @pytest.mark.parametrize(
@@ -406,15 +405,15 @@ def test_who_does_not_want_to_answer_need_not_fill_anything_in(action: Any) -> N
 )
 def test_another_kind_of_answer_is_refused(ask: InboxItem, answer: Answer) -> None:
     with pytest.raises(BadRequest, match="cannot be answered with type"):
-        check(ask, answer)
+        check_answer(ask, answer)
 
 
 def test_only_the_options_that_were_offered_can_be_chosen() -> None:
     ask = Approval(title="x", options=(ALLOW, DENY))
-    check(ask, ApprovalAnswer(option="deny"))
-    check(ask, ApprovalAnswer(reason="nobody chose"))
+    check_answer(ask, ApprovalAnswer(option="deny"))
+    check_answer(ask, ApprovalAnswer(reason="nobody chose"))
     with pytest.raises(BadRequest, match="allow, deny"):
-        check(ask, ApprovalAnswer(option="always"))
+        check_answer(ask, ApprovalAnswer(option="always"))
 
 
 OPTIONS = (
@@ -445,7 +444,7 @@ def test_an_option_that_contradicts_the_answer_or_is_not_offered_is_refused(
     plan: PlanReview, answer: ReviewAnswer, problem: str
 ) -> None:
     with pytest.raises(BadRequest, match=problem):
-        check(plan, answer)
+        check_answer(plan, answer)
 
 
 async def test_too_many_characters_that_wait_are_refused_at_once(stand: Stand) -> None:

@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Iterator
 
 from tieline.backends.acp.rules import AgentAction, Ruling
+from tieline.tools.command_line import command_risk
 from tieline.tools.errors import ToolFailed
 from tieline.tools.guarded_tools import DecisionListener
 from tieline.tools.invisible_text import visible
 from tieline.tools.policy import DEFAULTS, Policy, Subject, Verdict
 from tieline.tools.protected import protection_warning
-from tieline.tools.risk import command_risk
 from tieline.tools.toolbox import READ_ONLY_TOOLS
 
 MOST_PATHS = 100
@@ -52,7 +52,7 @@ class AgentRules:
             for command in (deed.command, *deed.hinted_commands)
         )
         risk = warning or next(filter(None, risks), "")
-        return Ruling(verdict.decision, verdict.reason, visible(risk), bool(warning))
+        return Ruling(verdict.decision, verdict.reason, visible(risk) if risk else "", bool(warning))
 
     def _strictest(self, deed: AgentAction) -> tuple[Subject, Verdict, str]:
         """Return the decisive subject, its verdict, and a warning if a protected file is affected."""

@@ -9,12 +9,12 @@ from typing import Literal
 from tieline.model.content import ToolCall, Value
 from tieline.model.events import Diff
 from tieline.tools import files
+from tieline.tools.command_line import command_risk
 from tieline.tools.diffs import excerpt, unified_diff
 from tieline.tools.errors import ToolFailed
 from tieline.tools.files import EDIT_FILE, LIST_DIRECTORY, READ_FILE, WRITE_FILE, EditFile, WriteFile
 from tieline.tools.invisible_text import visible
 from tieline.tools.protected import protection_warning
-from tieline.tools.risk import command_risk
 from tieline.tools.search import SEARCH_CONTENT, SEARCH_FILES
 from tieline.tools.shell import RUN_TERMINAL
 from tieline.tools.workspace import Workspace, read_whole

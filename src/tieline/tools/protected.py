@@ -121,5 +121,7 @@ def protection_warning(path: str) -> str:
 
 
 def _normalized(part: str) -> str:
+    if part.isascii() and part.isprintable():
+        return part.casefold().rstrip(". ")
     seen = "".join(character for character in part if not is_invisible(character))
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", seen).casefold()).rstrip(". ")

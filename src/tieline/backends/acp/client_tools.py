@@ -14,8 +14,8 @@ kind that runs no command and changes no file, and has the arguments of that too
 import re
 from collections.abc import Collection, Mapping
 
-from tieline.backends.acp.activity import given_input
 from tieline.backends.acp.catalogue import NAME
+from tieline.backends.acp.fact_events import given_input
 from tieline.backends.acp.settings import INPUT
 from tieline.model.request import ToolSpec
 from tieline.wire.acp import facts

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tieline.backends.acp.activity import command_of, full_title, given_input, title_of
+from tieline.backends.acp.fact_events import command_of, full_title, given_input, title_of
 from tieline.backends.acp.rules import NO_RULING, PATH_FIELDS, Ruling
 from tieline.model.content import Text
 from tieline.model.events import PlanEntry

@@ -6,19 +6,31 @@ permission as the end of the whole turn.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+import posixpath
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any
 
-from tieline.backends.acp.activity import plan_of, shown_title, title_of
 from tieline.backends.acp.agent import Agent
+from tieline.backends.acp.fact_events import (
+    command_in,
+    command_of,
+    given_input,
+    input_of,
+    plan_of,
+    shown_title,
+    title_of,
+)
 from tieline.backends.acp.forms import AgentQuestion
 from tieline.backends.acp.inbox_items import ALLOW, REJECT, PlanDraft, permission_of, review_of
-from tieline.backends.acp.rules import NO_RULING, ActionRules, AgentAction, Ruling, action_in, action_of
+from tieline.backends.acp.rules import NO_RULING, PATH_FIELDS, ActionRules, AgentAction, Ruling
 from tieline.backends.pending_approvals import PendingItems
+from tieline.model.content import Text
 from tieline.model.inbox import QuestionAnswer, ReviewAnswer, plan_review
 from tieline.model.ports import Human
 from tieline.tasks import Tasks
 from tieline.wire.acp import facts
+
+_FOLDER_FIELDS = ("cwd", "workdir", "working_directory", "directory")
 
 
 class TurnInbox:
@@ -99,7 +111,7 @@ class TurnInbox:
         self._choose(request.number, answer.option if answer.option in kinds else first_option(request.options, REJECT))
 
     def _action(self, call: facts.AgentCall) -> AgentAction:
-        return action_in(self._folder, call) if self._folder else action_of(call)
+        return _action_in(self._folder, call) if self._folder else action_of(call)
 
     def _is_settled(self, request: facts.PermissionRequested, ruling: Ruling) -> bool:
         """Answer as the rules decide. Return False if the user has to decide, or no option matches the rules."""
@@ -166,3 +178,62 @@ def first_option(options: Sequence[facts.PermissionOption], kinds: Sequence[str]
             if option.kind == kind:
                 return option.id
     return None
+
+
+# ── What the rules decide about ──────────────────────────────────────────────────────────────────
+
+
+def _action_in(folder: str, call: facts.AgentCall) -> AgentAction:
+    """Return the action of a call, with paths relative to this folder."""
+    action = action_of(call)
+    return action._replace(
+        paths=tuple(posixpath.join(folder, path) for path in action.paths),
+        folder=posixpath.join(folder, action.folder),
+        hinted_paths=tuple(posixpath.join(folder, path) for path in action.hinted_paths),
+    )
+
+
+def action_of(call: facts.AgentCall) -> AgentAction:
+    """Return the action of a call, as far as it is known."""
+    given = input_of(call)
+    reported = [place.path for place in call.locations] + [diff.path for diff in call.diffs]
+    folders = [given.get(name) for name in _FOLDER_FIELDS]
+    command = command_in(given)
+    paths = tuple(dict.fromkeys([*reported, *_named_paths(given)]))
+    return AgentAction(
+        kind=call.kind or "other",
+        paths=paths,
+        command=command,
+        folder=next((one for one in folders if isinstance(one, str)), ""),
+        is_change=bool(call.diffs),
+        hinted_commands=() if command else tuple(dict.fromkeys(_hints(call))),
+        hinted_paths=tuple(path for path in _named_paths(given_input(call).fields) if path not in paths),
+    )
+
+
+def _named_paths(given: Mapping[str, Any]) -> list[str]:
+    return [one for name in PATH_FIELDS if isinstance(one := given.get(name), str) and one]
+
+
+def _hints(call: facts.AgentCall) -> Iterator[str]:
+    """Yield texts that may contain the command, if it is not in the structured input."""
+    if command := command_of(call):
+        yield command
+    if call.kind == "execute":
+        yield call.title
+        yield from (part.text for part in call.content if isinstance(part, Text))
+        yield " ".join(_strings(input_of(call)))
+
+
+def _strings(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list():
+            for one in value:
+                yield from _strings(one)
+        case dict():
+            for one in value.values():
+                yield from _strings(one)
+        case _:
+            pass

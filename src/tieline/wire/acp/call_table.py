@@ -5,19 +5,20 @@ information: some request permission for a call that was never announced, others
 about a call is merged into one table, and every fact shows the complete call.
 """
 
+from msgspec import Raw
 from msgspec.structs import replace
 
 from tieline.model.bounded_cache import BoundedCache
 from tieline.wire.acp.content import part_of
 from tieline.wire.acp.facts import AgentCall, CallDiff, CallLocation, Fact, TerminalEnded, TerminalOutput
 from tieline.wire.acp.updates import (
+    ABSENT,
     CallContent,
     CallFields,
     CallMeta,
     ContentItemShape,
     DiffItemShape,
     TerminalItemShape,
-    given,
 )
 from tieline.wire.shared.lenient import well_formed
 
@@ -91,6 +92,13 @@ def _without_content(call: AgentCall) -> AgentCall:
     )
 
 
+def is_about_terminals(fields: CallFields) -> bool:
+    """Return whether only `_meta` is set, so that the call itself has not changed."""
+    values = (fields.title, fields.name, fields.kind, fields.status, fields.content, fields.locations)
+    is_silent = all(value is None for value in values) and not (_given(fields.raw_input) or _given(fields.raw_output))
+    return is_silent and fields.meta is not None and fields.meta.terminal_info is None
+
+
 def terminal_facts(session: str, call: AgentCall, meta: CallMeta | None) -> list[Fact]:
     """Return output and end of an agent's own terminal. Without a name it is the last terminal of the call."""
     if meta is None:
@@ -120,9 +128,9 @@ def _patched(call: AgentCall, fields: CallFields) -> AgentCall:
     if fields.locations is not None:
         places = (CallLocation(path=place.path, line=place.line) for place in fields.locations if place.path)
         call = replace(call, locations=tuple(places))
-    if given(fields.raw_input):
+    if _given(fields.raw_input):
         call = replace(call, input=bytes(fields.raw_input).decode("utf-8", "replace"))
-    if given(fields.raw_output):
+    if _given(fields.raw_output):
         call = replace(call, output=bytes(fields.raw_output).decode("utf-8", "replace"))
     return replace(
         call,
@@ -131,6 +139,11 @@ def _patched(call: AgentCall, fields: CallFields) -> AgentCall:
         kind=fields.kind or call.kind,
         status=fields.status or call.status,
     )
+
+
+def _given(value: Raw) -> bool:
+    """Return whether a field was present and not null."""
+    return value is not ABSENT and bytes(value) not in (b"", b"null")
 
 
 def _with_content(call: AgentCall, items: list[CallContent]) -> AgentCall:

@@ -23,8 +23,7 @@ from msgspec import Raw
 
 from tieline.model.events import StopReason
 from tieline.wire.acp import extensions, facts, results, schema
-from tieline.wire.acp.agent_requests import ClientOffer, readers
-from tieline.wire.acp.answers import PERSON_KINDS, AgentRequestAnswers
+from tieline.wire.acp.agent_requests import PERSON_KINDS, AgentRequestAnswers, ClientOffer, readers
 from tieline.wire.acp.facts import Fact
 from tieline.wire.acp.session import options_of
 from tieline.wire.acp.sessions import ClientSessions

@@ -158,7 +158,7 @@ def label_fields(call: updates.CallFields) -> tuple[QuestionField, ...]:
         return ()
     marked = convert(extensions.QuestionInput, {"questions": meta.questions})
     questions = marked.questions if marked else []
-    if not questions and updates.given(call.raw_input):
+    if not questions:
         questions = _questions_in(call.raw_input)
     return tuple(_label_field(str(index), question) for index, question in enumerate(questions))
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tieline.model.content import Text
 from tieline.wire.acp import extensions, facts, schema, updates
-from tieline.wire.acp.call_table import CallTable, terminal_facts
+from tieline.wire.acp.call_table import CallTable, is_about_terminals, terminal_facts
 from tieline.wire.acp.content import part_of
 from tieline.wire.acp.facts import Fact
 
@@ -106,7 +106,7 @@ def _call(session: ClientSession, update: updates.CallStartedShape) -> list[Fact
 def _patch(session: ClientSession, update: updates.CallPatchedShape) -> list[Fact]:
     call = session.calls.patch(update)
     more = terminal_facts(session.name, call, update.meta)
-    if update.is_about_terminals and more:
+    if is_about_terminals(update) and more:
         return more
     return _notified(session, call, more)
 

@@ -23,11 +23,6 @@ from tieline.wire.acp.schema import (
 ABSENT = Raw()
 
 
-def given(value: Raw) -> bool:
-    """Return whether a field was present and not null."""
-    return value is not ABSENT and bytes(value) not in (b"", b"null")
-
-
 # ── Tool calls ───────────────────────────────────────────────────────────────────────────────────
 
 
@@ -112,13 +107,6 @@ class CallFields(AcpShape):
     raw_input: Raw = ABSENT
     raw_output: Raw = ABSENT
     meta: CallMeta | None = field(default=None, name="_meta")
-
-    @property
-    def is_about_terminals(self) -> bool:
-        """Whether only `_meta` is set, so that the call itself has not changed."""
-        fields = (self.title, self.name, self.kind, self.status, self.content, self.locations)
-        is_silent = all(value is None for value in fields) and not (given(self.raw_input) or given(self.raw_output))
-        return is_silent and self.meta is not None and self.meta.terminal_info is None
 
 
 class PermissionParams(AcpShape):

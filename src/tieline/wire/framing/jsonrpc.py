@@ -5,7 +5,8 @@
 
 - Nothing the other side sends raises an error. Input that is no message is returned as `SkippedInput` for the log. A
   request that cannot be understood is answered with an error, because its sender waits.
-- A line over the limit is dropped. If its beginning shows the id, only that request fails.
+- Of a line over the limit only the beginning is kept, so the other side cannot exhaust memory. If the beginning shows
+  the id, only that request fails.
 - An incoming request gets a local number and is answered once by that number. Its id is sent back as it was written: 1,
   "1" and 1.0 are different ids, and two open requests with the same id are two requests.
 - The first response to an outgoing request counts, and later ones are skipped. Outgoing ids are numbers, so a response
@@ -20,7 +21,6 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw, Struct
 
-from tieline.wire.framing.lines import LineReader, Oversized
 from tieline.wire.shared.json import encode, replace_lone_surrogates
 
 INVALID_REQUEST = -32600
@@ -30,6 +30,8 @@ INTERNAL_ERROR = -32603
 REQUEST_CANCELLED = -32800
 
 LIMIT = 64 * 1024 * 1024
+BEGINNING = 4096
+"""Bytes that are kept of a line over the limit."""
 MAX_OPEN = 4096
 """How many incoming requests may be open at once."""
 
@@ -107,6 +109,66 @@ _read_envelope = msgspec.json.Decoder(_Envelope).decode
 _read_batch = msgspec.json.Decoder(list[Raw]).decode
 _read_text = msgspec.json.Decoder(str).decode
 _read_error = msgspec.json.Decoder(_ErrorBody).decode
+
+
+# ── Lines ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Oversized(NamedTuple):
+    """A line over the limit, without most of its content."""
+
+    beginning: bytes
+    size: int
+
+
+class LineReader:
+    """Collects input of any size into complete lines, without their line feeds."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held: list[bytes] = []
+        self._size = 0
+        self._is_dropping = False
+
+    def feed(self, data: bytes) -> list[bytes | Oversized]:
+        """Return the lines that `data` completes."""
+        first, *rest = data.split(b"\n")
+        self._hold(first)
+        if not rest:
+            return []
+        lines = [self._end()]
+        *whole, last = rest
+        limit = self._limit
+        lines += [line if len(line) <= limit else Oversized(line[:BEGINNING], len(line)) for line in whole]
+        self._hold(last)
+        return lines
+
+    def close(self) -> bytes | Oversized | None:
+        """End the stream. Return what follows the last line feed, if anything does."""
+        return self._end() if self._size else None
+
+    def _hold(self, data: bytes) -> None:
+        if not data:
+            return
+        self._size += len(data)
+        if self._is_dropping:
+            return
+        self._held.append(data)
+        if self._size > self._limit:
+            self._is_dropping = True
+            self._held = [b"".join(self._held)[:BEGINNING]]
+
+    def _end(self) -> bytes | Oversized:
+        held = self._held
+        line = held[0] if len(held) == 1 else b"".join(held)
+        size, was_dropped = self._size, self._is_dropping
+        self._held = []
+        self._size = 0
+        self._is_dropping = False
+        return Oversized(line, size) if was_dropped else line
+
+
+# ── Messages ─────────────────────────────────────────────────────────────────────────────────────
 
 
 class JsonRpcPeer:
