@@ -154,7 +154,7 @@ def repeat_action(before: Action, clause: str) -> Action | None:
 
 
 def find_tool(name: str, tools: Sequence[str]) -> str | None:
-    """Find a tool by its exact name, in another case, or without the prefix of its server."""
+    """Find a tool by its exact name, then ignoring case, then ignoring the prefix of its server."""
     wanted = name.lower()
     exact = (tool for tool in tools if tool == name)
     similar = (tool for tool in tools if wanted in (tool.lower(), _without_server(tool).lower()))

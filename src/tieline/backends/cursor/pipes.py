@@ -58,7 +58,7 @@ class Pipe(Protocol):
         """Send the first messages and wait for the stream; raise StreamRefused or PipeError."""
 
     async def send(self, messages: Sequence[bytes]) -> None:
-        """Send messages in this order; raise StreamRefused or PipeError."""
+        """Send the messages in the given order. Raises StreamRefused or PipeError."""
 
     async def chunk(self) -> bytes:
         """Return the next bytes of the response, b"" at the end; raise PipeError."""

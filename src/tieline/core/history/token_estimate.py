@@ -12,7 +12,7 @@ _OBJECT = 200
 
 
 def estimate(request: Request) -> int:
-    """Estimate with four characters per token and a fixed number of tokens per image."""
+    """Estimate the tokens of a prompt: four characters per token, and a fixed number of tokens per image."""
     tokens = 0
     characters = 0
     for message in request.messages:

@@ -319,7 +319,7 @@ class WatchedLeg:
         self._entry.park(opened.run, is_shown=opened.activities is not None)
 
     def _note_losses(self, part: Part) -> None:
-        """Note what the client's protocol cannot express of a part."""
+        """Record what of a part the client's protocol cannot express."""
         protocol = self._entry.request.protocol
         if protocol:
             for note in losses_in(part, protocol):

@@ -198,7 +198,7 @@ class HttpResponse:
         return b"content-length" in self._first or b"transfer-encoding" in self._first
 
     def begin(self, status: int, fields: Fields, first: Mapping[bytes, bytes]) -> None:
-        """Set the head: its fields, and the first value of each."""
+        """Store the response head. If a field is repeated, look-ups return its first value."""
         self.status = status
         self._fields = fields
         self._first = first

@@ -30,7 +30,7 @@ class Unreadable(Exception):
 
 
 class WireFormat(Value):
-    """A wire format. `content_type` is the client's, and is repeated in the response."""
+    """A wire format. `content_type` is that of the request, and the response has the same."""
 
     framing: Framing
     content_type: str

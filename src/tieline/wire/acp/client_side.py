@@ -83,7 +83,7 @@ class ClientSide(AgentRequestAnswers):
         return self._request("authenticate", schema.AuthenticateParams(method_id=login))
 
     def logout(self) -> int:
-        """→ RequestDone"""
+        """Send the request. It is reported as `RequestDone`."""
         return self._request("logout", schema.PRESENT)
 
     def new_session(self, cwd: str, servers: Sequence[schema.McpServer] = (), directories: Sequence[str] = ()) -> int:
@@ -116,19 +116,19 @@ class ClientSide(AgentRequestAnswers):
         return request
 
     def list_sessions(self, cwd: str | None = None, cursor: str | None = None) -> int:
-        """→ SessionsListed"""
+        """Send the request. It is reported as `SessionsListed`."""
         return self._request("session/list", schema.ListSessionsParams(cwd=cwd, cursor=cursor))
 
     def close_session(self, session: str) -> int:
-        """→ RequestDone"""
+        """Send the request. It is reported as `RequestDone`."""
         return self._request("session/close", schema.SessionParams(session_id=session), session)
 
     def delete_session(self, session: str) -> int:
-        """→ RequestDone"""
+        """Send the request. It is reported as `RequestDone`."""
         return self._request("session/delete", schema.SessionParams(session_id=session), session)
 
     def set_mode(self, session: str, mode: str) -> int:
-        """→ RequestDone"""
+        """Send the request. It is reported as `RequestDone`."""
         return self._request("session/set_mode", schema.SetModeParams(session_id=session, mode_id=mode), session)
 
     def set_model(self, session: str, model: str) -> int:
@@ -136,7 +136,7 @@ class ClientSide(AgentRequestAnswers):
         return self._request("session/set_model", schema.SetModelParams(session_id=session, model_id=model), session)
 
     def set_option(self, session: str, option: str, value: str | bool) -> int:
-        """→ OptionsChanged, RequestDone"""
+        """Send the request. It is reported as `OptionsChanged` and `RequestDone`."""
         kind = "boolean" if isinstance(value, bool) else None
         params = schema.SetConfigOptionParams(session_id=session, config_id=option, value=value, type=kind)
         return self._request("session/set_config_option", params, session)

@@ -256,10 +256,10 @@ def is_blank(text: str) -> bool:
 
 
 def mark_offset(blocks: Sequence[object], after: int) -> int:
-    """Return where a cache mark goes in the JSON of these blocks, counted from its end; 0 if no block can carry one.
+    """Return the offset, from the end of the JSON of these blocks, at which a cache mark is inserted; 0 for none.
 
-    The mark goes to the end of the last block that can carry one: `cache_control` is the last member of every shape.
-    `after` is the number of characters that follow the last block.
+    The mark becomes the last member of the last block that can carry one. `after` is the number of characters that
+    follow the last block.
     """
     for block in reversed(blocks):
         if type(block) in _MARKABLE or (type(block) is Tool and not block.defer_loading):

@@ -355,7 +355,7 @@ def _encoded(message: dict[str, Any]) -> bytes:
 
 
 def _envelope(line: bytes) -> _Envelope | None:
-    """Return the members of a message as raw JSON, or None if the line is no JSON object."""
+    """Return the members of the message on this line as raw JSON, or None if the line is not a JSON object."""
     if not line.startswith(b"{"):
         noise = _CONTROL.match(line)
         line = line[noise.end() :] if noise else b""

@@ -77,7 +77,10 @@ class CallAssembler:
         return index == len(self._all) - 1 and not delta.id and not function.name
 
     def add(self, delta: CallDelta, place: tuple[int, int]) -> None:
-        """Add a delta. `place` is its choice and its position there, for upstreams that send no index."""
+        """Add a delta.
+
+        `place` is the index of its choice and its position there. It identifies a call without an index.
+        """
         name, text = _name_and_arguments(delta)
         if not (delta.id or name or text):
             return

@@ -250,7 +250,7 @@ def _choice(text: str, field: Field) -> str | list[str]:
 
 
 def _one(text: str, field: Field) -> str:
-    """Return the id of the chosen option, or the text itself if the choice is open."""
+    """Return the id of the chosen option, or the text itself if the question accepts free text."""
     plain = " ".join(text.split()).strip("\"'`.").lower()
     number = _DIGITS.match(plain)
     ids = [option.id for option in field.options]
