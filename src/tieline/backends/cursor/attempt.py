@@ -98,7 +98,8 @@ class Attempt:
         self._pipe = pipe
         self._tasks = tasks
         self._stall_after = stall_after
-        self._asked = PendingItems(tasks)
+        self._asked: PendingItems | None = None
+        """The open inbox items; None before the first one."""
         self._loop = asyncio.get_running_loop()
         self._events: list[Event] = []
         self._waiter: asyncio.Future[None] | None = None
@@ -182,7 +183,8 @@ class Attempt:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        self._asked.close()
+        if self._asked is not None:
+            self._asked.close()
         for task in (self._reading, *self._senders):
             if task is not None:
                 task.cancel()
@@ -238,6 +240,8 @@ class Attempt:
 
     def _ask(self) -> None:
         """Put the new inbox items of the machine to the person."""
+        if self._asked is None:
+            self._asked = PendingItems(self._tasks)
         for query, item in self.machine.inbox_items.items():
             if self.human is not None and query not in self._asked:
                 work = self._put(query, item, self.human)

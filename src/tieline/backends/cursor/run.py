@@ -171,6 +171,8 @@ class LiveRun:
         self._attempts = 0
         """How many attempts were made."""
         self._token = ""
+        self._owner = ""
+        """The account that the token belongs to."""
         self._has_retried = False
         """Whether an attempt failed in a leg: the service and the client may then know different texts."""
         self._leg = LegProgress(service.recovery(service.transport()))
@@ -201,17 +203,17 @@ class LiveRun:
 
     async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:
         """Submit results to the attempt that waits for them; if it is gone, the next leg replays the history."""
+        attempt = self._living_attempt
+        if attempt is not None and request is not None and not _offer_the_same(request, self._request):
+            attempt.machine.set_tools(OfferedTools.of_request(request, self._service.schemas))
         if request is None:
             self._shown += [part for part in self._leg.reply if type(part) is Text]
         else:
             self._shown, self._client_messages = [], request.messages
         self._request = request or self._with_results(results, words)
-        attempt = self._living_attempt
         if attempt is None:
             self._lose()
             return
-        if request is not None:
-            attempt.machine.set_tools(OfferedTools.of_request(request, self._service.schemas))
         attempt.machine.answer(results, words)
         attempt.push()
 
@@ -332,6 +334,7 @@ class LiveRun:
         """Begin an attempt, from the history or from the checkpoint of the attempt before."""
         service = self._service
         self._token = await service.account.token()
+        self._owner = owner_of(self._token)
         conversation = self._conversation or self._begin_conversation()
         machine = self._machine(before, conversation, resumed=remedy.start is RestartFrom.CHECKPOINT)
         # The service accepts nothing more under the id of a run that is over.
@@ -404,7 +407,7 @@ class LiveRun:
     def _begin_conversation(self) -> CursorConversation:
         """Find the conversation of the request, and what its last turn left if this one just continues it."""
         conversations, request = self._service.conversations, self._request
-        found = self._conversation = conversations.open(request.messages, owner_of(self._token))
+        found = self._conversation = conversations.open(request.messages, self._owner)
         state = conversations.take_state(found, request.model)
         self._last_turn = state if state is not None and continues(request) else None
         return found
@@ -416,7 +419,7 @@ class LiveRun:
             return
         reply = Message(role="assistant", parts=(*self._shown, *self._leg.reply))
         messages = (*self._client_messages, reply)
-        conversations.close(conversation, messages, owner_of(self._token), self._state_for_next_turn())
+        conversations.close(conversation, messages, self._owner, self._state_for_next_turn())
 
     def _state_for_next_turn(self) -> ConversationState | None:
         """Return the state that the next turn can continue from; None unless one attempt made the whole turn."""
@@ -432,6 +435,11 @@ class LiveRun:
         parts: tuple[Part, ...] = (*results, Text(text=words)) if words else tuple(results)
         messages = (*self._request.messages, reply, Message(role="user", parts=parts))
         return replace(self._request, messages=messages)
+
+
+def _offer_the_same(request: Request, other: Request) -> bool:
+    """Return whether two requests offer the same tools."""
+    return request.tools == other.tools and request.tool_choice == other.tool_choice
 
 
 class _LiveLeg:

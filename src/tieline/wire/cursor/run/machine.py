@@ -58,6 +58,8 @@ MAX_UNREAD = 16 * 1024 * 1024
 """How many bytes of updates may wait for the next leg; the run fails beyond that."""
 MAX_UNFRAMED = 4096
 """How many bytes of a response that is not made of frames are gathered before the run fails."""
+NO_ERROR = b"{}"
+"""The payload of an end frame after which nothing is left to read."""
 IDLE_HEARTBEATS = 2
 """After this many heartbeats in a row, a turn that has ended is taken to be complete."""
 
@@ -246,7 +248,7 @@ class CursorRun:
     @property
     def awaits_reply(self) -> bool:
         """Whether the user was shown a plan, which the next message approves or rejects."""
-        return self._queries.plan_is_shown and not self.ended
+        return self._queries.shown_plan is not None and not self.ended
 
     @property
     def checkpoint(self) -> bytes | None:
@@ -299,8 +301,9 @@ class CursorRun:
         self._send(sent.messages)
         if sent.messages:
             self._checkpoint.call_answered()
-        for reply in self._queries.answered(results):
-            self._reply(reply)
+        if self._queries.called:
+            for reply in self._queries.answered(results):
+                self._reply(reply)
         if user_text and not sent.took_text:  # Seen in transcripts/cursor/words_with_a_file.dialogue
             ids = {"run_id": self._run_id, "injection_id": self._mint(), "message_id": self._mint()}
             self._send((client_messages.injection(user_text, **ids),))
@@ -502,13 +505,13 @@ class CursorRun:
             self._call(outcome)
         elif outcome is not None:
             self._reply(outcome)
-        elif self.inbox_items or self._queries.plan_is_due:
+        elif self.inbox_items or self._queries.due_plan is not None:
             self._change_turn(TurnEvent.ASKED)
             self._show_plan()
 
     def _show_plan(self) -> None:
         """Show the plan that is due, and end the leg. Calls of the same leg come first."""
-        if self._queries.plan_is_due and self._state is RunState.LEG_OPEN:
+        if self._queries.due_plan is not None and self._state is RunState.LEG_OPEN:
             plan, question = self._queries.show_plan()
             # The plan is not repeated if the model has written it out: transcripts/cursor/plan.dialogue.
             self._updates.show(plan)
@@ -516,7 +519,7 @@ class CursorRun:
             self._end_leg(StopReason.END_TURN)
 
     def _receive_checkpoint(self, state: ConversationStateStructure) -> None:
-        self._checkpoint.update(state, has_open_calls=bool(self._execs.pending) or self._queries.has_calls)
+        self._checkpoint.update(state, has_open_calls=bool(self._execs.pending or self._queries.called))
         self._updates.kept = len(self._updates.step_text)
         usage = self._updates.usage
         usage.context = state.token_details.used_tokens or usage.context
@@ -530,7 +533,7 @@ class CursorRun:
             self._updates.note("inferred_ending", "the end frame is empty")
             failed = None
         else:
-            failed = read_end(payload, has_begun=self._updates.has_begun)
+            failed = None if payload == NO_ERROR else read_end(payload, has_begun=self._updates.has_begun)
         self._end(failed, "the end frame came too early")
 
     def _end(self, failed: Failed | None, how: str) -> None:
