@@ -8,13 +8,13 @@ Events are held until the first one that says something (`DELIVERING`). Until th
 a status code instead of a broken stream.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import Enum
 
 from tieline.backends.cursor.recovery import Recovery
 from tieline.model.content import Part
 from tieline.model.events import Event, Failed, Finished, Note, PartEnd, Started
-from tieline.wire.cursor.run.states import next_state
+from tieline.wire.cursor.run.states import transition_table
 
 
 class LegPhase(Enum):
@@ -43,24 +43,26 @@ class LegEvent(Enum):
     FAILED = "failed"
 
 
-LEG_TRANSITIONS: Mapping[LegPhase, Mapping[LegEvent, LegPhase]] = {
-    LegPhase.NEW: {LegEvent.OPENED: LegPhase.OPENING},
-    LegPhase.OPENING: {
-        LegEvent.STARTED: LegPhase.STARTED,
-        LegEvent.FAILED: LegPhase.FAILED,  # Seen in test_a_token_that_cannot_be_renewed_is_what_the_client_hears
-    },
-    LegPhase.STARTED: {
-        LegEvent.STARTED: LegPhase.STARTED,
-        LegEvent.CONTENT: LegPhase.DELIVERING,  # Seen in test_the_first_batch_has_something_to_say
-        LegEvent.FAILED: LegPhase.FAILED,  # Seen in test_a_failure_before_the_first_part_is_one_batch
-    },
-    LegPhase.DELIVERING: {
-        LegEvent.FINISHED: LegPhase.FINISHED,
-        LegEvent.FAILED: LegPhase.FAILED,
-    },
-    LegPhase.FINISHED: {},
-    LegPhase.FAILED: {},
-}
+LEG_TRANSITIONS = transition_table(
+    {
+        LegPhase.NEW: {LegEvent.OPENED: LegPhase.OPENING},
+        LegPhase.OPENING: {
+            LegEvent.STARTED: LegPhase.STARTED,
+            LegEvent.FAILED: LegPhase.FAILED,  # Seen in test_a_token_that_cannot_be_renewed_is_what_the_client_hears
+        },
+        LegPhase.STARTED: {
+            LegEvent.STARTED: LegPhase.STARTED,
+            LegEvent.CONTENT: LegPhase.DELIVERING,  # Seen in test_the_first_batch_has_something_to_say
+            LegEvent.FAILED: LegPhase.FAILED,  # Seen in test_a_failure_before_the_first_part_is_one_batch
+        },
+        LegPhase.DELIVERING: {
+            LegEvent.FINISHED: LegPhase.FINISHED,
+            LegEvent.FAILED: LegPhase.FAILED,
+        },
+        LegPhase.FINISHED: {},
+        LegPhase.FAILED: {},
+    }
+)
 
 _HELD = (Started, Note)
 """Events that may come long before the service has decided whether it answers at all."""
@@ -88,7 +90,7 @@ class LegProgress:
 
     def change(self, event: LegEvent) -> None:
         """Change the phase. This is the only place that does."""
-        self.phase = next_state(LEG_TRANSITIONS, self.phase, event)
+        self.phase = LEG_TRANSITIONS[self.phase][event]
 
     def notice_start(self, events: Sequence[Event]) -> None:
         """Record that the leg has started, if these events begin with Started."""

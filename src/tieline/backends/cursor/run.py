@@ -15,7 +15,7 @@ An event that the table below does not allow is a mistake of the caller and rais
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Self
@@ -49,7 +49,7 @@ from tieline.wire.cursor.opening.run_request import (
 )
 from tieline.wire.cursor.run.machine import CursorRun
 from tieline.wire.cursor.run.query_replies import QuerySettings
-from tieline.wire.cursor.run.states import next_state
+from tieline.wire.cursor.run.states import transition_table
 
 LOST = "the run was over when the results came: replayed the history"
 
@@ -86,37 +86,39 @@ class LiveRunEvent(Enum):
 
 
 # Names after "Seen in" are tests in tests/backends that require the transition.
-LIVE_RUN_TRANSITIONS: Mapping[LiveRunState, Mapping[LiveRunEvent, LiveRunState]] = {
-    LiveRunState.NEW: {
-        LiveRunEvent.LEG_BEGINS: LiveRunState.IN_LEG,
-        LiveRunEvent.CLOSED: LiveRunState.CLOSED,
-    },
-    LiveRunState.IN_LEG: {
-        LiveRunEvent.LEG_FINISHES: LiveRunState.PARKED,
-        # The leg failed for good, as in test_a_failure_before_the_first_part_is_one_batch
-        LiveRunEvent.ATTEMPT_LOST: LiveRunState.LOST,
-        # Seen in test_a_run_can_be_closed_while_it_waits_for_its_next_try
-        LiveRunEvent.CLOSED: LiveRunState.CLOSED,
-    },
-    LiveRunState.PARKED: {
-        LiveRunEvent.LEG_BEGINS: LiveRunState.IN_LEG,
-        # Seen in test_calls_that_were_made_are_handed_over_though_the_stream_broke
-        # Seen in test_a_run_that_died_between_two_legs_is_opened_anew_under_another_id
-        LiveRunEvent.ATTEMPT_LOST: LiveRunState.LOST,
-        LiveRunEvent.KEPT: LiveRunState.AWAITING_REPLY,
-        LiveRunEvent.CLOSED: LiveRunState.CLOSED,
-    },
-    LiveRunState.LOST: {
-        LiveRunEvent.LEG_BEGINS: LiveRunState.IN_LEG,
-        LiveRunEvent.ATTEMPT_LOST: LiveRunState.LOST,
-        LiveRunEvent.CLOSED: LiveRunState.CLOSED,
-    },
-    LiveRunState.AWAITING_REPLY: {
-        LiveRunEvent.REPLIED: LiveRunState.PARKED,
-        LiveRunEvent.CLOSED: LiveRunState.CLOSED,
-    },
-    LiveRunState.CLOSED: {LiveRunEvent.CLOSED: LiveRunState.CLOSED},
-}
+LIVE_RUN_TRANSITIONS = transition_table(
+    {
+        LiveRunState.NEW: {
+            LiveRunEvent.LEG_BEGINS: LiveRunState.IN_LEG,
+            LiveRunEvent.CLOSED: LiveRunState.CLOSED,
+        },
+        LiveRunState.IN_LEG: {
+            LiveRunEvent.LEG_FINISHES: LiveRunState.PARKED,
+            # The leg failed for good, as in test_a_failure_before_the_first_part_is_one_batch
+            LiveRunEvent.ATTEMPT_LOST: LiveRunState.LOST,
+            # Seen in test_a_run_can_be_closed_while_it_waits_for_its_next_try
+            LiveRunEvent.CLOSED: LiveRunState.CLOSED,
+        },
+        LiveRunState.PARKED: {
+            LiveRunEvent.LEG_BEGINS: LiveRunState.IN_LEG,
+            # Seen in test_calls_that_were_made_are_handed_over_though_the_stream_broke
+            # Seen in test_a_run_that_died_between_two_legs_is_opened_anew_under_another_id
+            LiveRunEvent.ATTEMPT_LOST: LiveRunState.LOST,
+            LiveRunEvent.KEPT: LiveRunState.AWAITING_REPLY,
+            LiveRunEvent.CLOSED: LiveRunState.CLOSED,
+        },
+        LiveRunState.LOST: {
+            LiveRunEvent.LEG_BEGINS: LiveRunState.IN_LEG,
+            LiveRunEvent.ATTEMPT_LOST: LiveRunState.LOST,
+            LiveRunEvent.CLOSED: LiveRunState.CLOSED,
+        },
+        LiveRunState.AWAITING_REPLY: {
+            LiveRunEvent.REPLIED: LiveRunState.PARKED,
+            LiveRunEvent.CLOSED: LiveRunState.CLOSED,
+        },
+        LiveRunState.CLOSED: {LiveRunEvent.CLOSED: LiveRunState.CLOSED},
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,7 @@ class LiveRun:
 
     def _change(self, event: LiveRunEvent) -> None:
         """Change the state. This is the only place that does."""
-        self._state = next_state(LIVE_RUN_TRANSITIONS, self._state, event)
+        self._state = LIVE_RUN_TRANSITIONS[self._state][event]
 
     @property
     def state(self) -> LiveRunState:

@@ -48,7 +48,6 @@ from tieline.wire.cursor.run.states import (
     RunState,
     TurnEvent,
     TurnState,
-    next_state,
 )
 from tieline.wire.cursor.run.stored_answer import StoredAnswers
 from tieline.wire.cursor.run.updates import UpdateReader
@@ -122,11 +121,11 @@ class CursorRun:
 
     def _change(self, event: RunEvent) -> None:
         """Change the state of the run. This is the only place that does."""
-        self._state = next_state(RUN_TRANSITIONS, self._state, event)
+        self._state = RUN_TRANSITIONS[self._state][event]
 
     def _change_turn(self, event: TurnEvent) -> None:
         """Change the state of the turn. This is the only place that does."""
-        self._turn = next_state(TURN_TRANSITIONS, self._turn, event)
+        self._turn = TURN_TRANSITIONS[self._turn][event]
 
     @property
     def state(self) -> RunState:
