@@ -35,7 +35,6 @@ from tieline.model.events import Batch, Event, Failed, Finished, Note, StopReaso
 from tieline.model.ports import Host, Leg
 from tieline.model.request import Request
 from tieline.tasks import Tasks
-from tieline.wire.cursor.blobs import Blobs
 from tieline.wire.cursor.models import CursorModel
 from tieline.wire.cursor.opening.offered_tools import OfferedTools, SchemaCache, new_schema_cache
 from tieline.wire.cursor.opening.run_request import (
@@ -50,6 +49,7 @@ from tieline.wire.cursor.opening.run_request import (
 from tieline.wire.cursor.run.machine import CursorRun
 from tieline.wire.cursor.run.query_replies import QuerySettings
 from tieline.wire.cursor.run.states import transition_table
+from tieline.wire.cursor.stored_state import Blobs
 
 LOST = "the run was over when the results came: replayed the history"
 

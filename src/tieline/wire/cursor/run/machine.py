@@ -28,14 +28,13 @@ from tieline.wire.cursor._pb import queries_pb2 as queries_pb
 from tieline.wire.cursor._pb import updates_pb2 as updates_pb
 from tieline.wire.cursor._pb.context_pb2 import RequestContext
 from tieline.wire.cursor._pb.conversation_pb2 import ConversationStateStructure
-from tieline.wire.cursor.blobs import Blobs
 from tieline.wire.cursor.compressed import CompressedBytes
 from tieline.wire.cursor.errors import Pairs, incomplete, read_end, read_strays, read_trailers, trailer_lines
 from tieline.wire.cursor.execs.dispatch import ExecDispatcher
 from tieline.wire.cursor.opening.offered_tools import OfferedTools
 from tieline.wire.cursor.opening.run_request import Opening
 from tieline.wire.cursor.run import client_messages
-from tieline.wire.cursor.run.checkpoint import LastCheckpoint
+from tieline.wire.cursor.run.answer_text import StoredAnswers
 from tieline.wire.cursor.run.pending_calls import PendingCalls
 from tieline.wire.cursor.run.pending_queries import PendingQueries
 from tieline.wire.cursor.run.query_replies import QueryReply, QuerySettings
@@ -49,8 +48,8 @@ from tieline.wire.cursor.run.states import (
     TurnEvent,
     TurnState,
 )
-from tieline.wire.cursor.run.stored_answer import StoredAnswers
 from tieline.wire.cursor.run.updates import UpdateReader
+from tieline.wire.cursor.stored_state import Blobs, LastCheckpoint, blob_reply, stored_reply
 from tieline.wire.framing.connect import END, TRAILERS, Frame, FrameReader, FramingError
 
 MAX_UNREAD = 16 * 1024 * 1024
@@ -488,14 +487,14 @@ class CursorRun:
     def _receive_kv(self, message: kv.KvServerMessage) -> None:
         if message.HasField("get_blob_args"):
             data = self.blobs.get(message.get_blob_args.blob_id)
-            self._send((client_messages.blob(message.id, data),))
+            self._send((blob_reply(message.id, data),))
         elif message.HasField("set_blob_args"):
             blob = message.set_blob_args
             self._stored.keep(blob.blob_id, blob.blob_data)
             problem = self.blobs.set(blob.blob_id, blob.blob_data)
             if problem is not None:
                 self._updates.note("left_out", problem)
-            self._send((client_messages.stored(message.id, problem),))
+            self._send((stored_reply(message.id, problem),))
 
     def _receive_query(self, query: queries_pb.InteractionQuery) -> None:
         outcome = self._queries.receive(query, tuple(self._specs.values()))
