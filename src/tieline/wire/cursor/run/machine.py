@@ -30,12 +30,11 @@ from tieline.wire.cursor._pb.context_pb2 import RequestContext
 from tieline.wire.cursor._pb.conversation_pb2 import ConversationStateStructure
 from tieline.wire.cursor.compressed import CompressedBytes
 from tieline.wire.cursor.errors import Pairs, incomplete, read_end, read_strays, read_trailers, trailer_lines
-from tieline.wire.cursor.execs.dispatch import ExecDispatcher
+from tieline.wire.cursor.execs.dispatch import ExecDispatcher, PendingCalls
 from tieline.wire.cursor.opening.offered_tools import OfferedTools
 from tieline.wire.cursor.opening.run_request import Opening
 from tieline.wire.cursor.run import client_messages
 from tieline.wire.cursor.run.answer_text import StoredAnswers
-from tieline.wire.cursor.run.pending_calls import PendingCalls
 from tieline.wire.cursor.run.pending_queries import PendingQueries
 from tieline.wire.cursor.run.query_replies import QueryReply, QuerySettings
 from tieline.wire.cursor.run.states import (
