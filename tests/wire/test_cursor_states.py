@@ -11,8 +11,14 @@ import pytest
 from tests.each import each
 from tests.wire.dialogues import Player, parse, paths, received
 from tieline.backends.cursor.attempt import ATTEMPT_TRANSITIONS, AttemptEvent, AttemptState
-from tieline.backends.cursor.leg_progress import LEG_TRANSITIONS, LegEvent, LegPhase
-from tieline.backends.cursor.run import LIVE_RUN_TRANSITIONS, LiveRunEvent, LiveRunState
+from tieline.backends.cursor.run import (
+    LEG_TRANSITIONS,
+    LIVE_RUN_TRANSITIONS,
+    LegEvent,
+    LegPhase,
+    LiveRunEvent,
+    LiveRunState,
+)
 from tieline.model.events import StopReason
 from tieline.wire.cursor.run.states import (
     ENDED,

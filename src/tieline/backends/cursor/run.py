@@ -11,43 +11,39 @@ Between two legs the attempt lives on by itself (`PARKED`). If it dies there, th
 new attempt from the whole history. A run that ends a turn with a plan waits for the user's next message
 (`AWAITING_REPLY`).
 
-An event that the table below does not allow is a mistake of the caller and raises `IllegalTransition`.
+A leg passes through the phases of `LegPhase`, whatever happens to the attempts behind it. Its events are held until the
+first one that says something (`DELIVERING`). Until then a failure can still be answered with a status code instead of a
+broken stream.
+
+An event that the tables below do not allow is a mistake of the caller and raises `IllegalTransition`.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from enum import Enum
 from typing import Self
 
 from msgspec.structs import replace
 
-from tieline.backends.cursor.account import Account
 from tieline.backends.cursor.attempt import Attempt
-from tieline.backends.cursor.conversations import Conversations, ConversationState, CursorConversation
-from tieline.backends.cursor.leg_progress import LegEvent, LegPhase, LegProgress
-from tieline.backends.cursor.pipes import AttemptIds, Pipe, Transport
+from tieline.backends.cursor.conversations import ConversationState, CursorConversation
+from tieline.backends.cursor.pipes import AttemptIds
 from tieline.backends.cursor.recovery import BROKEN, SILENT, Recovery, Remedy, RestartFrom
+from tieline.backends.cursor.run_services import RunServices
 from tieline.backends.cursor.tokens import owner_of
 from tieline.model.content import Message, Part, Text, ToolResult
 from tieline.model.errors import GatewayError
-from tieline.model.events import Batch, Event, Failed, Finished, Note, StopReason
+from tieline.model.events import Batch, Event, Failed, Finished, Note, PartEnd, Started, StopReason
 from tieline.model.ports import Host, Leg
 from tieline.model.request import Request
-from tieline.tasks import Tasks
-from tieline.wire.cursor.models import CursorModel
-from tieline.wire.cursor.opening.offered_tools import OfferedTools, SchemaCache, new_schema_cache
+from tieline.wire.cursor.opening.offered_tools import OfferedTools
 from tieline.wire.cursor.opening.run_request import (
-    MachineInfo,
     Opening,
-    RunSettings,
     continues,
     open_run,
     plain_user_text,
     resume_run,
 )
 from tieline.wire.cursor.run.machine import CursorRun
-from tieline.wire.cursor.run.query_replies import QuerySettings
 from tieline.wire.cursor.run.states import transition_table
 from tieline.wire.cursor.stored_state import Blobs
 
@@ -55,6 +51,9 @@ LOST = "the run was over when the results came: replayed the history"
 
 _STATE_IS_GOOD = (BROKEN, SILENT, "cursor_incomplete", "cursor_unauthenticated")
 """Failures that do not put the state of the last turn in doubt; after any other the history is sent instead."""
+
+_HELD = (Started, Note)
+"""Events that may come long before the service has decided whether it answers at all."""
 
 
 class LiveRunState(Enum):
@@ -121,36 +120,107 @@ LIVE_RUN_TRANSITIONS = transition_table(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RunServices:
-    """What all runs share: the account, the transports, ids, settings and facts about this machine."""
+class LegPhase(Enum):
+    """How far a leg has come."""
 
-    name: str
-    account: Account
-    open_pipe: Callable[[Transport, str, AttemptIds], Pipe]
-    transport: Callable[[], Transport]
-    changed_to: Callable[[Transport], None]
-    """Called with the transport that has to be used instead, so that the next run begins with it."""
-    mint_call: Callable[[], str]
-    mint_id: Callable[[], str]
-    mint_leg: Callable[[], str]
-    conversations: Conversations
-    clock: Callable[[], float]
-    tasks: Tasks
-    settings: RunSettings
-    machine_info: MachineInfo
-    queries: QuerySettings
-    model: Callable[[str], CursorModel | None]
-    """Return what is known of a model by its name."""
-    schemas: SchemaCache = field(default_factory=new_schema_cache)
-    is_fixed: bool = False
-    """Whether the user has set the transport, so that it is never changed."""
-    stall_after: float = 120.0
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    NEW = "new"
+    """Nothing was asked of the service yet."""
+    OPENING = "opening"
+    """An attempt is on its way; it has not started the leg."""
+    STARTED = "started"
+    """The leg has started. Its events are held, and a retry continues it."""
+    DELIVERING = "delivering"
+    """The client has the first events."""
+    FINISHED = "finished"
+    FAILED = "failed"
+    """The leg has failed, or was cut off by the end of its run."""
 
-    def recovery(self, transport: Transport) -> Recovery:
-        """Return the retries of a new leg."""
-        return Recovery(transport, is_fixed=self.is_fixed, clock=self.clock)
+
+class LegEvent(Enum):
+    """What changes the phase of a leg."""
+
+    OPENED = "opened"
+    STARTED = "started"
+    CONTENT = "content"
+    FINISHED = "finished"
+    FAILED = "failed"
+
+
+LEG_TRANSITIONS = transition_table(
+    {
+        LegPhase.NEW: {LegEvent.OPENED: LegPhase.OPENING},
+        LegPhase.OPENING: {
+            LegEvent.STARTED: LegPhase.STARTED,
+            LegEvent.FAILED: LegPhase.FAILED,  # Seen in test_a_token_that_cannot_be_renewed_is_what_the_client_hears
+        },
+        LegPhase.STARTED: {
+            LegEvent.STARTED: LegPhase.STARTED,
+            LegEvent.CONTENT: LegPhase.DELIVERING,  # Seen in test_the_first_batch_has_something_to_say
+            LegEvent.FAILED: LegPhase.FAILED,  # Seen in test_a_failure_before_the_first_part_is_one_batch
+        },
+        LegPhase.DELIVERING: {
+            LegEvent.FINISHED: LegPhase.FINISHED,
+            LegEvent.FAILED: LegPhase.FAILED,
+        },
+        LegPhase.FINISHED: {},
+        LegPhase.FAILED: {},
+    }
+)
+
+
+class LegProgress:
+    """The leg under way: its phase, its retries, and what the client has seen of it."""
+
+    def __init__(self) -> None:
+        self.recovery: Recovery | None = None
+        """The retries; None before the first failure."""
+        self.reply: list[Part] = []
+        """The finished parts of the leg."""
+        self.notes: list[Note] = []
+        """Notes to insert as soon as the leg has started."""
+        self.phase = LegPhase.NEW
+        self._held: list[Event] = []
+
+    @property
+    def has_started(self) -> bool:
+        return self.phase not in (LegPhase.NEW, LegPhase.OPENING)
+
+    @property
+    def is_over(self) -> bool:
+        return self.phase in (LegPhase.FINISHED, LegPhase.FAILED)
+
+    def change(self, event: LegEvent) -> None:
+        """Change the phase. This is the only place that does."""
+        self.phase = LEG_TRANSITIONS[self.phase][event]
+
+    def notice_start(self, events: Sequence[Event]) -> None:
+        """Record that the leg has started, if these events begin with Started."""
+        if events and type(events[0]) is Started:
+            self.change(LegEvent.STARTED)
+
+    def deliver(self, events: list[Event]) -> list[Event]:
+        """Return the events that the client gets now: none while they are held, else with those held before."""
+        self.reply += [event.part for event in events if type(event) is PartEnd]
+        self.notice_start(events)
+        if self.notes and self.has_started:
+            place = 1 if type(events[0]) is Started else 0
+            events[place:place] = self.notes
+            self.notes = []
+        if self.phase is not LegPhase.DELIVERING:
+            self._held += events
+            if all(type(event) in _HELD for event in events):
+                return []
+            events, self._held = self._held, []
+        self._notice_content(events[-1])
+        return events
+
+    def _notice_content(self, last: Event) -> None:
+        if self.phase is LegPhase.STARTED and type(last) is not Failed:
+            self.change(LegEvent.CONTENT)
+        if type(last) is Finished:
+            self.change(LegEvent.FINISHED)
+        elif type(last) is Failed:
+            self.change(LegEvent.FAILED)
 
 
 class LiveRun:
@@ -177,7 +247,8 @@ class LiveRun:
         """The account that the token belongs to."""
         self._has_retried = False
         """Whether an attempt failed in a leg: the service and the client may then know different texts."""
-        self._leg = LegProgress(service.recovery(service.transport()))
+        self._transport = service.transport()
+        self._leg = LegProgress()
 
     def _change(self, event: LiveRunEvent) -> None:
         """Change the state. This is the only place that does."""
@@ -200,7 +271,7 @@ class LiveRun:
     # ── The interface of a run ───────────────────────────────────────────────────────────────────
 
     def leg(self) -> Leg:
-        self._leg = LegProgress(self._service.recovery(self._leg.recovery.transport))
+        self._leg = LegProgress()
         return _LiveLeg(self, self._leg)
 
     async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:
@@ -305,7 +376,7 @@ class LiveRun:
         if rescued := machine.rescue():
             self._close_attempt()
             return [*before, *rescued]
-        remedy = self._leg.recovery.remedy(failed, has_checkpoint=machine.checkpoint_usable)
+        remedy = self._remedy(failed, machine)
         if remedy is None:
             self._close_attempt()
             return events
@@ -318,6 +389,15 @@ class LiveRun:
         except GatewayError as error:
             return [*before, error.failed()]
         return before
+
+    def _remedy(self, failed: Failed, machine: CursorRun) -> Remedy | None:
+        """Return what may help against a failure of the leg; None if nothing does."""
+        recovery = self._leg.recovery
+        if recovery is None:
+            recovery = self._leg.recovery = self._service.recovery(self._transport)
+        remedy = recovery.remedy(failed, has_checkpoint=machine.checkpoint_usable)
+        self._transport = recovery.transport
+        return remedy
 
     async def _retry(self, remedy: Remedy, broken: Attempt) -> None:
         """Make the next attempt, after what has to come first."""
@@ -343,7 +423,7 @@ class LiveRun:
         request_id = service.mint_id() if self._attempts else self._run_id
         ids = AttemptIds(request_id, self._run_id, conversation.blob_key)
         self._attempts += 1
-        pipe = service.open_pipe(self._leg.recovery.transport, self._token, ids)
+        pipe = service.open_pipe(self._transport, self._token, ids)
         self._attempt = attempt = Attempt(
             service.name, machine, pipe, service.tasks, stall_after=service.stall_after, human=self._human
         )
