@@ -15,9 +15,9 @@ from tieline.model.request import Request, ToolSpec
 from tieline.net.client.http import PipeError
 from tieline.tasks import Tasks
 from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage
-from tieline.wire.cursor.blobs import Blobs
 from tieline.wire.cursor.opening.run_request import MachineInfo, RunSettings, open_run
 from tieline.wire.cursor.run.machine import CursorRun
+from tieline.wire.cursor.stored_state import Blobs
 
 WAIT = 60.0
 """No test waits longer than this, in seconds, for anything."""

@@ -104,7 +104,7 @@ async def test_all_who_come_at_once_wait_for_the_same_configuration() -> None:
     async with backed(SimSettings(http2_config=2), Clock()) as (backend, sim):
         runs = await asyncio.gather(*(backend.start(REQUEST) for _ in range(5)))
         assert asked(sim, "GetServerConfig") == 1
-        assert {run._leg.recovery.transport for run in runs} == {"http2"}  # type: ignore[attr-defined]  # a LiveRun
+        assert {run._transport for run in runs} == {"http2"}  # type: ignore[attr-defined]  # a LiveRun
         for run in runs:
             await run.aclose()
 

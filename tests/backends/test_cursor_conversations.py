@@ -9,7 +9,7 @@ from tests.cases import asks
 from tieline.backends.cursor import conversations as module
 from tieline.backends.cursor.conversations import Conversations, ConversationState, CursorConversation
 from tieline.model.content import Message, Part, Text, Thinking, ToolCall, ToolResult
-from tieline.wire.cursor.blobs import Blobs
+from tieline.wire.cursor.stored_state import Blobs
 
 ME = "me"
 FIRST = "How is the weather?"

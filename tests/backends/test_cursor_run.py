@@ -29,7 +29,8 @@ from tieline.backends.cursor.account import Account
 from tieline.backends.cursor.conversations import Conversations
 from tieline.backends.cursor.login import AuthApi
 from tieline.backends.cursor.pipes import AttemptIds, Pipe, StreamRefused, Transport
-from tieline.backends.cursor.run import LOST, LiveRun, LiveRunState, RunServices
+from tieline.backends.cursor.run import LOST, LiveRun, LiveRunState
+from tieline.backends.cursor.run_services import RunServices
 from tieline.model.content import Text, ToolCall, ToolResult
 from tieline.model.events import Event, Failed, Finished, Note, PartDelta, PartEnd, Started, StopReason
 from tieline.model.ports import Host

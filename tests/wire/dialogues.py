@@ -32,11 +32,11 @@ from tieline.model.events import (
 )
 from tieline.model.request import Request, ToolSpec
 from tieline.wire.cursor._pb import agent_pb2 as agent
-from tieline.wire.cursor.blobs import Blobs
 from tieline.wire.cursor.opening.offered_tools import OfferedTools
 from tieline.wire.cursor.opening.run_request import MachineInfo, Opening, RunSettings, open_run
 from tieline.wire.cursor.run.machine import CursorRun
 from tieline.wire.cursor.run.query_replies import QuerySettings
+from tieline.wire.cursor.stored_state import Blobs
 from tieline.wire.framing.connect import COMPRESSED, END, TRAILERS, frame
 
 _Decoder = json.JSONDecoder()

@@ -25,13 +25,13 @@ from tieline.model.inbox import (
 from tieline.model.request import Request, ToolSpec
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import queries_pb2 as queries
-from tieline.wire.cursor.blobs import Blobs
 from tieline.wire.cursor.opening.offered_tools import OfferedTools
 from tieline.wire.cursor.opening.run_request import MachineInfo, RunSettings, open_run
 from tieline.wire.cursor.run.inbox_items import STAY, inbox_item_of, reply_with
 from tieline.wire.cursor.run.machine import IDLE_HEARTBEATS, CursorRun
 from tieline.wire.cursor.run.pending_queries import MAX_WAITING
 from tieline.wire.cursor.run.query_replies import NO_APPROVAL, NO_SWITCH, QuerySettings
+from tieline.wire.cursor.stored_state import Blobs
 
 CALL = '< exec_server {"id": 1, "mcpArgs": {"name": "weather", "providerIdentifier": "tieline", "toolName": "weather"}}'
 TURN_ENDED = '< interaction_update {"turnEnded": {}}'

@@ -7,8 +7,8 @@ import pytest
 
 from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage
 from tieline.wire.cursor._pb.kv_pb2 import GetBlobResult, KvClientMessage, SetBlobResult
-from tieline.wire.cursor.blobs import Blobs, blob_id
 from tieline.wire.cursor.compressed import MIN_COMPRESSED, CompressedBytes
+from tieline.wire.cursor.stored_state import Blobs, blob_id
 
 ID = b"\x01" * 32
 

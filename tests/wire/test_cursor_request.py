@@ -27,10 +27,10 @@ from tieline.model.request import Reasoning, Request, Sampling, ToolChoice, Tool
 from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage, AgentRunRequest
 from tieline.wire.cursor._pb.conversation_pb2 import ConversationAction, ConversationStateStructure, ResumeAction
 from tieline.wire.cursor._pb.shared_pb2 import AgentMode
-from tieline.wire.cursor.blobs import blob_id
 from tieline.wire.cursor.models import CursorModel
 from tieline.wire.cursor.opening.offered_tools import PROVIDER
 from tieline.wire.cursor.opening.run_request import MachineInfo, Opening, RunSettings, open_run, resume_run
+from tieline.wire.cursor.stored_state import blob_id
 
 TRANSCRIPTS = Path(__file__).parent.parent / "transcripts" / "cursor" / "requests"
 

@@ -11,11 +11,9 @@ from tieline.model.events import Note, PartDelta, Usage, of_kind
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import conversation_pb2 as conversation
 from tieline.wire.cursor._pb import updates_pb2 as updates
-from tieline.wire.cursor.blobs import Blobs
-from tieline.wire.cursor.run.stored_answer import MAX_COPIES, StoredAnswers, StoredText
-from tieline.wire.cursor.run.thinking_tags import TagSplitter, split
-from tieline.wire.cursor.run.updates import MAX_NOTES, UpdateReader
-from tieline.wire.cursor.run.usage import UsageCounter
+from tieline.wire.cursor.run.answer_text import MAX_COPIES, StoredAnswers, StoredText, TagSplitter, split
+from tieline.wire.cursor.run.updates import MAX_NOTES, UpdateReader, UsageCounter
+from tieline.wire.cursor.stored_state import Blobs
 from tieline.wire.framing.connect import COMPRESSED, END, TRAILERS
 
 # ── Tags ─────────────────────────────────────────────────────────────────────────────────────────

@@ -14,7 +14,7 @@ could not be opened is reported by the attempt itself, as its one event. A close
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
 
@@ -28,7 +28,7 @@ from tieline.net.client.http import PipeError
 from tieline.tasks import Tasks
 from tieline.wire.cursor.errors import read_status
 from tieline.wire.cursor.run.machine import CursorRun
-from tieline.wire.cursor.run.states import next_state
+from tieline.wire.cursor.run.states import transition_table
 
 HEARTBEAT = 5.0
 EXEC_HEARTBEAT = 3.0
@@ -60,22 +60,25 @@ class AttemptEvent(Enum):
 
 
 # Names after "Seen in" are tests in tests/backends that require the transition.
-ATTEMPT_TRANSITIONS: Mapping[AttemptState, Mapping[AttemptEvent, AttemptState]] = {
-    AttemptState.OPENING: {
-        AttemptEvent.LEG_BEGINS: AttemptState.WATCHED,
-        AttemptEvent.CLOSED: AttemptState.CLOSED,  # Seen in test_a_stream_that_cannot_be_opened_is_the_first_event
-    },
-    AttemptState.WATCHED: {
-        AttemptEvent.LEG_ENDS: AttemptState.PARKED,  # Seen in test_a_service_that_waits_for_the_client_has_not_stalled
-        AttemptEvent.CLOSED: AttemptState.CLOSED,
-    },
-    AttemptState.PARKED: {
-        AttemptEvent.LEG_BEGINS: AttemptState.WATCHED,
-        AttemptEvent.CLOSED: AttemptState.CLOSED,
-    },
-    # The stream may end before the client has taken the last events of a leg, or between two legs.
-    AttemptState.CLOSED: dict.fromkeys(AttemptEvent, AttemptState.CLOSED),
-}
+ATTEMPT_TRANSITIONS = transition_table(
+    {
+        AttemptState.OPENING: {
+            AttemptEvent.LEG_BEGINS: AttemptState.WATCHED,
+            AttemptEvent.CLOSED: AttemptState.CLOSED,  # Seen in test_a_stream_that_cannot_be_opened_is_the_first_event
+        },
+        AttemptState.WATCHED: {
+            # Seen in test_a_service_that_waits_for_the_client_has_not_stalled
+            AttemptEvent.LEG_ENDS: AttemptState.PARKED,
+            AttemptEvent.CLOSED: AttemptState.CLOSED,
+        },
+        AttemptState.PARKED: {
+            AttemptEvent.LEG_BEGINS: AttemptState.WATCHED,
+            AttemptEvent.CLOSED: AttemptState.CLOSED,
+        },
+        # The stream may end before the client has taken the last events of a leg, or between two legs.
+        AttemptState.CLOSED: dict.fromkeys(AttemptEvent, AttemptState.CLOSED),
+    }
+)
 
 
 class Attempt:
@@ -98,7 +101,8 @@ class Attempt:
         self._pipe = pipe
         self._tasks = tasks
         self._stall_after = stall_after
-        self._asked = PendingItems(tasks)
+        self._asked: PendingItems | None = None
+        """The open inbox items; None before the first one."""
         self._loop = asyncio.get_running_loop()
         self._events: list[Event] = []
         self._waiter: asyncio.Future[None] | None = None
@@ -115,7 +119,7 @@ class Attempt:
 
     def _change(self, event: AttemptEvent) -> None:
         """Change the state. This is the only place that does."""
-        self._state = next_state(ATTEMPT_TRANSITIONS, self._state, event)
+        self._state = ATTEMPT_TRANSITIONS[self._state][event]
 
     @property
     def is_closed(self) -> bool:
@@ -182,7 +186,8 @@ class Attempt:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        self._asked.close()
+        if self._asked is not None:
+            self._asked.close()
         for task in (self._reading, *self._senders):
             if task is not None:
                 task.cancel()
@@ -238,6 +243,8 @@ class Attempt:
 
     def _ask(self) -> None:
         """Put the new inbox items of the machine to the person."""
+        if self._asked is None:
+            self._asked = PendingItems(self._tasks)
         for query, item in self.machine.inbox_items.items():
             if self.human is not None and query not in self._asked:
                 work = self._put(query, item, self.human)

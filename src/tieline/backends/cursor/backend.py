@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from tieline.backends.cursor.account import Account
 from tieline.backends.cursor.conversations import Conversations
 from tieline.backends.cursor.pipes import AttemptIds, Http1Pipe, Http2Pipe, Pipe, Transport
-from tieline.backends.cursor.run import LiveRun, RunServices
+from tieline.backends.cursor.run import LiveRun
+from tieline.backends.cursor.run_services import RunServices
 from tieline.backends.cursor.tokens import owner_of
 from tieline.backends.cursor.unary import ServerConfig, UnaryClient
 from tieline.model.errors import GatewayError

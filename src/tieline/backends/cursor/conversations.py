@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 from tieline.model.bounded_cache import BoundedCache
 from tieline.model.content import File, Image, Message, Part, Text, ToolCall, ToolResult
-from tieline.wire.cursor.blobs import Blobs
+from tieline.wire.cursor.stored_state import Blobs
 
 MAX_CONVERSATIONS = 4096
 """How many conversations are known; the least recently used are forgotten first."""

@@ -11,50 +11,49 @@ Between two legs the attempt lives on by itself (`PARKED`). If it dies there, th
 new attempt from the whole history. A run that ends a turn with a plan waits for the user's next message
 (`AWAITING_REPLY`).
 
-An event that the table below does not allow is a mistake of the caller and raises `IllegalTransition`.
+A leg passes through the phases of `LegPhase`, whatever happens to the attempts behind it. Its events are held until the
+first one that says something (`DELIVERING`). Until then a failure can still be answered with a status code instead of a
+broken stream.
+
+An event that the tables below do not allow is a mistake of the caller and raises `IllegalTransition`.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from enum import Enum
 from typing import Self
 
 from msgspec.structs import replace
 
-from tieline.backends.cursor.account import Account
 from tieline.backends.cursor.attempt import Attempt
-from tieline.backends.cursor.conversations import Conversations, ConversationState, CursorConversation
-from tieline.backends.cursor.leg_progress import LegEvent, LegPhase, LegProgress
-from tieline.backends.cursor.pipes import AttemptIds, Pipe, Transport
+from tieline.backends.cursor.conversations import ConversationState, CursorConversation
+from tieline.backends.cursor.pipes import AttemptIds
 from tieline.backends.cursor.recovery import BROKEN, SILENT, Recovery, Remedy, RestartFrom
+from tieline.backends.cursor.run_services import RunServices
 from tieline.backends.cursor.tokens import owner_of
 from tieline.model.content import Message, Part, Text, ToolResult
 from tieline.model.errors import GatewayError
-from tieline.model.events import Batch, Event, Failed, Finished, Note, StopReason
+from tieline.model.events import Batch, Event, Failed, Finished, Note, PartEnd, Started, StopReason
 from tieline.model.ports import Host, Leg
 from tieline.model.request import Request
-from tieline.tasks import Tasks
-from tieline.wire.cursor.blobs import Blobs
-from tieline.wire.cursor.models import CursorModel
-from tieline.wire.cursor.opening.offered_tools import OfferedTools, SchemaCache, new_schema_cache
+from tieline.wire.cursor.opening.offered_tools import OfferedTools
 from tieline.wire.cursor.opening.run_request import (
-    MachineInfo,
     Opening,
-    RunSettings,
     continues,
     open_run,
     plain_user_text,
     resume_run,
 )
 from tieline.wire.cursor.run.machine import CursorRun
-from tieline.wire.cursor.run.query_replies import QuerySettings
-from tieline.wire.cursor.run.states import next_state
+from tieline.wire.cursor.run.states import transition_table
+from tieline.wire.cursor.stored_state import Blobs
 
 LOST = "the run was over when the results came: replayed the history"
 
 _STATE_IS_GOOD = (BROKEN, SILENT, "cursor_incomplete", "cursor_unauthenticated")
 """Failures that do not put the state of the last turn in doubt; after any other the history is sent instead."""
+
+_HELD = (Started, Note)
+"""Events that may come long before the service has decided whether it answers at all."""
 
 
 class LiveRunState(Enum):
@@ -86,69 +85,142 @@ class LiveRunEvent(Enum):
 
 
 # Names after "Seen in" are tests in tests/backends that require the transition.
-LIVE_RUN_TRANSITIONS: Mapping[LiveRunState, Mapping[LiveRunEvent, LiveRunState]] = {
-    LiveRunState.NEW: {
-        LiveRunEvent.LEG_BEGINS: LiveRunState.IN_LEG,
-        LiveRunEvent.CLOSED: LiveRunState.CLOSED,
-    },
-    LiveRunState.IN_LEG: {
-        LiveRunEvent.LEG_FINISHES: LiveRunState.PARKED,
-        # The leg failed for good, as in test_a_failure_before_the_first_part_is_one_batch
-        LiveRunEvent.ATTEMPT_LOST: LiveRunState.LOST,
-        # Seen in test_a_run_can_be_closed_while_it_waits_for_its_next_try
-        LiveRunEvent.CLOSED: LiveRunState.CLOSED,
-    },
-    LiveRunState.PARKED: {
-        LiveRunEvent.LEG_BEGINS: LiveRunState.IN_LEG,
-        # Seen in test_calls_that_were_made_are_handed_over_though_the_stream_broke
-        # Seen in test_a_run_that_died_between_two_legs_is_opened_anew_under_another_id
-        LiveRunEvent.ATTEMPT_LOST: LiveRunState.LOST,
-        LiveRunEvent.KEPT: LiveRunState.AWAITING_REPLY,
-        LiveRunEvent.CLOSED: LiveRunState.CLOSED,
-    },
-    LiveRunState.LOST: {
-        LiveRunEvent.LEG_BEGINS: LiveRunState.IN_LEG,
-        LiveRunEvent.ATTEMPT_LOST: LiveRunState.LOST,
-        LiveRunEvent.CLOSED: LiveRunState.CLOSED,
-    },
-    LiveRunState.AWAITING_REPLY: {
-        LiveRunEvent.REPLIED: LiveRunState.PARKED,
-        LiveRunEvent.CLOSED: LiveRunState.CLOSED,
-    },
-    LiveRunState.CLOSED: {LiveRunEvent.CLOSED: LiveRunState.CLOSED},
-}
+LIVE_RUN_TRANSITIONS = transition_table(
+    {
+        LiveRunState.NEW: {
+            LiveRunEvent.LEG_BEGINS: LiveRunState.IN_LEG,
+            LiveRunEvent.CLOSED: LiveRunState.CLOSED,
+        },
+        LiveRunState.IN_LEG: {
+            LiveRunEvent.LEG_FINISHES: LiveRunState.PARKED,
+            # The leg failed for good, as in test_a_failure_before_the_first_part_is_one_batch
+            LiveRunEvent.ATTEMPT_LOST: LiveRunState.LOST,
+            # Seen in test_a_run_can_be_closed_while_it_waits_for_its_next_try
+            LiveRunEvent.CLOSED: LiveRunState.CLOSED,
+        },
+        LiveRunState.PARKED: {
+            LiveRunEvent.LEG_BEGINS: LiveRunState.IN_LEG,
+            # Seen in test_calls_that_were_made_are_handed_over_though_the_stream_broke
+            # Seen in test_a_run_that_died_between_two_legs_is_opened_anew_under_another_id
+            LiveRunEvent.ATTEMPT_LOST: LiveRunState.LOST,
+            LiveRunEvent.KEPT: LiveRunState.AWAITING_REPLY,
+            LiveRunEvent.CLOSED: LiveRunState.CLOSED,
+        },
+        LiveRunState.LOST: {
+            LiveRunEvent.LEG_BEGINS: LiveRunState.IN_LEG,
+            LiveRunEvent.ATTEMPT_LOST: LiveRunState.LOST,
+            LiveRunEvent.CLOSED: LiveRunState.CLOSED,
+        },
+        LiveRunState.AWAITING_REPLY: {
+            LiveRunEvent.REPLIED: LiveRunState.PARKED,
+            LiveRunEvent.CLOSED: LiveRunState.CLOSED,
+        },
+        LiveRunState.CLOSED: {LiveRunEvent.CLOSED: LiveRunState.CLOSED},
+    }
+)
 
 
-@dataclass(frozen=True, slots=True)
-class RunServices:
-    """What all runs share: the account, the transports, ids, settings and facts about this machine."""
+class LegPhase(Enum):
+    """How far a leg has come."""
 
-    name: str
-    account: Account
-    open_pipe: Callable[[Transport, str, AttemptIds], Pipe]
-    transport: Callable[[], Transport]
-    changed_to: Callable[[Transport], None]
-    """Called with the transport that has to be used instead, so that the next run begins with it."""
-    mint_call: Callable[[], str]
-    mint_id: Callable[[], str]
-    mint_leg: Callable[[], str]
-    conversations: Conversations
-    clock: Callable[[], float]
-    tasks: Tasks
-    settings: RunSettings
-    machine_info: MachineInfo
-    queries: QuerySettings
-    model: Callable[[str], CursorModel | None]
-    """Return what is known of a model by its name."""
-    schemas: SchemaCache = field(default_factory=new_schema_cache)
-    is_fixed: bool = False
-    """Whether the user has set the transport, so that it is never changed."""
-    stall_after: float = 120.0
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    NEW = "new"
+    """Nothing was asked of the service yet."""
+    OPENING = "opening"
+    """An attempt is on its way; it has not started the leg."""
+    STARTED = "started"
+    """The leg has started. Its events are held, and a retry continues it."""
+    DELIVERING = "delivering"
+    """The client has the first events."""
+    FINISHED = "finished"
+    FAILED = "failed"
+    """The leg has failed, or was cut off by the end of its run."""
 
-    def recovery(self, transport: Transport) -> Recovery:
-        """Return the retries of a new leg."""
-        return Recovery(transport, is_fixed=self.is_fixed, clock=self.clock)
+
+class LegEvent(Enum):
+    """What changes the phase of a leg."""
+
+    OPENED = "opened"
+    STARTED = "started"
+    CONTENT = "content"
+    FINISHED = "finished"
+    FAILED = "failed"
+
+
+LEG_TRANSITIONS = transition_table(
+    {
+        LegPhase.NEW: {LegEvent.OPENED: LegPhase.OPENING},
+        LegPhase.OPENING: {
+            LegEvent.STARTED: LegPhase.STARTED,
+            LegEvent.FAILED: LegPhase.FAILED,  # Seen in test_a_token_that_cannot_be_renewed_is_what_the_client_hears
+        },
+        LegPhase.STARTED: {
+            LegEvent.STARTED: LegPhase.STARTED,
+            LegEvent.CONTENT: LegPhase.DELIVERING,  # Seen in test_the_first_batch_has_something_to_say
+            LegEvent.FAILED: LegPhase.FAILED,  # Seen in test_a_failure_before_the_first_part_is_one_batch
+        },
+        LegPhase.DELIVERING: {
+            LegEvent.FINISHED: LegPhase.FINISHED,
+            LegEvent.FAILED: LegPhase.FAILED,
+        },
+        LegPhase.FINISHED: {},
+        LegPhase.FAILED: {},
+    }
+)
+
+
+class LegProgress:
+    """The leg under way: its phase, its retries, and what the client has seen of it."""
+
+    def __init__(self) -> None:
+        self.recovery: Recovery | None = None
+        """The retries; None before the first failure."""
+        self.reply: list[Part] = []
+        """The finished parts of the leg."""
+        self.notes: list[Note] = []
+        """Notes to insert as soon as the leg has started."""
+        self.phase = LegPhase.NEW
+        self._held: list[Event] = []
+
+    @property
+    def has_started(self) -> bool:
+        return self.phase not in (LegPhase.NEW, LegPhase.OPENING)
+
+    @property
+    def is_over(self) -> bool:
+        return self.phase in (LegPhase.FINISHED, LegPhase.FAILED)
+
+    def change(self, event: LegEvent) -> None:
+        """Change the phase. This is the only place that does."""
+        self.phase = LEG_TRANSITIONS[self.phase][event]
+
+    def notice_start(self, events: Sequence[Event]) -> None:
+        """Record that the leg has started, if these events begin with Started."""
+        if events and type(events[0]) is Started:
+            self.change(LegEvent.STARTED)
+
+    def deliver(self, events: list[Event]) -> list[Event]:
+        """Return the events that the client gets now: none while they are held, else with those held before."""
+        self.reply += [event.part for event in events if type(event) is PartEnd]
+        self.notice_start(events)
+        if self.notes and self.has_started:
+            place = 1 if type(events[0]) is Started else 0
+            events[place:place] = self.notes
+            self.notes = []
+        if self.phase is not LegPhase.DELIVERING:
+            self._held += events
+            if all(type(event) in _HELD for event in events):
+                return []
+            events, self._held = self._held, []
+        self._notice_content(events[-1])
+        return events
+
+    def _notice_content(self, last: Event) -> None:
+        if self.phase is LegPhase.STARTED and type(last) is not Failed:
+            self.change(LegEvent.CONTENT)
+        if type(last) is Finished:
+            self.change(LegEvent.FINISHED)
+        elif type(last) is Failed:
+            self.change(LegEvent.FAILED)
 
 
 class LiveRun:
@@ -171,13 +243,16 @@ class LiveRun:
         self._attempts = 0
         """How many attempts were made."""
         self._token = ""
+        self._owner = ""
+        """The account that the token belongs to."""
         self._has_retried = False
         """Whether an attempt failed in a leg: the service and the client may then know different texts."""
-        self._leg = LegProgress(service.recovery(service.transport()))
+        self._transport = service.transport()
+        self._leg = LegProgress()
 
     def _change(self, event: LiveRunEvent) -> None:
         """Change the state. This is the only place that does."""
-        self._state = next_state(LIVE_RUN_TRANSITIONS, self._state, event)
+        self._state = LIVE_RUN_TRANSITIONS[self._state][event]
 
     @property
     def state(self) -> LiveRunState:
@@ -196,22 +271,22 @@ class LiveRun:
     # ── The interface of a run ───────────────────────────────────────────────────────────────────
 
     def leg(self) -> Leg:
-        self._leg = LegProgress(self._service.recovery(self._leg.recovery.transport))
+        self._leg = LegProgress()
         return _LiveLeg(self, self._leg)
 
     async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:
         """Submit results to the attempt that waits for them; if it is gone, the next leg replays the history."""
+        attempt = self._living_attempt
+        if attempt is not None and request is not None and not _offer_the_same(request, self._request):
+            attempt.machine.set_tools(OfferedTools.of_request(request, self._service.schemas))
         if request is None:
             self._shown += [part for part in self._leg.reply if type(part) is Text]
         else:
             self._shown, self._client_messages = [], request.messages
         self._request = request or self._with_results(results, words)
-        attempt = self._living_attempt
         if attempt is None:
             self._lose()
             return
-        if request is not None:
-            attempt.machine.set_tools(OfferedTools.of_request(request, self._service.schemas))
         attempt.machine.answer(results, words)
         attempt.push()
 
@@ -301,7 +376,7 @@ class LiveRun:
         if rescued := machine.rescue():
             self._close_attempt()
             return [*before, *rescued]
-        remedy = self._leg.recovery.remedy(failed, has_checkpoint=machine.checkpoint_usable)
+        remedy = self._remedy(failed, machine)
         if remedy is None:
             self._close_attempt()
             return events
@@ -314,6 +389,15 @@ class LiveRun:
         except GatewayError as error:
             return [*before, error.failed()]
         return before
+
+    def _remedy(self, failed: Failed, machine: CursorRun) -> Remedy | None:
+        """Return what may help against a failure of the leg; None if nothing does."""
+        recovery = self._leg.recovery
+        if recovery is None:
+            recovery = self._leg.recovery = self._service.recovery(self._transport)
+        remedy = recovery.remedy(failed, has_checkpoint=machine.checkpoint_usable)
+        self._transport = recovery.transport
+        return remedy
 
     async def _retry(self, remedy: Remedy, broken: Attempt) -> None:
         """Make the next attempt, after what has to come first."""
@@ -332,13 +416,14 @@ class LiveRun:
         """Begin an attempt, from the history or from the checkpoint of the attempt before."""
         service = self._service
         self._token = await service.account.token()
+        self._owner = owner_of(self._token)
         conversation = self._conversation or self._begin_conversation()
         machine = self._machine(before, conversation, resumed=remedy.start is RestartFrom.CHECKPOINT)
         # The service accepts nothing more under the id of a run that is over.
         request_id = service.mint_id() if self._attempts else self._run_id
         ids = AttemptIds(request_id, self._run_id, conversation.blob_key)
         self._attempts += 1
-        pipe = service.open_pipe(self._leg.recovery.transport, self._token, ids)
+        pipe = service.open_pipe(self._transport, self._token, ids)
         self._attempt = attempt = Attempt(
             service.name, machine, pipe, service.tasks, stall_after=service.stall_after, human=self._human
         )
@@ -404,7 +489,7 @@ class LiveRun:
     def _begin_conversation(self) -> CursorConversation:
         """Find the conversation of the request, and what its last turn left if this one just continues it."""
         conversations, request = self._service.conversations, self._request
-        found = self._conversation = conversations.open(request.messages, owner_of(self._token))
+        found = self._conversation = conversations.open(request.messages, self._owner)
         state = conversations.take_state(found, request.model)
         self._last_turn = state if state is not None and continues(request) else None
         return found
@@ -416,7 +501,7 @@ class LiveRun:
             return
         reply = Message(role="assistant", parts=(*self._shown, *self._leg.reply))
         messages = (*self._client_messages, reply)
-        conversations.close(conversation, messages, owner_of(self._token), self._state_for_next_turn())
+        conversations.close(conversation, messages, self._owner, self._state_for_next_turn())
 
     def _state_for_next_turn(self) -> ConversationState | None:
         """Return the state that the next turn can continue from; None unless one attempt made the whole turn."""
@@ -432,6 +517,11 @@ class LiveRun:
         parts: tuple[Part, ...] = (*results, Text(text=words)) if words else tuple(results)
         messages = (*self._request.messages, reply, Message(role="user", parts=parts))
         return replace(self._request, messages=messages)
+
+
+def _offer_the_same(request: Request, other: Request) -> bool:
+    """Return whether two requests offer the same tools."""
+    return request.tools == other.tools and request.tool_choice == other.tool_choice
 
 
 class _LiveLeg:

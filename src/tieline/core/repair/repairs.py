@@ -17,6 +17,7 @@ is held until the ending shows whether the answer was truncated.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Literal
 
 from msgspec.structs import replace
@@ -43,7 +44,9 @@ class Repairs:
     def __init__(
         self, tools: Sequence[ToolSpec], enabled: frozenset[RepairName], history: Sequence[Message] = ()
     ) -> None:
-        self._calls = CallRepair(tools, enabled, history)
+        self._tools = tools
+        self._enabled = enabled
+        self._history = history
         scanner = TextCallScanner(self._calls.schemas) if "text_calls" in enabled else None
         self._out = _RepairedEvents()
         self._text = None if scanner is None else _TextPartRepair(scanner, self._out, self._emit_call)
@@ -55,9 +58,14 @@ class Repairs:
         """Whether the answer was truncated; None until the ending is known."""
         self._id = ""
         self._recovered = 0
-        self._reads_all = scanner is not None or bool(self._calls.repeated)
+        self._reads_all = scanner is not None or ("repeat" in enabled and bool(self._calls.repeated))
         """Whether an enabled repair must see every event."""
         self._is_idle = not self._reads_all
+
+    @cached_property
+    def _calls(self) -> CallRepair:
+        """The repairs of calls; created when needed, because most legs make no call."""
+        return CallRepair(self._tools, self._enabled, self._history)
 
     def apply(self, batch: Batch) -> Batch:
         """Return the repaired events; the same batch object if nothing in it can need a repair."""

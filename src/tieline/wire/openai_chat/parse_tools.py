@@ -46,7 +46,7 @@ def parse_tools(shape: RequestShape, cache: ConversationCache | None) -> tuple[T
     """Parse the tools of a request; a later tool replaces an earlier one with the same name, in its place."""
     raw, tools = shape.tools, tuple[ToolSpec, ...]()
     if raw:
-        tools = cached(cache, (PROTOCOL, "tools", bytes(raw)), lambda: _read(raw))
+        tools = _read(raw) if cache is None else cached(cache, (PROTOCOL, "tools", bytes(raw)), lambda: _read(raw))
     return _with_functions(tools, shape.functions) if shape.functions else tools
 
 

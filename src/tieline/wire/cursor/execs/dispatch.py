@@ -4,6 +4,8 @@ An exec either becomes a call of the client's own tool (`receive` returns it, `a
 at once: with a typed refusal where the client has no tool for it, or with an exception where the kind is unknown. Every
 exec is answered, and none is reported as done that was not.
 
+`PendingCalls` keeps what the client has seen of these calls, and adds text of the user to their results.
+
 An answer refers to its exec by number alone. The number may be 0, and may be used again. A `stream_close` follows each
 answer.
 """
@@ -13,10 +15,18 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
+from msgspec.structs import replace
 
-from tieline.model.content import ToolCall, ToolResult
+from tieline.model.content import File, Image, Text, ToolCall, ToolResult
 from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage
-from tieline.wire.cursor._pb.exec_kinds_pb2 import McpArgs
+from tieline.wire.cursor._pb.exec_kinds_pb2 import (
+    McpArgs,
+    McpImageContent,
+    McpResult,
+    McpSuccess,
+    McpTextContent,
+    McpToolResultContentItem,
+)
 from tieline.wire.cursor._pb.exec_pb2 import (
     ExecClientControlMessage,
     ExecClientHeartbeat,
@@ -28,6 +38,7 @@ from tieline.wire.cursor._pb.exec_pb2 import (
 from tieline.wire.cursor.execs import shell_results
 from tieline.wire.cursor.execs.file_results import FileReads
 from tieline.wire.cursor.execs.local_replies import local_reply, unknown_tool
+from tieline.wire.cursor.execs.outcome import image_of, is_rejected, part_text, text_of, unframed
 from tieline.wire.cursor.execs.plans import CallPlan, ClientToolset, ExecRefusal, call, plan
 from tieline.wire.cursor.execs.rejections import rejection
 from tieline.wire.cursor.execs.results import FinishedExec, RunningShells, typed
@@ -38,6 +49,8 @@ from tieline.wire.shared.json import encode
 
 MAX_PENDING = 1024
 """How many execs may wait for the client at once."""
+_TAKES_USER_TEXT = frozenset(("mcp_args", "shell_args", "shell_stream_args"))
+"""Execs whose result is text for the model. In others, text of the user would end up in a file or a listing."""
 
 
 class _PendingExec(NamedTuple):
@@ -98,6 +111,8 @@ class ExecDispatcher:
         """Return the messages that answer the exec behind a call; raise KeyError if there is none."""
         waiting = self._take(result.call_id)
         millis = self._millis(waiting)
+        if waiting.kind == "mcp_args":
+            return _answered(waiting.exec_id, waiting.kind, _own_tool_result(waiting.args, result), millis)
         done = FinishedExec(
             waiting.kind, waiting.args, waiting.plan, result, millis, self._toolset, self._reads, self._shells
         )
@@ -173,6 +188,69 @@ class ExecDispatcher:
         return min(max(int((self._clock() - waiting.began) * 1000), 0), 2**31 - 1)
 
 
+class SentResults(NamedTuple):
+    """The messages that answer calls, and what became of the user's text."""
+
+    messages: Sequence[AgentClientMessage]
+    took_text: bool
+
+
+class PendingCalls:
+    """The calls of one run. `execs` answers the execs behind them."""
+
+    def __init__(self, execs: ExecDispatcher) -> None:
+        self._execs = execs
+        self._kinds: dict[str, str] = {}
+        """The kinds of the execs behind the calls, by call id."""
+        self._unanswered: set[str] = set()
+        self._late: set[str] = set()
+
+    @property
+    def unanswered(self) -> frozenset[str]:
+        """The calls that the client has seen and not answered, aborted ones included: it may run them all the same."""
+        return frozenset(self._unanswered)
+
+    def add(self, call_id: str, kind: str, *, in_leg: bool) -> None:
+        """Record a call. One that comes between two legs is seen with the next leg."""
+        self._kinds[call_id] = kind
+        (self._unanswered if in_leg else self._late).add(call_id)
+
+    def begin_leg(self) -> None:
+        """Record that the client sees the calls that came since the last leg."""
+        self._unanswered |= self._late
+        self._late.clear()
+
+    def answer(self, results: Sequence[ToolResult], user_text: str) -> SentResults:
+        """Return the messages for results of calls. The last result that can take the user's text gets it.
+
+        Results of calls that were aborted or answered before are ignored.
+        """
+        self._unanswered.difference_update(result.call_id for result in results)
+        awaited = {result.call_id: result for result in results if result.call_id in self._execs.pending}
+        takers = [call_id for call_id in awaited if self._kinds.get(call_id) in _TAKES_USER_TEXT]
+        if user_text and takers:
+            awaited[takers[-1]] = _with_user_text(awaited[takers[-1]], user_text)
+        messages: list[AgentClientMessage] = []
+        for call_id, result in awaited.items():
+            messages += self._execs.answer(result)
+            self._kinds.pop(call_id, None)
+        return SentResults(messages, bool(takers))
+
+    def abort(self, exec_id: int) -> Sequence[AgentClientMessage]:
+        """Forget an exec that the service no longer wants, and return the messages that confirm it."""
+        messages = self._execs.confirm_abort(exec_id)
+        self._kinds.pop(self._execs.abort(exec_id) or "", None)
+        return messages
+
+
+def _with_user_text(result: ToolResult, text: str) -> ToolResult:
+    added = f"\n\nThe user also says:\n<user_message>\n{text}\n</user_message>"
+    return replace(result, content=(*result.content, Text(text=added)))
+
+
+# ── The client's own tools ───────────────────────────────────────────────────────────────────────
+
+
 def _own_tool(args: McpArgs, toolset: ClientToolset) -> CallPlan | None:
     """Return a call of a tool that the model chose by name, with the arguments unchanged."""
     name = toolset.offer.name_of(args)
@@ -182,6 +260,25 @@ def _own_tool(args: McpArgs, toolset: ClientToolset) -> CallPlan | None:
         text = from_value(args.args["input"]) if "input" in args.args else ""
         return CallPlan(name, text if isinstance(text, str) else encode(text).decode(), freeform=True)
     return CallPlan(name, arguments(args.args))
+
+
+def _own_tool_result(args: McpArgs, result: ToolResult) -> Sequence[Message]:
+    """Return the result of a tool that the model chose by name, with its parts unchanged."""
+    text = text_of(result)
+    if is_rejected(text, is_error=result.is_error):
+        return rejection("mcp_args", args, unframed(text))
+    items = [_item(part) for part in result.content]
+    return [McpResult(success=McpSuccess(content=items or [_item(Text())], is_error=result.is_error))]
+
+
+def _item(part: Text | Image | File) -> McpToolResultContentItem:
+    image = image_of(part)
+    if image is not None:
+        return McpToolResultContentItem(image=McpImageContent(data=image[0], mime_type=image[1] or "image/png"))
+    return McpToolResultContentItem(text=McpTextContent(text=part_text(part) or ""))
+
+
+# ── Messages ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def _answered(exec_id: int, kind: str, results: Sequence[Message], millis: int = 0) -> Sequence[AgentClientMessage]:

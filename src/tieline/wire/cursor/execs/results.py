@@ -1,4 +1,4 @@
-"""Turn the result of a client's tool into the typed result of the exec behind the call."""
+"""Turn the result of a client's tool into the typed result of an exec of one of Cursor's own kinds."""
 
 import re
 from base64 import b64decode
@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import msgspec
 from google.protobuf.message import Message
 
-from tieline.model.content import File, Image, Text, ToolResult
+from tieline.model.content import ToolResult
 from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
 from tieline.wire.cursor.execs import search_results, shell_results
 from tieline.wire.cursor.execs.diagnostic_results import diagnostics
 from tieline.wire.cursor.execs.file_results import FileReads, delete_result, read_result, write_result
 from tieline.wire.cursor.execs.listing_results import tree
-from tieline.wire.cursor.execs.outcome import image_of, is_rejected, judge, part_text, text_of, unframed
+from tieline.wire.cursor.execs.outcome import is_rejected, judge, part_text, text_of, unframed
 from tieline.wire.cursor.execs.plans import CallPlan, ClientToolset, glob_of
 from tieline.wire.cursor.execs.rejections import rejection
 from tieline.wire.shared.file_text import answered
@@ -212,23 +212,6 @@ def _fetch(done: FinishedExec) -> Sequence[Message]:
     return [kinds.FetchResult(success=success)]
 
 
-def _mcp(done: FinishedExec) -> Sequence[Message]:
-    text = text_of(done.result)
-    if is_rejected(text, is_error=done.result.is_error):
-        return rejection(done.kind, done.args, unframed(text))
-    items = [_item(part) for part in done.result.content]
-    success = kinds.McpSuccess(content=items or [_item(Text())], is_error=done.result.is_error)
-    return [kinds.McpResult(success=success)]
-
-
-def _item(part: Text | Image | File) -> kinds.McpToolResultContentItem:
-    image = image_of(part)
-    if image is not None:
-        picture = kinds.McpImageContent(data=image[0], mime_type=image[1] or "image/png")
-        return kinds.McpToolResultContentItem(image=picture)
-    return kinds.McpToolResultContentItem(text=kinds.McpTextContent(text=part_text(part) or ""))
-
-
 class _Resource(msgspec.Struct, rename={"mime_type": "mimeType"}):
     """A resource as clients list it, or one of its contents."""
 
@@ -302,7 +285,6 @@ _BUILDERS: Mapping[str, Callable[[FinishedExec], Sequence[Message]]] = {
     "grep_args": _grep,
     "diagnostics_args": _diagnostics,
     "fetch_args": _fetch,
-    "mcp_args": _mcp,
     "list_mcp_resources_exec_args": _resources,
     "read_mcp_resource_exec_args": _resource,
 }

@@ -23,13 +23,13 @@ from tieline.wire.cursor._pb.conversation_pb2 import (
     UserMessageAction,
 )
 from tieline.wire.cursor._pb.shared_pb2 import McpTools, SelectedContext, SelectedImage
-from tieline.wire.cursor.blobs import blob_id
 from tieline.wire.cursor.models import CursorModel
 from tieline.wire.cursor.opening.history import HistoryEncoder, SplitMessages, split_messages
 from tieline.wire.cursor.opening.model_choice import MODES, ModelChoice, choose
 from tieline.wire.cursor.opening.offered_tools import OfferedTools, SchemaCache
 from tieline.wire.cursor.opening.request_context import MachineInfo, RunSettings, request_context, rules, system_prompt
 from tieline.wire.cursor.opening.user_message import UserMessageBuilder
+from tieline.wire.cursor.stored_state import blob_id
 
 __all__ = [
     "MachineInfo",

@@ -1,27 +1,14 @@
-"""Messages to the service other than results: blobs, the request context, heartbeats, injected text of the user."""
+"""Messages to the service other than results and blobs: the request context, heartbeats, injected text of the user."""
 
 from collections.abc import Sequence
 
 from tieline.wire.cursor._pb import agent_pb2 as agent
 from tieline.wire.cursor._pb import exec_pb2 as exec_pb
-from tieline.wire.cursor._pb import kv_pb2 as kv
 from tieline.wire.cursor._pb.context_pb2 import RequestContext
 
 Message = agent.AgentClientMessage
 
 HEARTBEAT = Message(client_heartbeat=agent.ClientHeartbeat()).SerializeToString()
-
-
-def blob(query_id: int, data: bytes | None) -> Message:
-    """Return the reply to a request for a blob; None means missing, which is not the same as empty."""
-    reply = kv.KvClientMessage(id=query_id, get_blob_result=kv.GetBlobResult(blob_data=data))
-    return Message(kv_client_message=reply)
-
-
-def stored(query_id: int, problem: str | None) -> Message:
-    """Return the reply to a request to store a blob, with the problem if there was one."""
-    result = kv.SetBlobResult(error=kv.Error(message=problem)) if problem else kv.SetBlobResult()
-    return Message(kv_client_message=kv.KvClientMessage(id=query_id, set_blob_result=result))
 
 
 def context(exec_id: int, request_context: RequestContext) -> Sequence[Message]:

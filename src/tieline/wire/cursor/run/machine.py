@@ -28,15 +28,13 @@ from tieline.wire.cursor._pb import queries_pb2 as queries_pb
 from tieline.wire.cursor._pb import updates_pb2 as updates_pb
 from tieline.wire.cursor._pb.context_pb2 import RequestContext
 from tieline.wire.cursor._pb.conversation_pb2 import ConversationStateStructure
-from tieline.wire.cursor.blobs import Blobs
 from tieline.wire.cursor.compressed import CompressedBytes
 from tieline.wire.cursor.errors import Pairs, incomplete, read_end, read_strays, read_trailers, trailer_lines
-from tieline.wire.cursor.execs.dispatch import ExecDispatcher
+from tieline.wire.cursor.execs.dispatch import ExecDispatcher, PendingCalls
 from tieline.wire.cursor.opening.offered_tools import OfferedTools
 from tieline.wire.cursor.opening.run_request import Opening
 from tieline.wire.cursor.run import client_messages
-from tieline.wire.cursor.run.checkpoint import LastCheckpoint
-from tieline.wire.cursor.run.pending_calls import PendingCalls
+from tieline.wire.cursor.run.answer_text import StoredAnswers
 from tieline.wire.cursor.run.pending_queries import PendingQueries
 from tieline.wire.cursor.run.query_replies import QueryReply, QuerySettings
 from tieline.wire.cursor.run.states import (
@@ -48,16 +46,17 @@ from tieline.wire.cursor.run.states import (
     RunState,
     TurnEvent,
     TurnState,
-    next_state,
 )
-from tieline.wire.cursor.run.stored_answer import StoredAnswers
 from tieline.wire.cursor.run.updates import UpdateReader
+from tieline.wire.cursor.stored_state import Blobs, LastCheckpoint, blob_reply, stored_reply
 from tieline.wire.framing.connect import END, TRAILERS, Frame, FrameReader, FramingError
 
 MAX_UNREAD = 16 * 1024 * 1024
 """How many bytes of updates may wait for the next leg; the run fails beyond that."""
 MAX_UNFRAMED = 4096
 """How many bytes of a response that is not made of frames are gathered before the run fails."""
+NO_ERROR = b"{}"
+"""The payload of an end frame after which nothing is left to read."""
 IDLE_HEARTBEATS = 2
 """After this many heartbeats in a row, a turn that has ended is taken to be complete."""
 
@@ -120,11 +119,11 @@ class CursorRun:
 
     def _change(self, event: RunEvent) -> None:
         """Change the state of the run. This is the only place that does."""
-        self._state = next_state(RUN_TRANSITIONS, self._state, event)
+        self._state = RUN_TRANSITIONS[self._state][event]
 
     def _change_turn(self, event: TurnEvent) -> None:
         """Change the state of the turn. This is the only place that does."""
-        self._turn = next_state(TURN_TRANSITIONS, self._turn, event)
+        self._turn = TURN_TRANSITIONS[self._turn][event]
 
     @property
     def state(self) -> RunState:
@@ -246,7 +245,7 @@ class CursorRun:
     @property
     def awaits_reply(self) -> bool:
         """Whether the user was shown a plan, which the next message approves or rejects."""
-        return self._queries.plan_is_shown and not self.ended
+        return self._queries.shown_plan is not None and not self.ended
 
     @property
     def checkpoint(self) -> bytes | None:
@@ -299,8 +298,9 @@ class CursorRun:
         self._send(sent.messages)
         if sent.messages:
             self._checkpoint.call_answered()
-        for reply in self._queries.answered(results):
-            self._reply(reply)
+        if self._queries.called:
+            for reply in self._queries.answered(results):
+                self._reply(reply)
         if user_text and not sent.took_text:  # Seen in transcripts/cursor/words_with_a_file.dialogue
             ids = {"run_id": self._run_id, "injection_id": self._mint(), "message_id": self._mint()}
             self._send((client_messages.injection(user_text, **ids),))
@@ -486,14 +486,14 @@ class CursorRun:
     def _receive_kv(self, message: kv.KvServerMessage) -> None:
         if message.HasField("get_blob_args"):
             data = self.blobs.get(message.get_blob_args.blob_id)
-            self._send((client_messages.blob(message.id, data),))
+            self._send((blob_reply(message.id, data),))
         elif message.HasField("set_blob_args"):
             blob = message.set_blob_args
             self._stored.keep(blob.blob_id, blob.blob_data)
             problem = self.blobs.set(blob.blob_id, blob.blob_data)
             if problem is not None:
                 self._updates.note("left_out", problem)
-            self._send((client_messages.stored(message.id, problem),))
+            self._send((stored_reply(message.id, problem),))
 
     def _receive_query(self, query: queries_pb.InteractionQuery) -> None:
         outcome = self._queries.receive(query, tuple(self._specs.values()))
@@ -502,13 +502,13 @@ class CursorRun:
             self._call(outcome)
         elif outcome is not None:
             self._reply(outcome)
-        elif self.inbox_items or self._queries.plan_is_due:
+        elif self.inbox_items or self._queries.due_plan is not None:
             self._change_turn(TurnEvent.ASKED)
             self._show_plan()
 
     def _show_plan(self) -> None:
         """Show the plan that is due, and end the leg. Calls of the same leg come first."""
-        if self._queries.plan_is_due and self._state is RunState.LEG_OPEN:
+        if self._queries.due_plan is not None and self._state is RunState.LEG_OPEN:
             plan, question = self._queries.show_plan()
             # The plan is not repeated if the model has written it out: transcripts/cursor/plan.dialogue.
             self._updates.show(plan)
@@ -516,7 +516,7 @@ class CursorRun:
             self._end_leg(StopReason.END_TURN)
 
     def _receive_checkpoint(self, state: ConversationStateStructure) -> None:
-        self._checkpoint.update(state, has_open_calls=bool(self._execs.pending) or self._queries.has_calls)
+        self._checkpoint.update(state, has_open_calls=bool(self._execs.pending or self._queries.called))
         self._updates.kept = len(self._updates.step_text)
         usage = self._updates.usage
         usage.context = state.token_details.used_tokens or usage.context
@@ -530,7 +530,7 @@ class CursorRun:
             self._updates.note("inferred_ending", "the end frame is empty")
             failed = None
         else:
-            failed = read_end(payload, has_begun=self._updates.has_begun)
+            failed = None if payload == NO_ERROR else read_end(payload, has_begun=self._updates.has_begun)
         self._end(failed, "the end frame came too early")
 
     def _end(self, failed: Failed | None, how: str) -> None:

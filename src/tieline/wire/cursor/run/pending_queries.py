@@ -39,32 +39,17 @@ class PendingQueries:
         self._can_ask = can_ask
         self._held: dict[int, InteractionQuery] = {}
         """The queries behind the inbox items."""
-        self._called: dict[str, InteractionQuery] = {}
+        self.called: dict[str, InteractionQuery] = {}
         """The queries behind calls of the client's tool, by call id."""
-        self._due_plan: InteractionQuery | None = None
+        self.due_plan: InteractionQuery | None = None
         """A plan that has not been shown yet."""
-        self._shown_plan: InteractionQuery | None = None
+        self.shown_plan: InteractionQuery | None = None
         """A plan that the user has seen, and the next message decides."""
-
-    @property
-    def has_calls(self) -> bool:
-        """Whether a query waits for a tool of the client."""
-        return bool(self._called)
-
-    @property
-    def plan_is_due(self) -> bool:
-        """Whether there is a plan to show."""
-        return self._due_plan is not None
-
-    @property
-    def plan_is_shown(self) -> bool:
-        """Return whether a plan was shown to the user and the next message will answer it."""
-        return self._shown_plan is not None
 
     def receive(self, query: InteractionQuery, tools: Sequence[ToolSpec]) -> QueryReply | ToolCall | None:
         """Return the reply, or the call that asks the user; None if the query waits or asks nothing."""
         item = inbox_item_of(query, self._settings)
-        if item is None or len(self.inbox_items) + len(self._called) >= MAX_WAITING:
+        if item is None or len(self.inbox_items) + len(self.called) >= MAX_WAITING:
             return reply_to(query, self._settings)
         if self._can_ask(item):
             self.inbox_items[query.id] = item
@@ -72,10 +57,10 @@ class PendingQueries:
             return None
         if isinstance(item, Question) and (call := call_for(item, tools)) is not None:
             made = ToolCall(id=self._mint(), name=call.name, arguments=call.arguments)
-            self._called[made.id] = query
+            self.called[made.id] = query
             return made
-        if isinstance(item, PlanReview) and self._due_plan is None and self._shown_plan is None:
-            self._due_plan = query
+        if isinstance(item, PlanReview) and self.due_plan is None and self.shown_plan is None:
+            self.due_plan = query
             return None
         return reply_to(query, self._settings)
 
@@ -93,17 +78,17 @@ class PendingQueries:
 
     def answered(self, results: Sequence[ToolResult]) -> list[QueryReply]:
         """Return the replies to the queries behind these calls of the client's tool."""
-        found = [(query, result) for result in results if (query := self._called.pop(result.call_id, None)) is not None]
+        found = [(query, result) for result in results if (query := self.called.pop(result.call_id, None)) is not None]
         replies = [reply_with_result(query, result) or reply_to(query, self._settings) for query, result in found]
         return [reply for reply in replies if reply is not None]
 
     def show_plan(self) -> tuple[str, str]:
         """Return the plan that is due as text, and the question about it; the next message decides."""
-        self._shown_plan, self._due_plan = self._due_plan, None
-        return plan_as_text(self._shown_plan or InteractionQuery())
+        self.shown_plan, self.due_plan = self.due_plan, None
+        return plan_as_text(self.shown_plan or InteractionQuery())
 
     def reply_to_plan(self, text: str) -> QueryReply | None:
         """Return the reply to the plan that the user's message gives; None if no plan waits."""
-        query, self._shown_plan = self._shown_plan or self._due_plan, None
-        self._due_plan = None
+        query, self.shown_plan = self.shown_plan or self.due_plan, None
+        self.due_plan = None
         return reply_with_text(query, text) if query is not None else None

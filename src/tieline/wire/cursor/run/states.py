@@ -24,6 +24,29 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TypeVar
 
+State = TypeVar("State", bound=Enum)
+Trigger = TypeVar("Trigger", bound=Enum)
+
+
+class IllegalTransition(Exception):
+    """The caller did something that the state of the run does not allow."""
+
+
+class Transitions(dict[Trigger, State]):
+    """The states that follow one state, by event. Looking up any other event raises IllegalTransition."""
+
+    def __init__(self, state: State, following: Mapping[Trigger, State]) -> None:
+        super().__init__(following)
+        self._state = state
+
+    def __missing__(self, event: Trigger) -> State:
+        raise IllegalTransition(f"{event} is not allowed in {self._state}")
+
+
+def transition_table(rows: Mapping[State, Mapping[Trigger, State]]) -> Mapping[State, Transitions[Trigger, State]]:
+    """Return a table in which `table[state][event]` is the next state."""
+    return {state: Transitions(state, following) for state, following in rows.items()}
+
 
 class RunState(Enum):
     """What the client sees of a run."""
@@ -84,76 +107,65 @@ class TurnEvent(Enum):
 
 
 # Names after "Seen in" are transcripts under tests/transcripts/cursor/, or tests, that require the transition.
-RUN_TRANSITIONS: Mapping[RunState, Mapping[RunEvent, RunState]] = {
-    RunState.NO_LEG: {
-        RunEvent.LEG_BEGINS: RunState.LEG_OPEN,
-        RunEvent.CALL: RunState.LATE_CALLS,  # Seen in late_parallel_call
-        RunEvent.RUN_FINISHES: RunState.UNREPORTED,
-        RunEvent.RUN_FAILS: RunState.UNREPORTED,  # Seen in eof_while_parked
-    },
-    RunState.LATE_CALLS: {
-        RunEvent.LEG_BEGINS: RunState.CALLS_MADE,  # Seen in late_parallel_call
-        RunEvent.CALL: RunState.LATE_CALLS,
-        RunEvent.RUN_FINISHES: RunState.UNREPORTED,
-        RunEvent.RUN_FAILS: RunState.UNREPORTED,
-    },
-    RunState.LEG_OPEN: {
-        RunEvent.CALL: RunState.CALLS_MADE,
-        RunEvent.LEG_ENDS: RunState.NO_LEG,  # Seen in plan
-        RunEvent.UNFRAMED: RunState.UNFRAMED,  # Seen in error_page
-        RunEvent.RUN_FINISHES: RunState.OVER,
-        RunEvent.RUN_FAILS: RunState.FAILED,
-        RunEvent.GIVEN_UP: RunState.OVER,  # Seen in answer_only_stored
-    },
-    RunState.CALLS_MADE: {
-        RunEvent.CALL: RunState.CALLS_MADE,  # Seen in three_parallel_tools
-        RunEvent.LEG_ENDS: RunState.NO_LEG,
-        RunEvent.RUN_FINISHES: RunState.OVER,
-        RunEvent.RUN_FAILS: RunState.FAILED,  # Seen in end_with_a_call_open
-        RunEvent.GIVEN_UP: RunState.OVER,
-    },
-    RunState.UNFRAMED: {
-        RunEvent.RUN_FAILS: RunState.FAILED,  # Seen in error_page
-        RunEvent.GIVEN_UP: RunState.OVER,
-    },
-    # A leg that begins after the end is opened, gets the ending, and is closed in one step.
-    RunState.UNREPORTED: {RunEvent.LEG_BEGINS: RunState.LEG_OPEN},  # Seen in eof_while_parked
-    RunState.FAILED: {
-        RunEvent.LEG_BEGINS: RunState.LEG_OPEN,
-        RunEvent.GIVEN_UP: RunState.OVER,  # Seen in test_a_leg_may_end_well_in_place_of_a_failure
-    },
-    RunState.OVER: {RunEvent.LEG_BEGINS: RunState.LEG_OPEN},  # Seen in test_a_leg_after_the_end_fails_at_once
-}
+RUN_TRANSITIONS = transition_table(
+    {
+        RunState.NO_LEG: {
+            RunEvent.LEG_BEGINS: RunState.LEG_OPEN,
+            RunEvent.CALL: RunState.LATE_CALLS,  # Seen in late_parallel_call
+            RunEvent.RUN_FINISHES: RunState.UNREPORTED,
+            RunEvent.RUN_FAILS: RunState.UNREPORTED,  # Seen in eof_while_parked
+        },
+        RunState.LATE_CALLS: {
+            RunEvent.LEG_BEGINS: RunState.CALLS_MADE,  # Seen in late_parallel_call
+            RunEvent.CALL: RunState.LATE_CALLS,
+            RunEvent.RUN_FINISHES: RunState.UNREPORTED,
+            RunEvent.RUN_FAILS: RunState.UNREPORTED,
+        },
+        RunState.LEG_OPEN: {
+            RunEvent.CALL: RunState.CALLS_MADE,
+            RunEvent.LEG_ENDS: RunState.NO_LEG,  # Seen in plan
+            RunEvent.UNFRAMED: RunState.UNFRAMED,  # Seen in error_page
+            RunEvent.RUN_FINISHES: RunState.OVER,
+            RunEvent.RUN_FAILS: RunState.FAILED,
+            RunEvent.GIVEN_UP: RunState.OVER,  # Seen in answer_only_stored
+        },
+        RunState.CALLS_MADE: {
+            RunEvent.CALL: RunState.CALLS_MADE,  # Seen in three_parallel_tools
+            RunEvent.LEG_ENDS: RunState.NO_LEG,
+            RunEvent.RUN_FINISHES: RunState.OVER,
+            RunEvent.RUN_FAILS: RunState.FAILED,  # Seen in end_with_a_call_open
+            RunEvent.GIVEN_UP: RunState.OVER,
+        },
+        RunState.UNFRAMED: {
+            RunEvent.RUN_FAILS: RunState.FAILED,  # Seen in error_page
+            RunEvent.GIVEN_UP: RunState.OVER,
+        },
+        # A leg that begins after the end is opened, gets the ending, and is closed in one step.
+        RunState.UNREPORTED: {RunEvent.LEG_BEGINS: RunState.LEG_OPEN},  # Seen in eof_while_parked
+        RunState.FAILED: {
+            RunEvent.LEG_BEGINS: RunState.LEG_OPEN,
+            RunEvent.GIVEN_UP: RunState.OVER,  # Seen in test_a_leg_may_end_well_in_place_of_a_failure
+        },
+        RunState.OVER: {RunEvent.LEG_BEGINS: RunState.LEG_OPEN},  # Seen in test_a_leg_after_the_end_fails_at_once
+    }
+)
 
-TURN_TRANSITIONS: Mapping[TurnState, Mapping[TurnEvent, TurnState]] = {
-    TurnState.OPEN: {
-        TurnEvent.TURN_ENDED: TurnState.ENDED,
-        TurnEvent.ASKED: TurnState.OPEN,
-    },
-    TurnState.ENDED: {
-        TurnEvent.TURN_ENDED: TurnState.ENDED,
-        TurnEvent.ASKED: TurnState.REOPENED,  # Seen in after_the_turn
-    },
-    TurnState.REOPENED: {
-        TurnEvent.TURN_ENDED: TurnState.ENDED,  # Seen in after_the_turn
-        TurnEvent.ASKED: TurnState.REOPENED,
-    },
-}
+TURN_TRANSITIONS = transition_table(
+    {
+        TurnState.OPEN: {
+            TurnEvent.TURN_ENDED: TurnState.ENDED,
+            TurnEvent.ASKED: TurnState.OPEN,
+        },
+        TurnState.ENDED: {
+            TurnEvent.TURN_ENDED: TurnState.ENDED,
+            TurnEvent.ASKED: TurnState.REOPENED,  # Seen in after_the_turn
+        },
+        TurnState.REOPENED: {
+            TurnEvent.TURN_ENDED: TurnState.ENDED,  # Seen in after_the_turn
+            TurnEvent.ASKED: TurnState.REOPENED,
+        },
+    }
+)
 
 IN_LEG = frozenset((RunState.LEG_OPEN, RunState.CALLS_MADE, RunState.UNFRAMED))
 ENDED = frozenset((RunState.UNREPORTED, RunState.FAILED, RunState.OVER))
-
-State = TypeVar("State", bound=Enum)
-Trigger = TypeVar("Trigger", bound=Enum)
-
-
-class IllegalTransition(Exception):
-    """The caller did something that the state of the run does not allow."""
-
-
-def next_state(table: Mapping[State, Mapping[Trigger, State]], state: State, trigger: Trigger) -> State:
-    """Return the state after `trigger`, or raise IllegalTransition if the table has none."""
-    try:
-        return table[state][trigger]
-    except KeyError:
-        raise IllegalTransition(f"{trigger} is not allowed in {state}") from None

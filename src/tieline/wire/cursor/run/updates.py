@@ -1,4 +1,4 @@
-"""Convert the service's updates, the visible part of a turn, to the parts of a leg.
+"""Convert the service's updates, the visible part of a turn, to the parts and the usage of a leg.
 
 Text and thinking are one part at a time; a part ends where something else begins. Display records of tools, nested
 agents, summaries and the like need no action of the client; the few that matter to the user become notes. Text of a
@@ -11,17 +11,16 @@ from msgspec.structs import replace
 
 from tieline.model.assemble import PartsWriter
 from tieline.model.content import Text, Thinking, ToolCall
-from tieline.model.events import Note
+from tieline.model.events import Note, Usage
 from tieline.wire.cursor._pb import tool_calls_pb2 as tool_calls
 from tieline.wire.cursor._pb import updates_pb2 as updates
-from tieline.wire.cursor.run.repeat_filter import RepeatFilter
-from tieline.wire.cursor.run.stored_answer import StoredAnswers, StoredText
-from tieline.wire.cursor.run.thinking_tags import TagSplitter
-from tieline.wire.cursor.run.usage import UsageCounter
+from tieline.wire.cursor.run.answer_text import RepeatFilter, StoredAnswers, StoredText, TagSplitter
 from tieline.wire.shared.http_errors import excerpt
 
 MAX_NOTES = 100
 """The largest number of notes in a leg."""
+MAX_CACHE_RATIO = 3
+"""The service counts cached tokens once per step. A sum of more than this many contexts is not reported."""
 
 _OPEN_PART = "open"
 """The key of the part that is being written."""
@@ -40,6 +39,66 @@ _COME_AS_EXECS = frozenset(
     )
 )
 """Tools whose display record is followed by an exec, so that no note is needed."""
+
+
+class UsageCounter:
+    """The tokens of a run, leg by leg.
+
+    The service reports the usage of a turn at its end, for all steps together. Before that, only the streamed counts of
+    output tokens and the context size in the last checkpoint are known.
+    """
+
+    def __init__(self) -> None:
+        self.context = 0
+        """The size of the context in tokens, by the last checkpoint."""
+        self._counted = 0
+        """Output tokens of this leg, as streamed."""
+        self._reported_before = 0
+        """Output tokens of earlier legs."""
+        self._billed: Usage | None = None
+        """The usage that the service reported for its turns so far."""
+
+    @property
+    def has_counted(self) -> bool:
+        """Whether there was any output."""
+        return self._counted + self._reported_before > 0
+
+    def count(self, tokens: int) -> None:
+        """Add streamed output tokens."""
+        self._counted += max(tokens, 0)
+
+    def bill(self, ended: updates.TurnEndedUpdate) -> None:
+        """Add the usage of a turn; a run may have several."""
+        before = self._billed or Usage()
+        read, write = max(ended.cache_read_tokens, 0), max(ended.cache_write_tokens, 0)
+        if ended.HasField("input_tokens") or ended.HasField("output_tokens"):
+            self._billed = Usage(
+                input=before.input + max(ended.input_tokens - read - write, 0),
+                output=before.output + max(ended.output_tokens, 0),
+                cache_read=before.cache_read + read,
+                cache_write=before.cache_write + write,
+                reasoning=before.reasoning + max(ended.reasoning_tokens, 0),
+            )
+
+    def usage(self) -> Usage:
+        """Return the usage of this leg as far as it is known."""
+        billed = self._billed
+        if billed is None:
+            return Usage(input=max(self.context - self._counted, 0), output=self._counted)
+        output = max(billed.output - self._reported_before, 0) or self._counted
+        # Seen in transcripts/cursor/usage_beyond_reason.dialogue
+        is_plausible = not self.context or billed.cache_read <= MAX_CACHE_RATIO * self.context
+        return replace(
+            billed,
+            output=output,
+            cache_read=billed.cache_read if is_plausible else 0,
+            reasoning=min(billed.reasoning, output),
+        )
+
+    def next_leg(self) -> None:
+        """Begin a leg: what was reported before is not reported again."""
+        self._reported_before += self.usage().output
+        self._counted = 0
 
 
 class UpdateReader:

@@ -1,4 +1,7 @@
-"""Find an answer that the service stored in a blob but never streamed.
+"""The text of a model's answer: thinking in tags, text that a new attempt repeats, and text that was only stored.
+
+Some models begin their text with `<think>…</think>`. A tag counts only at the beginning: later it may be part of a text
+about tags. A tag may be split over any number of deltas, so a possible beginning of one is held back.
 
 The service stores a copy of every finished step with the client: as a JSON message, as a conversation step, or both.
 Sometimes it stops sending after that, and the copy is all there is. Streamed text must not be repeated: a copy counts
@@ -8,14 +11,14 @@ only if none of it, or only its beginning, was streamed.
 import re
 from collections import deque
 from collections.abc import Iterator
+from enum import Enum, auto
 from typing import NamedTuple
 
 import msgspec
 from google.protobuf.message import DecodeError
 
 from tieline.wire.cursor._pb import conversation_pb2 as conversation
-from tieline.wire.cursor.blobs import Blobs
-from tieline.wire.cursor.run.thinking_tags import split
+from tieline.wire.cursor.stored_state import Blobs
 from tieline.wire.shared.json import Malformed, read
 
 MAX_COPIES = 64
@@ -25,6 +28,135 @@ MAX_ANSWER = 1 << 20
 
 _BEGINNINGS = (b"{", b"\n")
 _OF_THE_MODEL = re.compile(rb'"role"\s*:\s*"assistant"')
+
+Piece = tuple[bool, str]
+"""Whether this is thinking, and the text."""
+
+_NAMES = ("think", "thinking")
+_OPENING = tuple(f"<{name}>" for name in _NAMES)
+_MAX_BLANKS = 200
+"""A tag may follow at most this much blank space."""
+
+
+# ── Thinking in tags ──────────────────────────────────────────────────────────────────────────────
+
+
+class _TagState(Enum):
+    BEGIN = auto()
+    """A tag may follow."""
+    THINKING = auto()
+    TEXT = auto()
+    """No tag counts any more."""
+
+
+class TagSplitter:
+    """Splits a text, fed from its beginning, into pieces of thinking and of plain text."""
+
+    def __init__(self) -> None:
+        self.is_plain = False
+        """Whether all further text is plain, so that there is no need to feed it."""
+        self._state = _TagState.BEGIN
+        self._held = ""
+        self._closing = ""
+        self._follows_thinking = False
+
+    def feed(self, text: str) -> list[Piece]:
+        """Return the pieces that are certain now."""
+        pieces: list[Piece] = []
+        text, self._held = self._held + text, ""
+        while text:
+            if self._state is _TagState.BEGIN:
+                text = self._begin(text)
+                if not text:
+                    break
+            if self._state is _TagState.THINKING:
+                text = self._think(text, pieces)
+            elif self._state is _TagState.TEXT:
+                pieces.append((False, text))
+                break
+        return pieces
+
+    def close(self) -> list[Piece]:
+        """Return what was held back, unless it is blank: the text ends here."""
+        held, self._held = self._held, ""
+        return [(self._state is _TagState.THINKING, held)] if held.strip() else []
+
+    def _begin(self, text: str) -> str:
+        """Decide whether a tag comes next; return the text after it, or nothing while it is undecided."""
+        bare = text.lstrip()
+        if len(text) - len(bare) <= _MAX_BLANKS:
+            for tag in _OPENING:
+                if bare.startswith(tag):
+                    self._state = _TagState.THINKING
+                    self._closing = f"</{tag[1:]}"
+                    return bare[len(tag) :]
+            if any(tag.startswith(bare) for tag in _OPENING):
+                self._held = text
+                return ""
+        self._state = _TagState.TEXT
+        self.is_plain = True
+        return bare if self._follows_thinking else text
+
+    def _think(self, text: str, pieces: list[Piece]) -> str:
+        """Add the thinking up to the closing tag to `pieces`; return the text after it."""
+        thought, closing, rest = text.partition(self._closing)
+        if closing:
+            self._state = _TagState.BEGIN
+            self._follows_thinking = True
+        else:
+            kept = _overlap(thought, self._closing)
+            self._held = thought[len(thought) - kept :]
+            thought = thought[: len(thought) - kept]
+        if thought:
+            pieces.append((True, thought))
+        return rest
+
+
+def split(text: str) -> tuple[str, str]:
+    """Return the thinking and the plain text of a complete text."""
+    splitter = TagSplitter()
+    pieces = [*splitter.feed(text), *splitter.close()]
+    thinking = "".join(piece for is_thinking, piece in pieces if is_thinking)
+    return thinking.strip(), "".join(piece for is_thinking, piece in pieces if not is_thinking)
+
+
+def _overlap(text: str, tag: str) -> int:
+    """Return how many characters at the end of the text may be the beginning of the tag."""
+    return next((size for size in range(len(tag) - 1, 0, -1) if text.endswith(tag[:size])), 0)
+
+
+# ── Repeated text ─────────────────────────────────────────────────────────────────────────────────
+
+
+class RepeatFilter:
+    """Drops text as long as it repeats `earlier`, and passes on what goes beyond it.
+
+    Leading blank space is ignored on both sides.
+    """
+
+    def __init__(self, earlier: str) -> None:
+        self._earlier = earlier.lstrip()
+        self._received = ""
+        self.is_over = not self._earlier
+        """Whether all further text is new."""
+        self.has_diverged = False
+        """Whether the text differs from the earlier one; it is then passed on as a whole."""
+
+    def feed(self, text: str) -> str:
+        """Return the new part of this text."""
+        if self.is_over:
+            return text
+        self._received = (self._received + text).lstrip()
+        if self._earlier.startswith(self._received):
+            return ""
+        self.is_over = True
+        if self._received.startswith(self._earlier):
+            return self._received[len(self._earlier) :]
+        self.has_diverged = True
+        return self._received
+
+
+# ── Stored text ───────────────────────────────────────────────────────────────────────────────────
 
 
 class StoredText(NamedTuple):

@@ -1,11 +1,15 @@
-"""The blobs that a run keeps for the service: history that the run request refers to by id, and state of the service.
+"""What a run stores for the service: blobs and the last checkpoint.
 
-The service requests blobs as it needs them, and waits for each. A missing blob ends the run.
+Blobs are history that the run request refers to by id, and state of the service. The service requests them as it needs
+them, and waits for each. A missing blob ends the run.
 """
 
 from collections.abc import ItemsView, Iterator, Mapping
 from hashlib import sha256
 
+from tieline.wire.cursor._pb import kv_pb2 as kv
+from tieline.wire.cursor._pb.agent_pb2 import AgentClientMessage
+from tieline.wire.cursor._pb.conversation_pb2 import ConversationStateStructure
 from tieline.wire.cursor.compressed import MIN_COMPRESSED, CompressedBytes
 
 ID_BYTES = 32
@@ -107,3 +111,49 @@ class _Bundle:
 
 def _cost(blob_id: bytes, size: int) -> int:
     return len(blob_id) + size + _OVERHEAD
+
+
+def blob_reply(query_id: int, data: bytes | None) -> AgentClientMessage:
+    """Return the reply to a request for a blob; None means missing, which is not the same as empty."""
+    reply = kv.KvClientMessage(id=query_id, get_blob_result=kv.GetBlobResult(blob_data=data))
+    return AgentClientMessage(kv_client_message=reply)
+
+
+def stored_reply(query_id: int, problem: str | None) -> AgentClientMessage:
+    """Return the reply to a request to store a blob, with the problem if there was one."""
+    result = kv.SetBlobResult(error=kv.Error(message=problem)) if problem else kv.SetBlobResult()
+    return AgentClientMessage(kv_client_message=kv.KvClientMessage(id=query_id, set_blob_result=result))
+
+
+class LastCheckpoint:
+    """The newest checkpoint that the service sent.
+
+    A checkpoint is usable if it contains everything that the client has answered. One that was taken before a call was
+    made, or before its result arrived, would have the call made again.
+    """
+
+    def __init__(self) -> None:
+        self.data: bytes | None = None
+        self.is_usable = False
+        self._may_miss_a_result = False
+        """Whether the client has answered a call that the service may not have recorded yet."""
+
+    def inherit(self, before: "LastCheckpoint") -> None:
+        """Begin with the checkpoint of the attempt before."""
+        self.data = before.data
+        self.is_usable = before.is_usable
+
+    def call_made(self) -> None:
+        """Mark the checkpoint as out of date: a call was made since."""
+        self.is_usable = False
+
+    def call_answered(self) -> None:
+        """Distrust checkpoints until one has no pending calls: it may have been taken before the result."""
+        self._may_miss_a_result = True
+
+    def update(self, state: ConversationStateStructure, *, has_open_calls: bool) -> None:
+        """Keep a new checkpoint. Fields that our schema does not know are kept too."""
+        self.data = state.SerializeToString()
+        if not state.pending_tool_calls:
+            self._may_miss_a_result = False
+        self.is_usable = not (has_open_calls or self._may_miss_a_result)

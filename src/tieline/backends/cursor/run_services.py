@@ -1,0 +1,47 @@
+"""What all runs of a backend share."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from tieline.backends.cursor.account import Account
+from tieline.backends.cursor.conversations import Conversations
+from tieline.backends.cursor.pipes import AttemptIds, Pipe, Transport
+from tieline.backends.cursor.recovery import Recovery
+from tieline.tasks import Tasks
+from tieline.wire.cursor.models import CursorModel
+from tieline.wire.cursor.opening.offered_tools import SchemaCache, new_schema_cache
+from tieline.wire.cursor.opening.run_request import MachineInfo, RunSettings
+from tieline.wire.cursor.run.query_replies import QuerySettings
+
+
+@dataclass(frozen=True, slots=True)
+class RunServices:
+    """What all runs share: the account, the transports, ids, settings and facts about this machine."""
+
+    name: str
+    account: Account
+    open_pipe: Callable[[Transport, str, AttemptIds], Pipe]
+    transport: Callable[[], Transport]
+    changed_to: Callable[[Transport], None]
+    """Called with the transport that has to be used instead, so that the next run begins with it."""
+    mint_call: Callable[[], str]
+    mint_id: Callable[[], str]
+    mint_leg: Callable[[], str]
+    conversations: Conversations
+    clock: Callable[[], float]
+    tasks: Tasks
+    settings: RunSettings
+    machine_info: MachineInfo
+    queries: QuerySettings
+    model: Callable[[str], CursorModel | None]
+    """Return what is known of a model by its name."""
+    schemas: SchemaCache = field(default_factory=new_schema_cache)
+    is_fixed: bool = False
+    """Whether the user has set the transport, so that it is never changed."""
+    stall_after: float = 120.0
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    def recovery(self, transport: Transport) -> Recovery:
+        """Return the retries of a new leg."""
+        return Recovery(transport, is_fixed=self.is_fixed, clock=self.clock)
