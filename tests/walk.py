@@ -58,7 +58,7 @@ STAGES = {"frontends": 0, "web": 0, "core": 1, "backends": 2, "wire": 3}
 CHAT = "chat"
 TOOL_RESULT = "tool result"
 PERMISSION = "permission"
-LIMITS = {CHAT: 20, TOOL_RESULT: 29, PERMISSION: 30}
+LIMITS = {CHAT: 20, TOOL_RESULT: 30, PERMISSION: 30}
 """The most files that may take part, without those of `UNCOUNTED`."""
 TITLES = {
     CHAT: "A streamed Chat Completions request to an Anthropic upstream",
