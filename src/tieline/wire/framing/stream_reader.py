@@ -10,6 +10,7 @@ frame that yields no event is held until the next that does, so that frames and 
 needed any tolerance, no more frames are carried, and the writer works from the events alone.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from itertools import repeat, takewhile
 from typing import ClassVar
@@ -105,7 +106,7 @@ class DeltaFrame:
         self._attempts = _MAX_ATTEMPTS
 
 
-class StreamReader:
+class StreamReader(ABC):
     """Reads one answer. A subclass implements `_receive` and `_end_of_stream`."""
 
     protocol: ClassVar[str]
@@ -148,13 +149,13 @@ class StreamReader:
             events = self._parts.take()
         return events
 
+    @abstractmethod
     def _receive(self, block: bytes) -> None:
         """Read one event of the stream, without its blank line."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _end_of_stream(self) -> None:
         """Handle a stream that ended without its last event."""
-        raise NotImplementedError
 
     def _read(self, text: bytes) -> list[Event]:
         """Read whole blocks, each followed by its blank line; only the last may lack it."""
