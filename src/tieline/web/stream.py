@@ -51,7 +51,7 @@ NOTHING_NEW = b": nothing new\n\n"
 
 
 class Snapshot(NamedTuple):
-    """The position of the stream, and what is rendered at that point of the message in progress."""
+    """A position in the stream, and the part of the message in progress that is rendered up to it."""
 
     seq: int
     live: dict[int, RenderedText]

@@ -62,7 +62,7 @@ _write = msgspec.json.Encoder().encode
 
 
 class SessionStorage(NamedTuple):
-    """Where sessions are stored, and the wall clock."""
+    """The storage of sessions, and the wall clock that dates them."""
 
     store: Store
     clock: Callable[[], float]

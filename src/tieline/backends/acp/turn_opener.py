@@ -204,7 +204,7 @@ class TurnOpener:
     # ── opening a session ──
 
     async def _opened(self, session: AgentSession, agent: Agent, tools: Sequence[ToolSpec], turn: AgentTurn) -> bool:
-        """Open a session in this agent, if necessary. Return whether it knows the conversation."""
+        """Open a session with this agent if necessary. Return whether the session contains the conversation."""
         wants_seat = bool(tools) and self._bridge is not None
         is_there = session.is_open and session.agent is agent
         if is_there and (session.endpoint is not None or not wants_seat):

@@ -206,7 +206,7 @@ def _outcome(activity: Activity) -> str:
 
 
 def _shortened(output: str, kind: str) -> str:
-    """Truncate a long output; of a command's output the end is kept too, because it shows the outcome."""
+    """Truncate a long output. For a command, keep the end as well, because it shows the outcome."""
     if len(output) <= MAX_OUTPUT:
         return output
     if kind != "execute":

@@ -138,9 +138,10 @@ class Http2Stream:
     # ── the request ──
 
     async def send(self, data: bytes) -> None:
-        """Send the next bytes of the request and return when all of them were passed to the transport.
+        """Send the next bytes of the request, and return once all of them have been passed to the transport.
 
-        If the peer accepts nothing for `Timeouts.idle` seconds the stream fails, because part of a message was sent.
+        If the peer accepts nothing for `Timeouts.idle` seconds, the stream fails: a message that was sent in part
+        cannot be taken back.
         """
         if self.error is not None:
             raise self.error

@@ -52,7 +52,7 @@ class History(Struct):
         return [note for turn in self.turns for note in turn.notes]
 
     def turns_to_mark(self) -> list[int]:
-        """Return the turns that get a cache mark: the last, and the last of the previous request, which is cached."""
+        """Return the turns that get a cache mark: the last one, and that of the previous request, where the cache ends."""
         last = len(self.turns) - 1
         users = [at for at, turn in enumerate(self.turns) if turn.role == "user"]
         return [last, users[-2]] if len(users) > 1 else [last]
