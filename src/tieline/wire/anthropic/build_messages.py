@@ -52,7 +52,7 @@ class History(Struct):
         return [note for turn in self.turns for note in turn.notes]
 
     def turns_to_mark(self) -> list[int]:
-        """Return the turns that get a cache mark: the last one, and that of the previous request, where the cache ends."""
+        """Return the turns to mark for the cache: the last one, and the last one of the previous request."""
         last = len(self.turns) - 1
         users = [at for at, turn in enumerate(self.turns) if turn.role == "user"]
         return [last, users[-2]] if len(users) > 1 else [last]
