@@ -1,14 +1,14 @@
-"""Bytes that a waiting run has to keep, but will hardly need: compressed in the meantime."""
+"""Compressed storage for bytes that a waiting run must keep but rarely needs."""
 
 import zlib
 
 MIN_COMPRESSED = 2048
-"""Shorter data is not compressed."""
+"""Data with fewer bytes than this is not compressed."""
 _FASTEST = 1
 
 
 class CompressedBytes:
-    """Bytes that `pack` compresses until the next `read`."""
+    """Bytes that can be compressed in memory: `pack` compresses them, `read` decompresses them."""
 
     __slots__ = ("_data", "_is_packed")
 
@@ -17,13 +17,13 @@ class CompressedBytes:
         self._is_packed = False
 
     def pack(self) -> None:
-        """Compress the bytes."""
+        """Compress the bytes, unless they are shorter than `MIN_COMPRESSED`."""
         if not self._is_packed and len(self._data) >= MIN_COMPRESSED:
             self._data = zlib.compress(self._data, _FASTEST)
             self._is_packed = True
 
     def read(self) -> bytes:
-        """Return the bytes, which stay uncompressed until the next `pack`."""
+        """Return the original bytes. They stay uncompressed until the next `pack`."""
         if self._is_packed:
             self._data = zlib.decompress(self._data)
             self._is_packed = False
@@ -31,5 +31,5 @@ class CompressedBytes:
 
     @property
     def size(self) -> int:
-        """The number of bytes in memory now."""
+        """The number of bytes currently in memory: compressed after `pack`, original after `read`."""
         return len(self._data)

@@ -1,6 +1,6 @@
-"""Tables of Cursor's errors: every known number, phrase and code, with Tieline's code and advice for the user.
+"""Tables of Cursor's errors: every known number, phrase and code, with Tieline's error code and advice for the user.
 
-Which errors are retried follows Cursor's own client, as far as known.
+The choice of errors to retry follows Cursor's own client, as far as its behaviour is known.
 """
 
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from tieline.model.events import ErrorKind
 
 
 class ErrorMeaning(NamedTuple):
-    """The kind of an error, advice for the user, and whether a retry may help."""
+    """The meaning of a Cursor error: its kind, Tieline's code, advice for the user, and whether a retry may help."""
 
     kind: ErrorKind
     code: str
@@ -18,9 +18,9 @@ class ErrorMeaning(NamedTuple):
 
 
 REFUSED = "cursor_refused"
-"""The service refuses, for a reason that only its message tells."""
+"""The code of a refusal whose reason is given only in the service's message."""
 TRY_AGAIN = "cursor_try_again"
-"""The same, but the service says that a retry may help."""
+"""The code of a refusal for which the service says that a retry may help."""
 
 OUTDATED = ErrorMeaning(
     "bad_request",
@@ -35,18 +35,18 @@ QUOTA = ErrorMeaning(
 )
 PLAN = ErrorMeaning("billing", "cursor_plan", "The Cursor plan does not include this. Choose another model or plan.")
 RATE_LIMITED = ErrorMeaning(
-    "rate_limited", "cursor_rate_limited", "Cursor limits the rate. Wait a minute and try again."
+    "rate_limited", "cursor_rate_limited", "Cursor limits the request rate. Wait a minute and try again."
 )
-BUSY = ErrorMeaning("rate_limited", "cursor_busy", "Cursor limits the rate. Wait a minute and try again.", True)
+BUSY = ErrorMeaning("rate_limited", "cursor_busy", "Cursor limits the request rate. Wait a minute and try again.", True)
 EXHAUSTED = ErrorMeaning(
-    "rate_limited", "cursor_exhausted", "Cursor stopped for lack of some resource. Wait a minute and try again.", True
+    "rate_limited", "cursor_exhausted", "Cursor ran out of some resource. Wait a minute and try again.", True
 )
 POISONED = ErrorMeaning(
     "upstream",
     "cursor_poisoned",
     "Cursor refused the request without a reason. Most often the conversation is too long or can no longer be "
-    "continued, the plan has no usage left, or a tool has a schema it cannot take: begin a new conversation, "
-    "look at the usage page of the account, then try with fewer tools.",
+    "continued, the plan has no usage left, or Cursor does not accept the schema of a tool. Begin a new conversation, "
+    "check the usage page of the account, or try with fewer tools.",
     True,
 )
 TOO_LONG = ErrorMeaning(
@@ -57,7 +57,7 @@ TOO_LONG = ErrorMeaning(
 BAD_TOOLS = ErrorMeaning(
     "bad_request",
     "cursor_bad_tools",
-    "Cursor could not take one of the tools. Leave out tools one by one to find it: a name that Cursor uses itself "
+    "Cursor does not accept one of the tools. Leave out tools one by one to find it: a name that Cursor uses itself "
     "or an unusual schema is the most likely cause.",
 )
 BLOB_MISSING = ErrorMeaning(
@@ -75,7 +75,7 @@ MODEL_BLOCKED = ErrorMeaning(
 MAX_MODE = ErrorMeaning(
     "bad_request",
     "cursor_max_mode_required",
-    "This model needs Cursor's max mode: write `?max=true` behind its name, or choose another one.",
+    "This model needs Cursor's max mode: append `?max=true` to its name, or choose another model.",
 )
 REGION = ErrorMeaning(
     "forbidden",
@@ -94,8 +94,8 @@ UNAUTHENTICATED = ErrorMeaning(
 BLOCKED = ErrorMeaning(
     "forbidden",
     "cursor_blocked",
-    "Cursor has blocked the account or this address for suspicious activity. Log in at cursor.com and look there, or "
-    "write to its support: trying again makes it worse.",
+    "Cursor has blocked the account or this address for suspicious activity. Log in at cursor.com to check, or contact "
+    "its support. Trying again makes it worse.",
 )
 FORBIDDEN = ErrorMeaning("forbidden", "cursor_forbidden", "The Cursor account may not do this.")
 SYSTEM_PROMPT = ErrorMeaning(
@@ -108,7 +108,7 @@ TOO_LARGE = ErrorMeaning(
 )
 INVALID = ErrorMeaning("bad_request", "cursor_invalid_argument", "Cursor could not make sense of the request.", True)
 BAD_REQUEST = ErrorMeaning("bad_request", REFUSED, "Cursor refused the request.")
-NOT_FOUND = ErrorMeaning("not_found", "cursor_not_found", "Cursor did not find what was asked for.", True)
+NOT_FOUND = ErrorMeaning("not_found", "cursor_not_found", "Cursor did not find the requested object.", True)
 UNAVAILABLE = ErrorMeaning(
     "overloaded", "cursor_unavailable", "Cursor is not available at the moment. Try again a little later.", True
 )
@@ -120,11 +120,11 @@ PROVIDER = ErrorMeaning(
 )
 INTERNAL = ErrorMeaning("upstream", "cursor_internal", "Something went wrong inside Cursor. Try again.", True)
 TIMED_OUT = ErrorMeaning("timeout", "cursor_timeout", "Cursor took too long. Try again.", True)
-CANCELLED = ErrorMeaning("cancelled", "cursor_cancelled", "The run was cancelled at Cursor's side.")
+CANCELLED = ErrorMeaning("cancelled", "cursor_cancelled", "The run was cancelled on Cursor's side.")
 HTTP1_REFUSED = ErrorMeaning(
     "upstream",
     "cursor_http1_refused",
-    "The host takes HTTP/2 only. Set the transport of the Cursor backend to HTTP/2 in the configuration.",
+    "The host accepts only HTTP/2. Set the transport of the Cursor backend to HTTP/2 in the configuration.",
     True,
 )
 CONTENT_TYPE = ErrorMeaning(
@@ -170,10 +170,10 @@ BY_ERROR: dict[int, ErrorMeaning] = {
     60: MAX_MODE,
     64: REGION,
 }
-"""Errors by the number in the details."""
+"""The meanings of errors, by the number in the error's details."""
 
 VAGUE = frozenset((13, 28, 29, 36, 38, 41, 52, 57, 59))
-"""Numbers that are used for many things: the message decides first."""
+"""Numbers that the service uses for several errors. For these, phrases in the message take precedence."""
 
 BY_NAME = {
     "BAD_API_KEY": 1,
@@ -227,7 +227,7 @@ BY_NAME = {
     "SLOW_POOL": 63,
     "UNSUPPORTED_REGION": 64,
 }
-"""The numbers of the details by name, for responses without the binary form."""
+"""The keys of `BY_ERROR` by name, for responses that lack the binary form of the error's details."""
 
 BY_WORDS: tuple[tuple[str, str, ErrorMeaning], ...] = (
     ("", "update required", OUTDATED),
@@ -258,7 +258,7 @@ BY_WORDS: tuple[tuple[str, str, ErrorMeaning], ...] = (
     ("", "too many requests", RATE_LIMITED),
     ("not_found", "model", NO_MODEL),
 )
-"""Errors by code and phrase in the message, in lower case; an empty code matches any."""
+"""Connect code, lower-case phrase in the message, and meaning. The first match counts; an empty code matches any."""
 
 BY_CODE: dict[str, ErrorMeaning] = {
     "unauthenticated": UNAUTHENTICATED,
@@ -272,7 +272,7 @@ BY_CODE: dict[str, ErrorMeaning] = {
         ("canceled", "unknown", "already_exists", "aborted", "unimplemented", "internal", "data_loss"), INTERNAL
     ),
 }
-"""Errors by Connect code."""
+"""The meanings of errors, by Connect code."""
 
 BY_GRPC_STATUS = {
     "1": "canceled",
@@ -305,7 +305,7 @@ BY_STATUS: dict[int, ErrorMeaning] = {
     503: UNAVAILABLE,
     504: TIMED_OUT,
 }
-"""Errors by the HTTP status of a response that is not a stream."""
+"""The meanings of errors, by the HTTP status of a response that is not a stream."""
 
 _ALL = (
     *BY_ERROR.values(),
@@ -315,4 +315,4 @@ _ALL = (
     *(INCOMPLETE, EXHAUSTED, MISDIRECTED, UNREADABLE),
 )
 RETRYABLE = frozenset((TRY_AGAIN, *(meaning.code for meaning in _ALL if meaning.is_retryable)))
-"""The codes of errors that a retry may help against."""
+"""Tieline's codes of the errors for which a retry may help."""

@@ -1,9 +1,9 @@
 """Read Cursor's errors from the end of a stream, its trailers, or an HTTP status.
 
-The service uses few codes for many errors: `resource_exhausted` alone may be an old client, a used-up plan, a rate
-limit, a conversation that is too long, a tool that it rejects or a conversation that it will never answer again. The
-meaning is found, in this order, by the number in the error's details, by the message, and by the code. `Failed.code`
-identifies the error for retries; the message tells the user what to do.
+The service uses few codes for many errors: `resource_exhausted` alone may mean an outdated client, a used-up plan, a
+rate limit, a conversation that is too long, a rejected tool or a conversation that can no longer be continued. The
+meaning is looked up first by the number in the error's details, then by phrases in the message, then by the code.
+`Failed.code` decides whether a request is retried; `Failed.message` tells the user what to do.
 """
 
 import binascii
@@ -43,9 +43,9 @@ Pairs = Sequence[tuple[str, str]]
 
 _ERROR_DETAILS = "aiserver.v1.ErrorDetails"
 _MAX_BODY = 20_000
-"""How many bytes of a body are read for an error."""
+"""The maximum number of bytes of a response body that are searched for an error."""
 _MAX_MESSAGE = 2_000
-"""How many characters of the service's message are passed on."""
+"""The maximum number of characters of the service's message that are passed on to the client."""
 _EMPTY_MESSAGES = ("", "error", "internal error", "unknown error")
 
 
@@ -77,7 +77,7 @@ class _End(msgspec.Struct):
 
 
 class _ReportedError(NamedTuple):
-    """An error as the service reports it, in whatever form."""
+    """An error as the service reports it, independent of the format of the response."""
 
     code: str = ""
     text: str = ""
@@ -91,10 +91,11 @@ _DEBUG = msgspec.json.Decoder(_Debug)
 
 
 def read_end(payload: bytes, *, has_begun: bool = False) -> Failed | None:
-    """Return the error in the JSON that ends a stream; None if it ended well.
+    """Return the error in the JSON that ends a stream, or None if the stream ended without an error.
 
-    `has_begun` says whether the model had written anything: a refusal without a reason has another meaning then. A
-    payload that is not a JSON object is not a good end, as in Cursor's own client.
+    `has_begun` says whether the model has already written something. If it has, `resource_exhausted` without a message
+    is read as a temporary shortage; otherwise the conversation may be one that can no longer be continued. As in
+    Cursor's own client, a payload that is not a JSON object counts as an error.
     """
     try:
         end = read(_END, payload)
@@ -106,7 +107,7 @@ def read_end(payload: bytes, *, has_begun: bool = False) -> Failed | None:
 
 
 def read_trailers(headers: Pairs, *, has_begun: bool = False) -> Failed | None:
-    """Return the error in gRPC trailers; None if there is none."""
+    """Return the error in gRPC trailers, or None if they report success. See `read_end` for `has_begun`."""
     trailers = {name.lower(): value.strip() for name, value in headers}
     status = trailers.get("grpc-status", "0")
     if status == "0":
@@ -118,13 +119,13 @@ def read_trailers(headers: Pairs, *, has_begun: bool = False) -> Failed | None:
 
 
 def trailer_lines(payload: bytes) -> Pairs:
-    """Parse the payload of a trailer frame."""
+    """Parse the payload of a trailer frame into pairs of name and value."""
     lines = payload.decode(errors="replace").splitlines()
     return [(name.strip(), value.strip()) for name, _, value in (line.partition(":") for line in lines) if name.strip()]
 
 
 def read_status(status: int, body: bytes, headers: Pairs = ()) -> Failed:
-    """Return the error of a response that is not a stream."""
+    """Return the error for an HTTP response that is not a stream, such as an error status or a redirect."""
     fields = {name.lower(): value for name, value in headers}
     if 300 <= status < 400:
         return _spelled(MISDIRECTED, "", how=_misdirected(status, fields.get("location", "")))
@@ -139,13 +140,13 @@ def read_status(status: int, body: bytes, headers: Pairs = ()) -> Failed:
 
 
 def _misdirected(status: int, location: str) -> str:
-    """Describe a redirect without its path and query, which may hold a token."""
+    """Describe a redirect for an error message. Omit the path and the query, which may contain a token."""
     place = urlsplit(location).netloc if location else ""
     return f"status {status}, a redirect to {place}" if place else f"status {status}"
 
 
 def read_strays(data: bytes) -> Failed:
-    """Return the error in bytes that are not frames: an error page, or an error without its envelope."""
+    """Return the error in bytes that are not stream frames, such as an HTML error page or a bare JSON error."""
     reported = _read_body(data[:_MAX_BODY])
     if reported.number or reported.code or _by_words(reported):
         return _failed(reported)
@@ -153,12 +154,12 @@ def read_strays(data: bytes) -> Failed:
 
 
 def incomplete(how: str) -> Failed:
-    """Return the error of a stream that ended before the turn did."""
+    """Return the error for a stream that ended before the turn did. `how` describes the cause in the message."""
     return _spelled(INCOMPLETE, "", how=how)
 
 
 def is_retryable(failed: Failed) -> bool:
-    """Return whether the same request may succeed a moment later."""
+    """Return whether the same request may succeed if it is retried."""
     return failed.code in RETRYABLE
 
 
@@ -204,7 +205,7 @@ def _spelled(
 
 
 def _read_body(body: bytes) -> _ReportedError:
-    """Read the error in a body: wrapped as at the end of a stream, bare, or in an HTML page."""
+    """Read the error in a response body: JSON as at the end of a stream, a bare JSON error, or other text."""
     try:
         end = read(_END, body)
         return _read_error(end.error or read(_ERROR, body))
@@ -221,7 +222,7 @@ def _read_error(error: _EndError) -> _ReportedError:
 
 
 def _combine(code: str, message: str, found: _ReportedError | None) -> _ReportedError:
-    """Combine the details of an error with its code; the message is used if the details have no text."""
+    """Combine an error's code and message with its details, if any. The text of the details takes precedence."""
     if found is None:
         return _ReportedError(code, message)
     return found._replace(code=code, text=found.text or message)
@@ -235,7 +236,7 @@ def _in_detail(detail: _Detail) -> _ReportedError | None:
 
 
 def _in_status(value: bytes) -> _ReportedError | None:
-    """Return the details inside the status of trailers."""
+    """Return the error details in a serialized `RpcStatus`, as found in gRPC trailers; None if there are none."""
     try:
         status = aiserver.RpcStatus.FromString(value)
     except DecodeError:
@@ -254,7 +255,7 @@ def _in_details(value: bytes) -> _ReportedError | None:
 
 
 def _in_debug(json: bytes) -> _ReportedError | None:
-    """Return the details in their readable form, for errors without the binary form."""
+    """Parse error details from their JSON form, which is read if the binary form is missing."""
     try:
         debug = read(_DEBUG, json)
     except Malformed:
@@ -268,17 +269,17 @@ def _in_debug(json: bytes) -> _ReportedError | None:
 
 
 def _joined(title: str, detail: str) -> str:
-    """Join title and detail as Cursor's own client shows them."""
+    """Join the title and the detail of an error the way Cursor's own client shows them."""
     return " ".join(part for part in (title.strip(), detail.strip()) if part)
 
 
 def _clear(message: str) -> str:
-    """Return a message; empty if it says nothing."""
+    """Strip a message; return an empty string if it is a placeholder such as `internal error`."""
     return "" if message.strip().lower().rstrip(".") in _EMPTY_MESSAGES else message.strip()
 
 
 def _decoded(text: str) -> bytes:
-    """Decode base64, with or without padding, in either alphabet; empty if it is invalid."""
+    """Decode base64, with or without padding, in either alphabet; return empty bytes if it is invalid."""
     text = text.strip().rstrip("=").replace("-", "+").replace("_", "/")
     try:
         return b64decode(text + "=" * (-len(text) % 4), validate=True)

@@ -1,7 +1,7 @@
-"""The headers that a Cursor client sends on each kind of call, and the checksum in some of them.
+"""The headers that a Cursor client sends with each kind of call, including an optional checksum.
 
-There are two profiles: the terminal CLI, which is the default, and the SDK, whose headers are pinned by a test. The
-service raises the minimum version from time to time, so the version is a setting.
+There are two profiles: Cursor's terminal CLI, which is the default, and its SDK. The service raises the minimum client
+version from time to time, so the version is a setting.
 """
 
 import base64
@@ -31,9 +31,10 @@ def _check(*values: str) -> None:
 
 
 class Checksum(Value):
-    """How `x-cursor-checksum` is computed: from machine ids, as the editor does, or from the token alone.
+    """Settings for the `x-cursor-checksum` header.
 
-    Without a machine id, the editor's form derives both ids from the token.
+    Style `editor` computes it from machine ids, as Cursor's editor does. If `machine_id` is empty, both ids are derived
+    from the token. Style `token` computes it from the token alone.
     """
 
     style: Literal["editor", "token"] = "editor"
@@ -48,9 +49,11 @@ class Checksum(Value):
 
 
 class Identity(Value):
-    """How a client identifies itself. An unknown `ghost_mode` counts as private. The CLI sends no time zone.
+    """The values by which a client identifies itself to the service.
 
-    `started_ms` is the start of the program in milliseconds since 1970; only the checksum needs it.
+    `ghost_mode` is Cursor's privacy mode; None means unknown and counts as private. If `timezone` is None, as for the
+    CLI, no time zone is sent. `started_ms` is the start time of the program in milliseconds since 1970; only the
+    checksum uses it.
     """
 
     client_type: str = "cli"
@@ -81,11 +84,12 @@ def run_headers(
     allowed_tools: Sequence[str] | None = None,
     excluded_tools: Sequence[str] = (),
 ) -> Headers:
-    """Return the headers of Run (http2) or RunSSE (http1).
+    """Return the headers for a call of Run (over HTTP/2) or RunSSE (over HTTP/1.1).
 
-    `original_request_id` is that of the first attempt. `blob_key` is 64 hex digits, the same for a whole conversation.
-    `allowed_tools` are names such as `read_tool_call`; an empty list forbids all of Cursor's own tools. The checksum is
-    computed for `now_ms`, by default for the start of the program.
+    `original_request_id` is the request id of the first attempt. `blob_key` is an encryption key for blobs, 64 hex
+    digits that stay the same for a whole conversation. `allowed_tools` and `excluded_tools` are names of Cursor's own
+    tools, such as `read_tool_call`; an empty `allowed_tools` forbids all of them. The checksum is computed for the time
+    `now_ms`, by default the start time of the program.
     """
     return _sorted(
         *_who(identity, token, transport, now_ms),
@@ -108,7 +112,10 @@ def append_headers(
     excluded_tools: Sequence[str] = (),
     timeout_ms: int = APPEND_TIMEOUT_MS,
 ) -> Headers:
-    """Return the headers of BidiAppend: those of the RunSSE it belongs to, as a unary call."""
+    """Return the headers for BidiAppend, the unary call that sends a client message to a RunSSE stream.
+
+    Pass the same values as to `run_headers` for that stream.
+    """
     return _sorted(
         *_who(identity, token, "http1", now_ms),
         *_attempt(request_id, original_request_id, blob_key),
@@ -128,7 +135,7 @@ def unary_headers(
     now_ms: int | None = None,
     content_type: str = "application/proto",
 ) -> Headers:
-    """Return the headers of any other call, such as the list of models."""
+    """Return the headers for any other unary call, such as listing the models."""
     return _sorted(
         *_who(identity, token, transport, now_ms),
         ("x-request-id", request_id),
@@ -139,7 +146,10 @@ def unary_headers(
 
 
 def newest_version(names: Iterable[str]) -> str:
-    """Return the newest of the installed versions of the CLI, or the default if that is newer."""
+    """Return the newest installed version of the CLI, or `CLI_VERSION` if that is newer.
+
+    `names` are the names of directories with installed versions. Names that are not versions are ignored.
+    """
     found = [f"cli-{name}" for name in names if _VERSION.fullmatch(name)]
     return max([CLI_VERSION, *found])
 
@@ -148,12 +158,12 @@ _VERSION = re.compile(r"20\d\d\.\d\d\.\d\d-[0-9a-f]{7,12}")
 
 
 def is_ghost(privacy_mode: int | None) -> bool:
-    """Return the value of `x-ghost-mode` for a privacy mode; unknown means private."""
+    """Return whether `x-ghost-mode` is true for an account's privacy mode; an unknown mode counts as private."""
     return privacy_mode not in _NOT_PRIVATE
 
 
 def checksum(settings: Checksum, token: str, now_ms: int) -> str:
-    """Return the value of `x-cursor-checksum`; the editor computes it once, when it starts."""
+    """Return the value of `x-cursor-checksum` for the time `now_ms`. Cursor's editor computes it once, at its start."""
     if settings.style == "token":
         moment = now_ms - now_ms % HALF_HOUR_MS
         payload = [*token.split("."), token][1]
@@ -165,10 +175,10 @@ def checksum(settings: Checksum, token: str, now_ms: int) -> str:
 
 
 def stamp(moment: int, *, is_wrapped: bool) -> str:
-    """Encode a time in units of 1000 seconds as eight characters.
+    """Encode a time in units of 1000 seconds as eight base64 characters.
 
-    The editor shifts a 32-bit number by up to 40 bits, which wraps around in JavaScript: its first two bytes repeat the
-    last two (`is_wrapped`). Other clients write the six bytes correctly.
+    With `is_wrapped`, the first two bytes repeat the last two, as in Cursor's editor, where JavaScript's 32-bit shifts
+    wrap around. Other clients write all six bytes of the number.
     """
     raw = (moment & 0xFFFF_FFFF_FFFF).to_bytes(6, "big")
     if is_wrapped:
@@ -177,7 +187,7 @@ def stamp(moment: int, *, is_wrapped: bool) -> str:
 
 
 def obfuscated(raw: bytes) -> bytes:
-    """Return the bytes, each mixed with the one before it."""
+    """Obfuscate the bytes as Cursor's clients do: each output byte depends on the one before it."""
     mixed = bytearray()
     last = 165
     for index, byte in enumerate(raw):

@@ -20,24 +20,24 @@ from tieline.wire.cursor._pb.aiserver_pb2 import AvailableModel, AvailableModels
 AUTO = "auto"
 """Tieline's name for the model that the service chooses."""
 DEFAULT = "default"
-"""The service's name for the same."""
+"""The service's name for the model that Tieline calls `AUTO`."""
 
 M = TypeVar("M", bound=Message)
 
 
 class CursorModel(Value):
-    """What is known of a model; None where the service does not say."""
+    """A model as the service describes it. A field is None if the service gives no value for it."""
 
     id: str
     title: str = ""
     aliases: tuple[str, ...] = ()
     context: int | None = None
-    """The size of its context in tokens."""
+    """The size of the context window in tokens."""
     context_max: int | None = None
-    """The same in max mode."""
+    """The size of the context window in Cursor's max mode, in tokens."""
     images: bool | None = None
     parameters: Mapping[str, tuple[str, ...]] = {}
-    """The known values of each parameter."""
+    """The known values of each model parameter, by its name."""
 
     def info(self) -> ModelInfo:
         """Return the model as clients see it."""
@@ -68,7 +68,10 @@ def read_catalogue(body: bytes) -> list[CursorModel]:
 
 
 def combine(usable: Sequence[CursorModel], catalogue: Iterable[CursorModel]) -> list[CursorModel]:
-    """Return the usable models with details from the catalogue, which lists variants under their model."""
+    """Return the usable models, with details added from the catalogue.
+
+    A usable model may be a variant, which the catalogue lists under its base model.
+    """
     known: dict[str, CursorModel] = {}
     for model in catalogue:
         for name in (model.id, *model.aliases):
@@ -85,7 +88,7 @@ def _with(model: CursorModel, known: CursorModel | None) -> CursorModel:
         context=known.context,
         context_max=known.context_max,
         images=known.images,
-        # The name of a variant already contains its parameters.
+        # The name of a variant already determines its parameters.
         parameters=known.parameters if model.id == known.id else {},
     )
 
@@ -114,7 +117,7 @@ def _parameters(variants: Iterable[ModelVariant]) -> dict[str, tuple[str, ...]]:
 
 
 def _read(body: bytes, into: M) -> M:
-    """Parse either form: JSON begins with a brace, which no protobuf response does."""
+    """Parse a response body into `into`. A body that begins with a brace is JSON; any other body is protobuf."""
     try:
         if body[:1] == b"{":
             return json_format.Parse(body, into, ignore_unknown_fields=True)

@@ -1,7 +1,7 @@
 """Convert JSON to `google.protobuf.Value` and back.
 
-A Value has no integers, and its objects have no order. On the way back whole numbers become ints, strings stay strings,
-and names are sorted, so that the same arguments always give the same text.
+A Value has no integers, and its objects have no order. The conversion back to JSON makes whole numbers ints and sorts
+the names of each object, so that equal arguments always give the same text.
 """
 
 import math
@@ -15,23 +15,23 @@ from tieline.model.request import EMPTY_SCHEMA
 from tieline.wire.shared.json import decode_any, encode
 
 MAX_DEPTH = 28
-"""How deep JSON may be nested: protobuf parsers allow 100 nested messages, and a level of JSON takes three."""
+"""The maximum nesting of JSON. Protobuf parsers allow 100 nested messages, and each level of JSON takes three."""
 
 _WHOLE = 2.0**63
 
 
 def to_value(json: Any) -> Value:
-    """Return JSON as a Value. Objects and lists that are nested too deeply become empty."""
+    """Convert decoded JSON to a Value. Objects and lists nested deeper than `MAX_DEPTH` become empty."""
     return _value(json, MAX_DEPTH)
 
 
 def schema_value(schema: bytes) -> Value:
-    """Return the JSON text of a schema as a Value. An unreadable schema allows any object."""
+    """Convert the JSON text of a schema to a Value. An unreadable schema becomes one that allows any object."""
     return to_value(_read(schema))
 
 
 def is_deep(schema: bytes) -> bool:
-    """Return whether `schema_value` has to cut a part of this."""
+    """Return whether a schema is nested so deeply that `schema_value` empties some of its objects or lists."""
     if schema.count(b"{") + schema.count(b"[") <= MAX_DEPTH:
         return False
     level = [_read(schema)]
@@ -41,7 +41,10 @@ def is_deep(schema: bytes) -> bool:
 
 
 def from_value(value: Value, depth: int = 100) -> Any:
-    """Return a Value as JSON. Unset values, NaN and infinity become null."""
+    """Convert a Value to JSON that can be encoded.
+
+    Unset values, NaN and infinity become null, and so do objects and lists nested deeper than `depth`.
+    """
     kind = value.WhichOneof("kind")
     if kind == "string_value":
         return value.string_value
@@ -57,7 +60,7 @@ def from_value(value: Value, depth: int = 100) -> Any:
 
 
 def arguments(args: Mapping[str, Value]) -> str:
-    """Return the arguments of a call as JSON text."""
+    """Return the arguments of a tool call as the text of a JSON object."""
     return encode(_object(args, 100)).decode()
 
 
@@ -85,7 +88,7 @@ def _value(json: Any, depth: int) -> Value:
 
 
 def _number_value(number: float) -> Value:
-    """Return a number as a Value; null if it is not a finite double."""
+    """Convert a number to a Value; the Value is null if the number is not a finite double."""
     try:
         number = float(number)
     except OverflowError:

@@ -1,7 +1,7 @@
-"""What a run stores for the service: blobs and the last checkpoint.
+"""Data that a run stores for the service: blobs and the last checkpoint.
 
-Blobs are history that the run request refers to by id, and state of the service. The service requests them as it needs
-them, and waits for each. A missing blob ends the run.
+A blob is either a piece of history that the run request refers to by id, or state that the service asked the run to
+store. The service requests a blob when it needs it, and waits for the reply. A missing blob ends the run.
 """
 
 from collections.abc import ItemsView, Iterator, Mapping
@@ -17,16 +17,16 @@ LIMIT_EACH = 32 << 20
 LIMIT_TOTAL = 128 << 20
 
 _OVERHEAD = 128
-"""The memory that a blob takes besides its bytes, so that many empty blobs count too."""
+"""The estimated memory in bytes that a blob takes besides its data. It makes empty blobs count towards the limit."""
 
 
 def blob_id(data: bytes) -> bytes:
-    """Return the id of a blob: its SHA-256."""
+    """Return the id of a blob: the SHA-256 hash of its data."""
     return sha256(data).digest()
 
 
 class Blobs:
-    """Blobs by id. The limits apply to what the service stores, not to the blobs that a run begins with."""
+    """The blobs of one run, by id. The limits apply to blobs that the service stores, not to the initial blobs."""
 
     def __init__(
         self,
@@ -44,13 +44,14 @@ class Blobs:
 
     @property
     def size(self) -> int:
-        """The number of bytes of all blobs, uncompressed."""
+        """The memory in bytes that all blobs take when uncompressed, including ids and overhead."""
         return self._size
 
     def get(self, blob_id: bytes) -> bytes | None:
         """Return the blob with this id, or None.
 
-        The service sometimes refers to a small blob by its content instead of its hash: such an id is its own data.
+        The service sometimes uses the content of a small blob as its id, instead of the hash. For such an id, the id
+        itself is returned.
         """
         data = self._found(blob_id)
         if data is None and blob_id and len(blob_id) != ID_BYTES:
@@ -58,7 +59,10 @@ class Blobs:
         return data
 
     def set(self, blob_id: bytes, data: bytes) -> str | None:
-        """Keep a blob, or return the reason if it is too large. Like Cursor's client, this does not verify the id."""
+        """Store a blob and return None; if it exceeds a limit, return an error message instead.
+
+        As in Cursor's client, the id is not compared with the hash of the data.
+        """
         if len(data) > self._limit_each:
             return f"a blob of {len(data)} bytes exceeds the limit of {self._limit_each} bytes"
         before = self._found(blob_id)
@@ -76,7 +80,7 @@ class Blobs:
         return self._blobs.items()
 
     def pack(self) -> None:
-        """Compress the blobs, which are not expected to be needed soon."""
+        """Compress the blobs in memory until they are needed again."""
         if sum(map(len, self._blobs.values())) >= MIN_COMPRESSED:
             self._bundles.append(_Bundle(self._blobs))
             self._blobs = {}
@@ -114,22 +118,22 @@ def _cost(blob_id: bytes, size: int) -> int:
 
 
 def blob_reply(query_id: int, data: bytes | None) -> AgentClientMessage:
-    """Return the reply to a request for a blob; None means missing, which is not the same as empty."""
+    """Return the reply to a request for a blob. `data` is None if the blob is missing, and empty for an empty blob."""
     reply = kv.KvClientMessage(id=query_id, get_blob_result=kv.GetBlobResult(blob_data=data))
     return AgentClientMessage(kv_client_message=reply)
 
 
 def stored_reply(query_id: int, problem: str | None) -> AgentClientMessage:
-    """Return the reply to a request to store a blob, with the problem if there was one."""
+    """Return the reply to a request to store a blob. `problem` is an error message, or None if the blob was stored."""
     result = kv.SetBlobResult(error=kv.Error(message=problem)) if problem else kv.SetBlobResult()
     return AgentClientMessage(kv_client_message=kv.KvClientMessage(id=query_id, set_blob_result=result))
 
 
 class LastCheckpoint:
-    """The newest checkpoint that the service sent.
+    """The newest checkpoint that the service sent, and whether it is usable.
 
-    A checkpoint is usable if it contains everything that the client has answered. One that was taken before a call was
-    made, or before its result arrived, would have the call made again.
+    A checkpoint is usable if it includes every tool call made so far, together with its result. Continuing from an
+    older checkpoint would repeat a call.
     """
 
     def __init__(self) -> None:
@@ -139,20 +143,27 @@ class LastCheckpoint:
         """Whether the client has answered a call that the service may not have recorded yet."""
 
     def inherit(self, before: "LastCheckpoint") -> None:
-        """Begin with the checkpoint of the attempt before."""
+        """Start with the checkpoint of `before`, the previous attempt of the same turn."""
         self.data = before.data
         self.is_usable = before.is_usable
 
     def call_made(self) -> None:
-        """Mark the checkpoint as out of date: a call was made since."""
+        """Mark the checkpoint as unusable, because a tool call was made after it."""
         self.is_usable = False
 
     def call_answered(self) -> None:
-        """Distrust checkpoints until one has no pending calls: it may have been taken before the result."""
+        """Record that the client answered a tool call.
+
+        A checkpoint that still lists pending calls may have been taken before the result arrived. Checkpoints are
+        therefore unusable until one lists no pending calls.
+        """
         self._may_miss_a_result = True
 
     def update(self, state: ConversationStateStructure, *, has_open_calls: bool) -> None:
-        """Keep a new checkpoint. Fields that our schema does not know are kept too."""
+        """Replace the checkpoint with `state`, including fields that are unknown to our schema.
+
+        `has_open_calls` says whether tool calls are still waiting for the client.
+        """
         self.data = state.SerializeToString()
         if not state.pending_tool_calls:
             self._may_miss_a_result = False

@@ -1,5 +1,5 @@
-"""Execs, the calls that Cursor's service makes on its stream.
+"""Execs: the tool calls that Cursor's service sends on the stream of a run.
 
-Here belongs what maps an exec to a call of a client's tool, and the tool's result back to the typed result that the
-service expects. When calls are made and answered is decided in `run`.
+This package maps an exec to a call of one of the client's tools, and the tool's result back to the typed result that
+the service expects. The package `run` decides when calls are made and answered.
 """

@@ -1,4 +1,4 @@
-"""Read diagnostics of a file from the JSON or the lines that a client's tool returns."""
+"""Parse a file's diagnostics from the JSON or the lines of text that a client's tool returns."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -36,7 +36,7 @@ _LINE = re.compile(
 
 
 def diagnostics(text: str) -> list[kinds.Diagnostic]:
-    """Return the diagnostics in a tool's output; text that cannot be parsed becomes one diagnostic."""
+    """Return the diagnostics in a tool's output. Text that cannot be parsed becomes a single diagnostic."""
     if _NONE.fullmatch(text):
         return []
     found = list(_from_json(text))[:MAX_DIAGNOSTICS] or [
@@ -56,7 +56,7 @@ def _from_line(line: re.Match[str]) -> kinds.Diagnostic:
 
 
 def _from_json(text: str) -> Iterator[kinds.Diagnostic]:
-    """Yield the diagnostics of a JSON list, bare or grouped by file."""
+    """Yield the diagnostics in JSON, either as a plain list or grouped by file."""
     if not text.lstrip().startswith(("[", "{")):
         return
     try:
@@ -72,7 +72,7 @@ def _from_json(text: str) -> Iterator[kinds.Diagnostic]:
 
 
 def _is_empty(text: str) -> bool:
-    """Return whether this is JSON that lists files without any diagnostics."""
+    """Return whether the text is JSON that lists files without any diagnostics."""
     return text.lstrip().startswith(("[", "{")) and '"message"' not in text and '"diagnostics"' in text
 
 

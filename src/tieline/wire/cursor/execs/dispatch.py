@@ -1,12 +1,12 @@
-"""Dispatch execs: to a tool of the client, or to an immediate reply.
+"""Dispatch execs: turn each into a call of a client's tool, or into an immediate reply.
 
-An exec either becomes a call of the client's own tool (`receive` returns it, `answer` takes its result) or is answered
-at once: with a typed refusal where the client has no tool for it, or with an exception where the kind is unknown. Every
-exec is answered, and none is reported as done that was not.
+An exec either becomes a call of one of the client's tools (`receive` returns the call, `answer` takes its result) or is
+answered at once: with a typed refusal if the client has no tool for it, or with an exception if its kind is unknown.
+Every exec gets an answer, and none is reported as done unless it was.
 
-`PendingCalls` keeps what the client has seen of these calls, and adds text of the user to their results.
+`PendingCalls` tracks which of these calls the client has seen, and adds the user's text to their results.
 
-An answer refers to its exec by number alone. The number may be 0, and may be used again. A `stream_close` follows each
+An answer identifies its exec only by number. The number may be 0, and may be reused. A `stream_close` follows each
 answer.
 """
 
@@ -48,9 +48,9 @@ from tieline.wire.shared.capabilities import Wanted
 from tieline.wire.shared.json import encode
 
 MAX_PENDING = 1024
-"""How many execs may wait for the client at once."""
+"""The maximum number of execs that wait for the client at the same time."""
 _TAKES_USER_TEXT = frozenset(("mcp_args", "shell_args", "shell_stream_args"))
-"""Execs whose result is text for the model. In others, text of the user would end up in a file or a listing."""
+"""Kinds of exec whose result is text for the model. In other results, the user's text would end up in file contents."""
 
 
 class _PendingExec(NamedTuple):
@@ -64,9 +64,10 @@ class _PendingExec(NamedTuple):
 
 
 class ExecDispatcher:
-    """The execs of one run.
+    """Maps the execs of one run to calls of the client's tools, and builds the answers to the service.
 
-    `mint` returns ids for calls and `clock` seconds; `workspace` is the folder in which the client works.
+    `mint` returns a new call id and `clock` the time in seconds; `workspace` is the directory in which the client
+    works.
     """
 
     def __init__(
@@ -88,11 +89,11 @@ class ExecDispatcher:
         self._shells = RunningShells()
 
     def set_tools(self, offer: OfferedTools) -> None:
-        """Replace the tools: later execs are mapped to these."""
+        """Replace the client's tools. Later execs are mapped to the new tools."""
         self._toolset = ClientToolset(offer, self._toolset.workspace)
 
     def receive(self, message: ExecServerMessage) -> ToolCall | Sequence[AgentClientMessage]:
-        """Return a call for the client, or the messages that answer the exec."""
+        """Return the call that the client has to run for this exec, or the messages that answer the exec at once."""
         kind = message.WhichOneof("message")
         if kind is None:
             return _unknown(message.id, kind)
@@ -108,7 +109,7 @@ class ExecDispatcher:
         return _unknown(message.id, kind) if answer is None else _answered(message.id, kind, answer)
 
     def answer(self, result: ToolResult) -> Sequence[AgentClientMessage]:
-        """Return the messages that answer the exec behind a call; raise KeyError if there is none."""
+        """Return the messages that send a call's result to the service; raise KeyError if no exec waits for it."""
         waiting = self._take(result.call_id)
         millis = self._millis(waiting)
         if waiting.kind == "mcp_args":
@@ -119,14 +120,17 @@ class ExecDispatcher:
         return _answered(waiting.exec_id, waiting.kind, typed(done), millis)
 
     def abort(self, exec_id: int) -> str | None:
-        """Forget an exec that the service no longer wants; return its call id, if it had one."""
+        """Remove an exec that the service has aborted. Return the id of its call; None if the exec is not pending."""
         call_id = self._call_of(exec_id)
         if call_id is not None:
             self._take(call_id)
         return call_id
 
     def confirm_abort(self, exec_id: int) -> Sequence[AgentClientMessage]:
-        """Return the messages that confirm an abort: a command ends as if it had been killed."""
+        """Return the messages that confirm the abort of an exec to the service; call this before `abort`.
+
+        A shell command is reported as killed. For an exec that is not pending, there are no messages.
+        """
         call_id = self._call_of(exec_id)
         if call_id is None:
             return ()
@@ -163,7 +167,7 @@ class ExecDispatcher:
         return plan(kind, args, self._toolset)
 
     def _typed_in(self, shell_id: int, chars: str) -> CallPlan | None:
-        """Return a call that writes to a command which the client keeps running."""
+        """Return a call that writes to a command in the background; None if the command or a tool for it is missing."""
         session = self._shells.session(shell_id)
         if session is None:
             return None
@@ -189,14 +193,14 @@ class ExecDispatcher:
 
 
 class SentResults(NamedTuple):
-    """The messages that answer calls, and what became of the user's text."""
+    """The messages that answer calls, and whether one of the results could carry the user's text."""
 
     messages: Sequence[AgentClientMessage]
     took_text: bool
 
 
 class PendingCalls:
-    """The calls of one run. `execs` answers the execs behind them."""
+    """The calls of one run that the client has yet to answer. `execs` builds the answers to the service."""
 
     def __init__(self, execs: ExecDispatcher) -> None:
         self._execs = execs
@@ -207,23 +211,27 @@ class PendingCalls:
 
     @property
     def unanswered(self) -> frozenset[str]:
-        """The calls that the client has seen and not answered, aborted ones included: it may run them all the same."""
+        """The ids of calls that the client has seen but not answered.
+
+        Aborted calls are included, because the client may run them nevertheless.
+        """
         return frozenset(self._unanswered)
 
     def add(self, call_id: str, kind: str, *, in_leg: bool) -> None:
-        """Record a call. One that comes between two legs is seen with the next leg."""
+        """Record a call for an exec of this kind. A call made between two legs reaches the client with the next leg."""
         self._kinds[call_id] = kind
         (self._unanswered if in_leg else self._late).add(call_id)
 
     def begin_leg(self) -> None:
-        """Record that the client sees the calls that came since the last leg."""
+        """Mark the calls made since the last leg as seen by the client."""
         self._unanswered |= self._late
         self._late.clear()
 
     def answer(self, results: Sequence[ToolResult], user_text: str) -> SentResults:
-        """Return the messages for results of calls. The last result that can take the user's text gets it.
+        """Return the messages that send results to the service.
 
-        Results of calls that were aborted or answered before are ignored.
+        `user_text` is appended to the last result that can carry text for the model. Results of calls that were aborted
+        or answered before are ignored.
         """
         self._unanswered.difference_update(result.call_id for result in results)
         awaited = {result.call_id: result for result in results if result.call_id in self._execs.pending}
@@ -237,7 +245,7 @@ class PendingCalls:
         return SentResults(messages, bool(takers))
 
     def abort(self, exec_id: int) -> Sequence[AgentClientMessage]:
-        """Forget an exec that the service no longer wants, and return the messages that confirm it."""
+        """Remove an exec that the service has aborted, and return the messages that confirm the abort."""
         messages = self._execs.confirm_abort(exec_id)
         self._kinds.pop(self._execs.abort(exec_id) or "", None)
         return messages
@@ -252,7 +260,7 @@ def _with_user_text(result: ToolResult, text: str) -> ToolResult:
 
 
 def _own_tool(args: McpArgs, toolset: ClientToolset) -> CallPlan | None:
-    """Return a call of a tool that the model chose by name, with the arguments unchanged."""
+    """Return the call of an offered tool that the model called by name; None if there is no such tool."""
     name = toolset.offer.name_of(args)
     if name is None:
         return None
@@ -263,7 +271,7 @@ def _own_tool(args: McpArgs, toolset: ClientToolset) -> CallPlan | None:
 
 
 def _own_tool_result(args: McpArgs, result: ToolResult) -> Sequence[Message]:
-    """Return the result of a tool that the model chose by name, with its parts unchanged."""
+    """Return the result of an offered tool that the model called by name, with texts and images as separate items."""
     text = text_of(result)
     if is_rejected(text, is_error=result.is_error):
         return rejection("mcp_args", args, unframed(text))
@@ -292,12 +300,12 @@ def _result_message(exec_id: int, kind: str, result: Message, millis: int) -> Ag
 
 
 def _field(kind: str) -> str:
-    """Return the name of the field that holds the result of this kind."""
+    """Return the name of the message field that holds the result of an exec of this kind."""
     return "shell_stream" if kind == "shell_stream_args" else f"{kind.removesuffix('_args')}_result"
 
 
 def _unknown(exec_id: int, kind: str | None) -> Sequence[AgentClientMessage]:
-    """Answer an exec of an unknown kind, in the words of Cursor's own client; the run continues without it."""
+    """Answer an exec of an unknown kind with the error of Cursor's own client. The run continues without the exec."""
     name = "undefined" if kind is None else _camel(kind)
     return _thrown(exec_id, f"No handler found for server message of type {name}")
 

@@ -1,8 +1,8 @@
-"""Typed results for files that the client's tools read, write and delete.
+"""Typed results of reading, writing and deleting files with the client's tools.
 
-Cursor edits a file by reading and writing all of it, so line numbers, notes or missing parts in a tool's output would
-be written back. Such decorations are removed, a file that was shown in part is not overwritten, and for an answer like
-"unchanged since last read" the text of the last read is used.
+Cursor edits a file by reading and writing all of it. Line numbers or notes that a tool adds would therefore be written
+back, and parts that it omits would be lost. So added text is removed, a file that was shown in part is not overwritten,
+and a tool that reports "unchanged since last read" yields the text of the last read.
 """
 
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ from tieline.wire.shared.capabilities import Role
 from tieline.wire.shared.file_text import ShownFile, unwrap
 
 MAX_KEPT = 1 << 20
-"""How many characters of files are kept in one run."""
+"""The maximum number of characters of file contents that are kept in one run."""
 MAX_FILES = 4096
-"""How many texts of files are kept in one run."""
+"""The maximum number of reads whose text is kept in one run."""
 
 _RANGE: frozenset[Role] = frozenset(["start", "range"])
 
 
 class Extent(NamedTuple):
-    """A range of lines of a file."""
+    """A range of lines in a file; the whole file if `offset` and `limit` are None."""
 
     path: str
     offset: int | None
@@ -32,7 +32,7 @@ class Extent(NamedTuple):
 
 
 class FileReads:
-    """What a run has read: the last texts, and which files were shown only in part."""
+    """The files that a run has read: their last texts, and which of them were shown only in part."""
 
     def __init__(self) -> None:
         self._texts: BoundedCache[Extent, kinds.ReadSuccess] = BoundedCache(
@@ -45,18 +45,18 @@ class FileReads:
         return path in self._partial
 
     def last(self, extent: Extent) -> kinds.ReadSuccess | None:
-        """Return what the last read of this range found, if it is still known."""
+        """Return the result of the last read of this range; None if it is not kept."""
         return self._texts.get(extent)
 
     def keep(self, extent: Extent, success: kinds.ReadSuccess) -> None:
-        """Keep what a read found."""
+        """Keep the result of a read."""
         if extent.offset is None and extent.limit is None:
             (self._partial.add if success.truncated else self._partial.discard)(extent.path)
         self._texts.put(extent, success, len(success.content))
 
 
 def extent_of(args: kinds.ReadArgs) -> Extent:
-    """Return the range that is to be read."""
+    """Return the range of lines that an exec asks to read."""
     offset = args.offset if args.HasField("offset") else None
     return Extent(args.path, offset, args.limit if args.HasField("limit") else None)
 
@@ -64,7 +64,10 @@ def extent_of(args: kinds.ReadArgs) -> Extent:
 def read_result(
     args: kinds.ReadArgs, path: str, result: ToolResult, placed: frozenset[Role], reads: FileReads
 ) -> kinds.ReadResult:
-    """Return the typed result of a read; `path` is the absolute path of the file."""
+    """Return the typed result of a read, and keep it in `reads`.
+
+    `path` is the absolute path of the file. `placed` are the roles for which the client's tool has an argument.
+    """
     image = next((found for part in result.content if (found := image_of(part))), None)
     if image is not None and not result.is_error:
         return kinds.ReadResult(success=kinds.ReadSuccess(path=path, data=image[0], file_size=len(image[0])))
@@ -124,7 +127,7 @@ def _read(args: kinds.ReadArgs, path: str, shown: ShownFile, *, is_cut_by_tool: 
 
 
 def _picked(args: kinds.ReadArgs, lines: Sequence[str]) -> Sequence[str] | None:
-    """Return the lines that were asked for; None for all of them, also if the range begins after the end."""
+    """Return the requested lines; None for all lines, and also if the range begins after the end of the file."""
     if not args.HasField("offset") and not args.HasField("limit"):
         return None
     start = max(len(lines) + args.offset, 0) if args.offset < 0 else max(args.offset - 1, 0)
@@ -134,7 +137,7 @@ def _picked(args: kinds.ReadArgs, lines: Sequence[str]) -> Sequence[str] | None:
 
 
 def write_result(args: kinds.WriteArgs, path: str, result: ToolResult) -> kinds.WriteResult:
-    """Return the typed result of a write; what was written is known from the exec."""
+    """Return the typed result of a write. `path` is the absolute path; `args` contains the text that was written."""
     outcome = judge(result)
     match outcome.kind:
         case "ok" | "unchanged":
@@ -162,7 +165,7 @@ def _written(args: kinds.WriteArgs, path: str) -> kinds.WriteSuccess:
 
 
 def delete_result(path: str, result: ToolResult) -> kinds.DeleteResult:
-    """Return the typed result of a deletion."""
+    """Return the typed result of deleting the file at an absolute path."""
     outcome = judge(result)
     match outcome.kind:
         case "ok" | "unchanged":

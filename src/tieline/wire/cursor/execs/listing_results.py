@@ -1,7 +1,7 @@
-"""Read a directory tree from the output of a client's tool.
+"""Parse a directory tree from the output of a client's tool.
 
-Tools list names, paths, indented or drawn trees, long lines as `ls -l` prints them, or JSON. Each line is read for the
-name of one entry, its depth, and whether it is a directory.
+Tools return names, paths, indented or drawn trees, lines in the format of `ls -l`, or JSON. Each line gives the name of
+one entry, its depth, and whether it is a directory.
 """
 
 import re
@@ -16,7 +16,7 @@ from tieline.wire.cursor._pb.exec_kinds_pb2 import LsDirectoryTreeNode
 from tieline.wire.shared.json import decode_any
 
 MAX_DEPTH = 40
-"""Deeper entries are left out, because the nesting of messages is limited."""
+"""The maximum depth of the tree, because protobuf limits the nesting of messages. Deeper entries are left out."""
 
 MAX_ENTRIES = 20_000
 
@@ -40,7 +40,7 @@ class _Entry(NamedTuple):
 
 
 class _Directory:
-    """A directory under construction."""
+    """A mutable directory, used while the tree is built."""
 
     def __init__(self) -> None:
         self.directories: dict[str, _Directory] = {}
@@ -56,7 +56,7 @@ class _Directory:
 
 
 def tree(text: str, path: str, ignore: Sequence[str] = ()) -> LsDirectoryTreeNode:
-    """Return the tree that the tool shows of the directory at `path`, without the names to ignore."""
+    """Parse a tool's listing of the directory at `path` into a tree. Omit names that match a glob in `ignore`."""
     root = _Directory()
     entries = list(islice(_entries(text), MAX_ENTRIES))
     top = _is_top(entries[0], path) if entries else False
@@ -78,7 +78,7 @@ def _entries(text: str) -> Iterator[_Entry]:
 
 
 def _entry(line: str) -> _Entry:
-    """Parse one line."""
+    """Parse one line of a listing."""
     if found := _LONG.match(line):
         name = found["name"].split(" -> ")[0]
         return _Entry(0, name, found["kind"] == "d")
@@ -125,14 +125,14 @@ def _from_item(item: Any) -> Iterator[_Entry]:
 
 
 def _is_top(entry: _Entry, path: str) -> bool:
-    """Return whether the first entry is the directory itself."""
+    """Return whether an entry is the listed directory itself, with which some listings begin."""
     return entry.name.rstrip("/") in (path.rstrip("/"), ".") or (
         entry.name.startswith("/") and entry.name.endswith("/") and path.endswith(entry.name.rstrip("/"))
     )
 
 
 def _grow(root: _Directory, entries: Sequence[_Entry], path: str) -> None:
-    """Add the entries to the tree: below the last one that is less indented, or where their own path says."""
+    """Add the entries to the tree. An entry belongs to the last directory above it that is less indented."""
     above: list[tuple[int, int, _Directory]] = []
     for at, entry in enumerate(entries):
         following = entries[at + 1].indent if at + 1 < len(entries) else 0
@@ -152,7 +152,7 @@ def _grow(root: _Directory, entries: Sequence[_Entry], path: str) -> None:
 
 
 def _parts(name: str, path: str) -> list[str]:
-    """Return the path from the listed directory to an entry, in parts."""
+    """Return the components of an entry's path relative to the listed directory."""
     base = path.rstrip("/")
     inside = name[len(base) :] if base and name.startswith(f"{base}/") else name
     return [part for part in inside.split("/") if part not in ("", ".")]
@@ -164,7 +164,7 @@ def _written(node: _Directory, path: str, ignore: Sequence[str], *, is_root: boo
         _written(inner, f"{base}/{name}", ignore) for name, inner in _sorted(node.directories.items(), ignore)
     ]
     files = [LsDirectoryTreeNode.File(name=name) for name, _ in _sorted(node.files.items(), ignore)]
-    # A flat listing does not show what is inside a directory.
+    # A flat listing does not show the contents of a directory.
     is_known = is_root or bool(node.directories or node.files)
     return LsDirectoryTreeNode(
         abs_path=path, children_dirs=directories, children_files=files, children_were_processed=is_known

@@ -1,4 +1,4 @@
-"""Replies to execs that need no call of the client: questions about the tools, and what no client can do."""
+"""Replies to execs that need no call of a client's tool: queries about tools, and requests that no client supports."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -19,13 +19,13 @@ _NO_COMPUTER = "There is no computer here to use by hand. Do not try again; chec
 
 
 def local_reply(kind: str, args: Any, toolset: ClientToolset) -> Sequence[Message] | None:
-    """Return the reply to an exec of this kind; None if there is none."""
+    """Return the reply to an exec of this kind; None if the kind is unknown."""
     answer = _ANSWERS.get(kind)
     return answer(args, toolset) if answer else None
 
 
 def unknown_tool(args: kinds.McpArgs, toolset: ClientToolset) -> Sequence[Message]:
-    """Return the reply to a call of a tool that was not offered."""
+    """Return the reply to a call of a tool that was not offered to the model."""
     if args.provider_identifier.casefold() not in ("", PROVIDER):
         servers = [PROVIDER] if toolset.offer.specs else []
         missing = kinds.McpServerNotFound(name=args.provider_identifier, available_servers=servers)
@@ -36,7 +36,10 @@ def unknown_tool(args: kinds.McpArgs, toolset: ClientToolset) -> Sequence[Messag
 
 
 def _prechecked(result: Message) -> Callable[[Any, ClientToolset], Sequence[Message]]:
-    """Allow nothing in advance: the client decides when it is called."""
+    """Return a handler that always replies with `result`.
+
+    The result is empty and so allows nothing in advance: the client decides when its tool is called.
+    """
     return lambda _args, _toolset: [result]
 
 
@@ -56,7 +59,7 @@ def _mcp_state(args: kinds.McpStateExecArgs, toolset: ClientToolset) -> Sequence
 
 
 def _resources(args: kinds.ListMcpResourcesExecArgs, toolset: ClientToolset) -> Sequence[Message]:
-    """Return an empty list, or an error if the server is unknown."""
+    """Reply with an empty list of resources, or with an error if the server is unknown."""
     if args.server and not (args.server == PROVIDER and toolset.offer.specs):
         error = kinds.ListMcpResourcesError(error=f'Server "{args.server}" not found')
         return [kinds.ListMcpResourcesExecResult(error=error)]
@@ -83,7 +86,7 @@ def _stdin(args: kinds.WriteShellStdinArgs, _: ClientToolset) -> Sequence[Messag
 
 
 def _words(capability: Capability) -> Callable[[Any, ClientToolset], Sequence[Message]]:
-    """Refuse kinds whose arguments are not known, and name the tool to use instead if there is one."""
+    """Return a handler that refuses an exec with unknown arguments and names a tool with the capability, if any."""
 
     def answer(args: Any, toolset: ClientToolset) -> Sequence[Message]:
         tool = next(matching_tools(capability, toolset.tools), None)

@@ -1,8 +1,8 @@
-"""Classify the result of a call by the text of the client's tool.
+"""Classify the result of a call by the text that the client's tool returned.
 
-Many clients have no error flag: their tools only state in the text that a file is missing or that the user refused.
-Such a text counts as an error only if there is nothing else. *Missing* is judged strictly, because the service then
-feels free to create the file.
+Many clients set no error flag: only the text says that a file is missing or that the user refused the call. Such a
+phrase counts as an error only if the text is short and begins with it. A file is classified as missing only if the text
+clearly says so, because the service may then create the file.
 """
 
 import re
@@ -30,7 +30,7 @@ Kind = Literal[
 ]
 
 _LONG = 2000
-"""A longer text is not an error message, unless the client flags it as one."""
+"""The maximum length of an error message. A longer text counts as one only if the client flags it as an error."""
 _SHORT = 300
 
 _FRAME = re.compile(r"\s*<(tool_use_error|error)>(?P<inner>.*)</\1>\s*", re.DOTALL)
@@ -47,7 +47,7 @@ _REJECTED = re.compile(
     r")",
     re.IGNORECASE | re.DOTALL,
 )
-"""Phrases of clients that no command prints."""
+"""Phrases with which clients report a refusal, and which no command prints."""
 _REFUSED = re.compile(
     r"(?:error: ?)?(?:the )?(?:user|command|operation|edit|write) (?:has |was )?"
     r"(?:rejected|denied|declined|refused|cancel+ed|did not allow|chose not to)\b",
@@ -81,14 +81,14 @@ _UNCHANGED = re.compile(r'(?:\{"status": ?"unchanged"|File unchanged since last 
 
 
 class ToolOutcome(NamedTuple):
-    """The kind of outcome, and the text of the tool."""
+    """The kind of outcome of a call, and the text of the tool's result or error."""
 
     kind: Kind
     text: str
 
 
 def judge(result: ToolResult) -> ToolOutcome:
-    """Classify the result of a call that reads, writes or searches."""
+    """Classify the result of a call of any tool other than a shell."""
     text = text_of(result)
     if is_rejected(text, is_error=result.is_error or len(text) <= _SHORT):
         return ToolOutcome("rejected", unframed(text))
@@ -103,24 +103,27 @@ def judge(result: ToolResult) -> ToolOutcome:
 
 
 def is_rejected(text: str, *, is_error: bool) -> bool:
-    """Return whether the user or a rule of the client refused the call."""
+    """Return whether the text says that the user or a rule of the client refused the call.
+
+    With `is_error`, phrases that could also be ordinary output count, too.
+    """
     words = unframed(text)
     return _REJECTED.match(words) is not None or (is_error and _REFUSED.match(words) is not None)
 
 
 def unframed(text: str) -> str:
-    """Return the text of an error without the tags around it."""
+    """Return the text without the error tags around it, if any."""
     frame = _FRAME.fullmatch(text)
     return frame["inner"].strip() if frame else text.lstrip()
 
 
 def text_of(result: ToolResult) -> str:
-    """Return the whole text of a result."""
+    """Return the texts of all parts of a result, joined by newlines."""
     return "\n".join(words for part in result.content if (words := part_text(part)) is not None)
 
 
 def part_text(part: Text | Image | File) -> str | None:
-    """Return the text of a part, without lone surrogates, which protobuf cannot encode; None for a picture."""
+    """Return the text of a part; None for image data. Replace lone surrogates, which protobuf cannot encode."""
     if isinstance(part, Image) and part.url is None:
         return None
     text = part.text if isinstance(part, Text) else as_text(part, [])
@@ -128,7 +131,7 @@ def part_text(part: Text | Image | File) -> str | None:
 
 
 def image_of(part: object) -> tuple[bytes, str] | None:
-    """Return the bytes and the media type of a picture; None if the part is not a readable one."""
+    """Return the bytes and the media type of an image; None if the part is not an image or has no valid data."""
     if not isinstance(part, Image) or part.data is None:
         return None
     try:
@@ -138,7 +141,7 @@ def image_of(part: object) -> tuple[bytes, str] | None:
 
 
 class _Report(msgspec.Struct):
-    """The JSON with which some tools report success or failure."""
+    """The JSON format in which some tools report success or failure."""
 
     error: str | None = None
     result: str | None = None
@@ -147,7 +150,7 @@ class _Report(msgspec.Struct):
 
 
 def _failure(text: str, *, is_error: bool) -> str | None:
-    """Return the text that says what went wrong; None if nothing did."""
+    """Return the error message in a result's text; None if the call succeeded."""
     inner = unframed(text)
     if is_error:
         return inner

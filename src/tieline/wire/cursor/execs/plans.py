@@ -1,8 +1,8 @@
 """Plan the call of a client's tool for each kind of exec.
 
-The tool is chosen by its capability, its arguments by its schema. A kind that no tool of the client can serve is
-refused with a text that names the tool to use instead. It is never replaced by a shell command: the user may allow
-commands and other tools by different rules.
+The tool is chosen by its capability, and its arguments are spelled as its schema requires. If no tool of the client
+fits, the exec is refused with a text that names a tool to use instead. It is never replaced by a shell command, because
+the user may have different permissions for commands and other tools.
 """
 
 import re
@@ -29,7 +29,7 @@ from tieline.wire.shared.capabilities import (
 from tieline.wire.shared.json import encode
 
 EVERYTHING = frozenset(["", ".", ".*", ".+", "^", "$", "^.*$", "(?s).*"])
-"""Patterns that match in any file: such a search asks for the names of files."""
+"""Patterns that match every file. A search for one of them asks for the names of files, not for their content."""
 
 _DEEDS: Mapping[Capability, str] = {
     "shell": "run commands",
@@ -63,7 +63,7 @@ _PLAIN_COMMAND = re.compile(r"[^;&|\n<>(){}`#]*\Z")
 
 
 class ClientToolset:
-    """The tools of the newest leg, and the folder in which the client works."""
+    """The client's tools in the newest leg, and the directory in which the client works."""
 
     def __init__(self, offer: OfferedTools, workspace: str = "") -> None:
         self.offer = offer
@@ -71,22 +71,25 @@ class ClientToolset:
         self.workspace = workspace
 
     def fit(self, capability: Capability, wanted: Wanted) -> FittedCall | None:
-        """Return the client's tool for this, with its arguments; None if it has none."""
+        """Return a client's tool with this capability, and arguments with the wanted values; None if no tool fits."""
         return fit_call(capability, self.tools, wanted)
 
     def is_here(self, path: str) -> bool:
-        """Return whether a path is the workspace itself."""
+        """Return whether a path denotes the workspace itself."""
         return (path.rstrip("/") or path) in ("", ".", self.workspace.rstrip("/") or self.workspace)
 
     def absolute(self, path: str) -> str:
-        """Return a path as an absolute one, if the workspace is known."""
+        """Return a path as an absolute path; unchanged if the workspace is unknown."""
         if not self.workspace or is_absolute(path):
             return path
         inside = re.sub(r"^(?:\./)+", "", path)
         return self.workspace if inside in ("", ".") else f"{self.workspace.rstrip('/')}/{inside}"
 
     def refusal(self, capability: Capability, deed: str = "") -> str:
-        """Return the text that tells the model why this is not possible and what to do instead."""
+        """Return a text that tells the model that no tool has this capability, and what to use instead.
+
+        `deed` completes the phrase "no tool to …"; by default it is derived from the capability.
+        """
         deed = deed or _DEEDS[capability]
         if not self.tools:
             return f"This client runs no tools, so there is nothing here that can {deed}. Answer without it."
@@ -98,7 +101,7 @@ class ClientToolset:
 
 
 class CallPlan(NamedTuple):
-    """A call of the client's tool `name`; `placed` are the roles that its arguments could express."""
+    """A call of the client's tool `name`. `placed` are the roles for which the tool has an argument."""
 
     name: str
     arguments: str
@@ -108,19 +111,19 @@ class CallPlan(NamedTuple):
 
 
 class ExecRefusal(NamedTuple):
-    """No call is possible, for this reason."""
+    """The decision that no tool of the client can serve an exec. `reason` is written for the model."""
 
     reason: str
 
 
 def plan(kind: str, args: Any, toolset: ClientToolset) -> CallPlan | ExecRefusal | None:
-    """Return the call for an exec of this kind; None if it is not a matter for tools."""
+    """Return the call for an exec, or a refusal if no tool fits; None if the client's tools do not serve this kind."""
     planner = _PLANNERS.get(kind)
     return planner(args, toolset) if planner else None
 
 
 def call(capability: Capability, fitted: FittedCall | None) -> CallPlan | None:
-    """Return the call of the tool that was found, if one was."""
+    """Return the call of a fitted tool; None if `fitted` is None."""
     return fitted and CallPlan(fitted.tool.name, encode(fitted.arguments).decode(), capability, fitted.placed)
 
 
@@ -148,7 +151,10 @@ def _background(args: kinds.BackgroundShellSpawnArgs, toolset: ClientToolset) ->
 
 
 def _timeout(args: kinds.ShellArgs) -> int | None:
-    """Return the time limit of a command. One that would continue in the background must not be killed instead."""
+    """Return the time in milliseconds after which a command may be killed; None for no limit.
+
+    A command that the service wants moved to the background at its timeout has only its hard timeout.
+    """
     is_soft = args.timeout_behavior == TIMEOUT_BEHAVIOR_BACKGROUND
     millis = args.hard_timeout if is_soft else args.timeout
     return millis if millis > 0 else None
@@ -167,7 +173,7 @@ def _command(
     )
     fitted = toolset.fit("shell", wanted)
     if fitted is not None and elsewhere and "workdir" not in fitted.placed:
-        # Without the braces, parts joined by `;` would run in the wrong place if the directory does not exist.
+        # Without the braces, commands after a `;` would run in the wrong directory if `cd` fails.
         inside = command if _PLAIN_COMMAND.match(command) else f"{{\n{command}\n}}"
         moved = f"cd {shlex.quote(elsewhere)} && {inside}"
         fitted = toolset.fit("shell", replace(wanted, must={"command": moved}))
@@ -186,7 +192,7 @@ def _read(args: kinds.ReadArgs, toolset: ClientToolset) -> CallPlan | ExecRefusa
     may: dict[Role, Any] = {}
     if args.HasField("offset") or args.HasField("limit"):
         may = _range(args)
-    # Tools that require a range get one that no file exceeds.
+    # A tool that requires a range gets one that is longer than any file.
     spare: dict[Role, Any] = {"whole": not may, "start": 1, "end": 1_000_000, "count": 1_000_000}
     wanted = Wanted(
         must={"path": args.path}, may=may, spare=spare, phrase=f"Read {args.path}", directory=toolset.workspace
@@ -195,7 +201,10 @@ def _read(args: kinds.ReadArgs, toolset: ClientToolset) -> CallPlan | ExecRefusa
 
 
 def _range(args: kinds.ReadArgs) -> dict[Role, Any]:
-    """Return the lines to read. No tool counts from the end, so then the whole file is read, and cut later."""
+    """Return the range of lines to read, by role; empty for the whole file.
+
+    A negative offset counts from the end, which no tool supports: the whole file is read, and cut later.
+    """
     if args.offset < 0:
         return {}
     start = args.offset or 1
@@ -226,7 +235,7 @@ def _delete(args: kinds.DeleteArgs, toolset: ClientToolset) -> CallPlan | ExecRe
 
 
 def _ls(args: kinds.LsArgs, toolset: ClientToolset) -> CallPlan | ExecRefusal:
-    """Use a tool that lists; otherwise one that reads directories too; otherwise one that finds every file."""
+    """List a directory with a listing tool, a reading tool that accepts directories, or a glob tool, in this order."""
     phrase = f"List {args.path or 'the files'}"
     may: dict[Role, Any] = {"ignore": list(args.ignore) or None}
     must, spare = _place(args.path, toolset)
@@ -244,13 +253,13 @@ def _ls(args: kinds.LsArgs, toolset: ClientToolset) -> CallPlan | ExecRefusal:
 
 
 def _place(path: str, toolset: ClientToolset) -> tuple[dict[Role, Any], dict[Role, Any]]:
-    """Return the place to look as required and optional arguments: the workspace only if the tool requires one."""
+    """Return the path to search as `must` and `spare` values. The workspace itself is only passed if it is required."""
     return ({}, {"path": path or "."}) if toolset.is_here(path) else ({"path": path}, {})
 
 
 def _grep(args: kinds.GrepArgs, toolset: ClientToolset) -> CallPlan | ExecRefusal:
     mode = mode_of(args.output_mode)
-    # Without a pattern, only the names of files can be shown.
+    # Without a pattern, the result can only be the names of files.
     wants_names = mode == "files_with_matches" or not (args.pattern or args.output_mode)
     if wants_names and args.pattern in EVERYTHING and (args.glob or args.output_mode):
         found = _glob(args, toolset)
@@ -286,13 +295,13 @@ def _options(args: kinds.GrepArgs) -> dict[Role, Any]:
         "insensitive": True if args.case_insensitive else None,
         "sensitive": not args.case_insensitive,
         "multiline": True if args.multiline else None,
-        # The service cuts off everything beyond this.
+        # The service discards all further lines.
         "most": args.head_limit + max(args.offset, 0) if args.head_limit > 0 else None,
     }
 
 
 def _for_lesser_tool(args: kinds.GrepArgs, wanted: Wanted, fitted: FittedCall) -> Wanted:
-    """Return the same search for a tool that lacks an option: it becomes part of the pattern or the glob."""
+    """Return the same search for a tool that lacks options. They become part of the pattern or of the glob."""
     if args.case_insensitive and not fitted.placed & {"insensitive", "sensitive"}:
         wanted = replace(wanted, must={**wanted.must, "pattern": f"(?i){wanted.must['pattern']}"})
     if args.type and not args.glob and "type" not in fitted.placed:
@@ -301,7 +310,7 @@ def _for_lesser_tool(args: kinds.GrepArgs, wanted: Wanted, fitted: FittedCall) -
 
 
 def glob_of(args: kinds.GrepArgs) -> str:
-    """Return the glob of the files to search, a type as its usual suffix; empty for all files."""
+    """Return the glob of the files to search, derived from the file type if there is no glob; empty for all files."""
     return args.glob or (f"*.{_ENDINGS.get(args.type, args.type)}" if args.type else "")
 
 
@@ -309,7 +318,10 @@ _ENDINGS = {"python": "py", "rust": "rs", "typescript": "ts", "javascript": "js"
 
 
 def _glob(args: kinds.GrepArgs, toolset: ClientToolset) -> CallPlan | None:
-    """Return a call that finds files by name; for a tool without a path argument the path goes into the pattern."""
+    """Return a call that finds files by name; None if no tool fits.
+
+    For a tool without a path argument, the path becomes part of the pattern.
+    """
     pattern = args.glob or "**/*"
     must, spare = _place(args.path, toolset)
     phrase = f"Find {pattern}"
@@ -319,7 +331,7 @@ def _glob(args: kinds.GrepArgs, toolset: ClientToolset) -> CallPlan | None:
     return call("glob", fitted)
 
 
-# ── The rest ─────────────────────────────────────────────────────────────────────────────────────
+# ── Others ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def _fetch(args: kinds.FetchArgs, toolset: ClientToolset) -> CallPlan | ExecRefusal:

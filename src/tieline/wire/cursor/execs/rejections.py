@@ -1,4 +1,4 @@
-"""Typed refusals for each kind of exec: the turn continues, and the model learns the reason."""
+"""Typed refusals for each kind of exec. The turn continues after a refusal, and the model sees the reason."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from tieline.wire.cursor.execs import shell_results
 
 
 def rejection(kind: str, args: Any, reason: str) -> Sequence[Message]:
-    """Return the result of an exec that was refused."""
+    """Return the result messages for an exec that was refused. `reason` is shown to the model."""
     return _REJECTIONS[kind](args, reason)
 
 

@@ -1,4 +1,4 @@
-"""Turn the result of a client's tool into the typed result of an exec of one of Cursor's own kinds."""
+"""Convert the result of a client's tool to the typed result that the service expects for the kind of exec."""
 
 import re
 from base64 import b64decode
@@ -21,13 +21,16 @@ from tieline.wire.shared.file_text import answered
 
 
 class RunningShells:
-    """Commands that continue in the background, and the numbers that the service knows them by."""
+    """Maps commands in the background between the client's session names and the service's numbers."""
 
     def __init__(self) -> None:
         self._sessions: dict[int, str] = {}
 
     def number(self, session: str) -> int:
-        """Return the number of the command that the client calls `session`: its own number, if it has one."""
+        """Return the number for the client's session name, and assign one if it has none.
+
+        A session name that is itself a number keeps that number, unless another session has it.
+        """
         number = int(session) if re.fullmatch(r"\d{1,9}", session) else len(self._sessions) + 1
         while self._sessions.get(number, session) != session:
             number += 1
@@ -35,12 +38,12 @@ class RunningShells:
         return number
 
     def session(self, number: int) -> str | None:
-        """Return what the client calls the command of this number."""
+        """Return the client's session name for the command with this number; None if it is unknown."""
         return self._sessions.get(number)
 
 
 class FinishedExec(NamedTuple):
-    """An exec with the result of its call: what was asked, what was called, and how long it took."""
+    """An exec together with the call that was made for it, the call's result, and the time that the call took."""
 
     kind: str
     args: Any
@@ -53,7 +56,7 @@ class FinishedExec(NamedTuple):
 
 
 def typed(done: FinishedExec) -> Sequence[Message]:
-    """Return the result, or several messages where it is a stream."""
+    """Return the typed result of an exec: one message, or several for a streamed shell command."""
     return _BUILDERS[done.kind](done)
 
 
@@ -61,7 +64,7 @@ def typed(done: FinishedExec) -> Sequence[Message]:
 
 
 def _ran(done: FinishedExec) -> shell_results.CommandOutcome:
-    """Read how the command went from the first text; text that the user added comes after it."""
+    """Parse the outcome of a command from the first part of the result. Later parts contain the user's text."""
     texts = [part_text(part) or "" for part in done.result.content] or [""]
     ran = shell_results.read(texts[0])
     if ran.code is None and ran.ending == "exited":
@@ -98,7 +101,7 @@ def _shell_stream(done: FinishedExec) -> Sequence[Message]:
 
 
 def _refused(done: FinishedExec) -> str | None:
-    """Return why the command was not run; None if it was, even if it was interrupted."""
+    """Return the reason why the client did not run the command; None if it ran it, even if it was interrupted."""
     text = text_of(done.result)
     if not is_rejected(text, is_error=done.result.is_error) or text.lstrip().lower().startswith("[request interrupted"):
         return None
@@ -199,7 +202,7 @@ def _diagnostics(done: FinishedExec) -> Sequence[Message]:
             return [kinds.DiagnosticsResult(error=kinds.DiagnosticsError(path=path, error=outcome.text))]
 
 
-# ── The rest ─────────────────────────────────────────────────────────────────────────────────────
+# ── Others ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def _fetch(done: FinishedExec) -> Sequence[Message]:
@@ -213,7 +216,7 @@ def _fetch(done: FinishedExec) -> Sequence[Message]:
 
 
 class _Resource(msgspec.Struct, rename={"mime_type": "mimeType"}):
-    """A resource as clients list it, or one of its contents."""
+    """An MCP resource in a client's list, or one item of a resource's contents."""
 
     uri: str = ""
     name: str | None = None

@@ -1,8 +1,8 @@
-"""Read the output of a client's search tool: matching lines, files or counts.
+"""Parse the output of a client's search tool: matching lines, files or counts.
 
-Tools answer with `path:line:text`, with files as headings over numbered lines, with a list of files, or with counts.
-The result has the form that was asked for, if the output allows it. If not (lines were asked for, and only files came),
-the result has the form of the output, and says so.
+Tools return lines such as `path:line:text`, file names as headings above numbered lines, a list of files, or counts.
+The result has the requested output mode if the output allows it. If it does not (for example, lines were requested, but
+the tool returned only files), the result has the mode of the output, and names it.
 """
 
 import re
@@ -15,7 +15,7 @@ from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
 Mode = Literal["content", "files_with_matches", "count"]
 
 MAX_LINES = 20_000
-"""Further lines of output are left out."""
+"""The maximum number of lines of output that are parsed; further lines are ignored."""
 
 _NOTHING = re.compile(
     r"\s*(?:0 (?:matches|results|files)|found 0 |no (?:\w+ ){0,2}(?:matches|matching|files|results|occurrences)\b)",
@@ -39,7 +39,7 @@ _HEADING = re.compile(r"(?:File: |# )(?P<named>.{1,1000}?):?\s*$|(?P<path>\S.{0,
 
 
 class SearchHit(NamedTuple):
-    """A line that matches, or one of its context."""
+    """A matching line, or a line of its context."""
 
     line: int
     text: str
@@ -47,7 +47,10 @@ class SearchHit(NamedTuple):
 
 
 class SearchOutput(NamedTuple):
-    """The parsed output of a tool, in its order."""
+    """The parsed output of a search tool.
+
+    At most one of `hits`, `files` and `counts` is filled. `is_cut` says whether the tool left out matches.
+    """
 
     hits: dict[str, list[SearchHit]]
     files: list[str]
@@ -56,7 +59,7 @@ class SearchOutput(NamedTuple):
 
 
 class Search(NamedTuple):
-    """What was searched for; paths of files are relative to `root`."""
+    """A search that the service requested. Files in the result are named relative to `root`."""
 
     pattern: str
     path: str
@@ -64,11 +67,11 @@ class Search(NamedTuple):
     root: str = ""
     context: bool = False
     glob: str = ""
-    """Only files that match this count; set if the tool has no argument for it."""
+    """Only files that match this glob are kept. Empty if the tool itself filtered the files."""
 
 
 def result(search: Search, text: str) -> kinds.GrepResult:
-    """Return the typed result of a search; output that is neither lines nor files becomes an error."""
+    """Return the typed result of a search. `text` is the tool's output; if it cannot be parsed, it becomes an error."""
     shown = read(text, search)
     if shown.files and not _is_path(shown.files[0]):
         return kinds.GrepResult(error=kinds.GrepError(error=text))
@@ -81,7 +84,7 @@ def result(search: Search, text: str) -> kinds.GrepResult:
 
 
 def read(text: str, search: Search) -> SearchOutput:
-    """Parse the output of a tool."""
+    """Parse the output of a search tool."""
     lines = [line.removesuffix("\r") for line in text.split("\n", MAX_LINES)[:MAX_LINES]]
     is_cut = len(lines) == MAX_LINES or any(_NOTE.match(line) and _CUT.search(line) for line in lines)
     if _NOTHING.match(text):
@@ -95,7 +98,7 @@ def read(text: str, search: Search) -> SearchOutput:
 
 
 def _counted(lines: Iterable[str], path: str) -> Iterator[tuple[str, int]]:
-    """Yield counts per file as long as the lines are counts; a single file may go without its name."""
+    """Yield file names and counts up to the first line that is not a count. A bare number counts for `path`."""
     for line in filter(str.strip, lines):
         if line.strip().isdecimal() and path:
             yield path, int(line.strip()[:9])
@@ -106,7 +109,7 @@ def _counted(lines: Iterable[str], path: str) -> Iterator[tuple[str, int]]:
 
 
 def _hits(lines: Sequence[str], search: Search) -> dict[str, list[SearchHit]]:
-    """Return the lines by file, which is named on each line, in a heading above, or by the search itself."""
+    """Return the found lines by file. The file is named on each line, in a heading above, or by `search.path`."""
     named = {found["file"] for line in lines if (found := _MATCH.fullmatch(line)) and not found["file"].isdecimal()}
     hits: dict[str, list[SearchHit]] = {}
     heading = search.path
@@ -124,7 +127,7 @@ def _hits(lines: Sequence[str], search: Search) -> dict[str, list[SearchHit]]:
 
 
 def _beside(line: str, named: Container[str]) -> tuple[str, SearchHit] | None:
-    """Parse a line of context, `path-line-text`; where the path ends is known only from the files that matched."""
+    """Parse a context line of the form `path-line-text`; None if its path is not one of the `named` files."""
     for found in re.finditer(r"-(\d{1,9})-", line[:2000]):
         if line[: found.start()] in named:
             return line[: found.start()], SearchHit(int(found[1]), line[found.end() :], is_context=True)
@@ -138,7 +141,7 @@ def _hit(found: re.Match[str]) -> SearchHit:
 
 
 def _stands_above(lines: Sequence[str], at: int) -> bool:
-    """Return whether a line is the name of a file above its numbered lines."""
+    """Return whether the line at this index is a file name above numbered lines."""
     is_name = bool(lines[at].strip()) and not lines[at][0].isspace()
     return is_name and at + 1 < len(lines) and _NUMBERED.fullmatch(lines[at + 1]) is not None
 
@@ -175,7 +178,7 @@ def _alternatives(glob: str) -> list[str]:
 
 
 def _mode(asked: Mode, found: SearchOutput) -> Mode:
-    """Return the form of the result: the one asked for, unless the output does not allow it."""
+    """Return the output mode of the result: the requested one, unless the tool's output does not allow it."""
     if found.files:
         return "files_with_matches"
     return "count" if found.counts else asked
@@ -193,6 +196,7 @@ def _content(found: SearchOutput, search: Search) -> kinds.GrepUnionResult:
         for file, hits in found.hits.items()
     ]
     lines = [hit for hits in found.hits.values() for hit in hits]
+    # With context, a separator between two blocks counts as a line.
     gaps = sum(map(_blocks, found.hits.values())) - 1 if search.context and lines else 0
     content = kinds.GrepContentResult(
         matches=matches,
@@ -204,7 +208,7 @@ def _content(found: SearchOutput, search: Search) -> kinds.GrepUnionResult:
 
 
 def _blocks(hits: Sequence[SearchHit]) -> int:
-    """Count the blocks of adjacent lines. With context, the separators between them count as lines."""
+    """Return the number of blocks of adjacent lines."""
     return sum(at == 0 or hit.line != hits[at - 1].line + 1 for at, hit in enumerate(hits))
 
 
@@ -227,7 +231,7 @@ def _counts(found: SearchOutput, search: Search) -> kinds.GrepUnionResult:
 
 
 def _name(file: str, search: Search) -> str:
-    """Return the path of a file relative to the root; a file that was searched alone has just its name."""
+    """Return a file's path relative to the root, or just its name if the search was for this file only."""
     file = file.replace("\\", "/") if re.match(r"[A-Za-z]:\\", file) else file
     if search.path and f"/{search.path}".endswith(f"/{file.removeprefix('/')}"):
         return file.rsplit("/", 1)[-1]
@@ -238,5 +242,5 @@ def _name(file: str, search: Search) -> str:
 
 
 def mode_of(asked: str) -> Mode:
-    """Return the output mode with this name; `content` if it is unknown."""
+    """Return the output mode with the name that was requested; `content` if the name is unknown."""
     return cast("Mode", asked) if asked in ("files_with_matches", "count") else "content"

@@ -1,8 +1,8 @@
-"""Read how a command went from the client's output, and build typed results and stream events from it.
+"""Parse the outcome of a command from the client's output, and build typed results and stream events from it.
 
-Every client reports the exit code in its own way: in a line before or after the output, in tags, labels or JSON. A
-command that fails is a result like any other. Without an exit code the command succeeded, unless the client flags the
-call as an error.
+Every client reports the exit code in its own way: in a line before or after the output, in tags, in labels or in JSON.
+A command that fails is a result, not an error. Without an exit code, the command counts as successful unless the client
+flags the call as an error.
 """
 
 import re
@@ -17,15 +17,19 @@ from tieline.wire.shared.file_text import answers
 from tieline.wire.shared.json import decode_any
 
 CHUNK = 64 << 10
-"""The largest number of characters in one stream event."""
+"""The maximum number of characters in one stream event."""
 KILLED = 0xFFFFFFFF
-"""The exit code of a command that was killed: -1 as an unsigned number."""
+"""The exit code of a command that was killed: -1 as an unsigned 32-bit number."""
 
 _POLICY = kinds.SandboxPolicy(type=kinds.SandboxPolicy.TYPE_INSECURE_NONE)
 
 
 class CommandOutcome(NamedTuple):
-    """How a command went. `code` is None if unknown; `session` names a command that continues in the background."""
+    """The outcome of a command.
+
+    `code` is the exit code, or None if unknown. `session` is the client's name for a command that is still running in
+    the background.
+    """
 
     stdout: str
     stderr: str = ""
@@ -84,7 +88,7 @@ _ABOUT = re.compile(
     r"(?:<error>|error: ?|\[)?(?:the )?(?:user|request|command|process|bash tool|tool execution)\b[^\n]{0,1000}\Z",
     re.IGNORECASE,
 )
-"""A line that comes from the client, not from the command."""
+"""Matches a line that the client added to the output of the command."""
 _RUNNING = re.compile(
     r"running in (?:the )?background with ID: (?P<a>[\w-]{1,64})|moved to the background \(ID: (?P<b>[\w-]{1,64})\)"
     r"|backgrounded by user with ID: (?P<c>[\w-]{1,64})|Process running with session ID:? (?P<d>[\w-]{1,64})",
@@ -93,7 +97,7 @@ _RUNNING = re.compile(
 
 
 def read(text: str) -> CommandOutcome:
-    """Read how a command went from the client's output."""
+    """Parse the outcome of a command from the text that the client returned."""
     ran = _from_answers(text) or _from_json(text) or _from_labels(text) or _from_tags(text) or _from_lines(text)
     if _SILENCE.fullmatch(ran.stdout):
         ran = ran._replace(stdout="")
@@ -101,7 +105,7 @@ def read(text: str) -> CommandOutcome:
 
 
 def _from_answers(text: str) -> CommandOutcome | None:
-    """Read the output of several commands at once, and whether one has failed."""
+    """Parse the combined output of several commands. The exit code is 1 if one of them failed."""
     found = answers(text)
     if not found:
         return None
@@ -110,7 +114,7 @@ def _from_answers(text: str) -> CommandOutcome | None:
 
 
 def _from_json(text: str) -> CommandOutcome | None:
-    """Read JSON that is certainly about a command: other JSON may be what the command printed."""
+    """Parse JSON that clearly describes a command; None for other JSON, which the command itself may have printed."""
     if not text.lstrip().startswith("{"):
         return None
     try:
@@ -160,7 +164,7 @@ def _from_tags(text: str) -> CommandOutcome | None:
 
 
 def _from_lines(text: str) -> CommandOutcome:
-    """Read plain output, perhaps with a line before or after it, or with notes in tags at the end."""
+    """Parse plain output. A line before or after it, or notes in tags at its end, may describe the outcome."""
     text, notes = _without(text, "bash_metadata")
     ran = _between_lines(text)
     edges = (text.split("\n", 1)[0], text.rstrip().rsplit("\n", 1)[-1])
@@ -169,7 +173,7 @@ def _from_lines(text: str) -> CommandOutcome:
 
 
 def _between_lines(text: str) -> CommandOutcome:
-    """Separate the output from the line with the exit code."""
+    """Separate the output from a first or last line with the exit code."""
     text, stderr = _without(text, "stderr")
     if first := _FIRST.match(text):
         return CommandOutcome(text[first.end() :], stderr, int(first["code"]))
@@ -180,7 +184,7 @@ def _between_lines(text: str) -> CommandOutcome:
 
 
 def _with_notes(ran: CommandOutcome, notes: str) -> CommandOutcome:
-    """Read the exit code from a client's notes; other notes stay in the output, for the model."""
+    """Set the exit code from the client's notes. Notes that are not understood stay in the output, for the model."""
     if code := _NOTED_CODE.search(notes):
         ran = ran._replace(code=int(code["code"]))
     known = (_NOTED_CODE, _TIMEOUT, _ABORTED, _RUNNING)
@@ -205,7 +209,7 @@ def _inside(text: str, tag: str) -> str | None:
 
 
 def _without(text: str, tag: str) -> tuple[str, str]:
-    """Split off a tagged section at the end of a text; return the text before it, and its content."""
+    """Split off a tagged section at the end of a text; return the text before it and the content of the section."""
     if not text[-40:].rstrip().endswith(f"</{tag}>"):
         return text, ""
     begin = text.rfind(f"<{tag}>")
@@ -228,7 +232,7 @@ def _unless_none(text: str | None) -> str:
 
 
 class ShellCommand(NamedTuple):
-    """A command of the service, and how long it took."""
+    """A shell command that the service requested, its working directory, and how long it ran."""
 
     command: str
     directory: str
@@ -238,7 +242,11 @@ class ShellCommand(NamedTuple):
 def result(
     asked: ShellCommand, ran: CommandOutcome, *, shell_id: int = 0, interleaved: bool = False
 ) -> kinds.ShellResult:
-    """Return the typed result of a command."""
+    """Return the typed result of a command.
+
+    `shell_id` identifies a command that is still running. With `interleaved`, the result also contains stdout and
+    stderr as one text.
+    """
     facts: dict[str, Any] = {
         "command": asked.command,
         "working_directory": asked.directory,
@@ -271,7 +279,7 @@ def spawn_error(asked: ShellCommand, error: str) -> kinds.ShellResult:
 
 
 def stream(asked: ShellCommand, ran: CommandOutcome, *, shell_id: int = 0) -> list[kinds.ShellStream]:
-    """Return the result of a command as the events of a stream."""
+    """Return the result of a command as stream events. `shell_id` identifies a command that is still running."""
     events = [kinds.ShellStream(start=kinds.ShellStreamStart(sandbox_policy=_POLICY))]
     events += [kinds.ShellStream(stdout=kinds.ShellStreamStdout(data=data)) for data in _chunks(ran.stdout)]
     events += [kinds.ShellStream(stderr=kinds.ShellStreamStderr(data=data)) for data in _chunks(ran.stderr)]
@@ -288,7 +296,7 @@ def stream(asked: ShellCommand, ran: CommandOutcome, *, shell_id: int = 0) -> li
 
 
 def rejected(asked: ShellCommand, reason: str) -> list[kinds.ShellStream]:
-    """Return the events of a command that was refused."""
+    """Return the stream events for a command that was refused."""
     refusal = kinds.ShellRejected(command=asked.command, working_directory=asked.directory, reason=reason)
     return [kinds.ShellStream(rejected=refusal), kinds.ShellStream(exit=_exit(asked, CommandOutcome("", code=1)))]
 

@@ -1,10 +1,12 @@
 """Encode earlier messages for the service: as JSON messages in blobs, or as one text.
 
-The format is that of the AI SDK: roles user, assistant and tool, with parts text, image, reasoning, tool-call and
-tool-result. Tools have the names that the model sees. The encoding of a message depends on its content only, not on its
-position, so that a growing conversation keeps the ids of its blobs, and with them the service's caches.
+The format is that of the AI SDK: messages have the role user, assistant or tool, and contain parts of the types text,
+image, reasoning, tool-call and tool-result. Tools have the names that the model sees. The encoding of a message depends
+only on its content, not on its position. A growing conversation therefore keeps its blob ids, and the service can reuse
+its caches.
 
-Signed thinking is left out: only its own provider can verify it, and the protocol has no field for signatures.
+Signed thinking is left out: only the provider that signed it can verify it, and the protocol has no field for
+signatures.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,18 +24,18 @@ Json = dict[str, Any]
 
 
 class SplitMessages(NamedTuple):
-    """The messages of a request in three sections."""
+    """The messages of a request, split into three consecutive sections."""
 
     system: Sequence[Message]
     """The system messages at the beginning."""
     past: Sequence[Message]
-    """The rest up to the model's last message."""
+    """The messages after `system`, up to and including the model's last message."""
     last: Sequence[Message]
-    """Everything after that: the user's message, and tool results."""
+    """The messages after `past`: the user's message, and tool results."""
 
 
 def split_messages(messages: Sequence[Message]) -> SplitMessages:
-    """Split the messages of a request."""
+    """Split the messages of a request into leading system messages, history and the newest messages."""
     leading = 0
     while leading < len(messages) and messages[leading].role == "system":
         leading += 1
@@ -44,7 +46,7 @@ def split_messages(messages: Sequence[Message]) -> SplitMessages:
 
 
 class HistoryEncoder:
-    """Encodes earlier messages in order; adds notes about what was left out."""
+    """Encodes the earlier messages of a conversation. Adds a note to `notes` for each part that it leaves out."""
 
     def __init__(self, offer: OfferedTools, notes: list[Note]) -> None:
         self._offer = offer
@@ -53,7 +55,7 @@ class HistoryEncoder:
         """The names of called tools, as the model sees them, by call id."""
 
     def messages(self, messages: Iterable[Message], results: Iterable[ToolResult] = ()) -> Iterator[bytes]:
-        """Yield the messages as JSON, and then the results that follow them."""
+        """Yield each message as JSON, and then one message with all of `results`."""
         for message in messages:
             for made in self._message(message):
                 yield encode(made)
@@ -62,11 +64,11 @@ class HistoryEncoder:
             yield encode({"role": "tool", "content": late})
 
     def text(self, messages: Iterable[Message], results: Iterable[ToolResult] = ()) -> str:
-        """Return the messages and results as one text."""
+        """Return the messages, followed by the results, as one text."""
         made = [made for message in messages for made in self._message(message)]
         made += [{"role": "tool", "content": [self._result(result)]} for result in results]
         if any(part["type"] == "image" for message in made for part in message["content"]):
-            self._notes.append(left_out("pictures of the history", "it is sent as text"))
+            self._notes.append(left_out("images in the history", "the history is sent as text"))
         return "\n".join(map(_as_text, made))
 
     def _message(self, message: Message) -> Iterator[Json]:
@@ -115,7 +117,7 @@ class HistoryEncoder:
     # ── The user ─────────────────────────────────────────────────────────────────────────────────
 
     def _user(self, parts: Iterable[Part]) -> tuple[list[Json], list[Json]]:
-        """Return the content of a user message, and its tool results."""
+        """Return the content of a user message and, separately, its tool results."""
         content: list[Json] = []
         results: list[Json] = []
         for part in parts:
@@ -144,7 +146,7 @@ class HistoryEncoder:
         return made
 
     def _inside(self, part: Text | Image | File) -> str:
-        """Return a part of a result as text, the only form that is possible there."""
+        """Return one part of a tool result as text. The format allows only text there."""
         if isinstance(part, Text):
             return part.text
         if isinstance(part, Image) and part.data is not None:
@@ -168,7 +170,7 @@ def _text(text: str) -> Json:
 
 
 def _copied(text: str) -> str:
-    """Copy a text that is not ASCII before it is encoded: CPython caches the UTF-8 form in the string itself."""
+    """Return a copy of a text that is not ASCII. Encoding the copy does not cache UTF-8 in the original string."""
     return text if text.isascii() else text[:1] + text[1:]
 
 
@@ -176,7 +178,7 @@ def _copied(text: str) -> str:
 
 
 def _as_text(message: Json) -> str:
-    """Return a message as text, in tags that no model uses for its own calls."""
+    """Return an encoded message as text in tags. No model uses these tags for its own tool calls."""
     inside = "\n".join(_part_as_text(part) for part in message["content"])
     return f"<{message['role']}>\n{inside}\n</{message['role']}>"
 

@@ -1,6 +1,7 @@
 """Parse the requested model: a name with options, as in `gpt-5?mode=plan&effort=high`.
 
-Options in the name take precedence over thinking and effort in the request, which many clients always set.
+Options in the name take precedence over the request's settings for thinking and effort, because many clients always set
+those.
 """
 
 import re
@@ -33,7 +34,7 @@ _THINKING_IN_NAME = re.compile(r"-thinking(?:-|\Z)")
 
 
 class ModelChoice(Value):
-    """A model, the mode it works in, and its parameters."""
+    """The model of a run, the agent mode in which it works, and its parameters as pairs of name and value."""
 
     id: str
     mode: Mode = "agent"
@@ -41,11 +42,11 @@ class ModelChoice(Value):
     max_mode: bool | None = None
 
     def details(self) -> ModelDetails:
-        """Return the choice for older services."""
+        """Return the choice in the form that older versions of the service read."""
         return ModelDetails(model_id=self.id, max_mode=self.max_mode)
 
     def requested(self) -> RequestedModel:
-        """Return the choice for newer services."""
+        """Return the choice in the form that newer versions of the service read."""
         parameters = [RequestedModel.ModelParameterValue(id=name, value=value) for name, value in self.parameters]
         return RequestedModel(model_id=self.id, max_mode=bool(self.max_mode), parameters=parameters)
 
@@ -67,7 +68,11 @@ def split_model(name: str) -> ModelChoice:
 
 
 def choose(name: str, reasoning: Reasoning, known: CursorModel | None, notes: list[Note]) -> ModelChoice:
-    """Return the choice of a request. `known` says which parameters the model has, if that is known."""
+    """Return the model that a request chooses by its model name and its reasoning settings.
+
+    `known` describes the parameters of the model; None if they are unknown. Settings for which the model has no
+    parameter are left out, with a note.
+    """
     choice = split_model(name)
     in_name = {parameter for parameter, _ in choice.parameters}
     asked = _asked(reasoning)
@@ -104,7 +109,7 @@ def _option(option: str) -> tuple[str, str]:
 
 
 def _mode(name: str) -> Mode:
-    """Return a mode by its name; `chat` is Tieline's name for `ask`."""
+    """Return the mode with this name; `chat` is another name for `ask`. Raise BadRequest if the name is unknown."""
     name = "ask" if name == "chat" else name
     for mode in get_args(Mode):
         if name == mode:
@@ -121,7 +126,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _asked(reasoning: Reasoning) -> dict[str, str]:
-    """Return thinking and effort as parameters."""
+    """Return the request's settings for thinking and effort as model parameters."""
     effort = reasoning.effort
     if reasoning.mode == "off" or effort == "none":
         return {"thinking": "false"}
@@ -134,14 +139,14 @@ def _asked(reasoning: Reasoning) -> dict[str, str]:
 
 
 def _effort_for(budget: int) -> str:
-    """Return the effort that matches a token budget; never more than high."""
+    """Return the effort that corresponds to a thinking budget in tokens; at most `high`."""
     if budget <= 4096:
         return "low"
     return "medium" if budget <= 16384 else "high"
 
 
 def _fitted(asked: Mapping[str, str], known: Mapping[str, tuple[str, ...]], notes: list[Note]) -> dict[str, str]:
-    """Return those parameters that the model has; a level that it lacks becomes the nearest one."""
+    """Return the parameters that the model supports. An effort that it lacks is replaced by the nearest one."""
     fitted: dict[str, str] = {}
     for name, value in asked.items():
         own = "reasoning" if name == "effort" and name not in known else name

@@ -1,7 +1,7 @@
-"""The client's tools as the service sees them: names and definitions.
+"""The names and definitions under which the client's tools are offered to the service.
 
-To the service they are the tools of one MCP server. It refuses some names, prefixes others with the name of the server,
-and may call a tool by any of these forms. This module maps the names in both directions.
+The service sees the client's tools as the tools of one MCP server. It refuses some names, adds the name of the server
+as a prefix, and may call a tool with or without the prefix. This module maps the names in both directions.
 """
 
 import re
@@ -23,21 +23,24 @@ from tieline.wire.shared.schemas import FREEFORM_SCHEMA, description
 PROVIDER = "tieline"
 """The name of the MCP server under which the tools are offered."""
 RESERVED = frozenset({"TodoWrite", "WebFetch", "Task", "EditNotebook", "FetchMcpResource", "Delete"})
-"""Names of the service's own tools: it refuses a request that uses one of them."""
+"""Names of the service's own tools. It refuses a request in which a client's tool has one of these names."""
 NAME_LIMIT = 64 - len(f"mcp_{PROVIDER}_")
-"""Models accept names of 64 characters, and the service adds the name of the server."""
+"""The maximum length of an offered name. Models accept 64 characters, of which the service's prefix takes some."""
 
 _PREFIX = "client_"
 _PLAIN = re.compile(rf"[A-Za-z0-9_-]{{1,{NAME_LIMIT}}}\Z")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _SERVER = re.compile(rf"(?:mcp_{{1,3}})?{PROVIDER}(?:_{{1,3}}|-)")
 _MAX_CACHED_SCHEMA = 32 << 10
-"""Longer schemas are adapted anew for every request."""
+"""The maximum size in bytes of a schema in the cache. A larger schema is adapted again for every request."""
 
 FittedSchema = tuple[Value, tuple[str, ...]]
-"""A schema as the service takes it, and what was changed."""
+"""A schema adapted for the service, and descriptions of the changes."""
 SchemaCache = BoundedCache[bytes, FittedSchema]
-"""Adapted schemas by their JSON text: agents offer the same tools in every request. Users must copy the values."""
+"""A cache of adapted schemas, by the JSON text of the original. Agents offer the same tools in every request.
+
+The values are shared: copy a value before changing it.
+"""
 
 
 def new_schema_cache() -> SchemaCache:
@@ -46,7 +49,7 @@ def new_schema_cache() -> SchemaCache:
 
 
 class OfferedTools:
-    """The tools of one leg."""
+    """The client's tools in one leg, with their names and definitions for the service."""
 
     def __init__(
         self, specs: Mapping[str, ToolSpec], notes: Sequence[Note] = (), schemas: SchemaCache | None = None
@@ -57,11 +60,11 @@ class OfferedTools:
         self._spelled = _spell(specs)
         self._own = {spelled: own for own, spelled in self._spelled.items()}
         self.notes: tuple[Note, ...] = (*notes, *_renamed(self._spelled), *self._adapted())
-        """Notes about what was adapted or left out."""
+        """Notes about tools that were renamed, adapted or left out."""
 
     @classmethod
     def of(cls, tools: Sequence[ToolSpec], schemas: SchemaCache | None = None) -> "OfferedTools":
-        """Offer these tools; raise BadRequest if none of them is run by the client."""
+        """Offer these tools, except hosted tools of other upstreams; raise BadRequest if all of them are hosted."""
         notes: list[Note] = []
         specs: dict[str, ToolSpec] = {}
         for spec in tools:
@@ -70,7 +73,7 @@ class OfferedTools:
             elif not spec.hosted:
                 specs[spec.name] = spec
             else:
-                problem = f"{spec.hosted!r} is a tool of another upstream, this one does not have it"
+                problem = f"{spec.hosted!r} is a tool of another upstream; this one does not have it"
                 if all(tool.hosted for tool in tools):
                     raise BadRequest(f"`tools`: {problem}", "tools")
                 notes.append(left_out(f"tool {spec.name}", problem))
@@ -78,24 +81,24 @@ class OfferedTools:
 
     @classmethod
     def of_request(cls, request: Request, schemas: SchemaCache | None = None) -> "OfferedTools":
-        """Offer the tools of a request that its tool choice allows: the only sure way to forbid a tool."""
+        """Offer those tools of a request that its tool choice allows. The service has no other way to forbid a tool."""
         return cls.of(_left_by(request.tool_choice, request.tools), schemas)
 
     @property
     def definitions(self) -> tuple[McpToolDefinition, ...]:
-        """The definitions for the service. They are built each time, because they would take most of a run's memory."""
+        """The definitions for the service. They are rebuilt on each access, to save memory while a run waits."""
         return tuple([self._definition(self._spelled[own], spec) for own, spec in self.specs.items()])
 
     def spell(self, own: str) -> str:
-        """Return the name of a tool on Cursor's side; also for one that is no longer offered."""
+        """Return the name under which a tool is offered to the service, or would be if it were offered."""
         return self._spelled.get(own) or _plain(own)
 
     def model_name(self, own: str) -> str:
-        """Return the name of a tool as the model sees it, also in the history."""
+        """Return the name of a tool as the model sees it, with the prefix that the service adds."""
         return f"mcp_{PROVIDER}_{self.spell(own)}"
 
     def name_of(self, args: McpArgs) -> str | None:
-        """Return the client's own name of a called tool; None if it is not offered."""
+        """Return the client's own name of the tool that an exec calls; None if it is not offered."""
         if args.provider_identifier.casefold() not in ("", PROVIDER):
             return None
         for name in (args.tool_name, args.name):
@@ -105,7 +108,10 @@ class OfferedTools:
         return None
 
     def _resolve(self, name: str) -> str | None:
-        """Find a tool by any form of its name: as offered, the client's own, with the server's name, in other case."""
+        """Return the client's own name for any form of a tool's name; None if there is no unique match.
+
+        The forms are the offered name and the client's own name, with or without the server's prefix, in any case.
+        """
         for form in (name, _SERVER.sub("", name, count=1) if _SERVER.match(name) else name):
             if form in self._own:
                 return self._own[form]
@@ -154,7 +160,7 @@ def _left_by(choice: ToolChoice, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec
 
 
 def _spell(names: Mapping[str, ToolSpec]) -> dict[str, str]:
-    """Map own names to names on Cursor's side. Names that need no change come first, so that no other takes them."""
+    """Map the client's names to offered names. A name that needs no change is never taken by another tool."""
     spelled = {name: name for name in names if _PLAIN.match(name) and name not in RESERVED}
     taken = set(spelled)
     for name in names:

@@ -1,7 +1,7 @@
 """Build the request context: facts about the machine and the workspace, tools, and rules for the model.
 
-The client's system prompt becomes a rule: the service has a system prompt of its own and drops any other. Demands that
-have no field in the protocol (a tool that must be called, an answer in JSON) become rules too, with a note.
+The client's system prompt becomes a rule, because the service has its own system prompt and drops any other. Options of
+the request that have no field in the protocol (a required tool call, an answer in JSON) become rules too, with a note.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,53 +17,54 @@ from tieline.wire.cursor.opening.offered_tools import PROVIDER, OfferedTools
 INSTRUCTIONS = "These are the tools of the program the user works with. Prefer them to others that do the same."
 
 NO_NOTES = "(No notes directory yet - will be created when you write your first note)"
-"""What the official client sends as long as there is no folder for notes."""
+"""The text that Cursor's own client sends while there is no directory for notes."""
 
 _SAMPLING = ("temperature", "top_p", "top_k")
 _BILLING = "x-anthropic-billing-header"
 
 
 class MachineInfo(Value):
-    """Facts about this machine; empty ones are not sent."""
+    """Facts about this machine that are sent to the service. Empty values are omitted."""
 
     os_version: str = ""
     """The operating system and its release, such as `linux 6.8.0`."""
     shell: str = ""
     time_zone: str = ""
     workspace: str = ""
-    """The folder that tools act in."""
+    """The directory in which the client's tools work."""
     project_folder: str = ""
-    """Where the records of this project are kept; contains the folders below."""
+    """The directory of Cursor's records of this project. The folders for terminals, notes and transcripts are in it."""
     terminals_folder: str = ""
     notes_folder: str = ""
     transcripts_folder: str = ""
     is_home: bool = False
-    """Whether the workspace is the user's home folder."""
+    """Whether the workspace is the user's home directory."""
 
 
 class RunSettings(Value):
-    """The user's settings for the messages of a run."""
+    """The user's settings for the messages that a run sends to the service."""
 
     history: Literal["blobs", "text"] = "blobs"
     """How earlier messages are sent: as blobs that the service requests, or as text before the user's message."""
     send_blobs: bool = False
     """Whether the blobs of the history are sent with the run request instead of on request."""
     system_prompt: Literal["rule", "custom"] = "rule"
-    """`custom` replaces the service's own system prompt, which only some teams may do."""
+    """How the client's system prompt is sent: as a rule, or in place of the service's own, which few teams may do."""
     reasoning: bool = True
-    """Whether the client's settings of thinking and effort are passed on; those in the model's name always are."""
+    """Whether the request's settings for thinking and effort are passed on. Those in the model's name always are."""
     meta_tools: bool = False
-    """Whether the client's tools are also described to the service's meta tools, as the SDK does.
+    """Whether the client's tools are also described to the service's meta tools, as Cursor's SDK does.
 
-    Models may then have to discover the tools first. Otherwise they see every tool at once.
+    If so, models may have to discover the tools first. Otherwise they see every tool from the start.
     """
     web_search: bool = False
+    """Whether the service may search the web itself. It still asks for permission every time."""
     web_fetch: bool = False
-    """Whether the service may search and fetch by itself; it still asks every time."""
+    """Whether the service may fetch web pages itself. It still asks for permission every time."""
 
 
 def request_context(machine_info: MachineInfo, settings: RunSettings, offer: OfferedTools, rule: str) -> RequestContext:
-    """Return the request context with the client's tools and these rules."""
+    """Return the request context with the client's tools. `rule` is the text of all rules for the model."""
     context = RequestContext(
         env=_env(machine_info),
         tools=offer.definitions,
@@ -72,7 +73,7 @@ def request_context(machine_info: MachineInfo, settings: RunSettings, offer: Off
         commit_attribution_message="enabled",
         pr_attribution_message="enabled",
         supports_mcp_auth=True,
-        # Nothing is sent about repositories: the client's tools can find out.
+        # Nothing is sent about repositories: the model can use the client's tools to inspect them.
         git_repo_info_complete=False,
     )
     if machine_info.notes_folder:
@@ -124,13 +125,16 @@ def _env(machine_info: MachineInfo) -> RequestContextEnv:
 
 
 def system_prompt(messages: Iterable[Message]) -> str:
-    """Return the joined texts of system messages."""
+    """Return the texts of the system messages as one system prompt."""
     texts = (part.text for message in messages for part in message.parts if isinstance(part, Text))
     return "\n\n".join(text for text in texts if text.strip() and not text.startswith(_BILLING))
 
 
 def rules(request: Request, offer: OfferedTools, notes: list[Note]) -> str:
-    """Return rules for demands of the request that the protocol has no field for."""
+    """Return the text of rules for options of a request that have no field in the protocol.
+
+    Such options are a required tool call and the output format. Add a note for each, and for options without effect.
+    """
     demands = [*_of_choice(request.tool_choice, offer, notes), *_of_output(request.output, notes)]
     left = [name for name in _SAMPLING if getattr(request.sampling, name) not in (None, ())]
     if left:
@@ -142,10 +146,10 @@ def _of_choice(choice: ToolChoice, offer: OfferedTools, notes: list[Note]) -> It
     if not offer.specs:
         return
     if choice.mode == "required":
-        notes.append(Note(kind="tool_choice", message="a call is demanded by a rule, the upstream cannot enforce it"))
+        notes.append(Note(kind="tool_choice", message="a call is requested by a rule; the upstream cannot enforce it"))
         yield f"Before you answer you have to call {_named(offer.specs, offer)}."
     if choice.parallel is False:
-        notes.append(Note(kind="tool_choice", message="one call at a time is demanded by a rule"))
+        notes.append(Note(kind="tool_choice", message="one call at a time is requested by a rule"))
         yield "Call one tool at a time, and wait for its result before you call another."
 
 
@@ -159,7 +163,7 @@ def _named(names: Iterable[str], offer: OfferedTools) -> str:
 def _of_output(output: OutputFormat | None, notes: list[Note]) -> Iterator[str]:
     if output is None:
         return
-    notes.append(Note(kind="structured_output", message="demanded by a rule, the upstream does not enforce it"))
+    notes.append(Note(kind="structured_output", message="requested by a rule; the upstream does not enforce it"))
     if output.schema is None:
         yield "Answer with one JSON object and nothing else: no explanation, no code fence."
     else:

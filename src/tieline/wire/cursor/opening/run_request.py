@@ -1,7 +1,7 @@
 """Build the message that opens a run from a neutral request.
 
-The user's last message is the action; everything before it is history. If a request ends with tool results only (the
-run that waited for them is gone), the action is to resume.
+The user's last message becomes the action of the run; all earlier messages become its history. If a request ends with
+tool results only, because the run that waited for them is gone, the action is to resume.
 """
 
 from collections.abc import Sequence
@@ -43,20 +43,20 @@ __all__ = [
 ]
 
 CONTINUE = "Continue."
-"""Sent if there is no user message: the model's message is the last, or there is only a system prompt."""
+"""The text that is sent if there is no new user message: the last message is the model's, or a system prompt."""
 GO_ON = "Go on from the results above."
 SO_FAR = "The conversation so far, as a record. Do not use these tags to call tools."
 
 
 class Opening(NamedTuple):
-    """A run about to begin."""
+    """The first message of a run, and the data needed to carry out the run."""
 
     message: bytes
     """The first message of the run, serialized."""
     blobs: dict[bytes, bytes]
     """The history that the message refers to, by blob id."""
     context: RequestContext
-    """The reply when the service asks for the context."""
+    """The request context, which is also the reply if the service asks for it."""
     offer: OfferedTools
     notes: tuple[Note, ...]
     run_id: str
@@ -76,9 +76,9 @@ def open_run(
 ) -> Opening:
     """Return the opening of a run that answers this request.
 
-    With `checkpoint`, the state that an earlier run of the conversation left, the history is not sent again; the caller
-    keeps the blobs that the checkpoint refers to. `model` is what is known of the model. `schemas` is a cache that is
-    shared with other requests.
+    `checkpoint` is the last state of an earlier run of the same conversation. If it is given, the history is not sent
+    again, and the caller must still have the blobs that the checkpoint refers to. `model` describes the requested
+    model, if known. `schemas` is a cache that is shared with other requests.
     """
     notes: list[Note] = []
     reasoning = request.reasoning if settings.reasoning else Reasoning()
@@ -112,7 +112,7 @@ def open_run(
 
 
 def plain_user_text(request: Request) -> str:
-    """Return the text that the user adds, if the request ends with nothing else; otherwise an empty text."""
+    """Return the text of the user's new message; empty if the request also adds other parts or tool results."""
     parts = [part for message in split_messages(request.messages).last for part in message.parts]
     if not continues(request) or not all(isinstance(part, Text) for part in parts):
         return ""
@@ -120,7 +120,7 @@ def plain_user_text(request: Request) -> str:
 
 
 def continues(request: Request) -> bool:
-    """Return whether the request only adds a user message, without tool results, to the conversation."""
+    """Return whether the request adds only user messages, without tool results, to the conversation."""
     last = split_messages(request.messages).last
     parts = [part for message in last for part in message.parts]
     is_said = bool(parts) and all(message.role == "user" for message in last)
@@ -140,12 +140,12 @@ def resume_run(opening: Opening, checkpoint: bytes) -> bytes:
 
 
 class _EncodedMessages(NamedTuple):
-    """The messages of a request in the form in which they are sent."""
+    """The messages of a request, encoded for the service: history as blobs, and the user's message."""
 
     ids: list[bytes]
     blobs: dict[bytes, bytes]
     text: str
-    """The user's text; empty if the model has to continue from results."""
+    """The user's text; empty if the request ends with tool results only."""
     images: Sequence[SelectedImage]
 
 
@@ -199,5 +199,5 @@ def _restored(checkpoint: bytes) -> ConversationStateStructure:
 
 
 def _serialized(run: AgentRunRequest) -> bytes:
-    """Serialize the run request in its envelope. Schemas are maps, so only a sorted form is always the same."""
+    """Serialize the run request in its envelope. The output is deterministic, although schemas are unordered maps."""
     return AgentClientMessage(run_request=run).SerializeToString(deterministic=True)

@@ -1,8 +1,8 @@
 """Remove unions from the schema of a tool.
 
-The service refuses a request if one tool contains `anyOf`, `oneOf` or `allOf` anywhere, because some of its models do
-not support them. A union becomes one schema that allows what its members allow, and more if there is no other way; the
-client checks the arguments in the end. The description tells the model what the schema no longer says.
+The service refuses a request if a tool's schema contains `anyOf`, `oneOf` or `allOf` anywhere, because some of its
+models do not support them. A union is replaced by one schema that allows every value that its members allow, and
+possibly more; the client validates the arguments anyway. The description contains the members, for the model.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,9 +16,9 @@ from tieline.wire.shared.schemas import fit_schema
 Schema = dict[str, Any]
 
 MAX_DESCRIBED = 400
-"""How many characters of the members go into the description."""
+"""The maximum number of characters of a union's members that are copied to the description."""
 MAX_MEANINGS = 64
-"""How many schemas a property may have in a union; with more it allows anything."""
+"""The maximum number of different schemas of one property that are joined. With more, the property allows anything."""
 
 _UNIONS = ("allOf", "anyOf", "oneOf")
 _MARKS = tuple(f'"{word}"'.encode() for word in _UNIONS)
@@ -26,11 +26,11 @@ _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentS
 _LISTED = (*_UNIONS, "prefixItems")
 _SINGLE = ("items", "additionalProperties", "contains", "propertyNames", "unevaluatedProperties", "unevaluatedItems")
 _LOGIC = ("not", "if", "then", "else")
-"""Keywords whose meaning is inverted if a schema inside them allows more."""
+"""Keywords in which unions cannot be replaced: a schema that allows more there may make the whole schema stricter."""
 
 
 def for_service(schema: bytes) -> tuple[bytes, tuple[str, ...]]:
-    """Return the schema in a form that the service accepts, an object at the top, and notes about the changes."""
+    """Return the schema in a form that the service accepts, with an object at the top, and notes about the changes."""
     if _has_unions(schema):
         # References are resolved from `definitions` only, and may lead to a union.
         schema = schema.replace(b'"$defs"', b'"definitions"').replace(b"#/$defs/", b"#/definitions/")
@@ -50,7 +50,7 @@ def _has_unions(schema: bytes) -> bool:
 
 
 def _schemas(root: Schema) -> list[Schema]:
-    """Return all nested schemas, outer before inner ones."""
+    """Return the schema and all schemas nested in it, outer schemas before inner ones."""
     found = [root]
     for schema in found:
         found.extend(_children(schema))
@@ -77,7 +77,10 @@ def _dicts(values: Iterable[Any]) -> Iterator[Schema]:
 
 
 def _without_union(schema: Schema) -> bool:
-    """Replace the unions of this schema; those inside it are replaced already. Return whether there were any."""
+    """Replace the unions at the top level of a schema, in place. Return whether there were any.
+
+    Unions in nested schemas must have been replaced before.
+    """
     found = False
     for union in _UNIONS:
         members = schema.pop(union, None)
@@ -88,7 +91,7 @@ def _without_union(schema: Schema) -> bool:
 
 
 def _merge(schema: Schema, other: Schema) -> None:
-    """Add the keywords of another schema for the same value; those of this schema take precedence."""
+    """Add the keywords of `other` to `schema`, in place. For a keyword in both, `schema` takes precedence."""
     for word, value in other.items():
         if word == "properties" and isinstance(schema.get(word), dict) and isinstance(value, dict):
             schema[word] = value | schema[word]
@@ -111,7 +114,7 @@ def _both(members: Sequence[Any]) -> Schema:
 
 
 def _either(members: Sequence[Any]) -> Schema:
-    """Return a schema that allows what any of the members allows."""
+    """Return a schema that allows every value that one of the members allows."""
     others = [member for member in _dicts(members) if member.get("type") != "null"]
     nullable = any(isinstance(member, dict) and member.get("type") == "null" for member in members)
     joint = dict(others[0]) if len(others) == 1 else _joined([_plain(member) for member in others])
@@ -128,7 +131,7 @@ def _or_null(schema: Schema) -> Schema:
 
 
 def _plain(schema: Schema) -> Schema:
-    """Return the member with `const` replaced by `enum`."""
+    """Return the schema with `const` replaced by an `enum` of one value."""
     if "const" not in schema:
         return schema
     plain = {word: value for word, value in schema.items() if word != "const"}
@@ -136,7 +139,7 @@ def _plain(schema: Schema) -> Schema:
 
 
 def _joined(members: Sequence[Schema]) -> Schema:
-    """Join schemas: keywords common to all are kept, properties are merged, the rest goes into the description."""
+    """Join schemas: keep keywords that are the same in all, merge properties, and describe the members in text."""
     if not members:
         return {}
     first, *rest = members
@@ -159,7 +162,7 @@ def _joined_types(members: Sequence[Schema]) -> Schema:
 
 
 def _joined_lists(members: Sequence[Schema]) -> Schema:
-    """Join `enum` if all members have it, and `items` if they are equal."""
+    """Join `enum` if all members have it. Keep `items` if it is equal in all members that have it; else allow any."""
     joint: Schema = {}
     enums = [member.get("enum") for member in members]
     if all(isinstance(enum, list) for enum in enums):
@@ -171,7 +174,10 @@ def _joined_lists(members: Sequence[Schema]) -> Schema:
 
 
 def _joined_objects(objects: Sequence[Schema], only: bool) -> Schema:
-    """Merge properties; required is what all members require. `only` says whether only objects are allowed."""
+    """Merge the properties of object schemas. A property stays required if all of them require it.
+
+    `only` says whether all members of the union are objects; otherwise nothing is required.
+    """
     meanings: dict[str, list[Any]] = {}
     for schema in objects:
         for name, value in schema["properties"].items():
@@ -212,5 +218,5 @@ def _required(schema: Schema) -> list[str]:
 
 
 def _unique(values: Iterable[Any]) -> list[Any]:
-    """Return the values without repetitions; unlike in Python, `1` and `True` differ in JSON."""
+    """Return the JSON values without repetitions. `1` and `True` are different, unlike in Python."""
     return list({encode(value): value for value in values}.values())

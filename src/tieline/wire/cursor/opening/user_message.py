@@ -1,4 +1,4 @@
-"""Build the user's message of a run: text, and pictures beside it."""
+"""Build the user's message of a run from text and images."""
 
 from base64 import b64decode
 from collections.abc import Iterable
@@ -14,14 +14,14 @@ _NO_TEXT = ("image/", "audio/", "video/", "application/pdf")
 
 
 class UserMessageBuilder:
-    """Collects the user's text and pictures from messages; what cannot be sent becomes a line of text and a note."""
+    """Collects the user's text and images from messages. Other content becomes a line of text and a note."""
 
     def __init__(self, notes: list[Note]) -> None:
         self._notes = notes
         self._texts: list[str] = []
         self.images: list[SelectedImage] = []
         self.results: list[ToolResult] = []
-        """Tool results in the messages; they belong to the history."""
+        """The tool results in the messages, which the caller sends as history."""
 
     def __bool__(self) -> bool:
         return bool(self._texts or self.images)
@@ -57,7 +57,7 @@ class UserMessageBuilder:
                 leave_out(part, self._notes)
 
     def _result(self, result: ToolResult) -> None:
-        """Add a result. Its pictures are added to the message, with a line that says where they come from."""
+        """Add a tool result. Its images become images of the user's message, after a line that names the call."""
         self.results.append(result)
         pictures = [part for part in result.content if isinstance(part, Image)]
         if pictures:
@@ -81,11 +81,14 @@ class UserMessageBuilder:
 
 
 def as_text(part: Image | File, notes: list[Note]) -> str:
-    """Return a picture or a file as text: the text of a file, or a line that names what was left out."""
+    """Return a part as text: the text of a file, or a line that names the image or file that was left out.
+
+    Add a note to `notes` if the content is left out.
+    """
     kind = "image" if isinstance(part, Image) else "file"
     name = part.name if isinstance(part, File) and part.name else part.media_type or kind
     if part.url is not None:
-        notes.append(left_out(f"{kind} by address", f"the upstream cannot fetch {part.url[:200]!r}"))
+        notes.append(left_out(f"{kind} by URL", f"the upstream cannot fetch {part.url[:200]!r}"))
         return f"[{kind}: {part.url}]"
     text = _text_of(part) if isinstance(part, File) else None
     if text is None:
@@ -95,7 +98,7 @@ def as_text(part: Image | File, notes: list[Note]) -> str:
 
 
 def reminder(parts: Iterable[Part]) -> str:
-    """Return a later system message as a reminder, a form that models know."""
+    """Return the text of a later system message in `<system-reminder>` tags, a form that models know."""
     texts = [part.text for part in parts if isinstance(part, Text) and part.text.strip()]
     text = "\n\n".join(texts)
     if not text or text.lstrip().startswith("<system-reminder>"):
@@ -104,12 +107,12 @@ def reminder(parts: Iterable[Part]) -> str:
 
 
 def from_result(result: ToolResult) -> str:
-    """Return the line before pictures of a result."""
+    """Return the line that introduces the images of a tool result."""
     return f"From the result of tool call {result.call_id}:"
 
 
 def leave_out(part: Part, notes: list[Note]) -> None:
-    """Add a note about a part that cannot be sent."""
+    """Add a note that a part cannot be sent and is left out."""
     what = part.kind if isinstance(part, Foreign) else type(part).__name__
     notes.append(left_out(what, "the upstream has no such part here"))
 
@@ -125,7 +128,7 @@ def _text_of(part: File) -> str | None:
 
 
 def _decoded(data: str | None) -> bytes | None:
-    """Decode base64; None if it is invalid. Parsers check it, but an invalid one must not end the run."""
+    """Decode base64; return None if it is invalid. Parsers check it, but invalid data must not end the run."""
     if data is None:
         return None
     try:

@@ -1,5 +1,5 @@
 """The client's side of a live run, as a state machine.
 
-`states` has the states and transitions, `machine` puts everything together. Here belongs what happens while a run is
-live. How a run is opened is in `opening`, how a single exec is mapped to a tool in `execs`.
+`states` defines the states and transitions; `machine` implements the run on top of the other modules. The package
+`opening` builds the first message of a run, and the package `execs` maps a single exec to a tool.
 """

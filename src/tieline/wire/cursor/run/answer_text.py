@@ -1,11 +1,12 @@
-"""The text of a model's answer: thinking in tags, text that a new attempt repeats, and text that was only stored.
+"""Process a model's answer: thinking in tags, text that a new attempt repeats, and text that was stored, not streamed.
 
-Some models begin their text with `<think>…</think>`. A tag counts only at the beginning: later it may be part of a text
-about tags. A tag may be split over any number of deltas, so a possible beginning of one is held back.
+Some models begin their text with `<think>…</think>`. A tag is recognized only at the beginning, because a later one may
+be part of a text about tags. A tag may be split over any number of deltas, so text that may be the beginning of a tag
+is held back.
 
 The service stores a copy of every finished step with the client: as a JSON message, as a conversation step, or both.
-Sometimes it stops sending after that, and the copy is all there is. Streamed text must not be repeated: a copy counts
-only if none of it, or only its beginning, was streamed.
+Sometimes it never streams the text, and the copy is its only source. Streamed text must not be repeated: a copy is used
+only if none of its text, or only the beginning, was streamed.
 """
 
 import re
@@ -22,20 +23,20 @@ from tieline.wire.cursor.stored_state import Blobs
 from tieline.wire.shared.json import Malformed, read
 
 MAX_COPIES = 64
-"""How many of the newest copies are kept."""
+"""The maximum number of copies that are kept; the oldest are dropped."""
 MAX_ANSWER = 1 << 20
-"""Larger blobs are not answers of a model."""
+"""The maximum size in bytes of a stored answer. A larger blob is not an answer of a model."""
 
 _BEGINNINGS = (b"{", b"\n")
 _OF_THE_MODEL = re.compile(rb'"role"\s*:\s*"assistant"')
 
 Piece = tuple[bool, str]
-"""Whether this is thinking, and the text."""
+"""A piece of an answer: whether it is thinking, and its text."""
 
 _NAMES = ("think", "thinking")
 _OPENING = tuple(f"<{name}>" for name in _NAMES)
 _MAX_BLANKS = 200
-"""A tag may follow at most this much blank space."""
+"""The maximum number of blank characters before a tag."""
 
 
 # ── Thinking in tags ──────────────────────────────────────────────────────────────────────────────
@@ -43,25 +44,25 @@ _MAX_BLANKS = 200
 
 class _TagState(Enum):
     BEGIN = auto()
-    """A tag may follow."""
+    """A thinking tag may follow."""
     THINKING = auto()
     TEXT = auto()
-    """No tag counts any more."""
+    """The rest of the text is plain; tags are no longer recognized."""
 
 
 class TagSplitter:
-    """Splits a text, fed from its beginning, into pieces of thinking and of plain text."""
+    """Splits a text that is fed in pieces into thinking in tags and plain text."""
 
     def __init__(self) -> None:
         self.is_plain = False
-        """Whether all further text is plain, so that there is no need to feed it."""
+        """Whether all further text is plain. It then need not be fed to the splitter."""
         self._state = _TagState.BEGIN
         self._held = ""
         self._closing = ""
         self._follows_thinking = False
 
     def feed(self, text: str) -> list[Piece]:
-        """Return the pieces that are certain now."""
+        """Add text. Return the new pieces, except text at the end that may be part of a tag."""
         pieces: list[Piece] = []
         text, self._held = self._held + text, ""
         while text:
@@ -77,12 +78,12 @@ class TagSplitter:
         return pieces
 
     def close(self) -> list[Piece]:
-        """Return what was held back, unless it is blank: the text ends here."""
+        """End the text. Return the piece that was held back, unless it is blank."""
         held, self._held = self._held, ""
         return [(self._state is _TagState.THINKING, held)] if held.strip() else []
 
     def _begin(self, text: str) -> str:
-        """Decide whether a tag comes next; return the text after it, or nothing while it is undecided."""
+        """Decide whether the text begins with a tag; return the text after it, or an empty string if undecided."""
         bare = text.lstrip()
         if len(text) - len(bare) <= _MAX_BLANKS:
             for tag in _OPENING:
@@ -113,7 +114,7 @@ class TagSplitter:
 
 
 def split(text: str) -> tuple[str, str]:
-    """Return the thinking and the plain text of a complete text."""
+    """Split a complete text into thinking in tags and plain text, and return both."""
     splitter = TagSplitter()
     pieces = [*splitter.feed(text), *splitter.close()]
     thinking = "".join(piece for is_thinking, piece in pieces if is_thinking)
@@ -121,7 +122,7 @@ def split(text: str) -> tuple[str, str]:
 
 
 def _overlap(text: str, tag: str) -> int:
-    """Return how many characters at the end of the text may be the beginning of the tag."""
+    """Return the number of characters at the end of the text that may be the beginning of the tag."""
     return next((size for size in range(len(tag) - 1, 0, -1) if text.endswith(tag[:size])), 0)
 
 
@@ -129,21 +130,21 @@ def _overlap(text: str, tag: str) -> int:
 
 
 class RepeatFilter:
-    """Drops text as long as it repeats `earlier`, and passes on what goes beyond it.
+    """Removes the text `earlier` from the beginning of a text that is fed in pieces.
 
-    Leading blank space is ignored on both sides.
+    Leading blank space is ignored in both texts. If the text differs from `earlier`, nothing is removed.
     """
 
     def __init__(self, earlier: str) -> None:
         self._earlier = earlier.lstrip()
         self._received = ""
         self.is_over = not self._earlier
-        """Whether all further text is new."""
+        """Whether all further text is new, so that `feed` returns it unchanged."""
         self.has_diverged = False
-        """Whether the text differs from the earlier one; it is then passed on as a whole."""
+        """Whether the text turned out to differ from `earlier`. It is then returned from its beginning."""
 
     def feed(self, text: str) -> str:
-        """Return the new part of this text."""
+        """Add text; return the part that is known to be new, which is empty while the text repeats `earlier`."""
         if self.is_over:
             return text
         self._received = (self._received + text).lstrip()
@@ -160,7 +161,7 @@ class RepeatFilter:
 
 
 class StoredText(NamedTuple):
-    """The part of a copy that was not streamed."""
+    """The thinking and the text of a stored answer, or the part of it that was not streamed."""
 
     thinking: str
     text: str
@@ -180,18 +181,18 @@ _MESSAGE = msgspec.json.Decoder(_Message)
 
 
 class StoredAnswers:
-    """The stored copies of a run, and the text that it streamed."""
+    """The copies of a run's answers that the service stored, and the text that the run streamed."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
         self._known = frozenset(blob_id for blob_id, _ in blobs.items())
-        """The blobs that the run began with: they are history."""
+        """The ids of the blobs that the run began with, which are history."""
         self._copies: deque[bytes] = deque(maxlen=MAX_COPIES)
         self._this_step: list[str] = []
         self._earlier_steps: list[str] = []
 
     def keep(self, blob_id: bytes, data: bytes) -> None:
-        """Keep a blob that may be a copy. It is parsed only when needed."""
+        """Keep a blob if it may be a copy of an answer. It is parsed only when needed."""
         if len(data) <= MAX_ANSWER and blob_id not in self._known and _may_be_an_answer(data):
             self._copies.append(data)
 
@@ -205,22 +206,28 @@ class StoredAnswers:
         return "".join(self._this_step)
 
     def take_over(self, before: "StoredAnswers") -> None:
-        """Treat what another run streamed as streamed."""
+        """Treat the text that another run streamed as if this run had streamed it."""
         self._this_step = list(before._this_step)
         self._earlier_steps = list(before._earlier_steps)
 
     def next_step(self) -> None:
-        """Begin another step, because a call was made or answered; copies of earlier steps are out of date."""
+        """Begin another step, because a call was made or answered. Drop the copies of earlier steps."""
         self._earlier_steps += self._this_step
         self._this_step = []
         self._copies.clear()
 
     def has_streamed(self, text: str, open_text: str = "") -> bool:
-        """Return whether this was streamed, ignoring blank space; `open_text` is the text of the open part."""
+        """Return whether the text was streamed, ignoring blank space.
+
+        `open_text` is the text of the part that is being streamed, which is not recorded yet.
+        """
         return _squeezed(text) in _squeezed("".join((*self._earlier_steps, *self._this_step, open_text)))
 
     def unseen(self, open_text: str = "") -> StoredText | None:
-        """Return the text of the newest copy that was not streamed; `open_text` is the text of the open part."""
+        """Return the unstreamed part of the newest copy; None if all stored text was streamed.
+
+        `open_text` is the text of the part that is being streamed, which is not recorded yet.
+        """
         if not self._copies:
             return None
         step = (self.step + open_text).lstrip()
@@ -239,7 +246,7 @@ class StoredAnswers:
         return None
 
     def _is_history(self, text: str) -> bool:
-        """Return whether this is part of the history, which the service may store again."""
+        """Return whether the text is an answer in the history, which the service may store again."""
         wanted = _squeezed(text)
         return any(_squeezed(found.text) == wanted for found in self._history())
 
@@ -252,12 +259,15 @@ class StoredAnswers:
 
 
 def _may_be_an_answer(data: bytes) -> bool:
-    """Return whether a blob may be an answer. Most blobs are prompts, which are large and need not be kept."""
+    """Return whether a blob may be an answer of the model. Most blobs are prompts, which are large and not needed."""
     return data[:1] == b"\n" or (data[:1] == b"{" and _OF_THE_MODEL.search(data) is not None)
 
 
 def _assistant_text(data: bytes) -> StoredText | None:
-    """Return the answer in a copy; None if it contains a call, which the run has received already."""
+    """Return the answer in a stored copy; None if it has no text.
+
+    A copy with a tool call also gives None, because the run has already received the call.
+    """
     found = _in_message(data) if data[:1] == b"{" else _in_step(data)
     if found is None:
         return None

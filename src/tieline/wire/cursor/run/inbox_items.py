@@ -1,9 +1,10 @@
 """Convert queries of the service to inbox items for a person, and the person's answers to replies.
 
-Three kinds of queries are for a person: questions with options, plans, and switches of the mode. A refusal includes the
-person's reason, if there is one. If no person decided, `query_replies` provides the reply, which never approves.
+Three kinds of queries are for a person: questions with options, plans, and requests to switch the mode. A refusal
+includes the person's reason, if there is one. If no person decided, `query_replies` provides the reply, which never
+approves.
 
-A plan can also be shown to the user as text, for the next message to approve or reject.
+A plan can also be shown to the user as text. The user's next message then approves or rejects it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -42,7 +43,7 @@ _STATUSES: Mapping[int, Status] = {
 
 
 def inbox_item_of(query: queries.InteractionQuery, settings: QuerySettings) -> InboxItem | None:
-    """Return what to ask a person; None if the query is not for a person, or the settings decide it."""
+    """Return the inbox item for a query; None if the query is not for a person, or if the settings decide it."""
     match query.WhichOneof("query"):
         case "ask_question_interaction_query":
             return _form(query.ask_question_interaction_query.args)
@@ -56,7 +57,7 @@ def inbox_item_of(query: queries.InteractionQuery, settings: QuerySettings) -> I
 
 
 def reply_with(query: queries.InteractionQuery, answer: Answer | None) -> QueryReply | None:
-    """Return the reply for a person's answer; None if no person decided."""
+    """Convert a person's answer to the reply to a query. Return None if no person decided."""
     match answer:
         case QuestionAnswer(action="accept"):
             return _answered(query, answer.values)
@@ -71,13 +72,13 @@ def reply_with(query: queries.InteractionQuery, answer: Answer | None) -> QueryR
 
 
 def reply_with_result(query: queries.InteractionQuery, result: ToolResult) -> QueryReply | None:
-    """Return the reply for the result of a client's tool that asked the question."""
+    """Return the reply to a question that a client's tool put to the user; None if its result contains no answer."""
     form = _form(query.ask_question_interaction_query.args)
     return reply_with(query, read_result(result, form)) if form is not None else None
 
 
 def plan_as_text(query: queries.InteractionQuery) -> tuple[str, str]:
-    """Return a plan as text for a chat, and the question about it."""
+    """Return the text of a plan, and the question whether to carry it out."""
     args = query.create_plan_request_query.args
     review = _review(args)
     steps = "\n".join(f"{number}. {step.content}" for number, step in enumerate(review.steps, 1))
@@ -85,7 +86,7 @@ def plan_as_text(query: queries.InteractionQuery) -> tuple[str, str]:
 
 
 def reply_with_text(query: queries.InteractionQuery, text: str) -> QueryReply:
-    """Return the reply for a user's message after a plan: only plain consent approves it."""
+    """Convert the user's message after a plan to the reply. Any text other than a plain approval rejects the plan."""
     return accept_plan(query) if is_approval(text) else reject_plan(query, text)
 
 
@@ -99,7 +100,7 @@ _APPROVAL = Field(
 
 
 def reason_of(answer: Answer | None) -> str:
-    """Return why no person decided, if known."""
+    """Return the reason in an answer without a decision; empty if unknown."""
     match answer:
         case ReviewAnswer():
             return answer.feedback
@@ -118,7 +119,7 @@ def _form(args: queries.AskQuestionArgs) -> Question | None:
 
 
 def _named(args: queries.AskQuestionArgs) -> Iterator[tuple[str, _Question]]:
-    """Yield the questions under unique names; their ids may be empty or repeated."""
+    """Yield each question with a unique name, because the ids of questions may be empty or repeated."""
     names: set[str] = set()
     for number, question in enumerate(args.questions, 1):
         name = question.id
@@ -154,7 +155,7 @@ def _step(todo: TodoItem) -> PlanEntry:
 
 
 def _answered(query: queries.InteractionQuery, values: Mapping[str, Any]) -> QueryReply:
-    """Return the reply to a question: options by their ids, other text as free-form text."""
+    """Return the reply to a question. Values that are ids of options are sent as such, others as free-form text."""
     response = queries.InteractionResponse(id=query.id)
     success = response.ask_question_interaction_response.result.success
     success.SetInParent()

@@ -1,14 +1,14 @@
-"""The client's side of a live run, without I/O: bytes of the service in; events of legs and messages to send out.
+"""The client's side of a live run, without I/O.
 
-The states of a run and the transitions between them are in `states`; read its theory of operation first. The rules of
-the protocol, the most important first:
+The machine takes bytes from the service, and returns events of legs and messages to send. The states of a run and the
+transitions between them are in `states`; read its theory of operation first. The most important rules of the protocol:
 
-- Every question of the service is answered, whether a leg is open or not: blobs, the request context, queries and execs
-  of any kind. The service sends nothing but heartbeats until it has its answer.
-- An exec that is a call for the client becomes a part of the leg, and the leg ends: at the next checkpoint, or after a
+- Every request of the service is answered, whether a leg is open or not: for blobs, for the request context, queries,
+  and execs of any kind. Until it has the answer, the service sends nothing but heartbeats.
+- An exec that is a call for the client becomes a part of the leg. The leg then ends at the next checkpoint, or after a
   moment of quiet (`wake_after`, `wake`), so that calls made together stay together. Later calls wait for the next leg.
 - `turn_ended` is not the end: text, usage and even calls may follow it. The end is the end frame. A stream that breaks
-  off after `turn_ended`, or is held open for long, has ended well too. Any end before that is a failure.
+  off after `turn_ended`, or stays open without content, counts as successful too. Any earlier end is a failure.
 
 `outbox` returns the messages to send. The machine has no timers; the caller reports quiet with `wake`.
 """
@@ -52,23 +52,24 @@ from tieline.wire.cursor.stored_state import Blobs, LastCheckpoint, blob_reply, 
 from tieline.wire.framing.connect import END, TRAILERS, Frame, FrameReader, FramingError
 
 MAX_UNREAD = 16 * 1024 * 1024
-"""How many bytes of updates may wait for the next leg; the run fails beyond that."""
+"""The maximum number of bytes of updates that wait for the next leg. The run fails if there are more."""
 MAX_UNFRAMED = 4096
-"""How many bytes of a response that is not made of frames are gathered before the run fails."""
+"""The maximum number of bytes that are collected from a response without frames before the run fails."""
 NO_ERROR = b"{}"
-"""The payload of an end frame after which nothing is left to read."""
+"""The payload of an end frame that reports success."""
 IDLE_HEARTBEATS = 2
-"""After this many heartbeats in a row, a turn that has ended is taken to be complete."""
+"""The number of consecutive heartbeats after `turn_ended` that count as the end of the stream."""
 
 _DEFAULT_QUERIES = QuerySettings()
 _parse = agent.AgentServerMessage.FromString
 
 
 class CursorRun:
-    """One run.
+    """The state machine of one run.
 
-    `mint` returns a new id each time. `clock` returns seconds, to measure how long calls took. `can_ask` says whether
-    an item for a person will be put to one.
+    `mint` returns a new id each time. `batch_wait` and `end_wait` are the seconds of quiet after which a batch of calls
+    or the run counts as complete. `clock` returns the time in seconds, to measure how long calls take. `can_ask`
+    returns whether there is a person who can answer an inbox item.
     """
 
     def __init__(
@@ -85,16 +86,16 @@ class CursorRun:
     ) -> None:
         self.blobs = blobs
         self.progress = 0
-        """How many messages came that are more than a heartbeat."""
+        """The number of messages received, without heartbeats."""
         self._state = RunState.NO_LEG
         self._turn = TurnState.OPEN
         self._ending: Finished | Failed | None = None
-        """How the run ended, while that is unreported."""
+        """The ending of the run, if it ended while no leg was open."""
         self._checkpoint = LastCheckpoint()
         self._tools: OfferedTools | None = None
-        """The tools of the newest leg, or None if it is the first."""
+        """The tools set by `set_tools`; None if the tools are those of the opening."""
         self._specs = opening.offer.specs
-        """The tools of the newest leg by name."""
+        """The tools of the newest leg, by name."""
         self._run_id = opening.run_id
         self._context = CompressedBytes(opening.context.SerializeToString())
         self._mint = mint
@@ -109,20 +110,20 @@ class CursorRun:
         self._out: list[Event] = []
         self._outbox = [opening.message]
         self._unread = 0
-        """How many bytes of updates wait for the next leg."""
+        """The number of bytes of updates that wait for the next leg."""
         self._heartbeats = 0
-        """How many heartbeats came in a row."""
+        """The number of consecutive heartbeats received."""
         self._unframed = b""
-        """The response so far, if it is not made of frames."""
+        """The response so far, if it does not consist of frames."""
 
     # ── State ────────────────────────────────────────────────────────────────────────────────────
 
     def _change(self, event: RunEvent) -> None:
-        """Change the state of the run. This is the only place that does."""
+        """Change the state of the run. No other method does this."""
         self._state = RUN_TRANSITIONS[self._state][event]
 
     def _change_turn(self, event: TurnEvent) -> None:
-        """Change the state of the turn. This is the only place that does."""
+        """Change the state of the turn. No other method does this."""
         self._turn = TURN_TRANSITIONS[self._turn][event]
 
     @property
@@ -131,7 +132,7 @@ class CursorRun:
 
     @property
     def ended(self) -> bool:
-        """Whether the run is over. Whatever the service sends then is ignored."""
+        """Whether the run is over. Further messages of the service are ignored."""
         return self._state in ENDED
 
     @property
@@ -151,7 +152,7 @@ class CursorRun:
     # ── Legs ─────────────────────────────────────────────────────────────────────────────────────
 
     def begin(self, leg_id: str, model: str) -> None:
-        """Begin a leg. `pull` then returns Started first. Raises IllegalTransition if a leg is open."""
+        """Begin a leg, whose first event is Started; raise IllegalTransition if a leg is open."""
         was_over = self.ended
         self._change(RunEvent.LEG_BEGINS)
         self._unread = 0
@@ -165,19 +166,19 @@ class CursorRun:
             self._show_plan()
 
     def take_over(self, before: "CursorRun", *, resumed: bool) -> None:
-        """Continue the leg of a run that failed: without a second Started, and without repeating its text.
+        """Continue the leg of a run that failed, without a second Started and without repeating its text.
 
-        `resumed` says whether this run begins with the last checkpoint of that one or with the whole history.
+        `resumed` says whether this run began with the last checkpoint of that run, not with the complete history.
         """
         self._change(RunEvent.LEG_BEGINS)
         self._updates.take_over(before._updates, resumed=resumed)
 
     def inherit_checkpoint(self, before: "CursorRun") -> None:
-        """Start from the last checkpoint of another run, which also serves the attempt after this one."""
+        """Adopt the last checkpoint of a previous attempt, so that a further attempt can begin with it."""
         self._checkpoint.inherit(before._checkpoint)
 
     def pull(self) -> list[Event]:
-        """Return the events not yet taken: those of an open leg, and of one that has just ended."""
+        """Return the events that were not returned before: those of the open leg, or of a leg that has just ended."""
         if self._in_leg:
             self._out += self._updates.parts.take()
         out, self._out = self._out, []
@@ -185,7 +186,7 @@ class CursorRun:
 
     @property
     def wake_after(self) -> float | None:
-        """After how many seconds of quiet to call `wake`; None if quiet means nothing now."""
+        """The seconds of quiet after which to call `wake`; None if quiet has no meaning in this state."""
         if self._state is RunState.CALLS_MADE:
             return self._batch_wait
         if self._state is RunState.UNFRAMED or (self._state is RunState.LEG_OPEN and self._turn_is_complete):
@@ -193,7 +194,10 @@ class CursorRun:
         return None
 
     def wake(self) -> list[Event]:
-        """Report `wake_after` seconds of quiet: the batch of calls, the turn or the page is complete."""
+        """Report that nothing arrived for `wake_after` seconds, and return the last events of the leg.
+
+        The batch of calls, the turn or the error page then counts as complete.
+        """
         if self._state is RunState.CALLS_MADE:
             self._end_leg(StopReason.TOOL_USE)
         elif self._state is RunState.UNFRAMED:
@@ -204,52 +208,52 @@ class CursorRun:
         return self.pull()
 
     def finish(self, reason: StopReason) -> list[Event]:
-        """End the run, and its leg with `reason`, in place of a failure or of further waiting.
+        """End the run and its leg without an error, instead of reporting a failure or waiting longer.
 
-        Raises IllegalTransition if there is no leg to end.
+        Return the last events of the leg, whose stop reason is `reason`. Raise IllegalTransition if there is no leg.
         """
         self._end_leg(reason, RunEvent.GIVEN_UP)
         return self.pull()
 
     def rescue(self) -> list[Event]:
-        """Finish the leg with an answer that was stored but not streamed; return nothing if there is none."""
+        """Finish the leg with an answer that was stored but not streamed; return no events if there is none."""
         return self.finish(StopReason.END_TURN) if self._restore() else []
 
     def _restore(self) -> bool:
-        """Add what the stored answer has beyond the streamed text; return whether there was any."""
+        """Add the part of the stored answer that was not streamed; return whether there was any."""
         self._updates.flush()
         found = self._stored.unseen(self._updates.open_text)
         if found is None:
             return False
         self._updates.restore(found)
-        self._updates.note("rescued", "the answer was stored but never streamed: it was taken from there")
+        self._updates.note("rescued", "the service did not stream the whole answer, so it was taken from a stored copy")
         return True
 
-    # ── What the caller may know ─────────────────────────────────────────────────────────────────
+    # ── Properties ───────────────────────────────────────────────────────────────────────────────
 
     @property
     def pending(self) -> frozenset[str]:
-        """The calls that the client has seen and the run waits for; none once it is over."""
+        """The ids of the calls that the client has seen but not answered; none once the run is over."""
         return frozenset() if self.ended else self._calls.unanswered
 
     @property
     def calls(self) -> int:
-        """How many calls this leg has made."""
+        """The number of calls that this leg has made."""
         return self._updates.parts.calls
 
     @property
     def inbox_items(self) -> Mapping[int, InboxItem]:
-        """What a person is to be asked, by the ids of the queries that wait for it."""
+        """The items that wait for a person, by query id."""
         return self._queries.inbox_items
 
     @property
     def awaits_reply(self) -> bool:
-        """Whether the user was shown a plan, which the next message approves or rejects."""
+        """Whether the user was shown a plan that the next message approves or rejects."""
         return self._queries.shown_plan is not None and not self.ended
 
     @property
     def checkpoint(self) -> bytes | None:
-        """The last checkpoint of the conversation."""
+        """The last checkpoint that the service sent, whether usable or not."""
         return self._checkpoint.data
 
     @property
@@ -259,40 +263,41 @@ class CursorRun:
 
     @property
     def continuation(self) -> bytes | None:
-        """The checkpoint for the next turn to begin with: one that contains the whole of a turn that ended well."""
+        """The checkpoint with which the next turn can begin; None unless it contains a complete turn."""
         is_whole = self._turn is TurnState.ENDED and self._updates.kept == len(self._updates.step_text)
         return self._checkpoint.data if is_whole and self._checkpoint.is_usable else None
 
     @property
     def usage(self) -> Usage:
-        """The tokens of this leg as far as they are known."""
+        """The token usage of this leg, as far as it is known."""
         return self._updates.usage.usage()
 
     # ── Sending ──────────────────────────────────────────────────────────────────────────────────
 
     def outbox(self) -> list[bytes]:
-        """Return the messages to send now, in order."""
+        """Return the serialized messages to send now, in order. They are returned only once."""
         outbox, self._outbox = self._outbox, []
         return outbox
 
     def heartbeat(self) -> None:
-        """Send a heartbeat; due every five seconds."""
+        """Add a heartbeat to the outbox; due every five seconds."""
         self._outbox.append(client_messages.HEARTBEAT)
 
     def exec_heartbeat(self) -> None:
-        """Send a heartbeat for every pending call; due every three seconds."""
+        """Add a heartbeat for every pending call to the outbox; due every three seconds."""
         self._send(self._execs.heartbeats())
 
     def set_tools(self, offer: OfferedTools) -> None:
-        """Replace the tools: calls are mapped to these, and the request context lists these from now on."""
+        """Replace the client's tools. Later calls are mapped to the new tools, and the request context lists them."""
         self._tools = offer
         self._specs = offer.specs
         self._execs.set_tools(offer)
 
     def answer(self, results: Sequence[ToolResult], user_text: str = "") -> None:
-        """Send the results of calls. `user_text` that came along is added to the last result that can take it.
+        """Send the results of calls, and the text that the user sent with them.
 
-        Results of calls that were aborted or answered before are ignored.
+        `user_text` is added to the last result that can carry it, or sent separately if there is none. Results of calls
+        that were aborted or answered before are ignored.
         """
         sent = self._calls.answer(results, user_text)
         self._send(sent.messages)
@@ -308,16 +313,19 @@ class CursorRun:
         self._updates.kept = 0
 
     def reply_to_plan(self, text: str) -> None:
-        """Take the message with which the user approves or rejects the plan that was shown."""
+        """Send the user's decision on the plan that was shown. `text` is the user's message."""
         self._stored.next_step()
         self._reply(self._queries.reply_to_plan(text))
 
     def answer_query(self, query_id: int, answer: Answer | None) -> list[Event]:
-        """Answer a query as the person decided. None, or an answer without a decision, becomes a refusal."""
+        """Send a person's answer to a query, and return new events of the leg.
+
+        None, or an answer without a decision, becomes a refusal.
+        """
         reply, undecided = self._queries.decided(query_id, answer)
         if not self.ended:
             if undecided:
-                self._updates.note("cursor_query", f"no decision was made on what Cursor asked: {undecided}")
+                self._updates.note("cursor_query", f"no decision was made on Cursor's query: {undecided}")
             self._reply(reply)
         return self.pull()
 
@@ -336,7 +344,7 @@ class CursorRun:
     # ── Receiving ────────────────────────────────────────────────────────────────────────────────
 
     def receive(self, data: bytes) -> list[Event]:
-        """Read bytes of the response, cut anywhere, and return the events of the leg that are complete now."""
+        """Read bytes of the response, split at any point, and return the new events of the leg."""
         if self.ended:
             return []
         if self._state is RunState.UNFRAMED:
@@ -351,7 +359,7 @@ class CursorRun:
         return self.pull()
 
     def receive_eof(self, trailers: Pairs = ()) -> list[Event]:
-        """End the response, and return the last events of the leg."""
+        """Report the end of the response, and return the last events of the leg."""
         if self._state is RunState.UNFRAMED:
             self._close(read_strays(self._unframed))
         if not self.ended:
@@ -360,9 +368,10 @@ class CursorRun:
         return self.pull()
 
     def receive_failure(self, failed: Failed) -> list[Event]:
-        """End the run because the transport failed, and return the last events of the leg.
+        """Report that the transport failed, and return the last events of the leg.
 
-        After `turn_ended` a stream may end in any way (test_once_the_turn_is_over_a_stream_may_end_in_any_way).
+        After `turn_ended`, a failure counts as the end of the stream
+        (test_once_the_turn_is_over_a_stream_may_end_in_any_way).
         """
         if self.turn_ended:
             return self.receive_eof()
@@ -371,7 +380,7 @@ class CursorRun:
         return self.pull()
 
     def _receive_unframed(self, data: bytes) -> None:
-        """Take bytes that are not frames. At the start they may be a page that says why, so some are gathered."""
+        """Process bytes that are not frames. At the start of the response, collect some: they may be an error page."""
         if self.progress or not self._in_leg:  # Seen in transcripts/cursor/garbage_mid_run.dialogue
             self._close(read_strays(b""))
             return
@@ -408,7 +417,7 @@ class CursorRun:
         try:
             message = _parse(payload)
         except DecodeError:
-            # A gap is better than a dead run: most messages are for display only.
+            # Losing a message is better than failing the run: most messages are for display only.
             # Seen in transcripts/cursor/display_records.dialogue
             self._updates.note("left_out", "a message of the service cannot be read")
             return
@@ -429,7 +438,7 @@ class CursorRun:
             case "interaction_query":
                 self._receive_query(message.interaction_query)
             case _:
-                pass  # timings, and kinds that are unknown here
+                pass  # timings, and unknown kinds
 
     def _receive_update(self, update: updates_pb.InteractionUpdate, size: int) -> None:
         kind = self._updates.receive(update)
@@ -463,14 +472,14 @@ class CursorRun:
         self._call(made, kind or "")
 
     def _call(self, made: ToolCall, kind: str = "") -> None:
-        """Add a call for the client to the open leg, or to the next one."""
+        """Add a call to the open leg, or to the next one. `kind` is the kind of its exec; empty if it has none."""
         self._calls.add(made.id, kind, in_leg=self._in_leg)
         self._change(RunEvent.CALL)
         self._checkpoint.call_made()
         self._updates.call(made)
 
     def _send_context(self, exec_id: int) -> None:
-        """Send the request context with the tools of the newest leg; nothing else in it can be out of date."""
+        """Send the request context with the tools of the newest leg. The other fields never change during a run."""
         context = RequestContext.FromString(self._context.read())
         if self._tools is not None:
             del context.tools[:]
@@ -478,7 +487,7 @@ class CursorRun:
         self._send(client_messages.context(exec_id, context))
 
     def _receive_control(self, message: exec_pb.ExecServerControlMessage) -> None:
-        """Abort a call. The client may run it all the same; its result is then ignored."""
+        """Abort a call. The client may run it nevertheless, but its result is then ignored."""
         # Seen in transcripts/cursor/abort.dialogue
         if message.HasField("abort"):
             self._send(self._calls.abort(message.abort.id))
@@ -507,10 +516,10 @@ class CursorRun:
             self._show_plan()
 
     def _show_plan(self) -> None:
-        """Show the plan that is due, and end the leg. Calls of the same leg come first."""
+        """Show the plan that is due, if any, and end the leg. After calls in this leg, the next leg shows the plan."""
         if self._queries.due_plan is not None and self._state is RunState.LEG_OPEN:
             plan, question = self._queries.show_plan()
-            # The plan is not repeated if the model has written it out: transcripts/cursor/plan.dialogue.
+            # The plan is not repeated if the model has already written it: transcripts/cursor/plan.dialogue.
             self._updates.show(plan)
             self._updates.show(question, again=True)
             self._end_leg(StopReason.END_TURN)
@@ -534,7 +543,10 @@ class CursorRun:
         self._end(failed, "the end frame came too early")
 
     def _end(self, failed: Failed | None, how: str) -> None:
-        """End the run with its stream: well only if the turn has ended and no call is open."""
+        """End the run because the stream ended. It succeeds only if the turn has ended and no call is open.
+
+        `how` describes the end of the stream, for an error message.
+        """
         if failed is not None and self._turn_is_complete:
             # Seen in transcripts/cursor/error_after_turn_ended.dialogue
             self._updates.note("inferred_ending", f"the service failed after the turn was over: {failed.message}")
@@ -546,7 +558,7 @@ class CursorRun:
         self._close(failed or Finished(reason=StopReason.END_TURN))
 
     def _close(self, ending: Finished | Failed) -> None:
-        """End the run. If no leg is open, the next one reports the ending."""
+        """End the run with this ending. If no leg is open, the next leg reports it."""
         has_failed = isinstance(ending, Failed)
         if not self._in_leg:
             self._ending = ending
@@ -575,11 +587,11 @@ class CursorRun:
             self._pack()
 
     def _pack(self) -> None:
-        """Compress what is hardly needed while the client runs its tools, which may take long."""
+        """Compress data that is rarely needed while the client runs its tools, which may take long."""
         self.blobs.pack()
         self._context.pack()
 
 
 def _workspace(opening: Opening) -> str:
-    """Return the folder that the request context names."""
+    """Return the workspace directory in the request context; empty if there is none."""
     return next(iter(opening.context.env.workspace_paths), "")

@@ -1,8 +1,8 @@
-"""Queries of the service that wait for a decision: of a person, of a tool of the client, or of the next message.
+"""Queries of the service that wait for a decision by a person, by a tool of the client, or by the user's next message.
 
-A query goes to a person if one can be asked; otherwise to the client's tool for questions, if it has one. Otherwise a
-plan is shown to the user as text, and the next message approves or rejects it. All other queries are answered at once;
-what only a person may allow is refused.
+A query becomes an inbox item if a person can be asked. Otherwise a question goes to the client's tool for questions, if
+it has one, and a plan is shown to the user as text, for the next message to approve or reject. All other queries are
+answered at once; if only a person may allow the request, it is refused.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,31 +23,37 @@ from tieline.wire.cursor.run.query_replies import QueryReply, QuerySettings, rep
 from tieline.wire.shared.questions.client_tool import call_for
 
 MAX_WAITING = 64
-"""How many queries may wait at once; further ones are answered as if no person could be asked."""
+"""The maximum number of queries that wait at once. Further queries are answered as if no person could be asked."""
 
 
 class PendingQueries:
-    """The queries of one run. `can_ask` says whether an item for a person will be put to one."""
+    """The undecided queries of one run.
+
+    `mint` returns a new call id. `can_ask` returns whether there is a person who can answer an inbox item.
+    """
 
     def __init__(
         self, settings: QuerySettings, *, mint: Callable[[], str], can_ask: Callable[[InboxItem], bool]
     ) -> None:
         self.inbox_items: dict[int, InboxItem] = {}
-        """What a person is to be asked, by query id."""
+        """The items that wait for a person, by query id."""
         self._settings = settings
         self._mint = mint
         self._can_ask = can_ask
         self._held: dict[int, InteractionQuery] = {}
-        """The queries behind the inbox items."""
+        """The queries of the inbox items, by query id."""
         self.called: dict[str, InteractionQuery] = {}
-        """The queries behind calls of the client's tool, by call id."""
+        """The queries that wait for the result of a client's tool, by call id."""
         self.due_plan: InteractionQuery | None = None
-        """A plan that has not been shown yet."""
+        """The query for a plan that is to be shown to the user."""
         self.shown_plan: InteractionQuery | None = None
-        """A plan that the user has seen, and the next message decides."""
+        """The query for a plan that was shown to the user. The user's next message decides it."""
 
     def receive(self, query: InteractionQuery, tools: Sequence[ToolSpec]) -> QueryReply | ToolCall | None:
-        """Return the reply, or the call that asks the user; None if the query waits or asks nothing."""
+        """Return the reply to a query, or the call of a client's tool that asks the user.
+
+        Return None if the query waits for a person or for the user's next message, or if it is empty.
+        """
         item = inbox_item_of(query, self._settings)
         if item is None or len(self.inbox_items) + len(self.called) >= MAX_WAITING:
             return reply_to(query, self._settings)
@@ -65,7 +71,7 @@ class PendingQueries:
         return reply_to(query, self._settings)
 
     def decided(self, query_id: int, answer: Answer | None) -> tuple[QueryReply | None, str]:
-        """Return the reply to a query that a person was asked, and the reason if the person did not decide."""
+        """Return the reply to the query of an inbox item, and the reason if the person did not decide."""
         query = self._held.pop(query_id, None)
         self.inbox_items.pop(query_id, None)
         if query is None:
@@ -77,18 +83,18 @@ class PendingQueries:
         return reply_to(query, self._settings, reason), reason
 
     def answered(self, results: Sequence[ToolResult]) -> list[QueryReply]:
-        """Return the replies to the queries behind these calls of the client's tool."""
+        """Return the replies to the queries that waited for these tool results. Other results are ignored."""
         found = [(query, result) for result in results if (query := self.called.pop(result.call_id, None)) is not None]
         replies = [reply_with_result(query, result) or reply_to(query, self._settings) for query, result in found]
         return [reply for reply in replies if reply is not None]
 
     def show_plan(self) -> tuple[str, str]:
-        """Return the plan that is due as text, and the question about it; the next message decides."""
+        """Return the text of the plan in `due_plan`, and the question about it. Move the plan to `shown_plan`."""
         self.shown_plan, self.due_plan = self.due_plan, None
         return plan_as_text(self.shown_plan or InteractionQuery())
 
     def reply_to_plan(self, text: str) -> QueryReply | None:
-        """Return the reply to the plan that the user's message gives; None if no plan waits."""
+        """Convert the text of the user's message to the reply to the waiting plan. Return None if no plan waits."""
         query, self.shown_plan = self.shown_plan or self.due_plan, None
         self.due_plan = None
         return reply_with_text(query, text) if query is not None else None

@@ -1,8 +1,9 @@
-"""Replies to queries of the service where no person decides.
+"""Replies to queries of the service that no person decides.
 
-Every query needs a reply, or the run waits for ever. What only a person may allow, a plan or another mode, is refused;
-for the rest the settings decide. Nearly all replies share one shape, under the field number of the query: field 1 is an
-approval, field 2 a refusal with its reason. Queries of unknown kinds are refused in that shape too.
+Every query needs a reply, or the run waits forever. Plans and switches of the mode, which only a person may allow, are
+refused; the settings decide all other queries. Nearly all replies have the same structure, under the field number of
+the query: field 1 is an approval, field 2 a refusal with its reason. Queries of unknown kinds are refused in this form
+too.
 """
 
 from typing import NamedTuple
@@ -30,10 +31,10 @@ _YES = b"\x0a\x00"
 
 
 class QuerySettings(Value):
-    """The user's settings for replies."""
+    """The user's settings for replies to queries of the service."""
 
     allow_web: bool = True
-    """Whether Cursor may search the web and read pages by itself."""
+    """Whether Cursor may itself search the web and read pages."""
     allow_mode_switch: bool = True
     """Whether a person may be asked to let the model change to another mode."""
     allow_images: bool = True
@@ -41,18 +42,21 @@ class QuerySettings(Value):
 
 
 class QueryReply(NamedTuple):
-    """A serialized reply, and a note about it for the user."""
+    """A serialized reply to a query, and an optional note about it for the user."""
 
     message: bytes
     note: str = ""
     kind: str = "cursor_query"
     """The kind of the note."""
     shown: str = ""
-    """Text to show to the user."""
+    """Text to show to the user as part of the answer."""
 
 
 def reply_to(query: queries.InteractionQuery, settings: QuerySettings, why: str = "") -> QueryReply | None:
-    """Return the reply where no person decides; None if nothing is asked. `why` says why no person decided."""
+    """Return the reply to a query that no person decides; None if the query is empty.
+
+    `why` is the reason why no person decided. It is added to a refusal.
+    """
     kind = query.WhichOneof("query")
     if kind == "ask_question_interaction_query":
         return _refuse_question(query.id)
@@ -67,12 +71,12 @@ def reply_to(query: queries.InteractionQuery, settings: QuerySettings, why: str 
 
 
 def responding(response: queries.InteractionResponse) -> bytes:
-    """Return a response in its envelope, serialized."""
+    """Serialize a response in its envelope."""
     return agent.AgentClientMessage(interaction_response=response).SerializeToString()
 
 
 def accept_plan(query: queries.InteractionQuery) -> QueryReply:
-    """Approve a plan, and show it."""
+    """Return the reply that approves a plan. The plan itself is shown to the user."""
     response = queries.InteractionResponse(id=query.id)
     response.create_plan_request_response.result.success.SetInParent()
     plan = query.create_plan_request_query.args
@@ -80,14 +84,14 @@ def accept_plan(query: queries.InteractionQuery) -> QueryReply:
 
 
 def reject_plan(query: queries.InteractionQuery, feedback: str) -> QueryReply:
-    """Reject a plan, with the user's feedback."""
+    """Return the reply that rejects a plan, with the user's feedback."""
     response = queries.InteractionResponse(id=query.id)
     response.create_plan_request_response.result.error.error = f"{NO_APPROVAL} {feedback}".strip()
     return QueryReply(responding(response), feedback or NO_APPROVAL, "plan_rejected")
 
 
 def _verdict(number: int, settings: QuerySettings) -> tuple[str, str]:
-    """Return what is asked for, and why it is refused; an empty reason means approval."""
+    """Return a description of the query with this field number, and the reason for a refusal; empty to approve."""
     match number:
         case 2:
             return "a web search", "" if settings.allow_web else NO_WEB
@@ -111,7 +115,7 @@ _ALWAYS = {
 
 
 def _unknown_kind(query: queries.InteractionQuery) -> int:
-    """Return the field number of a query that the schema does not have; 0 if there is none."""
+    """Return the field number of a query whose kind is not in our schema; 0 if the query is empty."""
     fields = UnknownFieldSet(query)
     kinds = (fields[at] for at in range(len(fields)))
     return next((int(kind.field_number) for kind in kinds if kind.wire_type == _LENGTH_DELIMITED), 0)
@@ -131,7 +135,7 @@ def _reply(query_id: int, number: int, what: str, reason: str) -> QueryReply:
 
 
 def _nested(number: int, payload: bytes) -> bytes:
-    """Encode a field that holds a message or a string."""
+    """Encode a protobuf field that holds a message or a string."""
     return _varint(number << 3 | _LENGTH_DELIMITED) + _varint(len(payload)) + payload
 
 

@@ -6,18 +6,18 @@ Theory of operation
 A run is one stream with the service; a leg is the part of it that answers one request of the client. Two state machines
 describe a run. They change independently, each through one table in this module:
 
-`RunState` is about the client: is a leg open, has it made calls, is the run over. A leg ends when its batch of calls is
-complete (at the next checkpoint, or after a moment of quiet), when a plan was shown, or when the run ends. Messages of
-the service that arrive between two legs belong to the next leg.
+`RunState` is the run as the client sees it: whether a leg is open, whether it has made calls, and whether the run is
+over. A leg ends when its batch of calls is complete (at the next checkpoint, or after a moment of quiet), when a plan
+was shown, or when the run ends. Messages of the service that arrive between two legs belong to the next leg.
 
-`TurnState` is about the service: has it said that the turn is over. `turn_ended` is not the end of the stream. Text and
-usage may follow, and a call or a question after it reopens the turn.
+`TurnState` is the turn as the service sees it: whether the service has said that the turn is over. `turn_ended` is not
+the end of the stream. Text and usage may follow, and a call or a question after it reopens the turn.
 
-The end of the stream needs both. It is a good end only after `turn_ended`, and only if no call is open; any other end
-is a failure. A run that ends while no leg is open keeps its ending for the next leg (`UNREPORTED`).
+The end of the stream depends on both. It is successful only after `turn_ended`, and only if no call is open; any other
+end is a failure. If a run ends while no leg is open, the next leg reports the ending (`UNREPORTED`).
 
 Events of the service are legal in every live state, and `CursorRun` ignores them after the end. An event that is not
-in the table is therefore a mistake of the caller, such as two legs at once, and raises `IllegalTransition`.
+in the table is therefore an error of the caller, such as beginning a second leg, and raises `IllegalTransition`.
 """
 
 from collections.abc import Mapping
@@ -29,11 +29,11 @@ Trigger = TypeVar("Trigger", bound=Enum)
 
 
 class IllegalTransition(Exception):
-    """The caller did something that the state of the run does not allow."""
+    """Raised if the caller causes an event that is not allowed in the current state of the run."""
 
 
 class Transitions(dict[Trigger, State]):
-    """The states that follow one state, by event. Looking up any other event raises IllegalTransition."""
+    """The next states of one state, by event. Looking up an event that is not allowed raises IllegalTransition."""
 
     def __init__(self, state: State, following: Mapping[Trigger, State]) -> None:
         super().__init__(following)
@@ -49,28 +49,28 @@ def transition_table(rows: Mapping[State, Mapping[Trigger, State]]) -> Mapping[S
 
 
 class RunState(Enum):
-    """What the client sees of a run."""
+    """The state of a run as the client sees it."""
 
     NO_LEG = "no leg"
-    """Before the first leg, and between two legs."""
+    """The first leg has not begun, or the run is between two legs."""
     LATE_CALLS = "late calls"
-    """No leg is open, and a call has come since the last one: the next leg delivers it and ends at once."""
+    """No leg is open, and a call has arrived since the last leg. The next leg delivers the call and ends at once."""
     LEG_OPEN = "leg open"
-    """The model is at work."""
+    """A leg is open, and the model is at work."""
     CALLS_MADE = "calls made"
     """A leg is open and has made a call. It ends when the batch of calls is complete."""
     UNFRAMED = "unframed"
-    """A leg is open, and the response is not made of frames. The run will fail; it gathers a page that says why."""
+    """A leg is open, but the response does not consist of frames. The run will fail, and collects the error page."""
     UNREPORTED = "unreported"
-    """The run is over, and no leg was open to report it."""
+    """The run is over, but no leg was open to report its ending."""
     FAILED = "failed"
-    """The run is over, and the leg has reported a failure. The caller may still finish the leg in another way."""
+    """The run is over, and the leg has reported a failure. The caller may still end the leg without an error."""
     OVER = "over"
-    """The run is over, and a leg has reported it."""
+    """The run is over, and a leg has reported its ending."""
 
 
 class RunEvent(Enum):
-    """What changes the state of a run."""
+    """An event that changes the state of a run."""
 
     LEG_BEGINS = "leg begins"
     """The caller begins a leg, or continues the leg of a run that failed."""
@@ -81,29 +81,29 @@ class RunEvent(Enum):
     UNFRAMED = "unframed"
     """The first bytes of the response are not frames."""
     RUN_FINISHES = "run finishes"
-    """The stream had a good end."""
+    """The stream ended successfully."""
     RUN_FAILS = "run fails"
-    """The stream had a bad end, or the transport failed."""
+    """The stream ended with an error or too early, or the transport failed."""
     GIVEN_UP = "given up"
-    """The caller ends run and leg without an error, in place of a failure or of further waiting."""
+    """The caller ends the run and its leg without an error, instead of reporting a failure or waiting longer."""
 
 
 class TurnState(Enum):
-    """What the service has said about the turn."""
+    """The state of the turn according to the service."""
 
     OPEN = "open"
     ENDED = "ended"
-    """`turn_ended` came, and the service has asked for nothing since."""
+    """The service has sent `turn_ended`, and has requested nothing since."""
     REOPENED = "reopened"
-    """The service asked for something after `turn_ended`."""
+    """The service has requested something after `turn_ended`."""
 
 
 class TurnEvent(Enum):
-    """What changes the state of the turn."""
+    """An event that changes the state of the turn."""
 
     TURN_ENDED = "turn ended"
     ASKED = "asked"
-    """The service asked for a tool to be run, or asked a question that waits for its answer."""
+    """The service requested a tool call, or asked a question that needs an answer."""
 
 
 # Names after "Seen in" are transcripts under tests/transcripts/cursor/, or tests, that require the transition.

@@ -1,8 +1,8 @@
 """Convert the service's updates, the visible part of a turn, to the parts and the usage of a leg.
 
-Text and thinking are one part at a time; a part ends where something else begins. Display records of tools, nested
-agents, summaries and the like need no action of the client; the few that matter to the user become notes. Text of a
-nested agent does not become text of its parent, and its end does not end the parent.
+At most one part of text or thinking is open at a time; it ends when content of another kind begins. Records that only
+describe tools, nested agents or summaries need no action of the client; the few that matter to the user become notes.
+The text of a nested agent is not added to the text of its parent, and its end does not end the parent.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,16 +18,20 @@ from tieline.wire.cursor.run.answer_text import RepeatFilter, StoredAnswers, Sto
 from tieline.wire.shared.http_errors import excerpt
 
 MAX_NOTES = 100
-"""The largest number of notes in a leg."""
+"""The maximum number of notes in a leg."""
 MAX_CACHE_RATIO = 3
-"""The service counts cached tokens once per step. A sum of more than this many contexts is not reported."""
+"""The maximum plausible ratio of cached tokens to the context size.
+
+The service counts cached tokens once per step, so that their sum may exceed the context size many times. A sum beyond
+this ratio is not reported.
+"""
 
 _OPEN_PART = "open"
 """The key of the part that is being written."""
 _TEXT_HEADS = [b""] * 6 + [bytes((0x0A, size - 2, 0x0A, size - 4, 0x0A, size - 6)) for size in range(6, 130)]
-"""The first bytes of a message that contains only a short text, by the size of the message."""
+"""The first bytes of a message that contains only a short text delta, by the size of the message."""
 _TOKENS_HEAD = b"\x0a\x04\x42\x02\x08"
-"""The first bytes of a message that contains only a count of less than 128 tokens."""
+"""The first bytes of a message that contains only a token count below 128."""
 _Update = updates.InteractionUpdate
 
 _COME_AS_EXECS = frozenset(
@@ -38,29 +42,29 @@ _COME_AS_EXECS = frozenset(
         *("pi_read", "pi_bash", "pi_edit", "pi_write", "pi_grep", "pi_find", "pi_ls"),
     )
 )
-"""Tools whose display record is followed by an exec, so that no note is needed."""
+"""Tools whose start the service also reports by an exec, so that no note is needed."""
 
 
 class UsageCounter:
-    """The tokens of a run, leg by leg.
+    """Counts the tokens of each leg of a run.
 
-    The service reports the usage of a turn at its end, for all steps together. Before that, only the streamed counts of
-    output tokens and the context size in the last checkpoint are known.
+    The service reports the usage of a turn at the end of the turn, for all steps together. Before that, only the
+    streamed counts of output tokens and the context size in the last checkpoint are known.
     """
 
     def __init__(self) -> None:
         self.context = 0
-        """The size of the context in tokens, by the last checkpoint."""
+        """The size of the context in tokens, according to the last checkpoint."""
         self._counted = 0
-        """Output tokens of this leg, as streamed."""
+        """The output tokens of this leg, according to the streamed counts."""
         self._reported_before = 0
-        """Output tokens of earlier legs."""
+        """The output tokens that were reported for earlier legs."""
         self._billed: Usage | None = None
-        """The usage that the service reported for its turns so far."""
+        """The usage that the service has reported for all turns so far."""
 
     @property
     def has_counted(self) -> bool:
-        """Whether there was any output."""
+        """Whether any output tokens were counted in this run."""
         return self._counted + self._reported_before > 0
 
     def count(self, tokens: int) -> None:
@@ -68,7 +72,7 @@ class UsageCounter:
         self._counted += max(tokens, 0)
 
     def bill(self, ended: updates.TurnEndedUpdate) -> None:
-        """Add the usage of a turn; a run may have several."""
+        """Add the usage that the service reports at the end of a turn. A run may have several turns."""
         before = self._billed or Usage()
         read, write = max(ended.cache_read_tokens, 0), max(ended.cache_write_tokens, 0)
         if ended.HasField("input_tokens") or ended.HasField("output_tokens"):
@@ -81,7 +85,7 @@ class UsageCounter:
             )
 
     def usage(self) -> Usage:
-        """Return the usage of this leg as far as it is known."""
+        """Return the usage of this leg, as far as it is known."""
         billed = self._billed
         if billed is None:
             return Usage(input=max(self.context - self._counted, 0), output=self._counted)
@@ -96,21 +100,21 @@ class UsageCounter:
         )
 
     def next_leg(self) -> None:
-        """Begin a leg: what was reported before is not reported again."""
+        """Begin the next leg. Output tokens that were reported before are not reported again."""
         self._reported_before += self.usage().output
         self._counted = 0
 
 
 class UpdateReader:
-    """Reads the updates of a run, one leg after the other."""
+    """Converts the updates of a run to parts, notes and usage, one leg after the other."""
 
     def __init__(self, stored: StoredAnswers) -> None:
         self.parts = PartsWriter()
         self.usage = UsageCounter()
         self.has_spoken = False
-        """Whether this leg has any part."""
+        """Whether this leg has any parts."""
         self.kept = 0
-        """How many characters of this step's text the last checkpoint contains."""
+        """The number of characters of this step's text that the last checkpoint contains."""
         self._has_spoken_before = False
         self._stored = stored
         self._repeats = RepeatFilter("")
@@ -135,7 +139,10 @@ class UpdateReader:
         self._shown = set()
 
     def take_over(self, before: "UpdateReader", *, resumed: bool) -> None:
-        """Continue the leg of another run; `resumed` says whether from its checkpoint or from the history."""
+        """Continue the leg of a run that failed. Text that it has streamed already is not repeated.
+
+        `resumed` says whether this run continues from the checkpoint of that run, not from the complete history.
+        """
         self.kept = before.kept if resumed else 0
         self.parts = before.parts
         self.has_spoken = before.has_spoken
@@ -145,10 +152,10 @@ class UpdateReader:
         self._repeats = RepeatFilter(before.step_text[self.kept :])
 
     def receive_plain(self, frames: Sequence[tuple[int, bytes]], at: int = 0) -> int:
-        """Read the plain text and token counts that begin at frame `at`; return how many frames were read.
+        """Read frames with short text deltas and token counts, from index `at` on; return the number of frames read.
 
-        Nearly all frames of a stream are such messages. They are parsed by hand, in a third of the time, with the same
-        result as `receive`.
+        Reading stops at the first frame of another kind. Nearly all frames of a stream are such messages. Parsing them
+        by hand takes a third of the time and has the same result as `receive`.
         """
         texts: list[str] = []
         taken = tokens = 0
@@ -164,7 +171,7 @@ class UpdateReader:
                     break
                 taken += 1
         except UnicodeDecodeError:
-            pass  # `receive` reports it
+            pass  # `receive` will report the error
         if texts:
             self.parts.add_all(_OPEN_PART, texts)
         if tokens:
@@ -172,7 +179,7 @@ class UpdateReader:
         return taken
 
     def receive(self, update: _Update) -> str | None:
-        """Read one update; return its kind."""
+        """Read one update; return its kind, or None if the kind is unknown."""
         kind: str | None = update.WhichOneof("message")
         if kind == "text_delta":
             delta = update.text_delta
@@ -189,7 +196,7 @@ class UpdateReader:
         return kind
 
     def say(self, text: str) -> None:
-        """Add text of the model, which may begin with thinking in tags."""
+        """Add streamed text of the model, which may begin with thinking in tags."""
         if self._thinks:
             self.pause()
         for is_thinking, piece in self._tags.feed(text):
@@ -197,14 +204,17 @@ class UpdateReader:
         self._is_plain = self._open is Text and self._tags.is_plain and self._repeats.is_over
 
     def show(self, text: str, *, again: bool = False) -> None:
-        """Add text that was not streamed, as a part of its own; `again` even if the model has written it before."""
+        """Add text that was not streamed, as a separate part.
+
+        Text that the model has already written is omitted, unless `again` is true.
+        """
         self.pause()
         if text.strip() and (again or not self._stored.has_streamed(text)):
             self._add(Text, f"\n\n{text}" if self._stored.step else text)
             self.pause()
 
     def restore(self, found: StoredText) -> None:
-        """Add text that was stored and never streamed."""
+        """Add an answer that was stored but never streamed."""
         if found.thinking:
             self.pause()
             self._add(Thinking, found.thinking)
@@ -217,12 +227,12 @@ class UpdateReader:
 
     @property
     def step_text(self) -> str:
-        """The text of this step so far."""
+        """The streamed text of this step so far, including the open part."""
         return self._stored.step + self.open_text
 
     @property
     def open_text(self) -> str:
-        """The text of the open part."""
+        """The text of the open part; empty if it is not a text part."""
         return self.parts.text_of(_OPEN_PART) if self._open is Text else ""
 
     def call(self, call: ToolCall) -> None:
@@ -240,12 +250,12 @@ class UpdateReader:
         self._end_part()
 
     def flush(self) -> None:
-        """Add the text that was held back."""
+        """Add the text that was held back because it may be the beginning of a tag."""
         for is_thinking, piece in self._tags.close():
             self._add_piece(is_thinking, piece)
 
     def finish(self) -> None:
-        """End the turn. The notices of a turn that has nothing else become its text."""
+        """End the turn. If the leg has no parts, the service's notices become its text."""
         self.pause()
         if not self.has_spoken and self._notices:  # Seen in transcripts/cursor/notices_only.dialogue
             self.show("".join(self._notices))
@@ -268,9 +278,9 @@ class UpdateReader:
                 self._add(Text, new)
 
     def _diverge(self, text: str) -> None:
-        """Add text that differs from what was streamed before the break. The client has that already, so both remain.
+        """Add text that differs from the text that was streamed before the stream broke off.
 
-        A further attempt is compared with the new text.
+        The client already has the earlier text, so both texts remain. A further attempt is compared with the new text.
         """
         if self._stored.step or self._open is Text:
             self._end_part()
@@ -358,7 +368,7 @@ _READ: dict[str, Callable[[UpdateReader, _Update], None]] = {
     "post_request_prompt": UpdateReader._prompt,
     "context_injection_state": UpdateReader._injected,
 }
-"""Other kinds (partial calls, nested agents, steps, output of shells …) are ignored."""
+"""The functions that read updates, by kind. Kinds without a function, such as nested agents or steps, are ignored."""
 
 
 def _describe_tool(kind: str, call: tool_calls.ToolCall) -> str:
