@@ -1,6 +1,6 @@
-"""The Agent Client Protocol: shapes, both sides of a connection, and facts. No I/O.
+"""The codec of the Agent Client Protocol, without I/O: both sides of a connection.
 
-`schema.py`, `updates.py` and `extensions.py` hold the JSON shapes, `client_side.py` the client of an agent and
-`agent_side.py` the agent. The client side turns messages into the facts of `facts.py`. Processes, sessions over several
-requests and decisions about permissions belong in `backends/acp`.
+`schema.py`, `updates.py` and `extensions.py` define the protocol's JSON objects as structs ("shapes"). `client_side.py`
+is the client of an agent, `agent_side.py` the agent. The client side converts messages to the facts of `facts.py`.
+Processes, sessions that span several requests, and decisions about permissions belong in `backends/acp`.
 """

@@ -1,7 +1,7 @@
-"""Requests of an agent as facts, limited to what the client has offered, and the client's answers to them.
+"""Convert an agent's requests to facts, as far as the client offers them, and the client's answers to results.
 
-Each request is answered once, and every answering method returns whether the request was still open. It may have been
-withdrawn while a person was deciding, because the turn was cancelled or the agent needs no answer any more.
+Each request is answered once. Every method that answers a request returns whether the request was still open. It may
+have been withdrawn while a person was deciding, because the turn was cancelled or the agent no longer needs an answer.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ Kind = Literal["permission", "question", "plan", "read", "create", "output", "wa
 Spell = Callable[[Action, Content], schema.AcpShape]
 
 PERSON_KINDS: frozenset[Kind] = frozenset(["permission", "question", "plan"])
-"""Requests that only a person can answer. They end with the turn."""
+"""The kinds of requests that only a person can answer. At the end of the turn, they are answered as cancelled."""
 
 _CANCELLED = schema.PermissionResult(outcome=schema.PermissionOutcome(outcome="cancelled"))
 _NOTHING: Content = {}
@@ -48,7 +48,10 @@ class ClientOffer(Value):
     terminal_login: bool = True
     """Whether the user can run a command in a terminal to log in."""
     shown_terminals: bool = True
-    """Whether output of the agent's own terminals can be shown. An agent that relies on it reports it nowhere else."""
+    """Whether the client can show the output of the agent's own terminals.
+
+    Some agents then report the output only in this way, not in the content of the call.
+    """
 
     def capabilities(self) -> schema.ClientCapabilities:
         """Return the capabilities for `initialize`. Notices and compaction are always accepted."""
@@ -70,7 +73,7 @@ class ClientOffer(Value):
         )
 
     def _meta(self) -> dict[str, Any]:
-        """Return capabilities that the protocol does not define."""
+        """Return the capabilities that the protocol does not define, for `_meta`."""
         meta: dict[str, Any] = {}
         if self.shown_terminals:
             meta |= {"terminal_output": True, "terminal_output_delta": True}
@@ -83,7 +86,7 @@ class ClientOffer(Value):
 
 
 class OpenRequest(NamedTuple):
-    """A request without an answer. `spell` builds the result from the answer to a question."""
+    """A request of the agent that is not answered yet. `spell` converts the answer to a question to the result."""
 
     kind: Kind
     session: str
@@ -92,18 +95,18 @@ class OpenRequest(NamedTuple):
 
 
 class RequestReading(NamedTuple):
-    """A fact, and the record of the request that has to be answered."""
+    """The fact for a request of the agent, and the record that is kept until the request is answered."""
 
     fact: Fact
     opened: OpenRequest
 
 
 Reader = Callable[[IncomingRequest, ClientSessions], RequestReading | None]
-"""Reads a request; returns None if its parameters are invalid."""
+"""Converts a request of the agent to a fact; returns None if its parameters are invalid."""
 
 
 def readers(offer: ClientOffer) -> dict[str, Reader]:
-    """Return the readers of the requests that the offer allows, by method."""
+    """Return the readers for the requests that the client offers, by method."""
     found: dict[str, Reader] = {
         "session/request_permission": _permission,
         extensions.ASK_QUESTION: _choices,
@@ -249,7 +252,7 @@ _USES: dict[str, tuple[Use, Kind]] = {
 
 
 class AgentRequestAnswers:
-    """The open requests of one agent, by number."""
+    """The open requests of one agent, and the methods that answer them."""
 
     def __init__(self, peer: JsonRpcPeer) -> None:
         self._peer = peer
@@ -261,7 +264,10 @@ class AgentRequestAnswers:
         return {number: opened.kind for number, opened in self._open.items()}
 
     def answer_permission(self, number: int, option: str | None) -> bool:
-        """Choose an option by its id; None means that the turn was cancelled. Raise ValueError for an unknown id."""
+        """Answer a permission request with the id of an option, or with None if the turn was cancelled.
+
+        Return whether the request was still open. Raise ValueError if there is no option with this id.
+        """
         opened = self._take(number, "permission")
         if opened is None:
             return False
@@ -274,42 +280,48 @@ class AgentRequestAnswers:
         return self._peer.result(number, schema.PermissionResult(outcome=outcome))
 
     def answer_question(self, number: int, action: Action, content: Content = _NOTHING) -> bool:
-        """Answer a question with values by field name, or decline or cancel it."""
+        """Accept a question with values by field name, decline it or cancel it. Return whether it was still open."""
         opened = self._take(number, "question")
         if opened is None or opened.spell is None:
             return False
         return self._peer.result(number, opened.spell(action, content))
 
     def answer_plan(self, number: int, verdict: Literal["accepted", "rejected", "cancelled"], reason: str = "") -> bool:
-        """Accept or reject a proposed plan."""
+        """Accept, reject or cancel a proposed plan. Return whether the request was still open."""
         if self._take(number, "plan") is None:
             return False
         outcome = extensions.OutcomeShape(outcome=verdict, reason=reason or None)
         return self._peer.result(number, extensions.OutcomeResult(outcome=outcome))
 
     def answer_file(self, number: int, content: str) -> bool:
-        """Return the content of a file. For a missing file use an empty text: agents read before they create."""
+        """Answer a request to read a file with its content. Return whether the request was still open.
+
+        Pass an empty text for a missing file, because agents read a file before they create it.
+        """
         return self._answer(number, "read", schema.ReadFileResult(content=content))
 
     def answer_terminal(self, number: int, terminal: str) -> bool:
-        """Report the terminal in which a command was started."""
+        """Answer a request to start a command with the id of its terminal. Return whether it was still open."""
         return self._answer(number, "create", schema.CreateTerminalResult(terminal_id=terminal))
 
     def answer_output(self, number: int, output: str, truncated: bool, ended: schema.ExitStatus | None = None) -> bool:
-        """Report the output of a terminal so far."""
+        """Answer a request for the output of a terminal so far. Return whether the request was still open.
+
+        `ended` is the exit status of the command; None if it is still running.
+        """
         result = schema.TerminalOutputResult(output=output, truncated=truncated, exit_status=ended)
         return self._answer(number, "output", result)
 
     def answer_exit(self, number: int, ended: schema.ExitStatus) -> bool:
-        """Report that the command of a terminal has ended."""
+        """Answer a request to wait for the end of a terminal's command. Return whether it was still open."""
         return self._answer(number, "wait", ended)
 
     def answer_done(self, number: int) -> bool:
-        """Confirm that a file was written, or a terminal killed or released."""
+        """Confirm that a file was written, or a terminal killed or released. Return whether the request was open."""
         return self._answer(number, "done", schema.PRESENT)
 
     def refuse(self, number: int, message: str, code: int = INTERNAL_ERROR) -> bool:
-        """Answer any request with an error."""
+        """Answer a request of any kind with an error. Return whether it was still open."""
         self._open.pop(number, None)
         return self._peer.error(number, code, message)
 
@@ -319,7 +331,7 @@ class AgentRequestAnswers:
         self._open[number] = opened
 
     def _withdraw(self, number: int) -> bool:
-        """Answer a request as cancelled. Return whether it was open."""
+        """Answer a request as cancelled. Return whether it was still open."""
         opened = self._open.pop(number, None)
         if opened is None:
             return False
@@ -334,7 +346,7 @@ class AgentRequestAnswers:
         return self._peer.error(number, REQUEST_CANCELLED, "cancelled")
 
     def _withdraw_all(self, session: str) -> list[int]:
-        """Answer all requests of a session that wait for a person as cancelled, and return their numbers."""
+        """Cancel all requests of a session that wait for a person, and return their numbers."""
         numbers = [
             number for number, opened in self._open.items() if opened.session == session and opened.kind in PERSON_KINDS
         ]

@@ -1,7 +1,7 @@
-"""The agent's side of the protocol, without I/O. Tests use it to play an agent.
+"""The agent's side of the protocol, without I/O. Tests use it to simulate an agent.
 
-It is a thin layer: callers read and build the shapes of `schema.py` and `updates.py` themselves. Requests with an
-unknown method or unreadable parameters are answered with an error.
+It is a thin layer: callers work directly with the structs of `schema.py` and `updates.py`. Requests with an unknown
+method or unreadable parameters are answered with an error.
 """
 
 from typing import NamedTuple
@@ -39,13 +39,13 @@ REQUESTS: dict[str, type[schema.AcpShape]] = {
     "session/set_config_option": schema.SetConfigOptionParams,
     "session/prompt": schema.PromptParams,
 }
-"""The requests of a client, and the shapes of their parameters."""
+"""The requests that a client sends: the structs of their parameters, by method."""
 
 NOTIFICATIONS: dict[str, type[schema.AcpShape]] = {
     "session/cancel": schema.SessionParams,
     "$/cancel_request": schema.CancelledRequest,
 }
-"""The notifications of a client, and the shapes of their parameters."""
+"""The notifications that a client sends: the structs of their parameters, by method."""
 
 RESULTS: dict[str, type[schema.AcpShape]] = {
     "session/request_permission": schema.PermissionResult,
@@ -58,11 +58,11 @@ RESULTS: dict[str, type[schema.AcpShape]] = {
     "terminal/release": schema.Empty,
     "elicitation/create": schema.ElicitationResult,
 }
-"""The requests of an agent, and the shapes of their results."""
+"""The requests that an agent sends: the structs of their results, by method."""
 
 
 class ClientRequest(NamedTuple):
-    """A request of the client. `number` identifies it when it is answered."""
+    """A request of the client. Pass `number` to `AgentSide.answer` or `AgentSide.refuse` to answer it."""
 
     number: int
     method: str
@@ -77,7 +77,10 @@ class ClientNotification(NamedTuple):
 
 
 class ClientAnswer(NamedTuple):
-    """The client's answer to a request of the agent. `result` is None after an error, or if it cannot be read."""
+    """The client's answer to the agent's request with the id `request`.
+
+    `result` is None if the client answered with an error, or if the result cannot be read.
+    """
 
     request: int
     method: str
@@ -95,11 +98,11 @@ class AgentSide:
         self._peer = JsonRpcPeer(limit=limit)
 
     def answer(self, number: int, result: schema.AcpShape) -> bool:
-        """Answer a request. Return False if it was answered already."""
+        """Answer a request of the client with a result. Return False if it was answered already."""
         return self._peer.result(number, result)
 
     def refuse(self, number: int, code: int, message: str) -> bool:
-        """Answer a request with an error."""
+        """Answer a request of the client with an error. Return False if it was answered already."""
         return self._peer.error(number, code, message)
 
     def update(self, session: str, update: updates.Update) -> None:
@@ -107,7 +110,7 @@ class AgentSide:
         self._peer.notify("session/update", updates.UpdateParams(session_id=session, update=update))
 
     def request(self, method: str, params: schema.AcpShape) -> int:
-        """Send one of the requests in `RESULTS` and return its id."""
+        """Send a request with one of the methods in `RESULTS`, and return its id."""
         return self._peer.request(method, params)
 
     def outbox(self) -> bytes:
@@ -115,7 +118,7 @@ class AgentSide:
         return self._peer.outbox()
 
     def feed(self, data: bytes) -> list[ClientMessage]:
-        """Return the messages that the client's next bytes complete."""
+        """Process the client's next bytes, and return the messages that are complete now."""
         return [message for item in self._peer.feed(data) if (message := self._receive(item)) is not None]
 
     def _receive(self, item: Incoming) -> ClientMessage | None:

@@ -1,8 +1,8 @@
 """The tool calls of a session.
 
-An agent announces a call, patches it, and may request permission for it. Agents differ in which message holds which
-information: some request permission for a call that was never announced, others repeat only its id. So everything known
-about a call is merged into one table, and every fact shows the complete call.
+An agent announces a call, patches it, and may request permission for it. Agents differ in which message contains which
+information: some request permission for a call that was never announced, others repeat only its id. Therefore all
+information about a call is merged in one table, and every fact contains the complete call.
 """
 
 from msgspec import Raw
@@ -23,10 +23,10 @@ from tieline.wire.acp.updates import (
 from tieline.wire.shared.lenient import well_formed
 
 MAX_CALLS = 512
-"""How many calls are remembered; the least recently used are dropped first."""
+"""The maximum number of calls in the table. The least recently used are dropped first."""
 
 KEPT = 16
-"""How many calls of an earlier turn are remembered, for late updates."""
+"""The number of calls that stay in the table after the end of a turn, for late updates."""
 
 
 class CallTable:
@@ -39,24 +39,24 @@ class CallTable:
         return call in self._calls
 
     def start(self, fields: CallFields) -> AgentCall:
-        """Add an announced call. If a call with this id has ended, replace it."""
+        """Add a call that the agent announced, and return it. A call with the same id that has ended is replaced."""
         known = self._calls.get(fields.tool_call_id)
         if known is not None and known.has_ended:
             self._calls.pop(fields.tool_call_id)
         return self.patch(fields)
 
     def patch(self, fields: CallFields) -> AgentCall:
-        """Merge an update into a call, which may be unknown so far."""
+        """Merge an update into a call, which may be unknown so far, and return the complete call."""
         known = self._calls.get(fields.tool_call_id) or AgentCall(id=fields.tool_call_id)
         call = _patched(known, fields)
         self._calls.put(call.id, call)
         return call
 
     def merge_request(self, fields: CallFields) -> AgentCall:
-        """Merge a permission request into a call and return the complete call.
+        """Merge a permission request into a call, and return the complete call.
 
-        Content is added and not replaced: some agents put the arguments into the call and only a summary into the
-        request (Kimi).
+        Content is added, not replaced: some agents (Kimi) put the arguments into the call and only a summary into the
+        request.
         """
         known = self._calls.get(fields.tool_call_id) or AgentCall(id=fields.tool_call_id)
         call = self.patch(fields)
@@ -67,12 +67,12 @@ class CallTable:
             diffs=(*(diff for diff in known.diffs if diff.path not in paths), *call.diffs),
             terminals=tuple(dict.fromkeys([*known.terminals, *call.terminals])),
         )
-        # The summary is not a result of the call.
+        # The content of the request is only a summary, not a result of the call.
         self._calls.put(call.id, replace(whole_call, content=known.content or call.content))
         return whole_call
 
     def settle(self) -> None:
-        """End a turn: keep only the names of the last calls."""
+        """End a turn: keep only the last calls, without their content."""
         calls = [self._calls.get(call_id) for call_id in list(self._calls)[-KEPT:]]
         self._calls.clear()
         for call in calls:
@@ -93,14 +93,17 @@ def _without_content(call: AgentCall) -> AgentCall:
 
 
 def is_about_terminals(fields: CallFields) -> bool:
-    """Return whether only `_meta` is set, so that the call itself has not changed."""
+    """Return whether an update contains only `_meta`, such as terminal output, so that the call itself is unchanged."""
     values = (fields.title, fields.name, fields.kind, fields.status, fields.content, fields.locations)
     is_silent = all(value is None for value in values) and not (_given(fields.raw_input) or _given(fields.raw_output))
     return is_silent and fields.meta is not None and fields.meta.terminal_info is None
 
 
 def terminal_facts(session: str, call: AgentCall, meta: CallMeta | None) -> list[Fact]:
-    """Return output and end of an agent's own terminal. Without a name it is the last terminal of the call."""
+    """Return facts about the output and the end of an agent's own terminal.
+
+    If `meta` does not name the terminal, it is the last terminal of the call.
+    """
     if meta is None:
         return []
     usual = call.terminals[-1] if call.terminals else call.id
@@ -142,7 +145,7 @@ def _patched(call: AgentCall, fields: CallFields) -> AgentCall:
 
 
 def _given(value: Raw) -> bool:
-    """Return whether a field was present and not null."""
+    """Return whether a field is present and not null."""
     return value is not ABSENT and bytes(value) not in (b"", b"null")
 
 

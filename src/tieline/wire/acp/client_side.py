@@ -5,15 +5,16 @@
     pipe.write(machine.outbox())
     for fact in machine.feed(pipe.read()): ...
 
-Check the outbox after every call: requests that need no decision are answered immediately. Rules:
+Check the outbox after every call, because requests that need no decision are answered immediately. Rules:
 
 - Facts are returned in the order of the messages. Updates of a session that is being created are held back until
-  `SessionOpened`, because only then its name is known. A session that is loaded has a name already, so its history is
+  `SessionOpened`, because its name is unknown before. A session that is loaded already has a name, so its history is
   reported immediately. Updates after the end of a turn are reported like any other.
-- Every request of the agent is answered: with an error if it was not offered, otherwise by the receiver of the fact.
-  Requests that wait for a person end with the turn; they are answered as cancelled and reported as `Withdrawn`.
-- After `cancel` the turn ends as cancelled, even if the agent reports an error.
-- An unreadable message affects nothing but itself.
+- Every request of the agent is answered: with an error if the client does not offer it, otherwise by the receiver of
+  the fact. Requests that wait for a person end with the turn; they are answered as cancelled and reported as
+  `Withdrawn`.
+- After `cancel`, the turn ends as cancelled, even if the agent reports an error.
+- An unreadable message has no effect on other messages.
 """
 
 from collections.abc import Sequence
@@ -47,16 +48,20 @@ __all__ = ["ClientOffer", "ClientSide"]
 DEFAULT_OFFER = ClientOffer()
 
 _UNNAMED = frozenset(["session/new", "session/fork"])
-"""Requests whose result names the session."""
+"""The methods whose result contains the name of the session."""
 _QUIET = frozenset(
     ["authenticate", "logout", "session/close", "session/delete", "session/set_mode", "session/set_model"]
 )
-"""Requests whose result holds no information."""
+"""The methods whose result contains no information."""
 _SHOWN = 200
 
 
 class ClientSide(AgentRequestAnswers):
-    """The client of one agent process, with all of its sessions."""
+    """The client of one agent process, with all of its sessions.
+
+    A method that sends a request returns the id of the request. The fact that answers the request has this id in its
+    attribute `request`. If a request fails, that fact is `RequestRefused`.
+    """
 
     def __init__(self, offer: ClientOffer = DEFAULT_OFFER, *, limit: int = LIMIT) -> None:
         super().__init__(JsonRpcPeer(limit=limit))
@@ -64,14 +69,14 @@ class ClientSide(AgentRequestAnswers):
         self._readers = readers(offer)
         self._sessions = ClientSessions()
         self._about: dict[int, str] = {}
-        """The session that an outgoing request is about."""
+        """The sessions that outgoing requests refer to, by request id."""
         self._opening: set[int] = set()
-        """The outgoing requests that create a session."""
+        """The ids of outgoing requests that create a session."""
 
-    # ── outgoing requests; the fact that answers each is named after the arrow ──
+    # ── outgoing requests ──
 
     def initialize(self, name: str, version: str, title: str | None = None) -> int:
-        """Begin the connection. → Initialized"""
+        """Begin the connection. Return the request id; the answer is an `Initialized` fact."""
         info = schema.Implementation(name=name, version=version, title=title)
         params = schema.InitializeParams(
             protocol_version=schema.VERSION, client_capabilities=self._offer.capabilities(), client_info=info
@@ -79,15 +84,22 @@ class ClientSide(AgentRequestAnswers):
         return self._request("initialize", params)
 
     def authenticate(self, login: str) -> int:
-        """Log in with one of the agent's login methods. → RequestDone"""
+        """Log in with one of the agent's login methods. Return the request id; the answer is a `RequestDone` fact.
+
+        `login` is the id of the login method.
+        """
         return self._request("authenticate", schema.AuthenticateParams(method_id=login))
 
     def logout(self) -> int:
-        """Send the request. It is reported as `RequestDone`."""
+        """Log out of the agent. Return the request id; the answer is a `RequestDone` fact."""
         return self._request("logout", schema.PRESENT)
 
     def new_session(self, cwd: str, servers: Sequence[schema.McpServer] = (), directories: Sequence[str] = ()) -> int:
-        """Create a session in a folder, with MCP servers that the agent may use. → SessionOpened"""
+        """Create a session. Return the request id; the answer is a `SessionOpened` fact.
+
+        `cwd` is the working directory of the session, `directories` are further directories for it, and `servers` are
+        MCP servers that the agent may use.
+        """
         params = schema.NewSessionParams(
             cwd=cwd, mcp_servers=list(servers), additional_directories=list(directories) or None
         )
@@ -98,73 +110,100 @@ class ClientSide(AgentRequestAnswers):
     def load_session(
         self, session: str, cwd: str, servers: Sequence[schema.McpServer] = (), directories: Sequence[str] = ()
     ) -> int:
-        """Reopen a session and have its history repeated. → SessionOpened"""
+        """Reopen a session. Return the request id; the answer is a `SessionOpened` fact.
+
+        Before the answer, the agent repeats the history of the session as updates. See `new_session` for the arguments.
+        """
         return self._open_known("session/load", session, cwd, servers, directories)
 
     def resume_session(
         self, session: str, cwd: str, servers: Sequence[schema.McpServer] = (), directories: Sequence[str] = ()
     ) -> int:
-        """Reopen a session without its history. → SessionOpened"""
+        """Reopen a session. Return the request id; the answer is a `SessionOpened` fact.
+
+        The agent does not repeat the history of the session. See `new_session` for the arguments.
+        """
         return self._open_known("session/resume", session, cwd, servers, directories)
 
     def fork_session(
         self, session: str, cwd: str, servers: Sequence[schema.McpServer] = (), directories: Sequence[str] = ()
     ) -> int:
-        """Create a session with the history of another. → SessionOpened"""
+        """Create a session with the history of `session`. Return the request id; the answer is a `SessionOpened` fact.
+
+        See `new_session` for the other arguments.
+        """
         request = self._open_known("session/fork", session, cwd, servers, directories)
         self._opening.add(request)
         return request
 
     def list_sessions(self, cwd: str | None = None, cursor: str | None = None) -> int:
-        """Send the request. It is reported as `SessionsListed`."""
+        """List the agent's stored sessions. Return the request id; the answer is a `SessionsListed` fact.
+
+        `cwd` limits the list to sessions in this directory. `cursor` is that of the previous answer, to continue it.
+        """
         return self._request("session/list", schema.ListSessionsParams(cwd=cwd, cursor=cursor))
 
     def close_session(self, session: str) -> int:
-        """Send the request. It is reported as `RequestDone`."""
+        """Close a session without deleting it. Return the request id; the answer is a `RequestDone` fact."""
         return self._request("session/close", schema.SessionParams(session_id=session), session)
 
     def delete_session(self, session: str) -> int:
-        """Send the request. It is reported as `RequestDone`."""
+        """Delete a session that the agent has stored. Return the request id; the answer is a `RequestDone` fact."""
         return self._request("session/delete", schema.SessionParams(session_id=session), session)
 
     def set_mode(self, session: str, mode: str) -> int:
-        """Send the request. It is reported as `RequestDone`."""
+        """Set the mode of a session by its id. Return the request id; the answer is a `RequestDone` fact."""
         return self._request("session/set_mode", schema.SetModeParams(session_id=session, mode_id=mode), session)
 
     def set_model(self, session: str, model: str) -> int:
-        """Choose a model, for agents that offer models but no option of the category `model`. → RequestDone"""
+        """Set the model of a session by its id. Return the request id; the answer is a `RequestDone` fact.
+
+        Use this for agents that offer models but have no option of the category `model`.
+        """
         return self._request("session/set_model", schema.SetModelParams(session_id=session, model_id=model), session)
 
     def set_option(self, session: str, option: str, value: str | bool) -> int:
-        """Send the request. It is reported as `OptionsChanged` and `RequestDone`."""
+        """Set an option of a session. Return the request id; the answer is a `RequestDone` fact.
+
+        If the agent reports the new values of its options, an `OptionsChanged` fact comes first.
+        """
         kind = "boolean" if isinstance(value, bool) else None
         params = schema.SetConfigOptionParams(session_id=session, config_id=option, value=value, type=kind)
         return self._request("session/set_config_option", params, session)
 
     def prompt(self, session: str, blocks: Sequence[schema.ContentBlock]) -> int:
-        """Begin a turn. → TurnEnded, after the facts of the turn. Not every agent allows two turns at once."""
+        """Begin a turn. Return the request id; the answer is a `TurnEnded` fact, after the other facts of the turn.
+
+        Not every agent allows two turns at once.
+        """
         request = self._request("session/prompt", schema.PromptParams(session_id=session, prompt=list(blocks)), session)
         self._sessions.open(session).turn = request
         return request
 
     def cancel(self, session: str) -> list[int]:
-        """Cancel a turn. Return the numbers of the requests that were withdrawn from a person. → TurnEnded"""
+        """Cancel the turn of a session. `TurnEnded` will follow.
+
+        Return the numbers of the agent's requests that were waiting for a person. They are answered as cancelled.
+        """
         known = self._sessions.open(session)
         known.is_cancelling = known.turn is not None
         self._peer.notify("session/cancel", schema.SessionParams(session_id=session))
         return self._withdraw_all(session)
 
     def forget_session(self, session: str) -> None:
-        """Drop a session that is no longer used, for agents that cannot close sessions."""
+        """Drop the state of a session without telling the agent. Use this for agents that cannot close sessions."""
         self._withdraw_all(session)
         self._sessions.forget(session)
 
     def call(self, method: str, params: Any = None) -> int:
-        """Send a request that this protocol does not define. → ExtensionAnswered"""
+        """Send a request that the protocol does not define, and return its id.
+
+        The answer is an `ExtensionAnswered` fact.
+        """
         return self._request(method, params)
 
     def give_up(self, request: int) -> None:
-        """Stop waiting for a response and tell the agent so. No fact will follow."""
+        """Stop waiting for the answer to a request, and cancel the request. No fact will answer it."""
         self._peer.forget(request)
         self._opening.discard(request)
         self._peer.notify("$/cancel_request", schema.CancelRequestParams(request_id=request))
@@ -179,16 +218,17 @@ class ClientSide(AgentRequestAnswers):
     # ── receiving ──
 
     def feed(self, data: bytes) -> list[Fact]:
-        """Return the facts that the agent's next bytes complete."""
+        """Process the agent's next bytes, and return the facts in the messages that are complete now."""
         found: list[Fact] = []
         for item in self._peer.feed(data):
             found += self._receive(item)
         return found
 
     def close(self, reason: str) -> list[Fact]:
-        """Close the connection.
+        """Close the connection, and return the last facts.
 
-        Outgoing requests fail with this reason; open incoming requests are dropped without an answer.
+        Unanswered requests of the client fail with this reason. Open requests of the agent are dropped without an
+        answer, and reported as `Withdrawn`.
         """
         found: list[Fact] = []
         for item in self._peer.close():
@@ -272,7 +312,7 @@ class ClientSide(AgentRequestAnswers):
         return [*found, refused, *self._not_opened(answer, session)]
 
     def _not_opened(self, answer: Response, session: str) -> list[Fact]:
-        """Forget a session that could not be opened, unless it is in use."""
+        """Drop a session that could not be opened, unless it has a turn. Return the facts that were held back."""
         if answer.method not in results.HOW:
             return []
         self._opening.discard(answer.id)
@@ -313,7 +353,7 @@ class ClientSide(AgentRequestAnswers):
 
     def _requested(self, request: IncomingRequest) -> list[Fact]:
         if request.method in ("session/update", extensions.UPDATE_TODOS):
-            # A notification sent as a request: its sender waits for an answer.
+            # The agent sent a notification as a request, and waits for an answer.
             self._peer.result(request.number, schema.PRESENT)
             return self._notified(Notification(request.method, request.params))
         reader = self._readers.get(request.method)
@@ -327,14 +367,14 @@ class ClientSide(AgentRequestAnswers):
         self._register(request.number, opened)
         session = self._sessions.get(opened.session)
         if opened.kind in PERSON_KINDS and session is not None and session.is_cancelling:
-            # It crossed our cancellation on the way.
+            # The agent sent the request before it received our cancellation.
             self._withdraw(request.number)
             return []
         return [fact]
 
     def _unknown(self, request: IncomingRequest) -> Fact:
         if request.method.startswith(extensions.PREFIX):
-            # This agent waits for ever if a method is reported as unknown.
+            # Cursor's agent waits forever if a method is reported as unknown.
             self._peer.result(request.number, schema.PRESENT)
             return facts.UnknownRequested(method=request.method, reason="it is not known here")
         self._peer.error(request.number, METHOD_NOT_FOUND, f"{request.method} is not offered by this client")

@@ -1,7 +1,7 @@
-"""Conversion between content blocks and neutral parts.
+"""Convert between content blocks of the protocol and neutral parts.
 
 Every agent accepts text and links. Images, audio and embedded files are sent only to agents that accept them. For other
-agents a text file becomes text, and anything else a placeholder and a note.
+agents, a text file becomes text, and any other content becomes a placeholder and a note.
 """
 
 import base64
@@ -28,14 +28,17 @@ _PLAIN = ("text/", "application/json", "application/xml", "application/yaml", "a
 
 
 class Prompt(NamedTuple):
-    """The content of a prompt, and notes about what had to be left out."""
+    """The content blocks of a prompt, and notes about parts that were left out."""
 
     blocks: list[ContentBlock]
     notes: tuple[Note, ...]
 
 
 def prompt_of(parts: Sequence[Part], takes: PromptCapabilities) -> Prompt:
-    """Return the blocks for these parts. Parts other than text, images and files are ignored."""
+    """Convert parts to a prompt for an agent with these capabilities.
+
+    Parts other than text, images and files are ignored.
+    """
     blocks: list[ContentBlock] = []
     notes: list[Note] = []
     for part in parts:
@@ -50,7 +53,7 @@ def prompt_of(parts: Sequence[Part], takes: PromptCapabilities) -> Prompt:
 
 
 def part_of(block: ContentBlock) -> Part:
-    """Return the neutral part for a block."""
+    """Convert a content block to a neutral part."""
     match block:
         case TextContent():
             return Text(text=well_formed(block.text))

@@ -1,8 +1,8 @@
-"""Shapes that single agents add to the protocol.
+"""JSON objects that individual agents add to the protocol.
 
-Cursor's agent asks questions and has plans approved with requests of its own, `cursor/…`. It expects the outcome nested
-in another object named outcome, and waits for ever if a method is reported as unknown. Qwen puts questions into a
-permission request.
+Cursor's agent has its own requests, `cursor/…`, to ask questions and to get approval for plans. It expects the outcome
+nested in another object named `outcome`, and waits forever if a method is reported as unknown. Qwen puts questions into
+a permission request.
 """
 
 from tieline.wire.acp.schema import AcpShape
@@ -48,7 +48,7 @@ class CreatePlanParams(AcpShape):
 
 
 class UpdateTodosParams(AcpShape):
-    """With `merge`, only todos with the same id are replaced."""
+    """An update of the todo list. With `merge`, the todos are added to the list or replace those with the same id."""
 
     todos: list[TodoShape]
     tool_call_id: str = ""
@@ -88,6 +88,6 @@ class LabelQuestion(AcpShape):
 
 
 class QuestionInput(AcpShape):
-    """The same questions as the input of the tool call."""
+    """The questions in a permission request, in the form of the tool call's input."""
 
     questions: list[LabelQuestion]

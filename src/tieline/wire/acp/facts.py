@@ -1,8 +1,8 @@
-"""Facts: what a client learns from an agent, independent of the JSON on the wire.
+"""Facts: the information in an agent's messages, independent of the JSON on the wire.
 
-`ClientSide.feed` returns facts in order. `session` is the agent's name for a session. `request` is the id of an
-outgoing request, as returned by the method that sent it. `number` identifies a request of the agent and is used to
-answer it. Values that are only passed on (input and output of a call, error data) are JSON text.
+`ClientSide.feed` returns facts in the order of the messages. `session` is the agent's name for a session. `request` is
+the id of an outgoing request, as returned by the method that sent it. `number` identifies a request of the agent and is
+used to answer it. Values that are only passed on (input and output of a call, error data) are JSON text.
 """
 
 from typing import Literal
@@ -15,7 +15,7 @@ from tieline.wire.acp.schema import AUTH_REQUIRED, PromptCapabilities
 
 
 class Abilities(Value):
-    """The capabilities of an agent."""
+    """The capabilities that an agent reports."""
 
     load: bool = False
     resume: bool = False
@@ -33,12 +33,16 @@ class Abilities(Value):
 
     @property
     def prompt(self) -> PromptCapabilities:
-        """What a prompt may contain, for `content.prompt_of`."""
+        """The kinds of content that a prompt may contain, for `content.prompt_of`."""
         return PromptCapabilities(image=self.image, audio=self.audio, embedded_context=self.embedded)
 
 
 class LoginMethod(Value):
-    """A way to log in: `arguments` for the agent's own program, a whole `command` line, or neither."""
+    """A way to log in to an agent.
+
+    Either the agent's own program is run with `arguments`, or `command` is run, or both are None and the login is a
+    request to the agent.
+    """
 
     id: str
     name: str = ""
@@ -49,7 +53,7 @@ class LoginMethod(Value):
 
 
 class Initialized(Value):
-    """The connection is established."""
+    """The connection is established, and the agent has reported its version and capabilities."""
 
     request: int
     version: int
@@ -61,7 +65,7 @@ class Initialized(Value):
 
 
 class NamedChoice(Value):
-    """One choice: a mode, a model, a value of an option, an answer to a question."""
+    """One of several choices, such as a mode, a model, a value of an option or an answer to a question."""
 
     id: str
     name: str = ""
@@ -77,7 +81,7 @@ class Choices(Value):
 
 
 class ConfigOption(Value):
-    """An option of a session. `category` tells whether it selects the mode, the model or something else."""
+    """A configuration option of a session. `category` says whether it selects the mode, the model or something else."""
 
     id: str
     name: str = ""
@@ -89,7 +93,7 @@ class ConfigOption(Value):
 
 
 class SessionOpened(Value):
-    """A session is ready. Updates between `load_session` and this fact repeat its history."""
+    """A session is ready for prompts. Updates between `load_session` and this fact repeat its history."""
 
     request: int
     session: str
@@ -109,7 +113,7 @@ class SessionInfo(Value):
 
 
 class SessionsListed(Value):
-    """The answer to `list_sessions`. With a `cursor` there are more."""
+    """The answer to `list_sessions`. If there are more sessions, pass `cursor` to the next `list_sessions`."""
 
     request: int
     sessions: tuple[SessionInfo, ...] = ()
@@ -117,7 +121,7 @@ class SessionsListed(Value):
 
 
 class RequestDone(Value):
-    """An outgoing request has succeeded."""
+    """An outgoing request has succeeded. This is the answer to requests that have no other fact for it."""
 
     request: int
     method: str
@@ -125,7 +129,7 @@ class RequestDone(Value):
 
 
 class ExtensionAnswered(Value):
-    """The result of a request that this protocol does not define."""
+    """The result of an outgoing request that the protocol does not define."""
 
     request: int
     method: str
@@ -149,7 +153,7 @@ class RequestRefused(Value):
 
 
 class TurnEnded(Value):
-    """The agent has answered a prompt. `stop_reason` is the reason as the agent wrote it."""
+    """The agent has answered a prompt. `stop_reason` is the agent's original text for `reason`."""
 
     request: int
     session: str
@@ -162,7 +166,7 @@ class TurnEnded(Value):
 
 
 class TextChunk(Value):
-    """Text for the user. A different `message` id begins another message."""
+    """Text of the agent's answer. A different id in `message` begins another message."""
 
     session: str
     text: str
@@ -178,7 +182,7 @@ class ThoughtChunk(Value):
 
 
 class ContentChunk(Value):
-    """An image or a file of the agent, or any content of the user, which agents may repeat."""
+    """An image or a file from the agent, or content of a user message that the agent repeats."""
 
     session: str
     speaker: Literal["agent", "thought", "user"]
@@ -187,7 +191,7 @@ class ContentChunk(Value):
 
 
 class CallDiff(Value):
-    """A change of a file. `old` is None if the file is new."""
+    """A change of a file by a tool call. `old` is None if the file is new."""
 
     path: str
     new: str
@@ -216,9 +220,9 @@ class AgentCall(Value):
     input: str = ""
     output: str = ""
     tool: str = ""
-    """The name by which the agent's model called the tool, if the agent reports it besides the title."""
+    """The name by which the agent's model called the tool; empty if the agent reports only a title."""
     is_mcp: bool = False
-    """Whether the agent reports it as a call of an MCP tool."""
+    """Whether the agent says that this is a call of an MCP tool."""
 
     @property
     def has_ended(self) -> bool:
@@ -233,7 +237,7 @@ class CallUpdate(Value):
 
 
 class TerminalOutput(Value):
-    """More output of one of the agent's own terminals."""
+    """New output of one of the agent's own terminals."""
 
     session: str
     call: str
@@ -242,7 +246,7 @@ class TerminalOutput(Value):
 
 
 class TerminalEnded(Value):
-    """One of the agent's own terminals has ended."""
+    """The command in one of the agent's own terminals has ended."""
 
     session: str
     call: str
@@ -260,7 +264,7 @@ class AgentPlanEntry(Value):
 
 
 class PlanUpdate(Value):
-    """The complete current plan."""
+    """The agent's current plan, complete."""
 
     session: str
     entries: tuple[AgentPlanEntry, ...] = ()
@@ -274,14 +278,14 @@ class ModeChanged(Value):
 
 
 class OptionsChanged(Value):
-    """All options of the session with their current values."""
+    """Options of the session have changed. `options` contains all of them, with their current values."""
 
     session: str
     options: tuple[ConfigOption, ...] = ()
 
 
 class SlashCommand(Value):
-    """A command that a prompt can begin with: "/name", optionally followed by what `hint` describes."""
+    """A command with which a prompt can begin: "/name", and optionally an argument that `hint` describes."""
 
     name: str
     description: str = ""
@@ -289,14 +293,14 @@ class SlashCommand(Value):
 
 
 class CommandsUpdate(Value):
-    """All slash commands of the session."""
+    """The slash commands of the session have changed. `commands` contains all of them."""
 
     session: str
     commands: tuple[SlashCommand, ...] = ()
 
 
 class TitleChanged(Value):
-    """The title or the time of last use has changed."""
+    """The title of the session or the time of its last use has changed."""
 
     session: str
     title: str | None = None
@@ -304,7 +308,7 @@ class TitleChanged(Value):
 
 
 class UsageUpdate(Value):
-    """How many tokens of its context the session uses, and its cost so far."""
+    """The number of tokens in the session's context, the size of the context window, and the cost so far."""
 
     session: str
     used: int
@@ -323,7 +327,7 @@ class Noticed(Value):
 
 
 class Compaction(Value):
-    """The agent compacts its history: the status, or text of the summary."""
+    """The agent compacts its history. The fact contains a new status, text of the summary, or both."""
 
     session: str
     id: str
@@ -332,7 +336,7 @@ class Compaction(Value):
 
 
 class UnknownUpdate(Value):
-    """An update of an unknown kind, or one that cannot be read, as JSON text."""
+    """An update of an unknown kind, or an unreadable update, as JSON text."""
 
     session: str
     kind: str
@@ -343,7 +347,7 @@ class UnknownUpdate(Value):
 
 
 class PermissionOption(Value):
-    """One possible answer. Several may have the same kind; the id is what is answered."""
+    """One possible answer to a permission request. Several options may have the same kind; the answer is the id."""
 
     id: str
     name: str = ""
@@ -351,7 +355,7 @@ class PermissionOption(Value):
 
 
 class PermissionRequested(Value):
-    """The agent requests permission for a call."""
+    """The agent requests permission for a tool call."""
 
     number: int
     session: str
@@ -372,14 +376,15 @@ class QuestionField(Value):
     is_open: bool = False
     """Whether free text is accepted besides the choices."""
     minimum: float | None = None
-    """The least value of a number, length of a text, or number of choices."""
+    """The minimum value of a number, length of a text, or number of choices."""
     maximum: float | None = None
+    """The maximum value of a number, length of a text, or number of choices."""
     pattern: str = ""
     format: str = ""
 
 
 class QuestionAsked(Value):
-    """The agent asks the user to fill in fields or, with a `url`, to visit an address and confirm it."""
+    """The agent asks the user to fill in `fields` or, if `url` is set, to visit that URL and confirm the visit."""
 
     number: int
     session: str
@@ -391,13 +396,13 @@ class QuestionAsked(Value):
 
 
 class QuestionCompleted(Value):
-    """The user has finished at the `url` of a question."""
+    """The user has finished the interaction at the `url` of a question."""
 
     elicitation: str
 
 
 class PlanProposed(Value):
-    """The agent requests approval of its plan."""
+    """The agent requests approval for its plan."""
 
     number: int
     session: str
@@ -409,7 +414,7 @@ class PlanProposed(Value):
 
 
 class FileReadRequested(Value):
-    """The agent wants to read a file. `line` counts from 1."""
+    """The agent wants to read a file: at most `limit` lines from `line`, which counts from 1."""
 
     number: int
     session: str
@@ -419,7 +424,7 @@ class FileReadRequested(Value):
 
 
 class FileWriteRequested(Value):
-    """The agent wants to write a file, which may be new."""
+    """The agent wants to write a file, which may not exist yet."""
 
     number: int
     session: str
@@ -428,7 +433,7 @@ class FileWriteRequested(Value):
 
 
 class TerminalRequested(Value):
-    """The agent wants to start a command. `limit` is how many bytes of its output to keep, the last ones."""
+    """The agent wants to start a command in a terminal. Only the last `limit` bytes of its output need be kept."""
 
     number: int
     session: str
@@ -440,7 +445,7 @@ class TerminalRequested(Value):
 
 
 class TerminalUseRequested(Value):
-    """The agent wants the output of a terminal, its end, or to kill or release it."""
+    """The agent wants to get the output of a terminal, wait for its end, kill its command, or release it."""
 
     number: int
     session: str
@@ -457,11 +462,11 @@ AgentRequest = (
     | TerminalRequested
     | TerminalUseRequested
 )
-"""A request of the agent that has to be answered by its `number`."""
+"""A request of the agent that has to be answered. `number` identifies it in the answer."""
 
 
 class Withdrawn(Value):
-    """A request needs no answer any more. It has been answered as cancelled."""
+    """A request of the agent no longer needs an answer: it was cancelled, or the connection was closed."""
 
     number: int
 
@@ -470,21 +475,21 @@ class Withdrawn(Value):
 
 
 class UnknownRequested(Value):
-    """The agent sent a request that is not offered or cannot be read. It was answered."""
+    """The agent sent a request that the client does not offer or cannot read. It has already been answered."""
 
     method: str
     reason: str
 
 
 class Notified(Value):
-    """A notification that this protocol does not define, as JSON text."""
+    """A notification that the protocol does not define. `params` is JSON text."""
 
     method: str
     params: str
 
 
 class Stray(Value):
-    """The agent wrote something that is not a message."""
+    """The agent sent data that is not a valid message. `beginning` is the first part of the data."""
 
     reason: str
     beginning: str = ""

@@ -1,10 +1,10 @@
-"""Questions to the user: three wire formats read into one list of fields, and the answers written back.
+"""Questions to the user: convert three wire formats to a list of fields, and the user's answers to results.
 
-- `elicitation/create` holds a flat JSON schema, or an address for the user to visit. It is answered by accepting with
-  content, declining or cancelling.
-- `cursor/ask_question` holds a list of questions with options. It is answered with the ids of options.
-- A permission request marked in its `_meta` holds questions too. It is answered by choosing the option that allows,
-  with the answers besides it, by the index of the question.
+- `elicitation/create` contains a flat JSON schema, or a URL for the user to visit. The result accepts it with content,
+  declines it or cancels it.
+- `cursor/ask_question` contains a list of questions with options. The result contains the ids of the chosen options.
+- A permission request that is marked in its `_meta` contains questions too. The result selects the option that allows
+  the call, and contains the answers by the index of the question.
 
 An answer maps field names to values. The value of a field with several choices is a list.
 """
@@ -30,7 +30,7 @@ USER_QUESTION = "user_question"
 
 
 def form_fields(form: Mapping[str, Any] | None) -> tuple[QuestionField, ...]:
-    """Return the fields of a form's schema. Properties whose schema is no object are ignored."""
+    """Return the fields of a form from its JSON schema. Properties whose schema is not an object are ignored."""
     properties = (form or {}).get("properties")
     required = (form or {}).get("required")
     if not isinstance(properties, Mapping):
@@ -44,7 +44,7 @@ def form_fields(form: Mapping[str, Any] | None) -> tuple[QuestionField, ...]:
 
 
 def form_result(action: Action, content: Content) -> schema.ElicitationResult:
-    """Return the result for a form or an address."""
+    """Return the result of `elicitation/create` for the user's action. `content` maps field names to values."""
     accepted = dict(content) if action == "accept" and content else None
     return schema.ElicitationResult(action=action, content=accepted)
 
@@ -80,7 +80,7 @@ def _type_of(rule: dict[str, Any]) -> str:
 
 
 def _choices(rule: Any) -> tuple[NamedChoice, ...]:
-    """Return the values of an enumeration, plain or with titles."""
+    """Return the values of an enumeration in a schema as choices; empty if the schema has no enumeration."""
     if not isinstance(rule, dict):
         return ()
     titled = rule.get("oneOf") or rule.get("anyOf")
@@ -102,7 +102,7 @@ def _bounded(field: QuestionField, rule: dict[str, Any], least: str, most: str) 
 
 
 def _number(value: Any) -> float | None:
-    """Return a bound, or None if it is no number or too large for a float."""
+    """Return the value if it is a number that fits into a float, or None."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return value if is_number and abs(value) <= sys.float_info.max else None
 
@@ -121,7 +121,7 @@ def _words(value: Any) -> str:
 
 
 def choice_fields(questions: Sequence[extensions.ChoiceQuestion]) -> tuple[QuestionField, ...]:
-    """Return the fields of `cursor/ask_question`."""
+    """Return one field for each question of `cursor/ask_question`."""
     return tuple(
         QuestionField(
             name=question.id,
@@ -135,7 +135,7 @@ def choice_fields(questions: Sequence[extensions.ChoiceQuestion]) -> tuple[Quest
 
 
 def choice_result(action: Action, content: Content) -> extensions.OutcomeResult:
-    """Return the result for `cursor/ask_question`."""
+    """Return the result of `cursor/ask_question` for the user's action. `content` maps field names to values."""
     if action == "accept":
         answers = [
             extensions.ChoiceAnswer(question_id=name, selected_option_ids=_listed(value))
@@ -152,7 +152,7 @@ def choice_result(action: Action, content: Content) -> extensions.OutcomeResult:
 
 
 def label_fields(call: updates.CallFields) -> tuple[QuestionField, ...]:
-    """Return the fields of the questions in a permission request, if it contains any."""
+    """Return one field for each question in a permission request; empty if it contains none."""
     meta = call.meta
     if meta is None or meta.interaction != USER_QUESTION:
         return ()
@@ -164,7 +164,10 @@ def label_fields(call: updates.CallFields) -> tuple[QuestionField, ...]:
 
 
 def label_result(options: Sequence[PermissionOption], action: Action, content: Content) -> schema.PermissionResult:
-    """Return the result for a permission request that contains questions."""
+    """Return the result of a permission request with questions, for the user's action.
+
+    `content` maps field names to values; the name of a field is the index of its question.
+    """
     wanted = "allow" if action == "accept" else "reject"
     option = next((option.id for option in options if option.kind.startswith(wanted)), None)
     if action == "cancel" or option is None:

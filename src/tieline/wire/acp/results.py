@@ -1,4 +1,4 @@
-"""Results of a client's requests, read into facts."""
+"""Convert the agent's results for a client's requests to facts."""
 
 from typing import Literal
 
@@ -17,7 +17,7 @@ HOW: dict[str, How] = {
     "session/resume": "resume",
     "session/fork": "fork",
 }
-"""The methods that open a session, and how they do it."""
+"""The methods that open a session, and the value of `SessionOpened.how` for each."""
 
 _REASONS = {
     "end_turn": StopReason.END_TURN,
@@ -29,7 +29,7 @@ _REASONS = {
 
 
 def initialized(request: int, result: Raw) -> facts.Initialized | None:
-    """Read the result of `initialize`. Return None if it cannot be read."""
+    """Convert the result of `initialize` to a fact. Return None if it cannot be read."""
     parsed = decode(schema.InitializeResult, result)
     if parsed is None:
         return None
@@ -46,7 +46,10 @@ def initialized(request: int, result: Raw) -> facts.Initialized | None:
 
 
 def opened(request: int, how: How, session: str, result: Raw) -> facts.SessionOpened | None:
-    """Read the result of opening a session. `session` is its name, if known. Return None if it has no name."""
+    """Convert the result of opening a session to a fact. Return None if the name of the session is unknown.
+
+    `session` is the name that the client requested; empty if the result contains the name.
+    """
     parsed = decode(schema.SessionResult, result) or schema.SessionResult()
     name = parsed.session_id or session
     if not name:
@@ -62,7 +65,7 @@ def opened(request: int, how: How, session: str, result: Raw) -> facts.SessionOp
 
 
 def listed(request: int, result: Raw) -> facts.SessionsListed:
-    """Read the result of `session/list`. Null means that there are none."""
+    """Convert the result of `session/list` to a fact. An unreadable result counts as an empty list."""
     parsed = decode(schema.ListSessionsResult, result) or schema.ListSessionsResult(sessions=[])
     return facts.SessionsListed(
         request=request,
@@ -78,7 +81,7 @@ def listed(request: int, result: Raw) -> facts.SessionsListed:
 
 
 def turn_ended(request: int, session: str, result: Raw) -> facts.TurnEnded:
-    """Read the result of a prompt. Any result ends the turn, even an unreadable one."""
+    """Convert the result of a prompt to a fact. Any result ends the turn, even an unreadable one."""
     parsed = decode(schema.PromptResult, result) or schema.PromptResult(stop_reason="")
     reason = _REASONS.get(parsed.stop_reason, StopReason.END_TURN)
     return facts.TurnEnded(
@@ -87,7 +90,7 @@ def turn_ended(request: int, session: str, result: Raw) -> facts.TurnEnded:
 
 
 def _usage_of(parsed: schema.PromptResult) -> Usage | None:
-    """Return the usage of a turn, or None if all counts are zero: such agents do not count."""
+    """Return the usage of a turn, or None if all counts are zero, which means that the agent does not count."""
     usage = _usage(parsed.usage) if parsed.usage is not None else Usage()
     if parsed.meta is not None and parsed.meta.quota is not None and parsed.meta.quota.token_count is not None:
         count = parsed.meta.quota.token_count
@@ -96,7 +99,10 @@ def _usage_of(parsed: schema.PromptResult) -> Usage | None:
 
 
 def _usage(counts: schema.TokenUsage) -> Usage:
-    """Convert token counts. Whether input includes cached tokens, and output thoughts, follows from the total."""
+    """Convert token counts.
+
+    Agents differ in whether input includes cached tokens and output includes thoughts. The total shows which is true.
+    """
     read_, written = counts.cached_read_tokens or 0, counts.cached_write_tokens or 0
     cached, thoughts = read_ + written, counts.thought_tokens or 0
     input_, output = counts.input_tokens, counts.output_tokens
@@ -130,7 +136,7 @@ def _abilities(parsed: schema.AgentCapabilities) -> facts.Abilities:
 
 
 def _is_there(capability: object) -> bool:
-    """Return whether a capability is offered: an empty object means yes, null and false mean no."""
+    """Return whether a capability is offered. An empty object means yes; null and false mean no."""
     return capability is not None and capability is not False
 
 

@@ -1,9 +1,9 @@
-"""Shapes of the Agent Client Protocol: parameters and results of its methods.
+"""The JSON objects of the Agent Client Protocol as structs: parameters and results of its methods.
 
 Both sides use the same structs, one to encode and the other to decode. Fields without a default are required by the
-published schema and always written; other fields are written only if they are set. Decoding tolerates deviations, see
-`lenient.py`, and enumerations are plain strings so that a new value does not invalidate a message. `updates.py` holds
-the shapes of `session/update`, `extensions.py` those of single agents.
+published schema and always written; other fields are written only if they are set. Decoding tolerates deviations (see
+`lenient.py`), and enumerations are plain strings, so that a new value does not invalidate a message. `updates.py`
+contains the structs for `session/update`, `extensions.py` those for extensions of individual agents.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ NOT_FOUND = -32002
 
 
 class AcpShape(Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Base of the protocol's objects."""
+    """The base class of the protocol's JSON objects."""
 
 
 class Empty(AcpShape):
@@ -57,7 +57,7 @@ class ResourceLink(AcpShape, tag="resource_link", tag_field="type"):
 
 
 class Resource(AcpShape):
-    """Contains either `text` or `blob` (base64)."""
+    """The content of a resource: either `text` or `blob` (base64)."""
 
     uri: str
     mime_type: str | None = None
@@ -132,7 +132,7 @@ class McpCapabilities(AcpShape):
 
 
 class SessionCapabilities(AcpShape):
-    """Each capability is present or absent. Its content does not matter here."""
+    """The agent's capabilities for sessions. A capability is offered if it is present, whatever its content."""
 
     list: Any = None
     delete: Any = None
@@ -168,7 +168,11 @@ class AuthMeta(Struct):
 
 
 class AuthMethod(AcpShape):
-    """A login method: a request to the agent or, if `type` is "terminal", running its program with these arguments."""
+    """A login method.
+
+    If `type` is "terminal", the user logs in by running the agent's program with `args`; otherwise the login is a
+    request to the agent.
+    """
 
     id: str
     name: str
@@ -208,7 +212,7 @@ class McpStdio(AcpShape):
 
 
 class McpHttp(AcpShape):
-    """A server reached over HTTP. `type` is "http" or "sse"."""
+    """An MCP server that is reached over HTTP. `type` is "http" or "sse"."""
 
     type: str
     name: str
@@ -258,14 +262,14 @@ class ModelShape(AcpShape):
 
 
 class ModelState(AcpShape):
-    """Not part of the final protocol, but the only way in which several agents offer their models."""
+    """The models of a session. This is not in the final protocol, but some agents offer models only in this way."""
 
     current_model_id: str
     available_models: list[ModelShape]
 
 
 class ConfigValue(AcpShape):
-    """A value of an option or, with `options`, a group of values."""
+    """A possible value of an option or, if `options` is set, a group of such values."""
 
     name: str
     value: str = ""
@@ -285,7 +289,7 @@ class ConfigOptionShape(AcpShape):
 
 
 class SessionResult(AcpShape):
-    """Result of session/new, load, resume and fork. Only new and fork need the id."""
+    """Result of session/new, load, resume and fork. Only the results of new and fork need `session_id`."""
 
     session_id: str = ""
     modes: ModeState | None = None
@@ -321,7 +325,7 @@ class SetModelParams(AcpShape):
 
 
 class SetConfigOptionParams(AcpShape):
-    """`type` is set only for a boolean value."""
+    """Parameters of session/set_config_option. `type` is "boolean" for a boolean value, otherwise absent."""
 
     session_id: str
     config_id: str
@@ -360,7 +364,7 @@ class Quota(Struct):
 
 
 class PromptMeta(Struct):
-    """Token counts of agents that do not use `usage`."""
+    """The `_meta` of a prompt's result. Agents that do not use `usage` report their token counts here."""
 
     quota: Quota | None = None
 
@@ -376,7 +380,7 @@ class CancelRequestParams(AcpShape):
 
 
 class CancelledRequest(AcpShape):
-    """Parameters of `$/cancel_request` from the agent, whose ids may have any type."""
+    """Parameters of `$/cancel_request` as received. The id is raw JSON, because the sender may use ids of any type."""
 
     request_id: Raw
 
@@ -391,14 +395,17 @@ class PermissionOptionShape(AcpShape):
 
 
 class PermissionOutcome(AcpShape):
-    """`outcome` is "selected" or "cancelled"."""
+    """The outcome of a permission request: "selected", with the id of an option, or "cancelled"."""
 
     outcome: str
     option_id: str | None = None
 
 
 class PermissionResult(AcpShape):
-    """`answers` is an extension: the answers to questions in a permission request, by index."""
+    """Result of session/request_permission.
+
+    `answers` is an extension: the answers to questions in the request, by the index of the question.
+    """
 
     outcome: PermissionOutcome
     answers: dict[str, str] | None = None
@@ -453,7 +460,7 @@ class TerminalOutputResult(AcpShape):
 
 
 class ElicitationParams(AcpShape):
-    """`mode` is "form", with a schema, or "url"."""
+    """Parameters of elicitation/create. `mode` is "form", with `requested_schema`, or "url", with `url`."""
 
     message: str
     mode: str
@@ -466,7 +473,7 @@ class ElicitationParams(AcpShape):
 
 
 class ElicitationResult(AcpShape):
-    """`action` is "accept", possibly with content, "decline" or "cancel"."""
+    """Result of elicitation/create. `action` is "accept", possibly with `content`, "decline" or "cancel"."""
 
     action: str
     content: dict[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""The state that a client keeps for one session, and the facts in the agent's updates."""
+"""The state that a client keeps for one session, and the conversion of the agent's updates to facts."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,22 +13,22 @@ from tieline.wire.acp.facts import Fact
 
 
 class ClientSession:
-    """One session: its tool calls, its plan, and the current turn."""
+    """The client's state of one session: its tool calls, its todo list, and the current turn."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.calls = CallTable()
         self.turn: int | None = None
-        """The id of the prompt that is being answered."""
+        """The request id of the prompt that the agent is answering; None between two turns."""
         self.is_cancelling = False
         self._todos: dict[str, extensions.TodoShape] = {}
 
     def update(self, update: updates.Update) -> list[Fact]:
-        """Return the facts in an update."""
+        """Record an update in the session, and return the facts in it."""
         return _READERS[type(update)](self, update)
 
     def todos(self, params: extensions.UpdateTodosParams) -> Fact:
-        """Merge todos into the plan, or replace it, and return the new plan."""
+        """Merge todos into the todo list, or replace the list, and return the complete list as a plan."""
         if not params.merge:
             self._todos.clear()
         for todo in params.todos:
@@ -36,19 +36,19 @@ class ClientSession:
         return facts.PlanUpdate(session=self.name, entries=todo_entries(list(self._todos.values())))
 
     def end_turn(self) -> None:
-        """End the current turn."""
+        """End the current turn, and drop the content of its tool calls."""
         self.turn = None
         self.is_cancelling = False
         self.calls.settle()
 
 
 def todo_entries(todos: Sequence[extensions.TodoShape]) -> tuple[facts.AgentPlanEntry, ...]:
-    """Return todos as entries of a plan."""
+    """Convert todos to entries of a plan."""
     return tuple(facts.AgentPlanEntry(content=todo.content, status=todo.status or "pending") for todo in todos)
 
 
 def options_of(options: Sequence[schema.ConfigOptionShape] | None) -> tuple[facts.ConfigOption, ...]:
-    """Return the options of a session, with groups of values flattened."""
+    """Convert the options of a session. Groups of values become one flat list of choices."""
     return tuple(
         facts.ConfigOption(
             id=option.id,
@@ -112,7 +112,7 @@ def _patch(session: ClientSession, update: updates.CallPatchedShape) -> list[Fac
 
 
 def _notified(session: ClientSession, call: facts.AgentCall, terminal: list[Fact]) -> list[Fact]:
-    """Return the facts of a call and its terminal. Output that arrives together with the end is reported first."""
+    """Return the facts about a call and its terminal, so that the end of the call follows the terminal's output."""
     update = facts.CallUpdate(session=session.name, call=call)
     if not call.has_ended or not terminal:
         return [update, *terminal]

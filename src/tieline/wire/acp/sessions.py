@@ -1,7 +1,7 @@
-"""The sessions of one agent by name, and updates of sessions that are not open yet.
+"""The open sessions of one agent, and the updates of sessions that are not open yet.
 
-Agents send updates of a new session before they answer the request that creates it. Such updates are held back until
-the session is open, up to a limit. Updates of a session that was never opened are read without keeping state.
+Agents may send updates of a new session before they answer the request that creates it. Such updates are held back
+until the session is open, up to a limit. Updates of a session that was never opened are read without keeping state.
 """
 
 from collections import deque
@@ -14,14 +14,15 @@ from tieline.wire.acp.session import ClientSession
 from tieline.wire.shared.lenient import decode
 
 HELD_UPDATES = 4096
+"""The maximum number of updates that are held back."""
 HELD_BYTES = 16 * 1024 * 1024
-"""Limits of the updates that are held back."""
+"""The maximum total size in bytes of the updates that are held back."""
 
 _SHOWN = 200
 
 
 class ClientSessions:
-    """All open sessions, by name."""
+    """The open sessions of one agent, by name."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, ClientSession] = {}
@@ -29,19 +30,22 @@ class ClientSessions:
         self._held_size = 0
 
     def get(self, name: str) -> ClientSession | None:
-        """Return an open session, or None."""
+        """Return the open session with this name, or None."""
         return self._by_name.get(name)
 
     def open(self, name: str) -> ClientSession:
-        """Return the session of this name, and open it if necessary."""
+        """Return the session with this name, and open it if necessary."""
         return self._by_name.setdefault(name, ClientSession(name))
 
     def forget(self, name: str) -> None:
-        """Remove a session."""
+        """Remove the session with this name, if it is open."""
         self._by_name.pop(name, None)
 
     def find(self, name: str, call: str = "") -> ClientSession:
-        """Return the session of this name; without a name, the one with this call, or the only one with a turn."""
+        """Return the open session with this name, or a new session that is not registered if there is none.
+
+        If the name is empty, return the only session that knows the call, or else the only one with a turn in progress.
+        """
         known = self._by_name.get(name)
         if known is not None or name:
             return known or ClientSession(name)
@@ -51,7 +55,10 @@ class ClientSessions:
         return next((found[0] for found in (with_call, at_work) if len(found) == 1), ClientSession(""))
 
     def update(self, params: Raw, *, is_opening: bool) -> list[Fact]:
-        """Return the facts in an update. While a session is being opened, hold back updates of unknown sessions."""
+        """Return the facts in the parameters of an update.
+
+        `is_opening` says whether a session is being created. If so, updates of unknown sessions are held back.
+        """
         parsed = decode(updates.UpdateParams, params) or decode(updates.UpdateShell, params)
         if parsed is None:
             return [facts.Stray(reason="an update that is not an object", beginning=_shown(params))]
@@ -63,7 +70,7 @@ class ClientSessions:
         return (known or ClientSession(parsed.session_id)).update(parsed.update)
 
     def release(self, *, is_opening: bool) -> list[Fact]:
-        """Return the facts in the updates that were held back."""
+        """Return the facts in the updates that were held back. See `update` for `is_opening`."""
         if not self._held:
             return []
         held, self._held, self._held_size = self._held, deque(), 0

@@ -1,7 +1,7 @@
-"""Shapes of `session/update` and of the tool calls in it.
+"""The JSON objects of `session/update`, including tool calls.
 
 Each kind of update is a struct, tagged by `sessionUpdate`. A tool call is announced once and then patched: fields that
-a patch does not contain stay as they are, and lists are replaced as a whole.
+a patch does not contain stay unchanged, and lists are replaced as a whole.
 """
 
 from typing import Any
@@ -40,7 +40,7 @@ class TerminalItemShape(AcpShape, tag="terminal", tag_field="type"):
     terminal_id: str
 
 
-# The documentation has an example with a bare block where the schema requires one inside `content`.
+# An example in the protocol's documentation has a bare content block; the schema requires it inside `content`.
 CallContent = (
     ContentItemShape
     | DiffItemShape
@@ -75,7 +75,7 @@ class TerminalExit(Struct):
 
 
 class CallMeta(Struct):
-    """Extensions in `_meta`: the agent's own terminals, questions in a permission request, the name of the tool."""
+    """Extensions in the `_meta` of a call: the agent's own terminals, questions to the user, the name of the tool."""
 
     terminal_info: TerminalInfo | None = None
     terminal_output: TerminalData | None = None
@@ -89,13 +89,13 @@ class CallMeta(Struct):
 
     @property
     def tool(self) -> str:
-        """The name of the tool, if the agent reports it here (Claude, Qwen)."""
+        """The name of the tool; empty if the agent does not report it. Claude and Qwen do."""
         found = self.tool_name or (self.claude.get("toolName") if isinstance(self.claude, dict) else None)
         return found if isinstance(found, str) else ""
 
 
 class CallFields(AcpShape):
-    """A tool call, or a patch of one."""
+    """The fields of a tool call, or of a patch to a tool call."""
 
     tool_call_id: str
     title: str | None = None
@@ -134,7 +134,7 @@ class UserChunkShape(AcpShape, tag="user_message_chunk", tag_field="sessionUpdat
 
 
 class CallStartedShape(CallFields, tag="tool_call", tag_field="sessionUpdate"):
-    """`title` is required here."""
+    """The announcement of a tool call. Unlike in a patch, the protocol requires `title`."""
 
 
 class CallPatchedShape(CallFields, tag="tool_call_update", tag_field="sessionUpdate"):
@@ -152,7 +152,7 @@ class PlanShape(AcpShape, tag="plan", tag_field="sessionUpdate"):
 
 
 class NamedPlanShape(AcpShape):
-    """One of several plans. `type` is "items", "file" or "markdown"."""
+    """One of several plans of a session. `type` is "items", "file" or "markdown"."""
 
     type: str
     plan_id: str
@@ -180,7 +180,7 @@ class CommandsUpdateShape(AcpShape, tag="available_commands_update", tag_field="
 
 
 class ModeUpdateShape(AcpShape, tag="current_mode_update", tag_field="sessionUpdate"):
-    """An example in the documentation uses `modeId` where the schema says `currentModeId`."""
+    """A change of the mode. The schema has `currentModeId`, but an example in the documentation has `modeId`."""
 
     current_mode_id: str = ""
     mode_id: str = ""
@@ -249,7 +249,7 @@ class UpdateParams(AcpShape):
 
 
 class UpdateShell(AcpShape):
-    """An update whose content has not been read."""
+    """An update whose content is not parsed."""
 
     session_id: str
     update: Raw = ABSENT
