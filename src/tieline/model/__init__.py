@@ -1,4 +1,4 @@
 """The neutral vocabulary: content, requests, events, errors, inbox items, and the ports between the layers.
 
-No protocol's field names, no I/O, no clocks, no randomness.
+This package contains no protocol-specific field names, performs no I/O, and uses no clock and no randomness.
 """

@@ -1,8 +1,9 @@
-"""Assemble parts from interleaved deltas, and convert between the events of a leg and a whole reply.
+"""Assemble parts from interleaved deltas, and convert between the events of a leg and a complete reply.
 
-All readers use `PartsWriter`. Upstreams interleave parts: two calls may grow alternately, text may arrive while a call
-is open. The grammar of a leg does not allow that, so only the oldest unfinished part (the *head*) is emitted as it
-grows; the text of the others is held until it is their turn. Texts are collected in lists and joined once, at the end.
+All readers use `PartsWriter`. Upstreams interleave parts: two calls may grow alternately, or text may arrive while a
+call is open. The grammar of a leg does not allow that. Therefore only the oldest unfinished part (the *head*) is
+emitted as it grows; the text of each later part is held until the parts before it have ended. The chunks of a text are
+collected in a list and joined once, at the end.
 """
 
 import re
@@ -37,7 +38,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class _Slot(Struct):
-    """An unfinished part."""
+    """A part that has started but is not completely emitted."""
 
     part: Part
     chunks: list[str] = []
@@ -46,7 +47,10 @@ class _Slot(Struct):
     """The first half of a surrogate pair whose second half has not arrived yet."""
 
     def join_surrogates(self, text: str) -> str:
-        """Join surrogate pairs that were split over fragments. A first half at the end is held back."""
+        """Return the text with split surrogate pairs joined.
+
+        A pair may be split between two chunks: a first half at the end of `text` is kept for the next call.
+        """
         if not self.half and not _SURROGATE.search(text):
             return text
         text = self.half + text
@@ -56,7 +60,11 @@ class _Slot(Struct):
 
 
 class PartsWriter:
-    """Converts starts, deltas and ends of interleaved parts to events of parts that never overlap, in `events`."""
+    """Converts interleaved parts to events of parts that do not overlap.
+
+    The caller starts, extends and ends parts in any order, each under a key of its choice. The resulting events are
+    appended to `events`.
+    """
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -65,25 +73,25 @@ class PartsWriter:
         self._under_way: dict[Hashable, _Slot] = {}
         self._head: _Slot | None = None
         self._waiting: deque[_Slot] = deque()
-        """The parts after the head, in the order of their starts."""
+        """The parts after the head, in the order in which they were started."""
         self._index = 0
 
     def take(self) -> list[Event]:
-        """Return and clear the events."""
+        """Return the events collected since the last call, and clear them."""
         events, self.events = self.events, []
         return events
 
     @property
     def is_holding(self) -> bool:
-        """Whether parts wait for the head to end, so that not everything added was emitted."""
+        """Whether some parts are not emitted yet because they wait for an earlier part to end."""
         return bool(self._waiting)
 
     def has(self, key: Hashable) -> bool:
-        """Return whether the part with this key is unfinished."""
+        """Return whether there is an unfinished part with this key."""
         return key in self._under_way
 
     def start(self, key: Hashable, part: Part) -> None:
-        """Start a part. An unfinished part with the same key is ended first."""
+        """Start a part, after ending any unfinished part with the same key."""
         if key in self._under_way:
             self.end(key)
         slot = self._under_way[key] = _Slot(part)
@@ -96,7 +104,7 @@ class PartsWriter:
             self._waiting.append(slot)
 
     def add(self, key: Hashable, text: str) -> None:
-        """Add text to an unfinished part."""
+        """Append text to the unfinished part with this key."""
         if not text:
             return
         slot = self._under_way[key]
@@ -109,7 +117,7 @@ class PartsWriter:
             self.events.append(PartDelta(self._index, text))
 
     def add_all(self, key: Hashable, texts: Iterable[str]) -> None:
-        """Add several deltas to an unfinished part; their texts contain whole characters only."""
+        """Append several texts to the unfinished part with this key. They must not contain surrogates."""
         slot = self._under_way[key]
         if slot is not self._head or slot.half:
             for text in texts:
@@ -120,15 +128,15 @@ class PartsWriter:
         self.events += map(PartDelta, repeat(self._index), added)
 
     def text_of(self, key: Hashable) -> str:
-        """Return the text of an unfinished part so far."""
+        """Return the text so far of the unfinished part with this key."""
         return "".join(self._under_way[key].chunks)
 
     def revise(self, key: Hashable, part: Part) -> None:
-        """Replace everything but the text of an unfinished part: its signature, citations, or the JSON of a Foreign."""
+        """Replace all fields of an unfinished part except its text, such as a signature, or the JSON of a Foreign."""
         self._under_way[key].part = part
 
     def end(self, key: Hashable) -> None:
-        """End a part."""
+        """End the unfinished part with this key."""
         slot = self._under_way[key]
         if slot.half:
             slot.half = ""
@@ -147,7 +155,7 @@ class PartsWriter:
             self.end(key)
 
     def whole(self, part: Part, text: str = "") -> None:
-        """Add a complete part: `part` without its text, and the text."""
+        """Add a complete part. `part` has all fields but the text, which is passed separately."""
         if self._head is not None or (not text.isascii() and _SURROGATE.search(text)):
             key = object()
             self.start(key, part)
@@ -166,7 +174,7 @@ class PartsWriter:
         self._head = None
 
     def _advance(self) -> None:
-        """Emit the waiting parts up to the first that is unfinished, which becomes the head."""
+        """Emit the waiting parts up to and including the first unfinished one, which becomes the head."""
         while self._waiting:
             slot = self._head = self._waiting.popleft()
             self.events.append(PartStart(index=self._index, part=_empty(slot.part)))
@@ -178,13 +186,17 @@ class PartsWriter:
 
 
 def part_events(index: int, part: Part, text: str) -> tuple[Event, ...]:
-    """Return the events of a complete part. The text must not contain surrogates."""
+    """Return the events of a complete part: `part` with `text` as its text, which must not contain surrogates."""
     begun, whole = PartStart(index=index, part=_empty(part)), PartEnd(index=index, part=_filled(part, text))
     return (begun, PartDelta(index, text), whole) if text else (begun, whole)
 
 
 def _empty(part: Part) -> Part:
-    """Return the part for PartStart, without text. It is the same whether the part is emitted at once or later."""
+    """Return the part without its text, for PartStart.
+
+    The result does not depend on fields that arrive later, such as a signature. So it is the same whether the part is
+    emitted at once or after waiting.
+    """
     if type(part) is Text:
         return Text(refusal=True) if part.refusal else _NO_TEXT
     if type(part) is Thinking and not part.redacted:
@@ -205,7 +217,7 @@ def _filled(part: Part, text: str) -> Part:
 
 
 def fold(events: Iterable[Event], source: AnswerSource | None = None) -> Reply:
-    """Return a complete leg as one reply. Raise LegFailed if the leg failed."""
+    """Return the events of a complete leg as one reply. Raise LegFailed if the leg failed."""
     started = Started(id="", model="")
     parts: list[Part] = []
     usage = Usage()
@@ -239,7 +251,7 @@ def fold(events: Iterable[Event], source: AnswerSource | None = None) -> Reply:
 
 
 def unfold(reply: Reply) -> list[Event]:
-    """Return a reply as the events of a leg; the inverse of `fold`."""
+    """Return the events of a leg with the content of this reply; the inverse of `fold`."""
     parts = PartsWriter()
     for part in reply.parts:
         match part:
@@ -254,10 +266,10 @@ def unfold(reply: Reply) -> list[Event]:
 
 
 def reason_for(calls: int, reason: StopReason) -> StopReason:
-    """Return the stop reason for an answer with this number of calls.
+    """Return the upstream's stop reason, corrected for an answer with this number of tool calls.
 
-    Clients run calls only after TOOL_USE, and some upstreams report END_TURN after calls. A truncated or refused answer
-    keeps its reason, because its last call may be incomplete.
+    Clients run calls only if the reason is TOOL_USE, but some upstreams report END_TURN after calls. A truncated or
+    refused answer keeps its reason, because its last call may be incomplete.
     """
     if calls and reason in _CALLS_MAY_FOLLOW:
         return _TOOL_USE

@@ -1,4 +1,4 @@
-"""A least-recently-used cache of bounded size; all caches of the project use it."""
+"""A least-recently-used cache of bounded size, used wherever the project caches values."""
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
@@ -9,10 +9,10 @@ V = TypeVar("V")
 
 
 class BoundedCache(Generic[K, V]):
-    """Maps keys to values, with a bound on the number of entries and, optionally, on their total weight.
+    """A least-recently-used cache, bounded by the number of entries and, optionally, by their total weight.
 
-    The caller chooses the unit of weight, such as bytes or characters. An entry heavier than `max_each` is not stored,
-    so that one large value cannot evict all others.
+    The caller chooses the unit of weight, such as bytes or characters. An entry heavier than `max_each` (by default
+    `max_weight`) is not stored, so that one large value cannot evict all others.
     """
 
     __slots__ = ("_entries", "_max_each", "_max_entries", "_max_weight", "hits", "misses", "weight")
@@ -48,7 +48,10 @@ class BoundedCache(Generic[K, V]):
         return entry[0]
 
     def put(self, key: K, value: V, weight: int = 0) -> None:
-        """Store a value, replacing any earlier one, and evict the least recently used entries if necessary."""
+        """Store a value, replacing any earlier value of the key; evict the least recently used entries if necessary.
+
+        A value heavier than `max_each` is not stored; an earlier value of the key is still removed.
+        """
         self.pop(key)
         if self._max_each is not None and weight > self._max_each:
             return
@@ -61,7 +64,7 @@ class BoundedCache(Generic[K, V]):
             self.weight -= evicted
 
     def pop(self, key: K) -> V | None:
-        """Remove an entry, and return its value if there was one."""
+        """Remove the entry for `key` and return its value, or None if there was no entry."""
         entry = self._entries.pop(key, None)
         if entry is None:
             return None

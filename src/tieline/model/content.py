@@ -1,13 +1,13 @@
 """Messages and their parts.
 
-All values are immutable; use `msgspec.structs.replace` to change a copy. Three rules keep the vocabulary small:
+All values are immutable; use `msgspec.structs.replace` to make a modified copy. Three rules keep the vocabulary small:
 
-- JSON that is only passed on (arguments, schemas) stays JSON *text*: it is parsed only where its content is needed,
-  and otherwise arrives byte for byte as it was sent.
-- `meta` holds fields that only one protocol has (cache marks, citations), by the name of that protocol. Only codecs of
-  that protocol read them.
-- `meta[STATE]` holds opaque state that an *upstream* wants back: thought signatures, encrypted reasoning. It maps
-  field names to JSON text, is never changed, and is sent to no other upstream.
+- JSON that is only passed on (arguments, schemas) stays JSON *text*. It is parsed only where its content is needed;
+  otherwise the receiver gets it byte for byte as it was sent.
+- `meta` holds fields that exist in only one protocol (cache marks, citations), keyed by the name of that protocol. Only
+  codecs of that protocol read them.
+- `meta[STATE]` holds opaque state that an *upstream* expects to receive again with the next request: thought
+  signatures, encrypted reasoning. It maps field names to JSON text, is never changed, and is sent to no other upstream.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Text(Value, tag="text"):
-    """Text. A refusal is marked, because some protocols have a separate field for it."""
+    """A text part. `refusal` marks a refusal of the model, for which some protocols have a separate field."""
 
     text: str = ""
     refusal: bool = False
@@ -37,7 +37,7 @@ class Text(Value, tag="text"):
 
 
 class Thinking(Value, tag="thinking"):
-    """The model's thinking. `signature` proves to the upstream that it is unaltered.
+    """The model's thinking. `signature` proves to the upstream that the text is unaltered.
 
     Redacted thinking has no readable text, only an opaque signature.
     """
@@ -49,7 +49,7 @@ class Thinking(Value, tag="thinking"):
 
 
 class Image(Value, tag="image"):
-    """An image: `data` is valid base64 text, or `url` its address."""
+    """An image, either as valid base64 text (`data`) or by its address (`url`)."""
 
     media_type: str = ""
     data: str | None = None
@@ -58,7 +58,7 @@ class Image(Value, tag="image"):
 
 
 class File(Value, tag="file"):
-    """A document such as a PDF: `data` is valid base64 text, or `url` its address."""
+    """A document such as a PDF, either as valid base64 text (`data`) or by its address (`url`)."""
 
     media_type: str = ""
     data: str | None = None
@@ -68,7 +68,7 @@ class File(Value, tag="file"):
 
 
 class ToolCall(Value, tag="tool_call"):
-    """A tool call of the model. `arguments` is JSON text, or plain text if the tool is freeform."""
+    """A tool call made by the model. `arguments` is JSON text, or plain text if the tool is freeform."""
 
     id: str
     name: str
@@ -87,7 +87,7 @@ class ToolResult(Value, tag="tool_result"):
 
 
 class Foreign(Value, tag="foreign"):
-    """A part that only one protocol knows, as JSON text. Other protocols drop it."""
+    """A part that exists in only one protocol, as JSON text. Codecs of other protocols drop it."""
 
     protocol: str
     kind: str
@@ -107,12 +107,12 @@ class Message(Value):
 
 
 def state_of(meta: Meta) -> Mapping[str, str]:
-    """Return the provider state in `meta`."""
+    """Return the provider state in `meta`: a mapping of field names to JSON text, empty if there is none."""
     state: Mapping[str, str] = meta.get(STATE, NO_META)
     return state
 
 
 def with_state(meta: Meta, state: Mapping[str, str]) -> Meta:
-    """Return `meta` with this provider state in place of any other; none if it is empty."""
+    """Return a copy of `meta` whose provider state is replaced with `state`, or removed if `state` is empty."""
     rest = {name: value for name, value in meta.items() if name != STATE}
     return {**rest, STATE: state} if state else rest or NO_META

@@ -1,7 +1,7 @@
 """Errors in neutral form; each codec encodes them for its protocol.
 
 GatewayError          kind, status, message, param, code, retry_after, headers
- ├── BadRequest       an invalid request; `param` is the path of the field
+ ├── BadRequest       an invalid request; `param` is the path of the invalid field
  └── LegFailed        a leg ended with an upstream error
 """
 
@@ -24,22 +24,22 @@ STATUS: dict[ErrorKind, int] = {
 
 
 NOT_RETRYABLE = ("x-should-retry", "false")
-"""The header that tells the OpenAI and Anthropic SDKs not to retry."""
+"""The response header that tells the OpenAI and Anthropic SDKs not to retry the request."""
 _TRANSIENT: frozenset[ErrorKind] = frozenset(("rate_limited", "overloaded", "timeout", "upstream"))
 
 
 def is_transient(failed: Failed) -> bool:
-    """Return whether the same request may succeed later."""
+    """Return whether the failed request may succeed if it is sent again later."""
     return failed.kind in _TRANSIENT and NOT_RETRYABLE not in failed.headers
 
 
 def id_in(headers: Headers) -> str:
-    """Return the request id found in the headers, or an empty string."""
+    """Return the request id found in the response headers, or an empty string."""
     return next((value for name, value in headers if name in ("request-id", "x-request-id")), "")
 
 
 class GatewayError(Exception):
-    """An error reported to the client. All other exceptions are converted to one before they get there."""
+    """An error that can be reported to the client. All other exceptions are converted to a GatewayError first."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class GatewayError(Exception):
 
     @property
     def request_id(self) -> str:
-        """The id by which a client can refer to the request, or an empty string."""
+        """The id of the failed request, from the response headers; empty if there is none."""
         return id_in(self.headers)
 
     def failed(self) -> Failed:
@@ -80,15 +80,15 @@ class GatewayError(Exception):
 
 
 class BadRequest(GatewayError):
-    """The request is invalid: `param` is the path of the field, `message` says what was expected."""
+    """The request is invalid: `param` is the path of the invalid field, `message` says what was expected."""
 
     def __init__(self, message: str, param: str | None = None, *, code: str | None = None) -> None:
         super().__init__("bad_request", message, param=param, code=code)
 
     def within(self, place: str) -> "BadRequest":
-        """Return the error with `place` prefixed to its path.
+        """Return a copy of the error with `place` prepended to the path in `param`.
 
-        Parsers of nested values raise relative paths; each caller adds its own part.
+        A parser of a nested value raises an error with a relative path; each of its callers prepends its own part.
         """
         path = f"{place}.{self.param}" if self.param else place
         message = self.message.replace(f"`{self.param}`", f"`{path}`", 1)
@@ -96,7 +96,7 @@ class BadRequest(GatewayError):
 
 
 class LegFailed(GatewayError):
-    """A leg ended with Failed while the client waits for a complete reply."""
+    """A leg ended with Failed while the client was waiting for a complete reply."""
 
     def __init__(self, failed: Failed) -> None:
         super().__init__(

@@ -4,12 +4,13 @@
     part   = PartStart PartDelta* PartEnd       indices 0, 1, 2 …; parts never overlap
     ending = Finished | Failed                  exactly one, always last; Failed may also stand alone
 
-The deltas of a part, joined, are its text: the `text` of a Text or Thinking, the `arguments` of a ToolCall. Other parts
-have no deltas and are complete in PartEnd. A part that is open when a leg fails gets no PartEnd: the writer of the
-client's protocol closes it, except for a call, which must not look complete.
+The concatenated deltas of a part are its text: the `text` of a Text or Thinking, the `arguments` of a ToolCall. Parts
+of other types have no deltas; PartEnd has their complete content. A part that is open when a leg fails gets no PartEnd.
+The writer of the client's protocol then closes the part, unless it is a call: an unfinished call must not look
+complete.
 
 Events are passed in batches: the events of one read from the upstream are translated together and written at once. The
-ending of a leg does not tell whether its run continues; only the core needs to know.
+ending of a leg does not say whether the run continues; only the core needs to know that.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -64,46 +65,50 @@ class Started(Value, tag="started"):
 
 
 class PartStart(Value, tag="part_start"):
-    """A part begins. `part` has its type and no text; a call also has its id and name."""
+    """A part begins. `part` has the right type but no text yet; a call already has its id and name."""
 
     index: int
     part: Part
 
 
 class PartDelta(Value, tag="part_delta", kw_only=False, gc=False):
-    """More text of the open part. Not tracked by the garbage collector, because there are many deltas."""
+    """More text for the open part. The garbage collector does not track deltas, because there are many of them."""
 
     index: int
     text: str
 
 
 class PartEnd(Value, tag="part_end"):
-    """The part is complete; `part` has its whole text."""
+    """A part is complete; `part` has its whole text."""
 
     index: int
     part: Part
 
 
 class Usage(Value, tag="usage"):
-    """Token counts so far; a later Usage replaces an earlier one. `input` excludes cached tokens, read or written."""
+    """Token counts of the leg so far; a later Usage replaces an earlier one.
+
+    `input` excludes tokens that were read from the cache or written to it.
+    """
 
     input: int = 0
     output: int = 0
     cache_read: int = 0
     cache_write: int = 0
     reasoning: int = 0
-    """The part of `output` that was thinking, if the upstream reports it."""
+    """How many of the `output` tokens were thinking; 0 if the upstream does not report it."""
 
     @property
     def prompt(self) -> int:
-        """All tokens of the prompt, cached or not."""
+        """The number of prompt tokens, cached or not."""
         return self.input + self.cache_read + self.cache_write
 
 
 class Note(Value, tag="note"):
-    """A remark for the record of the leg: a repair, an inferred ending, something that could not be translated.
+    """Information about a leg for a person: a repair, an inferred ending, something that could not be translated.
 
-    A note of the kind LEFT_OUT means that the other side does not get something; `what` names it in a word or two.
+    A note of the kind LEFT_OUT reports content that could not be translated and was therefore dropped; `what` names
+    this content in a word or two.
     """
 
     kind: str
@@ -112,11 +117,11 @@ class Note(Value, tag="note"):
 
 
 LEFT_OUT = "left_out"
-"""The kind of notes about what could not be translated between client and upstream."""
+"""The kind of a note about content that could not be translated between client and upstream."""
 
 
 def left_out(what: str, why: str) -> Note:
-    """Return the note that something could not be translated."""
+    """Return a note that `what`, a word or two, could not be translated; `why` gives the reason."""
     return Note(kind=LEFT_OUT, message=f"{what}: {why}", what=what)
 
 
@@ -124,24 +129,24 @@ Status = Literal["pending", "in_progress", "completed", "failed"]
 
 
 class Diff(Value):
-    """The change of a file; `old` is None for a new file."""
+    """A change to a file, as its text before and after; `old` is None for a new file."""
 
     path: str
     old: str | None
     new: str
     line: int = 1
-    """The line at which both texts begin; unchanged lines around the change may be omitted."""
+    """The line number in the file at which `old` and `new` begin; they may omit unchanged lines around the change."""
 
 
 class Activity(Value, tag="activity"):
-    """A tool call that the agent or the gateway runs by itself. Clients show it and never run it.
+    """A tool call that the agent or the gateway runs itself. Clients show it but never run it.
 
-    Updates are complete activities with the same id. Activities occur between parts, never inside one.
+    An update is a complete Activity with the same id. Activities occur between parts, never inside one.
     """
 
     id: str
     kind: str
-    """read, edit, delete, move, search, execute, think, fetch, switch_mode or other."""
+    """One of read, edit, delete, move, search, execute, think, fetch, switch_mode or other."""
     title: str
     status: Status = "pending"
     output: str = ""
@@ -149,9 +154,9 @@ class Activity(Value, tag="activity"):
     """The changes made; if the activity failed, the changes that were proposed."""
     paths: tuple[str, ...] = ()
     exit_code: int | None = None
-    """The exit code of a command that ended by itself."""
+    """The exit code of a command that ended by itself; otherwise None."""
     plan: str = ""
-    """The plan that a person reviewed, in Markdown. `output` has the decision."""
+    """For a plan review: the plan in Markdown. `output` then contains the person's decision."""
 
 
 class PlanEntry(Value):
@@ -163,7 +168,7 @@ class PlanEntry(Value):
 
 
 class Plan(Value, tag="plan"):
-    """The complete plan; emitted each time it changes."""
+    """An agent's complete plan; emitted each time the plan changes."""
 
     entries: tuple[PlanEntry, ...]
 
@@ -178,7 +183,10 @@ class Finished(Value, tag="finished"):
 
 
 class Failed(Value, tag="failed"):
-    """The leg failed. If nothing was sent yet the client gets a status code, otherwise an error in the stream."""
+    """The leg failed.
+
+    The client gets `status` as the HTTP status if no response was sent yet, otherwise an error in the stream.
+    """
 
     kind: ErrorKind
     message: str
@@ -195,12 +203,12 @@ E = TypeVar("E", bound=Event)
 
 
 def of_kind(batch: Batch, kind: type[E]) -> Iterator[E]:
-    """Return the events of one type. Filters in C, because most batches consist of deltas."""
+    """Iterate over the events of exactly this type. Fast, because the filter runs in C."""
     return compress(batch, map(is_, map(type, batch), repeat(kind)))  # type: ignore[arg-type] # mypy does not narrow by `kind`
 
 
 class SourcedBatch(list[Event]):
-    """A batch of events with the text it was read from."""
+    """A batch of events with the wire text that they were parsed from."""
 
     __slots__ = ("source",)
 
@@ -215,7 +223,7 @@ def source_of(batch: object) -> AnswerSource | None:
 
 
 def joined(first: list[Event], second: list[Event]) -> list[Event]:
-    """Return two batches as one. It has a source if both have one."""
+    """Return the two batches as one. The result has a source only if both batches have one."""
     own, other = source_of(first), source_of(second)
     if own is None or other is None:
         return [*first, *second]
@@ -225,7 +233,7 @@ def joined(first: list[Event], second: list[Event]) -> list[Event]:
 
 
 class Reply(Value):
-    """A complete leg, for clients that do not stream."""
+    """A complete successful answer, for clients that do not stream."""
 
     id: str
     model: str

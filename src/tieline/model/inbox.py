@@ -1,4 +1,4 @@
-"""Inbox items, which wait for a person, and their answers: approvals, plan reviews and questions."""
+"""Inbox items, which wait for a person (approvals, plan reviews and questions), and the answers to them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -13,7 +13,7 @@ FieldKind = Literal["yes_no", "choice", "text", "number", "file"]
 
 
 class Option(Value):
-    """One of the answers to choose from. An answer refers to it by `id`."""
+    """An option that a person can choose. The answer contains its `id`."""
 
     id: str
     label: str = ""
@@ -26,54 +26,57 @@ ALWAYS = Option(id="always", label="Always allow", kind="allow_always")
 DENY = Option(id="deny", label="Deny", kind="reject_once")
 DEFAULT_OPTIONS = (ALLOW, ALWAYS, DENY)
 ALLOWING_KINDS: frozenset[OptionKind] = frozenset(["allow_once", "allow_always"])
-"""Option kinds that grant what was requested."""
+"""Option kinds that grant the request."""
 
 
 ITEM_LIMIT = 1 << 20
-"""Maximum length of one item in characters: its command, diff, details and arguments together."""
+"""Maximum length of one inbox item in characters: its command, diff, details and arguments together."""
 
 
 class Approval(Value, tag="permission"):
-    """A request to approve one tool call. It shows exactly what would run or change."""
+    """A request to approve one tool call. It shows exactly what the call would run or change."""
 
     title: str
-    """One line, possibly shortened; the other fields are complete."""
+    """A summary in one line, possibly shortened; the other fields are complete."""
     tool: str = ""
     kind: str = "other"
-    """read, edit, delete, move, search, execute, think, fetch, switch_mode or other."""
+    """One of read, edit, delete, move, search, execute, think, fetch, switch_mode or other."""
     path: str | None = None
     command: str | None = None
     diff: str = ""
     detail: str = ""
-    """Everything `command`, `path` and `diff` do not show: other arguments and the agent's own description."""
+    """Everything that `command`, `path` and `diff` do not show: other arguments and the agent's own description."""
     input: str = ""
-    """The call's arguments as received, usually JSON text. Never replaced by an agent's description of them."""
+    """The call's arguments as received, usually JSON text; never an agent's description of them."""
     hidden: int = 0
-    """Number of characters cut from the fields above because of `ITEM_LIMIT`; each gap is marked."""
+    """Number of characters cut from the fields above because of `ITEM_LIMIT`; the text marks each gap."""
     risk: str = ""
     """One sentence about the risk of this call; empty if no risk was recognised."""
     options: tuple[Option, ...] = DEFAULT_OPTIONS
 
 
 class PlanReview(Value, tag="plan_review"):
-    """A plan to approve or reject. The agent does nothing until it is answered."""
+    """A plan to approve or reject. The agent waits until the review is answered."""
 
     title: str
     plan: str = ""
     """The complete plan in Markdown."""
     steps: tuple[PlanEntry, ...] = ()
     detail: str = ""
-    """Arguments of the call that are not the plan."""
+    """The arguments of the call other than the plan."""
     input: str = ""
     """The call's arguments as received; see `Approval.input`."""
     hidden: int = 0
     """See `Approval.hidden`."""
     options: tuple[Option, ...] = ()
-    """The agent's own answers, if it offers any; the kind of each says whether it approves or rejects."""
+    """The options that the agent itself offers, if any; the kind of each says whether it approves or rejects."""
 
 
 def within_limit(texts: Sequence[str]) -> tuple[tuple[str, ...], int]:
-    """Shorten the longest texts until all of them fit `ITEM_LIMIT`; return them and the number of characters cut."""
+    """Shorten the longest texts until their total length fits `ITEM_LIMIT`.
+
+    Return the texts and the number of characters cut.
+    """
     left, most = ITEM_LIMIT, 0
     for rank, length in enumerate(sorted(map(len, texts))):
         most = max(most, left // (len(texts) - rank))
@@ -101,7 +104,7 @@ def mode_switch(mode: str, reason: str = "", tool: str = "") -> Approval:
 
 
 class Field(Value):
-    """One input of a question, and the constraints on its value."""
+    """One input field of a question, with the constraints on its value."""
 
     name: str
     kind: FieldKind = "text"
@@ -111,20 +114,20 @@ class Field(Value):
     default: Any = None
     options: tuple[Option, ...] = ()
     many: bool = False
-    """Choice: whether more than one option may be chosen."""
+    """For a choice: whether more than one option may be chosen."""
     is_open: bool = False
-    """Choice: whether free text is accepted besides the options."""
+    """For a choice: whether free text is also accepted."""
     is_whole: bool = False
-    """Number: whether it must be an integer."""
+    """For a number: whether it must be an integer."""
     minimum: float | None = None
-    """Lower bound: of the number, of the length of the text, or of the number of chosen options."""
+    """Lower bound: of a number, of the length of a text, or of the number of chosen options."""
     maximum: float | None = None
     pattern: str = ""
     format: str = ""
 
 
 class Question(Value, tag="form"):
-    """A form with one or more fields. With a `url`, a page to visit and to confirm afterwards."""
+    """A form for a person to fill in. If `url` is set, the person visits that page and then confirms."""
 
     message: str
     fields: tuple[Field, ...] = ()
@@ -135,25 +138,25 @@ InboxItem = Approval | PlanReview | Question
 
 
 class ApprovalAnswer(Value, tag="permitted"):
-    """The chosen option; None if no choice was made, in which case `reason` says why."""
+    """The answer to an approval: the id of the chosen option, or None and the `reason` why none was chosen."""
 
     option: str | None = None
     reason: str = ""
 
 
 class ReviewAnswer(Value, tag="reviewed"):
-    """Whether the plan is approved, and what to change if it is not."""
+    """The answer to a plan review: whether the plan is approved, and if not, what to change (`feedback`)."""
 
     approved: bool
     feedback: str = ""
     option: str | None = None
-    """The plan's option that was chosen; None lets the backend pick one that matches `approved`."""
+    """The id of the chosen option of the review; None lets the backend pick one that matches `approved`."""
     is_unanswered: bool = field(default=False, name="is_unanswered")
-    """True if no person decided (timeout, full inbox): a default rejection, with the cause in `feedback`."""
+    """Whether this is a default rejection because no person decided (timeout, full inbox); `feedback` has the cause."""
 
 
 class QuestionAnswer(Value, tag="filled"):
-    """The values by field name. Declining and cancelling are answers too."""
+    """The answer to a question: the entered values by field name, unless the person declined or cancelled."""
 
     action: Literal["accept", "decline", "cancel"] = "accept"
     values: Mapping[str, Any] = {}

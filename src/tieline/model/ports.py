@@ -1,8 +1,8 @@
-"""The interfaces between the layers: backends and runs, the gateway's tools, the person who answers, storage.
+"""The interfaces between the layers: backends and runs, the gateway's tools, the person who answers, and storage.
 
 A *run* may outlive the leg that opened it: `leg()` returns batches of events up to and including an ending, `answer()`
-submits tool results, and the next `leg()` continues from there. A live two-way stream, an agent that waits for a tool
-and a stateless HTTP API all have this interface, so the layers above do not need to know which one they use.
+submits tool results, and the next `leg()` continues from there. A bidirectional stream, an agent that waits for a tool
+and a stateless HTTP API all have this interface, so the layers above need not know which of them they use.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -15,30 +15,33 @@ from tieline.model.request import Request, ToolSpec
 
 
 class ModelInfo(Value):
-    """A model that a backend offers, by its upstream name."""
+    """A model that a backend offers; `id` is the upstream's name for it."""
 
     id: str
     title: str = ""
     created: int = 0
     context: int | None = None
-    """The size of its context window in tokens, if known."""
+    """The size of the model's context window in tokens, if known."""
     owner: str = ""
-    """The name of its backend; set when models are listed."""
+    """The name of the model's backend. It is filled in when the models of all backends are listed."""
 
 
 class Leg(Protocol):
-    """Batches of events up to and including an ending; an async generator is one."""
+    """An async iterator over the batches of a leg, up to and including its ending, such as an async generator."""
 
     def __aiter__(self) -> AsyncIterator[Batch]: ...
 
     def __anext__(self) -> Awaitable[Batch]: ...
 
     def aclose(self) -> Awaitable[None]:
-        """Stop reading, and free what the leg holds."""
+        """Stop reading and release the leg's resources."""
 
 
 def notes_of(leg: Leg | None) -> Sequence[Note]:
-    """Return the notes of a leg about its request, available before the upstream answers. `notes` is optional."""
+    """Return the notes in the leg's optional attribute `notes`.
+
+    They concern the request of the leg, and are available before the upstream answers.
+    """
     notes: Sequence[Note] = getattr(leg, "notes", ())
     return notes
 
@@ -48,28 +51,28 @@ class Run(Protocol):
 
     @property
     def pending(self) -> frozenset[str]:
-        """The ids of the calls whose results the upstream waits for. If there are none, the run can be closed."""
+        """The ids of the calls whose results the upstream is waiting for. If there are none, the run can be closed."""
 
     def leg(self) -> Leg:
         """Return the events up to and including the next ending."""
 
     async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:
-        """Submit results of calls of the last leg, not necessarily all of them; `pending` shrinks.
+        """Submit the results of some or all pending calls, which are then no longer `pending`.
 
-        `request` is the client's request with the results, if there is one: its complete history and its tools serve to
-        replay the run if the upstream has lost it. `words` is user text sent along with the results.
+        `request` is the client request that contained the results, if any. Its complete history and its tools are used
+        to replay the run if the upstream has lost it. `words` is user text that accompanies the results.
         """
 
     async def aclose(self) -> None:
-        """End the run and free what it holds."""
+        """End the run and release its resources."""
 
 
 class Human(Protocol):
-    """The person who answers inbox items. Every wait ends; without an answer the result is a rejection."""
+    """The person who answers inbox items. The wait for an answer is limited; an unanswered item is rejected."""
 
     @property
     def is_present(self) -> bool:
-        """Whether the inbox is watched at the moment."""
+        """Whether a person is watching the inbox at the moment."""
 
     async def permit(self, approval: Approval) -> ApprovalAnswer: ...
 
@@ -79,25 +82,25 @@ class Human(Protocol):
 
 
 class Host(NamedTuple):
-    """What a backend or tool may use on the client's side of a leg."""
+    """The services on the client's side of a leg that a backend or tool may use."""
 
     human: Human
 
 
 class Progress(Value):
-    """The progress of a running tool call; each report is complete."""
+    """The progress of a running tool call. Each report replaces the one before."""
 
     output: str | None = None
-    """The output so far; None if only the result is to be shown."""
+    """The output so far; None to show only the final result."""
     diffs: tuple[Diff, ...] = ()
     exit_code: int | None = None
-    """The exit code of a command that ended by itself."""
+    """The exit code of a command that ended by itself; otherwise None."""
     is_failed: bool = False
-    """Whether the call is shown as failed although its result is not an error (a non-zero exit code)."""
+    """Whether to show the call as failed although its result is not an error, such as after a non-zero exit code."""
 
 
 Report = Callable[[Progress | Plan], None]
-"""Called with the progress of a running call. Of several reports in a row, only the last is shown."""
+"""A callback for the progress of a running call. Of several reports in quick succession, only the last is shown."""
 
 
 def no_report(_: Progress | Plan) -> None:
@@ -105,20 +108,20 @@ def no_report(_: Progress | Plan) -> None:
 
 
 class Tools(Protocol):
-    """The gateway's own tools for one turn. Calls that need approval ask the host's human."""
+    """The gateway's own tools for one turn. A call that needs approval asks the human of the host."""
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """The tools offered at the moment. A call may change them, such as an approved plan."""
+        """The tools offered at the moment. A call may change them, for example when a plan is approved."""
 
     def owns(self, name: str) -> bool:
-        """Return whether there is a tool with this name."""
+        """Return whether one of these tools has this name."""
 
     def kind_of(self, call: ToolCall) -> str:
-        """Return the kind of a call for its activity: read, edit, execute, …."""
+        """Return the kind of the call, as in `Activity.kind`: read, edit, execute and so on."""
 
     async def execute(self, call: ToolCall, host: Host, report: Report = no_report) -> ToolResult:
-        """Run a call. `report` is called with its progress, and with the plan if the call changes it."""
+        """Run a call and return its result. `report` receives its progress, and the plan if the call changes it."""
 
 
 class Toolbox(Protocol):
@@ -144,62 +147,62 @@ class Backend(Protocol):
 
     @property
     def obeys_limits(self) -> bool:
-        """Whether the gateway does not enforce token limits, stop sequences, forced tools and output schemas.
+        """Whether the gateway can leave token limits, stop sequences, forced tools and output schemas to the upstream.
 
-        This is so if the upstream supports them, or is an agent that must not be interrupted for them.
+        True if the upstream enforces them, or is an agent that must not be interrupted to enforce them.
         """
 
     async def models(self) -> Sequence[ModelInfo]:
         """Return the available models. Raise GatewayError if the upstream cannot be reached."""
 
     async def start(self, request: Request, host: Host) -> Run:
-        """Start a run. `request.model` is the upstream's own name of the model. Some upstreams ask the host's human."""
+        """Start a run. `request.model` is the upstream's name of the model; the run may ask the human of the host."""
 
     async def count(self, request: Request) -> int | None:
-        """Return the number of tokens of the prompt, or None if the upstream cannot count them."""
+        """Return the number of tokens in the prompt, or None if the upstream cannot count them."""
 
     async def aclose(self) -> None:
-        """Free connections and processes."""
+        """Close connections and end processes."""
 
 
 def protocol_of(backend: Backend) -> str:
-    """Return the protocol in which a backend sends a request on, so that it can use the request's source.
+    """Return the protocol in which the backend sends requests to its upstream; empty if it has no `protocol`.
 
-    Most backends have no such `protocol`.
+    A request in this protocol can be passed on with its source.
     """
     protocol: str = getattr(backend, "protocol", "")
     return protocol
 
 
 class ForwardedAnswer(Protocol):
-    """The answer to a forwarded request, unchanged."""
+    """The upstream's answer to a forwarded request, passed on unchanged."""
 
     @property
     def content_type(self) -> str: ...
 
     @property
     def headers(self) -> Headers:
-        """The upstream's headers that are passed on to the client."""
+        """The upstream's response headers that are passed on to the client."""
 
     async def chunk(self) -> bytes:
-        """Return more of the body; empty at its end. Raise GatewayError if the upstream breaks off."""
+        """Return the next chunk of the body; empty at the end. Raise GatewayError if the upstream breaks off."""
 
     def close(self) -> None:
-        """Stop reading, and free the connection."""
+        """Stop reading and release the connection."""
 
 
 @runtime_checkable
 class ForwardingBackend(Protocol):
-    """A backend that forwards requests for other endpoints, such as embeddings."""
+    """A backend that can also forward requests to other endpoints of its upstream, such as embeddings."""
 
     async def forward(self, endpoint: str, content_type: str, body: bytes) -> ForwardedAnswer:
-        """Send a request to an endpoint, given as its path below the base URL. Raise GatewayError if it fails."""
+        """Send `body` to an endpoint, given as a path below the base URL. Raise GatewayError if the request fails."""
 
 
 class Store(Protocol):
     """Persistent storage: documents as bytes, by key, in named collections ("shelves").
 
-    No method raises: an error of the disk is logged, and what could not be written is lost at the next restart.
+    No method raises: disk errors are logged, and a document that could not be written is lost at the next restart.
     """
 
     async def read(self, shelf: str) -> Mapping[str, bytes]:
@@ -209,7 +212,7 @@ class Store(Protocol):
         """Write a document, replacing the one with the same key."""
 
     async def remove(self, shelf: str, key: str | None = None) -> None:
-        """Remove a document, or all documents of the shelf."""
+        """Remove the document with this key, or all documents of the shelf if `key` is None."""
 
     async def aclose(self) -> None:
         """Wait until everything is written."""
@@ -219,7 +222,7 @@ class Files(Protocol):
     """The files that a person can attach to a message."""
 
     async def find(self, query: str) -> Sequence[str]:
-        """Return the paths that match these letters, the best match first."""
+        """Return the paths that match the search text, the best match first."""
 
     async def read(self, path: str) -> Image | File:
         """Return the content of a file. Raise GatewayError if it cannot be read."""

@@ -13,10 +13,10 @@ EMPTY_SCHEMA = b'{"type":"object","properties":{}}'
 
 
 class ToolSpec(Value):
-    """A tool the model may call. `schema` is JSON text; a freeform tool takes plain text and has no schema.
+    """A tool that the model may call. `schema` is JSON text; a freeform tool takes plain text and has no schema.
 
-    `hosted` is the type of a tool that the upstream runs itself, such as a web search. Its definition is in `meta`
-    under its protocol, and only a backend of that protocol can offer it.
+    For a tool that the upstream runs itself, such as a web search, `hosted` is the type of the tool. Its definition is
+    in `meta` under the name of its protocol, and only a backend of that protocol can offer the tool.
     """
 
     name: str
@@ -29,17 +29,20 @@ class ToolSpec(Value):
 
 
 class ToolChoice(Value):
-    """Whether the model may, must or must not call a tool; `names` restricts the choice to these tools."""
+    """Whether the model may, must or must not call a tool.
+
+    A non-empty `names` restricts the choice to these tools. `parallel` says whether several calls at once are allowed.
+    """
 
     mode: Literal["auto", "none", "required"] = "auto"
     names: tuple[str, ...] = ()
     parallel: bool | None = None
     given: bool = False
-    """Whether the client sent a tool choice; if not, none is sent to the upstream."""
+    """Whether the client sent a tool choice; otherwise the upstream gets none either."""
 
 
 class Sampling(Value):
-    """Sampling options. None means that the client did not set the option; then it is not sent to the upstream."""
+    """Sampling options. An option that the client did not set is None and is not sent to the upstream."""
 
     max_tokens: int | None = None
     temperature: float | None = None
@@ -49,7 +52,10 @@ class Sampling(Value):
 
 
 class Reasoning(Value):
-    """How much to think: not at all, up to a token budget, or as the model decides; `effort` is a coarse level."""
+    """How much the model should think: not at all, up to a token budget, or as much as it decides itself.
+
+    `effort` is a coarse level, independent of `mode`.
+    """
 
     mode: Literal["off", "budget", "adaptive"] | None = None
     budget: int | None = None
@@ -58,7 +64,7 @@ class Reasoning(Value):
 
 
 class OutputFormat(Value):
-    """The answer must be JSON, and match the schema if there is one."""
+    """Requires the answer to be JSON and, if `schema` is set, to match this JSON schema."""
 
     name: str = "output"
     schema: bytes | None = None
@@ -66,7 +72,7 @@ class OutputFormat(Value):
 
 
 class Selection(Value):
-    """The working folder and tool servers that a client selects for an agent, by their names in the configuration."""
+    """The working folder and tool servers that a client selects for an agent, by their configured names."""
 
     folder: str | None = None
     servers: tuple[str, ...] = ()
@@ -75,8 +81,8 @@ class Selection(Value):
 class RequestSource:
     """The JSON that a request was parsed from.
 
-    Requests with the same meaning are equal, whatever their JSON looks like: a source is equal to any other source and
-    to None.
+    A source compares equal to any other source and to None, so that two requests with the same meaning are equal even
+    if their JSON differs.
     """
 
     __slots__ = ("body", "messages", "parsed", "protocol")
@@ -85,10 +91,10 @@ class RequestSource:
         self.protocol = protocol
         self.body = body
         self.messages = messages
-        """The JSON text of each message of the parsed request; None if a message has no JSON of its own, or if an
-        upstream might reject it."""
+        """The JSON text of each message of the parsed request; None for a message that has no JSON of its own or whose
+        JSON an upstream might reject."""
         self.parsed = parsed
-        """The parsed request. A field of another request is unchanged if it is the same object."""
+        """The request as parsed. A field of a modified copy is unchanged if it is the same object as here."""
 
     def __eq__(self, other: object) -> bool:
         return other is None or isinstance(other, RequestSource)
@@ -98,7 +104,7 @@ class RequestSource:
 
 
 class Request(Value):
-    """One request: the complete history, the tools, and options for the answer."""
+    """A client's request: the complete history, the tools, and options for the answer."""
 
     model: str
     messages: tuple[Message, ...]
@@ -109,21 +115,21 @@ class Request(Value):
     output: OutputFormat | None = None
     stream: bool = False
     incremental_calls: bool = False
-    """Whether a streaming client gets the arguments of a call before they are complete. If not, an answer that breaks
-    off within a call can be retried, because the client has not seen the call."""
+    """Whether a streaming client receives the arguments of a call before they are complete. If not, an answer that
+    breaks off in the middle of a call can be retried, because the client has not seen the call."""
     usage_in_stream: bool = True
-    """Whether a streaming client requested usage; it is always requested from the upstream."""
+    """Whether a streaming client asked for token counts. The gateway always requests them from the upstream."""
     user: str | None = None
     cache_key: str | None = None
     session: str | None = None
     mode: str | None = None
-    """The mode of the model: chat, plan, agent, or a mode that an agent defines."""
+    """The mode in which the model works: chat, plan, agent, or a mode that an agent defines."""
     selection: Selection | None = None
     protocol: str = ""
-    """The protocol of `extra` and `headers`: only a backend of that protocol passes them on."""
+    """The client's protocol. Only a backend of the same protocol passes on `extra` and `headers`."""
     extra: Mapping[str, msgspec.Raw] = {}
-    """Unknown top-level fields, as received."""
+    """Top-level fields that the gateway does not know, as received."""
     headers: tuple[tuple[str, str], ...] = ()
-    """The client's headers that are passed on to an upstream of the same protocol, by lower-case name."""
+    """The client's headers that are passed on to an upstream of the same protocol, with lower-case names."""
     source: RequestSource | None = None
-    """The JSON of the request, for a backend of the same protocol."""
+    """The JSON that the request was parsed from, for use by a backend of the same protocol."""

@@ -11,10 +11,10 @@ Decision = Literal["allow", "ask", "deny"]
 
 
 class Rule(Value, forbid_unknown_fields=True):
-    """The decision for calls that match `tool`, `path` and `command`; an omitted field matches everything.
+    """A decision for the tool calls that match `tool`, `path` and `command`; an omitted field matches every call.
 
-    `tool` may contain `*`. `path` is a glob pattern (see `globs`). `command` is a prefix of whole words or, with
-    `exact`, the complete command.
+    `tool` may contain `*`. `path` is a glob pattern (see `tools/globs.py`). `command` holds the first words of the
+    command or, if `exact` is set, the complete command.
     """
 
     decision: Decision

@@ -1,6 +1,6 @@
-"""Values of the web page's conversations: messages, activities and session summaries.
+"""Values for the conversations of the web page: messages, activities and session summaries.
 
-Unlike other values, these are encoded to JSON with all fields, including defaults, because the page reads them.
+Unlike other values, these are encoded to JSON with all fields, including defaults, because the page expects them all.
 """
 
 from typing import Literal
@@ -11,7 +11,7 @@ from tieline.model.request import Effort
 
 
 class TimedActivity(Value, omit_defaults=False):
-    """An activity with its times; `at` is the index of the part that follows it."""
+    """An activity with its start and end time; `at` is the index of the message part that follows it."""
 
     activity: Activity
     at: int
@@ -20,7 +20,7 @@ class TimedActivity(Value, omit_defaults=False):
 
 
 class Turn(Value, omit_defaults=False):
-    """One message. Messages form a tree: those with the same parent are alternatives."""
+    """One message of a session. Messages form a tree: messages with the same parent are alternatives."""
 
     id: str
     parent: str | None
@@ -32,13 +32,14 @@ class Turn(Value, omit_defaults=False):
     plan: Plan | None = None
     usage: Usage | None = None
     ending: Finished | Failed | None = None
-    """None for a user's message, and while the message is still streaming."""
+    """How the message ended; None for a user's message, and while the message is still streaming."""
     rounds: tuple[Message, ...] = ()
-    """Calls to the gateway's tools and their results, sent to the model with the next message; not shown."""
+    """Calls to the gateway's own tools and their results. They are sent to the model with the next message, but not
+    shown on the page."""
 
 
 class SessionUsage(Value, omit_defaults=False):
-    """Token counts of a session: total input and output, and the size of the latest context."""
+    """Token counts of a session: `input` and `output` are totals, `context` is the size of the latest prompt."""
 
     input: int = 0
     output: int = 0

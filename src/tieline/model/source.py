@@ -1,8 +1,9 @@
-"""The wire text that requests and answers were parsed from, kept with the parsed values.
+"""The wire text that an answer was parsed from, kept with the parsed values.
 
-Much traffic uses the same protocol on both sides. Then the other side should get exactly what was sent, including
-fields that the model does not have. So a request and a batch of events may have a *source*. Only a codec of the same
-protocol reads it, and uses it only as far as the parsed values are unchanged. All other code works on these values.
+Client and upstream often use the same protocol. Then each side should receive the other's text unchanged, including
+fields that `tieline.model` does not represent. Therefore a request or a batch of events may have a *source*: the text
+it was parsed from. Only a codec of the same protocol uses a source, and only where the parsed values are unchanged. All
+other code works with the parsed values.
 """
 
 from msgspec import Struct
@@ -15,6 +16,6 @@ class AnswerSource(Struct, frozen=True):
     text: bytes
     is_stream: bool
     is_exact: bool = True
-    """Whether the text means exactly the same as the events. If not, only its unknown fields are used."""
+    """Whether `text` and the events have the same meaning. If not, only the unknown fields of `text` are used."""
     model: bytes = b""
-    """The JSON member with the model's name, as it occurs in the text; empty if there is none."""
+    """The JSON member that holds the model's name, exactly as it appears in `text`; empty if there is none."""

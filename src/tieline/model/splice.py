@@ -6,7 +6,7 @@ from tieline.model.events import Event, PartDelta, PartEnd, PartStart, Usage
 
 
 class Splice:
-    """Numbers the parts of the merged leg. The caller may drop parts and insert its own."""
+    """Renumbers the parts of several legs and adds up their usage. The caller may drop parts and insert its own."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -15,11 +15,11 @@ class Splice:
 
     @property
     def next_index(self) -> int:
-        """The index of the next part; `take_index` reserves it."""
+        """The index of the next part in the merged leg; `take_index` reserves it."""
         return self._next
 
     def take_index(self) -> int:
-        """Reserve the index for an inserted part."""
+        """Reserve an index for a part that the caller inserts, and return it."""
         self._next += 1
         return self._next - 1
 
@@ -31,7 +31,7 @@ class Splice:
         return event if event.index == index else replace(event, index=index)
 
     def add(self, usage: Usage) -> Usage:
-        """Record the usage of the current leg; return the total including earlier legs."""
+        """Record the usage of the current leg so far; return the total including earlier legs."""
         self._now = usage
         before = self._before
         if before == Usage():
@@ -45,5 +45,5 @@ class Splice:
         )
 
     def next_leg(self) -> None:
-        """Start counting the usage of the run's next leg."""
+        """Begin the next leg: add the usage of the current one to the total of the earlier legs."""
         self._before, self._now = self.add(self._now), Usage()
