@@ -1,4 +1,4 @@
-"""Background tasks with an owner. The event loop alone keeps only weak references to its tasks."""
+"""Background tasks with an owner, which keeps a reference to them; the event loop has only weak references."""
 
 import asyncio
 import logging
@@ -16,13 +16,13 @@ def step_aside() -> Generator[None, None, None]:
 
 
 class Tasks:
-    """The background tasks of one owner. `aclose` cancels those that are still running."""
+    """A group of background tasks. `aclose` cancels those that are still running."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[Any]] = set()
 
     def start(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        """Run a coroutine in the background. An exception is logged."""
+        """Run a coroutine as a background task. Log its exception if it fails."""
         task = asyncio.create_task(work, name=name)
         self._running.add(task)
         task.add_done_callback(self._reap)
