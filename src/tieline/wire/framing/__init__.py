@@ -1,4 +1,4 @@
 """Split a byte stream into messages: server-sent events, Connect envelopes, JSON-RPC lines.
 
-The meaning of the messages belongs in the packages of the protocols.
+The messages are interpreted by the protocol packages.
 """

@@ -1,8 +1,9 @@
 """Connect envelopes: split a byte stream into frames.
 
-A frame is one byte of flags, four bytes of length (big endian) and the payload. Three flags are known: the payload is
-compressed, it is the JSON that ends a Connect stream, or it is the text of trailers that ends a gRPC-Web stream. End
-frames are returned like all others; their payload is not interpreted here.
+A frame is one byte of flags, four bytes of length (big endian) and the payload. The flags say that the payload is
+compressed (COMPRESSED), that it is the JSON at the end of a Connect stream (END), or that it is the text of the
+trailers at the end of a gRPC-Web stream (TRAILERS). End frames are returned like all others; their payload is not
+interpreted here.
 """
 
 import zlib
@@ -18,20 +19,20 @@ LIMIT = 64 * 1024 * 1024
 _HEAD = Struct(">BI")
 _HEAD_SIZE = _HEAD.size
 _GZIP = 16 + zlib.MAX_WBITS
-_new = tuple.__new__  # half the cost of calling the class; there may be thousands of frames in one read
+_new = tuple.__new__  # half the cost of calling the class; a read may contain thousands of frames
 
 
 class Frame(NamedTuple):
-    """One frame, with its payload uncompressed."""
+    """One frame, with its payload decompressed."""
 
     flags: int
     payload: bytes
 
 
 class FramingError(Exception):
-    """The bytes are not frames, or a frame is too large.
+    """A frame is invalid or too large.
 
-    `frames` are the good frames before the error, `rest` are the bytes from the bad one on.
+    `frames` are the valid frames before the error; `rest` are the bytes from the invalid frame on.
     """
 
     def __init__(self, message: str, frames: list[Frame] | None = None, rest: bytes = b"") -> None:
@@ -41,7 +42,10 @@ class FramingError(Exception):
 
 
 class FrameReader:
-    """Splits reads of any size into frames. After an error every further `feed` raises it again."""
+    """Splits reads of any size into frames. After an error, every further call of `feed` raises the same error.
+
+    `limit` is the maximum size of a payload as received, `expanded` the maximum size of a decompressed one.
+    """
 
     def __init__(self, *, gzip: bool = True, limit: int = LIMIT, expanded: int = LIMIT) -> None:
         self._gzip = gzip
@@ -50,16 +54,16 @@ class FrameReader:
         self._held: list[bytes] = []
         self._held_size = 0
         self._wanted = _HEAD_SIZE
-        """How many bytes the next frame needs, so that a large frame is joined only once."""
+        """The number of bytes to wait for before chunks are joined, so that a large frame is joined only once."""
         self._broken = ""
 
     @property
     def pending(self) -> int:
-        """The number of bytes held of an unfinished frame."""
+        """The number of bytes received of an incomplete frame."""
         return self._held_size
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Return the frames that are complete now; raise FramingError."""
+        """Return the frames that `data` completes. Raise FramingError if one is invalid or too large."""
         if self._broken:
             raise FramingError(self._broken)
         if self._held:
@@ -76,7 +80,7 @@ class FrameReader:
         return frames
 
     def _cut(self, data: bytes, frames: list[Frame]) -> int:
-        """Append the complete frames to `frames`; return where the rest begins."""
+        """Append the complete frames in `data` to `frames`; return the offset of the incomplete rest."""
         begin, end = 0, len(data)
         unpack, add, limit = _HEAD.unpack_from, frames.append, self._limit
         while begin + _HEAD_SIZE <= end:
@@ -123,5 +127,5 @@ class FrameReader:
 
 
 def frame(payload: bytes, flags: int = 0) -> bytes:
-    """Return a payload in its envelope."""
+    """Return the payload with the header of a frame in front."""
     return _HEAD.pack(flags, len(payload)) + payload

@@ -1,17 +1,18 @@
 """JSON-RPC 2.0 with one message per line, for both sides of a connection. No I/O.
 
-`JsonRpcPeer` is one side. Feed it the bytes of the other side, in chunks of any size; it returns `IncomingRequest`,
-`Notification`, `Response` and `SkippedInput`. Messages to send collect in the outbox. Rules:
+`JsonRpcPeer` is one side. Feed it the bytes from the other side, in chunks of any size; it returns `IncomingRequest`,
+`Notification`, `Response` and `SkippedInput`. Messages to send are collected in the outbox. Rules:
 
-- Nothing the other side sends raises an error. Input that is no message is returned as `SkippedInput` for the log. A
-  request that cannot be understood is answered with an error, because its sender waits.
-- Of a line over the limit only the beginning is kept, so the other side cannot exhaust memory. If the beginning shows
-  the id, only that request fails.
-- An incoming request gets a local number and is answered once by that number. Its id is sent back as it was written: 1,
-  "1" and 1.0 are different ids, and two open requests with the same id are two requests.
-- The first response to an outgoing request counts, and later ones are skipped. Outgoing ids are numbers, so a response
-  that quotes one as a string still matches.
-- A response with an error has failed, whatever else it contains. One with neither error nor result succeeded with null.
+- No input from the other side raises an exception. Input that is not a message is returned as `SkippedInput`, for the
+  log. An invalid request is answered with an error, because its sender waits for a response.
+- Only the beginning of a line over the limit is kept, so the other side cannot exhaust memory. If the beginning
+  contains the id, only that request fails.
+- An incoming request gets a local number and is answered once, by that number. Its id is sent back byte for byte: 1,
+  "1" and 1.0 are different ids, and two open requests with the same id are separate requests.
+- The first response to an outgoing request counts; later ones are skipped. Outgoing ids are numbers; a response that
+  returns one as a string still matches.
+- A response with an error means failure, whatever else it contains. A response with neither error nor result means
+  success with the result null.
 """
 
 import json
@@ -31,9 +32,9 @@ REQUEST_CANCELLED = -32800
 
 LIMIT = 64 * 1024 * 1024
 BEGINNING = 4096
-"""Bytes that are kept of a line over the limit."""
+"""How many bytes of a line over the limit are kept."""
 MAX_OPEN = 4096
-"""How many incoming requests may be open at once."""
+"""How many incoming requests may wait for an answer at once."""
 
 NULL = Raw(b"null")
 
@@ -53,7 +54,7 @@ class RpcError(NamedTuple):
 
 
 class IncomingRequest(NamedTuple):
-    """A request of the other side. `number` identifies it when it is answered."""
+    """A request from the other side. Pass `number` to `JsonRpcPeer.result` or `JsonRpcPeer.error` to answer it."""
 
     number: int
     method: str
@@ -61,14 +62,14 @@ class IncomingRequest(NamedTuple):
 
 
 class Notification(NamedTuple):
-    """A message of the other side that expects no answer."""
+    """A message from the other side that expects no answer."""
 
     method: str
     params: Raw
 
 
 class Response(NamedTuple):
-    """The answer to an outgoing request."""
+    """The answer to an outgoing request, with the id and method of that request."""
 
     id: int
     method: str
@@ -77,7 +78,7 @@ class Response(NamedTuple):
 
 
 class SkippedInput(NamedTuple):
-    """Input that is no message, or one that applies to nothing. `beginning` is the start of its text."""
+    """Input that was ignored: not a message, or a message that matches no request. `beginning` is its first part."""
 
     reason: str
     beginning: str = ""
@@ -115,7 +116,7 @@ _read_error = msgspec.json.Decoder(_ErrorBody).decode
 
 
 class Oversized(NamedTuple):
-    """A line over the limit, without most of its content."""
+    """A line over the limit: its first bytes and its size."""
 
     beginning: bytes
     size: int
@@ -144,7 +145,7 @@ class LineReader:
         return lines
 
     def close(self) -> bytes | Oversized | None:
-        """End the stream. Return what follows the last line feed, if anything does."""
+        """End the stream. Return the text after the last line feed, or None if there is none."""
         return self._end() if self._size else None
 
     def _hold(self, data: bytes) -> None:
@@ -172,7 +173,7 @@ class LineReader:
 
 
 class JsonRpcPeer:
-    """One side of a connection."""
+    """One side of a JSON-RPC connection, without I/O: pass received bytes to `feed`, send the bytes from `outbox`."""
 
     def __init__(self, *, limit: int = LIMIT) -> None:
         self._lines = LineReader(limit)
@@ -186,7 +187,7 @@ class JsonRpcPeer:
     # ── sending ──
 
     def request(self, method: str, params: Any = None) -> int:
-        """Send a request and return its id, which the response will carry."""
+        """Send a request and return its id, by which its `Response` can be recognised."""
         self._last_id += 1
         self._pending[self._last_id] = method
         self._send({"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params})
@@ -197,7 +198,7 @@ class JsonRpcPeer:
         self._send({"jsonrpc": "2.0", "method": method, "params": params})
 
     def result(self, number: int, value: Any) -> bool:
-        """Answer an incoming request. Return False if it is not open."""
+        """Answer an incoming request with a result. Return False if the request is unknown or already answered."""
         opened = self._open.pop(number, None)
         if opened is None:
             return False
@@ -205,7 +206,7 @@ class JsonRpcPeer:
         return True
 
     def error(self, number: int, code: int, message: str, data: Any = None) -> bool:
-        """Answer an incoming request with an error. Return False if it is not open."""
+        """Answer an incoming request with an error. Return False if the request is unknown or already answered."""
         opened = self._open.pop(number, None)
         if opened is None:
             return False
@@ -213,7 +214,7 @@ class JsonRpcPeer:
         return True
 
     def outbox(self) -> bytes:
-        """Remove and return the bytes to send."""
+        """Return the bytes to send, and clear them."""
         data = b"".join(self._outbox)
         self._outbox.clear()
         return data
@@ -222,21 +223,21 @@ class JsonRpcPeer:
 
     @property
     def pending(self) -> dict[int, str]:
-        """The outgoing requests without a response: their methods by id."""
+        """The methods of the outgoing requests that have no response yet, by request id."""
         return dict(self._pending)
 
     @property
     def open(self) -> dict[int, str]:
-        """The incoming requests without an answer: their methods by number."""
+        """The methods of the incoming requests that are not answered yet, by local number."""
         return {number: opened.method for number, opened in self._open.items()}
 
     def numbers_with_id(self, their_id: Raw) -> list[int]:
-        """Return the numbers of the open incoming requests with this id."""
+        """Return the local numbers of the unanswered incoming requests with this id."""
         wanted = bytes(their_id)
         return [number for number, opened in self._open.items() if opened.id == wanted]
 
     def forget(self, request: int) -> None:
-        """Stop waiting for a response. If it still comes, it is skipped."""
+        """Stop waiting for the response to an outgoing request. A late response is skipped."""
         self._pending.pop(request, None)
 
     # ── receiving ──
@@ -249,7 +250,7 @@ class JsonRpcPeer:
         return found
 
     def close(self) -> list[Incoming]:
-        """End the input. A last message without a line feed still counts."""
+        """End the input. Return the last message if it lacks a line feed."""
         found: list[Incoming] = []
         line = self._lines.close()
         if line is not None:
@@ -267,7 +268,7 @@ class JsonRpcPeer:
             found.append(self._read_message(line))
 
     def _read_members(self, line: bytes, found: list[Incoming]) -> None:
-        """Read the members of a batch, although the protocols built on this module do not allow batches."""
+        """Read the messages of a JSON-RPC batch. Batches are accepted although the protocols used here forbid them."""
         try:
             members = [bytes(member) for member in _read_batch(line)]
         except (msgspec.DecodeError, RecursionError):
@@ -317,7 +318,7 @@ class JsonRpcPeer:
         return Response(request, method, NULL if envelope.result is _ABSENT else envelope.result)
 
     def _drop(self, line: Oversized) -> Incoming:
-        """Fail the request that an oversized line belongs to, if its beginning shows which one."""
+        """Drop an oversized line. Fail the request that it belongs to, if its beginning contains the request id."""
         reason = f"a message of {line.size} bytes was dropped; the limit is {self._limit}"
         members = _first_members(line.beginning)
         their_id = members.get(b"id", b"")
@@ -331,7 +332,7 @@ class JsonRpcPeer:
     # ── writing ──
 
     def _send_answer(self, their_id: bytes, body: dict[str, Any]) -> None:
-        # The id goes back byte for byte, so it is written in front of the encoded rest.
+        # The id must be returned byte for byte, so it is inserted before the encoded members.
         self._outbox.append(b'{"jsonrpc":"2.0","id":' + their_id + b"," + _encoded(body)[1:] + b"\n")
 
     def _send_error(self, their_id: bytes, code: int, message: str, data: Any = None) -> None:
@@ -355,7 +356,7 @@ def _encoded(message: dict[str, Any]) -> bytes:
 
 
 def _envelope(line: bytes) -> _Envelope | None:
-    """Return the members of the message on this line as raw JSON, or None if the line is not a JSON object."""
+    """Return the members of the message in this line as raw JSON, or None if the line is not a JSON object."""
     if not line.startswith(b"{"):
         noise = _CONTROL.match(line)
         line = line[noise.end() :] if noise else b""
@@ -374,7 +375,7 @@ def _envelope(line: bytes) -> _Envelope | None:
 
 
 def _slow_envelope(line: bytes) -> _Envelope | None:
-    """Like `_envelope`, for JSON that msgspec rejects: escaped lone surrogates, NaN."""
+    """Like `_envelope`, but accept JSON that msgspec rejects, such as escaped lone surrogates and NaN."""
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError):
@@ -395,7 +396,7 @@ def _dumped(value: Any) -> bytes:
 
 
 def _number(their_id: bytes) -> int | None:
-    """Return the number that an id stands for: 7, 7.0 and "7" are the same."""
+    """Return the id as an integer, or None if it is not one. The ids 7, 7.0 and "7" are all the integer 7."""
     try:
         number = float(their_id.strip(b'"'))
         return int(number) if number.is_integer() else None
@@ -404,7 +405,7 @@ def _number(their_id: bytes) -> int | None:
 
 
 def _error(body: bytes) -> RpcError:
-    """Read an error object, and tolerate errors of any other form."""
+    """Parse the `error` member of a response; accept values that are not standard error objects."""
     try:
         error = _read_error(body)
     except msgspec.DecodeError:
@@ -416,7 +417,10 @@ def _error(body: bytes) -> RpcError:
 
 
 def _first_members(beginning: bytes) -> dict[bytes, bytes]:
-    """Return the members up to the first whose value is an object or a list. That value is empty."""
+    """Return the names and values of the first members of a truncated JSON object.
+
+    Stop after the first member whose value is an object, a list or truncated; return this value as empty.
+    """
     members: dict[bytes, bytes] = {}
     at = beginning.find(b"{") + 1
     while (found := _MEMBER.match(beginning, at)) is not None:

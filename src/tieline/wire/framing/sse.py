@@ -1,8 +1,8 @@
 """Parse server-sent events from reads of any size.
 
 Lines end with LF, CRLF or CR and nothing else (U+2028 inside JSON is text). The module works on bytes, so a character
-split over two reads is complete before it is decoded. A CR at the end of a read ends the line immediately; an LF at
-the start of the next read then belongs to it.
+that is split between two reads is complete before it is decoded. A CR at the end of a read ends the line immediately;
+an LF at the start of the next read is then part of the same line end.
 """
 
 LIMIT = 64 * 1024 * 1024
@@ -15,7 +15,7 @@ _FIELDS = (b"id", b"retry", b"event", b"data")
 
 
 SseEvent = tuple[bytes, bytes]
-"""An event: its name (empty if the stream sends none) and its data lines, joined."""
+"""An event: its name (empty if it has none) and its data lines, joined with line feeds."""
 
 
 class SseOverflow(ValueError):
@@ -23,26 +23,29 @@ class SseOverflow(ValueError):
 
 
 class SseReader:
-    """Splits a stream into blocks; `event` parses a block. Some blocks contain only comments."""
+    """Splits a stream into blocks, the text between blank lines. `event` parses the event in a block, if it has one."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.stray = b""
-        """Lines that are not SSE, up to STRAY_LIMIT: some upstreams write a bare JSON error into a stream."""
+        """Lines that are not valid SSE, up to STRAY_LIMIT bytes; some upstreams write a bare JSON error to a stream."""
         self.held: list[bytes] = []
-        """The beginning of an incomplete block."""
+        """The chunks received so far of an incomplete block."""
         self._limit = limit
         self._held_size = 0
         self._begun = False
         self._after_cr = False
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the blocks completed by this read, without the blank lines between them."""
+        """Return the blocks that `data` completes, without the blank lines between them."""
         blocks = self.whole(data).split(b"\n\n")
         blocks.pop()
         return blocks
 
     def whole(self, data: bytes) -> bytes:
-        """Return the completed blocks as one byte string with LF line ends, each followed by its blank line."""
+        """Return the blocks that `data` completes as one byte string, each followed by a blank line.
+
+        All line ends in the result are LF.
+        """
         if self.held or not self._begun or self._after_cr or _CR in data:
             data = self._prepared(data)
         if data.endswith(b"\n\n"):
@@ -56,11 +59,11 @@ class SseReader:
         return data[:end]
 
     def close(self) -> list[bytes]:
-        """End the stream; return the last block even if its blank line is missing."""
+        """End the stream. Return the remaining text as the last block; it may be empty."""
         return [self._take()]
 
     def event(self, block: bytes) -> SseEvent | None:
-        """Parse the event of a block; None if it contains none."""
+        """Parse a block and return its event, or None if it contains no data."""
         head, _, text = block.partition(b"data: ")
         # The common case: an optional name and one line of data.
         if text and _LF not in text and (not head or _is_name(head)):
@@ -68,7 +71,7 @@ class SseReader:
         return self._read_lines(block)
 
     def _prepared(self, data: bytes) -> bytes:
-        """Return the data with the held beginning in front; empty if the block is still incomplete."""
+        """Return `data` appended to the held chunks, with LF line ends; empty if the block is still incomplete."""
         if not self._begun:
             data = self._without_bom(data)
         if self._after_cr or _CR in data:
@@ -96,7 +99,7 @@ class SseReader:
             raise SseOverflow(f"an event exceeds the limit of {self._limit} bytes")
 
     def _without_bom(self, data: bytes) -> bytes:
-        """Strip a byte order mark; return nothing while the first bytes may still be part of one."""
+        """Strip a byte order mark. Hold the first bytes, and return nothing, while they may be part of one."""
         if self.held:
             data = self._take() + data
         if len(data) < len(_BOM) and _BOM.startswith(data):
@@ -106,7 +109,7 @@ class SseReader:
         return data.removeprefix(_BOM)
 
     def _line_feeds(self, data: bytes) -> bytes:
-        """Return the data with LF line ends."""
+        """Return the data with all line ends converted to LF."""
         if not data:
             return data
         if self._after_cr and data.startswith(b"\n"):

@@ -1,13 +1,14 @@
-"""The base of all readers of HTTP dialects: it turns the bytes of a stream into batches of events.
+"""The base class of the readers for HTTP protocols, which translate the bytes of a stream into batches of events.
 
-Most upstreams repeat everything around the text of a delta byte for byte. Those bytes are the *frame* of the delta.
-Once a reader knows the frame, it takes the text of the following deltas from between its two halves, without decoding
-each event. A frame is used only if it was verified: with another string in place of the text, the event must mean the
-same except for that string.
+Most upstreams send each delta with the same bytes before and after its text. These two byte strings are called the
+*delta frame*. Once a reader knows the delta frame, it extracts the text of the following deltas without decoding each
+event. A delta frame is used only after a check: if the text is replaced by another string, the decoded event must
+differ only in that string.
 
-If the client uses the protocol of the upstream, each batch carries the frames it was read from (see `model.source`). A
-frame that yields no event is held until the next that does, so that frames and events stay in step. After a frame that
-needed any tolerance, no more frames are carried, and the writer works from the events alone.
+If the client uses the protocol of the upstream, each batch has the frames it was read from as its source (see
+`model.source`). A frame that yields no event is held and added to the source of the next batch, so that no frame is
+lost. If a frame is not exactly equivalent to its events, the rest of the answer has no source, and the writer uses only
+the events.
 """
 
 from abc import ABC, abstractmethod
@@ -24,18 +25,21 @@ from tieline.wire.framing.sse import SseOverflow, SseReader
 from tieline.wire.shared.json import Malformed, encode
 
 MAX_HELD = 1024 * 1024
-"""The most bytes of frames that are held until an event."""
+"""Maximum number of bytes of frames to hold while they yield no event."""
 TRIAL = "\x00"
-"""Replaces the text of a delta when its frame is verified."""
+"""Replaces the text of a delta when the delta frame is checked."""
 
 _MAX_ATTEMPTS = 6
-"""How often a reader tries to learn a frame in one part, so that an upstream without frames costs little."""
+"""How often a reader tries to learn the delta frame of a part, to limit the cost if the upstream's deltas have none."""
 _LF = ord("\n")
 _decode_texts = msgspec.json.Decoder(list[str]).decode
 
 
 class DeltaFrame:
-    """The frame of the open part's deltas; `key` is the key of that part, or None while no frame is known."""
+    """The bytes before and after the text in each delta of one part, learned from the stream.
+
+    `key` is the key of that part, or None while no delta frame is known.
+    """
 
     __slots__ = ("_after", "_attempts", "_before", "_size", "key")
 
@@ -46,9 +50,9 @@ class DeltaFrame:
         self._attempts = _MAX_ATTEMPTS
 
     def texts_in(self, text: bytes, start: int) -> tuple[list[str], int]:
-        """Return the texts of the blocks from `start` on that have the frame, and where the next block begins.
+        """Return the texts of the consecutive matching blocks from `start` on, and the offset of the next block.
 
-        Several deltas often arrive in one read, so their texts are decoded together, as one array of strings.
+        The texts are decoded together, as one JSON array of strings, because a read often contains several deltas.
         """
         before = self._before
         blocks = text[start:].split(self._after)
@@ -67,7 +71,7 @@ class DeltaFrame:
         return texts, start + len(joined) - 3 * (len(bodies) - 1) + self._size * len(bodies)
 
     def _first_text(self, text: bytes, start: int) -> tuple[list[str], int]:
-        """Return the text of the first block alone, or nothing if it does not have the frame."""
+        """Like `texts_in`, but return at most one text, that of the block at `start`."""
         end = text.find(b"\n\n", start) + 2
         block = text[start:end]
         body = block.removeprefix(self._before).removesuffix(self._after)
@@ -80,9 +84,9 @@ class DeltaFrame:
         return (texts, end) if len(texts) == 1 else ([], start)
 
     def learn(self, key: Hashable, block: bytes, field: str, text: str, means_same: Callable[[bytes], bool]) -> None:
-        """Take the frame from a block that contains nothing but `text` in `field`; give up after a few attempts.
+        """Learn the delta frame from a block whose only content is `text` in `field`. Give up after a few attempts.
 
-        `means_same` returns whether a block is the same event with TRIAL as its text.
+        `means_same` must return whether a modified block decodes to the same event, except that its text is TRIAL.
         """
         if self._attempts == 0:
             return
@@ -100,32 +104,35 @@ class DeltaFrame:
             return
 
     def forget(self, key: Hashable) -> None:
-        """Drop the frame when its part has ended."""
+        """Forget the delta frame of the part with this key, which has ended."""
         if self.key == key:
             self.key = None
         self._attempts = _MAX_ATTEMPTS
 
 
 class StreamReader(ABC):
-    """Reads one answer. A subclass implements `_receive` and `_end_of_stream`."""
+    """Base class: reads one answer. A subclass implements `_receive` and `_end_of_stream`.
+
+    `keep_source` says whether batches get their wire text as a source.
+    """
 
     protocol: ClassVar[str]
 
     def __init__(self, keep_source: bool) -> None:
         self.ended = False
-        """Whether the ending was returned; everything after it is ignored."""
+        """Whether the ending was returned; all data after it is ignored."""
         self._sse = SseReader()
         self._frame = DeltaFrame()
         self._parts = PartsWriter()
         self._is_exact = keep_source
-        """Whether the frames so far mean exactly the same as the events."""
+        """Whether batches get a source; False once a frame was not exactly equivalent to its events."""
         self._model_member = b""
-        """The member with the model name, as the upstream writes it."""
+        """The JSON member with the model name, as the upstream writes it."""
         self._held = b""
-        """Held frames, which have not yielded an event yet."""
+        """Frames that have not yielded an event yet."""
 
     def feed(self, data: bytes) -> list[Event]:
-        """Return the events that are complete now."""
+        """Return the events that `data` completes. Unreadable data ends the leg with Failed."""
         if self.ended:
             return []
         try:
@@ -135,7 +142,7 @@ class StreamReader(ABC):
             return self._parts.take()
 
     def close(self) -> list[Event]:
-        """Return the last events at the end of the stream; a stream without an ending is a failure."""
+        """Return the last events at the end of the stream. A stream that breaks off ends with Failed."""
         if self.ended:
             return []
         try:
@@ -151,14 +158,14 @@ class StreamReader(ABC):
 
     @abstractmethod
     def _receive(self, block: bytes) -> None:
-        """Read one event of the stream, without its blank line."""
+        """Read one block of the stream, without its blank line, and pass its content to `_parts`."""
 
     @abstractmethod
     def _end_of_stream(self) -> None:
-        """Handle a stream that ended without its last event."""
+        """Handle a stream that ended without its final event."""
 
     def _read(self, text: bytes) -> list[Event]:
-        """Read whole blocks, each followed by its blank line; only the last may lack it."""
+        """Return the events of complete blocks, each followed by a blank line, which may be missing after the last."""
         parts, frame = self._parts, self._frame
         start = covered = count = 0
         while start < len(text) and not self.ended:
@@ -180,7 +187,10 @@ class StreamReader(ABC):
         return self._sourced(parts.take(), text, covered)
 
     def _sourced(self, events: list[Event], text: bytes, covered: int) -> list[Event]:
-        """Attach the frames up to `covered` to the events, and hold the rest of the text."""
+        """Return the events with the held text and `text[:covered]` as their source; hold the rest of the text.
+
+        Return the events without a source if the text and the events are not equivalent.
+        """
         if not self._is_exact or self._parts.is_holding:
             self._is_exact = False
             return events
@@ -193,12 +203,12 @@ class StreamReader(ABC):
         return SourcedBatch(events, AnswerSource(self.protocol, text[:covered], True, model=self._model_member))
 
     def _whole(self, body: bytes) -> list[Event]:
-        """Return the events of an answer that did not stream, with its body as their source."""
+        """Return the events of a non-streaming answer, with its body as their source if the two are equivalent."""
         events = self._parts.take()
         return SourcedBatch(events, AnswerSource(self.protocol, body, False)) if self._is_exact else events
 
     def _find_model(self, model: str | None, text: bytes) -> None:
-        """Find the member with the model name: the writer replaces it by the name that the client requested."""
+        """Find the JSON member with the model name; the writer replaces it with the name that the client requested."""
         if not self._is_exact or not model:
             return
         compact, spaced = b'"model":%b' % encode(model), b'"model": %b' % encode(model)
