@@ -1,9 +1,9 @@
 """The conversation cache: parsed messages, and the JSON built from them.
 
 A client sends its whole conversation with every request. Messages are cached by their JSON text: the same text, in any
-request, is parsed once and yields the same object, so a change in the middle of a conversation costs only itself. JSON
-that is built from a message is cached by the identity of that object. All protocols share one bounded cache, which the
-application owns.
+request, is parsed once and yields the same object. So a change in the middle of a conversation requires parsing only
+the changed messages. JSON that is built from a message is cached by the identity of that object. All protocols share
+one bounded cache, which the application owns.
 """
 
 from collections.abc import Callable
@@ -13,14 +13,14 @@ from tieline.model.bounded_cache import BoundedCache
 
 MAX_BYTES = 24 * 1024 * 1024
 MAX_ENTRIES = 65536
-"""Bounds the number of small messages, whose objects take more memory than their text."""
+"""Maximum number of entries. It limits small messages, whose objects take more memory than their text."""
 MIN_CACHED_BODY = 4096
-"""The smallest request body whose messages are cached; smaller ones cost less to parse than to look up."""
+"""The smallest request body whose messages are cached; parsing a smaller one costs less than looking it up."""
 
 _PARSED_WEIGHT = 2
-"""Memory of a parsed message per byte of JSON: the text itself, and the text of its parts."""
+"""Memory of a parsed message per byte of JSON: one byte for the JSON itself, one for the text of the parts."""
 ENTRY_WEIGHT = 512
-"""Memory of an entry beside its texts: keys, objects and references."""
+"""Memory of an entry in addition to its texts: keys, objects and references."""
 
 T = TypeVar("T")
 
@@ -28,17 +28,20 @@ ConversationCache = BoundedCache[tuple[Any, ...], Any]
 
 
 def conversation_cache(max_bytes: int = MAX_BYTES) -> ConversationCache:
-    """Create a cache. An entry may take an eighth of it at most, so that a large image cannot evict everything else."""
+    """Create a cache. One entry may use at most an eighth of it, so that a large image cannot evict all others."""
     return BoundedCache(MAX_ENTRIES, max_weight=max_bytes, max_each=max_bytes // 8)
 
 
 def parsed_weight(text: bytes) -> int:
-    """Return the memory of an entry that was parsed from this text."""
+    """Return the estimated memory, in bytes, of a cache entry for a value parsed from this text."""
     return _PARSED_WEIGHT * len(text) + ENTRY_WEIGHT
 
 
 def cached(cache: ConversationCache | None, key: tuple[str, str, bytes], parse: Callable[[], T]) -> T:
-    """Return the cached value for a key, or parse and cache it. The last element of the key is the text to parse."""
+    """Return the cached value for a key; if there is none, call `parse` and cache its result.
+
+    The last element of the key is the text to parse. Without a cache, `parse` is called every time.
+    """
     if cache is None:
         return parse()
     value: T | None = cache.get(key)

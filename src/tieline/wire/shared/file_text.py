@@ -1,4 +1,4 @@
-"""File contents in a conversation: parse the output of reading tools; render a file for clients without tools."""
+"""File contents in a conversation: parse the output of tools that read files; show files to clients without tools."""
 
 import re
 from typing import NamedTuple
@@ -27,26 +27,26 @@ _FENCE = re.compile(r"`{3,}")
 
 
 class ShownFile(NamedTuple):
-    """A file as shown by a tool, without the tool's decoration."""
+    """The content of a file, parsed from the output of a tool that adds tags, line numbers and the like."""
 
     text: str
     first: int = 1
-    """The number of the first line shown."""
+    """The line number of the first line shown."""
     total: int | None = None
-    """The number of lines of the file, if the tool reports it."""
+    """The number of lines in the file, if the tool reports it."""
     is_cut: bool = False
-    """Whether lines are missing at the end or truncated."""
+    """Whether lines are missing at the end, or a line is truncated."""
     is_exact: bool = True
-    """Whether the text shows if the file ends with a newline; line-by-line output does not."""
+    """Whether the text ends with a newline exactly if the file does. Some output formats do not show this."""
 
 
 def bare(shown: str) -> str:
-    """Return the text of a file without the tags, heading and line numbers added by a tool."""
+    """Return the text of a file without the tags, heading and line numbers that a tool added."""
     return unwrap(shown).text
 
 
 def unwrap(shown: str) -> ShownFile:
-    """Return the text of a file and what the tool reported about it."""
+    """Parse a tool's output: return the text of the file and the tool's information about it, such as its length."""
     text = _REMINDER.sub("", shown)
     if heading := _HEADING.match(text):
         return ShownFile(text[heading.end() :])
@@ -64,7 +64,7 @@ def unwrap(shown: str) -> ShownFile:
 
 
 class QueryAnswer(msgspec.Struct):
-    """The result of one query, from a tool that takes several at once."""
+    """The result of one query to a tool that takes several queries at once."""
 
     query: str
     result: str
@@ -72,7 +72,7 @@ class QueryAnswer(msgspec.Struct):
 
 
 def answers(text: str) -> list[QueryAnswer]:
-    """Parse the result of a tool that takes several queries; empty if the text is something else."""
+    """Parse the result of a tool that takes several queries at once; empty if the text is no such result."""
     if not text.startswith("["):
         return []
     try:
@@ -82,20 +82,20 @@ def answers(text: str) -> list[QueryAnswer]:
 
 
 def answered(text: str) -> str | None:
-    """Return the joined results of a tool that takes several queries; None if the text is something else."""
+    """Return the joined results of a tool that takes several queries at once; None if the text is no such result."""
     found = answers(text)
     return "\n".join(answer.result for answer in found) if found else None
 
 
 def listing(path: str, content: str) -> str:
-    """Render a file as its path and a fenced block, which clients without tools save under that path."""
+    """Render a file as its path and a fenced block. Clients without tools save such a block under that path."""
     fence = "`" * max([3, *(len(run) + 1 for run in _FENCE.findall(content))])
     return f"{path}\n{fence}\n{content.rstrip()}\n{fence}"
 
 
 def _unnumbered(text: str, number: re.Pattern[str]) -> ShownFile | None:
-    """Return the lines without their numbers; None unless all lines have consecutive numbers."""
-    # `cat -n` ends the last line with a newline; tools that number an empty last line do not.
+    """Return the file without its line numbers; None unless all lines have consecutive numbers."""
+    # `cat -n` ends its last line with a newline; tools that number an empty last line do not.
     end = "\n" if text.endswith("\n") else ""
     lines = text.removesuffix("\n").split("\n")
     found = [match for line in lines if (match := number.match(line))]
@@ -108,7 +108,7 @@ def _unnumbered(text: str, number: re.Pattern[str]) -> ShownFile | None:
 
 
 def _noted(shown: ShownFile, note: str) -> ShownFile:
-    """Apply a tool's footer, which says where the file ends or that there is more."""
+    """Return `shown` completed with facts from a tool's note: the file's length, and whether lines are missing."""
     total = _TOTAL.search(note)
     is_cut = shown.is_cut or (note != "" and not note.startswith("End of file"))
     return shown._replace(total=int(total[1]) if total else None, is_cut=is_cut)

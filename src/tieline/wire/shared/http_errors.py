@@ -1,4 +1,4 @@
-"""Interpret an upstream's HTTP error independently of its protocol: its kind, the retry delay, a readable excerpt."""
+"""Interpret an upstream's HTTP error independently of its protocol: kind, retry delay, readable excerpt."""
 
 import re
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _UNREAD = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DO
 
 
 def kind_of(status: int) -> ErrorKind:
-    """Return the error kind of a status, for errors whose body does not say more."""
+    """Return the error kind for an HTTP status, for errors whose body is not more specific."""
     known = _BY_STATUS.get(status)
     if known is not None:
         return known
@@ -36,7 +36,10 @@ def kind_of(status: int) -> ErrorKind:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait; header names are in lower case. A date is relative to the upstream's `date`."""
+    """Return the number of seconds to wait before a retry, or None if the headers do not say.
+
+    Header names are in lower case. A date in `retry-after` is compared with the upstream's own `date` header.
+    """
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         try:
             seconds = float(headers[name]) / unit
@@ -58,7 +61,7 @@ def _until(then: str | None, now: str | None) -> float | None:
 
 
 def excerpt(text: str) -> str:
-    """Return the beginning of an error body as one line of text; HTML is reduced to its title or text."""
+    """Return the beginning of an error body as one line of text. HTML is reduced to its title or its text."""
     if "<" in text:
         title = _TITLE.search(text)
         text = unescape(title[1] if title and title[1].strip() else _UNREAD.sub(" ", text))

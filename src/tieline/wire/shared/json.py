@@ -1,4 +1,4 @@
-"""Decode JSON: leniently what upstreams send, and with the path of the field for errors in what clients send."""
+"""Decode JSON: leniently from upstreams, and strictly from clients, with the path of the invalid field in errors."""
 
 import json
 import re
@@ -17,7 +17,7 @@ decode_any = msgspec.json.Decoder().decode
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 _PAIR = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..", re.DOTALL)
 MAX_SURROGATES = 100_000
-"""The most escaped surrogates that are checked; a body with more of them is not repaired."""
+"""Maximum number of escaped surrogates to check; a body with more of them is not repaired."""
 _FRAGMENTS = frozenset(
     [
         "text",
@@ -32,30 +32,30 @@ _FRAGMENTS = frozenset(
         "summary",
     ]
 )
-"""The fields, of any protocol, whose text is split into deltas."""
+"""The fields whose text is split into deltas, in any protocol."""
 _CONTENT = frozenset(
     [
         *("choices", "delta", "message", "content", "tool_calls", "function", "custom", "function_call", "arguments"),
         *("content_block", "text", "partial_json", "input", "refusal"),
     ]
 )
-"""The fields, of any protocol, with the content of an answer: a wrong type there is an error."""
+"""The fields with the content of an answer, in any protocol; a wrong type in such a field is an error."""
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _INVALID = "_invalid_json"
 
 
 class Malformed(ValueError):
-    """An upstream sent something that is not the expected JSON."""
+    """The data from an upstream is not the expected JSON."""
 
 
 def read(decoder: msgspec.json.Decoder[T], data: bytes, mistyped: list[str] | None = None) -> T:
-    """Decode JSON of an upstream; raise Malformed.
+    """Decode JSON from an upstream. Raise Malformed if that is impossible.
 
-    An escaped surrogate without its pair is legal JSON, and occurs if an emoji is split over two deltas. It is kept in
-    fields whose text is split into deltas, where PartsWriter joins the halves, and replaced elsewhere.
+    An escaped surrogate without its counterpart is legal JSON, and occurs if an emoji is split between two deltas. It
+    is kept in fields whose text is split into deltas, where PartsWriter joins the halves, and replaced elsewhere.
 
-    With a list for `mistyped`, a value of the wrong type (such as a token count as a string) is tolerated, unless it is
-    content: it is converted or left out, and its path is added to the list.
+    If `mistyped` is a list, a value of the wrong type (such as a token count as a string) is converted or left out, and
+    its path is added to the list. In a field with content, a wrong type is always an error.
     """
     try:
         return decoder.decode(data)
@@ -81,10 +81,10 @@ def _read_slowly(decoder: msgspec.json.Decoder[T], data: bytes, first: Exception
 
 
 def parse_object(body: bytes) -> dict[str, msgspec.Raw]:
-    """Return the top-level fields of a request without decoding them.
+    """Return the top-level fields of a request without decoding their values. Raise BadRequest if that is impossible.
 
-    Fields that are only passed on are never decoded, so the encoding of the whole body is checked here. Escaped
-    surrogates without their pair are replaced, because upstreams reject the whole history for one.
+    Fields that are only passed on are never decoded, so the encoding of the whole body is checked here. Escaped lone
+    surrogates are replaced, because upstreams reject the whole request if it contains one.
     """
     try:
         if not body.isascii():
@@ -99,8 +99,8 @@ def parse_object(body: bytes) -> dict[str, msgspec.Raw]:
 def replace_lone_surrogates(body: bytes) -> bytes:
     """Return the JSON text with U+FFFD in place of every escaped surrogate that is not part of a pair.
 
-    Clients produce them when they cut text inside an emoji. Linear in the length of the text. A body with more than
-    MAX_SURROGATES such escapes is returned unchanged.
+    Clients produce such surrogates if they cut text inside an emoji. The time is linear in the length of the text. A
+    body with more than MAX_SURROGATES surrogate escapes is returned unchanged.
     """
     repaired: list[bytes] = []
     done = seen = checked = 0
@@ -121,7 +121,10 @@ def replace_lone_surrogates(body: bytes) -> bytes:
 
 
 def parse(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw, at: str = "") -> T:
-    """Decode JSON of a client; raise BadRequest with the path of the field, which starts with `at`."""
+    """Decode JSON from a client. If that fails, raise BadRequest with the path of the invalid field.
+
+    `at` is the path of `data` within the request.
+    """
     try:
         return decoder.decode(data)
     except msgspec.ValidationError as error:
@@ -138,20 +141,23 @@ def parse(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw, at: str =
 
 
 def _problem_and_path(message: str) -> tuple[str, str]:
-    """Split msgspec's message into the problem and the path of the field."""
+    """Split the message of a msgspec error into the problem and the path of the field."""
     problem, _, path = message.partition(" - at `")
     return problem, path.removesuffix("`").removeprefix("$").removeprefix(".")
 
 
 def one_line(text: bytes) -> bytes:
-    """Return JSON without line breaks, which end a field of a server-sent event; JSON strings contain none."""
+    """Return the JSON text with line breaks replaced by spaces, so that it fits in one line of a server-sent event.
+
+    This does not change its meaning, because JSON strings contain no literal line breaks.
+    """
     if b"\n" not in text and b"\r" not in text:
         return text
     return text.replace(b"\r\n", b" ").replace(b"\n", b" ").replace(b"\r", b" ")
 
 
 def is_object(text: str | bytes) -> bool:
-    """Return whether this is the JSON text of an object."""
+    """Return whether the text is a valid JSON object."""
     try:
         _OBJECT.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -160,10 +166,10 @@ def is_object(text: str | bytes) -> bool:
 
 
 def object_text(text: str) -> str:
-    """Return arguments as the JSON text of an object; unchanged if they are one.
+    """Return the arguments of a call as the JSON text of an object; unchanged if they already are one.
 
-    Empty arguments become an empty object. Any other JSON, and invalid JSON (of a call that was cut off), is wrapped in
-    an object, so that the call keeps its result.
+    Empty arguments become an empty object. Any other JSON value, and invalid JSON (from a truncated call), is wrapped
+    in an object, so that the call and its result can stay in the history.
     """
     if is_object(text):
         return text
@@ -180,5 +186,5 @@ def object_text(text: str) -> str:
 
 
 def is_wrapped_invalid(text: str, result: str) -> bool:
-    """Return whether `object_text` returned `result` for `text` because the text is not JSON."""
+    """Return whether `result`, which `object_text` returned for `text`, wraps a text that is not valid JSON."""
     return result is not text and result.startswith(f'{{"{_INVALID}":')

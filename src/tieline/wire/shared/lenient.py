@@ -2,8 +2,8 @@
 
 Data with the expected types is decoded in one pass. Otherwise it is converted value by value: a field of the wrong
 type counts as absent, list items of the wrong type are dropped, numbers and strings are converted to each other, and a
-missing required value becomes empty. *Vital* fields are the exception: a model's own output is accepted exactly as it
-is or rejected.
+missing required value becomes empty. *Vital* fields, which hold a model's own output, are the exception: if such a
+field has the wrong type, the data is rejected.
 """
 
 import json
@@ -20,7 +20,7 @@ T = TypeVar("T")
 _NONE: frozenset[str] = frozenset()
 _TEXT = frozenset(["text"])
 
-# Keyed by the message types defined in the code, so these caches cannot grow with input.
+# The keys are the message types defined in the code, so these caches do not grow with the input.
 _type_info = cache(inspect.type_info)
 _decoder: Callable[[Any], msgspec.json.Decoder[Any]] = cache(msgspec.json.Decoder)
 
@@ -30,13 +30,16 @@ class Mismatch(Exception):
 
 
 class LenientConverter:
-    """Converts decoded JSON to a type; `odd` lists the paths of fields that were converted or dropped."""
+    """Converts decoded JSON to a type, leniently except in `vital` fields.
+
+    `odd` lists the paths of the fields that were converted or dropped.
+    """
 
     def __init__(self, *, vital: frozenset[str] = _NONE, fragments: frozenset[str] = _TEXT) -> None:
         self.odd: list[str] = []
         self._vital = vital
         self._fragments = fragments
-        """Fields whose text is streamed: the other half of a surrogate pair may follow in the next delta."""
+        """Fields whose text is streamed. They keep lone surrogates: the other half may follow in the next delta."""
 
     def convert(self, value: object, shape: Any) -> Any:
         """Return the value as an instance of `shape`. Raise Mismatch if that is impossible."""
@@ -120,7 +123,7 @@ class LenientConverter:
         return fitted
 
     def _any(self, value: Any, name: str) -> Any:
-        """Return any JSON value with well-formed strings."""
+        """Return a JSON value of any type, with lone surrogates in its strings replaced."""
         match value:
             case str():
                 return value if name in self._fragments else well_formed(value)
@@ -154,7 +157,7 @@ class LenientConverter:
 
 
 def decode(shape: type[T], data: bytes | msgspec.Raw) -> T | None:
-    """Decode an object of this type; return None if the data is not such an object."""
+    """Decode JSON leniently to an object of this type; return None if that is impossible."""
     try:
         decoded: T = _decoder(shape).decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -166,7 +169,7 @@ def decode(shape: type[T], data: bytes | msgspec.Raw) -> T | None:
 
 
 def convert(shape: type[T], value: object) -> T | None:
-    """Convert decoded JSON to this type; return None if that is impossible."""
+    """Convert decoded JSON leniently to this type; return None if that is impossible."""
     try:
         fitted: T = LenientConverter().convert(value, shape)
     except (Mismatch, RecursionError):
@@ -175,12 +178,12 @@ def convert(shape: type[T], value: object) -> T | None:
 
 
 def well_formed(text: str) -> str:
-    """Return the text with surrogate pairs joined and lone surrogates replaced."""
+    """Return the text with surrogate pairs joined and lone surrogates replaced by U+FFFD."""
     return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _nothing(info: inspect.Type, at: str) -> Any:
-    """Return the empty value for a missing required field."""
+    """Return the empty value of this type, for a missing required field. Raise Mismatch if the type has none."""
     empty = _EMPTY.get(type(info))
     if empty is None:
         raise Mismatch(at)
@@ -192,7 +195,7 @@ def _has_tag(value: Any, info: inspect.StructType) -> bool:
 
 
 def _is_natural(value: Any, info: inspect.Type) -> bool:
-    """Return whether a value has this type without conversion; such members of a union are tried first."""
+    """Return whether the value has this type without conversion. Such members of a union are tried first."""
     return isinstance(value, _NATURAL.get(type(info), ()))
 
 

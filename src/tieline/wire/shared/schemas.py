@@ -1,11 +1,12 @@
 """Convert a tool's JSON schema to one that an upstream accepts.
 
-Clients send what their libraries generate: references into `definitions`, a union at the top level, numbers as
-strings. Upstreams reject such a tool and with it the whole request. A schema that is fine is returned as the same
-bytes, so that prompt caches keep their prefix; others are changed as little as possible and deterministically.
+Clients send schemas that libraries generated: with references into `definitions`, a union at the top level, or numbers
+as strings. Upstreams reject such a tool and with it the whole request. An acceptable schema is returned as the same
+bytes, so that the upstream's prompt cache still matches. Other schemas are changed deterministically and as little as
+possible.
 
-Schemas are walked with an explicit stack, and inlining has a budget, so neither deep nor recursive schemas can exhaust
-resources.
+The traversal uses an explicit stack, and inlining has a budget, so that neither deeply nested nor recursive schemas can
+exhaust resources.
 """
 
 import math
@@ -32,7 +33,7 @@ MAX_INLINED = 256 << 10
 MAX_REFS = 12
 """Maximum nesting of inlined references."""
 MAX_ALTERNATIVES = 64
-"""Maximum number of different schemas of one property in a union; with more, any value is allowed."""
+"""Maximum number of different schemas for one property in a union; with more, the property accepts any value."""
 MAX_NOTES = 12
 
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
@@ -54,7 +55,7 @@ FittedSchema = tuple[bytes, tuple[str, ...]]
 
 
 class SchemaFitter:
-    """Converts schemas for one style of upstream, and caches the results: agents resend their tools every time."""
+    """Converts schemas for one style of upstream and caches the results, because agents send all tools every time."""
 
     def __init__(self, style: Style, *, max_entries: int = MAX_ENTRIES, max_bytes: int = MAX_BYTES) -> None:
         self._style: Style = style
@@ -63,7 +64,7 @@ class SchemaFitter:
         )
 
     def fit(self, schema: bytes) -> FittedSchema:
-        """Return the converted schema and notes about the changes."""
+        """Convert a schema, unless the result is cached. Return the new schema and notes about the changes."""
         fitted = self._cache.get(schema)
         if fitted is None:
             fitted = fit_schema(schema, self._style)
@@ -72,7 +73,7 @@ class SchemaFitter:
 
 
 def fit_schema(schema: bytes, style: Style) -> FittedSchema:
-    """Return the converted schema and notes about the changes, without a cache."""
+    """Convert a schema for this style of upstream. Return the new schema and notes about the changes."""
     if not schema or schema.isspace():
         return EMPTY_SCHEMA, ()
     try:
@@ -84,7 +85,7 @@ def fit_schema(schema: bytes, style: Style) -> FittedSchema:
 
 
 def description(tool: ToolSpec) -> str:
-    """Return the description of a tool, including the grammar of a freeform tool, which no schema can express."""
+    """Return the description of a tool. For a freeform tool it includes the grammar, which a schema cannot express."""
     form: Schema = tool.meta.get("format") or {}
     grammar = form.get("grammar", form)
     definition = grammar.get("definition")
@@ -95,7 +96,7 @@ def description(tool: ToolSpec) -> str:
 
 
 def _at(document: Any, ref: str) -> Any:
-    """Return the schema a local reference points to; None if there is none."""
+    """Return the schema that a local reference such as `#/$defs/name` points to; None if there is none."""
     place = document
     for step in unquote(ref[2:]).split("/"):
         key = step.replace("~1", "/").replace("~0", "~")
@@ -109,7 +110,7 @@ def _at(document: Any, ref: str) -> Any:
 
 
 class _SchemaConversion:
-    """The conversion of one schema. The parsed tree is changed in place; `changed` says whether it was."""
+    """The conversion of one schema. It modifies the parsed tree in place; `changed` says whether it did."""
 
     def __init__(self, source: bytes, style: Style) -> None:
         self.source = source
@@ -125,7 +126,7 @@ class _SchemaConversion:
             return EMPTY_SCHEMA, ()
         if not isinstance(root, dict):
             return EMPTY_SCHEMA, ("a schema that is not a JSON object was replaced by one without properties",)
-        # References are looked up in an unchanged copy, because the changed tree loses its definitions.
+        # Look up references in an unmodified copy, because the conversion removes definitions from the tree.
         self.document = decode_any(self.source)
         root = self.object_at_top(root)
         self.walk(root)
@@ -155,7 +156,7 @@ class _SchemaConversion:
         return root
 
     def flat(self, schema: Schema, depth: int) -> Schema:
-        """Return the schema without a reference or a union at its top level."""
+        """Return the schema without references and unions at its top level: inline the former, merge the latter."""
         if depth > MAX_REFS:
             self.note("deeply nested top-level unions and references were dropped")
             return {}
@@ -177,10 +178,11 @@ class _SchemaConversion:
     # ── Below: keywords and references ──────────────────────────────────────────────────────────
 
     def walk(self, root: Schema) -> None:
-        """Visit every schema once; `inside` are the references inlined on the way to it.
+        """Convert every schema in the tree.
 
-        `home` is the nearest enclosing schema with its own definitions. A schema embedded unchanged in another one
-        still refers to its definitions as if it were the root.
+        For each schema, `inside` are the references that were inlined on the path to it, and `home` is the nearest
+        enclosing schema with its own definitions. `home` is needed because a schema that was embedded unchanged in
+        another one still refers to its definitions as if it were the root.
         """
         stack: list[tuple[Schema, tuple[str, ...], Schema]] = [(root, (), root)]
         while stack:
@@ -196,11 +198,11 @@ class _SchemaConversion:
             stack.extend((child, inside, home) for child in _children(schema))
 
     def can_stay(self, ref: str) -> bool:
-        """Return whether a reference can stay: upstreams resolve those into `$defs`."""
+        """Return whether a reference need not be inlined. Upstreams resolve references into `$defs` themselves."""
         return ref.startswith("#/$defs/") and _at(self.document, ref) is not None
 
     def inline(self, schema: Schema, ref: str, inside: tuple[str, ...], home: Schema) -> None:
-        """Replace a reference by its target; keywords next to it take precedence."""
+        """Replace the reference in `schema` with its target. Keywords next to the reference take precedence."""
         del schema["$ref"]
         if ref in inside or len(inside) >= MAX_REFS:
             self.note(f"the recursive reference {ref} was dropped")
@@ -218,7 +220,7 @@ class _SchemaConversion:
             schema["not"] = {}
 
     def copy(self, ref: str, home: Schema) -> Any:
-        """Return a copy of a reference's target, or an empty schema if the budget is exhausted."""
+        """Return a copy of the target of a reference: None if it does not exist, empty if the budget is exhausted."""
         encoded = self.copies.get((id(home), ref))
         if encoded is None:
             target = self.target(ref, home)
@@ -239,7 +241,7 @@ class _SchemaConversion:
         return _at(home, ref) if found is None else found
 
     def keywords(self, schema: Schema) -> None:
-        """Correct the keywords of one schema."""
+        """Correct the keywords of one schema, without its subschemas."""
         for key in _DROPPED:
             if isinstance(schema.get(key), str):
                 del schema[key]
@@ -286,7 +288,7 @@ class _SchemaConversion:
             self.changed = True
 
     def nullable(self, schema: Schema) -> None:
-        """Replace OpenAPI's `nullable` by the type null."""
+        """Replace OpenAPI's `nullable` with the type null."""
         if schema.pop("nullable") is not True:
             self.changed = True
             return
@@ -303,7 +305,7 @@ class _SchemaConversion:
             schema["anyOf"].append({"type": "null"})
 
     def old_drafts(self, schema: Schema) -> None:
-        """Convert tuples and exclusive bounds to the current draft, against which strict upstreams validate."""
+        """Convert tuples and exclusive bounds to the current draft of JSON Schema, which strict upstreams require."""
         if isinstance(schema.get("items"), list):
             schema["prefixItems"] = schema.pop("items")
             rest = schema.pop("additionalItems", None)
@@ -320,7 +322,7 @@ class _SchemaConversion:
 
 
 def _describes_object(schema: Schema) -> bool:
-    """Return whether this can be the schema of an object; a member of a union may omit the type."""
+    """Return whether the schema can describe an object. A schema without a type can; union members often omit it."""
     kind = schema.get("type")
     if isinstance(kind, list):
         return "object" in kind
@@ -345,7 +347,11 @@ def _children(schema: Schema) -> Iterator[Schema]:
 
 
 def _merge(base: Schema, members: list[Schema], union: str) -> None:
-    """Merge the members of a union into `base`: the union of properties, the intersection of `required`."""
+    """Merge the members of a union into `base`.
+
+    `base` gets the properties of all members. A property is required if all members require it or, for allOf, if any
+    member does.
+    """
     if not members:
         return
     for key in ("properties", "patternProperties", "$defs"):
@@ -375,7 +381,10 @@ def _required(schema: Schema) -> list[str]:
 
 
 def _merge_named(base: Schema, members: Iterable[Schema], key: str, union: str) -> None:
-    """Merge maps of schemas. A name with several schemas becomes an anyOf (for allOf, an allOf) of them."""
+    """Merge the maps of named schemas under `key`, such as `properties`, into `base`.
+
+    A name with several different schemas gets their union: an allOf if `union` is allOf, otherwise an anyOf.
+    """
     found: dict[str, list[Any]] = {}
     for schema in (base, *members):
         named = schema.get(key)

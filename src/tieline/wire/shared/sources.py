@@ -1,4 +1,4 @@
-"""Same dialect, same bytes: pass on what the other side sent, and replace only members that were changed."""
+"""Pass on the original JSON if client and upstream use the same protocol, and replace only members that changed."""
 
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
@@ -17,13 +17,13 @@ _LIST = msgspec.json.Decoder(list[dict[str, Raw]])
 
 
 _EXACT = frozenset(["parameters", "input_schema", "schema"])
-"""Schemas must equal the translation: extra members would change their meaning."""
+"""Members that hold a schema. They must equal their translation, because extra members would change the meaning."""
 _UNCHANGED = ("tool_choice", "sampling", "reasoning", "output", "stream", "user", "cache_key", "extra")
-"""Fields of a request that are not changed after it was parsed; otherwise its source is not used."""
+"""Fields of a request that must be the same as when it was parsed; otherwise its source is not used."""
 
 
 def usable_source(request: Request, protocol: str) -> RequestSource | None:
-    """Return the source of a request if it can be sent to an upstream of this protocol, with some members replaced."""
+    """Return the source of a request if it can be used for an upstream of this protocol, otherwise None."""
     source = request.source
     if source is None or source.protocol != protocol:
         return None
@@ -33,10 +33,10 @@ def usable_source(request: Request, protocol: str) -> RequestSource | None:
 
 
 def settings_of(source: RequestSource, translated: Mapping[str, Any], own: Set[str]) -> dict[str, Any]:
-    """Return the members of a request as the client sent them, if they contain all of their translation.
+    """Return the members of the request to send: as the client sent them, where they agree with `translated`.
 
-    Other members are replaced by their translation, and the members in `own` always are. The messages come last, so
-    that the bytes before them stay the same.
+    A member that lacks part of its translation is replaced by the translation. Members named in `own` are always taken
+    from `translated`. The messages come last, so that the bytes before them are the same in every request.
     """
     members: dict[str, Any] = dict(_MEMBERS.decode(source.body))
     messages = members.pop("messages")
@@ -50,12 +50,12 @@ def settings_of(source: RequestSource, translated: Mapping[str, Any], own: Set[s
 
 
 def member_of(source: RequestSource, name: str) -> bytes:
-    """Return the JSON text of one member of a request."""
+    """Return the JSON text of one top-level member of a request."""
     return bytes(_MEMBERS.decode(source.body)[name])
 
 
 def covers(raw: bytes, translated: Any) -> bool:
-    """Return whether JSON text contains all of its translation; it may have more members."""
+    """Return whether the JSON text `raw` contains all of `translated`. It may have additional members."""
     return _covers(_ANY.decode(raw), _plain(translated))
 
 
@@ -73,26 +73,26 @@ def _covers(sent: Any, translated: Any) -> bool:
 
 
 def _is_removed(name: str, value: Any) -> bool:
-    """Return whether the translation omits a member on purpose: some upstreams reject null, or cache marks."""
+    """Return whether a member must not be passed on. Some upstreams reject null, empty strings or cache marks."""
     return value is None or value == "" or name == "cache_control"
 
 
 def _plain(value: Any) -> Any:
-    """Return a value without Raw in it."""
+    """Return the value with any Raw inside it decoded."""
     return _ANY.decode(encode(value)) if isinstance(value, dict | list | Raw) else value
 
 
 def messages_json(messages: Iterable[Message], source: RequestSource, build: Callable[[Message], bytes]) -> Raw:
-    """Return the array of these messages: unchanged ones as they were sent, the others built."""
+    """Return the messages as a JSON array: unchanged messages as the client sent them, others encoded by `build`."""
     texts = {id(message): text for message, text in zip(source.parsed.messages, source.messages, strict=True)}
     written = [texts.get(id(message)) or build(message) for message in messages]
     return Raw(b"[%b]" % b",".join([text for text in written if text]))
 
 
 def with_model(source: AnswerSource, model: str) -> bytes:
-    """Return the frames of a batch with the model name that the client requested.
+    """Return the frames of a batch, with the upstream's model name replaced by the name that the client requested.
 
-    The member is replaced as text. Inside a JSON string its quotes would be escaped, so no text of the answer matches.
+    The JSON member is replaced as text. The text of an answer cannot match, because its quotes would be escaped.
     """
     if not source.model:
         return source.text
@@ -101,7 +101,7 @@ def with_model(source: AnswerSource, model: str) -> bytes:
 
 
 def first_frame(source: AnswerSource, without: Set[str]) -> dict[str, Raw]:
-    """Return the members of the first frame that has any, except those in `without`."""
+    """Return the members of the first frame that contains a JSON object, except those named in `without`."""
     for line in source.text.split(b"\n"):
         if line.startswith(b"data:") and line[5:].lstrip().startswith(b"{"):
             try:
@@ -113,14 +113,14 @@ def first_frame(source: AnswerSource, without: Set[str]) -> dict[str, Raw]:
 
 
 def merged(written: Mapping[str, Any], source: AnswerSource) -> bytes:
-    """Return a whole answer: the upstream's object with the members in `written` replaced."""
+    """Return the JSON of a complete answer: the upstream's object with the members in `written` replaced or added."""
     return encode({**_MEMBERS.decode(source.text), **written})
 
 
 def completed(written: Mapping[str, Any], source: AnswerSource, translated: Set[str]) -> bytes:
-    """Return a rendered answer, completed with members of the upstream's object that have no equivalent in the model.
+    """Return the JSON of the answer `written`, completed with members that only the upstream's object has.
 
-    The members in `translated` have one: if they are not in `written`, they are left out.
+    Members named in `translated` are never added: if they are not in `written`, they were left out deliberately.
     """
     return encode(_completed(written, _MEMBERS.decode(source.text), translated))
 

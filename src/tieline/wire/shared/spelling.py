@@ -1,11 +1,12 @@
-"""Spell call ids and tool names as a protocol allows, and restore them.
+"""Spell call ids and tool names as a protocol allows, and restore the originals.
 
-Ids: the neutral model keeps the upstream's spelling. If a protocol does not allow it, the id is escaped on the way out
-and unescaped on the way in, without any state: `functions.bash:0` becomes `tlx_functions-2ebash-3a0` for a client that
-accepts only letters, digits, `_` and `-`. An id that would get too long is replaced by its hash, in call and result.
+Ids: `tieline.model` keeps the upstream's spelling. If the client's protocol does not allow it, the id is escaped when
+it is sent to the client and unescaped when it comes back, without any state. For example, `functions.bash:0` becomes
+`tlx_functions-2ebash-3a0` for a client that accepts only letters, digits, `_` and `-`. An id that would become too long
+is replaced by its hash, both in the call and in its result.
 
-Names: a request's tools define a map from the client's spelling to the upstream's. The response reader applies it in
-the opposite direction.
+Names: the tools of a request define a map from the client's spelling to the upstream's. The reader of the response
+applies it in the opposite direction.
 """
 
 import re
@@ -27,9 +28,9 @@ ID_LIMIT = 64
 
 
 def plain_id(call_id: str, limit: int = ID_LIMIT) -> str:
-    """Return the id with letters, digits, `_` and `-` only and at most `limit` characters.
+    """Return the id in a form with at most `limit` characters, all of them letters, digits, `_` or `-`.
 
-    `restore_id` is the inverse, unless the id had to be hashed.
+    `restore_id` is the inverse, unless the id was too long and was replaced by a hash.
     """
     if _PLAIN_ID.match(call_id) and not call_id.startswith(_MARK):
         return short_id(call_id, limit)
@@ -40,7 +41,7 @@ def plain_id(call_id: str, limit: int = ID_LIMIT) -> str:
 
 
 def restore_id(call_id: str) -> str:
-    """Return the id as it was before `plain_id`."""
+    """Return the original of an id that `plain_id` escaped; return any other id unchanged."""
     if not call_id.startswith(_MARK):
         return call_id
     raw = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), call_id.removeprefix(_MARK))
@@ -51,19 +52,19 @@ def restore_id(call_id: str) -> str:
 
 
 def short_id(call_id: str, limit: int = ID_LIMIT) -> str:
-    """Return the id if it is short enough, otherwise a hash. Truncation could make two ids equal."""
+    """Return the id if it is short enough, otherwise a hash of it. (Truncation could make two ids equal.)"""
     if len(call_id) <= limit:
         return call_id
     return "call_" + sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def is_plain_name(name: str) -> bool:
-    """Return whether every upstream accepts this as the name of a tool."""
+    """Return whether every upstream accepts this name for a tool."""
     return _PLAIN_NAME.match(name) is not None
 
 
 class ToolNames:
-    """The tool names of one request: the client's names, and the names that the upstream gets for them."""
+    """The tool names of one request: the client's names, and the corresponding names that are sent to the upstream."""
 
     def __init__(self, names: Iterable[str] = (), freeform: frozenset[str] = frozenset()) -> None:
         upstream_names = _UpstreamNames()
@@ -81,15 +82,15 @@ class ToolNames:
         self.freeform = freeform
         """The client's names of freeform tools that were sent as functions with one string property `input`."""
         self.renamed = tuple([(name, upstream_names[name]) for name in changed])
-        """The names that differ for the upstream: pairs of the client's and the upstream's."""
+        """The names that had to be changed, as pairs of the client's name and the upstream's name."""
         self.to_upstream: Callable[[str], str] = upstream_names.__getitem__
-        """Return the upstream's name for a client's. Names in the history that are no longer offered work too."""
+        """A function that returns the upstream's name for a client's name, even if the tool is no longer offered."""
 
     def to_client(self, name: str) -> str:
-        """Return the client's name for a name used by the upstream.
+        """Return the client's name for the name in an upstream's tool call.
 
-        Upstreams sometimes change the case or drop a prefix. Such a name is restored if it matches exactly one
-        offered name; any other unknown name is returned unchanged.
+        Upstreams sometimes change the case of a name or drop its prefix. Such a name is corrected if it matches exactly
+        one offered name; any other unknown name is returned unchanged.
         """
         known = self._client_names.get(name)
         if known is not None:
@@ -114,13 +115,13 @@ def _with_hash(plain: str, name: str) -> str:
 
 
 def _fold(name: str) -> str:
-    """Return the name without case, separators and MCP prefix."""
+    """Return the name in lower case, without separators and without an MCP prefix, for comparison."""
     bare = re.sub(r"\Amcp__[^_]+(?:_[^_]+)*__", "", name)
     return re.sub(r"[^a-z0-9]", "", bare.casefold())
 
 
 class _UpstreamNames(dict[str, str]):
-    """The upstream's names by the client's. Names that were not offered are computed on access, not stored."""
+    """Maps the client's names to the upstream's. The name of a tool that is not offered is computed but not stored."""
 
     def __missing__(self, name: str) -> str:
         return name if _PLAIN_NAME.match(name) else _plain(name)
@@ -130,7 +131,7 @@ NO_TOOL_NAMES = ToolNames()
 
 
 class BuiltRequest(Struct, frozen=True):
-    """A request for an upstream: its body, its tool names, and notes about what was changed or left out."""
+    """A request for an upstream: its body, its tool names, and notes about changes and omissions."""
 
     body: bytes
     tool_names: ToolNames

@@ -6,21 +6,21 @@ from tieline.model.content import File, Foreign, Image, Part
 from tieline.model.errors import BadRequest
 
 AT = "at"
-"""The key in `meta` for the path of a part; parts that every upstream supports have none."""
+"""The key in `meta` for the path of a part in the request. Only parts that some upstream may reject have it."""
 
 
 def placed(part: Part, at: str) -> Part:
-    """Return the part with its path in `meta`."""
+    """Return a copy of the part with its path in the request, `at`, stored in `meta`."""
     return replace(part, meta={**part.meta, AT: at})
 
 
 def within(part: Part, place: str) -> Part:
-    """Return the part with `place` prefixed to its path."""
+    """Return a copy of the part with `place` prepended to its path in `meta`, if it has one."""
     return replace(part, meta={**part.meta, AT: f"{place}.{part.meta[AT]}"}) if AT in part.meta else part
 
 
 def refused(part: Part, taken: str) -> BadRequest:
-    """Return the error for a part the upstream does not support; `taken` names what it supports."""
+    """Return the error for a part that the upstream does not support; `taken` names the supported kinds of content."""
     at = str(part.meta.get(AT, "messages"))
     match part:
         case Foreign():

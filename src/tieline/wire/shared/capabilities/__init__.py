@@ -1,8 +1,9 @@
-"""What a client's tools can do, judged by their names and schemas, and how to call them.
+"""Find out what a client's tools can do, from their names and schemas, and build calls to them.
 
-Clients name their tools as they like: `bash`, `Bash`, `run_terminal_cmd`, `exec_command`. A caller states the purpose
-(a *capability*) and the values (one per *role*: the path, the command); `fit_call` picks an offered tool and spells
-the arguments as its schema requires. A tool with a required property that cannot be filled does not fit.
+Every client names its tools differently: `bash`, `Bash`, `run_terminal_cmd`, `exec_command`. A caller of `fit_call`
+gives the purpose of the call (a *capability*) and the values, each with its meaning (a *role*, such as the path or the
+command). `fit_call` picks an offered tool and builds the arguments that its schema requires. A tool with a required
+property that cannot be filled does not fit.
 """
 
 from tieline.wire.shared.capabilities.fitting import (

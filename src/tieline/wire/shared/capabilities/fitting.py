@@ -1,4 +1,4 @@
-"""Choose a client's tool for a capability, and build the arguments its schema requires."""
+"""Choose a client's tool for a capability, and build the arguments that its schema requires."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +29,10 @@ from tieline.wire.shared.capabilities.schema import (
 from tieline.wire.shared.capabilities.timeouts import in_unit
 
 Fill = Callable[[str, Any, Schema], Any]
-"""Returns a value for a required property without a role, given its name, its schema and the tool's schema."""
+"""A function that returns a value for a required property without a role.
+
+Its arguments are the name of the property, the schema of the property and the schema of the tool.
+"""
 
 
 class ClientTool(Value):
@@ -42,13 +45,20 @@ class ClientTool(Value):
 
     @property
     def schema(self) -> Schema:
-        """The parsed schema. Not stored: a parked run keeps its tools, and parsed schemas need much memory."""
+        """The parsed schema.
+
+        It is parsed on each access, because parsed schemas need much memory and a parked run keeps its tools.
+        """
         loaded = load(self.schema_json)
         return resolve(loaded, loaded)
 
 
 class Wanted(Value):
-    """The values for a call: `must` are essential, `may` optional, `spare` only used for required properties."""
+    """The values for a call, by role.
+
+    A tool that has no property for one of the `must` values does not fit. The `may` values are optional. The `spare`
+    values are used only for properties that the tool requires.
+    """
 
     must: Mapping[Role, Any] = {}
     may: Mapping[Role, Any] = {}
@@ -60,7 +70,7 @@ class Wanted(Value):
 
 
 class FittedCall(NamedTuple):
-    """A tool, its arguments, and the roles that have a property in them."""
+    """A tool, the arguments for a call to it, and the roles whose values the arguments contain."""
 
     tool: ClientTool
     arguments: dict[str, Any]
@@ -77,7 +87,10 @@ def client_tools(specs: Sequence[ToolSpec]) -> tuple[ClientTool, ...]:
 
 
 def matching_tools(capability: Capability, tools: Sequence[ClientTool]) -> Iterator[ClientTool]:
-    """Yield the tools whose name suggests the capability: known names in order, then names that contain one."""
+    """Yield the tools whose name suggests the capability.
+
+    Tools with a known name come first, in the order of preference, then tools whose name contains a known one.
+    """
     known = NAMES[capability]
     alone: dict[str, ClientTool] = {}
     served: dict[str, ClientTool] = {}
@@ -94,7 +107,7 @@ def matching_tools(capability: Capability, tools: Sequence[ClientTool]) -> Itera
 
 
 def _searches_contents(tool: ClientTool) -> bool:
-    """Return whether a search tool searches the contents of files, not their names."""
+    """Return whether a search tool searches the contents of files rather than their names."""
     has_expression = any(plain_name(name) in _EXPRESSIONS for name in properties_of(tool.schema))
     return has_expression or _CONTENTS.search(tool.description) is not None
 
@@ -106,7 +119,10 @@ _CONTENTS = re.compile(r"\b(?:contents?|lines?|text|regex|regular expressions?)\
 def fit_call(
     capability: Capability, tools: Sequence[ClientTool], wanted: Wanted, *, fill: Fill | None = None
 ) -> FittedCall | None:
-    """Return the first matching tool that can take the values, with its arguments; None if there is none."""
+    """Return the first matching tool that accepts the wanted values, with its arguments; None if there is none.
+
+    `fill` supplies values for other required properties; without it, only safe values are guessed.
+    """
     for tool in matching_tools(capability, tools):
         fitter = _CallFitter(capability, tool, wanted, fill)
         arguments = fitter.arguments(fitter.root, wanted.must)
@@ -116,7 +132,7 @@ def fit_call(
 
 
 def plain_name(name: str) -> str:
-    """Return the name in lower case, with letters and digits only."""
+    """Return the name in lower case, with all characters except letters and digits removed."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
@@ -135,7 +151,10 @@ class _CallFitter:
         self._fill = fill
 
     def arguments(self, schema: Schema, must: Mapping[Role, Any]) -> dict[str, Any] | None:
-        """Return the arguments; None if an essential value has no property or a required property no value."""
+        """Return the arguments for this schema.
+
+        Return None if the schema has no property for a value in `must`, or if a required property gets no value.
+        """
         properties = properties_of(schema)
         arguments: dict[str, Any] = {}
         for role, value in must.items():
@@ -164,7 +183,7 @@ class _CallFitter:
         return False
 
     def _shaped(self, role: Role, value: Any, name: str, schema: object) -> Any:
-        """Return the value converted for this property; `_NO_VALUE` if the property cannot hold it."""
+        """Return the value converted to the type and unit of this property; `_NO_VALUE` if that is impossible."""
         options = [option for option in branches(resolve(schema, self.root), self.root) if _allows(option, value)]
         if role == "timeout":
             value = in_unit(value, plain_name(name), options, self._tool.description)
@@ -180,7 +199,7 @@ class _CallFitter:
         return self._wrapped(role, value, name, options)
 
     def _wrapped(self, role: Role, value: Any, name: str, options: Sequence[Schema]) -> Any:
-        """Return the value as text or as the only item of a list, if the property accepts that."""
+        """Return the value as text or as the only item of a list; `_NO_VALUE` if the property accepts neither."""
         if isinstance(value, int) and any("string" in types_of(option) for option in options):
             return str(value)
         if isinstance(value, list) and all(isinstance(item, str) for item in value):
@@ -197,7 +216,7 @@ class _CallFitter:
         return ["bash", "-lc", value] if role == "command" and not plain_name(name).endswith("s") else [value]
 
     def _located(self, path: str, name: str, options: Sequence[Schema]) -> str:
-        """Return an absolute path if the tool asks for one and the client's directory is known."""
+        """Return the path, made absolute if the tool requires that and the client's directory is known."""
         if name == "uri":
             return f"file://{path}" if path.startswith("/") else path
         items = [resolve(option.get("items", {}), self.root) for option in options]
@@ -211,7 +230,7 @@ class _CallFitter:
         return directory if path in ("", ".") else f"{directory.rstrip('/')}/{path}"
 
     def _required(self, name: str, schema: object) -> Any:
-        """Return a value for a required property that has none yet."""
+        """Return a value for a required property that has none yet; `_NO_VALUE` if no value can be found."""
         for role, value in self._wanted.spare.items():
             if plain_name(name) in PROPERTIES[role]:
                 shaped = self._shaped(role, value, name, schema)
@@ -227,7 +246,10 @@ class _CallFitter:
         return self._guessed(name, resolved)
 
     def _guessed(self, name: str, schema: Schema) -> Any:
-        """Return a safe value for a required property of unknown meaning: its default, null, false or a phrase."""
+        """Return a safe value for a required property of unknown meaning, such as its default, null or false.
+
+        Return `_NO_VALUE` if there is no safe value.
+        """
         if "const" in schema or "default" in schema:
             return schema.get("const", schema.get("default"))
         kinds = {kind for option in branches(schema, self.root) for kind in types_of(option)}
@@ -243,7 +265,7 @@ class _CallFitter:
 
 
 def is_absolute(path: str) -> bool:
-    """Return whether a path is absolute, on any operating system; `~` counts."""
+    """Return whether a path is absolute on any operating system. A path that begins with `~` counts as absolute."""
     return re.match(r"[/~\\]|[A-Za-z]:[\\/]", path) is not None
 
 

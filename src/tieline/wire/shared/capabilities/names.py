@@ -1,4 +1,4 @@
-"""Tables of the names that clients give to tools and their properties, by purpose."""
+"""Tables of the names that clients use for tools and for their properties, by purpose."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -14,7 +14,7 @@ Role = (
     | Literal["regexp", "ignore", "server", "uri", "session", "chars", "names"]
 )
 
-# Names are compared without case and without anything but letters and digits; the first that is offered wins.
+# Names are compared in lower case, with letters and digits only. The first name that the client offers is used.
 NAMES: Mapping[Capability, tuple[str, ...]] = {
     "shell": (
         *("bash", "shell", "runshellcommand", "runterminalcommand", "runterminalcmd", "runterminal", "runinterminal"),
@@ -61,9 +61,9 @@ NAMES: Mapping[Capability, tuple[str, ...]] = {
     "resources": ("listmcpresources", "listmcpresourcestool", "listresources"),
     "resource": ("readmcpresource", "readmcpresourcetool", "fetchmcpresource", "accessmcpresource", "readresource"),
 }
-# Some clients search file contents with these tools, others file names.
+# With these names, some clients search the contents of files, others the names of files.
 AMBIGUOUS = frozenset(["searchfiles"])
-# Names that refer to files only without a server prefix: `mcp__chat__search` searches a chat.
+# Names that refer to files only if they have no server prefix: `mcp__chat__search` searches a chat.
 VAGUE = frozenset(
     [
         *("run", "execute", "exec", "terminal", "cmd", "sh", "read", "view", "cat", "getfile", "openfile", "write"),
@@ -132,11 +132,11 @@ PROPERTIES: Mapping[Role, tuple[str, ...]] = {
     "session": ("sessionid", "shellid", "processid", "terminalid", "id"),
     "chars": ("chars", "input", "text", "data", "stdin"),
 }
-# The commands of editor tools that combine several capabilities.
+# Editor tools that combine several capabilities have a property for the command; these are its values.
 COMMANDS: Mapping[Capability, tuple[str, ...]] = {
     "read": ("view", "read", "open"),
     "write": ("create", "write"),
     "edit": ("str_replace", "replace", "edit"),
 }
 CAUTIOUS = frozenset(["requiresapproval", "requireuserapproval", "needsapproval"])
-"""Flags whose safe value is true."""
+"""Boolean properties whose safe value is true."""

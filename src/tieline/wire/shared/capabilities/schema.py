@@ -20,7 +20,7 @@ def load(schema: bytes | None) -> Schema:
 
 
 def resolve(schema: object, root: Schema) -> Schema:
-    """Follow a local `$ref` and merge `allOf`. Return an empty schema for anything that is not an object."""
+    """Return the schema with a local `$ref` followed and `allOf` merged; empty if it is not a JSON object."""
     for _ in range(MAX_DEPTH):
         if not isinstance(schema, Mapping):
             return {}
@@ -34,7 +34,7 @@ def resolve(schema: object, root: Schema) -> Schema:
 
 
 def types_of(schema: Schema) -> list[str]:
-    """Return the types a schema allows, inferred from other keywords if `type` is missing."""
+    """Return the types that a schema allows, inferred from other keywords if `type` is missing."""
     given = schema.get("type")
     if isinstance(given, str):
         return [given]
@@ -46,7 +46,7 @@ def types_of(schema: Schema) -> list[str]:
 
 
 def branches(schema: Schema, root: Schema) -> list[Schema]:
-    """Return the alternatives of a schema, or the schema itself as the only one."""
+    """Return the alternatives in the `anyOf` or `oneOf` of a schema, or only the schema itself if it has none."""
     found = schema.get("anyOf") or schema.get("oneOf")
     if not isinstance(found, list):
         return [schema]
@@ -67,7 +67,7 @@ def required_of(schema: Schema) -> list[str]:
 
 
 def description_of(schema: Schema) -> str:
-    """Return the description in lower case."""
+    """Return the description of a schema in lower case."""
     return str(schema.get("description", "")).lower()
 
 

@@ -1,4 +1,4 @@
-"""Convert a timeout to the unit a tool expects: seconds or milliseconds, found from its name, text or limits."""
+"""Convert a timeout to the unit that a tool expects, seconds or milliseconds, judging by its name and description."""
 
 import math
 import re
@@ -13,7 +13,10 @@ _MAXIMUM = re.compile(r"(?:max(?:imum)?|up to|at most)\D{0,16}(\d[\d_,]{0,11})(?
 
 
 def in_unit(millis: int, name: str, options: Sequence[Schema], about: str) -> int | None:
-    """Return the timeout in the property's unit and within its limits; None if the unit is unknown."""
+    """Return the timeout in the unit of a tool's property, within its limits; None if the unit is unknown.
+
+    `name` is the name of the property, `options` its alternative schemas, `about` the description of the tool.
+    """
     schema = options[0] if options else {}
     scale = _scale(name, schema, about)
     if scale is None:
@@ -25,7 +28,10 @@ def in_unit(millis: int, name: str, options: Sequence[Schema], about: str) -> in
 
 
 def _scale(name: str, schema: Schema, about: str) -> int | None:
-    """Return the unit in milliseconds, from the name, the description, the limits or the tool's description."""
+    """Return the property's unit in milliseconds (1 or 1000), or None if it is unknown.
+
+    The unit is inferred from the property's name, description or limits, or from the tool's description.
+    """
     if re.search(r"(?:ms|millis|milliseconds)$", name):
         return 1
     if re.search(r"sec(?:ond)?s?$", name):

@@ -1,6 +1,6 @@
-"""Ask a question with the client's own tool: build the call's arguments, and parse the answers from its result.
+"""Ask a question with a call to the client's own tool: build the arguments, and parse the answers from the result.
 
-Such tools are called ask_question, ask_user, AskUserQuestion and the like. Most take a list of questions with options,
+Such tools are named ask_question, ask_user, AskUserQuestion and the like. Most take a list of questions with options,
 others a single text. The result is JSON, pairs of question and answer, or plain text.
 """
 
@@ -41,7 +41,7 @@ _SPARE = (("Other", "Something else: say what"), ("Skip", "Leave it to the agent
 
 
 class QuestionCall(NamedTuple):
-    """A call to the client's tool."""
+    """A call to a client's tool that asks a question: the tool's name, and the arguments as JSON text."""
 
     name: str
     arguments: str
@@ -63,7 +63,7 @@ def call_for(question: Question, tools: Sequence[ToolSpec]) -> QuestionCall | No
 
 
 def read_result(result: ToolResult, question: Question) -> QuestionAnswer:
-    """Parse the result of the call."""
+    """Parse the result of the call that asked this question. A result without a usable answer declines the question."""
     text = "\n".join(part.text for part in result.content if isinstance(part, Text)).strip()
     if result.is_error:
         return QuestionAnswer(action="decline", reason=text)
@@ -93,7 +93,7 @@ def _arguments(tool: ClientTool, question: Question) -> dict[str, Any] | None:
 
 
 def _single(tool: ClientTool, question: Question) -> dict[str, Any] | None:
-    """Return the arguments of a tool that takes one text and possibly options."""
+    """Return the arguments for a tool that takes one text and possibly options; None if it has no property for text."""
     properties = properties_of(tool.schema)
     named = {plain_name(name): name for name in properties}
     place = next((named[word] for word in _WORDS if word in named), None)
@@ -114,7 +114,7 @@ def _single(tool: ClientTool, question: Question) -> dict[str, Any] | None:
 
 
 def _question(field: Field, question: Question, item: Schema, root: Schema) -> Any:
-    """Return one field in the form that the list's item schema requires."""
+    """Return one field in the form that `item`, the schema of a question in the tool's list, requires."""
     properties = properties_of(item)
     if not properties:
         return question_text(question, [field])
@@ -188,7 +188,7 @@ def _list_of(rule: object, root: Schema) -> Schema | None:
 
 
 def _guess(rule: object, root: Schema) -> Any:
-    """Return a value that satisfies the schema of an unknown property."""
+    """Return a simple value that satisfies the schema of a property whose meaning is unknown."""
     schema = resolve(rule, root)
     if "const" in schema or "default" in schema:
         return schema.get("const", schema.get("default"))
@@ -213,7 +213,10 @@ def _words(field: Field, question: Question) -> str:
 
 
 def _answers_in(text: str) -> dict[str, Any]:
-    """Return the answers by name or question text, from JSON or from pairs; an unnamed answer has an empty key."""
+    """Return the answers in a result by field name or question text; an unnamed answer has an empty key.
+
+    The result is JSON, or text with pairs such as `"question"="answer"`.
+    """
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -240,7 +243,7 @@ def _answer_of(one: Mapping[str, Any]) -> Any:
 
 
 def _matched(answers: Mapping[str, Any], fields: Sequence[Field]) -> dict[str, Any]:
-    """Assign the answers to fields: by name or question text, otherwise by position."""
+    """Return the values by field name. Answers are assigned by name or question text, otherwise by position."""
     by_name = {plain_name(name): answer for name, answer in answers.items()}
     values: dict[str, Any] = {}
     rest = [answer for name, answer in answers.items()]

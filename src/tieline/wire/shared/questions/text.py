@@ -1,7 +1,8 @@
 """Render questions as text with numbered options, and parse answers given as text.
 
-A person who reads a question in a chat answers freely: with a number, a label, "yes", several separated by commas, or
-one line per question. Text that is not an answer raises UnclearAnswer; the caller decides whether to ask again.
+A person who reads a question in a chat answers freely: with a number, a label, "yes", several options separated by
+commas, or one line per question. Text that is not an answer raises UnclearAnswer; the caller decides whether to ask
+again.
 """
 
 import contextlib
@@ -31,11 +32,11 @@ _DIGITS = re.compile(r"^\(?#?(\d{1,3})[.)]?$")
 _NUMBER = re.compile(
     r"(?P<grouped>[-+]?\d{1,3}(?:[,_ ]\d{3})+(?!\d)(?:\.\d+)?)|(?P<plain>[-+]?\d+(?:[.,]\d+)?(?:[eE][-+]?\d+)?)"
 )
-"""A comma that cannot be a thousands separator is a decimal comma."""
+"""A number with or without thousands separators. A comma that cannot be a thousands separator is a decimal comma."""
 
 
 class UnclearAnswer(Exception):
-    """The text does not answer the question; the message says what is expected."""
+    """The text does not answer the question. The message, meant for the person, says what is expected."""
 
 
 class AnswerSkipped(Exception):
@@ -43,9 +44,9 @@ class AnswerSkipped(Exception):
 
 
 def merge_custom_fields(question: Question) -> Question:
-    """Merge each free-text field that belongs to a choice into that choice, making it an open choice.
+    """Merge each free-text field that belongs to a choice into that choice, which then also accepts free text.
 
-    Agents send a choice and a field for other answers as two fields; a person reads them as one.
+    Some agents send a choice and its "other" answer as two fields; a person expects one question.
     """
     customs = _customs(question)
     fields = tuple(
@@ -57,7 +58,7 @@ def merge_custom_fields(question: Question) -> Question:
 
 
 def split_custom_fields(values: Mapping[str, Any], question: Question) -> dict[str, Any]:
-    """Convert answers to the merged question back to the fields of the original one."""
+    """Convert the answers to a question merged by `merge_custom_fields` to the fields of the original question."""
     found = dict(values)
     for custom, choice in _customs(question).items():
         field = next(field for field in question.fields if field.name == choice)
@@ -75,7 +76,7 @@ def split_custom_fields(values: Mapping[str, Any], question: Question) -> dict[s
 
 
 def _customs(question: Question) -> dict[str, str]:
-    """Return the free-text fields that belong to a choice, with the name of that choice."""
+    """Return the names of the free-text fields that belong to a choice, each with the name of that choice."""
     choices = {field.name for field in question.fields if field.kind == "choice"}
     found: dict[str, str] = {}
     for field in question.fields:
@@ -86,7 +87,7 @@ def _customs(question: Question) -> dict[str, str]:
 
 
 def question_text(question: Question, fields: Sequence[Field]) -> str:
-    """Return the given fields of a question as text."""
+    """Return a question as text for a person, with only the given fields."""
     lines = [question.message.strip()] if question.message.strip() else []
     if question.url:
         lines.append(f"Please open {question.url}\nand tell me here when you are done, or that you do not want to.")
@@ -101,7 +102,7 @@ def question_text(question: Question, fields: Sequence[Field]) -> str:
 
 
 def may_be_skipped(field: Field) -> bool:
-    """Return whether a missing answer is acceptable: optional text."""
+    """Return whether the field may stay unanswered, because it is an optional text."""
     return field.kind == "text" and not field.required
 
 
@@ -113,9 +114,9 @@ class ParsedAnswers(NamedTuple):
 
 
 def parse_answers(words: str, fields: Sequence[Field]) -> ParsedAnswers:
-    """Parse the answer to the first field, or to all of them with one line each.
+    """Parse the answers to all fields if `words` has one line for each, otherwise the answer to the first field.
 
-    Raise UnclearAnswer or AnswerSkipped.
+    Raise UnclearAnswer if an answer cannot be understood, or AnswerSkipped if the person does not want to answer.
     """
     lines = [line for line in words.splitlines() if line.strip()]
     if len(fields) > 1 and len(lines) == len(fields):
@@ -138,7 +139,10 @@ def _given(words: str, field: Field) -> dict[str, Any]:
 
 
 def parse_answer(words: str, field: Field) -> Any:
-    """Parse the answer to one field. Raise UnclearAnswer or AnswerSkipped."""
+    """Parse the answer to one field.
+
+    Raise UnclearAnswer if it cannot be understood, or AnswerSkipped if the person does not want to answer.
+    """
     text = words.strip()
     plain = text.rstrip(".!").lower()
     if not text and field.default is not None:
@@ -164,7 +168,7 @@ def is_consent(words: str) -> bool:
 
 
 def is_approval(words: str) -> bool:
-    """Return whether the text is an approval and nothing else; "yes, but" and questions are not."""
+    """Return whether the text is an approval and nothing else. A question is not, nor is "yes, but …"."""
     spoken = re.findall(r"[^\W_]+(?:'[^\W_]+)?", words.lower())
     if "?" in words or not _APPROVING.union(_POLITE).issuperset(spoken):
         return False
@@ -250,7 +254,7 @@ def _choice(text: str, field: Field) -> str | list[str]:
 
 
 def _one(text: str, field: Field) -> str:
-    """Return the id of the chosen option, or the text itself if the question accepts free text."""
+    """Return the id of the option that the text names, or the text itself if the field accepts free text."""
     plain = " ".join(text.split()).strip("\"'`.").lower()
     number = _DIGITS.match(plain)
     ids = [option.id for option in field.options]
@@ -261,7 +265,7 @@ def _one(text: str, field: Field) -> str:
     if number is not None and 1 <= int(number[1]) <= len(ids):
         return ids[int(number[1]) - 1]
     if field.is_open:
-        # No search for labels in a sentence here: "not the first one" contains one but means something else.
+        # Do not search the sentence for labels: "not the first one" contains a label but does not choose it.
         return text.strip()
     meant = {names[name] for name in names if plain and (name.startswith(plain) or _names(plain, name))}
     if len(meant) == 1:
@@ -271,5 +275,5 @@ def _one(text: str, field: Field) -> str:
 
 
 def _names(text: str, label: str) -> bool:
-    """Return whether a sentence contains a label."""
+    """Return whether the text contains the label as whole words."""
     return re.search(rf"(?<!\w){re.escape(label)}(?!\w)", text) is not None
