@@ -1,8 +1,8 @@
 """Build a request for a Chat Completions upstream.
 
-The order of keys is fixed and messages come last: a growing conversation keeps the bytes of its beginning, so that the
-upstream's prompt cache works. What a client of this protocol sent is sent unchanged (see `model.source`), except for
-members that were changed on purpose.
+The order of keys is fixed, and the messages come last. Thus the body of a growing conversation always begins with the
+same bytes, so that the upstream's prompt cache works. The JSON of a client that uses this protocol is sent unchanged
+(see `model.source`), except for members that were changed deliberately.
 """
 
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ from tieline.wire.shared.sources import messages_json, settings_of, usable_sourc
 from tieline.wire.shared.spelling import NO_TOOL_NAMES, BuiltRequest, ToolNames
 
 _TRANSLATED = frozenset(["tool_choice", "parallel_tool_calls", "max_tokens", "max_completion_tokens"])
-"""Members that are always built: they depend on the tools, or the upstream knows them under another name."""
+"""Members that are never copied from the client: they depend on the tools, or their name depends on the upstream."""
 _OWN_EFFORT = ("reasoning_effort", "reasoning", "thinking")
 
 
 def build_request(request: Request, dialect: Dialect = DEFAULT, cache: ConversationCache | None = None) -> BuiltRequest:
-    """Build the body for /chat/completions."""
+    """Build the request body for /chat/completions."""
     names = tool_names(request.tools, dialect) if request.tools else NO_TOOL_NAMES
     notes: list[Note] = []
     settings = _settings(request, dialect, names, notes)
@@ -44,7 +44,7 @@ def build_request(request: Request, dialect: Dialect = DEFAULT, cache: Conversat
 
 
 def _translated(request: Request, settings: Json, tools: ToolArray | None, messages: MessagesBuilder) -> Json:
-    """Return a request that is built from the model."""
+    """Return a request built from parsed values only, without the client's JSON."""
     out = settings
     if tools is not None:
         out["tools"] = tools.text
@@ -55,7 +55,7 @@ def _translated(request: Request, settings: Json, tools: ToolArray | None, messa
 
 
 def _source(request: Request, dialect: Dialect) -> RequestSource | None:
-    """Return the JSON of a client of this protocol, if the upstream accepts it."""
+    """Return the JSON of the request if the client uses this protocol and the upstream accepts it, otherwise None."""
     source = usable_source(request, PROTOCOL)
     if source is None or not dialect.takes_all:
         return None
@@ -66,7 +66,7 @@ def _source(request: Request, dialect: Dialect) -> RequestSource | None:
 def _copied(
     request: Request, settings: Json, tools: ToolArray | None, messages: MessagesBuilder, source: RequestSource
 ) -> Json:
-    """Return the client's own request with the changed members replaced."""
+    """Return the client's JSON request with the changed members replaced."""
     out = settings_of(source, settings, own=_TRANSLATED)
     if tools is None:
         out.pop("tools", None)
@@ -77,7 +77,7 @@ def _copied(
 
 
 def _settings(request: Request, dialect: Dialect, names: ToolNames, notes: list[Note]) -> Json:
-    """Return everything but the tools and the messages."""
+    """Return all members of the request except the tools and the messages."""
     out: Json = {"model": request.model}
     if request.stream:
         out["stream"] = True
@@ -114,7 +114,7 @@ def _add_stop(out: Json, sequences: Sequence[str], dialect: Dialect, notes: list
     if stop:
         out["stop"] = stop[: dialect.max_stop]
     if len(stop) > dialect.max_stop:
-        notes.append(left_out("stop", f"this upstream takes {dialect.max_stop} stop strings, {len(stop)} were given"))
+        notes.append(left_out("stop", f"this upstream accepts {dialect.max_stop} stop strings, not {len(stop)}"))
 
 
 def _add_options(out: Json, request: Request, dialect: Dialect, notes: list[Note]) -> None:
@@ -135,7 +135,7 @@ def _add_options(out: Json, request: Request, dialect: Dialect, notes: list[Note
 
 
 def _effort(request: Request) -> Effort | None:
-    """Return the reasoning effort to write; None if the client's own field for it is forwarded unchanged."""
+    """Return the reasoning effort to send; None if there is none or the client's own field is forwarded unchanged."""
     reasoning = request.reasoning
     if reasoning.mode == "off" or (reasoning.effort is None and reasoning.budget is None):
         return None
@@ -143,7 +143,7 @@ def _effort(request: Request) -> Effort | None:
     if own and any(name in request.extra for name in _OWN_EFFORT):
         return None
     if reasoning.effort is not None:
-        # Few upstreams know efforts above "high". Only a client of this protocol can know that its upstream does.
+        # Few upstreams know efforts above "high", so they are sent only if a client of this protocol chose them.
         return "high" if not own and reasoning.effort in ("xhigh", "max") else reasoning.effort
     budget = reasoning.budget or 0
     return "low" if budget <= 2048 else "medium" if budget <= 8192 else "high"
@@ -153,7 +153,7 @@ def _format(output: OutputFormat, dialect: Dialect, notes: list[Note]) -> Json:
     if output.schema is None:
         return {"type": "json_object"}
     if not dialect.json_schema:
-        notes.append(left_out("output schema", "this upstream accepts none, so only JSON of any form is requested"))
+        notes.append(left_out("output schema", "this upstream accepts no schema, so JSON of any form is requested"))
         return {"type": "json_object"}
     wanted: Json = {"name": output.name, "schema": Raw(output.schema)}
     if output.strict is not None:

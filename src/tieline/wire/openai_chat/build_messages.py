@@ -37,13 +37,13 @@ _FAILURES = ("error", "<tool_use_error>")
 
 
 class MessagesBuilder:
-    """Builds messages in order; `out` is the result, `notes` says what was changed or left out."""
+    """Builds messages in order into `out`, and collects notes about changes and omissions in `notes`."""
 
     def __init__(self, request: Request, dialect: Dialect, names: ToolNames) -> None:
         self.out: list[Json] = []
         self.notes: list[Note] = []
         self.lost_marks = False
-        """Whether the client set cache marks that are not sent to this upstream."""
+        """Whether cache marks of the client were left out."""
         self._dialect = dialect
         self._names = names
         self._own = request.protocol == PROTOCOL
@@ -52,14 +52,14 @@ class MessagesBuilder:
         self._begun = False
 
     def json(self, message: Message) -> bytes:
-        """Return the JSON text of one message, or of several messages with commas between them."""
+        """Add one message and return its JSON text. It may become several messages, with commas between them."""
         before = len(self.out)
         self._begun = self._begun or message.meta is not NO_META
         self.add(message)
         return b",".join(map(encode, self.out[before:]))
 
     def add(self, message: Message) -> None:
-        """Add one message."""
+        """Add one message to `out`; it may become several."""
         match message.role:
             case "system":
                 self._system(message)
@@ -74,7 +74,7 @@ class MessagesBuilder:
     def _system(self, message: Message) -> None:
         texts = [part for part in message.parts if isinstance(part, Text) and not part.text.startswith(_BILLING)]
         for part in message.parts:
-            if type(part) is Foreign and part.kind != "tool_addition":  # added tools are among the tools
+            if type(part) is Foreign and part.kind != "tool_addition":  # the added tools are in `Request.tools`
                 self.notes.append(left_out(part.kind, "the upstream has no such part in a system message"))
         if not texts:
             return
@@ -160,7 +160,7 @@ class MessagesBuilder:
             _add_state(out, message.meta)
 
     def _other_part(self, part: Part) -> list[Part]:
-        """Return the parts for any other part of an assistant message, as far as the upstream supports it."""
+        """Return the content parts for a part that is not text, thinking or a call; none if it is left out."""
         match part:
             case Foreign() if part.protocol == PROTOCOL:
                 return [part]
@@ -201,7 +201,7 @@ class MessagesBuilder:
         return out
 
     def _content(self, parts: Sequence[Part]) -> str | list[Any]:
-        """Return a string if all parts are text, otherwise a list of parts."""
+        """Return the content of a message: a string if all parts are text and none needs a list, otherwise a list."""
         match parts:
             case (Text() as only,) if not only.meta:
                 return only.text
@@ -252,14 +252,14 @@ class MessagesBuilder:
 
 
 def _add_state(out: Json, meta: Meta) -> None:
-    """Add the provider state of a message or a call."""
+    """Add the provider state in `meta` to a message or a call."""
     for name, text in state_of(meta).items():
         if name in STATE_FIELDS:
             out[name] = Raw(text.encode())
 
 
 def _summary(part: Foreign) -> list[Part]:
-    """Return the summary of a compacted conversation as text: the model needs it in place of the history."""
+    """Return the summary of a compacted conversation as text, which replaces the earlier history."""
     content = decode_any(part.json).get("content")
     return [Text(text=content)] if isinstance(content, str) and content else []
 
@@ -281,7 +281,7 @@ def _placeholder(part: Image | File) -> Text:
 
 
 def _marked(parts: Sequence[Text | Image | File]) -> list[Text | Image | File]:
-    """Return the content of a failed result with the failure in its text: the protocol has no field for it."""
+    """Return the content of a failed result with "Error:" in its text: the protocol has no field for failures."""
     first = parts[0] if parts else Text(text="the tool failed")
     rest = list(parts[1:])
     if not isinstance(first, Text):

@@ -1,4 +1,4 @@
-"""Build the tools of a request, and the choice among them."""
+"""Build the tools and the tool choice of a request."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -19,17 +19,17 @@ from tieline.wire.shared.spelling import ToolNames
 
 
 class ToolArray(NamedTuple):
-    """The tools of a request as JSON text, and notes about what was changed in them."""
+    """The tools of a request as JSON text, and notes about changes to them."""
 
     tools: tuple[ToolSpec, ...]
     text: Raw
     notes: tuple[Note, ...]
     is_as_sent: bool
-    """Whether a client of this protocol sent them in a form that needs no change."""
+    """Whether the client's own JSON for the tools can be sent unchanged."""
 
 
 def tool_names(tools: Sequence[ToolSpec], dialect: Dialect) -> ToolNames:
-    """Return the names of these tools."""
+    """Return the mapping between the client's names of these tools and the upstream's."""
     wrapped = [tool.name for tool in tools if tool.freeform and not dialect.freeform_tools]
     return ToolNames(tuple([tool.name for tool in tools if tool.hosted is None]), frozenset(wrapped))
 
@@ -37,7 +37,7 @@ def tool_names(tools: Sequence[ToolSpec], dialect: Dialect) -> ToolNames:
 def build_tools(
     request: Request, dialect: Dialect, names: ToolNames, source: RequestSource | None, cache: ConversationCache | None
 ) -> ToolArray:
-    """Return the tools of a request; they are cached, because they stay the same throughout a conversation."""
+    """Return the tools of a request as JSON. They are cached, because they rarely change during a conversation."""
     key = (PROTOCOL, "tool list", id(request.tools), dialect, source is None)
     known: ToolArray | None = None if cache is None else cache.get(key)
     if known is not None and known.tools is request.tools:
@@ -54,7 +54,7 @@ def build_tools(
 
 
 def add_choice(out: Json, request: Request, names: ToolNames, dialect: Dialect) -> None:
-    """Add `tool_choice` and `parallel_tool_calls`, if the request has them."""
+    """Add `tool_choice` and `parallel_tool_calls` to `out`, if the request has them."""
     choice = request.tool_choice
     if choice.given or choice.names or choice.mode != "auto":
         out["tool_choice"] = _choice(choice, request, names, dialect)
@@ -98,7 +98,7 @@ def _tool(tool: ToolSpec, names: ToolNames, dialect: Dialect, notes: list[Note])
 
 
 def _add_extensions(out: Json, tool: ToolSpec, dialect: Dialect, notes: list[Note]) -> None:
-    """Add the cache mark of a tool; note the extensions of another protocol."""
+    """Add the cache mark of a tool to `out`. Add a note for each extension of another protocol, which is left out."""
     for name, value in tool.meta.items():
         if name == "cache_control":
             if dialect.cache_marks:
@@ -106,14 +106,14 @@ def _add_extensions(out: Json, tool: ToolSpec, dialect: Dialect, notes: list[Not
             else:
                 notes.append(NO_MARKS)
         elif name != PROTOCOL and isinstance(value, dict):
-            extensions = [extension for extension in value if extension != "tool"]  # the whole tool, in that protocol
+            extensions = [extension for extension in value if extension != "tool"]  # "tool" is the whole definition
             notes += [left_out(f"tools.{extension}", "an extension of another protocol") for extension in extensions]
 
 
 def _hosted(tool: ToolSpec, position: int, request: Request, notes: list[Note]) -> Any:
-    """Return a hosted tool of this protocol as it was sent; None for one of another protocol.
+    """Return the definition of a hosted tool as the client sent it; None if the tool belongs to another protocol.
 
-    Raise BadRequest if the client depends on such a tool: it chose it, or offers no others.
+    Raise BadRequest if the client depends on such a tool, because it chose the tool or offers only hosted tools.
     """
     whole = tool.meta.get(PROTOCOL)
     if whole is None:

@@ -1,9 +1,9 @@
 """Assemble the tool calls of one answer from their deltas.
 
-In the spec every delta has the index of its call, and the first also has the id and the name. Upstreams leave out the
-index, the id or both, use one index for all calls, repeat the name in every delta, or send the arguments before it.
-This module decides which call a delta belongs to. A call starts when its name is known and its arguments have begun,
-or when something else follows it; a call that is cut off before that is never emitted.
+According to the spec, every delta has the index of its call, and the first one also has the id and the name. Upstreams
+leave out the index, the id or both, use one index for all calls, repeat the name in every delta, or send the arguments
+before the name. This module decides which call a delta belongs to. A call is emitted once its name is known and its
+arguments have begun, or once another part follows it. A call that is cut off before that is not emitted.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ UNNAMED = "unknown_tool"
 
 
 class OpenCall:
-    """The state of one call; the object itself is the key of its part."""
+    """The state of one call while it is assembled. The object itself is the key of the part in PartsWriter."""
 
     __slots__ = ("ended", "freeform", "held", "id", "name", "started", "state", "text", "wrapped")
 
@@ -35,21 +35,21 @@ class OpenCall:
         self.ended = False
         self.freeform = False
         self.wrapped = False
-        """Whether the text of a freeform call is wrapped in JSON arguments."""
+        """Whether the upstream sends the text of a freeform call wrapped in JSON arguments."""
         self.held: list[str] | None = []
-        """Arguments that cannot be emitted yet; None once they are emitted as they come."""
+        """Arguments that cannot be emitted yet; None once arguments are emitted as they arrive."""
         self.text = ""
-        """The arguments of a call that has ended."""
+        """The complete arguments, once the call has ended."""
         self.state: dict[str, str] = {}
         """Provider state that must be sent back with the call."""
 
 
 class CallAssembler:
-    """Writes the calls of an answer to its PartsWriter; calls `end_prose` before a call starts."""
+    """Assembles the calls of one answer and adds them to `parts`. Calls `end_prose` before a call starts."""
 
     def __init__(self, parts: PartsWriter, tool_names: ToolNames, end_prose: Callable[[], None]) -> None:
         self.seed = ""
-        """Makes generated ids unique to this answer."""
+        """A text that makes the generated call ids unique to this answer."""
         self.notes: list[Note] = []
         self._end_prose = end_prose
         self._parts = parts
@@ -59,15 +59,18 @@ class CallAssembler:
         self._last: OpenCall | None = None
         self._ids: set[str] = set()
         self.is_changed = False
-        """Whether a call differs from what the upstream sent."""
+        """Whether an emitted call differs from the call that the upstream sent."""
 
     @property
     def open(self) -> bool:
-        """Whether a call has started and not ended."""
+        """Whether a call has started but not ended."""
         return any(call.started and not call.ended for call in self._all)
 
     def is_regular(self, delta: CallDelta, position: int) -> bool:
-        """Return whether a delta follows the spec, so that a client can receive it unchanged."""
+        """Return whether a delta can be passed on unchanged, because it follows the spec and needs no renaming.
+
+        `position` is its position in the list of deltas; it serves as the index if the delta has none.
+        """
         function, index = delta.function, position if delta.index is None else delta.index
         if function is None or isinstance(function.arguments, dict | list):
             return False
@@ -77,9 +80,10 @@ class CallAssembler:
         return index == len(self._all) - 1 and not delta.id and not function.name
 
     def add(self, delta: CallDelta, place: tuple[int, int]) -> None:
-        """Add a delta.
+        """Add a delta to the call it belongs to.
 
-        `place` is the index of its choice and its position there. It identifies a call without an index.
+        `place` is the index of the choice and the position of the delta in its list. It identifies a call whose deltas
+        have no index.
         """
         name, text = _name_and_arguments(delta)
         if not (delta.id or name or text):
@@ -101,10 +105,10 @@ class CallAssembler:
             self._add_text(call, text)
 
     def close_complete(self, starting: OpenCall | None = None) -> None:
-        """End the calls with complete arguments, so that the following parts need not wait for them.
+        """End the calls whose arguments are complete, so that the parts after them need not wait.
 
-        Calls whose arguments have not arrived are started before, up to the call that is `starting`, so that all calls
-        keep their order.
+        To keep the order of the calls, first start the calls whose arguments have not arrived yet: those before
+        `starting`, the call that starts next, or all of them if it is None.
         """
         waiting = takewhile(lambda call: call is not starting, self._all)
         for call in [call for call in waiting if call.name and not call.started]:
@@ -114,7 +118,7 @@ class CallAssembler:
                 self._end(call)
 
     def close(self, cut: bool) -> None:
-        """End all calls; `cut` means that the last call may lack some of its arguments."""
+        """End all calls. `cut` says whether the answer was cut off, so that the last call may be incomplete."""
         for call in list(self._all):
             if call.started or not (call.name or call.held):
                 pass
@@ -123,7 +127,7 @@ class CallAssembler:
                 self._start(call, UNNAMED)
             elif cut:
                 self._note("cut_call", f"{call.name} was cut off before its arguments and is left out")
-                self._all.remove(call)  # otherwise the next call that starts would start it first
+                self._all.remove(call)  # otherwise `close_complete` would start it before the next call
             else:
                 self._start(call, self._tool_names.to_client(call.name))
             if call.started and not call.ended:
@@ -131,12 +135,12 @@ class CallAssembler:
 
     @property
     def incomplete(self) -> bool:
-        """Whether the arguments of a call are incomplete."""
+        """Whether an open call has only part of its arguments."""
         return any(text.startswith("{") and not is_object(text) for text in self._open_texts())
 
     @property
     def lacks_arguments(self) -> bool:
-        """Whether a call has no arguments yet."""
+        """Whether an open call has no arguments yet."""
         return not all(self._open_texts())
 
     def _open_texts(self) -> list[str]:
@@ -159,7 +163,7 @@ class CallAssembler:
         return None if again else call
 
     def _is_repeated(self, call: OpenCall | None, name: str, text: str) -> bool:
-        """Return whether a delta repeats a complete call, or all of its arguments."""
+        """Return whether a delta only repeats a call that is already complete."""
         if call is None or name not in ("", call.name) or not text.lstrip().startswith("{"):
             return False
         return text == self._sent(call) and is_object(text)
@@ -212,7 +216,7 @@ class CallAssembler:
         self._ids.add(call.id)
 
     def _add_text(self, call: OpenCall, text: str) -> None:
-        """Emit arguments as soon as they are known to be an object; anything else is held, as it may need repair."""
+        """Add arguments to a call: emit them if they are known to be an object, otherwise hold them for a repair."""
         if call.ended:
             if text.strip():
                 self._note("late_arguments", f"arguments after the end of {call.name} were ignored")
@@ -235,13 +239,13 @@ class CallAssembler:
         self._parts.end(call)
 
     def _sent(self, call: OpenCall) -> str:
-        """Return all arguments so far."""
+        """Return all arguments of the call so far, emitted or held."""
         if call.ended:
             return call.text
         return self._parts.text_of(call) if call.held is None else "".join(call.held)
 
     def _repaired(self, call: OpenCall, text: str, cut: bool) -> str:
-        """Return arguments that were held back, repaired if necessary."""
+        """Return the held arguments of a call that ends, repaired if necessary."""
         if call.wrapped:
             return self._unwrapped(call, text)
         if call.freeform or (cut and not text):
@@ -273,7 +277,10 @@ class CallAssembler:
 
 
 def _begins_object(held: list[str], text: str) -> bool:
-    """Return whether this text starts the arguments. An empty object may be all of them, or precede the real ones."""
+    """Return whether `text` begins an object and only an empty object, if anything, was held before it.
+
+    `{}` itself does not count: it may be the complete arguments, or precede the real ones.
+    """
     beginning = text.strip()
     return beginning.startswith("{") and beginning != "{}" and "".join(held).strip() in ("", "{}")
 
@@ -288,7 +295,10 @@ def _name_and_arguments(delta: CallDelta) -> tuple[str, str]:
 
 
 def _is_custom(delta: CallDelta) -> bool:
-    """Return whether a delta is of a freeform call. Some upstreams send an empty `custom` with every `function`."""
+    """Return whether a delta belongs to a freeform call.
+
+    An empty `custom` next to a `function` does not count, because some upstreams send it with every call.
+    """
     function, custom = delta.function, delta.custom
     if function is not None and (function.name or function.arguments):
         return False

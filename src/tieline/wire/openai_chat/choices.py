@@ -1,4 +1,4 @@
-"""Several answers to one request: each of the `n` choices is a leg of its own."""
+"""Requests for several answers (`n` in the request). Each answer is a separate leg and becomes one choice."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ _CHOICES = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
 
 def choices(request: Request) -> int:
-    """Return how many answers the client wants."""
+    """Return how many answers the client requests (`n`). Raise BadRequest if the number is not allowed."""
     if "n" not in request.extra:
         return 1
     number = parse(_NUMBER, request.extra["n"], "n")
@@ -28,18 +28,18 @@ def choices(request: Request) -> int:
         raise BadRequest(f"`n`: expected a number from 1 to {MAX_CHOICES}, got {number}", "n")
     if request.stream and number > 1:
         raise BadRequest(
-            f"`n`: expected 1 with `stream`, got {number}; only requests without `stream` get several", "n"
+            f"`n`: expected 1 with `stream`, got {number}; several answers are possible only without `stream`", "n"
         )
     return number
 
 
 def one_choice(request: Request) -> Request:
-    """Return the request for one of the answers."""
+    """Return a copy of the request that asks for one answer: without `n`."""
     return replace(request, extra={name: value for name, value in request.extra.items() if name != "n"})
 
 
 def render_choices(replies: Sequence[Reply], options: Options) -> bytes:
-    """Return a body with all answers, each with its index, and their total usage."""
+    """Return the response body with all answers as numbered choices, and with their total usage."""
     usages = [reply.usage for reply in replies]
     total = Usage(**{name: sum(getattr(usage, name) for usage in usages) for name in Usage.__struct_fields__})
     body = _BODY.decode(render(replace(replies[0], usage=total), options))

@@ -1,4 +1,4 @@
-"""How one upstream deviates from the protocol, and how one client wants its answer."""
+"""Settings for an upstream that deviates from the protocol, and for the form of the answer that a client gets."""
 
 from typing import Literal
 
@@ -6,17 +6,17 @@ from tieline.model.content import Value
 
 
 class Dialect(Value, cache_hash=True):
-    """What one upstream accepts; the defaults suit most."""
+    """Which features of the protocol an upstream supports; the defaults suit most upstreams."""
 
     reasoning_field: Literal["reasoning_content", "reasoning", "none"] = "reasoning_content"
-    """The field of a message for earlier thinking."""
+    """The field of an assistant message in which earlier thinking is sent to the upstream."""
     replay_reasoning: bool = False
-    """Whether earlier thinking is sent at all: some upstreams require it, others reject it."""
+    """Whether earlier thinking is sent to the upstream at all; some upstreams require it, others reject it."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     system: Literal["anywhere", "first"] = "anywhere"
-    """Where system messages are allowed; `first` also means that only one is."""
+    """Where system messages are allowed; `first` also means that only one is allowed."""
     text_parts: bool = False
-    """Whether content may be a list of texts. A list from a client of this protocol stays a list in any case."""
+    """Whether content may be a list of texts. A list from a client of this protocol is always sent as a list."""
     id_limit: int = 64
     freeform_tools: bool = False
     strict_tools: bool = True
@@ -30,7 +30,7 @@ class Dialect(Value, cache_hash=True):
 
     @property
     def takes_all(self) -> bool:
-        """Whether the upstream accepts everything a client of this protocol may send."""
+        """Whether the upstream accepts everything that a client of this protocol may send."""
         return self._restrictions() == DEFAULT._restrictions()
 
     def _restrictions(self) -> tuple[object, ...]:
@@ -39,15 +39,16 @@ class Dialect(Value, cache_hash=True):
 
 
 class Options(Value):
-    """How one client wants its answer."""
+    """The form of the answer that a client gets."""
 
     created: int = 0
     arguments: Literal["buffered", "incremental"] = "buffered"
     usage: bool = True
     reasoning: Literal["reasoning_content", "reasoning", "none"] | None = None
-    """The field for thinking; None: the name an upstream of this protocol used, otherwise reasoning_content."""
+    """The field for thinking. None means the field that an upstream of this protocol used, otherwise
+    reasoning_content."""
     legacy: bool = False
-    """Whether calls are written as `function_call`, for a client that offered `functions`: one call at most."""
+    """Whether to write the call as `function_call`, for a client that offered `functions`: at most one call."""
 
 
 DEFAULT = Dialect()

@@ -1,7 +1,7 @@
 """Read and render errors.
 
-Clients always get all four keys of the spec. Upstreams vary: the error is an object or a string, its code a word or a
-status, and sometimes the body is an HTML page.
+An error for a client always has all four keys of the spec. Errors of upstreams vary: the error may be an object or a
+string, its code a word or an HTTP status, and sometimes the body is an HTML page.
 """
 
 import re
@@ -74,9 +74,9 @@ def render_error(error: GatewayError, request_id: str = "") -> bytes:
 
 
 def render_failed(failed: Failed) -> bytes:
-    """Return the JSON of an error as the last event of a stream.
+    """Return the JSON of an error that is sent as the last event of a stream.
 
-    There is no status line, so the message contains the status: some clients search for it to decide on a retry.
+    If a retry makes sense, the message contains the HTTP status, because some clients search for it there.
     """
     if is_transient(failed):
         failed = msgspec.structs.replace(failed, message=f"{failed.message} (status {failed.status}, try again)")
@@ -84,7 +84,7 @@ def render_failed(failed: Failed) -> bytes:
 
 
 def read_error(status: int, body: bytes, headers: Sequence[tuple[str, str]] = ()) -> Failed:
-    """Parse an error response of an upstream."""
+    """Parse an upstream's error response."""
     failed = failure(_decoded(body), status)
     known = {name.lower(): value for name, value in headers}
     kept: Headers = tuple((name, value) for name, value in known.items() if name.startswith(_KEPT_HEADERS))
@@ -92,9 +92,10 @@ def read_error(status: int, body: bytes, headers: Sequence[tuple[str, str]] = ()
 
 
 def failure(value: Any, status: int = 200) -> Failed:
-    """Return the failure for an upstream's error: a whole body or only its `error`, an object or a string.
+    """Return the failure for an upstream's error.
 
-    `status` is that of the response. In a stream, which started with 200, the error itself may contain another.
+    `value` is a decoded response body or only its `error`, which may be an object or a string. `status` is the HTTP
+    status of the response. If it is not an error status, as in a stream, the status is taken from the error itself.
     """
     error = _innermost(value)
     words = [str(error[name]) for name in ("code", "type", "status") if error.get(name)]
@@ -138,7 +139,7 @@ def _decoded(body: bytes) -> Any:
 
 
 def _innermost(value: Any) -> Mapping[str, Any]:
-    """Return the object with the message, without the objects and lists that upstreams wrap it in."""
+    """Return the object that contains the error message. Upstreams wrap it in further objects and lists."""
     for _ in range(5):
         if isinstance(value, list) and value:
             value = value[0]

@@ -1,4 +1,4 @@
-"""Requests for OpenAI's other endpoints: only the model name is parsed and replaced, in JSON and in forms."""
+"""Requests for OpenAI's other endpoints, with a JSON or form body. Only the model name is parsed and replaced."""
 
 import re
 from collections.abc import Callable
@@ -19,20 +19,23 @@ _MODEL_FIELD = re.compile(
 
 
 class NamedRequest(NamedTuple):
-    """The model name in a request ("" if there is none), and a function that builds its body with another name."""
+    """The model name in a request ("" if there is none), and a function that returns the body with another name."""
 
     model: str
     build: Callable[[str], bytes]
 
 
 def read_named(body: bytes, content_type: str) -> NamedRequest:
-    """Parse the model name; raise BadRequest for a body that is neither a JSON object nor a form with a model."""
+    """Parse the model name in a request body.
+
+    Raise BadRequest if the body is neither a JSON object nor a form with the field `model`.
+    """
     boundary = _BOUNDARY.match(content_type)
     return _form(body, (boundary[1] or boundary[2]).encode("latin-1")) if boundary else _json(body)
 
 
 def is_form(content_type: str) -> bool:
-    """Return whether a body of this type is a form."""
+    """Return whether a body of this content type is a multipart form."""
     return _BOUNDARY.match(content_type) is not None
 
 
@@ -59,7 +62,7 @@ def _form(body: bytes, boundary: bytes) -> NamedRequest:
 
 
 def _model_span(body: bytes, mark: bytes) -> slice | None:
-    """Return the position of the value of the field `model`."""
+    """Return the position of the value of the form field `model`; `mark` separates the fields."""
     at = 0 if body.startswith(mark) else body.find(b"\r\n" + mark)
     while at >= 0 and (head_end := body.find(b"\r\n\r\n", at)) >= 0:
         start = head_end + 4

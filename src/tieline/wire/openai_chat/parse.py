@@ -1,7 +1,7 @@
 """Parse a client's Chat Completions request.
 
-Fields without an equivalent in the model are kept as JSON in `Request.extra`. The request also carries the body it was
-parsed from, for an upstream of the same protocol (see `model.source`).
+Fields without an equivalent in `Request` are kept as JSON in `Request.extra`. The request also keeps the body that it
+was parsed from, for an upstream of the same protocol (see `model.source`).
 """
 
 from typing import Any, get_args
@@ -39,7 +39,7 @@ _NO_CHOICE = ToolChoice()
 
 
 def parse_request(body: bytes, cache: ConversationCache | None = None) -> Request:
-    """Parse a request; raise BadRequest with the path of the field that is wrong."""
+    """Parse a request body. Raise BadRequest with the path of the field if it is invalid."""
     try:
         return _parse(body, cache)
     except BadRequest:
@@ -50,7 +50,7 @@ def parse_request(body: bytes, cache: ConversationCache | None = None) -> Reques
 
 
 def is_legacy(request: Request) -> bool:
-    """Return whether a client offers its tools as `functions` only; it then reads calls from `function_call`."""
+    """Return whether the client uses the deprecated fields: it offers `functions` and expects a `function_call`."""
     return bool(request.tools) and LEGACY in request.tools[-1].meta
 
 
@@ -80,12 +80,12 @@ def _parse(body: bytes, cache: ConversationCache | None) -> Request:
         extra=_extra(shape, untranslated, unknown),
     )
     if system or shape.functions or shape.function_call:
-        return request  # no longer part of the spec, so the upstream's request is built from the model
+        return request  # these fields are not in the current spec, so the upstream does not get the original body
     return replace(request, source=RequestSource(PROTOCOL, body, tuple(parser.sources), request))
 
 
 def _decode(body: bytes) -> tuple[RequestShape, dict[str, Raw]]:
-    """Decode the top level; also return the fields that are in no version of the spec."""
+    """Decode the top level of a request; also return the fields that RequestShape does not have."""
     try:
         # Fields that are only passed on are never decoded, so the encoding of the whole body is checked here.
         if not body.isascii():
@@ -99,11 +99,11 @@ def _decode(body: bytes) -> tuple[RequestShape, dict[str, Raw]]:
     return shape, {name: raw for name, raw in fields.items() if name not in _KNOWN}
 
 
-# ── Fields beside the messages ───────────────────────────────────────────────────────────────────
+# ── Fields other than the messages ───────────────────────────────────────────────────────────────
 
 
 def _system(raw: Raw) -> tuple[Message, ...]:
-    """Parse a top-level system prompt, as some editors send it: a string, or text blocks."""
+    """Parse a top-level system prompt, which some editors send: a string, or a list of text blocks."""
     try:
         system = msgspec.json.decode(raw, type=str | list[_SystemText] | None)
     except msgspec.DecodeError as error:
@@ -118,9 +118,9 @@ class _SystemText(msgspec.Struct):
 
 
 def _extra(shape: RequestShape, untranslated: tuple[Raw, ...], unknown: dict[str, Raw]) -> dict[str, Raw]:
-    """Return the fields without an equivalent in the model.
+    """Return the fields without an equivalent in `Request`, for `Request.extra`.
 
-    They are copied: a Raw is a view, and the smallest one would keep the whole body in memory.
+    Each value is copied, because a Raw is a view, and even a small one would keep the whole body in memory.
     """
     fields = zip(UNTRANSLATED, untranslated, strict=True)
     extra = {name: raw.copy() for name, raw in fields if raw and raw != _NULL}
@@ -180,7 +180,7 @@ def _schema_output(shape: FormatShape) -> OutputFormat:
     return OutputFormat(name=wanted.name or "output", schema=bytes(wanted.schema), strict=wanted.strict)
 
 
-# ── Thinking: the field of the spec, and two of compatible upstreams ─────────────────────────────
+# ── Thinking: the field of the spec, and two fields of compatible upstreams ──────────────────────
 
 
 def _reasoning(shape: RequestShape) -> Reasoning:

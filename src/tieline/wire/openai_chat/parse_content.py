@@ -1,6 +1,6 @@
 """Parse the content parts of a client's messages.
 
-Besides the parts of the spec, blocks in Anthropic's shape are accepted: some editors send them on this route.
+Besides the parts of the spec, Anthropic's content blocks are accepted, because some editors send them to this endpoint.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _NULL = Raw(b"null")
 
 
 def bad(at: str, expected: str) -> BadRequest:
-    """Return the error for one field: its path, and what was expected."""
+    """Return the error for an invalid field: `at` is its path, `expected` describes a valid value."""
     return BadRequest(f"`{at}`: expected {expected}", at)
 
 
@@ -38,7 +38,7 @@ def content_parts(content: Content, at: str = "content") -> list[Part]:
 
 
 def result_parts(content: Content, at: str = "content") -> tuple[Text | Image | File, ...]:
-    """Parse the content of a tool result: text and images; any other JSON becomes text."""
+    """Parse the content of a tool result: texts, images and files. Any other JSON becomes text."""
     if isinstance(content, str):
         return (Text(text=content),) if content else ()
     if content is None:
@@ -58,12 +58,12 @@ def _is_result_part(raw: Raw) -> bool:
 
 
 def json_text(raw: Raw) -> str:
-    """Return JSON text unchanged."""
+    """Return the JSON text of a raw value."""
     return bytes(raw).decode("utf-8", "replace")
 
 
 def checked_base64(data: str | None, at: str) -> str:
-    """Return base64 text that every upstream can decode; otherwise raise BadRequest."""
+    """Return `data` if it is valid base64; otherwise raise BadRequest for the field at the path `at`."""
     if not data:
         raise bad(at, "base64 data, got none")
     try:
@@ -136,7 +136,7 @@ def _document_url(shape: PartShape, raw: Raw, at: str) -> Part:
 
 
 def _linked(url: str, name: str | None, raw: Raw, at: str) -> Part:
-    """Return a document by URL. Some upstreams of this protocol accept one, so its JSON is kept."""
+    """Return a document given by its URL, with its JSON, because some upstreams of this protocol accept it."""
     meta = {PROTOCOL: {"part": json_text(raw)}}
     return placed(File(media_type="application/pdf", url=url, name=name, meta=meta), at)
 
@@ -146,7 +146,7 @@ def _foreign(shape: PartShape, raw: Raw, at: str) -> Part:
 
 
 def _source(shape: PartShape, _raw: Raw, at: str) -> Part:
-    """Parse an image or document in Anthropic's shape."""
+    """Parse an image or document block of Anthropic's API."""
     source = shape.source
     if source is None:
         raise bad(f"{at}.source", "an object")

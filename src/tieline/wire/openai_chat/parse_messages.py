@@ -1,7 +1,7 @@
 """Parse a client's messages.
 
-Tool results are separate messages in this protocol, and parts of one user message in the model. A result without a
-call id is matched to a call by the name of the tool, or by order, if the match is unambiguous.
+Tool results are separate messages in this protocol, but parts of one user message in `tieline.model`. A result without
+a call id is matched to a call by the name of the tool or by order, if the match is unambiguous.
 """
 
 from collections.abc import Sequence
@@ -52,18 +52,18 @@ RESULT_ROLES = ("tool", "function")
 
 
 class ParsedMessage(NamedTuple):
-    """One message of the protocol: a message of the model, or a tool result that becomes part of one."""
+    """One parsed message of the protocol: either a `Message`, or a tool result that becomes part of one."""
 
     message: Message | None
     result: ToolResult | None = None
     tool: str | None = None
-    """The name of the tool of a result, which may identify its call."""
+    """For a result: the name of the tool, if given, by which its call can be found."""
     source: bytes | None = None
-    """The JSON text, if every upstream accepts it unchanged."""
+    """The JSON text of the message, if every upstream accepts it unchanged."""
 
 
 class ChatMessagesParser:
-    """Parses messages in order; messages that were parsed before come from the cache."""
+    """Parses messages in order into `messages`; messages that were parsed before are taken from the cache."""
 
     def __init__(self, cache: ConversationCache | None) -> None:
         self._cache = cache
@@ -71,16 +71,16 @@ class ChatMessagesParser:
         self.sources: list[bytes | None] = []
         """The JSON text of each message; see `RequestSource`."""
         self._calls: Sequence[Part] = ()
-        """The parts of the last assistant message, whose calls the following results answer."""
+        """The parts of the last assistant message; the results that follow belong to its calls."""
         self._results: list[ToolResult] = []
         """The results of these calls so far."""
         self._consecutive: list[ParsedMessage] = []
-        """Consecutive results, which become one message."""
+        """Consecutive results, which will be merged into one message."""
         self._begun = False
-        """Whether there was a message that is not a system message."""
+        """Whether any message other than a system message was parsed."""
 
     def parse(self, raws: Sequence[Raw]) -> None:
-        """Parse all messages; raise BadRequest with the path of the field."""
+        """Parse all messages. Raise BadRequest with the path of the field if one is invalid."""
         for position, raw in enumerate(raws):
             self._add(self._parsed(bytes(raw), position))
         if self._consecutive:
@@ -119,7 +119,7 @@ class ChatMessagesParser:
         self.sources.append(parsed.source)
 
     def _merge_results(self) -> None:
-        """Turn the consecutive results into one message."""
+        """Merge the consecutive results into one message."""
         row, self._consecutive = self._consecutive, []
         results = [parsed.result for parsed in row if parsed.result is not None]
         self._results += results
@@ -132,7 +132,7 @@ class ChatMessagesParser:
         self.messages.append(self._grouped(tuple(results)))
 
     def _grouped(self, results: tuple[ToolResult, ...]) -> Message:
-        """Return one message with these tool results. With a cache, equal results give the same message object."""
+        """Return one message with these tool results. With a cache, the same results yield the same message object."""
         if self._cache is None:
             return Message(role="user", parts=results)
         key = (PROTOCOL, "results", *map(id, results))
@@ -143,7 +143,7 @@ class ChatMessagesParser:
         return message
 
     def _matched(self, row: Sequence[ParsedMessage], results: list[ToolResult]) -> list[ToolResult]:
-        """Match results without an id to calls, by name or by order, if the match is unambiguous."""
+        """Return the results with missing call ids filled in, by tool name or by order, if the match is unambiguous."""
         answered = {result.call_id for result in self._results}
         unanswered = [part for part in self._calls if isinstance(part, ToolCall) and part.id not in answered]
         lacking = {at: row[at].tool for at, result in enumerate(results) if not result.call_id}
@@ -159,7 +159,10 @@ class ChatMessagesParser:
 
 
 def _parse_message(shape: MessageShape, text: bytes, position: int, begun: bool) -> tuple[ParsedMessage, bool]:
-    """Parse one message; also return whether the result depends on its position."""
+    """Parse one message. Also return whether the result depends on its position and therefore cannot be cached.
+
+    `text` is its JSON; `begun` says whether a message other than a system message precedes it.
+    """
     content = shape.content
     plain_text = (Text(text=content),) if content and isinstance(content, str) else None
     role = _ROLES.get(shape.role)
@@ -192,9 +195,10 @@ def _parse_result(shape: MessageShape, text: bytes, plain_text: tuple[Text] | No
 
 
 def _standard(text: bytes, parts: Sequence[Part]) -> bytes | None:
-    """Return the text of a message if it follows the spec, so that every upstream accepts it unchanged.
+    """Return the JSON text of a message if every upstream accepts it unchanged, because it follows the spec.
 
-    Some upstreams reject thinking, and null, which some clients send for every field they do not use.
+    Return None if it contains thinking, which some upstreams reject, or null, which some upstreams reject and some
+    clients send for every unused field.
     """
     try:
         _STANDARD.decode(text)
@@ -217,7 +221,7 @@ def _meta(name: str | None, in_place: bool) -> Meta:
 
 
 def _assistant_parts(shape: MessageShape, position: int, plain_text: Sequence[Part] | None) -> Sequence[Part]:
-    """Return the parts of an assistant message; `plain_text` is its content, if that is a string."""
+    """Return the parts of an assistant message. `plain_text` is its content as a part, if the content is a string."""
     parts: list[Part] = []
     if shape.thinking_blocks:
         parts += map(_thinking, parse(_BLOCKS, shape.thinking_blocks, "thinking_blocks") or ())

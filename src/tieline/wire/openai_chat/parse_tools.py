@@ -1,7 +1,7 @@
-"""Parse a client's tools and its choice among them.
+"""Parse a client's tools and its tool choice.
 
-Tools are nested as in the spec, flat as in the Responses API, or in Anthropic's shape: editors send all three on this
-route. A tool of any other type is one the upstream runs itself, and is kept whole.
+Editors send tools in three forms to this endpoint: nested as in the spec, flat as in the Responses API, or as in
+Anthropic's API. A tool of any other type is run by the upstream itself, and its whole JSON is kept.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from tieline.wire.shared.conversations import ConversationCache, cached
 from tieline.wire.shared.json import parse
 
 LEGACY = "legacy"
-"""The key in the `meta` of tools that a client offered as `functions`."""
+"""The key in `meta` that marks the tools of a client that offers only the deprecated `functions`."""
 
 _TOOLS = msgspec.json.Decoder(list[ToolShape] | None)
 _ANY_LIST = msgspec.json.Decoder(list[Any])
@@ -43,7 +43,7 @@ _MODES: dict[str, Literal["auto", "none", "required"]] = {
 
 
 def parse_tools(shape: RequestShape, cache: ConversationCache | None) -> tuple[ToolSpec, ...]:
-    """Parse the tools of a request; a later tool replaces an earlier one with the same name, in its place."""
+    """Parse the tools of a request. A tool replaces an earlier one with the same name and takes its position."""
     raw, tools = shape.tools, tuple[ToolSpec, ...]()
     if raw:
         tools = _read(raw) if cache is None else cached(cache, (PROTOCOL, "tools", bytes(raw)), lambda: _read(raw))
@@ -65,7 +65,7 @@ def _read(raw: Raw) -> tuple[ToolSpec, ...]:
 
 
 def _with_functions(tools: Sequence[ToolSpec], functions: Sequence[FunctionSpec]) -> tuple[ToolSpec, ...]:
-    """Return the tools with those of the deprecated field `functions` added."""
+    """Return the tools together with those in the deprecated field `functions`."""
     specs = {spec.name: spec for spec in tools}
     for position, function in enumerate(functions):
         try:
@@ -77,7 +77,7 @@ def _with_functions(tools: Sequence[ToolSpec], functions: Sequence[FunctionSpec]
 
 
 def _with_whole(specs: dict[str, ToolSpec], tools: Sequence[ToolShape], raw: Raw) -> list[ToolSpec]:
-    """Return the tools, the hosted ones with their whole JSON."""
+    """Return the tools; each tool that the upstream runs itself gets its whole JSON in `meta`."""
     whole = parse(_ANY_LIST, raw, "tools")
     by_name = {_hosted_name(tool): json for tool, json in zip(tools, whole, strict=True)}
     return [
@@ -157,7 +157,7 @@ def parse_choice(shape: RequestShape) -> ToolChoice:
     """Parse `tool_choice` (or the deprecated `function_call`) and `parallel_tool_calls`."""
     parallel = shape.parallel_tool_calls
     if shape.functions and not shape.tools:
-        parallel = False  # `function_call` in the answer holds one call
+        parallel = False  # the answer has room for one call, in `function_call`
     choice = shape.tool_choice
     if choice is None and shape.function_call is None:
         return ToolChoice(parallel=parallel)
@@ -205,7 +205,7 @@ def _allowed(choice: ChoiceShape) -> tuple[Mode, tuple[str, ...]]:
 
 
 def _allowed_name(tool: AllowedTool, at: str) -> str:
-    """Return the name of an allowed tool; one that the upstream runs has only a type."""
+    """Return the name of an allowed tool; for a tool that the upstream runs itself, this is its type."""
     if tool.type not in (None, "function", "custom") and tool.name is None:
         return tool.type
     return _name(tool.function, tool.custom, tool.name, at)

@@ -1,7 +1,7 @@
 """Opaque provider state in messages and calls: thought signatures of Gemini, encrypted reasoning of OpenRouter.
 
-A provider that sent such a field expects it back with the history, and may reject the request without it. In a stream
-a list arrives in several deltas, which are joined here; everything else is kept unchanged.
+A provider that sent such a field expects it again in the history of the next request, and may reject a request without
+it. In a stream, the items of a list arrive in several deltas, which are joined here. Other values are not changed.
 """
 
 from typing import Any
@@ -15,28 +15,28 @@ from tieline.wire.shared.json import decode_any, encode
 _LIST = msgspec.json.Decoder(list[Any])
 _NULL = Raw(b"null")
 _JOINED = ("text", "summary", "thinking")
-"""The members of an item whose text the next delta continues."""
+"""The members of an item whose text may be continued in the next delta."""
 _NOTHING = (None, "")
 
 
 class StateReader:
-    """Collects the state of one message, from its deltas or from the whole message."""
+    """Collects the provider state of one message, from its deltas or from the whole message."""
 
     def __init__(self) -> None:
         self._values: dict[str, list[str]] = {}
 
     def add(self, delta: Delta) -> None:
-        """Add the state of one delta."""
+        """Add the provider state in one delta, or in a whole message."""
         for name, text in state_in(delta).items():
             self._values.setdefault(name, []).append(text)
 
     def take(self) -> dict[str, str]:
-        """Return the state: JSON text by field name."""
+        """Return the collected state as JSON text by field name."""
         return {name: _joined(values) for name, values in self._values.items()}
 
 
 def state_in(shape: MessageShape | CallShape | Delta | CallDelta) -> dict[str, str]:
-    """Return the state in a message or a call: JSON text by field name."""
+    """Return the provider state in a message or a call, as JSON text by field name."""
     found: dict[str, str] = {}
     for name in STATE_FIELDS:
         raw = getattr(shape, name, None)
@@ -46,12 +46,12 @@ def state_in(shape: MessageShape | CallShape | Delta | CallDelta) -> dict[str, s
 
 
 def json_text(raw: Raw) -> str:
-    """Return JSON text unchanged."""
+    """Return the JSON text of a raw value."""
     return bytes(raw).decode("utf-8", "replace")
 
 
 def thoughts_in(raw: Raw) -> str:
-    """Return the text of a list of reasoning details or thinking blocks; empty if it has none."""
+    """Return the thinking in a JSON list of reasoning details or thinking blocks; empty if there is none."""
     try:
         items = decode_any(raw) if raw else None
     except (ValueError, RecursionError):
@@ -67,7 +67,7 @@ def _thought(item: Any) -> str:
 
 
 def _joined(values: list[str]) -> str:
-    """Join the values of several deltas: lists are concatenated; of anything else the last counts."""
+    """Join the values of one field from several deltas: concatenate lists; for other values, return the last one."""
     if len(values) == 1:
         return values[0]
     items: list[Any] = []
@@ -83,7 +83,7 @@ def _joined(values: list[str]) -> str:
 
 
 def _add(items: list[Any], item: Any) -> None:
-    """Add an item to a list: it continues the last item, or is a new one."""
+    """Append an item to the list, or merge it into the last item if it continues that item."""
     last = items[-1] if items else None
     if not (isinstance(item, dict) and isinstance(last, dict) and _continues(last, item)):
         items.append(item)
@@ -97,7 +97,10 @@ def _add(items: list[Any], item: Any) -> None:
 
 
 def _continues(last: dict[str, Any], item: dict[str, Any]) -> bool:
-    """Return whether an item continues the last one: same type and index, and no atomic member in both."""
+    """Return whether `item` continues the last item.
+
+    It does if both have the same type and index, and no member that cannot be split, such as a signature, is in both.
+    """
     if any(last.get(name) != item.get(name) for name in ("type", "index")) or not any(n in last for n in _JOINED):
         return False
     whole = [name for name in ("id", "data", "signature") if last.get(name) not in _NOTHING]

@@ -1,11 +1,11 @@
-"""Read the answer of a Chat Completions upstream into the events of a leg.
+"""Translate the answer of a Chat Completions upstream into the events of a leg.
 
-Usage follows the finish reason, so the ending is held back until `[DONE]` or the end of the stream. Notes and usage
-are emitted with it, because they must not be between the events of a part.
+The usage follows the finish reason, so the ending is held back until `[DONE]` or the end of the stream. Notes and usage
+are emitted just before the ending, because they must not occur inside a part.
 
-Text, thinking and refusals never overlap: when one starts, the previous one ends. A call ends them as well, and text
-after a call is a new part. Blank text is held back until something follows it, because upstreams reject blank parts
-between calls when a client sends them back.
+Text, thinking and refusals ("prose") never overlap: when one starts, the previous one ends. A call also ends the open
+part, and text after a call is a new part. Blank text is held back until other text follows: a blank part between calls
+would become part of the history, and upstreams reject such a history.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _PROSE: dict[str, Part] = {"text": Text(), "thinking": Thinking(), "refusal": Te
 _TEXT_FIELDS = {"text": ("content",), "thinking": ("reasoning_content", "reasoning")}
 _LEGACY_INDEX = -1
 MAX_MISTYPED = 20
-"""The most values of the wrong type that are noted for one answer."""
+"""Maximum number of notes about values of the wrong type in one answer."""
 
 _REASONS = {
     "stop": StopReason.END_TURN,
@@ -56,7 +56,10 @@ _OVERRIDABLE = (None, StopReason.END_TURN, StopReason.TOOL_USE)
 
 
 class ResponseReader(StreamReader):
-    """Reads one answer into the events of one leg, with exactly one ending."""
+    """Translates one answer into the events of one leg, with exactly one ending.
+
+    `fallback_id` and `model` are used if the answer itself has no id or no model name.
+    """
 
     protocol = PROTOCOL
 
@@ -85,7 +88,7 @@ class ResponseReader(StreamReader):
         self._usage: UsageShape | None = None
 
     def read_whole(self, body: bytes) -> list[Event]:
-        """Return the events of an answer that was not streamed."""
+        """Return the events of a non-streaming answer."""
         try:
             self._chunk(body)
             if not self.ended and not self._has_choice:
@@ -113,7 +116,7 @@ class ResponseReader(StreamReader):
         self._finish(is_complete=False)
 
     def _learn(self, block: bytes, chunk: Chunk, kind: str) -> None:
-        """Learn the frame of the following chunks, if this one contains nothing but text."""
+        """Learn the delta frame from this chunk, if it contains nothing but text."""
         choice = chunk.choices[0] if chunk.choices else None
         for field in _TEXT_FIELDS.get(kind, ()):
             text = choice and choice.delta and getattr(choice.delta, field)
@@ -161,7 +164,7 @@ class ResponseReader(StreamReader):
         self._parts.events.append(Started(id=own_id, model=chunk.model or self._model))
 
     def _end_choice(self, choice: Choice) -> None:
-        """Take over the ending of a choice. The gateway requests one choice, so several are parts of one message."""
+        """Record how a choice ended. The gateway requests one choice, so several choices are read as one message."""
         if choice.error:
             self._fail(failure(choice.error))
             return
@@ -204,8 +207,8 @@ class ResponseReader(StreamReader):
             self._calls.add(CallDelta(index=_LEGACY_INDEX, function=delta.function_call), (choice, 0))
 
     def _keep_state(self, delta: Delta, thinking: str | list[Raw] | dict[str, Raw] | None) -> str:
-        """Collect provider state; return the thinking, which may be contained only in that state."""
-        self._is_exact = False  # the state is written at the end, and must not be written twice
+        """Collect the provider state in a delta. Return the thinking, which may be contained only in that state."""
+        self._is_exact = False  # the writer adds the state at the end, and it must not be written twice
         self._state = self._state or StateReader()
         self._state.add(delta)
         if isinstance(thinking, str) and thinking:
@@ -216,7 +219,7 @@ class ResponseReader(StreamReader):
         return thoughts_in(Raw(encode(thinking))) if isinstance(thinking, list) else ""
 
     def _items(self, items: Sequence[Raw]) -> None:
-        """Add content that is a list, which may contain thinking too."""
+        """Add content that was sent as a list, whose items are text or thinking."""
         for raw in items:
             mistyped: list[str] = []
             item = read(_ITEM, bytes(raw), mistyped)
@@ -254,13 +257,16 @@ class ResponseReader(StreamReader):
             self._parts.end(self._key)
             self._frame.forget(self._key)
             self._kind = None
-            # PartsWriter may still hold the part under this key, so the next part needs another.
+            # PartsWriter may still hold the part under this key, so the next part needs another key.
             self._key += 1
 
     # ── Endings ──────────────────────────────────────────────────────────────────────────────────
 
     def _finish(self, is_complete: bool, is_whole: bool = False) -> None:
-        """Emit the ending; `is_complete` is whether the upstream marked the end of the answer."""
+        """End all parts and emit the ending.
+
+        `is_complete` says whether the upstream marked the end of the answer, `is_whole` whether it did not stream.
+        """
         reason = self._reason
         if reason is None:
             self._read_unframed()
@@ -286,14 +292,14 @@ class ResponseReader(StreamReader):
         self._calls.close(cut)
 
     def _inferred(self, is_complete: bool, is_whole: bool) -> StopReason | None:
-        """Infer the reason of an answer that gave none; None if the answer cannot be complete."""
+        """Infer the stop reason of an answer without a finish reason; None if the answer cannot be complete."""
         if not is_complete or not self._has_choice or (self._calls.lacks_arguments and not is_whole):
             return None
         self._note("inferred_ending", "the upstream gave no finish reason, so it was inferred")
         return StopReason.MAX_TOKENS if self._calls.incomplete else StopReason.END_TURN
 
     def _missing(self, is_complete: bool) -> str:
-        """Describe what is missing in an answer that has no ending."""
+        """Return the error message for an answer without an ending."""
         if not is_complete:
             return "the upstream's answer ended early"
         if self._has_choice:
@@ -301,7 +307,7 @@ class ResponseReader(StreamReader):
         return "the upstream's answer has no `choices`: is its address that of a Chat Completions API?"
 
     def _read_unframed(self) -> None:
-        """Read an error, or a whole answer, that was sent without framing."""
+        """Read an error or a whole answer that was sent as plain JSON, not as a server-sent event."""
         stray = self._sse.stray.strip()
         if stray.startswith(b"{"):
             try:
@@ -339,12 +345,12 @@ def read_reply(
     model: str = "",
     keep_source: bool = False,
 ) -> list[Event]:
-    """Return the events of an answer that was not streamed."""
+    """Return the events of a non-streaming answer; see `ResponseReader`."""
     return ResponseReader(tool_names, fallback_id=fallback_id, model=model, keep_source=keep_source).read_whole(body)
 
 
 def _no_choices(body: bytes) -> Failed:
-    """Return the failure for an answer without choices; it names what the upstream sent instead."""
+    """Return the failure for an answer without choices. Its message names the fields that the upstream sent instead."""
     value = _loaded(body)
     kind = value.get("object") if isinstance(value, dict) else None
     found = f"an object of the kind {kind[:60]!r}" if isinstance(kind, str) else "a reply"
@@ -377,7 +383,7 @@ def _usage(shape: UsageShape) -> Usage:
 
 
 def _plain_chunk(chunk: Chunk, field: str, text: str) -> Chunk:
-    """Return a chunk with the same head that contains nothing but this text."""
+    """Return a chunk with the same id, model and index whose only content is `text` in `field`."""
     choices = chunk.choices or []
     choice = Choice(index=choices[0].index, delta=msgspec.convert({field: text}, Delta))
     return Chunk(id=chunk.id, model=chunk.model, object=chunk.object, choices=[choice])

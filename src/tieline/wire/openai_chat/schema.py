@@ -1,8 +1,8 @@
-"""The shapes of Chat Completions JSON, as clients and upstreams really send it.
+"""The JSON structures ("shapes") of Chat Completions, as clients and upstreams send them in practice.
 
-Every field may be absent or null; code that requires a field raises the error with its path. Values that are only
-passed on are `msgspec.Raw`. A request is decoded with the strict RequestShape first; one that has unknown fields is
-decoded again with AnyRequestShape.
+Every field may be absent or null; code that requires a field raises an error with the path of the field. Values that
+are only passed on are `msgspec.Raw`. A request is first decoded with the strict RequestShape. If it has unknown fields,
+it is decoded again with AnyRequestShape.
 """
 
 from typing import Annotated, Any, Literal
@@ -13,13 +13,13 @@ from msgspec import Meta, Raw
 PROTOCOL = "openai_chat"
 
 STATE_FIELDS = ("reasoning_details", "thinking_blocks", "extra_content")
-"""Fields of a message with provider state, which must be sent back unchanged."""
+"""The fields of a message that hold provider state, which must be sent back unchanged."""
 
 ABSENT = Raw()
 
 
 class Shape(msgspec.Struct, kw_only=True, gc=False):
-    """The base of all shapes. They are short-lived and never part of a reference cycle, so `gc` is off."""
+    """The base class of all shapes. They are short-lived and never part of a reference cycle, so `gc` is off."""
 
 
 # ── Requests ─────────────────────────────────────────────────────────────────────────────────────
@@ -37,7 +37,7 @@ class FileRef(Shape):
 
 
 class Source(Shape):
-    """The source of an image or document in Anthropic's shape."""
+    """The source of an image or document, as in Anthropic's API."""
 
     type: str | None = None
     media_type: str | None = None
@@ -49,7 +49,7 @@ Content = str | list[Raw] | dict[str, Raw] | float | int | bool | None
 
 
 class PartShape(Shape):
-    """A content part. The second half of the fields are those of Anthropic's blocks, which some editors send."""
+    """A content part. The fields from `source` on are those of Anthropic's blocks, which some editors send."""
 
     type: str | None = None
     text: str | None = None
@@ -75,7 +75,7 @@ class PartShape(Shape):
 
 
 class FunctionShape(Shape):
-    """The function of a call, complete or a delta."""
+    """The function of a call: complete, or a part of it in a delta."""
 
     name: str | None = None
     arguments: str | dict[str, Raw] | list[Raw] | None = None
@@ -133,7 +133,7 @@ class CustomSpec(Shape):
 
 
 class ToolShape(Shape):
-    """A tool: nested as in the spec, or flat as in the Responses API and in Anthropic's."""
+    """A tool: nested as in the spec, or flat as in the Responses API and in Anthropic's API."""
 
     type: str | None = None
     function: FunctionSpec | None = None
@@ -164,7 +164,7 @@ class AllowedTools(Shape):
 
 
 class ChoiceShape(Shape):
-    """`tool_choice` as an object, of any of these APIs."""
+    """`tool_choice` as an object, in the form of Chat Completions, the Responses API or Anthropic's API."""
 
     type: str | None = None
     function: ToolReference | None = None
@@ -192,7 +192,7 @@ class StreamOptions(Shape):
 
 
 class SamplingFields(Shape):
-    """The common settings."""
+    """The sampling and streaming settings of a request."""
 
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
@@ -205,7 +205,7 @@ class SamplingFields(Shape):
 
 
 class Untranslated(SamplingFields):
-    """The common settings, followed by the fields that are only passed on."""
+    """The sampling and streaming settings, followed by fields that are only passed on."""
 
     audio: Raw = ABSENT
     frequency_penalty: Raw = ABSENT
@@ -232,11 +232,11 @@ class Untranslated(SamplingFields):
 _FIRST = len(SamplingFields.__struct_fields__)
 UNTRANSLATED = Untranslated.__struct_fields__[_FIRST:]
 THE_UNTRANSLATED = slice(_FIRST, _FIRST + len(UNTRANSLATED))
-"""The position of these fields in a request."""
+"""The positions of the fields in UNTRANSLATED among the fields of a RequestShape."""
 
 
 class RequestShape(Untranslated, forbid_unknown_fields=True):
-    """A request with known fields only. `tools`, an array of ToolShape, is decoded only if it is not in the cache."""
+    """A request with known fields only. `tools`, a list of ToolShape, is not decoded yet, because it may be cached."""
 
     model: str | None = None
     messages: list[Raw] | None = None
@@ -316,14 +316,14 @@ class ToolMessage(Shape, tag_field="role", tag="tool"):
 
 
 StandardMessage = SystemMessage | UserMessage | AssistantMessage | ToolMessage
-"""A message that every upstream accepts unchanged. It may have more fields than these."""
+"""A message that every upstream accepts unchanged. It may have additional fields."""
 
 
 # ── Responses ────────────────────────────────────────────────────────────────────────────────────
 
 
 class CallDelta(Shape):
-    """A delta of a tool call; any field may be missing."""
+    """A fragment of a tool call in a stream; any field may be missing."""
 
     index: int | None = None
     id: str | None = None
@@ -334,7 +334,7 @@ class CallDelta(Shape):
 
 
 class Delta(Shape):
-    """The delta of a choice; a whole message has the same fields."""
+    """A fragment of an answer in a stream, or a whole message, which has the same fields."""
 
     content: str | list[Raw] | None = None
     tool_calls: list[CallDelta] | None = None
@@ -374,7 +374,7 @@ class UsageShape(Shape):
 
 
 class Chunk(Shape):
-    """One event of a stream, or the body of an answer that does not stream."""
+    """One event of a stream, or the body of a non-streaming answer."""
 
     id: str | int | None = None
     model: str | None = None
@@ -385,7 +385,7 @@ class Chunk(Shape):
 
 
 class ContentItem(Shape):
-    """An item of content, for upstreams that send a list."""
+    """An item of `content` from an upstream that sends content as a list."""
 
     type: str | None = None
     text: str | None = None

@@ -1,8 +1,8 @@
-"""Write the events of a leg as an answer in the Chat Completions dialect: a stream, or a whole body.
+"""Write the events of a leg as an answer of the Chat Completions API: a stream, or one body.
 
-All chunks of a stream have the same id, time and model; only the first has the role. Calls are numbered separately,
-and the first delta of each has its id, type and name. With *buffered* arguments a second delta has all arguments,
-because some clients act on the first prefix that parses.
+All chunks of a stream have the same id, time and model; only the first one has the role. Calls are numbered from 0. The
+first delta of a call has its id, type and name. With *buffered* arguments, a second delta has all arguments, because
+some clients run a call as soon as the arguments so far are valid JSON.
 
 Frames of an upstream of the same protocol are written unchanged (see `model.source`), if their meaning is unchanged.
 """
@@ -34,7 +34,7 @@ from tieline.wire.shared.json import decode_any, encode, one_line
 from tieline.wire.shared.sources import completed, first_frame, merged, with_model
 
 KEEP_ALIVE = b": keep-alive\n"
-"""A comment without a blank line: some clients would take that for the end of an event."""
+"""A comment without a blank line, because some clients would treat the blank line as the end of an event."""
 
 _FINISH: dict[StopReason, bytes] = {
     StopReason.END_TURN: b'"stop"',
@@ -63,9 +63,9 @@ _NOTHING = (b"", b"")
 _TRANSLATED = frozenset(
     ["content", "refusal", "tool_calls", "function_call", "reasoning", "reasoning_content", *STATE_FIELDS]
 )
-"""Members of a message that are always written from the events."""
+"""Members of a message that are always written from the events, never copied from the upstream."""
 _OWN_MEMBERS = frozenset(["id", "model", "object", "choices", "usage"])
-"""Members of a chunk that are written from the events."""
+"""Members of a chunk that are written from the events, not copied from the upstream."""
 _LEGACY_START = b'"function_call":{"name":%b,"arguments":""}'
 _LEGACY_ARGUMENTS = b'"function_call":{"arguments":'
 _TOOL_USE = StopReason.TOOL_USE
@@ -82,25 +82,25 @@ class ResponseWriter:
         self._reasoning = (options.reasoning or "reasoning_content").encode()
         self._model = ""
         self._extra: dict[str, Raw] = {}
-        """Members of the upstream's chunks that have no equivalent in the model."""
+        """Other members of the upstream's first chunk, which are repeated in every chunk."""
         self._head = self._delta = b""
-        """The beginning of every chunk, and of every chunk with a delta."""
+        """The first bytes of every chunk, and of every chunk with a delta."""
         self._tail = b'},"logprobs":null,"finish_reason":null}]' + (
             b',"usage":null}\n\n' if options.usage else b"}\n\n"
         )
         self._around = _NOTHING
-        """The bytes before and after the text of a delta; empty if the text of the open part is not written."""
+        """The bytes to write before and after the text of a delta; empty if the open part's text is not written."""
         self._calls = 0
         self._lacks_arguments = False
-        """Whether the open call has no arguments yet."""
+        """Whether no arguments of the open call were written yet."""
         self._state = NO_META
-        """The provider state that was written at the start of the open call."""
+        """The `meta` with the provider state that was written at the start of the open call."""
         self._refused = False
         self._usage = _NO_USAGE
         self._ended = False
 
     def write_all(self, batch: Sequence[Event]) -> bytes:
-        """Write a batch."""
+        """Return the bytes to send for a batch. The upstream's frames are copied if possible."""
         source = source_of(batch)
         if source is not None and source.protocol == PROTOCOL and source.is_stream:
             if not self._head:
@@ -132,7 +132,7 @@ class ResponseWriter:
         return with_model(source, self._model)
 
     def write(self, event: Event) -> bytes:
-        """Write one event; return b"" if this protocol cannot express it."""
+        """Return the bytes to send for one event; empty if this protocol cannot express it."""
         if type(event) is PartDelta:
             before, after = self._around
             if not before or not event.text:
@@ -237,11 +237,11 @@ _WRITE: dict[type, Callable[[ResponseWriter, Any], bytes]] = {
     Finished: ResponseWriter._finish,
     Failed: ResponseWriter._finish,
 }
-"""The methods for all events but PartDelta, the most frequent."""
+"""The methods that write the events, except for PartDelta, which `write` handles itself because it is frequent."""
 
 
 def render(reply: Reply, options: Options = _DEFAULT) -> bytes:
-    """Return a whole answer as the body of a response."""
+    """Return the response body for a complete reply."""
     source, finished = reply.source, reply.finished
     is_own = source is not None and source.protocol == PROTOCOL and not source.is_stream
     if source is not None and is_own and source.is_exact and not options.legacy and options.reasoning is None:
@@ -310,12 +310,12 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _state(meta: Meta) -> bytes:
-    """Return the provider state of a message or a call as further members of its object."""
+    """Return the provider state in `meta` as JSON members to append to an object, each with a leading comma."""
     return b"".join(b',"%b":%b' % (name.encode(), one_line(text.encode())) for name, text in state_of(meta).items())
 
 
 def _final_arguments(call: ToolCall) -> str:
-    """Return the arguments of a call; a function without arguments gets an empty object."""
+    """Return the arguments of a call: an empty object for a function call without arguments."""
     return call.arguments if call.freeform or call.arguments.strip() else "{}"
 
 
