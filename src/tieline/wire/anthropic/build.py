@@ -1,12 +1,13 @@
 """Build a request for a Messages upstream.
 
-Members have a fixed order with the messages last, so that consecutive requests of a conversation share their
-beginning and prompt caches work. In long conversations tools, system prompt and turns are fragments from the
-conversation cache. What a client of this protocol sent is sent unchanged (see `model.source`), except for members that
-were changed on purpose.
+The order of members is fixed, and the messages come last, so that consecutive requests of a conversation begin with the
+same bytes and the upstream's prompt cache works. In long conversations, the tools, the system prompt and the turns are
+fragments from the conversation cache. The JSON of a client that uses this protocol is sent unchanged (see
+`model.source`), except for members that were changed deliberately.
 
-The API caches the prompt up to each cache mark, and looks for something to reuse only at the marks. A client's mark is
-part of the JSON of its block. The gateway's own marks move with every request, so they are inserted into the text.
+The API caches the prompt up to each cache mark, and reuses a cached prompt only up to a mark. A client's mark is part
+of the JSON of its block. The gateway's own marks change their place with every request, so they are inserted into the
+finished text.
 """
 
 from operator import is_
@@ -41,16 +42,16 @@ _TRANSLATED = frozenset(
         *("thinking", "output_config", "output_format"),
     ]
 )
-"""Members that are always built, because the API rejects some combinations of them."""
+"""Members that are never copied from the client, because the API rejects some combinations of them."""
 _NO_SYSTEM = Fragment((), b"")
 _NO_REASONING = Reasoning()
 MAX_MARKS = 4
-"""The most cache marks that the API accepts."""
+"""Maximum number of cache marks that the API accepts."""
 _MARK = b'"cache_control":{"type":"ephemeral"}'
 
 
 def build_request(request: Request, dialect: Dialect = DEFAULT, cache: ConversationCache | None = None) -> BuiltRequest:
-    """Build the body for /v1/messages."""
+    """Build the request body for /v1/messages."""
     source = usable_source(request, PROTOCOL) if request.protocol == PROTOCOL and dialect.takes_all else None
     prompt = _prompt(request, dialect, source, cache)
     settings = _settings(request, dialect, prompt)
@@ -62,7 +63,7 @@ def build_request(request: Request, dialect: Dialect = DEFAULT, cache: Conversat
 
 
 def build_count(request: Request, dialect: Dialect = DEFAULT, cache: ConversationCache | None = None) -> BuiltRequest:
-    """Build the body for /v1/messages/count_tokens."""
+    """Build the request body for /v1/messages/count_tokens."""
     prompt = _prompt(request, dialect, None, cache)
     fields = _settings(request, dialect, prompt)
     body = _joined(prompt, {name: fields[name] for name in _COUNTED if name in fields})
@@ -70,7 +71,7 @@ def build_count(request: Request, dialect: Dialect = DEFAULT, cache: Conversatio
 
 
 def read_count(body: bytes) -> int:
-    """Return the answer of /v1/messages/count_tokens."""
+    """Return the number of tokens in a response of /v1/messages/count_tokens. Raise GatewayError if it is invalid."""
     try:
         return read(_COUNT, body).input_tokens
     except Malformed as error:
@@ -79,7 +80,7 @@ def read_count(body: bytes) -> int:
 
 
 class _Prompt(Struct):
-    """Tools, system prompt and conversation, and notes about what was changed or left out in them."""
+    """The tools, system prompt and conversation of a request, and notes about changes and omissions."""
 
     conversation: tuple[Message, ...]
     tools: ToolList
@@ -89,13 +90,13 @@ class _Prompt(Struct):
     notes: list[Note] = []
     tool_choice: dict[str, Any] | None = None
     sets_marks: bool = False
-    """Whether the gateway sets the cache marks."""
+    """Whether the gateway sets cache marks itself."""
     is_repaired: bool = False
-    """Whether the prompt differs from what a client of this protocol sent."""
+    """Whether cache marks of the client were removed, so that its JSON cannot be sent unchanged."""
 
 
 def _joined(prompt: _Prompt, fields: dict[str, Any]) -> bytes:
-    """Join the fragments of a request: the settings first, the messages last."""
+    """Return the body of a request, joined from its fragments: the settings first, the messages last."""
     history, is_marked = prompt.history, prompt.sets_marks
     turns = [turn.text for turn in history.turns]
     if is_marked:
@@ -106,7 +107,7 @@ def _joined(prompt: _Prompt, fields: dict[str, Any]) -> bytes:
 
 
 def _marked(fragment: Fragment) -> bytes:
-    """Return the text of a fragment with a cache mark, as close to its end as a block can carry one."""
+    """Return the text of a fragment with a cache mark inserted in its last block that may have one."""
     if not fragment.mark_at:
         return fragment.text
     at = len(fragment.text) - fragment.mark_at
@@ -148,7 +149,7 @@ def _prompt(
 
 
 def _limit_marks(prompt: _Prompt, request: Request) -> None:
-    """Remove all but the last MAX_MARKS cache marks: the API rejects more."""
+    """Remove all but the last MAX_MARKS cache marks, because the API rejects more."""
     offered, system, history, writer = prompt.tools, prompt.system, prompt.history, prompt.writer
     most = MAX_MARKS - ("cache_control" in request.extra and request.protocol == PROTOCOL)
     surplus = offered.marks + system.marks + history.marks - most
@@ -164,7 +165,7 @@ def _limit_marks(prompt: _Prompt, request: Request) -> None:
 
 
 def _write_system(messages: tuple[Message, ...], unmarked: int = 0) -> Fragment:
-    """Build the system prompt, without its first `unmarked` cache marks."""
+    """Build the system prompt, with its first `unmarked` cache marks removed."""
     writer = BlockWriter(NO_TOOL_NAMES, extensions=True)
     blocks: list[TextBlock] = []
     for message in messages:
@@ -187,7 +188,7 @@ def _with_blocks(system: Fragment, blocks: list[TextBlock]) -> Fragment:
 
 
 def _copied(request: Request, prompt: _Prompt, settings: dict[str, Any], source: RequestSource) -> bytes:
-    """Return the client's own request with the changed members replaced."""
+    """Return the client's JSON request with the changed members replaced."""
     out = settings_of(source, settings, own=_TRANSLATED)
     parsed = source.parsed
     del out["messages"]  # they come last
@@ -208,7 +209,7 @@ def _copied(request: Request, prompt: _Prompt, settings: dict[str, Any], source:
 
 
 def _settings(request: Request, dialect: Dialect, prompt: _Prompt) -> dict[str, Any]:
-    """Return the members before the prompt."""
+    """Return all members of the request except the tools, the system prompt and the messages."""
     sampling, notes = request.sampling, prompt.notes
     max_tokens = dialect.max_tokens if sampling.max_tokens is None else sampling.max_tokens
     fields: dict[str, Any] = {"model": request.model, "max_tokens": max_tokens}
@@ -236,7 +237,7 @@ def _settings(request: Request, dialect: Dialect, prompt: _Prompt) -> dict[str, 
 
 
 def _extra(request: Request, notes: list[Note]) -> dict[str, Any]:
-    """Return the fields that are passed on; those of another protocol are left out with a note."""
+    """Return the fields that are passed on unchanged. Fields of another protocol are left out, with a note for each."""
     if request.protocol == PROTOCOL:
         extra: dict[str, Any] = dict(request.extra)
     else:
@@ -253,9 +254,9 @@ def _extra(request: Request, notes: list[Note]) -> dict[str, Any]:
 def _stop(stop: tuple[str, ...], dialect: Dialect, notes: list[Note]) -> list[str]:
     kept = [sequence for sequence in stop if sequence.strip()]
     if len(kept) < len(stop):
-        notes.append(left_out("stop", "the upstream accepts no sequence of white space only"))
+        notes.append(left_out("stop", "the upstream rejects stop sequences of white space"))
     if len(kept) > dialect.stop_limit:
-        notes.append(left_out("stop", f"the upstream takes {dialect.stop_limit} stop sequences"))
+        notes.append(left_out("stop", f"the upstream accepts at most {dialect.stop_limit} stop sequences"))
     return kept[: dialect.stop_limit]
 
 

@@ -45,7 +45,7 @@ Block = TextBlock | ImageBlock | DocumentBlock | ThinkingBlock | RedactedBlock |
 M = TypeVar("M", TextBlock, ImageBlock, DocumentBlock, ToolUseBlock, ToolResultOut)
 Shown = TextBlock | ImageBlock | DocumentBlock | Raw
 
-_UNSIGNED = left_out("thinking", "without a signature, or in a turn with such thinking, the API rejects it")
+_UNSIGNED = left_out("thinking", "the API rejects a turn that contains thinking without a signature")
 _PDF = "application/pdf"
 _ACCEPTED = "text, images (jpeg, png, gif, webp), and documents (PDF or text)"
 _HEAD = msgspec.json.Decoder(BlockHead)
@@ -53,12 +53,12 @@ _MARKABLE = frozenset({TextBlock, ImageBlock, DocumentBlock, ToolUseBlock, ToolR
 
 
 class BlockWriter(Struct):
-    """Builds the blocks of a turn; `notes` says what was changed or left out."""
+    """Builds the blocks of a turn, and collects notes about changes and omissions in `notes`."""
 
     names: ToolNames
     extensions: bool
     unsigned: bool = False
-    """Whether thinking without a signature is sent."""
+    """Whether to send thinking that has no signature."""
     has_unsigned: bool = False
     """Whether an assistant message contained thinking without a signature."""
     notes: list[Note] = []
@@ -66,7 +66,7 @@ class BlockWriter(Struct):
     """The blocks with a cache mark, in order."""
 
     def user(self, message: Message) -> list[Block]:
-        """Return the blocks of a user message, tool results first."""
+        """Return the blocks for a user message, tool results first."""
         results: list[Block] = []
         others: list[Block] = []
         for part in message.parts:
@@ -82,7 +82,7 @@ class BlockWriter(Struct):
         return results + others if results else others
 
     def _attachment(self, part: Part) -> Block:
-        """Return the block of an image, file or foreign part; raise BadRequest if the API does not accept it."""
+        """Return the block for an image, file or foreign part. Raise BadRequest if the API does not accept it."""
         match part:
             case Image() if (image := self._image(part)) is not None:
                 return image
@@ -94,7 +94,7 @@ class BlockWriter(Struct):
                 raise refused(part, _ACCEPTED)
 
     def assistant(self, message: Message, strip_thinking: bool) -> list[Block]:
-        """Return the blocks of an assistant message."""
+        """Return the blocks for an assistant message, without thinking if `strip_thinking` is set."""
         blocks: list[Block] = []
         for part in message.parts:
             if type(part) is ToolCall:
@@ -113,7 +113,7 @@ class BlockWriter(Struct):
         return blocks
 
     def system(self, message: Message) -> list[TextBlock]:
-        """Return the text blocks of a system message."""
+        """Return the text blocks for a message of the initial system prompt."""
         return [
             self._marked(text_block(part)) if part.meta else TextBlock(part.text)
             for part in message.parts
@@ -121,7 +121,7 @@ class BlockWriter(Struct):
         ]
 
     def directives(self, message: Message) -> list[Block]:
-        """Return the blocks of a system message within a conversation, which may also add or remove tools."""
+        """Return the blocks for a system message within a conversation, which may also add or remove tools."""
         blocks: list[Block] = []
         for part in message.parts:
             if type(part) is Text:
@@ -152,7 +152,10 @@ class BlockWriter(Struct):
         return text
 
     def _result(self, part: ToolResult, others: list[Block]) -> ToolResultOut:
-        """Return a tool result. The API allows only text in failed results, so their images go to `others`."""
+        """Return the block for a tool result. Append images and documents of a failed result to `others`.
+
+        The API allows only text in a failed result.
+        """
         block = ToolResultOut(plain_id(part.call_id), is_error=part.is_error or None)
         match part.content:
             case (Text() as only,) if not only.meta:
@@ -187,7 +190,7 @@ class BlockWriter(Struct):
                 return (self._file(part) or self._left_out(part, part.name or part.media_type or "file"),)
 
     def _image(self, part: Image) -> ImageBlock | None:
-        """Return an image, or None if the API does not accept it."""
+        """Return the block for an image, or None if the API does not accept it."""
         if part.data is not None:
             if part.media_type not in IMAGES:
                 return None
@@ -200,7 +203,7 @@ class BlockWriter(Struct):
         return self._marked(ImageBlock(source, _raw(own.get("transformations")), part.meta.get("cache_control")))
 
     def _file(self, part: File) -> DocumentBlock | None:
-        """Return a document, or None if the API does not accept it."""
+        """Return the block for a file, or None if the API does not accept it."""
         source = _document_source(part)
         if source is None:
             return None
@@ -219,7 +222,7 @@ class BlockWriter(Struct):
         return block
 
     def _other(self, part: Part) -> Iterable[Block]:
-        """Return the blocks for any other part of an assistant message."""
+        """Return the blocks for a part of an assistant message that is not plain text, thinking or a call."""
         match part:
             case Text():
                 return self._shown(part)
@@ -229,7 +232,7 @@ class BlockWriter(Struct):
                 return self._foreign(part)
 
     def _foreign(self, part: Part) -> Iterable[Raw]:
-        """Return a block only this protocol has as it was sent; anything else is left out with a note."""
+        """Return the JSON of a block that only this protocol has. Leave out any other part, with a note."""
         if isinstance(part, Foreign) and part.protocol == PROTOCOL:
             return (_raw(part.json),)
         what = part.kind if isinstance(part, Foreign) else type(part).__name__
@@ -238,28 +241,28 @@ class BlockWriter(Struct):
 
 
 def text_block(part: Text) -> TextBlock:
-    """Return a text with its citations and its cache mark."""
+    """Return the block for a text, with its citations and its cache mark."""
     own = part.meta.get(PROTOCOL, {})
     return TextBlock(part.text, _raw(own.get("citations")), part.meta.get("cache_control"))
 
 
 def thinking_block(part: Thinking) -> ThinkingBlock | RedactedBlock:
-    """Return thinking with its signature."""
+    """Return the block for thinking, with its signature."""
     if part.redacted:
         return RedactedBlock(part.signature or "")
     return ThinkingBlock(part.text, part.signature or "")
 
 
 def is_blank(text: str) -> bool:
-    """Return whether a text is empty or white space, which the API rejects."""
+    """Return whether a text is empty or only white space. The API rejects such a text."""
     return not text or text.isspace()
 
 
 def mark_offset(blocks: Sequence[object], after: int) -> int:
-    """Return the offset, from the end of the JSON of these blocks, at which a cache mark is inserted; 0 for none.
+    """Return where a cache mark can be inserted in the JSON text that ends with these blocks; 0 if nowhere.
 
-    The mark becomes the last member of the last block that can carry one. `after` is the number of characters that
-    follow the last block.
+    The position is counted from the end of the text. The mark becomes the last member of the last block that may have
+    one. `after` is the number of characters that follow the last block in the text.
     """
     for block in reversed(blocks):
         if type(block) in _MARKABLE or (type(block) is Tool and not block.defer_loading):
@@ -269,13 +272,16 @@ def mark_offset(blocks: Sequence[object], after: int) -> int:
 
 
 def _insert_thinking(blocks: list[Block], thinking: ThinkingBlock | RedactedBlock) -> None:
-    """Insert thinking before the first call, where the API requires it."""
+    """Insert a thinking block before the first call, where the API requires it."""
     calls = (at for at, block in enumerate(blocks) if isinstance(block, ToolUseBlock))
     blocks.insert(next(calls, len(blocks)), thinking)
 
 
 def _is_reference(block: str) -> bool:
-    """Return whether a block says that a deferred tool is available; upstreams without such tools do not know it."""
+    """Return whether the JSON of a block is a tool_reference, which announces a tool with deferred loading.
+
+    Upstreams without the extensions of tools do not know such blocks.
+    """
     return _HEAD.decode(block).type == "tool_reference"
 
 

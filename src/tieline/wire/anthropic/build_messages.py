@@ -1,4 +1,7 @@
-"""Build the history: turns alternate between user and assistant, start with the user, and are never empty."""
+"""Build the messages of a request, called turns here, as the API requires them.
+
+The turns alternate between user and assistant, start with the user, and are never empty.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -17,22 +20,22 @@ from tieline.wire.shared.json import encode
 from tieline.wire.shared.spelling import ToolNames
 
 PLACEHOLDER = "…"
-"""The text of a turn without content, because the API rejects empty turns."""
+"""The text of a turn that has no content, because the API rejects empty turns."""
 MIN_CACHED_MESSAGES = 3
-"""The smallest number of messages whose turns are cached; shorter conversations are mostly single questions."""
+"""The smallest number of messages for which turns are cached; shorter conversations are mostly single questions."""
 
 _MARK_FIELD = b'"cache_control"'
 _HEADS = {role: b'{"role":"%b","content":' % role.encode() for role in ("user", "assistant", "system")}
 
 
 class WireTurn(Fragment):
-    """One message of the protocol: consecutive messages of the same role."""
+    """One message for the upstream, built from consecutive messages of the same role."""
 
     role: str = "user"
     is_unsigned: bool = False
-    """Whether it contains thinking without a signature."""
+    """Whether the messages contain thinking without a signature."""
     is_stripped: bool = False
-    """Whether its thinking was removed."""
+    """Whether thinking was removed."""
 
 
 class History(Struct):
@@ -48,11 +51,11 @@ class History(Struct):
 
     @property
     def notes(self) -> list[Note]:
-        """What was changed or left out."""
+        """The notes about changes and omissions in all turns."""
         return [note for turn in self.turns for note in turn.notes]
 
     def turns_to_mark(self) -> list[int]:
-        """Return the turns to mark for the cache: the last one, and the last one of the previous request."""
+        """Return the indices of the turns that get a cache mark: the last turns of this and the previous request."""
         last = len(self.turns) - 1
         users = [at for at, turn in enumerate(self.turns) if turn.role == "user"]
         return [last, users[-2]] if len(users) > 1 else [last]
@@ -64,7 +67,7 @@ class _Group(NamedTuple):
     role: str
     messages: list[Message]
     start: int
-    """The position of the first of them in the conversation."""
+    """The position of the first message in the conversation."""
 
 
 class TurnWriter(Struct):
@@ -74,7 +77,7 @@ class TurnWriter(Struct):
     dialect: Dialect
     cache: ConversationCache | None = None
     texts: Mapping[int, bytes | None] = {}
-    """The JSON text of messages that the upstream takes as the client of this dialect sent them, by identity."""
+    """The JSON text of the messages that can be sent unchanged, by the identity (`id`) of the message."""
 
     def history(self, messages: tuple[Message, ...]) -> History:
         """Return the turns of a conversation."""
@@ -107,7 +110,7 @@ class TurnWriter(Struct):
         )
 
     def without_marks(self, history: History, count: int) -> None:
-        """Remove the first `count` cache marks."""
+        """Remove the first `count` cache marks from the turns of `history`."""
         for at, turn in enumerate(history.turns):
             if count and turn.marks:
                 is_last = at == len(history.turns) - 1 and turn.role == "assistant"
@@ -124,7 +127,10 @@ class TurnWriter(Struct):
         is_last: bool = False,
         unmarked: int = 0,
     ) -> WireTurn:
-        """Build a turn of these messages, without its first `unmarked` cache marks."""
+        """Build a turn from these messages, with its first `unmarked` cache marks removed.
+
+        `is_last` says that the turn ends the request; then trailing white space is removed.
+        """
         blocks = BlockWriter(self.names, self.dialect.extensions, self.dialect.unsigned_thinking)
         content = _content(role, messages, blocks, strip_thinking)
         if is_last:
@@ -147,7 +153,7 @@ class TurnWriter(Struct):
 
 
 def _groups(messages: Sequence[Message], system_in_messages: bool) -> list[_Group]:
-    """Group consecutive messages of the same role; the first group is the user's, and may be empty."""
+    """Group consecutive messages of the same role. The first group always has the role user, and may be empty."""
     groups = [_Group("user", [], 0)]
     for at, message in enumerate(messages):
         role: str = message.role
@@ -186,7 +192,7 @@ def _has_directives(message: Message) -> bool:
 
 
 def _reminder(message: Message, blocks: BlockWriter) -> list[TextBlock]:
-    """Return a system message that is not allowed in its place as a reminder, a form that models know."""
+    """Return a system message as a `<system-reminder>`, for a place where the upstream accepts no system message."""
     blocks.notes += [
         left_out(part.kind, "the upstream accepts no system message here")
         for part in message.parts
@@ -201,7 +207,7 @@ def _words(message: Message) -> list[str]:
 
 
 def _end_without_space(content: list[Block]) -> None:
-    """Remove trailing white space, which the API rejects at the start of the answer."""
+    """Remove trailing white space from an answer that the model is to continue, because the API rejects it there."""
     last = content[-1]
     if isinstance(last, TextBlock):
         last.text = last.text.rstrip()

@@ -1,4 +1,4 @@
-"""Build the tools of a request, and the choice among them."""
+"""Build the tools and the tool choice of a request."""
 
 from typing import Any
 
@@ -22,17 +22,17 @@ _FREEFORM = Raw(FREEFORM_SCHEMA)
 
 
 class ToolList(Fragment):
-    """The tools of a request as JSON text, and their names."""
+    """The tools of a request as JSON text, and the mapping between their names for the client and the upstream."""
 
     names: ToolNames = NO_TOOL_NAMES
     is_as_sent: bool = False
-    """Whether a client of this protocol sent them in a form that needs no change."""
+    """Whether the client's own JSON for the tools can be sent unchanged."""
 
 
 def build_tools(
     request: Request, dialect: Dialect, source: RequestSource | None, cache: ConversationCache | None
 ) -> ToolList:
-    """Return the tools of a request; they are cached, because they stay the same throughout a conversation."""
+    """Return the tools of a request as JSON. They are cached, because they rarely change during a conversation."""
 
     def build() -> ToolList:
         tools = write(request, dialect)
@@ -41,14 +41,14 @@ def build_tools(
             tools.notes = () if tools.is_as_sent else tools.notes
         return tools
 
-    if cache is None or request.tool_choice.names:  # names decide which tools are offered
+    if cache is None or request.tool_choice.names:  # the names in the tool choice decide which tools are offered
         return build()
     context = (dialect.extensions, dialect.strict_tools, source is None)
     return cached_fragment(cache, "tools", (request.tools,), context, build)
 
 
 def write(request: Request, dialect: Dialect, unmarked: int = 0) -> ToolList:
-    """Build the tools that the choice allows, without their first `unmarked` cache marks."""
+    """Build the tools that the tool choice allows, with their first `unmarked` cache marks removed."""
     tool_names = _tool_names(request.tools)
     allowed = _allowed(request.tool_choice)
     notes: list[Note] = []
@@ -59,7 +59,7 @@ def write(request: Request, dialect: Dialect, unmarked: int = 0) -> ToolList:
         if spec.name in tools:
             notes.append(left_out(f"tools[{at}]", f"a second tool with the name {spec.name!r}"))
         elif not spec.hosted:
-            if not spec.meta.get("inline"):  # the conversation itself defines an inline tool
+            if not spec.meta.get("inline"):  # an inline tool is defined in a message
                 tools[spec.name] = _own(spec) or _tool(spec, dialect, tool_names, notes)
         elif (hosted := _hosted(spec, at, request, notes)) is not None:
             tools[spec.name] = hosted
@@ -82,16 +82,20 @@ def _tool_names(tools: tuple[ToolSpec, ...]) -> ToolNames:
 
 
 def _allowed(choice: ToolChoice) -> tuple[str, ...] | None:
-    """Return the tools that the choice allows; None for all. The API can require one tool, but not one of several."""
+    """Return the names of the tools to offer; None for all.
+
+    The API can require a call to one named tool, but cannot restrict the choice to several tools. In that case, only
+    these tools are offered.
+    """
     if not choice.names or choice.mode == "none" or (choice.mode == "required" and len(choice.names) == 1):
         return None
     return choice.names
 
 
 def _hosted(spec: ToolSpec, at: int, request: Request, notes: list[Note]) -> Raw | None:
-    """Return a hosted tool of this protocol as it was sent; None for one of another protocol.
+    """Return the definition of a hosted tool as the client sent it; None if the tool belongs to another protocol.
 
-    Raise BadRequest if the client depends on such a tool: it chose it, or offers no others.
+    Raise BadRequest if the client depends on such a tool, because it chose the tool or offers only hosted tools.
     """
     own = _own(spec)
     if own is not None:
@@ -105,7 +109,7 @@ def _hosted(spec: ToolSpec, at: int, request: Request, notes: list[Note]) -> Raw
 
 
 def _own(spec: ToolSpec) -> Raw | None:
-    """Return the JSON of a tool that Anthropic defines, as it was sent."""
+    """Return the JSON of a tool that Anthropic defines as the client sent it; None for any other tool."""
     raw = spec.meta.get(PROTOCOL, {}).get("tool") if spec.meta else None
     return None if raw is None else Raw(raw.encode())
 
@@ -136,7 +140,7 @@ def _add_meta(tool: Tool, spec: ToolSpec, dialect: Dialect) -> None:
 
 
 def build_choice(choice: ToolChoice, names: ToolNames) -> dict[str, Any] | None:
-    """Return `tool_choice`, or None if the default applies."""
+    """Return the member `tool_choice`, or None if the default applies."""
     if choice.mode == "none":
         return {"type": "none"}
     if choice.mode == "required":
@@ -165,4 +169,4 @@ UNAVAILABLE = ToolList(
         ]
     ),
 )
-"""Offered with a history that contains calls if the request has no tools: the API rejects it without any."""
+"""A placeholder for a request that has no tools although its history contains calls: the API requires some tool."""

@@ -1,4 +1,4 @@
-"""Read the blocks of an answer that are not plain text: tool calls, and blocks only this protocol has."""
+"""Read the blocks of an answer that are not plain text: tool calls, and blocks that only this protocol has."""
 
 import msgspec
 from msgspec import Raw
@@ -17,7 +17,7 @@ _NO_INPUT = ("", "null", '""', "[]")
 
 
 def call_of(block: BlockIn, tool_names: ToolNames, fallback_id: str) -> ToolCall:
-    """Return the call that a block starts, without its arguments."""
+    """Return the call that a tool_use block starts, without its arguments."""
     name = tool_names.to_client(block.name or "") or UNNAMED
     meta = NO_META
     if block.caller is not ABSENT or block.toolset_name is not ABSENT:
@@ -37,23 +37,26 @@ def is_repeated_start(block: BlockIn, call: ToolCall) -> bool:
 
 
 def is_empty_input(raw: Raw) -> bool:
-    """Return whether a block starts without input, as in a stream, where the input follows in deltas."""
+    """Return whether the input at the start of a block is empty, as in a stream, where it follows in deltas."""
     return raw is ABSENT or bytes(raw) == b"{}"
 
 
 def is_object_input(raw: Raw) -> bool:
-    """Return whether a block contains its input as an object, as in an answer that does not stream."""
+    """Return whether the input of a block is an object, as in a non-streaming answer."""
     return bytes(raw).startswith(b"{")
 
 
 def complete_arguments(held: list[str] | None, start_input: Raw, is_freeform: bool) -> str:
-    """Return the arguments of a call from its held deltas, or from the start of its block if there were none."""
+    """Return the complete arguments of a call: the joined deltas or, if there were none, the input in its block."""
     text = "".join(held or ()) or _start_arguments(start_input)
     return _unwrapped(text) if is_freeform else text
 
 
 def complete_block(raw: Raw, held: list[str] | None, compaction: dict[str, str], signature: str) -> str:
-    """Return the JSON of a block only this protocol has, with what its deltas added."""
+    """Return the JSON of a block that only this protocol has, completed with the content of its deltas.
+
+    `raw` is the block at its start, `held` the deltas of its input, `compaction` the members of a compaction block.
+    """
     if not held and not compaction:
         return text_of(raw)
     fields = read(_FIELDS, bytes(raw))
@@ -67,7 +70,7 @@ def complete_block(raw: Raw, held: list[str] | None, compaction: dict[str, str],
 
 
 def add_compaction(so_far: dict[str, str], delta: DeltaIn) -> None:
-    """Add the text of a delta to the members of a compaction block."""
+    """Append the text in a delta to the members of a compaction block collected so far."""
     for name in ("content", "encrypted_content"):
         text = getattr(delta, name)
         if text:
@@ -75,20 +78,20 @@ def add_compaction(so_far: dict[str, str], delta: DeltaIn) -> None:
 
 
 def citations_of(array: Raw) -> list[str]:
-    """Return the JSON text of each citation."""
+    """Return the JSON text of each citation in a JSON array."""
     return [text_of(item) for item in read(_LIST, bytes(array))] if is_set(array) else []
 
 
 def _start_arguments(start_input: Raw) -> str:
-    """Return the arguments at the start of a block, where some upstreams send all of them."""
+    """Return the arguments in the start of a block, where some upstreams send all of them."""
     text = text_of(start_input)
     if text.startswith('"') and text not in _NO_INPUT:
-        return object_text(text)  # a string in place of an object, mostly the JSON text of that object
+        return object_text(text)  # a string in place of an object, usually the JSON text of that object
     return "{}" if text in _NO_INPUT else text
 
 
 def _unwrapped(text: str) -> str:
-    """Return the text of a freeform call that was offered as a function with one property, if it has that form."""
+    """Return the text of a freeform call from its arguments `{"input": text}`; return other arguments unchanged."""
     try:
         return read(_WRAPPED, text.encode()).get("input", text)
     except (Malformed, UnicodeError):

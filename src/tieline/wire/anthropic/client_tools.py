@@ -1,7 +1,7 @@
-"""Schemas of the tools that Anthropic defines and the client runs.
+"""Descriptions and schemas of the tools that Anthropic defines and the client runs.
 
-A request refers to such a tool by its type, without description and schema. Upstreams of other protocols get both.
-Their calls have the client's name of the tool, so answers need no translation.
+A request refers to such a tool by its type, without a description and a schema. Upstreams of other protocols need both.
+Their calls use the client's name for the tool, so the answers need no translation.
 """
 
 import re
@@ -33,7 +33,10 @@ _LATER_ACTIONS = ("left_mouse_down", "left_mouse_up", "scroll", "hold_key", "wai
 
 
 def described(kind: str, tool: dict[str, Any]) -> tuple[str, bytes] | None:
-    """Return the description and the schema of a tool by its type; None if clients do not run tools of this type."""
+    """Return the description and schema of a tool of this type; None if it is not a type that clients run.
+
+    `tool` is the tool in the request, whose members may affect the description.
+    """
     match = _TYPE.match(kind)
     if match is None:
         return None
@@ -62,7 +65,7 @@ def _text_editor(version: str) -> tuple[str, Any]:
     if version < "20250429":
         commands.append("undo_edit")
     editing = dict(_EDITING)
-    if version < "20250728":  # text to insert was a `new_str` too
+    if version < "20250728":  # these versions use `new_str` also for the text to insert
         del editing["insert_text"]
         editing["new_str"] = {"type": "string", "description": "The new text of `str_replace` or `insert`."}
     text = "View, create and edit text files. `view` shows a file with line numbers, or lists a directory."

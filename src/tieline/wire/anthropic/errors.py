@@ -50,9 +50,10 @@ def render_error(error: GatewayError, request_id: str = "") -> bytes:
 
 
 def error_event(failed: Failed) -> bytes:
-    """Return the JSON of an error as an event of a stream.
+    """Return the JSON of an error that is sent as an event of a stream.
 
-    There is no status line, so clients decide by the type whether to retry; many retry only `overloaded_error`.
+    A stream has no further HTTP status, so clients decide by the type of the error whether to retry. Many retry only
+    `overloaded_error`, so transient upstream errors get this type.
     """
     kind: ErrorKind = "overloaded" if failed.kind == "upstream" and is_transient(failed) else failed.kind
     return encode({"type": "error", "error": _error(kind, failed.message, failed.param, failed.code)})
@@ -63,13 +64,13 @@ def _error(kind: ErrorKind, message: str, param: str | None, code: str | None) -
         message = f"`{param}`: {message}"
     error: dict[str, object] = {"type": TYPES[kind], "message": message}
     if code == "thread_unsupported_request":
-        # With this code the SDKs send the whole history instead.
+        # On this code, the SDKs send the request again with the whole history.
         error["details"] = {"error_code": code, "unsupported": []}
     return error
 
 
 def read_error(status: int, body: bytes, headers: Sequence[tuple[str, str]] = ()) -> Failed:
-    """Parse an error response of an upstream."""
+    """Parse an upstream's error response."""
     error = _error_in(body)
     kind = _kind(error.type, status)
     return Failed(
@@ -82,7 +83,7 @@ def read_error(status: int, body: bytes, headers: Sequence[tuple[str, str]] = ()
 
 
 def failed_by(raw: Raw) -> Failed:
-    """Parse an error within an answer: an object, a string, or a whole error body."""
+    """Parse an error that occurs within an answer: an object, a string, or a whole error body."""
     error = _error_in(bytes(raw))
     kind, status = _BY_TYPE.get(error.type or "", ("upstream", 502))
     message = error.message or _page(bytes(raw)) or "the upstream failed without a message"

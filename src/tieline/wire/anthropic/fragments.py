@@ -1,7 +1,8 @@
-"""Fragments of a request's JSON: the tools, the system prompt, one turn.
+"""Fragments of a request's JSON: the tools, the system prompt, or one turn.
 
-They are cached by the identity of the objects they were built from: the parser returns the same object for the same
-text. A fragment references these objects, so that no other object can get their identity while it is in the cache.
+A fragment is cached by the identity of the objects that it was built from. This works because the parser returns the
+same object for the same text. The fragment keeps a reference to these objects, so that no other object can get the same
+identity while the fragment is in the cache.
 """
 
 from collections.abc import Callable
@@ -16,14 +17,17 @@ from tieline.wire.shared.conversations import ENTRY_WEIGHT, ConversationCache
 
 
 class Fragment(Struct):
-    """JSON text and its cache marks."""
+    """A part of a request as JSON text, and information about its cache marks.
+
+    `source` are the objects that it was built from.
+    """
 
     source: tuple[Any, ...]
     text: bytes
     mark_at: int = 0
-    """Where a cache mark goes, counted from the end of the text; 0 if no block can carry one."""
+    """Where a cache mark can be inserted, counted from the end of the text; 0 if no block may have one."""
     marks: int = 0
-    """The number of cache marks that the client set in it."""
+    """The number of cache marks that the client set in this part of the request."""
     notes: tuple[Note, ...] = ()
 
 
@@ -33,7 +37,10 @@ F = TypeVar("F", bound=Fragment)
 def cached_fragment(
     cache: ConversationCache, kind: str, source: tuple[Any, ...], context: object, build: Callable[[], F]
 ) -> F:
-    """Return the fragment for these objects in this context: from the cache, or built and cached."""
+    """Return the cached fragment of this kind for the objects in `source`; if there is none, build and cache it.
+
+    `context` is any other information that the fragment depends on.
+    """
     key = (PROTOCOL, kind, context, *map(id, source))
     known: F | None = cache.get(key)
     if known is None or not all(map(is_, known.source, source)):

@@ -1,4 +1,4 @@
-"""Render lists of models and token counts."""
+"""Render the models that the gateway offers, and token counts."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -8,7 +8,7 @@ from tieline.wire.shared.json import encode
 
 
 def render_models(models: Mapping[str, ModelInfo]) -> bytes:
-    """Return the body of `GET /v1/models`."""
+    """Return the response body for `GET /v1/models`."""
     names = list(models)
     return encode(
         {
@@ -21,12 +21,12 @@ def render_models(models: Mapping[str, ModelInfo]) -> bytes:
 
 
 def render_model(name: str, info: ModelInfo) -> bytes:
-    """Return the body of `GET /v1/models/{id}`."""
+    """Return the response body for `GET /v1/models/{id}`."""
     return encode(_item(name, info))
 
 
 def render_count(tokens: int) -> bytes:
-    """Return the body of `POST /v1/messages/count_tokens`."""
+    """Return the response body for `POST /v1/messages/count_tokens`."""
     return encode({"input_tokens": tokens})
 
 

@@ -1,7 +1,7 @@
 """Parse a client's Messages request.
 
-Fields without an equivalent in the model are kept as JSON in `Request.extra`. The request also carries the body it was
-parsed from, for an upstream of the same protocol (see `model.source`).
+Fields without an equivalent in `Request` are kept as JSON in `Request.extra`. The request also keeps the body that it
+was parsed from, for an upstream of the same protocol (see `model.source`).
 """
 
 from typing import Any, get_args
@@ -49,7 +49,10 @@ _EFFORTS: tuple[Effort, ...] = get_args(Effort)
 
 
 def parse_request(body: bytes, cache: ConversationCache | None = None, *, counting: bool = False) -> Request:
-    """Parse a request; raise BadRequest with the path of the field. To count tokens, max_tokens is not required."""
+    """Parse a request body. Raise BadRequest with the path of the field if it is invalid.
+
+    `counting` says that the request only counts tokens; then max_tokens is not required.
+    """
     try:
         return _parse(body, cache, counting)
     except BadRequest:
@@ -93,7 +96,7 @@ def _parse(body: bytes, cache: ConversationCache | None, counting: bool) -> Requ
 
 
 def _check_encoding(body: bytes) -> None:
-    """Check the encoding of the whole body, because fields that are only passed on are never decoded."""
+    """Raise BadRequest if the body is not UTF-8. Decoding does not check this in fields that are only passed on."""
     try:
         body.isascii() or body.decode()
     except UnicodeDecodeError as error:
@@ -101,7 +104,7 @@ def _check_encoding(body: bytes) -> None:
 
 
 def _decode(body: bytes) -> tuple[RequestFields, dict[str, msgspec.Raw]]:
-    """Decode the top level; also return the fields that are only passed on."""
+    """Decode the top level of a request; also return the fields that are only passed on."""
     try:
         known = _KNOWN_REQUEST.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -113,9 +116,9 @@ def _decode(body: bytes) -> tuple[RequestFields, dict[str, msgspec.Raw]]:
 
 def _check(fields: RequestFields, messages: list[Message], counting: bool) -> None:
     if is_set(fields.thread):
-        # With this code the SDKs send the whole history instead.
+        # On this code, the SDKs send the request again with the whole history.
         raise BadRequest(
-            "`thread`: message threads are not supported, send the whole history",
+            "`thread`: message threads are not supported; send the whole history",
             "thread",
             code="thread_unsupported_request",
         )
@@ -128,7 +131,7 @@ def _check(fields: RequestFields, messages: list[Message], counting: bool) -> No
 
 
 def _system(raw: msgspec.Raw, cache: ConversationCache | None) -> tuple[Message, ...]:
-    """Parse the system prompt."""
+    """Parse the system prompt: return one message, or none if it is empty."""
     return cached(cache, (PROTOCOL, "system", bytes(raw)), lambda: _read_system(raw))
 
 

@@ -1,7 +1,7 @@
 """Parse the blocks of a client's messages.
 
-Blocks only this protocol has become Foreign parts with their JSON unchanged. A tool result cannot contain such parts:
-there they become text that any model can read, with the block itself in `meta`.
+Blocks that only this protocol has become Foreign parts with their JSON unchanged. In a tool result, which cannot
+contain Foreign parts, such a block becomes text that any model can read, with the JSON of the block in `meta`.
 """
 
 import re
@@ -51,7 +51,7 @@ from tieline.wire.shared.unsupported import placed
 
 T = TypeVar("T")
 Path = tuple[int, ...]
-"""The position of a block: its message, its place there, and its place within a tool result."""
+"""The indices that lead to a block: of its message, in the message's content, and possibly in a tool result."""
 
 _HEAD = msgspec.json.Decoder(BlockHead)
 _SOURCE = msgspec.json.Decoder(SourceHead)
@@ -66,12 +66,12 @@ IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 """The media types of images that the API accepts."""
 _NULLS = re.compile(rb":\s*null")
 _ORDER = {ToolResult: 0, ToolCall: 2}
-"""In a message, tool results come first and calls last."""
+"""The order of parts in a message that the API accepts: tool results first, calls last."""
 _MISSING = re.compile(r"missing required field `(\w+)`")
 
 
 def content_parts(content: str | list[Raw] | None, message: int) -> tuple[Part, ...]:
-    """Parse the content of a message, block by block."""
+    """Parse the content of the message with this index: a string or a list of blocks."""
     if not content:
         return ()
     if isinstance(content, str):
@@ -80,7 +80,7 @@ def content_parts(content: str | list[Raw] | None, message: int) -> tuple[Part, 
 
 
 def is_standard(role: str, parts: Sequence[Part], text: bytes) -> bool:
-    """Return whether the API accepts a message with these parts unchanged; `text` is its JSON."""
+    """Return whether the API accepts a message unchanged; `text` is its JSON, `parts` are its parsed blocks."""
     if not parts or _NULLS.search(text) or (role == "system" and any(type(part) is not Text for part in parts)):
         return False
     order = [_ORDER.get(type(part), 1) for part in parts]
@@ -113,20 +113,23 @@ def _is_standard_result(part: ToolResult) -> bool:
 
 
 def text_part(block: TextBlock) -> Text:
-    """Parse a text with its citations."""
+    """Return the part for a text block, with its citations and cache mark."""
     own = {"citations": text_of(block.citations)} if is_set(block.citations) else {}
     return Text(text=block.text, meta=meta_of(block.cache_control, own))
 
 
 def meta_of(cache_control: Any, own: Mapping[str, Any]) -> Meta:
-    """Return the `meta` of a part: members only this protocol knows, and the cache mark, which all codecs share."""
+    """Return the `meta` of a part: members that only this protocol has, and the cache mark, which all codecs use."""
     if not own:
         return {"cache_control": cache_control} if cache_control else NO_META
     return {"cache_control": cache_control, PROTOCOL: own} if cache_control else {PROTOCOL: own}
 
 
 def parse(decoder: msgspec.json.Decoder[T], data: bytes | Raw, at: str = "") -> T:
-    """Decode JSON of a client; the error for a missing field names that field."""
+    """Decode JSON from a client. If that fails, raise BadRequest with the path of the invalid or missing field.
+
+    `at` is the path of `data` within the request.
+    """
     try:
         return json.parse(decoder, data, at)
     except BadRequest as error:
@@ -172,7 +175,10 @@ def _part(raw: Raw, path: Path) -> Part:
 
 
 def _known(raw: Raw, path: Path, kinds: frozenset[str]) -> KnownBlock | str:
-    """Return the block, or its type if that is not in `kinds`; raise BadRequest for an invalid block."""
+    """Return the decoded block, or only its type if the gateway does not know such blocks.
+
+    Raise BadRequest for an invalid block whose type is in `kinds`.
+    """
     try:
         return _BLOCK.decode(raw)
     except msgspec.ValidationError:
@@ -218,7 +224,7 @@ def _foreign(raw: Raw, kind: str, path: Path) -> Part:
 
 
 def _as_text(raw: Raw, kind: str) -> Text | None:
-    """Return a block that contains only text as text, with the block itself in `meta`; None for any other block."""
+    """Return a search result or document as text, with the JSON of the block in `meta`; None if it is not only text."""
     if kind not in ("search_result", "document"):
         return None
     try:
@@ -237,7 +243,7 @@ def _as_text(raw: Raw, kind: str) -> Text | None:
 
 
 def _with_headings(text: str, *headings: str | None) -> str:
-    """Return a text below its headings."""
+    """Return the text with the headings above it."""
     about = "\n".join(heading for heading in headings if heading)
     return f"{about}\n\n{text}" if about else text
 
@@ -309,7 +315,7 @@ def _has_known_source(kind: str, raw: Raw, path: Path) -> bool:
 
 
 def _checked(data: str, path: Path) -> str:
-    """Return base64 data without white space; raise BadRequest if it is invalid."""
+    """Return base64 data, with any white space removed. Raise BadRequest if it is invalid."""
     try:
         return _as_base64(data)
     except ValueError as error:

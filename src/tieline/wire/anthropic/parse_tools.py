@@ -1,4 +1,4 @@
-"""Parse a client's tools and its choice among them."""
+"""Parse a client's tools and its tool choice."""
 
 from collections.abc import Iterable
 
@@ -21,7 +21,7 @@ _EXTENSIONS = ("eager_input_streaming", "defer_loading", "allowed_callers", "inp
 
 
 def parse_tools(raw: msgspec.Raw, messages: list[Message], cache: ConversationCache | None) -> tuple[ToolSpec, ...]:
-    """Parse the tools of a request, and those that its messages add."""
+    """Parse the tools of a request, including those that system messages within the conversation add."""
     declared = cached(cache, (PROTOCOL, "tools", bytes(raw)), lambda: _tools(raw)) if is_set(raw) else ()
     if not any(message.role == "system" for message in messages):
         return declared
@@ -76,7 +76,7 @@ def _custom_tool(tool: Tool, at: int) -> ToolSpec:
 
 
 def _typed_tool(tool: Tool, kind: str, raw: str) -> ToolSpec:
-    """Return a tool that Anthropic defines: the upstream runs it, or the client does and its schema is public."""
+    """Parse a tool that Anthropic defines. Either the upstream runs it, or the client does and its schema is known."""
     name, meta = tool.name or kind, meta_of(tool.cache_control, {"tool": raw})
     known = described(kind, decode_any(raw))
     if known is None:
@@ -85,7 +85,10 @@ def _typed_tool(tool: Tool, kind: str, raw: str) -> ToolSpec:
 
 
 def _added_tools(messages: Iterable[Message], declared: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
-    """Return the tools that system messages define within a conversation; upstreams of other protocols need them."""
+    """Return the tools that system messages add within a conversation and that are not in `declared`.
+
+    Upstreams of other protocols need them in their list of tools.
+    """
     names = {tool.name for tool in declared}
     added: dict[str, ToolSpec] = {}
     for message in messages:

@@ -1,8 +1,8 @@
-"""Read the answer of a Messages upstream into the events of a leg.
+"""Translate the answer of a Messages upstream into the events of a leg.
 
-A stream is message_start, blocks, message_delta and message_stop; the ending is emitted at message_stop. Blocks are
-identified by their index; `OpenBlock` holds the state of a block until it stops. Unknown events, deltas and fields are
-ignored. `call_blocks` reads what is specific to calls and to blocks only this protocol has.
+A stream consists of message_start, the blocks, message_delta and message_stop; the ending is emitted at message_stop.
+Blocks are identified by their index; `OpenBlock` holds the state of a block until it stops. Unknown events, deltas and
+fields are ignored. `call_blocks` handles the details of tool calls and of blocks that only this protocol has.
 """
 
 from collections.abc import Hashable
@@ -43,7 +43,7 @@ _STOP_DETAILS = msgspec.json.Decoder(StopDetails)
 T = TypeVar("T")
 
 MAX_MISTYPED = 20
-"""The most values of the wrong type that are noted for one answer."""
+"""Maximum number of notes about values of the wrong type in one answer."""
 NO_TEXT = Text()
 REASONS = {
     "end_turn": StopReason.END_TURN,
@@ -54,7 +54,7 @@ REASONS = {
     "refusal": StopReason.REFUSAL,
     "model_context_window_exceeded": StopReason.CONTEXT_FULL,
     "compaction": StopReason.COMPACTED,
-    # Relays pass on the reasons of their own upstreams.
+    # Other gateways pass on the reasons of their own upstreams.
     "stop": StopReason.END_TURN,
     "tool_calls": StopReason.TOOL_USE,
     "length": StopReason.MAX_TOKENS,
@@ -65,7 +65,7 @@ _STOP_SEQUENCE = StopReason.STOP_SEQUENCE  # cached: enum attribute lookup is sl
 
 
 class OpenBlock:
-    """The state of a block that has started and not stopped, besides the text that was emitted."""
+    """The state of a block that has started but not stopped, apart from the text that was already emitted."""
 
     __slots__ = (
         "accepts",
@@ -89,14 +89,14 @@ class OpenBlock:
         self.signature = [block.signature] if block.signature else []
         self.citations = [] if block.citations is ABSENT else call_blocks.citations_of(block.citations)
         self.compaction: dict[str, str] = {}
-        """The members of a compaction block from its deltas."""
+        """The members of a compaction block, collected from its deltas."""
         self.accepts = _KIND_OF[type(part)]
         self.held: list[str] | None = None
-        """Input that cannot be emitted before it is complete; None if input is emitted as it comes."""
+        """Input that cannot be emitted before it is complete; None if input is emitted as it arrives."""
         self.doubtful = False
-        """Whether the block may turn out not to be a call, so that its part has not started."""
+        """Whether this may not be a real call, so that no part was started for it yet."""
         self.has_strays = False
-        """Whether the block received text of another kind, which has its own part."""
+        """Whether the block received text of another kind, for which a separate part was started."""
 
 
 _TEXT_FIELD = {"text": "text", "thinking": "thinking", "input": "partial_json"}
@@ -104,7 +104,10 @@ _KIND_OF: dict[type, str] = {Text: "text", Thinking: "thinking", ToolCall: "inpu
 
 
 class ResponseReader(StreamReader):
-    """Reads one answer; everything after its ending is ignored."""
+    """Translates one answer into the events of one leg; all data after its ending is ignored.
+
+    `fallback_id` and `model` are used if the answer itself has no id or no model name.
+    """
 
     protocol = PROTOCOL
 
@@ -124,17 +127,17 @@ class ResponseReader(StreamReader):
         self._opened = 0
         """The number of blocks that have started."""
         self._calls: dict[str, tuple[str, str] | None] = {}
-        """The calls so far by id: name and arguments once they are complete."""
+        """The calls so far, by id: the name and arguments of a complete call, None for an incomplete one."""
         self._message_id: str | None = None
         self._usage = self._usage_emitted = NO_USAGE
         self._stop = DeltaIn()
         self._mistyped: dict[str, None] = {}
-        """The paths of values with the wrong type, in order."""
+        """The paths of the values that have the wrong type, in order of appearance."""
         self._is_standard_input = call_blocks.is_empty_input
-        """Returns whether the input at the start of a tool_use block has the standard form."""
+        """A function that returns whether the input in a tool_use block has the standard form for this answer."""
 
     def read_whole(self, body: bytes) -> list[Event]:
-        """Return the events of an answer that was not streamed."""
+        """Return the events of a non-streaming answer."""
         self._is_standard_input = call_blocks.is_object_input
         try:
             message = self._decode(_MESSAGE, body)
@@ -174,10 +177,10 @@ class ResponseReader(StreamReader):
             case _ if is_set(event.error):
                 self._fail(failed_by(event.error))
             case _:
-                pass  # ping, and events this version does not know
+                pass  # pings and unknown events
 
     def _decode(self, decoder: msgspec.json.Decoder[T], data: bytes) -> T:
-        """Decode JSON of the upstream. Values of the wrong type are tolerated, and noted when the answer ends."""
+        """Decode JSON from the upstream. Values of the wrong type are tolerated and noted at the end of the answer."""
         try:
             return decoder.decode(data)
         except (ValueError, RecursionError):
@@ -220,7 +223,7 @@ class ResponseReader(StreamReader):
             self._note("inferred_start", "the answer started without message_start")
 
     def _update_ending(self, delta: DeltaIn, usage: UsageIn | None) -> None:
-        """Take over what a message_delta contains. A later one overrides only the members it has."""
+        """Record the ending and usage in a message_delta. A later one overrides only the members that it has."""
         if usage is not None:
             self._usage = _merge_usage(usage, self._usage)
         stop = self._stop
@@ -255,7 +258,7 @@ class ResponseReader(StreamReader):
                 self._parts.add(index, text)
 
     def _is_repeated(self, index: int, block: BlockIn) -> bool:
-        """Return whether a call that has no input yet is started a second time."""
+        """Return whether `block` starts the open call at this index a second time, before any input."""
         known = self._blocks[index]
         return (
             isinstance(known.part, ToolCall)
@@ -283,7 +286,7 @@ class ResponseReader(StreamReader):
             self._parts.start(index, block.part)
 
     def _hold_doubtful(self, index: int, block: OpenBlock) -> None:
-        """Hold back a block that may not be a call: it has neither id nor name, or the id of an earlier call."""
+        """Hold back a call that may not be real: it has neither id nor name, or the id of an earlier call."""
         self._is_exact = False
         block.held, block.doubtful = [], True
         self._blocks[index] = block
@@ -302,7 +305,7 @@ class ResponseReader(StreamReader):
         self._parts.whole(call, text)
 
     def _part(self, block: BlockIn, index: int) -> Part:
-        """Return the empty part that a block starts."""
+        """Return the part that a block starts, without its text."""
         match block.type:
             case "text":
                 return NO_TEXT
@@ -321,7 +324,7 @@ class ResponseReader(StreamReader):
                 return Foreign(protocol=PROTOCOL, kind=kind, json="")
 
     def _add_delta(self, index: int, delta: DeltaIn) -> None:
-        """Add a delta to its block. Its members count, not its type: some contain thinking and signature at once."""
+        """Add a delta to its block. All its members count, because some contain both thinking and a signature."""
         block = self._blocks.get(index)
         if delta.text:
             if block is not None and block.accepts == "text":
@@ -347,7 +350,7 @@ class ResponseReader(StreamReader):
                 block.citations.append(text_of(delta.citation))
 
     def _learn(self, raw: bytes, event: StreamEvent, delta: DeltaIn) -> None:
-        """Learn the frame of this block's deltas, if they contain nothing but text."""
+        """Learn the delta frame of this block from one of its deltas, if the delta contains nothing but text."""
         index, frame = event.index, self._frame
         block = self._blocks.get(index)
         if block is None or block.held is not None or frame.key is not None:
@@ -369,7 +372,10 @@ class ResponseReader(StreamReader):
             block.held.append(text)
 
     def _stray(self, index: int, part: Text | Thinking) -> Hashable:
-        """Return the key of a separate part, for text without a block or for a block of another kind."""
+        """Return the key of a part for text that arrived without a block, or in a block of another kind.
+
+        The part is started if necessary.
+        """
         block = self._blocks.get(index)
         if block is None:
             self._infer_start()
@@ -473,12 +479,12 @@ def read_reply(
     model: str = "",
     keep_source: bool = False,
 ) -> list[Event]:
-    """Return the events of an answer that was not streamed."""
+    """Return the events of a non-streaming answer; see `ResponseReader`."""
     return ResponseReader(tool_names, fallback_id=fallback_id, model=model, keep_source=keep_source).read_whole(body)
 
 
 def _is_plain_delta(index: int, kind: str | None, field: str, block: bytes) -> bool:
-    """Return whether a block means nothing but a delta of this kind with the trial text."""
+    """Return whether a block of the stream is a delta of this kind with nothing but TRIAL in `field`."""
     event = SseReader().event(block)
     delta = DeltaIn(type=kind)
     setattr(delta, field, TRIAL)
@@ -487,7 +493,7 @@ def _is_plain_delta(index: int, kind: str | None, field: str, block: bytes) -> b
 
 
 def _merge_usage(usage: UsageIn, so_far: Usage = NO_USAGE) -> Usage:
-    """Return the largest value of each count: counts are cumulative, and some events leave out some of them."""
+    """Return the larger value of each count. Counts are cumulative, and events may omit some of them."""
     fresh, output = usage.input_tokens or 0, usage.output_tokens or 0
     cached, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
     details = usage.output_tokens_details
@@ -502,7 +508,7 @@ def _merge_usage(usage: UsageIn, so_far: Usage = NO_USAGE) -> Usage:
 
 
 def _finished(reason: StopReason, stop: DeltaIn) -> Finished:
-    """Return the ending with its details."""
+    """Return the ending of the leg, with the details that the upstream sent."""
     sequence = stop.stop_sequence if reason is _STOP_SEQUENCE else None
     if stop.stop_details is ABSENT and stop.container is ABSENT:
         return Finished(reason=reason, sequence=sequence)

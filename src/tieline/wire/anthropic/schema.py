@@ -1,8 +1,8 @@
-"""The shapes of Messages JSON, with the fields that are read or written here.
+"""The JSON structures of the Messages API, with the fields that the gateway reads or writes.
 
-The blocks of a request serve both roles: they are decoded from a client's request and encoded for an upstream. Values
-that are only passed on are `Raw`, so that they stay unchanged. Absent Raw fields are `ABSENT`, never None, so that
-`omit_defaults` omits them.
+The blocks of a request are used for both roles: they are decoded from a client's request and encoded for an upstream.
+Values that are only passed on are `Raw`, so that they stay unchanged. An absent Raw field is `ABSENT`, never None, so
+that `omit_defaults` omits it.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ def is_set(value: Raw) -> bool:
 
 
 def text_of(value: Raw) -> str:
-    """Return the JSON text of a field."""
+    """Return the JSON text of a raw value."""
     return bytes(value).decode()
 
 
@@ -67,7 +67,7 @@ class ContentSource(Struct):
 
 
 class TextsBlock(Struct):
-    """A search result, or a document with content as its source: texts with a title."""
+    """A search result, or a document whose source is a list of texts."""
 
     source: str | ContentSource
     content: str | list[TextBlock] = ""
@@ -99,7 +99,7 @@ class ToolReferenceBlock(Struct, tag="tool_reference", tag_field="type"):
 
 
 class ToolResultOut(Struct, tag="tool_result", tag_field="type", omit_defaults=True):
-    """A tool result for an upstream; unknown blocks in it are Raw."""
+    """A tool result to send to an upstream. Blocks that are passed on unchanged are Raw."""
 
     tool_use_id: str
     content: str | list[TextBlock | ImageBlock | DocumentBlock | Raw] | None = None
@@ -108,7 +108,7 @@ class ToolResultOut(Struct, tag="tool_result", tag_field="type", omit_defaults=T
 
 
 class ToolResultShell(Struct, tag="tool_result", tag_field="type"):
-    """A tool result whose blocks are not decoded yet."""
+    """A tool result from a client, whose blocks are not decoded yet."""
 
     tool_use_id: str
     content: str | list[Raw] | None = None
@@ -127,11 +127,11 @@ KnownBlock = (
     | ToolReferenceBlock
 )
 MarkedBlock = TextBlock | ImageBlock | DocumentBlock | ToolUseBlock | ToolResultOut
-"""The blocks that may carry a cache mark."""
+"""The blocks that may have a cache mark."""
 
 
 class MessageShell(Struct):
-    """A message whose blocks are not decoded yet."""
+    """A message from a client, whose blocks are not decoded yet."""
 
     role: str
     content: str | list[Raw] | None = None
@@ -149,7 +149,7 @@ class SourceHead(Struct):
 
 
 class Tool(Struct, omit_defaults=True):
-    """A custom tool, or the head of a tool that Anthropic defines."""
+    """A custom tool, or the common members of a tool that Anthropic defines."""
 
     name: str = ""
     type: str | None = None
@@ -191,7 +191,7 @@ class OutputConfig(Struct):
 
 
 class RequestFields(Struct, kw_only=True):
-    """The fields that are translated. Long ones are Raw: they are decoded separately, because they are cached."""
+    """The fields of a request that are translated. Long ones are Raw and decoded later, because they may be cached."""
 
     messages: list[Raw]
     model: str | None = None
@@ -212,7 +212,7 @@ class RequestFields(Struct, kw_only=True):
 
 
 class KnownRequest(RequestFields, kw_only=True, forbid_unknown_fields=True):
-    """A request with known fields only; those added here are passed on."""
+    """A request with known fields only. The fields added here are passed on unchanged."""
 
     betas: Raw = ABSENT
     cache_control: Raw = ABSENT
@@ -235,7 +235,7 @@ class AddedTool(Struct, frozen=True):
 
 
 class Addition(Struct):
-    """A block that makes a tool available from its position in the conversation on."""
+    """A block that makes a tool available from that point of the conversation on."""
 
     tool: AddedTool = AddedTool()
 
@@ -260,7 +260,7 @@ class UsageIn(Struct):
 
 
 class BlockIn(Struct):
-    """The translated fields of any block of an answer."""
+    """A block of an answer, of any type, with the fields that are translated."""
 
     type: str = ""
     text: str | None = None
@@ -276,7 +276,7 @@ class BlockIn(Struct):
 
 
 class DeltaIn(Struct):
-    """The delta of a block or of the message."""
+    """A delta in a stream: more content of a block, or the ending of the message."""
 
     type: str | None = None
     text: str | None = None

@@ -1,4 +1,4 @@
-"""Structured output: with the API's own format, or with an instruction in the system prompt."""
+"""Request structured output, with the API's own `format` or with an instruction in the system prompt."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ _UNKNOWN_KEYWORDS = frozenset(
 
 
 def instructions(output: OutputFormat, dialect: Dialect, notes: list[Note]) -> list[TextBlock]:
-    """Return the instruction for the system prompt; none if the API's own format is used."""
+    """Return the instructions to add to the system prompt; none if the API's own `format` is used."""
     if output.schema is not None and dialect.structured_output:
         return []
     notes.append(
@@ -35,7 +35,7 @@ def instructions(output: OutputFormat, dialect: Dialect, notes: list[Note]) -> l
 
 
 def output_config(request: Request, dialect: Dialect, effort: str | None, notes: list[Note]) -> dict[str, Any]:
-    """Return `output_config` with effort, format and task budget; nothing if there are none."""
+    """Return the member `output_config` with effort, format and task budget; an empty dict if there are none."""
     config: dict[str, Any] = {}
     if effort is not None:
         config["effort"] = effort
@@ -50,7 +50,7 @@ def output_config(request: Request, dialect: Dialect, effort: str | None, notes:
 
 
 def _fitting(output: OutputFormat, notes: list[Note]) -> bytes:
-    """Return a schema that the API accepts: objects are closed, limits are left out."""
+    """Return the schema in a form that the API accepts: without limits, and without additional properties."""
     schema = decode_any(output.schema or b"{}")
     dropped: set[str] = set()
     stack = [schema]
@@ -75,7 +75,7 @@ def _fit(node: dict[str, Any], dropped: set[str]) -> None:
 
 
 def _below(node: dict[str, Any]) -> list[Any]:
-    """Return the schemas within a schema. The names of properties are not keywords."""
+    """Return the subschemas of a schema; `prefixItems` and unions are returned as lists."""
     named = [node[word] for word in ("properties", "$defs", "definitions") if isinstance(node.get(word), dict)]
     below = [schema for schemas in named for schema in schemas.values()]
     return below + [node[word] for word in ("items", "prefixItems", "anyOf", "oneOf", "allOf") if word in node]

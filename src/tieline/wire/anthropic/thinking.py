@@ -1,7 +1,8 @@
-"""The thinking of a request: its configuration, and which thinking of the history is sent.
+"""The thinking in a request: its settings, and the earlier thinking in the history.
 
-The API verifies thinking by its signatures, and requires all thinking of a turn or none; a tool loop is one turn. If
-one thinking block of a turn cannot be sent, all thinking up to the end of that turn is removed.
+The API verifies earlier thinking by its signatures, and requires either all thinking of a turn or none. A series of
+tool calls belongs to one turn. If one thinking block of a turn cannot be sent, all thinking in the history up to the
+end of that turn is removed.
 """
 
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ _TOP_P_WHEN_THINKING = 0.95
 
 
 class ThinkingSettings(Struct, frozen=True):
-    """The settings of a request for thinking."""
+    """The settings for thinking in an upstream's request: `config` is its member `thinking`."""
 
     on: bool = False
     config: Any = None
@@ -35,7 +36,10 @@ NO_THINKING = ThinkingSettings()
 
 
 def count_stripped(messages: Sequence[Message]) -> int:
-    """Return the number of leading messages whose thinking is removed, because some of it has no signature."""
+    """Return the number of messages at the start of the history whose thinking must be removed.
+
+    These are the messages up to the end of the last turn that contains thinking without a signature.
+    """
     end = 0
     is_unsigned_turn = False
     for at, message in enumerate(messages):
@@ -56,14 +60,17 @@ def is_unsigned(message: Message) -> bool:
 
 
 class Past(Struct):
-    """A conversation, and the number of its messages whose thinking is removed."""
+    """A conversation. The thinking in its first `stripped` messages is removed."""
 
     messages: Sequence[Message]
     stripped: int
 
 
 def _lacks_thinking(past: Past) -> bool:
-    """Return whether the last turn with tool calls lacks thinking at its start: with a budget the API rejects that."""
+    """Return whether the last turn with tool calls does not start with thinking.
+
+    The API rejects such a conversation if the request has a thinking budget.
+    """
     messages, stripped = past.messages, past.stripped
     calls = [at for at, message in enumerate(messages) if any(isinstance(part, ToolCall) for part in message.parts)]
     if not calls:
@@ -90,7 +97,7 @@ def _begins_with_thinking(message: Message) -> bool:
 
 
 def settings(request: Request, dialect: Dialect, max_tokens: int, past: Past, notes: list[Note]) -> ThinkingSettings:
-    """Return the settings for thinking, given the rest of the request."""
+    """Return the settings for thinking that the API accepts for this request. Add a note about each change."""
     reasoning = request.reasoning
     if dialect.thinking == "off":
         if reasoning.mode in ("budget", "adaptive"):
@@ -117,7 +124,7 @@ def settings(request: Request, dialect: Dialect, max_tokens: int, past: Past, no
 def _mode(request: Request, dialect: Dialect) -> Literal["off", "budget", "adaptive"] | None:
     mode, effort = request.reasoning.mode, request.reasoning.effort
     if mode is None and effort is not None and request.protocol != PROTOCOL:
-        # In other protocols effort also enables thinking; in this one thinking is enabled separately.
+        # In other protocols, an effort also enables thinking; in this one, thinking is enabled separately.
         mode = "off" if effort == "none" else "adaptive"
     return "budget" if mode == "adaptive" and not dialect.adaptive else mode
 
@@ -134,7 +141,7 @@ def _effort(reasoning: Reasoning, dialect: Dialect, mode: str | None, notes: lis
 
 
 def _budget(reasoning: Reasoning, max_tokens: int, notes: list[Note]) -> int:
-    """Return the tokens for thinking, fewer than max_tokens; 0 if max_tokens is too small."""
+    """Return the thinking budget, which is less than max_tokens; 0 if max_tokens is too small for any."""
     wanted = reasoning.budget or BUDGETS.get(reasoning.effort or "medium", BUDGETS["medium"])
     if max_tokens <= MIN_BUDGET:
         return 0
@@ -179,7 +186,10 @@ def _as_sent(reasoning: Reasoning) -> Raw | None:
 
 
 def sampling(wanted: Sampling, thinking: bool, notes: list[Note]) -> dict[str, float | int]:
-    """Return the temperature, top_p and top_k that the API accepts together, and with thinking."""
+    """Return the temperature, top_p and top_k that can be sent. Add a note for each one that is changed or left out.
+
+    The API rejects some combinations of these settings with each other and with thinking.
+    """
     temperature, top_p, top_k = wanted.temperature, wanted.top_p, wanted.top_k
     dropped = []
     if temperature is not None and temperature > 1:

@@ -1,7 +1,7 @@
-"""Write the events of a leg as an answer in the Messages protocol: a stream, or a whole body.
+"""Write the events of a leg as an answer of the Messages API: a stream, or one body.
 
-Blocks are numbered here; parts that this protocol cannot express get no number. The input of a tool is never in
-content_block_start, because many clients read it only from deltas; and it is always an object, because they parse it.
+Blocks are numbered here; parts that this protocol cannot express get no number. The input of a tool is never sent in
+content_block_start, because many clients read it only from deltas. It is always an object, because clients parse it.
 
 Frames of an upstream of the same protocol are written unchanged (see `model.source`), if their meaning is unchanged.
 """
@@ -60,7 +60,7 @@ _REASONS = {
     StopReason.COMPACTED: "compaction",
 }
 _TRANSLATED = frozenset(["content", "stop_details", "container"])
-"""Members of a message that are always written from the events."""
+"""Members of a message that are always written from the events, never copied from the upstream."""
 _DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":%b'
 _TEXT = b'"text_delta","text":'
 _THINKING = b'"thinking_delta","thinking":'
@@ -83,15 +83,15 @@ class ResponseWriter:
         self._is_call = False
         """Whether the open block is a tool call."""
         self._prefix: bytes | None = None
-        """The bytes before the text of a delta; None while text is held until the part is complete."""
+        """The bytes to write before the text of a delta; None if text is held until the part is complete."""
         self._probed: str | None = None
-        """The beginning of a call's arguments, until it is known whether they are an object."""
+        """The beginning of a call's arguments while it is not known whether they are an object; otherwise None."""
         self._refused = False
         """Whether the answer contains a refusal as text."""
         self._model = ""
 
     def write_all(self, batch: Sequence[Event]) -> bytes:
-        """Write a batch."""
+        """Return the bytes to send for a batch. The upstream's frames are copied if possible."""
         source = source_of(batch)
         is_own = source is not None and source.protocol == PROTOCOL and source.is_stream
         if source is not None and is_own and source.is_exact and self._may_copy(batch):
@@ -99,7 +99,7 @@ class ResponseWriter:
         return b"".join(map(self.write, batch))
 
     def _may_copy(self, batch: Sequence[Event]) -> bool:
-        """Return whether the frames of a batch may be written unchanged; some clients want buffered arguments."""
+        """Return whether the frames of a batch may be copied: not if they are part of a call that must be buffered."""
         if not self._buffered:
             return True
         return not self._is_call and not any(
@@ -114,7 +114,7 @@ class ResponseWriter:
         return with_model(source, self._model)
 
     def write(self, event: Event) -> bytes:
-        """Write one event; return b"" if this protocol cannot express it."""
+        """Return the bytes to send for one event; empty if this protocol cannot express it."""
         if type(event) is PartDelta:
             if self._prefix is not None and self._probed is None:
                 return self._prefix + encode(event.text) + _END
@@ -145,7 +145,10 @@ class ResponseWriter:
                 assert_never(event)
 
     def _begin(self) -> bytes:
-        """Write message_start once. It is delayed until the event after Started, which may be its usage."""
+        """Return message_start if it was not sent yet.
+
+        It is delayed until the event after Started, because that event may be the usage that message_start contains.
+        """
         started, self._started = self._started, None
         if started is None:
             return b""
@@ -182,7 +185,10 @@ class ResponseWriter:
         return _event(b"content_block_start", encode(start))
 
     def _hold(self, text: str) -> bytes:
-        """Hold arguments until they are known to be an object; others are converted to one at the end."""
+        """Hold text of a call's arguments until they are known to be an object; then return all of it as a delta.
+
+        Arguments that are not an object are held until the end of the call and converted to one.
+        """
         if self._prefix is None or self._probed is None:
             return b""
         self._probed += text
@@ -209,7 +215,7 @@ class ResponseWriter:
                 return self._close()
 
     def _compaction(self, json: str) -> bytes:
-        """Write a summary as the API streams it: clients read it from the delta."""
+        """Return a compaction block with its summary in a delta, as the API streams it."""
         fields = _OBJECT.decode(json)
         text = {name: fields.pop(name) for name in ("content", "encrypted_content") if name in fields}
         start = self._open(Raw(encode({**fields, "content": None})))
@@ -232,7 +238,7 @@ class ResponseWriter:
 
 
 def render(reply: Reply, options: Options = _DEFAULT) -> bytes:  # noqa: ARG001 - all codecs take options
-    """Return a whole answer as the body of a response."""
+    """Return the response body for a complete reply."""
     source = reply.source
     is_own = source is not None and source.protocol == PROTOCOL and not source.is_stream
     if source is not None and is_own and source.is_exact:
@@ -255,12 +261,15 @@ def _message(
 
 
 def _with_prefix(message_id: str) -> str:
-    """Return the id of a message with the prefix that this API has; ids of other upstreams get it."""
+    """Return the id of a message with the prefix of this API, which is added if it is missing."""
     return message_id if message_id.startswith(_PREFIX) else _PREFIX + message_id
 
 
 def _stop_fields(finished: Finished, refused: bool) -> dict[str, Any]:
-    """Return the members about the ending. A refusal as text is a stop reason in this protocol only."""
+    """Return the members that describe the ending.
+
+    If the answer contains a refusal as text (`refused`), the stop reason is refusal, as this protocol expects.
+    """
     own = finished.meta.get(PROTOCOL, {})
     reason = StopReason.REFUSAL if refused and finished.reason is StopReason.END_TURN else finished.reason
     fields: dict[str, Any] = {"stop_reason": _REASONS[reason], "stop_sequence": finished.sequence}
@@ -271,7 +280,7 @@ def _stop_fields(finished: Finished, refused: bool) -> dict[str, Any]:
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
-    """Return all four counts: some clients fail if one is missing."""
+    """Return the member `usage` with all four counts, because some clients fail if one is missing."""
     counts: dict[str, Any] = {
         "input_tokens": usage.input,
         "cache_creation_input_tokens": usage.cache_write,
@@ -313,7 +322,10 @@ def _call_block(part: ToolCall, arguments: bytes) -> ToolUseBlock:
 
 
 def _input(part: ToolCall) -> str:
-    """Return all arguments of a call; those that start like an object stay unchanged, even if they are cut off."""
+    """Return the complete input of a call as JSON text of an object.
+
+    Arguments that start like an object are returned unchanged, even if they are cut off.
+    """
     if part.freeform:
         return encode({"input": part.arguments}).decode()
     return part.arguments if part.arguments.lstrip().startswith("{") else object_text(part.arguments)
