@@ -1,6 +1,7 @@
-"""The built-in demo model: a deterministic script that maps a request to text and tool calls.
+"""The built-in demo model: deterministic rules that map a request to text and tool calls.
 
-It does no I/O and reads no clock. `backends/demo.py` serves it as a backend; the simulators use it as their model.
+It does no I/O and reads no clock. `backends/demo.py` offers it as a backend; the simulated upstreams use it as their
+model.
 """
 
 from tieline.model.ports import ModelInfo

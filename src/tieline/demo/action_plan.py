@@ -1,8 +1,9 @@
-"""Turns the user's text into a plan: the actions to perform, in parallel or one after another.
+"""Convert the user's text to a plan: the actions to perform, in parallel or one after another.
 
-The text is split into clauses at "and" and "," (in parallel), and at "then", a new sentence or a new line (in
-sequence), but never inside quotes, backticks, brackets or fenced blocks. A clause that cannot be parsed alone is joined
-with the next ones, so that "write salt, pepper to a.txt" is one action. A long text is not parsed at all.
+The text is split into clauses at "and" and "," (actions in parallel), and at "then", a new sentence or a new line
+(actions in sequence), but never inside quotes, backticks, brackets or fenced blocks. A clause that is not an action by
+itself is joined with the clauses after it, so that "write salt, pepper to a.txt" is one action. A very long text is not
+parsed.
 """
 
 import re
@@ -26,7 +27,7 @@ class _Clause(Value):
     start: int
     end: int
     cut: Cut
-    """The separator before this clause."""
+    """The kind of separator before this clause."""
 
 
 _PROTECTED = re.compile(
@@ -49,7 +50,10 @@ _CHATTER = re.compile(
 
 
 def plan_actions(words: str, tools: Sequence[str]) -> tuple[tuple[Action, ...], ...]:
-    """Return the requested steps, each with the actions that can run in parallel."""
+    """Return the steps that the user requests, each a group of actions that can run in parallel.
+
+    `tools` are the names of the tools.
+    """
     if len(words) > MAX_WORDS:
         return ()
     masked = _PROTECTED.sub(lambda found: "\0" * len(found[0]), words)
@@ -110,7 +114,10 @@ class _Planner:
         return None, at + 1
 
     def _extended(self, action: Action, at: int, end: int) -> tuple[Action, int]:
-        """Extend a command or a file content across "and" and ",", and a `run: …` to the end of its line."""
+        """Extend an action by the clauses that continue its command or its content. Return it and the index after them.
+
+        A command or content may contain "and" and ","; the command after `run:` extends to the end of its line.
+        """
         is_exact = is_open_command(self._text(at, end))
         while end < len(self._clauses) and not self._is_quoted(end - 1) and not self._begins(end):
             cut = self._clauses[end].cut
@@ -121,7 +128,7 @@ class _Planner:
         return action, end
 
     def _begins(self, at: int) -> bool:
-        """Return whether a clause stands on its own and does not continue the one before."""
+        """Return whether a clause stands on its own, so that it does not continue the clause before it."""
         return self._alone[at] is not None or _CHATTER.match(self._text(at, at + 1)) is not None
 
     def _wish(self, at: int, end: int) -> Action | None:
@@ -135,5 +142,5 @@ class _Planner:
 
 
 def _frame(action: Action) -> Action:
-    """Return an action without the fields that may grow; more clauses must not change the others."""
+    """Return a copy of an action without the fields that may change when further clauses are joined to it."""
     return replace(action, command="", content="", new="", words="")

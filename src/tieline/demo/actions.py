@@ -1,4 +1,4 @@
-"""Parses one clause of the user's text into an action, independently of the tools' schemas."""
+"""Parse one clause of the user's text into an action, independently of the tools' schemas."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,10 @@ ActionKind = Literal["read", "write", "edit", "list", "grep", "glob", "shell", "
 
 
 class Action(Value):
-    """One thing to do. `pattern` is searched for (or replaced by `new`); `words` are the arguments for `tool`."""
+    """One action that the user requests.
+
+    `pattern` is the text to search for or to replace with `new`. `words` are the arguments for the tool named `tool`.
+    """
 
     kind: ActionKind
     path: str = ""
@@ -41,8 +44,8 @@ _AFTERTHOUGHT = re.compile(
 _FILE_NAMES = {"readme", "license", "makefile", "dockerfile", "changelog", "gemfile", "procfile", "todo", "notes"}
 _NO_NAMES = {"it", "this", "that", "them", "me", "the", "all", "more", "everything", "about", "on", "something"}
 
-# Runs of spaces are bounded in these patterns, to avoid catastrophic backtracking.
-# The group `path` must look like a path, unless it is quoted or the group `file` or `sure` matched.
+# These patterns limit the number of consecutive spaces, to avoid catastrophic backtracking.
+# The group `path` must look like a path, unless it is quoted or the group `file` or `sure` matched too.
 _PATH = r"(?P<path>`[^`\n]+`|\"[^\"\n]+\"|'[^'\n]+'|(?:[^\s,;:\"'`]|:(?=\S))+)"
 _IN = rf"(?: (?:in|inside|within|under|at|of|from)(?: the)?(?: director(?:y|ies)| folder| files?)? {_PATH})"
 _FILE = r"(?P<file> file(?: at| named| called)?)?"
@@ -80,7 +83,7 @@ _FORMS: tuple[tuple[ActionKind, str], ...] = (
         rf"(?P<sure>list|show|display|what)(?: me)?(?: all)?(?: the| my)?{_FILES}(?: are)?(?: there| here)?"
         rf"{_IN}?(?: director(?:y|ies)| folder)?",
     ),
-    # "what's in this folder" after its last words were removed.
+    # "what's in this folder", from which `_AFTERTHOUGHT` has removed the last words.
     ("list", r"(?P<sure>what(?:'s| is)(?: here| there)?)"),
     ("list", rf"(?P<sure>ls|dir)(?: {_PATH})?"),
     ("list", rf"list(?: the)?(?P<file> directory| folder)? {_PATH}"),
@@ -122,7 +125,7 @@ _NOWADAYS = re.compile(r"(?:\s{1,3}(?:right now|today|now|currently|like))+$", r
 
 
 def parse_action(clause: str, tools: Sequence[str]) -> Action | None:
-    """Parse a clause; return None if it requests no action."""
+    """Parse a clause of the user's text; return None if it requests no action. `tools` are the names of the tools."""
     text = _without_preamble(clause)
     if command := _COMMAND.fullmatch(text):
         return Action(kind="shell", command=unquoted(command["command"]))
@@ -143,7 +146,10 @@ def is_open_command(clause: str) -> bool:
 
 
 def repeat_action(before: Action, clause: str) -> Action | None:
-    """Parse a clause that refers to the action before it: `read a.txt and b.txt`, `write a.txt, then read it back`."""
+    """Parse a clause that refers to the action before it; return None if it does not.
+
+    Examples are `b.txt` in `read a.txt and b.txt`, and `read it back` in `write a.txt, then read it back`.
+    """
     found = re.fullmatch(rf"(?:the )?(?:file )?{_PATH}(?: file)?[.!?]?", clause.strip(), re.IGNORECASE)
     if before.path and _READ_BACK.fullmatch(_without_preamble(clause)):
         return Action(kind="read", path=before.path)
@@ -154,7 +160,7 @@ def repeat_action(before: Action, clause: str) -> Action | None:
 
 
 def find_tool(name: str, tools: Sequence[str]) -> str | None:
-    """Find a tool by its exact name, then ignoring case, then ignoring the prefix of its server."""
+    """Return the name of the tool that is meant: with exactly this name, or equal except for case and server prefix."""
     wanted = name.lower()
     exact = (tool for tool in tools if tool == name)
     similar = (tool for tool in tools if wanted in (tool.lower(), _without_server(tool).lower()))
@@ -162,7 +168,7 @@ def find_tool(name: str, tools: Sequence[str]) -> str | None:
 
 
 def _without_preamble(clause: str) -> str:
-    """Remove a bullet and polite words at the start of a clause."""
+    """Return the clause without a bullet and polite words at its start."""
     text = _BULLET.sub("", clause.strip())
     polite = _POLITE.match(text)
     return text[polite.end() :] if polite else text
@@ -200,7 +206,10 @@ def _is_path(token: str) -> bool:
 
 
 def _parse_tool_call(text: str, tools: Sequence[str]) -> Action | None:
-    """Parse `call get_weather with Tokyo`. A tool that is not offered counts only if it is clearly meant as one."""
+    """Parse a request such as `call get_weather with Tokyo`.
+
+    The name of a tool that is not offered is accepted only if it clearly denotes a tool.
+    """
     found = _TOOL.fullmatch(text)
     if not found:
         return None
@@ -217,7 +226,7 @@ def _parse_tool_call(text: str, tools: Sequence[str]) -> Action | None:
 
 
 def _parse_topic(text: str, tools: Sequence[str]) -> Action | None:
-    """Parse `what's the weather in Tokyo` if a tool's name says that it gets the weather."""
+    """Parse a question such as `what's the weather in Tokyo`, if there is a tool with a name like `get_weather`."""
     said = set(re.findall(r"[a-z]+", text.lower()))
     for tool in tools:
         name = re.sub(r"(?<=[a-z])(?=[A-Z])|[^A-Za-z]+", "_", _without_server(tool)).lower().strip("_")
@@ -231,5 +240,5 @@ def _parse_topic(text: str, tools: Sequence[str]) -> Action | None:
 
 
 def _without_server(tool: str) -> str:
-    """Remove the prefix of the tool's server: `mcp__files__read` becomes `read`."""
+    """Return the tool's name without the prefix of its server: `mcp__files__read` becomes `read`."""
     return re.split(r"__|[.:/]", tool)[-1]

@@ -1,7 +1,7 @@
-"""The conversation as the demo model sees it: the user's last text and the tool results since then.
+"""The conversation as the demo model sees it: the user's last text, and the tool results after it.
 
-The user's text is the last one that is neither a tool result nor a note added by the client (a system reminder, a
-description of the environment).
+The user's last text is the last text that is neither a tool result nor a note added by the client, such as a system
+reminder or a description of the environment.
 """
 
 import re
@@ -23,9 +23,9 @@ _DIRECTORY = re.compile(
     re.IGNORECASE,
 )
 _PLACEHOLDER = "/path/to"
-"""The start of example paths in a system prompt (Qwen Code)."""
+"""The start of the example paths in the system prompt of Qwen Code, which are not the working directory."""
 _OBSERVATION = "Observation:"
-# A client that takes the text from its command line may pass it on as one quoted argument.
+# A client that gets the text from its command line may send it as one quoted argument.
 _ARGUMENT = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 
 
@@ -39,7 +39,7 @@ class CallOutcome(Value):
 
 
 class DemoConversation(Value):
-    """The user's text, and the outcomes since then: one tuple for each round of results."""
+    """The user's last text, and the outcomes of the calls after it: one tuple for each round of tool results."""
 
     user_text: str = ""
     rounds: tuple[tuple[CallOutcome, ...], ...] = ()
@@ -50,12 +50,12 @@ class DemoConversation(Value):
 
     @property
     def outcomes(self) -> tuple[CallOutcome, ...]:
-        """All outcomes since the user's text, in order."""
+        """The outcomes of all rounds, in order."""
         return tuple(outcome for outcomes in self.rounds for outcome in outcomes)
 
 
 def read_conversation(messages: Sequence[Message]) -> DemoConversation:
-    """Extract the user's text, the tool results and the working directory from a history."""
+    """Extract the user's last text, the tool results after it and the working directory from a history."""
     system = "\n".join(_text(message) for message in messages if message.role == "system")
     start = _last_user_message(messages)
     asked = [part for message in messages[start : start + 1] for part in message.parts]
@@ -70,7 +70,7 @@ def read_conversation(messages: Sequence[Message]) -> DemoConversation:
 
 
 def strip_client_notes(text: str) -> str:
-    """Remove notes added by the client, and the tags or quotes that some clients wrap around the user's text."""
+    """Return the user's text without the notes, tags or quotes that some clients add to it."""
     kept = []
     at = 0
     while note := _NOTE.search(text, at):
@@ -87,7 +87,7 @@ def strip_client_notes(text: str) -> str:
 
 
 def _last_user_message(messages: Sequence[Message]) -> int:
-    """Return the index of the message with the user's text, or the number of messages if there is none."""
+    """Return the index of the last message with text of the user, or the number of messages if there is none."""
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         if message.role != "user" or _results(message):
@@ -98,7 +98,7 @@ def _last_user_message(messages: Sequence[Message]) -> int:
 
 
 def _rounds(messages: Sequence[Message]) -> tuple[tuple[CallOutcome, ...], ...]:
-    """Group results by the assistant message that made the calls, in the order of its calls."""
+    """Group the tool results by the assistant message that made the calls, in the order of the calls."""
     rounds: list[dict[int, CallOutcome]] = []
     order: dict[str, tuple[int, str]] = {}
     open_round = False
@@ -118,7 +118,7 @@ def _rounds(messages: Sequence[Message]) -> tuple[tuple[CallOutcome, ...], ...]:
 
 
 def _results(message: Message) -> list[ToolResult]:
-    """Return the results in a user message. Some clients write them as plain text that starts with `Observation:`."""
+    """Return the tool results in a user message. Some clients send a result as text that starts with `Observation:`."""
     if message.role != "user":
         return []
     results = [part for part in message.parts if isinstance(part, ToolResult)]
@@ -142,7 +142,7 @@ def _text(message: Message) -> str:
 
 
 def _directory(system: str, messages: Sequence[Message]) -> str:
-    """Find the working directory in the client's system prompt or in a note beside the user's text."""
+    """Return the working directory that the system prompt or a user message mentions; empty if there is none."""
     for text in (system, *(_text(message) for message in messages if message.role == "user")):
         for found in _DIRECTORY.finditer(text):
             if not found[1].startswith(_PLACEHOLDER):

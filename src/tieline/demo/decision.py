@@ -1,4 +1,4 @@
-"""Decides what the demo model does in a leg: follow a script, call tools, answer in JSON, or explain what it can do."""
+"""Decide what the demo model does in a leg: follow a script, call tools, answer in JSON, or explain what it can do."""
 
 import re
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ _EXAMPLES: tuple[tuple[Action, str], ...] = (
 
 
 def decide(request: Request) -> DemoReply:
-    """Decide what to do in the next leg. A script that cannot be parsed is answered with an error."""
+    """Return the demo model's reply to a request. If the request contains an invalid script, the reply is an error."""
     conversation = read_conversation(request.messages)
     user_text = conversation.user_text
     system = conversation.system[:20_000]
@@ -75,7 +75,7 @@ def decide(request: Request) -> DemoReply:
 
 
 class _Decision:
-    """The decision for one leg."""
+    """Decides on the steps of one leg that follows no script."""
 
     def __init__(self, request: Request, conversation: DemoConversation) -> None:
         self._request = request
@@ -103,7 +103,7 @@ class _Decision:
     # Which tools to call
 
     def _match_plan(self) -> list[list[MatchedCall]]:
-        """Match each requested step to tool calls; collect actions that no tool can perform in `_missing`."""
+        """Return the tool calls for each step that the user requests. Add actions that fit no tool to `_missing`."""
         steps = []
         for actions in self._requested():
             step = []
@@ -124,14 +124,17 @@ class _Decision:
         return project_summary.is_asked(self._user_text[:200])
 
     def _with_result(self, action: Action) -> Action:
-        """Insert the last result where an action refers to it: `read a.txt, then write it to b.txt`."""
+        """Return the action; if it writes "it", as in `read a.txt, then write it to b.txt`, insert the last result."""
         outcomes = self._conversation.outcomes
         if action.kind == "write" and outcomes and _IT.fullmatch(action.content):
             return replace(action, content=bare(outcomes[-1].text))
         return action
 
     def _next_calls(self) -> list[MatchedCall]:
-        """Return the next calls. Counts results, not rounds, because a client may run parallel calls one by one."""
+        """Return the next calls of the plan.
+
+        The position in the plan is the number of results, because a client may run parallel calls one by one.
+        """
         done = len(self._conversation.outcomes)
         for step in self._plan:
             if done < len(step):
@@ -141,7 +144,7 @@ class _Decision:
         return []
 
     def _forced_call(self) -> CallTool:
-        """Return a call for a request that requires one: of the tool that ends the task, else of the first tool."""
+        """Return a call for a request that requires one: to a tool for final answers, otherwise to the first tool."""
         final = next((tool for tool in self._tools if _FINAL.search(tool.name)), None)
         tool: ClientTool = final or self._tools[0]
         text = self._user_text if not self._conversation.rounds or final is None else self._result_text()
@@ -200,13 +203,16 @@ class _Decision:
         return "\n".join(outcome.text for outcome in self._conversation.outcomes)
 
     def _seen(self) -> str:
-        """Mention the images and files that came with the user's text."""
+        """Return a sentence about the images and files that the user attached; empty if there are none."""
         counts = ((self._conversation.images, "image"), (self._conversation.files, "file"))
         seen = [counted(number, noun) for number, noun in counts if number]
         return f"I see {' and '.join(seen)}. " if seen and not self._conversation.rounds else ""
 
     def _changes(self) -> str:
-        """Write file changes as text, for a client that has no tools and applies the edits found in an answer."""
+        """Return the requested file changes as text, for a client without tools that applies edits in an answer.
+
+        Return an empty string if the client does not ask for such a format.
+        """
         form = edit_formats.find_format(f"{self._conversation.system}\n{self._user_text}")
         is_all = all(action.kind in ("write", "edit") and action.path for action in self._missing)
         if self._request.tools or form is None or not is_all:
@@ -219,7 +225,7 @@ class _Decision:
         )
 
     def _missing_tools(self) -> str:
-        """Say which tools are missing."""
+        """Return an explanation of which tools are missing."""
         needs = [f"To {_lower(describe(action))}, I need a tool such as {_need(action)}." for action in self._missing]
         if self._request.tool_choice.mode == "none":
             why = "But the client does not allow tool calls in this request."

@@ -1,7 +1,8 @@
 """File changes written as text, for clients without tools that apply the edits found in an answer.
 
 Such a client (aider) describes the format in its system prompt: whole files, SEARCH/REPLACE blocks, unified diffs, or
-plain instructions from an "architect" to an "editor", which is a second request to the same model.
+plain instructions. Plain instructions come from an "architect"; an "editor", a second request to the same model,
+carries them out.
 """
 
 import re
@@ -22,19 +23,22 @@ _MARKS: tuple[tuple[Format, str], ...] = (
 
 
 def find_format(text: str) -> Format | None:
-    """Return the format that a prompt asks for."""
+    """Return the edit format that a prompt asks for; None if it asks for none."""
     lowered = text.lower()
     return next((form for form, mark in _MARKS if mark in lowered), None)
 
 
 def find_file(path: str, texts: Iterable[str]) -> str | None:
-    """Find a file's content in texts that show it as a line with its path, followed by a fenced block."""
+    """Return the content of a file from the first text that shows it, as a line with its path and a fenced block.
+
+    Return None if no text shows the file.
+    """
     shown = re.compile(rf"(?:^|\n){re.escape(path)}\n(?P<fence>`{{3,}})[^\n]*\n(?P<content>.*?)(?P=fence)", re.DOTALL)
     return next((found["content"] for text in texts if (found := shown.search(text))), None)
 
 
 def change(form: Format, action: Action, before: str | None) -> str:
-    """Write one change in the given format. `before` is the file's current content, if it is known."""
+    """Return one change to a file in the given format. `before` is the file's current content, if it is known."""
     if form == "architect":
         return _instruction(action)
     if form == "whole":
@@ -48,7 +52,7 @@ def change(form: Format, action: Action, before: str | None) -> str:
 
 
 def _instruction(action: Action) -> str:
-    """Write an instruction that this model can parse when it is called again as the editor."""
+    """Return an instruction that the demo model itself can parse when it is called again as the editor."""
     if action.kind == "edit":
         return f"edit {action.path}: replace `{action.pattern}` with `{action.new}`"
     return f"write `{action.content}` to {action.path}"
@@ -59,7 +63,10 @@ def _after(action: Action, before: str | None) -> str:
 
 
 def _lines_with(pattern: str, before: str | None) -> str:
-    """Return the first line that contains the pattern: only whole lines can be replaced."""
+    """Return the first line that contains the pattern, because only whole lines can be replaced.
+
+    Return the pattern itself if there is no such line.
+    """
     return next((line for line in (before or "").splitlines() if pattern in line), pattern)
 
 

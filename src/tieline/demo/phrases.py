@@ -1,4 +1,4 @@
-"""Text helpers of the demo model: titles, lists, quotations, and removal of quotes."""
+"""Text helpers for the demo model: titles, lists, quotations, and removal of quotes."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”"}
 
 
 def title_of(words: str) -> str:
-    """Make a short title from the user's text."""
+    """Return a short title made from the user's text."""
     text = _TITLE_REQUEST.sub("", _ANY_FENCE.sub(" ", words).strip())
     picked = re.findall(r"\S+", text[:400])[:7]
     title = " ".join(picked).strip(" .,;:!?\"'`<>#*")
@@ -24,19 +24,19 @@ def title_of(words: str) -> str:
 
 
 def commit_message(words: str) -> str:
-    """Make a commit message that names the files in a diff."""
+    """Return a commit message that names the files in the diff that the user's text contains."""
     names = _CHANGED.findall(words)
     return f"Update {', '.join(names[:3])}" if names else "Update"
 
 
 def shortened(text: str, limit: int = 80) -> str:
-    """Return the text on one line, truncated to `limit` characters."""
+    """Return the text as one line, truncated to `limit` characters."""
     line = " ".join(text[: limit * 4].split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 def unquoted(text: str) -> str:
-    """Return the content of quotes, backticks or a fenced block; other text is only stripped."""
+    """Return the text without the quotes, backticks or fence around it; other text is only stripped."""
     if fenced := _FENCED.fullmatch(text):
         return fenced[1]
     text = text.strip()
@@ -45,7 +45,7 @@ def unquoted(text: str) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Format names as "`a`, `b` and `c`". A long list is shortened."""
+    """Return the names in the form "`a`, `b` and `c`". A long list is shortened."""
     ticked = [f"`{name}`" for name in names[:LISTED_NAMES]]
     if len(names) > LISTED_NAMES:
         ticked.append(f"{len(names) - LISTED_NAMES} more")
@@ -53,12 +53,12 @@ def listed(names: Sequence[str]) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Format a count: "1 line", "2 lines"."""
+    """Return the number with the noun in the right form: "1 line", "2 lines"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def report(outcome: CallOutcome) -> str:
-    """Report the result of a call and quote it."""
+    """Return a report of a tool call that quotes its result."""
     verb = "failed" if outcome.is_error else "returned"
     text = outcome.text.strip("\n")
     if not text.strip():
@@ -70,7 +70,7 @@ def report(outcome: CallOutcome) -> str:
 
 
 def brief(outcome: CallOutcome) -> str:
-    """Report the result of a call in one sentence."""
+    """Return a report of a tool call in one sentence."""
     if outcome.is_error:
         return f"`{outcome.name}` failed: {shortened(outcome.text)}"
     lines = len(outcome.text.strip().splitlines())

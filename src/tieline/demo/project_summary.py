@@ -1,4 +1,4 @@
-"""Describes a project from its files: list the folder, read the README in it, and quote it."""
+"""Describe a project from its files: list the folder, read the README in it, and quote the README."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -28,13 +28,13 @@ def is_asked(words: str) -> bool:
 
 
 def steps(outcomes: Sequence[CallOutcome]) -> list[list[Action]]:
-    """Return the steps known so far: the file to read is only known from the listing."""
+    """Return the steps known so far: list the folder and, once the listing shows a README, read it."""
     readme = _readme(outcomes)
     return [[Action(kind="list")], *([[Action(kind="read", path=readme)]] if readme else [])]
 
 
 def explanation(outcomes: Sequence[CallOutcome]) -> str:
-    """Summarise the listing and the README."""
+    """Return a description of the project, from the results of the steps: the listing and the README."""
     entries, *read = outcomes
     parts = [report(entries) if entries.is_error else f"{_entries(entries.text)} {LIMITS}"]
     if read:
@@ -43,7 +43,7 @@ def explanation(outcomes: Sequence[CallOutcome]) -> str:
 
 
 def _readme(outcomes: Sequence[CallOutcome]) -> str:
-    """Return the README in the listing that is closest to the root."""
+    """Return the path of the README closest to the root, from the listing; empty if there is none."""
     found = _README.findall(outcomes[0].text) if outcomes and not outcomes[0].is_error else []
     return min(found, key=lambda name: (name.count("/"), len(name)), default="")
 
@@ -61,7 +61,7 @@ def _quoted(name: str, text: str) -> str:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Yield the paragraphs that look like prose."""
+    """Yield the paragraphs of a Markdown text that look like prose."""
     for block in re.split(r"\n\s*\n", re.sub(r"```.*?(?:```|\Z)", "", text, flags=re.DOTALL)):
         lines = [line for line in block.strip().splitlines() if not _NO_PROSE.match(line)]
         if lines:

@@ -1,7 +1,7 @@
-"""Turns the demo model's reply into the events of a leg: small deltas, ids, token counts and the client's limits.
+"""Convert the demo model's reply to the events of a leg, with small deltas, ids and token counts.
 
-A token is a word, or a few characters of arguments. Everything is derived from the request, so the same request
-gives the same events.
+A token is a word, or a few characters of arguments. The client's token limit and stop sequences are applied. Ids are
+derived from the request, so the same request always yields the same events.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ _ID_LENGTH = 22
 
 
 def to_events(reply: DemoReply, request: Request) -> Iterator[Event | Silence]:
-    """Yield the events of a leg, and the pauses between them."""
+    """Yield the events of a leg, and the pauses between them (`Silence`)."""
     if isinstance(reply.ending, Failed) and not reply.steps:
         yield reply.ending
         return
@@ -44,7 +44,7 @@ def to_events(reply: DemoReply, request: Request) -> Iterator[Event | Silence]:
 
 
 def _digest(request: Request) -> bytes:
-    """Hash the model name and the messages of a request."""
+    """Return a hash of the model name and the messages of a request."""
     hashed = hashlib.sha256(request.model.encode("utf-8", "replace"))
     for message in request.messages:
         hashed.update(b"\0" + message.role.encode())
@@ -55,7 +55,10 @@ def _digest(request: Request) -> bytes:
 
 
 class _ReplyWriter:
-    """Writes the parts of a leg within the client's limits. `cut` is set once a limit has been reached."""
+    """Writes the parts of a leg within the client's limits. `cut` is the ending once a limit has been reached.
+
+    If `exact` is set, the limits do not apply.
+    """
 
     def __init__(self, request: Request, seed: bytes, *, exact: bool) -> None:
         self.parts = PartsWriter()
@@ -88,7 +91,7 @@ class _ReplyWriter:
         return Usage(input=max(1, asked + offered), output=max(1, self._spoken), reasoning=self._thought)
 
     def _speak(self, part: Part, tokens: list[str]) -> int:
-        """Write one part, as much of it as the client allows. Return the number of tokens written."""
+        """Write as much of one part as the token limit allows. Return the number of tokens written."""
         if self._left is not None and self._left < len(tokens):
             self.cut = Finished(reason=StopReason.MAX_TOKENS)
             tokens = tokens[: self._left]
@@ -103,7 +106,7 @@ class _ReplyWriter:
         return len(tokens)
 
     def _stopped(self, text: str) -> tuple[str, str | None]:
-        """Return the text before the first stop sequence in it, and that sequence."""
+        """Return the text up to the first stop sequence in it, and that sequence (None if there is none)."""
         found = [(at, stop) for stop in self._stops if (at := text.find(stop)) >= 0]
         if not found:
             return text, None
@@ -130,7 +133,7 @@ def _strings(part: Part) -> tuple[str, ...]:
 
 
 def _letters(seed: bytes, salt: str) -> str:
-    """Derive letters and digits from the seed."""
+    """Return a random-looking string of letters and digits that depends only on `seed` and `salt`."""
     number = int.from_bytes(hashlib.sha256(seed + salt.encode()).digest(), "big")
     letters = []
     for _ in range(_ID_LENGTH):

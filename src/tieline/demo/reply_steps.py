@@ -1,4 +1,4 @@
-"""The demo model's decision for one leg, before it is turned into events."""
+"""The demo model's reply for one leg, before it is converted to events."""
 
 from tieline.model.content import Value
 from tieline.model.events import Failed, Finished, Usage
@@ -34,7 +34,10 @@ Step = Think | Say | CallTool | Silence
 
 
 class DemoReply(Value):
-    """The steps of a leg in order. If None, `usage` is counted and `ending` follows from the steps."""
+    """The steps of a leg, in order.
+
+    If `usage` is None, the tokens are counted. If `ending` is None, it follows from the steps.
+    """
 
     steps: tuple[Step, ...] = ()
     usage: Usage | None = None

@@ -1,4 +1,4 @@
-"""Makes values that satisfy a JSON schema: structured answers, and tool arguments that the user did not specify."""
+"""Make values that satisfy a JSON schema, for structured answers and for tool arguments that the user did not give."""
 
 import re
 from typing import Any
@@ -33,7 +33,10 @@ _SAMPLES = ("a", "A", "0", "1", "abc", "ABC", "demo", "a1", "A1", "00", "000", "
 
 
 class FillHints:
-    """Source of strings and numbers: the user's text, and the numbers in it one after another."""
+    """Supplies strings and numbers for generated values, taken from the user's text (`words`).
+
+    `phrase` is the text for properties such as a description, `directory` the client's working directory.
+    """
 
     def __init__(self, words: str, *, phrase: str = "", directory: str = "") -> None:
         self.words = words
@@ -42,7 +45,7 @@ class FillHints:
         self._numbers = [float(found) for found in re.findall(r"(?<![\w.])-?\d{1,12}(?:\.\d{1,6})?", words[:4000])]
 
     def text(self, name: str) -> str:
-        """Return a string for a property of this name."""
+        """Return a string for a property with this name."""
         key = name.lower()
         if key in _PHRASE_NAMES:
             return self.phrase or title_of(self.words)
@@ -55,7 +58,7 @@ class FillHints:
         return shortened(self.words, 200) or "demo"
 
     def number(self, schema: Schema, *, whole: bool) -> float | None:
-        """Return the next number in the user's text, if the schema accepts it."""
+        """Return the next unused number in the user's text; None if there is none or the schema does not accept it."""
         if not self._numbers:
             return None
         number = self._numbers[0]
@@ -64,14 +67,17 @@ class FillHints:
         return self._numbers.pop(0) if fits else None
 
     def _proper_name(self) -> str:
-        """Return the first capitalised words that do not begin a sentence; else the first capitalised word."""
+        """Return the first capitalised words in the middle of a sentence, otherwise the first capitalised word."""
         found = re.search(r"(?<=[\w,;:] )[A-Z]\w+(?: [A-Z]\w+)*", self.words[:4000])
         found = found or re.search(r"[A-Z]\w+", self.words[:4000])
         return found[0] if found else ""
 
 
 class SchemaFiller:
-    """Makes values for schemas that refer to one root; `sparing` prefers null wherever it is allowed."""
+    """Makes values that satisfy `root` or a schema inside it.
+
+    If `sparing` is set, values are as small as possible: null and empty lists wherever they are allowed.
+    """
 
     def __init__(self, root: Schema, hints: FillHints, *, sparing: bool = False) -> None:
         self.root = root
@@ -79,7 +85,7 @@ class SchemaFiller:
         self.sparing = sparing
 
     def value(self, schema: object, name: str = "", depth: int = 0) -> Any:
-        """Return a small but non-trivial value that satisfies the schema."""
+        """Return a small but non-trivial value that satisfies the schema; `name` is the name of its property."""
         options = branches(resolve(schema, self.root), self.root)
         allows_null = any("null" in types_of(option) for option in options)
         if allows_null and (self.sparing or depth >= MAX_DEPTH):
@@ -109,13 +115,13 @@ class SchemaFiller:
                 return self._string(schema, name)
 
     def _choice(self, options: list[Any]) -> Any:
-        """Return the option that the user mentions, or the first."""
+        """Return the first option that the user's text mentions, otherwise the first option."""
         words = self.hints.words.lower()
         said = (option for option in options if isinstance(option, str) and option and option.lower() in words)
         return next(said, options[0])
 
     def _object(self, schema: Schema, depth: int) -> dict[str, Any]:
-        """Fill the required properties, or all of them if the schema does not say which are required."""
+        """Return an object with the required properties, or with all if the schema does not say which are required."""
         properties = properties_of(schema)
         names = required_of(schema) if "required" in schema or depth >= 3 else list(properties)
         if depth > MAX_DEPTH * 2:
@@ -179,7 +185,7 @@ def _distinct(value: Any, others: list[Any]) -> Any:
 
 
 def _matching(pattern: str, text: str) -> str:
-    """Return the text if it matches the pattern, else a sample that does, else the text."""
+    """Return the text if it matches the pattern, otherwise a sample that matches, or the text if none does."""
     try:
         wanted = re.compile(pattern)
     except re.error:

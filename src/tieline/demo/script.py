@@ -1,4 +1,4 @@
-"""Scripts: a fenced block in the user's text that defines, line by line, what the demo model does.
+"""Scripts for the demo model: a fenced block in the user's text that defines its reply, line by line.
 
     ```tieline
     think: The user wants two files.
@@ -11,11 +11,11 @@
     stop: end_turn
     ```
 
-`---` separates legs: leg n is played after n rounds of tool results. Other lines are `freeform: name raw text`,
-`pause: seconds` (at most 60), `stop: reason` (for stop_sequence and refusal a text may follow) and
-`error: kind message`, which must be the last line of its leg. Consecutive lines of text (or of thinking) form one
-part. Empty lines and lines that start with `#` are ignored. The client's max_tokens and stop sequences apply, unless
-the leg has its own `stop:` line.
+`---` separates legs. The first leg is played at once, each further leg after one more round of tool results. Other
+lines are `freeform: name raw text`, `pause: seconds` (at most 60), `stop: reason` (a text may follow stop_sequence and
+refusal) and `error: kind message`, which must be the last line of its leg. Consecutive lines of text (or of thinking)
+form one part. Empty lines and lines that start with `#` are ignored. The client's max_tokens and stop sequences apply
+unless the leg has its own `stop:` line.
 """
 
 import re
@@ -43,10 +43,10 @@ _COUNTS = {
 
 
 def play(user_text: str, rounds: Sequence[Sequence[CallOutcome]]) -> DemoReply | None:
-    """Play the leg that follows these rounds of results. Raise BadRequest for an invalid script.
+    """Return the reply of the leg that follows these rounds of tool results. Raise BadRequest for an invalid script.
 
-    Return None if the text contains no script, or after its last leg. The whole script is parsed every time, so that a
-    mistake in a later leg is reported in the first.
+    Return None if the text contains no script, or if all its legs were played. The whole script is parsed every time,
+    so that a mistake in a later leg is already reported in the first one.
     """
     script = _find(user_text)
     if script is None:
@@ -72,7 +72,10 @@ def _find(user_text: str) -> str | None:
 
 
 class _ScriptedLeg:
-    """Parses the lines of one leg. `results` is None if this leg is not played now; its placeholders are kept."""
+    """Parses the lines of one leg of a script.
+
+    `results` are the tool results that replace the placeholders, or None if this leg is not played now.
+    """
 
     def __init__(self, results: Sequence[CallOutcome] | None) -> None:
         self._results = results

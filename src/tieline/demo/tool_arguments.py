@@ -1,4 +1,4 @@
-"""Builds calls of a tool that the user named: the arguments come from the user's text and the tool's schema."""
+"""Build calls to a tool that the user named, with arguments from the user's text and the tool's schema."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,14 +18,14 @@ _SEPARATOR = re.compile(r"\s{0,3},\s{0,3}(?:and\s{1,3})?|\s{1,3}and\s{1,3}")
 
 
 def callable_tools(tools: Sequence[ToolSpec], names: Sequence[str] = ()) -> tuple[ClientTool, ...]:
-    """Return the tools that may be called: those the client runs, restricted to `names` if given."""
+    """Return the tools that the client runs; if `names` is not empty, only those with these names."""
     return tuple(tool for tool in client_tools(tools) if not names or tool.name in names)
 
 
 def guess_call(
     tool: ClientTool, words: str, directory: str = "", *, given: Mapping[str, Any] | None = None
 ) -> CallTool:
-    """Call a tool with the `given` arguments, and guess other required ones from the user's text."""
+    """Return a call to the tool with the `given` arguments; guess other required ones from the user's text."""
     if tool.freeform:
         return CallTool(name=tool.name, arguments=words, freeform=True)
     filler = SchemaFiller(tool.schema, FillHints(words, phrase=shortened(words, 60), directory=directory), sparing=True)
@@ -38,7 +38,7 @@ def guess_call(
 
 
 def parse_calls(tool: ClientTool, words: str, directory: str = "") -> list[CallTool]:
-    """Call a tool with arguments that the user wrote as JSON, as `name=value`, or as values in order."""
+    """Return calls to the tool with the arguments in the user's text: JSON, `name=value`, or values in order."""
     if tool.freeform:
         return [CallTool(name=tool.name, arguments=unquoted(words), freeform=True)]
     if _is_object(words):
@@ -47,7 +47,7 @@ def parse_calls(tool: ClientTool, words: str, directory: str = "") -> list[CallT
 
 
 def _given(tool: ClientTool, words: str) -> list[dict[str, Any]]:
-    """Return the arguments of each call. Several values for a tool with one parameter make several calls."""
+    """Return the arguments of each call. Several values for a tool with one parameter yield several calls."""
     properties = properties_of(tool.schema)
     pairs = {key: unquoted(value) for key, value in _PAIR.findall(words) if key in properties}
     if pairs:
@@ -64,7 +64,7 @@ def _given(tool: ClientTool, words: str) -> list[dict[str, Any]]:
 
 
 def _values(words: str) -> list[str]:
-    """Split a list of values: `Tokyo and Paris` is two values, `"Tokyo and Paris"` is one."""
+    """Split the text into values: `Tokyo and Paris` contains two values, `"Tokyo and Paris"` one."""
     inner = unquoted(words)
     if inner != words:
         return [inner]
@@ -72,7 +72,10 @@ def _values(words: str) -> list[str]:
 
 
 def _enum_choices(tool: ClientTool, words: str) -> tuple[str, dict[str, Any]]:
-    """Return the text without the enum options it mentions (`Tokyo in celsius`), and those options by parameter."""
+    """Find values of enum parameters in the text, such as the unit in `Tokyo in celsius`.
+
+    Return the text without them, and the values by parameter name.
+    """
     chosen = {}
     for name, schema in properties_of(tool.schema).items():
         for option in resolve(schema, tool.schema).get("enum") or ():

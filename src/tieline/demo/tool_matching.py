@@ -1,4 +1,4 @@
-"""Chooses a client's tool for an action by its capability, and fills the arguments according to its schema."""
+"""Choose a client's tool for an action by its capability, and build the arguments that its schema requires."""
 
 import re
 import shlex
@@ -18,7 +18,7 @@ from tieline.wire.shared.capabilities import fit_call as fit_tool
 
 
 class MatchedCall(Value):
-    """A call that performs an action, and a short description of it."""
+    """A call that performs an action, and a short description of the action."""
 
     call: CallTool
     phrase: str
@@ -40,7 +40,7 @@ def match_tools(action: Action, tools: Sequence[ClientTool], directory: str = ""
 
 
 def describe(action: Action) -> str:
-    """Describe an action in a few words."""
+    """Return a description of an action in a few words."""
     match action.kind:
         case "shell":
             return f"Run {shortened(action.command)}"
@@ -56,7 +56,10 @@ def describe(action: Action) -> str:
 
 
 def _routes(action: Action) -> Iterator[tuple[Capability, dict[Role, str]]]:
-    """Yield the ways to perform an action, the best first: a dedicated tool, then the shell."""
+    """Yield the ways to perform an action, the best first: usually a dedicated tool, then the shell.
+
+    Each way is a capability and the values for a call, by role.
+    """
     path, where = shlex.quote(action.path), shlex.quote(action.path or ".")
     match action.kind:
         case "shell":
@@ -85,7 +88,10 @@ def _routes(action: Action) -> Iterator[tuple[Capability, dict[Role, str]]]:
 
 
 def _write_command(path: str, content: str) -> str:
-    """Return a command that writes exactly this content. A heredoc always adds a final newline, so it needs one."""
+    """Return a shell command that writes exactly this content.
+
+    A heredoc always ends with a newline, so it is used only if the content does too.
+    """
     if not content.endswith("\n"):
         return f"printf %s {shlex.quote(content)} > {path}"
     mark = "EOF"
@@ -103,7 +109,10 @@ def _substitution(action: Action) -> str:
 def _call(
     capability: Capability, roles: Mapping[Role, str], tools: Sequence[ClientTool], hints: FillHints
 ) -> CallTool | None:
-    """Call the first tool that accepts all arguments. The folder to search is optional if it is the current one."""
+    """Return a call to the first tool with this capability that accepts the values in `roles`; None if there is none.
+
+    A folder to list or search is not essential: the tool need not have a property for it.
+    """
     must, may, spare = dict(roles), dict[Role, Any](), dict[Role, Any]()
     if capability in ("list", "grep", "glob"):
         where = must.pop("path")
