@@ -46,16 +46,16 @@ class ForcedOutputRun:
 
     @classmethod
     async def open(cls, start: Callable[[Request], Awaitable[Run]], request: Request) -> "ForcedOutputRun":
-        """Start a run; `start` starts one on the upstream."""
+        """Start the upstream's run with `start`, and return a run that checks its answers."""
         return cls(start, request, await start(request))
 
     @property
     def pending(self) -> frozenset[str]:
-        """The ids of the calls the upstream waits for."""
+        """The ids of the calls whose results the upstream waits for."""
         return self._run.pending
 
     async def leg(self) -> AsyncGenerator[Batch, None]:
-        """Yield the answer in one batch: the first one if it complies, otherwise the second."""
+        """Yield the answer as one batch. If it does not comply, yield the second answer, or a failure, instead."""
         events = await _all_events(self._run)
         problem = self._problem(events)
         if problem is None:
@@ -99,7 +99,7 @@ class ForcedOutputRun:
         return _json_problem(_text_of(events), request.output.schema)
 
     def _without_fence(self, events: list[Event]) -> list[Event]:
-        """Return the events, without the Markdown code fence if there is one around the JSON."""
+        """Return the events without a Markdown code fence around requested JSON."""
         fenced = _FENCED.fullmatch(_text_of(events)) if self._request.output is not None else None
         if fenced is None:
             return events

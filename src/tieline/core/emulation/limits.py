@@ -32,14 +32,14 @@ class Limits:
         self._part: Text | Thinking | None = None
         self._given: list[str] = []
         self._held = ""
-        """The end of the text so far, if it may be the beginning of a stop sequence."""
+        """The end of the text so far, held back because it may be the beginning of a stop sequence."""
         self._output = 0
         self._has_usage = False
         self.is_cut = False
-        """Whether the leg was ended here. Later events are dropped, and the caller must close the run."""
+        """Whether a limit has ended the leg. `apply` drops all later events, and the caller must close the run."""
 
     def apply(self, batch: Batch) -> Batch:
-        """Return the events within the limits."""
+        """Return the events of a batch. At a limit, drop the remaining ones and end the leg."""
         out: list[Event] = []
         for event in batch:
             if self.is_cut:
@@ -77,7 +77,10 @@ class Limits:
         self._emit(delta.index, text[: len(text) - keep], out)
 
     def _end_in(self, text: str, part: Text | Thinking) -> tuple[int, StopReason | None, str | None]:
-        """Return where the text must end and why; the earliest applicable limit counts."""
+        """Return the position of the first limit in the text, its stop reason, and the stop sequence.
+
+        If the text reaches no limit, return its length, None and None.
+        """
         stops = self._stop if type(part) is Text else ()
         found = min(((at, stop) for stop in stops if (at := text.find(stop)) >= 0), default=None)
         if self._left is not None and len(text) > self._left and (found is None or self._left < found[0]):
@@ -104,7 +107,7 @@ class Limits:
         if not self._has_usage:
             out.append(Usage(input=estimate(self._request), output=tokens))
         limit = "the token limit" if sequence is None else "a stop sequence"
-        message = f"the gateway ended the answer at {limit} after about {tokens} tokens; the upstream cannot"
+        message = f"the gateway ended the answer at {limit} after about {tokens} tokens; the upstream cannot do this"
         out += (Note(kind="limit", message=message), Finished(reason=reason, sequence=sequence))
 
 

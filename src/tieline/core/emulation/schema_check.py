@@ -17,7 +17,10 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 def schema_error(value: Any, schema: Any, root: Any = None, at: str = "$", depth: int = 0) -> str | None:
-    """Return the first violation with its path, or None. Unsupported keywords are ignored."""
+    """Return the first violation of the schema with its path, or None if the value is valid.
+
+    Unsupported keywords are ignored. `root`, `at` and `depth` are for recursive calls.
+    """
     root = schema if root is None else root
     if isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
         schema = _target(root, schema["$ref"])

@@ -1,19 +1,20 @@
 """Remember thinking and provider state, and restore them in histories of clients that drop them.
 
-Some upstreams require their thinking back with the next request, with its signature, but many clients drop it. It is
-remembered by the ids of the calls that followed it; if there are none, by the text that followed it and the user's text
-before it. It is restored in front of them. Some upstreams number their calls from zero in every conversation; calls
-with the same id are distinguished by their arguments.
+Some upstreams expect signed thinking back in the next request, but many clients drop it. Thinking is remembered by the
+ids of the calls in the same reply; if there are none, by the reply's text and the user's text before it. It is restored
+at the beginning of that reply. Some upstreams number their calls from zero in every conversation, so calls with the
+same id are distinguished by their arguments.
 
-A signature is valid only for the backend that issued it and for the exact text. If a session moves to another backend,
-the signature is removed, and the codec there drops unsigned thinking. Text that a client has altered is restored.
+A signature is valid only for the backend that issued it and for the exact text. If a conversation moves to another
+backend, the signature is removed, and that backend's codec drops the unsigned thinking. If a client has altered signed
+thinking, the original text is restored.
 
 The same applies to the provider state of a reply and of its calls (`meta[STATE]`): it is restored for the backend that
-issued it, and removed if it is known to come from another backend. State of unknown origin is kept; a client may have
-it from before the gateway was started.
+issued it, and removed if it is known to come from another backend. State of unknown origin is kept, because the client
+may have received it before the gateway was started.
 
-Parsed conversations consist of the same objects in every request. A message that is restored again is also the same
-object again, so that caches which identify messages by identity recognise it.
+A parser returns the same message objects again when a conversation grows. Restored messages are reused in the same way,
+because some caches identify messages by `id()`.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -40,9 +41,9 @@ from tieline.model.content import (
 MAX_ENTRIES = 4096
 MAX_CHARACTERS = 32 * 1024 * 1024
 MAX_RESTORED = 16 * 1024 * 1024
-"""Characters of restored messages and their originals; most of their texts are shared."""
+"""Maximum number of characters of all cached restored messages and their originals, which share most of their text."""
 MAX_ALIKE = 32
-"""Maximum number of replies with the same call id that are kept."""
+"""Maximum number of remembered replies that contain the same call id."""
 
 
 class _Entry(NamedTuple):
@@ -53,7 +54,7 @@ class _Entry(NamedTuple):
     state: Mapping[str, str]
     """The provider state of the reply."""
     states: Mapping[str, Mapping[str, str]]
-    """The provider state of its calls, by their ids."""
+    """The provider state of each call in the reply, by call id."""
 
     @property
     def text(self) -> str:
@@ -70,12 +71,12 @@ class ThinkingMemory:
         )
         """Restored messages by the `id()` of the original; the original is kept too, so that its id is not reused."""
         self.has_entries = False
-        """Whether anything was remembered; until then `restore` has no effect."""
+        """Whether anything has been remembered; until then `restore` has no effect."""
 
     def remember(
         self, backend: str, history: Sequence[Message], parts: Sequence[Part], state: Mapping[str, str] = NO_META
     ) -> None:
-        """Remember the thinking and the provider state of a reply to these messages."""
+        """Remember the thinking and the provider state of a reply. `parts` is the reply to `history`."""
         thinking = tuple(part for part in parts if isinstance(part, Thinking))
         made = [part for part in parts if isinstance(part, ToolCall)]
         states = {call.id: state_of(call.meta) for call in made if STATE in call.meta}
@@ -95,7 +96,7 @@ class ThinkingMemory:
             self._by_key.put(key, kept, sum(one.size for one in kept))
 
     def restore(self, backend: str, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return the history with restored assistant messages, and without signatures of other backends."""
+        """Return the history with this backend's thinking and state, and without those of other backends."""
         restored: list[Message] = []
         user_text_hash = 0
         for message in messages:
@@ -118,7 +119,7 @@ class ThinkingMemory:
         return self._restored_message(message, parts, meta)
 
     def _restored_message(self, origin: Message, parts: tuple[Part, ...], meta: Meta) -> Message:
-        """Return the message with these parts: the same object every time, so that caches recognise it."""
+        """Return `origin` with other parts and metadata. Return the same object for the same arguments."""
         known = self._restored_messages.get(id(origin))
         if known is not None and known[0] is origin and known[1].parts == parts and known[1].meta == meta:
             return known[1]
@@ -127,7 +128,7 @@ class ThinkingMemory:
         return restored
 
     def _with_thinking(self, backend: str, parts: tuple[Part, ...], own: _Entry | None) -> tuple[Part, ...]:
-        """Return the parts with the thinking that this backend requires."""
+        """Return the parts with this backend's thinking restored, and without signatures of other backends."""
         thoughts = [part for part in parts if isinstance(part, Thinking)]
         if any(part.signature for part in thoughts):
             return tuple(self._checked(backend, part) for part in parts)
@@ -136,7 +137,7 @@ class ThinkingMemory:
         return (*own.parts, *(part for part in parts if not isinstance(part, Thinking)))
 
     def _entries_of(self, parts: Sequence[Part], user_text_hash: int) -> Sequence[_Entry]:
-        """Return the entries about the reply with these calls or this text, of any backend."""
+        """Return the entries, of any backend, for the reply with these parts."""
         for key in _keys(parts, user_text_hash):
             known = self._by_key.get(key) or ()
             if len(known) > 1:
@@ -147,7 +148,7 @@ class ThinkingMemory:
         return ()
 
     def _checked(self, backend: str, part: Part) -> Part:
-        """Return signed thinking with its original text; without the signature if another backend issued it."""
+        """Return signed thinking with its original text, or without its signature if another backend issued it."""
         if not isinstance(part, Thinking) or not part.signature:
             return part
         entries = self._by_key.get(("signature", hash(part.signature)))
@@ -159,7 +160,7 @@ class ThinkingMemory:
 
 
 def _with_call_states(parts: tuple[Part, ...], own: _Entry | None) -> tuple[Part, ...]:
-    """Return the parts with the remembered state of each call, or without any if another backend made it."""
+    """Return the parts with the state of each call from `own`, or without state if `own` is None."""
     return tuple(_with_call_state(part, own) if type(part) is ToolCall else part for part in parts)
 
 
@@ -187,9 +188,9 @@ def _user_text_hash(message: Message) -> int:
 
 
 def _keys(parts: Iterable[Part], user_text_hash: int) -> list[Hashable]:
-    """Return the keys of a reply: the ids of its calls, or the hash of its text if it has none.
+    """Return the keys of a reply: the ids of its calls or, if it has no calls, the hash of its text.
 
-    Text is combined with the user's text before it, because replies such as "Done." occur in many conversations.
+    The hash is combined with that of the user's text, because replies such as "Done." occur in many conversations.
     """
     calls: list[Hashable] = [("call", part.id) for part in parts if isinstance(part, ToolCall)]
     if calls:
@@ -199,7 +200,7 @@ def _keys(parts: Iterable[Part], user_text_hash: int) -> list[Hashable]:
 
 
 def _fingerprint(call: ToolCall) -> Hashable:
-    """Return an identity of a call that does not depend on how a client formats its arguments."""
+    """Return a key for a call that does not depend on how the client formats its arguments."""
     try:
         value = msgspec.json.encode(msgspec.json.decode(call.arguments), order="sorted")
     except (msgspec.DecodeError, UnicodeError, RecursionError):

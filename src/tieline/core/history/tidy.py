@@ -1,17 +1,18 @@
-"""Normalise tool calls and results of a history, so that every upstream accepts it.
+"""Normalise the tool calls and results of a history, so that every upstream accepts it.
 
 Clients interrupt turns, compact their history, and send the results of parallel calls in order of completion or in
-separate messages. Upstreams reject that, and the client sends the same history again with every request. A history is
-processed in *turns*: consecutive assistant messages, and the messages after them up to the next assistant message.
-Results belong to the calls of their own turn, so an id may be used again in a later turn. After `tidy`
+separate messages. Some upstreams reject such a history, and they would reject every later request too, because clients
+send the complete history each time. A history is processed in *turns*: consecutive assistant messages, and the messages
+after them up to the next assistant message. Results belong to the calls of their own turn, so an id may be used again
+in a later turn. After `tidy`
 
 - every call has a unique id and exactly one result, in the user message directly after it: results first, in the order
   of the calls, then the other parts;
-- a result that belongs to no call is replaced by text that says so;
+- a result that belongs to no call is replaced by text with the same content;
 - everything else is unchanged. A history that needs no change is returned as the same tuple.
 
-A turn is normalised independently of later turns: a growing conversation keeps its beginning, and with it the
-upstream's prompt cache.
+A turn is normalised independently of later turns. The beginning of a growing conversation therefore stays the same, and
+the upstream's prompt cache remains usable.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -53,7 +54,7 @@ def _is_tidy(messages: Iterable[Message], used: set[str]) -> bool:
 
 
 def _calls_of(message: Message, used: set[str]) -> list[str] | None:
-    """Return the ids of an assistant message's calls; None if the message has to be changed."""
+    """Return the ids of an assistant message's calls and add them to `used`; None if the message must be changed."""
     calls = []
     for part in message.parts:
         if type(part) is ToolCall:
@@ -68,7 +69,7 @@ def _calls_of(message: Message, used: set[str]) -> list[str] | None:
 
 
 def _answers(message: Message, calls: Sequence[str]) -> bool:
-    """Return whether a message begins with exactly the results of the calls before it, in order."""
+    """Return whether a message begins with the results of `calls`, in order, and contains no other results."""
     count = len(calls)
     if count and message.role != "user":
         return False
@@ -82,7 +83,7 @@ def _answers(message: Message, calls: Sequence[str]) -> bool:
 
 
 def _turns(messages: Sequence[Message]) -> Iterator[tuple[Sequence[Message], Sequence[Message]]]:
-    """Split a history into turns: assistant messages, and the messages after them. The first turn may have none."""
+    """Yield each turn as its assistant messages, which the first turn may lack, and the messages after them."""
     start = middle = 0
     for place, message in enumerate(messages):
         if message.role == "assistant":
@@ -122,7 +123,7 @@ class _History:
         self.notes.append(Note(kind="history", message=message))
 
     def free_id(self, wanted: str) -> str:
-        """Return the wanted id if no earlier call has it, otherwise one with a number."""
+        """Return the wanted id if no earlier call has it, otherwise the id with a number appended."""
         name, stem = wanted, wanted or "call"
         while not name or name in self.ids:
             number = self.numbers[stem] = self.numbers.get(stem, 1) + 1
@@ -131,7 +132,7 @@ class _History:
         return name
 
     def _joined(self, said: Sequence[Message]) -> Sequence[Message]:
-        """Join assistant messages from the first call on, because the results of all calls follow together."""
+        """Join the assistant messages of a turn, from the first call on, because their results follow together."""
         for place, message in enumerate(said[:-1]):
             if any(isinstance(part, ToolCall) for part in message.parts):
                 self.note("assistant messages between a call and its result were joined")
@@ -141,7 +142,7 @@ class _History:
         return said
 
     def _pair(self, message: Message, after: Sequence[Message]) -> None:
-        """Add an assistant message and, directly after it, the results of its calls."""
+        """Add an assistant message, then the results of its calls, then the rest of the messages in `after`."""
         noted = len(self.notes)
         calls = _Calls(self, self._without_results(message))
         self.messages.append(calls.message)
@@ -168,7 +169,7 @@ class _History:
         return self._without_results(replace(message, parts=parts)) if parts else None
 
     def _without_results(self, message: Message) -> Message:
-        """Return a message with its results replaced by text; they belong to no call."""
+        """Return a message with all its results, which belong to no call, replaced by text."""
         if not any(isinstance(part, ToolResult) for part in message.parts):
             return message
         parts: list[Part] = []
@@ -226,7 +227,7 @@ class _Calls:
         return replace(call, id=name)
 
     def take(self, messages: Iterable[Message]) -> set[int]:
-        """Assign the results that belong to these calls; return the `id()` of each of these parts."""
+        """Assign the results in these messages to their calls; return the `id()` of each assigned result."""
         without_id: list[ToolResult] = []
         taken: set[int] = set()
         turn: dict[str, int] = {}
@@ -248,7 +249,7 @@ class _Calls:
         return taken
 
     def _answer(self, result: ToolResult, turn: dict[str, int]) -> None:
-        """Assign a result: to the next of several calls with its id, or in place of an earlier result."""
+        """Assign a result to the next call with its id. If there is none, replace the result of the last one."""
         slots = self.by_id[result.call_id]
         place = turn.get(result.call_id, 0)
         turn[result.call_id] = place + 1
@@ -274,7 +275,7 @@ def _named(result: ToolResult) -> str:
 
 
 def _as_text(result: ToolResult, with_images: bool) -> list[Part]:
-    """Return a result as text, with images and files only if the message may contain them."""
+    """Return a result as text parts. Replace its images and files by placeholders unless `with_images` is set."""
     label = f"Result of an earlier tool call (id {result.call_id or 'unknown'}): "
     content: list[Text | Image | File] = list(result.content) or [Text(text="(empty)")]
     if not with_images:

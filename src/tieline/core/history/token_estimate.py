@@ -8,7 +8,7 @@ TOKENS_PER_MESSAGE = 4
 TOKENS_PER_IMAGE = 1600
 
 _OBJECT = 200
-"""The memory of a part in addition to its characters."""
+"""Approximate memory overhead of a part, in characters."""
 
 
 def estimate(request: Request) -> int:

@@ -1,8 +1,8 @@
 """Match untrusted regular expressions in bounded time.
 
 The pattern of a question's field comes from an agent, and a backtracking matcher can take exponential time. This
-matcher simulates a nondeterministic automaton: time is at most the number of states times the length of the text, and
-both are bounded. Backreferences, lookarounds and word boundaries are not supported.
+matcher simulates a nondeterministic automaton: its running time is proportional to the number of states times the
+length of the text, and both are bounded. Backreferences, lookarounds and word boundaries are not supported.
 """
 
 import re
@@ -16,7 +16,7 @@ MAX_DEPTH = 20
 _COUNTED = re.compile(r"\{(\d{1,3})(?:(,)(\d{1,3})?)?\}")
 _ESCAPE = re.compile(r"\\(?:[dDwWsSnrtfv]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[^\w\s])")
 _ESCAPED_IN_SETS = frozenset("[&~|-")
-"""Characters that have a special meaning for Python in some places of a set; they are escaped."""
+"""Characters that can have a special meaning inside a character set of Python's `re`; the parser escapes them."""
 _SIMPLE = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 _CHAR, _SPLIT, _START, _END, _MATCH = range(5)
@@ -29,9 +29,9 @@ class UnsupportedPattern(ValueError):
 class _Instruction(NamedTuple):
     kind: int
     one: re.Pattern[str] | None = None
-    """CHAR: matches the one character this state consumes."""
+    """For `_CHAR`: the pattern of the character that this state consumes."""
     ways: tuple[int, ...] = ()
-    """SPLIT: the next states."""
+    """For `_SPLIT`: the next states, as indexes into the program."""
 
 
 class _PatternNode(NamedTuple):
@@ -45,7 +45,7 @@ class _PatternNode(NamedTuple):
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Return whether the pattern matches anywhere in the text. Raise UnsupportedPattern if it cannot be checked."""
+    """Return whether the pattern matches anywhere in the text. Raise UnsupportedPattern if this cannot be checked."""
     if len(pattern) > MAX_PATTERN or len(text) > MAX_TEXT:
         raise UnsupportedPattern("the pattern or the text is too long")
     program = _Compiler().program(_Parser(pattern).parse())
@@ -60,7 +60,7 @@ def matches(pattern: str, text: str) -> bool:
 
 
 def _closure(program: list[_Instruction], states: set[int], is_start: bool, is_end: bool) -> set[int]:
-    """Return all states reachable without consuming a character."""
+    """Return all states that can be reached from `states` without consuming a character."""
     found: set[int] = set()
     waiting = [*states]
     while waiting:
@@ -77,7 +77,7 @@ def _closure(program: list[_Instruction], states: set[int], is_start: bool, is_e
 
 
 class _Parser:
-    """Parses a pattern to a syntax tree."""
+    """Parses a pattern into a syntax tree."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
@@ -184,7 +184,7 @@ class _Parser:
 
 
 class _Compiler:
-    """Compiles a syntax tree to instructions. The number of instructions and of visited nodes is bounded."""
+    """Compiles a syntax tree into instructions. The numbers of instructions and of visited nodes are bounded."""
 
     def __init__(self) -> None:
         self._program: list[_Instruction] = []
@@ -247,7 +247,7 @@ class _Compiler:
 
 
 def _one(text: str) -> re.Pattern[str]:
-    """Compile a pattern for a single character; Python's matcher needs constant time for it."""
+    """Compile a pattern that matches a single character; Python's `re` matches it in constant time."""
     try:
         return re.compile(text)
     except re.error as error:

@@ -1,8 +1,8 @@
 """The inbox: items that wait for a person's answer, and the check whether an answer fits its item.
 
-An item waits until it is answered, its leg ends, or it times out; then it is answered with a rejection that states
-the cause. The timeout runs only while the inbox has no watcher and restarts when the last watcher leaves. `MAX_WAIT`
-limits the wait in every case, so no leg hangs for ever. Every item and every answer goes to the audit log.
+An item waits until it is answered, its leg ends, or it times out. An item that times out is answered with a rejection
+that states the cause. The timeout runs only while the inbox has no watcher, and restarts when the last watcher leaves.
+`MAX_WAIT` limits the wait in every case, so no leg hangs for ever. Every item and every answer goes to the audit log.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ AuditAction = Literal["asked", "decided", "expired", "withdrawn", "refused"]
 
 
 class PendingItem(Value):
-    """An item that waits; `since` and `until` are seconds since 1970."""
+    """An item that waits for an answer. `since` and `until` are Unix timestamps."""
 
     id: str
     origin: Origin
@@ -59,7 +59,7 @@ class PendingItem(Value):
 
 
 class AuditEntry(Value):
-    """One line of the audit log. `item` is the id of the item."""
+    """One line of the audit log. `item` is the id of the inbox item, `by` the person or program that answered it."""
 
     at: float
     what: AuditAction
@@ -74,7 +74,7 @@ Listener = Callable[[Origin, InboxItem, Answer], None]
 
 
 class Inbox:
-    """The waiting items, in order of arrival."""
+    """Holds the items that wait for an answer, in order of arrival."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Inbox:
         self._timeout = timeout
         self._items: dict[str, PendingItem] = {}
         self._answers: dict[str, asyncio.Future[tuple[Answer, str] | None]] = {}
-        """By item id. The result None means that the item timed out."""
+        """Answers and who gave them, by item id. The result None means that the item timed out."""
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._listeners: list[Listener] = []
         self._changed = asyncio.Event()
@@ -104,7 +104,7 @@ class Inbox:
 
     @property
     def version(self) -> int:
-        """Incremented with every change."""
+        """A number that increases whenever the items change."""
         return self._version
 
     @property
@@ -113,16 +113,16 @@ class Inbox:
         return self._watchers > 0
 
     def listen(self, listener: Listener) -> None:
-        """Call `listener` with every answered item, including default answers."""
+        """Call `listener` whenever an item is answered, even if the answer is a default one."""
         self._listeners.append(listener)
 
     def human(self, origin: Origin | Callable[[], Origin]) -> "InboxHuman":
-        """Return the person a leg can ask. `origin` may be a callable, evaluated with the first item."""
+        """Return the interface through which a leg asks a person. A callable `origin` is called for the first item."""
         return InboxHuman(self, origin)
 
     @asynccontextmanager
     async def watched(self) -> AsyncGenerator[None, None]:
-        """Count as a watcher while this is open."""
+        """Count as a watcher of the inbox until the context is left."""
         self._watchers += 1
         if self._watchers == 1:
             self._restart_timers()
@@ -134,13 +134,13 @@ class Inbox:
                 self._restart_timers()
 
     async def change(self, seen: int) -> int:
-        """Wait until `version` differs from `seen`, and return it."""
+        """Wait until `version` differs from `seen`, and return the new version."""
         while self._version == seen:
             await self._changed.wait()
         return self._version
 
     def decide(self, item_id: str, answer: Answer, by: str = "") -> None:
-        """Answer an item. Raise GatewayError if it no longer waits or the answer does not fit it."""
+        """Answer an item. Raise GatewayError if the item no longer waits or the answer does not fit the item."""
         item = self._items.get(item_id)
         if item is None or self._answers[item_id].done():
             shown = item_id if len(item_id) <= MAX_SHOWN else f"{item_id[:MAX_SHOWN]}…"
@@ -151,7 +151,7 @@ class Inbox:
         self._remove(item_id)
 
     async def ask(self, origin: Origin, item: InboxItem) -> Answer:
-        """Add an item and wait for its answer."""
+        """Add an item and wait for its answer; return a rejection if the item times out."""
         answer = await self._answer_to(origin, item)
         for listener in self._listeners:
             listener(origin, item, answer)
@@ -187,7 +187,7 @@ class Inbox:
         return max(MAX_WAIT, self._timeout)
 
     def _restart_timers(self) -> None:
-        """Restart the timers when the first watcher comes or the last one leaves."""
+        """Restart the timers of all items, because the first watcher has come or the last one has left."""
         for item_id in self._items:
             self._restart_timer(item_id)
         if self._items:
@@ -243,7 +243,7 @@ class Inbox:
 
 
 class InboxHuman(msgspec.Struct, eq=False):
-    """The person behind the inbox, as one leg sees them (`model.ports.Human`)."""
+    """Implements `model.ports.Human` for one leg: adds items to the inbox and waits for their answers."""
 
     _inbox: Inbox
     _given_origin: Origin | Callable[[], Origin]
@@ -286,7 +286,7 @@ def _size(item: InboxItem) -> int:
 
 
 def _default_answer(item: InboxItem, reason: str) -> Answer:
-    """Return the rejection that is used when no person decides."""
+    """Return the rejection that an item gets if no person answers it."""
     match item:
         case Approval():
             return ApprovalAnswer(reason=reason)
@@ -354,7 +354,7 @@ def _check_values(question: Question, values: Mapping[str, Any]) -> None:
 
 
 def _problem(field: Field, value: Any) -> str:
-    """Return what is wrong with a value, as the end of a sentence; empty if it is valid."""
+    """Return the problem with a value as a phrase such as "must be text", or an empty string if it is valid."""
     match field.kind:
         case "yes_no":
             return "" if isinstance(value, bool) else "must be true or false"
@@ -406,7 +406,7 @@ def _text_problem(field: Field, value: Any) -> str:
 
 
 def _could_match(pattern: str, value: str) -> bool:
-    """Return whether a value matches; accept it if the pattern cannot be checked in bounded time."""
+    """Return whether a value matches a pattern, or True if the pattern cannot be checked in bounded time."""
     try:
         return bounded_regex.matches(pattern, value)
     except bounded_regex.UnsupportedPattern as reason:

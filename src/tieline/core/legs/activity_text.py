@@ -2,8 +2,8 @@
 
 An HTTP client must never mistake an agent's own tool calls for calls it should run; it would run them a second time.
 Activities therefore become lines of a separate part: thinking for clients that can hide it, text for the others. Some
-clients concatenate parts, so blank lines are inserted around such a part, and between texts of the model with an
-activity in between.
+clients concatenate parts, so a blank line separates such a part from its neighbours, and separates two texts of the
+model if there was an activity between them.
 """
 
 from typing import Literal
@@ -26,49 +26,49 @@ from tieline.model.events import (
 from tieline.model.splice import Splice
 
 ActivityStyle = Literal["reasoning", "text", "hidden", "events"]
-"""How activities are shown; `events` passes them on unchanged."""
+"""How activities are shown to a client; `events` passes them on unchanged."""
 
 MAX_OUTPUT = 400
-"""Maximum number of characters of an activity's output."""
+"""Maximum number of characters of an activity's output that are shown."""
 MAX_TITLES = 3
 """Maximum number of different titles shown while an activity runs; its final title is always shown."""
 MARKS: dict[Status, str] = {"pending": "○", "in_progress": "▸", "completed": "✓", "failed": "✗"}
 
 
 class ActivityRenderer:
-    """Inserts the activities of one leg between its parts."""
+    """Renders the activities of one leg and inserts them between the model's parts."""
 
     def __init__(self, style: ActivityStyle) -> None:
         self._style = style
         self._splice = Splice()
         self._lines: list[str] | None = None
-        """The lines of the open inserted part."""
+        """The lines of the inserted part that is open, or None if there is none."""
         self._is_inside = False
-        """Whether a part of the model is open; lines wait until it ends."""
+        """Whether a part of the model is open; new lines wait until it ends."""
         self._waiting: list[str] = []
         self._has_ended: dict[str, bool] = {}
         self._titles: dict[str, list[str]] = {}
-        """The titles shown for each activity."""
+        """The titles shown so far for each activity, by its id."""
         self._latest = ""
         """The id of the activity shown last."""
         self._plan = ""
         self._before: Part | None = None
-        """The last part."""
+        """The last complete part, either of the model or inserted."""
         self._last_character = ""
-        """The last character of the last text."""
+        """The last character of the last complete text part."""
         self._has_activity = False
-        """Whether there was an activity since."""
+        """Whether there was an activity since that text part."""
         self._lead = ""
         """The separator inserted at the beginning of the open text part."""
         self._is_led = False
         self._own: list[Part] = []
 
     def is_own(self, part: Part) -> bool:
-        """Return whether a part was inserted here, and is not the model's own."""
+        """Return whether this renderer inserted the part; otherwise it comes from the model."""
         return any(part is own for own in self._own)
 
     def apply(self, batch: Batch) -> Batch:
-        """Return the batch for the client; the same object if nothing changes."""
+        """Return the batch with its activities rendered; the same object if nothing changes."""
         if self._style == "events":
             return batch
         if len(batch) == 1 and type(batch[0]) is PartDelta:  # the most frequent case
@@ -169,7 +169,7 @@ class ActivityRenderer:
     # ── Lines ────────────────────────────────────────────────────────────────────────────────────
 
     def _activity(self, activity: Activity) -> str:
-        """Return a line when an activity starts or changes its title, and its outcome when it ends."""
+        """Return the text for an activity: a line if it is new or has a new title, its outcome if it has ended."""
         self._has_activity = True
         if self._has_ended.get(activity.id):
             return ""
@@ -215,5 +215,5 @@ def _shortened(output: str, kind: str) -> str:
 
 
 def _separator(text: str) -> str:
-    """Return what must be inserted between this text and the next."""
+    """Return the line breaks to insert between this text and the next one."""
     return "\n\n" if text and not text.endswith("\n") else ""

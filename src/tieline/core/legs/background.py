@@ -4,11 +4,11 @@ Many clients ask the model for a title, the topic, a summary or follow-up questi
 separate request without tools. Such a request must not receive the gateway's tools: the user does not know about it
 and could not judge the approvals it would ask for.
 
-No protocol marks such requests, so they are recognised by what real clients send: OpenCode, Kilo, Crush and
+No protocol marks such requests, so they are recognised by the prompts that real clients send: OpenCode, Kilo, Crush and
 Goose ("You are a title generator", "generate a short title", "session title"), Claude Code (topic detection, titles,
-summaries, the one-token quota check), Gemini CLI and Qwen Code (the check who speaks next, history compression),
+summaries, the one-token quota check), Gemini CLI and Qwen Code (the check of who speaks next, history compression),
 Open WebUI ("### Task: Generate a concise title …", tags, follow-ups, search queries), LibreChat, Zed, Copilot.
-In case of doubt a request is treated as one of them, and the model answers without tools.
+In case of doubt a request is treated as a background request, and the model answers without tools.
 """
 
 import re
@@ -18,7 +18,7 @@ from tieline.model.content import Text
 from tieline.model.request import Request
 
 MAX_BACKGROUND_TOKENS = 64
-"""Requests with a token limit up to this are background requests."""
+"""A request whose token limit does not exceed this number is a background request."""
 OPENING = 600
 """Number of characters at the beginning and end of a text that are searched."""
 
@@ -30,7 +30,7 @@ _INSTRUCTIONS = re.compile(
     rf"|\bsummari[sz]\w*\b[^.\n]{{0,60}}\b{_THREAD}\b|\bnext speaker\b|\bcommit messages?\b",
     re.IGNORECASE,
 )
-"""Searched in the system prompt."""
+"""Matches instructions of background requests in a system prompt."""
 _REQUEST = re.compile(
     rf"\A\W*task:?\s+{_MAKE}\b[^\n]{{0,80}}\b(?:{_LABEL}|questions)\b"
     rf"|\b{_MAKE}\b[^.\n]{{0,80}}\b{_LABEL} (?:for|of|summari[sz]ing|about) (?:this|the|our|that) {_THREAD}"
@@ -40,7 +40,7 @@ _REQUEST = re.compile(
     r"|\bimmediately preceding response\b",
     re.IGNORECASE,
 )
-"""Searched in the user's last message, which must refer to the conversation itself."""
+"""Matches background requests in the user's last message: they refer to the conversation itself."""
 
 
 def is_background(request: Request) -> bool:
@@ -57,7 +57,7 @@ def is_background(request: Request) -> bool:
 
 
 def _texts(request: Request, role: str, *, is_last: bool = False) -> Iterator[str]:
-    """Yield the texts of all messages of a role, or of the last one only."""
+    """Yield the texts of all messages with this role, or only those of the last one."""
     for message in reversed(request.messages):
         if message.role != role:
             continue

@@ -1,4 +1,4 @@
-"""Forward requests that are not translated, such as embeddings: they are routed, counted and recorded, but not read."""
+"""Forward requests that are not translated, such as embeddings. They are routed, counted and recorded as usual."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,7 @@ MAX_MODEL_NAME = 200
 
 
 class ForwardedRequest(Value):
-    """A request to forward. `build` returns its body with the upstream's own name of the model."""
+    """A request to forward. `build` takes the upstream's name for the model and returns the body."""
 
     endpoint: str
     model: str
@@ -50,7 +50,7 @@ class ForwardedLeg:
         self._record.title = f"{request.endpoint}, {request.size} bytes"
 
     async def open(self) -> ForwardedAnswer:
-        """Send the request, and return its answer without the body. Raise GatewayError if there is none."""
+        """Send the request, and return the answer; read its body with `chunk`. Raise GatewayError if there is none."""
         request, records = self._request, self._ledger.records
         try:
             backend, model = await self._find_route(request.model)
@@ -67,7 +67,7 @@ class ForwardedLeg:
         return self._answer
 
     async def chunk(self) -> bytes:
-        """Return more of the body; empty at its end. Raise GatewayError if the upstream breaks off."""
+        """Return the next chunk of the body; empty at its end. Raise GatewayError if the upstream breaks off."""
         try:
             data = b"" if self._answer is None else await self._answer.chunk()
         except GatewayError as error:

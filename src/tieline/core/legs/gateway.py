@@ -38,11 +38,11 @@ from tieline.tasks import Tasks, step_aside
 log = logging.getLogger("tieline")
 
 LARGE_REQUEST = 256 * 1024
-"""Bytes of a request after which other requests get a turn between two stages."""
+"""Size of a request in bytes above which other requests get a turn before its run is started."""
 DEFAULT_MODE = "agent"
 
 _MODE_OF_TOOLS = {"chat": "chat", "ask": "chat", "plan": "plan"}
-"""The mode of the gateway's tools for a mode of the upstream; DEFAULT_MODE for any other."""
+"""The mode of the gateway's tools for each mode of an upstream; DEFAULT_MODE for modes that are not listed."""
 
 
 class TokenCount(NamedTuple):
@@ -53,7 +53,7 @@ class TokenCount(NamedTuple):
 
 
 class _Prepared(NamedTuple):
-    """A request ready to start: its backend, and the stages for its answer."""
+    """A request that is ready to start, its backend, and the stages that process its answer."""
 
     backend: Backend
     request: Request
@@ -65,7 +65,7 @@ class _Prepared(NamedTuple):
 class Gateway:
     """Starts or resumes the run of a request, and returns its leg.
 
-    A request passes through these stages, and never back: `open` prepares it (route, tidy history, restored thinking),
+    A request passes through these stages in one direction: `open` prepares it (route, tidy history, restored thinking),
     resumes or starts its run, and returns the leg; the leg reads events from the run and passes them on.
     """
 
@@ -101,9 +101,9 @@ class Gateway:
         self.models = ModelList(router, self._secrets, clock)
 
     async def open(self, request: Request, client: LegClient) -> WatchedLeg:
-        """Start the leg of a request, or resume a parked run with it. The caller must close the leg.
+        """Start a run for a request, or resume the parked run it answers. The caller must close the returned leg.
 
-        A request that cannot be started raises nothing: its leg consists of the failure.
+        If the request cannot be started, no exception is raised; the leg consists of the failure.
         """
         if not request.model:
             with contextlib.suppress(GatewayError):  # routing raises it again
@@ -129,7 +129,7 @@ class Gateway:
         return ForwardedLeg(request, self._ledger, self._find)
 
     async def count(self, request: Request) -> TokenCount:
-        """Count the tokens of a prompt, by the upstream if it can, otherwise by an estimate."""
+        """Let the upstream count the tokens of a prompt, or estimate them if it cannot."""
         if not request.model:
             request = replace(request, model=self._router.default_name())
         route, _ = await self._route(request)
@@ -153,7 +153,7 @@ class Gateway:
     async def _route(self, request: Request) -> tuple[ModelRoute, str | None]:
         """Return the route and the mode of a request.
 
-        For a backend that parses options in model names, `?mode=` stays in the name.
+        `?mode=` in the model name sets the mode, but stays in the name if the backend parses such options itself.
         """
         if self._toolbox is not None and "?mode=" in request.model:
             name, _, mode = request.model.partition("?mode=")
@@ -163,7 +163,7 @@ class Gateway:
         return await self._find(request.model), request.mode
 
     def _prepare(self, request: Request, entry: LedgerEntry, route: ModelRoute, mode: str | None) -> _Prepared:
-        """Return the request for the backend, and the stages that its answer needs."""
+        """Return the request as its backend gets it, and the stages that process its answer."""
         backend, model = route
         entry.routed(backend.name, model)
         messages, notes = tidy(request.messages)
@@ -177,7 +177,7 @@ class Gateway:
             model = f"{model}?mode={mode}"
         if self._thinking.has_entries:
             messages = self._thinking.restore(backend.name, messages)
-        # A run may be parked for long, and only a backend of the client's own protocol can use the source.
+        # Only a backend of the client's own protocol can use the source; a parked run must not keep it for nothing.
         source = request.source if protocol_of(backend) == request.protocol else None
         request = replace(request, model=model, messages=messages, mode=mode, source=source)
         return _Prepared(backend, request, limits, repairs)
@@ -224,7 +224,7 @@ class Gateway:
 
 
 def _is_background(entry: LedgerEntry) -> bool:
-    """Return whether this is a background request, which gets none of the gateway's tools; note it."""
+    """Return whether this is a background request, which gets none of the gateway's tools. If it is, add a note."""
     if not entry.client.sends_background or not is_background(entry.request):
         return False
     message = "no tools of the gateway: this looks like a background request of the client"
@@ -233,7 +233,7 @@ def _is_background(entry: LedgerEntry) -> bool:
 
 
 def _mode_of_tools(request: Request, backend: Backend) -> str:
-    """Return the mode of the gateway's tools. An upstream with modes of its own gets the mode with the model's name."""
+    """Return the mode of the gateway's tools. If the backend parses options, the mode is part of the model's name."""
     if not backend.reads_options:
         return request.mode or DEFAULT_MODE
     mode = parse_qs(request.model.partition("?")[2]).get("mode", [DEFAULT_MODE])[-1]

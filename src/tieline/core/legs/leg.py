@@ -1,4 +1,4 @@
-"""One leg: pass events from the run to the client, and record, count and remember what outlives the leg."""
+"""One leg: pass events from the run to the client, and update the record, the metrics and the memory of thinking."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +41,7 @@ from tieline.model.request import Request
 log = logging.getLogger("tieline")
 
 MAX_MESSAGE = 8192
-"""Maximum number of characters of an error message: some upstreams answer with whole pages."""
+"""Maximum number of characters of an error message; some upstreams answer with whole HTML pages."""
 
 INTERNAL_ERROR = GatewayError("internal", "Something went wrong inside the gateway; its log says what.")
 
@@ -50,22 +50,22 @@ _REMEMBERED = frozenset((Thinking, ToolCall))
 
 
 class LegClient(msgspec.Struct, frozen=True):
-    """What a leg knows of the client that sent the request."""
+    """The client that sent a request, and how to treat it."""
 
     frontend: str
     user_agent: str = ""
     activity: ActivityStyle = "reasoning"
-    """How it is shown what an agent or the gateway does by itself."""
+    """How activities are shown to the client."""
     request_size: int = 0
-    """The approximate size of its request in bytes; 0 if unknown."""
+    """The approximate size of the request in bytes; 0 if unknown."""
     gets_tools: bool = False
-    """Whether it gets the gateway's own tools if its request has none."""
+    """Whether a request without tools gets the gateway's own tools."""
     sends_background: bool = True
-    """Whether it may also send background requests, such as for titles or summaries; see `background`."""
+    """Whether the client may send background requests, for example for titles or summaries; see `background`."""
 
 
 class Ledger(msgspec.Struct, frozen=True):
-    """What all legs of a gateway share: the records, counters and memories that they write to."""
+    """The records, metrics and other stores that all legs of a gateway share."""
 
     records: LegRecords
     metrics: Metrics
@@ -78,7 +78,7 @@ class Ledger(msgspec.Struct, frozen=True):
 
 
 class LedgerEntry:
-    """The bookkeeping of one leg: its record and notes, and the counters it changes."""
+    """The bookkeeping of one leg: updates its record, and the metrics and other stores of the ledger."""
 
     __slots__ = ("_dropped", "_ledger", "backend", "began", "client", "model", "record", "request")
 
@@ -91,7 +91,7 @@ class LedgerEntry:
         self.record = ledger.records.begin(recorded, client.frontend, client.user_agent)
         self.backend = ""
         self.model = ""
-        """The upstream's name of the model."""
+        """The upstream's name for the model."""
         self._dropped: dict[str, None] = {}
         ledger.metrics.open_legs += 1
 
@@ -119,14 +119,14 @@ class LedgerEntry:
         log.log(level, "%s: %s: %s", self.request.model, note.kind, note.message)
 
     def dropped(self, leg: Leg | None) -> Sequence[str]:
-        """Return what could not be translated so far, of the request and of the answer."""
+        """Return the names of everything in the request and the answer that could not be translated so far."""
         notes = notes_of(leg)
         if not notes and not self._dropped:
             return ()
         return [*self._dropped, *(note.what or note.message for note in notes if note.kind == LEFT_OUT)]
 
     def origin(self) -> Origin:
-        """Return the origin of an inbox item of this leg."""
+        """Return the origin to show with an inbox item of this leg."""
         return Origin(
             model=self.request.model[:MAX_MODEL],
             frontend=self.client.frontend,
@@ -136,7 +136,7 @@ class LedgerEntry:
         )
 
     def answered(self, elapsed: float) -> None:
-        """Record when the upstream began to answer."""
+        """Record that the upstream began to answer after `elapsed` seconds."""
         self._ledger.records.answered(self.record, elapsed)
 
     def failed(self, event: Failed) -> Failed:
@@ -154,12 +154,12 @@ class LedgerEntry:
         return replace(event, message=message, headers=headers)
 
     def park(self, run: Run, is_shown: bool) -> None:
-        """Park the run until the client sends the results of its calls."""
+        """Park the run until the client sends results. `is_shown`: whether its activities are shown to the client."""
         self.record.is_parked = True
         self._ledger.parked_runs.park(ParkedRun(run, self.backend, self.model, is_shown=is_shown))
 
     def settle(self, ending: Finished | Failed | None, usage: Usage | None, parts: Sequence[Part]) -> None:
-        """Count a leg that is over, and end its record. `ending` is None if the client left before it."""
+        """Count a leg that is over, and end its record. `ending` is None if the client disconnected before the end."""
         ledger, record, client = self._ledger, self.record, self.client
         metrics = ledger.metrics
         metrics.open_legs -= 1
@@ -177,7 +177,10 @@ class LedgerEntry:
         ledger.records.end(record, self.elapsed(), client.request_size, parts)
 
     def remember(self, parts: Sequence[Part], state: Mapping[str, str], shown: ActivityRenderer | None) -> None:
-        """Count the calls of an answer, and remember its thinking and provider state."""
+        """Count the calls of an answer, and remember its thinking and provider state.
+
+        Thinking that `shown` has inserted is not remembered.
+        """
         calls = [part for part in parts if type(part) is ToolCall]
         self._ledger.metrics.calls += len(calls)
         if not state and len(calls) == len(parts) and not any(call.meta for call in calls):
@@ -188,14 +191,14 @@ class LedgerEntry:
 
 
 class OpenRun(NamedTuple):
-    """A run that was started or resumed for a leg, and the stages its events pass on the way to the client."""
+    """A run that was started or resumed for a leg, and the stages that process its events for the client."""
 
     run: Run
     limits: Limits | None = None
     """Enforces limits of the request that the upstream does not support."""
     repairs: Repairs | None = None
     activities: ActivityRenderer | None = None
-    """Shows what the agent or the gateway does by itself."""
+    """Renders the activities of an agent or of the gateway."""
     rounds: Sequence[Message] = ()
     """Calls of the gateway's own tools and their results, which the client does not see."""
 
@@ -222,12 +225,12 @@ class WatchedLeg:
 
     @property
     def rounds(self) -> Sequence[Message]:
-        """The calls of the gateway's own tools and their results so far."""
+        """The calls of the gateway's own tools so far and their results."""
         return () if self._open is None else self._open.rounds
 
     @property
     def dropped(self) -> Sequence[str]:
-        """What could not be translated so far, of the request and of the answer."""
+        """The names of everything in the request and the answer that could not be translated so far."""
         return self._entry.dropped(self._leg)
 
     def __aiter__(self) -> Self:
@@ -248,7 +251,7 @@ class WatchedLeg:
             return self._observe((INTERNAL_ERROR.failed(),))
 
     async def aclose(self) -> None:
-        """End the leg, and its run unless it is parked."""
+        """End the leg. Also end its run, unless the run is parked."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -261,7 +264,7 @@ class WatchedLeg:
             self._settle()
 
     def _observe(self, received: Batch) -> Batch:
-        """Record a batch, and return it as the client gets it."""
+        """Process and record a batch from the run, and return the batch for the client."""
         entry = self._entry
         record = entry.record
         elapsed = entry.elapsed()
@@ -281,7 +284,7 @@ class WatchedLeg:
         return batch
 
     def _processed(self, received: Batch) -> Batch:
-        """Return the batch after all stages. If they changed it, its source no longer is exact."""
+        """Apply all stages to a batch. If they change it, mark its source as no longer exact."""
         opened = self._open
         if opened is None:
             return received
@@ -294,7 +297,7 @@ class WatchedLeg:
         return batch
 
     def _note(self, event: Event) -> None:
-        """Keep what is needed when the leg is over. The first ending ends the leg."""
+        """Update the state of the leg with an event. The first ending ends the leg."""
         if type(event) is PartEnd:
             self._parts.append(part := event.part)
             if part.meta or type(part) is Foreign:
@@ -312,14 +315,17 @@ class WatchedLeg:
             self._entry.record.has_activities = True
 
     def _park(self) -> None:
-        """Park the run if it waits for the client, before the ending is sent: the next request may come at once."""
+        """Park the run if it waits for the client.
+
+        This happens before the ending is sent, because the client may send the next request at once.
+        """
         opened = self._open
         if opened is None or not opened.run.pending or (opened.limits is not None and opened.limits.is_cut):
             return
         self._entry.park(opened.run, is_shown=opened.activities is not None)
 
     def _note_losses(self, part: Part) -> None:
-        """Record what of a part the client's protocol cannot express."""
+        """Add a note for everything in a part that the client's protocol cannot express."""
         protocol = self._entry.request.protocol
         if protocol:
             for note in losses_in(part, protocol):
@@ -350,7 +356,7 @@ class _FailedLeg:
 
 
 def _with_model(batch: Batch, model: str) -> Batch:
-    """Return the first batch with the name of the model as the client wrote it."""
+    """Return the first batch of a leg with the model's name as the client wrote it."""
     first = batch[0]
     if type(first) is not Started:
         return batch

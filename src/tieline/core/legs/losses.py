@@ -1,7 +1,7 @@
-"""Report what could not be translated between the protocols of client and upstream.
+"""Report losses: fields and content that could not be translated between the protocols of client and upstream.
 
-Every loss is a note in the record of its leg and an item of the response header HEADER. The log reports each kind once
-at its default level, because clients repeat the same request fields for hours.
+Every loss is a note in the record of its leg and an item of the response header HEADER. Only the first loss of each
+kind is logged as a warning, because clients repeat the same fields in every request.
 """
 
 import re
@@ -14,20 +14,20 @@ HEADER = "x-tieline-dropped"
 MAX_ITEMS = 16
 MAX_ITEM = 60
 MAX_KINDS = 1024
-"""Maximum number of kinds that are tracked; further ones are logged like other notes."""
+"""Maximum number of kinds of losses that are tracked; losses of further kinds are not logged as warnings."""
 
 _UNSAFE = re.compile(r"[^\x21-\x2b\x2d-\x7e]+")
 _NEUTRAL = frozenset((STATE, "cache_control"))
 
 
 class LossLog:
-    """Tracks which kinds of losses were logged."""
+    """Tracks which kinds of losses have been logged as warnings."""
 
     def __init__(self) -> None:
         self._known: set[tuple[str, str, str]] = set()
 
     def is_new(self, frontend: str, backend: str, what: str) -> bool:
-        """Return whether this kind of loss occurs for the first time."""
+        """Return whether this kind of loss occurs for the first time. `what` names the lost field or content."""
         kind = frontend, backend, what
         if kind in self._known or len(self._known) >= MAX_KINDS:
             return False
@@ -36,7 +36,7 @@ class LossLog:
 
 
 def header(dropped: Iterable[str]) -> Headers:
-    """Return the response header that lists what was dropped; empty if nothing was."""
+    """Return the response header that lists the dropped items, or an empty tuple if there are none."""
     items = list(dict.fromkeys(text for what in dropped if (text := _UNSAFE.sub(" ", what).strip()[:MAX_ITEM])))
     if not items:
         return ()

@@ -1,4 +1,4 @@
-"""The models of all backends: listed on demand, kept for a minute, and looked up by any name a client may use."""
+"""The models of all backends, listed on demand and cached for a minute, and their lookup by any name a client uses."""
 
 import asyncio
 import contextlib
@@ -17,11 +17,11 @@ log = logging.getLogger("tieline")
 LIST_TIMEOUT = 10.0
 """Seconds that one backend has to list its models."""
 MAX_AGE = 60.0
-"""Seconds after which the models are listed again."""
+"""Seconds for which the list of models is cached."""
 
 
 class ModelList:
-    """The models by full name (`<backend>/<model>`)."""
+    """A cached list of all models by full name (`<backend>/<model>`), with a lookup by other names."""
 
     def __init__(self, router: Router, secrets: Secrets, clock: Callable[[], float]) -> None:
         self._router = router
@@ -45,12 +45,12 @@ class ModelList:
         return {**models, **self._by_name(self._router.aliases)}
 
     async def alias_examples(self) -> Mapping[str, ModelInfo]:
-        """Return models by an example of each alias pattern that leads to a single model."""
+        """Return the model of each alias pattern that has a single target, by an example of a matching name."""
         await self.all()
         return self._by_name(self._router.alias_examples())
 
     async def find(self, name: str) -> ModelInfo:
-        """Return the model with any name that a request may use. Raise GatewayError if there is none."""
+        """Return the model for any name that a request may use. Raise GatewayError if the name is unknown."""
         await self.all()
         return self._info(name)
 
@@ -59,15 +59,15 @@ class ModelList:
         return self._infos.get(full_name)
 
     def resolve(self, name: str) -> str:
-        """Return the full name behind any name. Raise GatewayError if there is none."""
+        """Return the full name for any name that a request may use. Raise GatewayError if the name is unknown."""
         return _full_name(self._router.find(name))
 
     def is_agent(self, name: str) -> bool:
-        """Return whether a model uses tools of its own."""
+        """Return whether the model with this name is an agent, which uses tools of its own."""
         return self._router.find(name).backend.is_agent
 
     async def route(self, name: str) -> ModelRoute:
-        """Return the route for a name, or for the default model if it is empty.
+        """Return the route for a name, or for the default model if the name is empty.
 
         If the name is unknown and the models were never listed, list them first.
         """
@@ -81,7 +81,7 @@ class ModelList:
         return self._router.find(name)
 
     def invalidate(self) -> None:
-        """List the models again when they are needed next; call it when the backends change."""
+        """Discard the cached models and routes; call this when the backends change."""
         self._listed_at = None
         self._router.clear_cache()
 
@@ -110,7 +110,7 @@ class ModelList:
     def _by_name(self, names: Iterable[str]) -> dict[str, ModelInfo]:
         found: dict[str, ModelInfo] = {}
         for name in names:
-            with contextlib.suppress(GatewayError):  # an alias may lead to a backend that is not there at present
+            with contextlib.suppress(GatewayError):  # the backend of an alias may not exist at present
                 found[name] = self._info(name)
         return found
 

@@ -33,7 +33,7 @@ class ParkedRun:
 
 
 class ParkedRuns:
-    """The parked runs, oldest first."""
+    """Holds the parked runs, oldest first, and closes those that nobody claims in time."""
 
     def __init__(self, tasks: Tasks, metrics: Metrics, *, deadline: float = DEADLINE, capacity: int = CAPACITY) -> None:
         self._tasks = tasks
@@ -43,10 +43,10 @@ class ParkedRuns:
         self._runs: dict[ParkedRun, None] = {}
         self._waiting: dict[str, ParkedRun] = {}
         self.waiting: Mapping[str, ParkedRun] = self._waiting
-        """The parked runs by every call id they wait for."""
+        """The parked runs by the id of each call they wait for."""
 
     def park(self, parked: ParkedRun) -> None:
-        """Park a run until one of its results arrives. Close the oldest run if the capacity is exceeded."""
+        """Park a run until it is claimed or the deadline passes. If the capacity is exceeded, close the oldest run."""
         while len(self._runs) >= self._capacity:
             self._metrics.crowded_out += 1
             self.close(next(iter(self._runs)))
@@ -57,7 +57,7 @@ class ParkedRuns:
         self._metrics.parked = len(self._runs)
 
     def claim(self, parked: ParkedRun) -> bool:
-        """Remove a run to resume it; return False if it is no longer parked."""
+        """Remove a run so that the caller can resume it; return False if it is no longer parked."""
         if parked not in self._runs:
             return False
         del self._runs[parked]

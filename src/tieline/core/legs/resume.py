@@ -9,9 +9,10 @@
 | results and an image        | the run                           | close it, start: `answer` takes text, but no image |
 | results                     | nothing (expired, claimed, …)     | start from the complete history                    |
 | results                     | a run of another model            | close it, start                                    |
-| user text                   | a run that waits for this history | close it, start                                    |
+| user text                   | a run with calls in this history  | close it, start                                    |
 
-The call ids in the history identify the run. No session id is needed, and two windows of a client never mix.
+The call ids in the history identify the run. No session id is needed, and two conversations of a client are never
+confused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,10 @@ from tieline.model.content import Message, Text, ToolCall, ToolResult
 
 
 class ResumeDecision(NamedTuple):
-    """The decision: resume `resume` or start a new run, and close the runs in `close`."""
+    """The decision: resume the run `resume`, or start a new one if it is None; close the runs in `close`.
+
+    `results` and `words`, the user's text, are submitted to the resumed run.
+    """
 
     resume: ParkedRun | None = None
     results: tuple[ToolResult, ...] = ()
@@ -35,7 +39,7 @@ START = ResumeDecision()
 
 
 def decide(messages: Sequence[Message], backend: str, model: str, waiting: Mapping[str, ParkedRun]) -> ResumeDecision:
-    """Decide for a request to a backend's model; `waiting` are the parked runs by call id."""
+    """Decide whether a request with these messages resumes a parked run. `waiting` holds these runs by call id."""
     known = _known(messages, waiting)
     if not known:
         return START
@@ -63,7 +67,7 @@ def _known(messages: Sequence[Message], waiting: Mapping[str, ParkedRun]) -> dic
 
 
 def _complete(parked: ParkedRun, given: Sequence[ToolResult]) -> tuple[ToolResult, ...]:
-    """Return one result for every call the run waits for: the last one given, or an error."""
+    """Return one result for every call the run waits for: the last one in `given`, or an error if there is none."""
     by_id = {result.call_id: result for result in given if result.call_id in parked.pending}
     missing = [
         ToolResult(call_id=call_id, content=(Text(text=INTERRUPTED),), is_error=True)
@@ -73,7 +77,7 @@ def _complete(parked: ParkedRun, given: Sequence[ToolResult]) -> tuple[ToolResul
 
 
 class _Tail:
-    """The parts after the last message of the assistant."""
+    """The results and the text after the last assistant message. `is_plain`: whether there is nothing else."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         results: list[ToolResult] = []

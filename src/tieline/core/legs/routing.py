@@ -29,7 +29,7 @@ class ModelRoute(NamedTuple):
 
 
 class Router:
-    """Finds the backend and the upstream model for a name."""
+    """Finds the backend and the upstream model for a model name."""
 
     def __init__(
         self,
@@ -44,10 +44,10 @@ class Router:
         self._listed: dict[str, str] = {}
         self._unlisted: tuple[str, ...] = ()
         self.routes: BoundedCache[str, ModelRoute] = BoundedCache(MAX_CACHED_ROUTES)
-        """The routes found so far by name. `find` looks here first."""
+        """A cache of the routes found so far, by name."""
 
     def add_models(self, full_names: Iterable[str], unlisted: Iterable[str] = ()) -> None:
-        """Add model names, and replace the list of backends whose models could not be listed."""
+        """Add full model names. `unlisted` names the backends whose models could not be listed."""
         self.routes.clear()
         self._unlisted = tuple(unlisted)
         for full in full_names:
@@ -60,11 +60,11 @@ class Router:
 
     @property
     def aliases(self) -> list[str]:
-        """The aliases that are exact names."""
+        """The aliases that are exact names rather than patterns."""
         return [alias for alias in self._aliases if "*" not in alias]
 
     def alias_examples(self) -> list[str]:
-        """Return a matching name for each alias pattern with a fixed target, derived from the target's name."""
+        """Return a name that matches each alias pattern with a fixed target; it is derived from the target's name."""
         fixed = {alias: target.partition("/")[2] for alias, target in self._aliases.items() if "*" not in target}
         return [
             model if fnmatchcase(model, alias) else alias.replace("*", model)
@@ -73,7 +73,7 @@ class Router:
         ]
 
     def default_name(self) -> str:
-        """Return the full name for a request without a model. Raise GatewayError if there is no fixed default."""
+        """Return the default for requests that name no model. Raise GatewayError if there is no fixed default."""
         if self._default is None or "*" in self._default:
             default = "is not set" if self._default is None else f"is `{self._default}`, which needs a name"
             message = f"`model` is missing: expected the name of a model (`default_model` {default})"
@@ -81,7 +81,7 @@ class Router:
         return self._default
 
     def find(self, name: str) -> ModelRoute:
-        """Return the route for a name. Raise GatewayError with the closest names if there is none."""
+        """Return the route for a name. If there is none, raise a GatewayError that lists the most similar names."""
         route = self.routes.get(name)
         if route is None:
             route = self._by_full_name(name) or self._by_full_name(self._expand(name))

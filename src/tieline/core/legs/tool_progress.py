@@ -1,7 +1,7 @@
 """Run a call to one of the gateway's tools, and report its progress as events.
 
-The call runs in its own task, so that its output can be shown while it runs. Progress that was not read in time is
-replaced by newer progress, so a slow reader does not build up a queue.
+The call runs in its own task, so that its output can be shown while it runs. Newer progress replaces progress that has
+not been read, so that no queue builds up for a slow reader.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from tieline.model.ports import Progress, Report
 from tieline.tasks import Tasks
 
 MAX_OUTPUT = 4000
-"""Maximum number of characters of a result in an activity; the model gets the complete result."""
+"""Maximum number of characters of a result that an activity shows; the model gets the complete result."""
 
 Work = Callable[[Report], Coroutine[Any, Any, ToolResult]]
 
@@ -36,7 +36,7 @@ class RunningCall:
         self._work.add_done_callback(lambda _: self._has_news.set())
 
     async def events(self) -> list[Event]:
-        """Wait for progress or the end of the call, and return it as events."""
+        """Wait for progress or the end of the call, and return the current activity and any new plan."""
         await self._has_news.wait()
         self._has_news.clear()
         plan, self._plan = self._plan, None
@@ -46,7 +46,7 @@ class RunningCall:
         return [self._current(), plan] if plan is not None else [self._current()]
 
     async def aclose(self) -> None:
-        """Cancel the call if it is still running, with everything it started."""
+        """Cancel the call, if it is still running, and everything it started."""
         await self._tasks.aclose()
 
     def _report(self, update: Progress | Plan) -> None:

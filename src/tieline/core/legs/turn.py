@@ -1,10 +1,11 @@
 """A run whose model may call the gateway's own tools.
 
-The client sees one leg. A call of a gateway tool is shown to it as an activity instead of a call. When a leg of the run
-ends, these calls are executed, their results are submitted to the run, and its next leg continues the client's leg. If
-the model also called tools of the client, the client's leg ends after that, and the run waits for the client's results.
-A call of an unknown tool gets an error as its result, because a call without a result would stall the run. After a
-truncated leg nothing is executed, because its last call may be incomplete.
+The client sees one leg, in which a call of a gateway tool is shown as an activity instead of a call. When a leg of the
+run ends, these calls are executed, their results are submitted to the run, and its next leg continues the client's leg.
+If the model also called tools of the client, the client's leg ends after the results of the gateway tools have been
+submitted, and the run waits for the client's results. A call of an unknown tool gets an error as its result, because a
+call without a result would stall the run. After a truncated leg nothing is executed, because its last call may be
+incomplete.
 """
 
 from collections import deque
@@ -38,7 +39,7 @@ MAX_ROUNDS = 100
 MAX_TITLE = 120
 
 _COMPLETE = (StopReason.TOOL_USE, StopReason.END_TURN, StopReason.STOP_SEQUENCE)
-"""Stop reasons after which no call is truncated."""
+"""Stop reasons of a leg whose calls are all complete."""
 _TITLE_ARGUMENTS = ("command", "path", "pattern", "question", "title", "mode")
 """Arguments that describe a call in its title, in order of preference."""
 _TRUNCATED = "Not run: the answer was cut short."
@@ -51,7 +52,7 @@ def with_gateway_tools(request: Request, tools: Tools) -> Request:
 
 
 class GatewayToolsRun:
-    """A run with the gateway's tools; `request` is the client's request, without them."""
+    """A run whose model is offered the gateway's tools. `request` is the client's request, without these tools."""
 
     def __init__(self, run: Run, tools: Tools, host: Host, request: Request) -> None:
         self._run = run
@@ -59,13 +60,13 @@ class GatewayToolsRun:
         self._host = host
         self._request = request
         self._hidden: set[str] = set()
-        """The ids of the calls of gateway tools."""
+        """The ids of the calls of gateway tools, which are hidden from the client."""
         self.rounds: list[Message] = []
         """The calls of gateway tools and their results, for clients that keep them in their history."""
 
     @property
     def pending(self) -> frozenset[str]:
-        """The calls whose results must come from the client."""
+        """The ids of the calls whose results must come from the client."""
         return self._run.pending - self._hidden
 
     def leg(self) -> Leg:
@@ -125,7 +126,7 @@ class _MergedLeg:
             await self._leg.aclose()
 
     async def _next(self) -> Batch:
-        """Advance by one step: events of the model, progress of a call, or the end of a round. May return no events."""
+        """Take one step and return its events, if any: read a batch, run a call, or submit the results of a round."""
         if self._running is not None:
             return await self._progress(self._running)
         if self._leg is None and self._to_execute:
@@ -141,7 +142,7 @@ class _MergedLeg:
     # ── Events of the model ──────────────────────────────────────────────────────────────────────
 
     async def _translated(self, batch: Batch) -> list[Event]:
-        """Return the batch for the client. A leg with calls of gateway tools does not end the client's leg."""
+        """Return the batch for the client. The end of a leg with calls of gateway tools is left out."""
         out: list[Event] = []
         for event in batch:
             match event:
@@ -181,7 +182,7 @@ class _MergedLeg:
         return [activity]
 
     async def _leg_over(self, finished: Finished) -> list[Event]:
-        """Close a leg of the run that made calls of gateway tools."""
+        """Close a leg of the run that called gateway tools. If it was truncated, return events for its calls."""
         leg, self._leg = self._leg, None
         if leg is not None:
             await leg.aclose()
@@ -203,7 +204,7 @@ class _MergedLeg:
         return RunningCall(activity, lambda report: self._execute(call, report))
 
     async def _progress(self, running: RunningCall) -> Batch:
-        """Wait for progress of the running call."""
+        """Wait for progress or the result of the running call, and return its events."""
         events = await running.events()
         if running.result is not None:
             self._results.append(running.result)
@@ -213,7 +214,7 @@ class _MergedLeg:
     async def _execute(self, call: ToolCall, report: Report) -> ToolResult:
         if self._tools.owns(call.name):
             return await self._tools.execute(call, self._host, report)
-        text = f"There is no tool `{call.name}`. Use one that was offered, or answer without."
+        text = f"There is no tool `{call.name}`. Use one that was offered, or answer without a tool."
         return ToolResult(call_id=call.id, content=(Text(text=text),), is_error=True)
 
     async def _submit(self) -> Batch:
@@ -227,7 +228,7 @@ class _MergedLeg:
         return []
 
     def _changed(self, results: Sequence[ToolResult]) -> Request | None:
-        """Return the request with the complete history if the tools have changed, otherwise None."""
+        """Add the round to the history. Return the complete request if the offered tools have changed, else None."""
         said = Message(role="assistant", parts=tuple(self._reply))
         done = (said, Message(role="user", parts=tuple(results)))
         self._rounds += done
@@ -240,7 +241,7 @@ class _MergedLeg:
 
 
 def _title(call: ToolCall) -> str:
-    """Return a call in one line: its name and its most descriptive argument."""
+    """Return a one-line title for a call: its name and its most descriptive argument."""
     argument = " ".join(_descriptive_argument(call).split())
     return f"{call.name} {argument[:MAX_TITLE]}{'…' if len(argument) > MAX_TITLE else ''}".strip()
 

@@ -45,7 +45,7 @@ def is_object(text: str) -> bool:
 
 
 def parse_call(text: str | bytes | msgspec.Raw) -> tuple[str, str] | None:
-    """Return the name and arguments of a call written as a JSON object; None if it is not a call."""
+    """Return the name and arguments of a call written as a JSON object; None if the text is not a call."""
     found = object_fields(text)
     if found is None:
         return None
@@ -65,7 +65,10 @@ def _string(raw: msgspec.Raw) -> str | None:
 
 
 def _argument_text(raw: msgspec.Raw) -> str | None:
-    """Return arguments as JSON text. They may be an object, a string that contains one, or null."""
+    """Return arguments as the text of a JSON object. They may be an object, a string that contains one, or null.
+
+    Return None if they are something else.
+    """
     inner = _string(raw)
     text = bytes(raw).decode() if inner is None else inner
     if text == "null":
@@ -84,7 +87,10 @@ class ArgumentSchema:
         self._root: Schema = root if isinstance(root, dict) else {}
 
     def fit(self, text: str, *, keys: bool, values: bool) -> tuple[str, tuple[str, ...]]:
-        """Trim keys and coerce values as the schema requires; return the arguments and a list of the changes."""
+        """Return arguments that fit the schema, and descriptions of the changes.
+
+        `keys` enables trimming of argument names, `values` the conversion of strings.
+        """
         try:
             given = _decode(text)
         except _ERRORS:
@@ -94,7 +100,7 @@ class ArgumentSchema:
         return (_encode(fitted).decode(), tuple(fitting.notes)) if fitting.notes else (text, ())
 
     def arguments(self, given: Mapping[str, str]) -> str:
-        """Return JSON for arguments whose values were all given as text, typed by the schema."""
+        """Return arguments as JSON. Their values are given as text and converted to the types of the schema."""
         fitting = _ArgumentFitter(self._root, keys=False, values=True)
         return _encode(fitting.fit(dict(given), self._root, "", 0)).decode()
 
@@ -107,7 +113,7 @@ class _ArgumentFitter:
         self.notes: list[str] = []
 
     def fit(self, value: Any, schema: Any, at: str, depth: int) -> Any:
-        """Return the value converted to the schema, where the conversion is unambiguous."""
+        """Return the value, converted to fit the schema where that is unambiguous. `at` is its path, for notes."""
         schema = self.resolved(schema, depth)
         if depth > MAX_DEPTH or not schema:
             return value
@@ -174,7 +180,7 @@ class _ArgumentFitter:
         return allowed
 
     def resolved(self, schema: Any, depth: int) -> Schema:
-        """Follow references, and unwrap a choice between one schema and null."""
+        """Follow references, and reduce a choice between one schema and null to that schema."""
         while isinstance(schema, dict) and depth <= MAX_DEPTH:
             ref, choice = schema.get("$ref"), _only_choice(schema)
             if isinstance(ref, str):
@@ -194,7 +200,7 @@ class _ArgumentFitter:
 
 
 def _only_choice(schema: Schema) -> Any:
-    """Return the only alternative besides null, if there is exactly one."""
+    """Return the only alternative of a schema besides null, or None if there is not exactly one."""
     alternatives = schema.get("anyOf") or schema.get("oneOf")
     if "type" in schema or not isinstance(alternatives, list):
         return None

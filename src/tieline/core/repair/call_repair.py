@@ -1,4 +1,4 @@
-"""Repair one complete call: unwrap it, repair its JSON, fit it to its schema, or stop it."""
+"""Repair one complete call: unwrap it, repair its JSON, fit it to its schema, or stop a repetition."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -22,14 +22,14 @@ _NONE: frozenset[Any] = frozenset()
 
 
 class Repaired(NamedTuple):
-    """The replacement for a call, and the notes to emit before it."""
+    """The replacement for a call, and the notes to emit before the replacement."""
 
     notes: tuple[Note, ...]
     part: ToolCall | Text
 
 
 class CallRepair:
-    """The repairs of calls that are enabled for one leg."""
+    """Applies the enabled repairs to the calls of one leg."""
 
     def __init__(self, tools: Sequence[ToolSpec], enabled: frozenset[str], history: Sequence[Message]) -> None:
         self.enabled = enabled
@@ -39,7 +39,7 @@ class CallRepair:
         self.notes_unknown = "unknown" in enabled
         self._tools = tools
 
-    # Computed with the first call, because most legs make none.
+    # These are computed when the first call arrives, because most legs have no calls.
 
     @cached_property
     def offered(self) -> dict[str, ToolSpec]:
@@ -55,7 +55,7 @@ class CallRepair:
 
     @cached_property
     def wrappers(self) -> frozenset[str]:
-        """The names by which a model may call a wrapper of several calls."""
+        """The names of wrappers: tools that were not offered, but that models call to make several calls at once."""
         return WRAPPERS - self.offered.keys() if "parallel" in self.enabled else _NONE
 
     def needs_whole(self, call: ToolCall) -> bool:
@@ -70,15 +70,15 @@ class CallRepair:
         )
 
     def has_malformed_json(self, call: ToolCall) -> bool:
-        """Return whether the JSON of the arguments needs repair. Empty arguments are fine."""
+        """Return whether the JSON of the arguments needs repair. Empty arguments do not."""
         return (
             self.repairs_json and not call.freeform and bool(call.arguments.strip()) and not is_object(call.arguments)
         )
 
     def repaired(self, call: ToolCall, *, truncated: bool) -> list[Repaired] | None:
-        """Return the replacements for a complete call; None to leave it as it is.
+        """Return the replacements for a complete call, or None if it needs no change.
 
-        With `truncated`, the answer is incomplete: malformed JSON may lack its end and must not be repaired.
+        If the answer is `truncated`, malformed JSON may lack its end and is not repaired.
         """
         notes: list[Note] = []
         whole = call
@@ -111,7 +111,7 @@ class CallRepair:
         return calls
 
     def single(self, call: ToolCall, notes: list[Note]) -> Repaired:
-        """Repair one call; `notes` are those made about it so far."""
+        """Repair one call. `notes` holds the notes about this call so far; new ones are appended."""
         if call.name not in self.offered:
             if self.notes_unknown:
                 notes.append(Note(kind="unknown_tool", message=f"the tool {call.name} was not offered"))

@@ -1,8 +1,8 @@
 """Repair malformed but complete JSON.
 
 Models forget a closing brace or quote, leave a trailing comma, or write Python quotes and constants. Only unambiguous
-errors are repaired; a missing key or value is not invented. The text alone does not show whether it was truncated:
-the caller must know.
+errors are repaired; a missing key or value is not invented. The caller must make sure that the text is not truncated,
+because the text alone does not show it.
 """
 
 import json
@@ -27,7 +27,7 @@ class Ambiguous(ValueError):
 
 
 def repair_json(text: str) -> str | None:
-    """Return the intended JSON object as text, or None if it cannot be determined."""
+    """Return the JSON object that the malformed text was meant to be, or None if that cannot be determined."""
     try:
         return msgspec.json.encode(_LenientParser(text).whole()).decode()
     except (ValueError, UnicodeError):
@@ -35,7 +35,7 @@ def repair_json(text: str) -> str | None:
 
 
 class _LenientParser:
-    """A lenient JSON parser; `closers` are the closing brackets still expected."""
+    """A lenient JSON parser. `closers` holds the closing brackets that are still expected."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -100,7 +100,10 @@ class _LenientParser:
         self.place += 1
 
     def closed(self) -> bool:
-        """Return whether the innermost bracket ends here: at its closer, at an outer closer, or at the end."""
+        """Return whether the innermost object or array ends here, and consume its closing bracket.
+
+        If the bracket is missing, it ends at the bracket of an outer one or at the end of the text.
+        """
         following = self.peek()
         if following and following not in self.closers:
             return False
@@ -109,7 +112,7 @@ class _LenientParser:
         return True
 
     def separator(self) -> None:
-        """Consume a comma. A trailing comma is allowed before a bracket, but not at the end of the text."""
+        """Consume a comma. A trailing comma is allowed before a closing bracket, but not at the end of the text."""
         following = self.peek()
         if following == ",":
             self.place += 1
@@ -132,7 +135,7 @@ class _LenientParser:
 
 
 def _unescaped(inner: str) -> str:
-    """Decode the content of a string; unescaped line breaks are accepted."""
+    """Decode the escape sequences of a string; unescaped line breaks are accepted."""
 
     def escape(match: re.Match[str]) -> str:
         if match[2]:

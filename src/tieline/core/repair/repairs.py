@@ -4,13 +4,13 @@ Repairs are disabled unless they are configured for an upstream, except `paralle
 emits a Note directly before the part it changed.
 
     parallel    unwrap several calls from a wrapper call (`multi_tool_use.parallel`)
-    text_calls  convert a call written as text to a call (text_calls.py)
+    text_calls  convert text in which the model wrote a call to a real call (text_calls.py)
     coerce      convert a string to the array, object, number or boolean that the schema requires
     keys        strip white space around argument names
     json        repair malformed but complete JSON (json_repair.py), unless the answer was truncated
-    unknown     add a note to a call to a tool that was not offered; the call passes
+    unknown     add a note about a call to a tool that was not offered; the call itself is not changed
     repeat      replace a call that was made three times in a row with the same arguments and the same result by a
-                text that tells the model and the user so (repeats.py)
+                text that explains this to the model and the user (repeats.py)
 
 Correct events pass unchanged. A call that may need a repair is held until it is complete; a call with malformed JSON
 is held until the ending shows whether the answer was truncated.
@@ -35,11 +35,11 @@ RepairName = Literal["parallel", "text_calls", "coerce", "keys", "json", "unknow
 DEFAULT: frozenset[RepairName] = frozenset({"parallel"})
 
 _COMPLETE = (Why.END_TURN, Why.TOOL_USE)
-"""Stop reasons after which the answer is complete."""
+"""Stop reasons of a complete answer."""
 
 
 class Repairs:
-    """The enabled repairs for one leg; `history` is the normalised history of its request."""
+    """Applies the enabled repairs to the events of one leg. `history` is the normalised history of its request."""
 
     def __init__(
         self, tools: Sequence[ToolSpec], enabled: frozenset[RepairName], history: Sequence[Message] = ()
@@ -51,9 +51,9 @@ class Repairs:
         self._out = _RepairedEvents()
         self._text = None if scanner is None else _TextPartRepair(scanner, self._out, self._emit_call)
         self._held: list[Event] = []
-        """The events of the call being received."""
+        """The events of a call that is being held until it is complete."""
         self._waiting: list[Event] | None = None
-        """All events since a call with malformed JSON, which wait for the ending."""
+        """All events from a call with malformed JSON on, held until the ending; None if there is no such call."""
         self._is_truncated: bool | None = None
         """Whether the answer was truncated; None until the ending is known."""
         self._id = ""
@@ -64,7 +64,7 @@ class Repairs:
 
     @cached_property
     def _calls(self) -> CallRepair:
-        """The repairs of calls; created when needed, because most legs make no call."""
+        """The repairs of calls, created when needed, because most legs have no calls."""
         return CallRepair(self._tools, self._enabled, self._history)
 
     def apply(self, batch: Batch) -> Batch:
@@ -112,7 +112,7 @@ class Repairs:
                 self._out.emit(event)
 
     def _hold(self, event: Event) -> None:
-        """Add to the held call. A failure releases it unchanged."""
+        """Add an event to the held call. A failure releases the call unchanged."""
         if isinstance(event, Failed):
             self._out.emit_all(self._held)
             self._held = []
@@ -154,7 +154,7 @@ class Repairs:
 
 
 class _RepairedEvents:
-    """The outgoing events. Keeps part indices consecutive while parts are added and removed."""
+    """Collects the outgoing events, and keeps part indices consecutive when parts are added or removed."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -170,11 +170,11 @@ class _RepairedEvents:
         return events
 
     def begin(self, index: int) -> None:
-        """Start the replacement of an incoming part."""
+        """Start the replacement of the incoming part with this index."""
         self.index = index + self.shift
 
     def end(self, index: int) -> None:
-        """End the replacement of an incoming part."""
+        """End the replacement of the incoming part with this index."""
         self.shift = self.index - index - 1
 
     def emit(self, event: Event) -> None:
@@ -208,9 +208,9 @@ class _RepairedEvents:
 
 
 class _TextPartRepair:
-    """Searches the open text part for calls.
+    """Searches text parts for calls.
 
-    Until a call is found, the part's own events are emitted, at most delayed. From the first call on the part is
+    Until a call is found, the events of a part pass unchanged, possibly delayed. From the first call on, the part is
     rewritten as several parts.
     """
 
@@ -227,7 +227,7 @@ class _TextPartRepair:
         self._begun = False
 
     def takes(self, event: Event) -> bool:
-        """Process an event of a text part; return whether it was one."""
+        """Process an event if it belongs to a text part; return whether it does."""
         match event:
             case PartStart(part=Text(refusal=False)):
                 self._open, self._is_rewritten, self._begun = True, False, False
@@ -252,7 +252,7 @@ class _TextPartRepair:
         return True
 
     def _settle(self) -> None:
-        """Emit what is decided by now."""
+        """Emit the held events, or the texts and calls found in them, unless they may contain an incomplete call."""
         if not self._is_rewritten and any(isinstance(piece, TextCall) for piece in self._pieces):
             self._is_rewritten = True
         if self._is_rewritten:
@@ -273,7 +273,7 @@ class _TextPartRepair:
         self._begun = True
 
     def _emit_piece(self, piece: str | TextCall) -> None:
-        """Emit text or a call of the rewritten part. White space before a call or the end is dropped."""
+        """Emit text or a call of the rewritten part. Text that is only white space is dropped."""
         if isinstance(piece, TextCall):
             self._close(Text())
             self._emit_call(piece)
@@ -303,7 +303,7 @@ class _TextPartRepair:
         self._out.end(event.index)
 
     def _fail(self) -> None:
-        """Emit everything held back; a failed leg leaves its part open."""
+        """Emit everything that was held back. The part stays open, because the leg has failed."""
         if self._is_rewritten:
             for piece in self._scanner.close():
                 self._emit_piece(piece)

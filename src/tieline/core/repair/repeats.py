@@ -1,7 +1,7 @@
-"""Find calls that are repeated in a loop: the same call with the same result, again and again.
+"""Find calls that a model repeats in a loop: the same call with the same result each time.
 
-Only consecutive assistant messages at the end of the history count, back to the last message with new user input. A
-call whose result changes is not a repetition; the model may be polling.
+Only assistant messages after the last input of the user count. A call whose result changes is not a repetition; the
+model may be polling.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ Key = tuple[str, str]
 
 
 def call_key(call: ToolCall) -> Key:
-    """Return a key that is equal for equal calls: the name and the arguments, regardless of their order."""
+    """Return a key that is equal for equal calls: the tool's name and its arguments in a fixed order."""
     try:
         arguments = msgspec.json.encode(msgspec.json.decode(call.arguments), order="deterministic").decode()
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -24,7 +24,7 @@ def call_key(call: ToolCall) -> Key:
 
 
 def repeated_calls(history: Sequence[Message], times: int) -> frozenset[Key]:
-    """Return the calls made by each of the last `times` assistant messages with the same result."""
+    """Return the keys of the calls that each of the last `times` assistant messages made with the same result."""
     counts: Counter[Key] = Counter()
     row: dict[Key, object] | None = None
     results: dict[str, object] = {}
@@ -44,7 +44,7 @@ def repeated_calls(history: Sequence[Message], times: int) -> frozenset[Key]:
 
 
 def _still(row: dict[Key, object] | None, message: Message, results: dict[str, object]) -> dict[Key, object]:
-    """Return the calls of `row` that an earlier message made too, with the same result."""
+    """Return those calls in `row` that `message` also made with the same result; all its calls if `row` is None."""
     calls = (part for part in message.parts if isinstance(part, ToolCall) and part.id in results)
     made = {call_key(call): results[call.id] for call in calls}
     if row is None:
@@ -53,7 +53,7 @@ def _still(row: dict[Key, object] | None, message: Message, results: dict[str, o
 
 
 def _seen(result: ToolResult) -> object:
-    """Return the content of a result without protocol metadata."""
+    """Return the content of a result without protocol metadata, for comparison with other results."""
     return tuple(_said(part) for part in result.content)
 
 

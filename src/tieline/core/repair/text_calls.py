@@ -1,8 +1,8 @@
 """Find tool calls that a model wrote as text, while the text streams.
 
-Models trained on several call formats sometimes write a call as text. Each form has an opener and a closer. Only
-well-formed calls to offered tools between the two are recognised; anything else remains text. Text is held back only
-from a possible opener until it is clear whether a call follows.
+Models trained on several call formats sometimes write a call as text. Each form has an opener, and each but the last a
+closer. Only well-formed calls to offered tools are recognised; anything else remains text. Text is held back only from
+a possible opener on, until it is clear whether a call follows.
 
     <tool_call>{"name": …, "arguments": {…}}</tool_call>
     <function=name>{…}</function>               or with <parameter=key>value</parameter> inside
@@ -22,7 +22,7 @@ MAX_CALLS = 32
 MAX_HELD = 256 * 1024
 """Maximum number of characters held back for one call."""
 MAX_WORK = 8 * 1024 * 1024
-"""Maximum number of characters examined per leg, counting repeats; afterwards everything is text."""
+"""Maximum number of characters parsed per leg, including repeated attempts; all further text remains text."""
 MAX_TRIES = 64
 """Maximum number of positions tried as the end of one call."""
 
@@ -46,7 +46,7 @@ _PARAMETER = re.compile(
 
 
 def _json_calls(body: str, schemas: Schemas) -> list[TextCall] | None:
-    """Parse one call as a JSON object, or several in an array."""
+    """Parse a JSON object as one call, or an array of them as several; None unless all call offered tools."""
     text = body.strip()
     many = array_items(text)
     found = [parse_call(one) for one in (many if many is not None else [text])]
@@ -73,7 +73,7 @@ def _invoke(body: str, schemas: Schemas) -> list[TextCall] | None:
 
 
 def _tagged(form: re.Pattern[str], body: str, schemas: Schemas) -> list[TextCall] | None:
-    """Parse consecutive tagged calls with nothing between them."""
+    """Parse consecutive tagged calls; None if there is anything else between them."""
     calls: list[TextCall] = []
     place = 0
     while place < len(body):
@@ -90,7 +90,10 @@ def _tagged(form: re.Pattern[str], body: str, schemas: Schemas) -> list[TextCall
 
 
 def _tagged_arguments(inner: str, schema: ArgumentSchema) -> str | None:
-    """Parse arguments given as a JSON object, or as one tag each whose text is typed by the schema."""
+    """Return arguments as JSON. They are written as a JSON object, or as one tag for each argument.
+
+    The schema determines the types of tagged arguments. Return None if the arguments are malformed.
+    """
     text = inner.strip()
     if text.startswith("{"):
         return text if is_object(text) else None
@@ -127,7 +130,7 @@ _LONGEST = max(map(len, _FORMS))
 
 
 class TextCallScanner:
-    """Splits the text of one leg into text and calls. `feed` and `close` together return all of it, in order."""
+    """Splits the text of one leg into plain text and calls. `feed` and `close` return these in order."""
 
     def __init__(self, schemas: Schemas) -> None:
         self._schemas = schemas
@@ -146,12 +149,12 @@ class TextCallScanner:
         return bool(self._buffer)
 
     def feed(self, text: str) -> list[str | TextCall]:
-        """Add text; return everything that is decided by now."""
+        """Add text, and return the plain text and calls that are certain so far."""
         self._buffer += text
         return self._pieces(final=False)
 
     def close(self) -> list[str | TextCall]:
-        """End the text; return what was held back."""
+        """End the text, and return the plain text and calls that were held back."""
         pieces = [*self._pieces(final=True), *self._cut(len(self._buffer))]
         self._before = ""
         return pieces
@@ -176,9 +179,9 @@ class TextCallScanner:
         return pieces + self._cut(len(self._buffer))
 
     def _read(self, match: re.Match[str], final: bool) -> tuple[int, list[TextCall] | None]:
-        """Return where the calls after an opener end, and the calls.
+        """Return the end position of the calls after an opener, and the calls.
 
-        Without calls, the position is -1 if more text may complete one, otherwise where to continue the search.
+        If there are no calls, the position is -1 if more text may complete one; otherwise the search continues there.
         """
         body = match.end()
         closer, read = _FORMS[match[0]]
@@ -201,11 +204,11 @@ class TextCallScanner:
         return self._unclosed(body, final)
 
     def _unclosed(self, body: int, final: bool) -> tuple[int, None]:
-        """Without a closer, wait for more text unless the text has ended or too much is held back."""
+        """Return the result of `_read` without a closer: wait for more text, unless it is over or too long."""
         return (body if final or len(self._buffer) - body > MAX_HELD else -1), None
 
     def _read_array(self, body: int, final: bool) -> tuple[int, list[TextCall] | None]:
-        """Parse a JSON array, which has no closer: try each position where it may end."""
+        """Read calls in a JSON array, which has no closer: try to parse it whenever the text ends with a bracket."""
         text = self._buffer[body:]
         if text.strip() and not text.lstrip().startswith("["):
             return body, None
@@ -219,7 +222,7 @@ class TextCallScanner:
         return self._unclosed(body, final)
 
     def _possible_opener(self) -> int:
-        """Return where an opener may begin at the end of the text, or the end if none can."""
+        """Return the position of an incomplete opener at the end of the text, or the end if there is none."""
         size = len(self._buffer)
         for place in range(max(self._from, size - _LONGEST), size):
             tail = self._buffer[place:]

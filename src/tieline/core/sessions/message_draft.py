@@ -31,7 +31,7 @@ class _OpenPart(Struct):
 
 
 class MessageDraft:
-    """One message of the model, as far as it was received."""
+    """A message of the model while it is being generated."""
 
     def __init__(self, turn_id: str, parent: str, model: str, at: float) -> None:
         self.id = turn_id
@@ -46,10 +46,10 @@ class MessageDraft:
         self._plan: Plan | None = None
         self._usage: Usage | None = None
         self._round = _NOTHING
-        """The usage at the end of the last tool call; the difference to `_usage` belongs to the last request."""
+        """The total usage when the last tool call ended. The usage since then is that of the last request."""
 
     def add(self, batch: Batch, now: float) -> None:
-        """Add events."""
+        """Add a batch of events that was received at the time `now`."""
         for event in batch:
             if type(event) is PartDelta:
                 if self._open is not None:
@@ -63,7 +63,7 @@ class MessageDraft:
             self.ending = ending
 
     def turn(self) -> Turn:
-        """Return the message as far as it was received."""
+        """Return the message as far as it has been received."""
         parts = tuple(self._parts)
         if self._open is not None:
             parts = (*parts, _with_text(self._open.part, "".join(self._open.texts)))
@@ -83,7 +83,7 @@ class MessageDraft:
 
     @property
     def context(self) -> int | None:
-        """The size of the context after the last request in tokens, including the answer."""
+        """The number of tokens in the context after the last request, including the answer; None if unknown."""
         if self._usage is None:
             return None
         total, before = self._usage, self._round
@@ -117,7 +117,7 @@ class MessageDraft:
             place = len(self._parts) + (self._open is not None)
             known = TimedActivity(activity=activity, at=place, began=now)
         ended = (known.ended or now) if is_over else None
-        # Measure the time of running only: a pending activity may wait for a person.
+        # Measure only the time in which the activity runs: a pending activity may wait for a person.
         began = now if known.activity.status == "pending" and known.ended is None else known.began
         self._activities[activity.id] = replace(known, activity=activity, began=began, ended=ended)
 

@@ -7,7 +7,7 @@ from tieline.model.session import Turn
 
 
 class MessageTree:
-    """All messages of a session."""
+    """The tree of all messages of a session."""
 
     def __init__(self, turns: Iterable[Turn] = ()) -> None:
         self._turns: dict[str, Turn] = {}
@@ -19,7 +19,7 @@ class MessageTree:
         return turn_id in self._turns
 
     def put(self, turn: Turn) -> None:
-        """Add a message after its parent, or replace an earlier version of it."""
+        """Add a message below its parent, or replace the message with the same id."""
         if turn.id not in self._turns:
             self._children.setdefault(turn.parent, []).append(turn.id)
         self._turns[turn.id] = turn
@@ -32,7 +32,7 @@ class MessageTree:
         return turn
 
     def path(self, head: str | None) -> list[Turn]:
-        """Return the messages from the first one to `head`."""
+        """Return the messages of a branch, from the first one to `head`."""
         found: list[Turn] = []
         seen: set[str] = set()
         while head is not None and head in self._turns and head not in seen:
@@ -47,7 +47,7 @@ class MessageTree:
         return self._children.get(turn.parent, [])
 
     def newest(self, turn_id: str | None) -> str | None:
-        """Follow the newest children of a message to the end; None starts at the root."""
+        """Return the last message below a message, following the newest child each time; None is the root."""
         seen: set[str] = set()
         while (children := self._children.get(turn_id)) and children[-1] not in seen:
             turn_id = children[-1]

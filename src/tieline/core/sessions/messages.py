@@ -11,7 +11,7 @@ _MAX_TITLE_SOURCE = 1000
 
 
 def model_history(path: Sequence[Turn]) -> Iterator[Message]:
-    """Yield the messages to send to the model.
+    """Yield the messages of a branch as the model gets them.
 
     Text files become text parts, because few upstreams accept them as files.
     """
@@ -23,27 +23,27 @@ def model_history(path: Sequence[Turn]) -> Iterator[Message]:
 
 
 def with_new_text(parts: Sequence[Part], text: str) -> list[Part]:
-    """Return the parts with the first text part replaced."""
+    """Return the parts with the first text part replaced by `text`, or removed if `text` is blank."""
     first = next((place for place, part in enumerate(parts) if isinstance(part, Text)), None)
     rest = [part for place, part in enumerate(parts) if place != first]
     return [*([Text(text=text)] if text.strip() else []), *rest]
 
 
 def title_from(path: Sequence[Turn]) -> str:
-    """Return the beginning of the first message, without the fences of code blocks."""
+    """Return a title for a session: the beginning of its first message, without the fences of code blocks."""
     first = next((part.text for part in path[0].parts if isinstance(part, Text)), "") if path else ""
     lines = first[:_MAX_TITLE_SOURCE].splitlines()
     return shorten_title(" ".join(line for line in lines if not line.lstrip().startswith("```")))
 
 
 def shorten_title(text: str) -> str:
-    """Return the title as one line of at most MAX_TITLE characters."""
+    """Return the text as a title: one line of at most MAX_TITLE characters."""
     words = " ".join(text[:_MAX_TITLE_SOURCE].split())
     return words if len(words) <= MAX_TITLE else f"{words[: MAX_TITLE - 1].rstrip()}…"
 
 
 def _parts_in(rounds: Sequence[Message]) -> int:
-    """Return how many parts of a message are contained in its rounds: all but the calls, which are activities."""
+    """Return the number of parts of a message that its rounds contain. Calls do not count: they are activities."""
     parts = (part for message in rounds if message.role == "assistant" for part in message.parts)
     return sum(not isinstance(part, ToolCall) for part in parts)
 

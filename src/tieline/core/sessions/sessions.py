@@ -1,7 +1,8 @@
 """The web page's sessions: their messages, the message being generated, and their storage.
 
 A session is listed by its summary; its messages are loaded from the store on demand. A message of the model is stored
-from its beginning on, so that after a restart the part received so far is there, with the ending *cancelled*.
+regularly while it is being generated. If the gateway is restarted meanwhile, the message ends with its last stored
+version and the ending *cancelled*.
 """
 
 import asyncio
@@ -39,7 +40,7 @@ SHELF = "sessions"
 SAVE_EVERY = 2.0
 """Seconds between two saves of a message that is being generated."""
 MAX_OPEN = 8
-"""Number of idle sessions whose messages are stored in memory."""
+"""Maximum number of idle sessions whose messages are kept in memory."""
 UNTITLED = "New chat"
 
 STOPPED = Finished(reason=StopReason.CANCELLED)
@@ -63,13 +64,13 @@ class SentMessage(Value, omit_defaults=False):
 
 
 class SessionView(NamedTuple):
-    """The displayed branch of a session, and the alternatives to its messages."""
+    """The displayed branch of a session. `branches` lists the alternatives to its messages, by message id."""
 
     summary: Summary
     turns: list[Turn]
     branches: dict[str, list[str]]
     running: str | None
-    """The id of the message being generated."""
+    """The id of the message being generated, if there is one."""
 
 
 class _LiveSession:
@@ -78,7 +79,7 @@ class _LiveSession:
     def __init__(self, stored: StoredSession) -> None:
         self.stored = stored
         self.tree: MessageTree | None = None
-        """The messages, while one is being generated. Otherwise they are in the cache of PageSessions, if anywhere."""
+        """The messages while one is being generated; otherwise None, and only the cache of PageSessions has them."""
         self.draft: MessageDraft | None = None
         self.task: asyncio.Task[None] | None = None
 
@@ -101,7 +102,7 @@ class _LiveSession:
 
 
 class PageSessions:
-    """All sessions of the page; `clock` is seconds since 1970."""
+    """All sessions of the web page. `clock` returns Unix time."""
 
     def __init__(
         self,
@@ -127,7 +128,7 @@ class PageSessions:
         gateway.inbox.listen(self._on_answer)
 
     async def summaries(self) -> list[Summary]:
-        """Return all sessions, the newest first."""
+        """Return the summaries of all sessions, the most recently updated first."""
         await self._load()
         return sorted((one.summary for one in self._sessions.values()), key=lambda one: one.updated, reverse=True)
 
@@ -157,7 +158,7 @@ class PageSessions:
         return session.summary
 
     async def delete(self, session_id: str) -> None:
-        """Stop and delete a session."""
+        """Delete a session. Stop the message being generated in it, if there is one."""
         session = await self._find(session_id)
         await self._stop(session)
         self._sessions.pop(session_id, None)
@@ -179,7 +180,7 @@ class PageSessions:
     # ── Messages ─────────────────────────────────────────────────────────────────────────────────
 
     async def send(self, session_id: str, parts: Sequence[Part], parent: str | None = None) -> SentMessage:
-        """Send a message after `parent`, by default after the last message."""
+        """Add a message of the user after `parent`, by default after the last message, and start the answer."""
         session = await self._find(session_id)
         tree = await self._tree(session)
         if not parts:
@@ -189,7 +190,7 @@ class PageSessions:
         return self._begin(session, tree, self._user_turn(parent or session.stored.head, parts))
 
     async def retry(self, session_id: str) -> SentMessage:
-        """Generate another answer to the last message of the user."""
+        """Start another answer to the last message of the user."""
         session = await self._find(session_id)
         tree = await self._tree(session)
         path = tree.path(session.stored.head)
@@ -199,7 +200,7 @@ class PageSessions:
         return self._begin(session, tree, user)
 
     async def edit(self, session_id: str, message: str, text: str) -> SentMessage:
-        """Send a changed version of an earlier message; the original stays as an alternative."""
+        """Send an edited version of an earlier message of the user; the original stays as an alternative."""
         session = await self._find(session_id)
         tree = await self._tree(session)
         old = tree.get(message)
@@ -211,7 +212,7 @@ class PageSessions:
         return self._begin(session, tree, self._user_turn(old.parent, parts))
 
     async def branch(self, session_id: str, message: str) -> None:
-        """Display the branch through a message, continued to its newest end."""
+        """Display the branch that contains a message, with the newest messages after it."""
         session = await self._find(session_id)
         tree = await self._tree(session)
         tree.get(message)
@@ -226,14 +227,14 @@ class PageSessions:
         await self._stop(await self._find(session_id))
 
     async def aclose(self) -> None:
-        """Stop all messages being generated, and store what there is of them."""
+        """Stop all messages being generated, and store them as far as they have been received."""
         await asyncio.gather(*(self._stop(session, RESTARTED) for session in list(self._sessions.values())))
 
     def _user_turn(self, parent: str | None, parts: Sequence[Part]) -> Turn:
         return Turn(id=self._mint(), parent=parent, role="user", at=self._clock(), parts=tuple(parts))
 
     def _begin(self, session: _LiveSession, tree: MessageTree, user: Turn) -> SentMessage:
-        """Start the answer to a message. Must not await: two requests must not start at the same time."""
+        """Start the answer to a user's message. Must not await, so that two answers cannot start at the same time."""
         session.check_idle()
         session.tree = tree
         is_new = user.id not in tree
@@ -262,7 +263,7 @@ class PageSessions:
         return SentMessage(user=user, assistant=draft.id)
 
     async def _generate(self, session: _LiveSession, draft: MessageDraft, request: Request, user: Turn | None) -> None:
-        """Run the leg that generates a message."""
+        """Run the leg that generates a message. `user` is the message it answers, if it must be stored first."""
         leg: WatchedLeg | None = None
         try:
             if user is not None:
@@ -332,7 +333,7 @@ class PageSessions:
     # ── Plans ────────────────────────────────────────────────────────────────────────────────────
 
     def _on_answer(self, origin: Origin, item: InboxItem, answer: Answer) -> None:
-        """Add a reviewed plan to its message; an approval ends the plan mode of the session."""
+        """Add a reviewed plan to the message being generated; an approval ends the plan mode of the session."""
         session = self._sessions.get(origin.session)
         if session is None or session.draft is None or not isinstance(item, PlanReview):
             return
@@ -395,7 +396,7 @@ class PageSessions:
         return tree
 
     def _unpin(self, session: _LiveSession) -> None:
-        """Let the cache decide how long the messages of an idle session stay in memory."""
+        """Move the messages of an idle session to the cache, which may drop them."""
         if session.draft is None and session.tree is not None:
             self._trees.put(session.id, session.tree)
             session.tree = None

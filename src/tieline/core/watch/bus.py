@@ -64,7 +64,7 @@ Watcher = Callable[[BusEvent], None]
 
 
 class Bus:
-    """Publishes events to watchers, and returns what is recorded about legs, without secrets."""
+    """Publishes events to watchers, and returns summaries and details of recorded legs."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Bus:
     ) -> None:
         self.records = LegRecords(clock, max_legs=max_legs, max_total_size=max_total_size)
         self.mint = mint
-        """Returns ids for requests without an id from an upstream."""
+        """Returns a new id for a request that got none from its upstream."""
         self._secrets = secrets or Secrets()
         self._watchers: list[Watcher] = []
 
@@ -103,7 +103,10 @@ class Bus:
     # ── Legs ─────────────────────────────────────────────────────────────────────────────────────
 
     def legs(self, before: str | None = None, query: str = "") -> list[LegSummary]:
-        """Return the newest legs, or those before leg `before`, that contain all words of the query."""
+        """Return the newest legs, at most PAGE_SIZE, whose summaries contain all words of the query.
+
+        If `before` is the id of a leg, return only legs before that one.
+        """
         words = query.lower().split()
         limit = int(before) if before is not None and before.isdecimal() else None
         found: list[LegSummary] = []
@@ -118,7 +121,7 @@ class Bus:
         return found
 
     def detail(self, leg_id: str) -> LegDetail:
-        """Return everything recorded about a leg. Raise GatewayError if the record was dropped."""
+        """Return everything that is recorded about a leg. Raise GatewayError if there is no such record."""
         record = next((record for record in self.records.kept if record.id == leg_id), None)
         if record is None:
             raise GatewayError("not_found", "This leg is no longer recorded; only the most recent legs are.")
@@ -154,7 +157,7 @@ class Bus:
         )
 
     def hide(self, text: str) -> str:
-        """Replace known secrets and text that looks like a secret."""
+        """Return the text with known secrets, and everything that looks like a secret, replaced."""
         return hide_likely(self._secrets.hide(text))
 
 

@@ -9,7 +9,7 @@ from tieline.model.bounded_cache import BoundedCache
 
 
 class Metrics:
-    """All counters since the start of the process."""
+    """The counters and gauges of the gateway since the process started."""
 
     def __init__(self, records: LegRecords, conversations: BoundedCache[Any, Any]) -> None:
         self._records = records

@@ -1,7 +1,7 @@
-"""Records of legs, for people who want to know what happened, and their durations.
+"""Records of legs, which show people what happened, and histograms of their durations.
 
-Batches are appended while a leg runs; when it ends, its record is truncated to a size limit. Memory is bounded by the
-number of records, the size of each, and their total size; the oldest are dropped first.
+Batches are appended while a leg runs; when it ends, its record is truncated to a size limit. The number of records, the
+size of each, and their total size are bounded; the oldest records are dropped first.
 """
 
 from bisect import bisect_left
@@ -33,11 +33,11 @@ MAX_LEGS = 500
 MAX_TOTAL_SIZE = 12 * 1024 * 1024
 """Maximum size of all records in characters."""
 MAX_RECORD_SIZE = 256 * 1024
-"""Maximum size of the stored request in characters, and of the stored events."""
+"""Maximum size in characters of the request in a record; the same limit applies to the events."""
 MAX_EVENTS = 4096
-"""After this number of events, deltas are no longer recorded; the end of a part contains its complete text."""
+"""Number of events after which deltas are no longer recorded; the end of a part contains its complete text anyway."""
 MAX_SEPARATE_EVENTS = 512
-"""Legs with more events than this are truncated, with consecutive deltas joined."""
+"""A record with more events than this is truncated, and its consecutive deltas are joined."""
 MAX_NOTES = 200
 MAX_TITLE = 80
 MAX_CALL_NAME = 60
@@ -54,7 +54,7 @@ Status = Literal["running", "ok", "failed", "cancelled", "parked"]
 
 
 class LegSummary(Value, omit_defaults=False):
-    """A leg's metadata; times in seconds, `at` since 1970."""
+    """A leg's metadata. `at` is a Unix timestamp; `first_byte` and `duration` are seconds since then."""
 
     id: str
     at: float
@@ -73,7 +73,7 @@ class LegSummary(Value, omit_defaults=False):
     repairs: int = 0
     resumed: bool = False
     request_id: str | None = None
-    """The request id sent to the client: the upstream's, or the gateway's if the leg failed."""
+    """The request id sent to the client: the upstream's, or a new one if the leg failed without one."""
 
 
 class TimedEvent(Value, omit_defaults=False):
@@ -132,7 +132,7 @@ class LegRecord:
         self.is_resumed = False
         self.is_parked = False
         self.has_activities = False
-        """Whether the agent or the gateway ran tools by itself."""
+        """Whether an agent or the gateway ran tools during the leg."""
         self.first_byte: float | None = None
         self.duration: float | None = None
         self.ending: Finished | Failed | None = None
@@ -146,7 +146,7 @@ class LegRecord:
         self.title: str | None = None
         self._events: list[tuple[float, Batch]] = []
         self.sent: list[Batch] | None = None
-        """The events sent to the client; None as long as they equal the received ones."""
+        """The batches sent to the client; None as long as they equal the received ones."""
 
     def upstream_id(self) -> str:
         """Return the upstream's request id, or an empty string."""
@@ -159,7 +159,7 @@ class LegRecord:
         return str(self.number)
 
     def add_received(self, batch: Batch, elapsed: float) -> None:
-        """Record events from the upstream."""
+        """Record a batch that the upstream sent `elapsed` seconds after the leg began."""
         if not self.is_kept:
             return
         events, more = self._events, len(batch)
@@ -170,7 +170,7 @@ class LegRecord:
             events.append((elapsed, batch if count <= MAX_EVENTS else _without_deltas(batch)))
 
     def add_sent(self, received: Batch, batch: Batch) -> None:
-        """Record the events sent to the client for `received`, starting with the first difference."""
+        """Record the batch sent to the client for `received`. Nothing is stored until the two differ."""
         if not self.is_kept:
             return
         if self.sent is None:
@@ -190,7 +190,7 @@ class LegRecord:
         """End the record and truncate it if it is too large.
 
         `request_size` is the approximate size of the request, or 0 if unknown; `parts` are those of the answer. Most
-        legs are small and are not truncated; their size is estimated from `parts` without a walk over the events.
+        legs are small and are not truncated; their size is estimated from `parts`, without iterating over the events.
         """
         size = request_size or _request_size(self.request)
         if size > MAX_RECORD_SIZE:
@@ -198,7 +198,8 @@ class LegRecord:
             budget = Budget(MAX_RECORD_SIZE)
             self.request = budget.request(self.request)
             size = budget.spent
-        # The deltas, their fragments and the parts each contain the text once. Other legs are measured exactly.
+        # The text is stored three times: in the deltas, in their fragments and in the parts. Legs with activities or
+        # other changes are measured exactly.
         is_plain = type(self.ending) is Finished and not self.has_activities and self.sent is None
         events_size = 3 * _parts_size(parts) + VALUE_OVERHEAD * self.count if is_plain else MAX_RECORD_SIZE + 1
         if events_size > MAX_RECORD_SIZE or self.count > MAX_SEPARATE_EVENTS:
@@ -213,7 +214,7 @@ class LegRecord:
         return received.spent + sent.spent
 
     def calls(self) -> tuple[str, ...]:
-        """Return the names of the tools that were used, as far as they were recorded."""
+        """Return the names of the tools in the recorded calls and activities."""
         names: list[str] = []
         used: set[str] = set()
         for _, batch in self._events:
@@ -226,7 +227,7 @@ class LegRecord:
         return tuple(names[:MAX_NOTES])
 
     def titled(self) -> str:
-        """Return the title: the last text of the user."""
+        """Return the title of the leg; by default the beginning of the user's last text."""
         return self.title if self.title is not None else title_of(self.request)
 
     def timed_events(self) -> tuple[TimedEvent, ...]:
@@ -247,7 +248,7 @@ class LegRecord:
 
     @property
     def status(self) -> Status:
-        """The state of the leg."""
+        """Whether the leg is running, and otherwise how it ended."""
         if self.duration is None:
             return "running"
         match self.ending:
@@ -267,21 +268,21 @@ class Histogram:
         self.sum = 0.0
 
     def observe(self, seconds: float) -> None:
-        """Add a duration."""
+        """Count a duration."""
         self.counts[bisect_left(BUCKETS, seconds)] += 1
         self.sum += seconds
 
 
 class LegRecords:
-    """The records of running and recent legs. With `max_legs` 0 none is kept, and only durations are measured."""
+    """The records of running and recent legs. If `max_legs` is 0, none is kept, and only durations are measured."""
 
     def __init__(
         self, clock: Callable[[], float], *, max_legs: int = MAX_LEGS, max_total_size: int = MAX_TOTAL_SIZE
     ) -> None:
         self.notify: Callable[[LegRecord], None] | None = None
-        """Called when a leg starts, sends its first event, or ends; None while there is no watcher."""
+        """Called with the record of a leg that starts, sends its first event, or ends; None if there is no watcher."""
         self.kept: deque[LegRecord] = deque()
-        """Oldest first, with consecutive numbers."""
+        """The records, oldest first, with consecutive numbers."""
         self.first_byte = Histogram()
         self.duration = Histogram()
         self._clock = clock
@@ -337,7 +338,7 @@ class LegRecords:
 
 
 def _is_update(before: Batch, activity: Activity) -> bool:
-    """Return whether an activity only updates the one recorded last, and should replace it."""
+    """Return whether an activity has the id and status of the last recorded one, so that it replaces it."""
     last = before[0] if len(before) == 1 else None
     return isinstance(last, Activity) and (last.id, last.status) == (activity.id, activity.status)
 
@@ -357,7 +358,7 @@ def title_of(request: Request) -> str:
 
 
 def _parts_size(parts: Iterable[Part]) -> int:
-    """Return the approximate size of parts in characters. Called for every message, hence no pattern matching."""
+    """Return the approximate size of parts in characters. Avoids pattern matching, which is slow, for every message."""
     total = 0
     for part in parts:
         kind = type(part)
@@ -370,7 +371,7 @@ def _parts_size(parts: Iterable[Part]) -> int:
         elif kind is Foreign:
             total += len(part.json) + VALUE_OVERHEAD  # type: ignore[union-attr] # mypy does not narrow by `kind`
         else:
-            total += len(part.data or part.url or "") + VALUE_OVERHEAD  # type: ignore[union-attr] # a picture or a file
+            total += len(part.data or part.url or "") + VALUE_OVERHEAD  # type: ignore[union-attr] # an image or a file
     return total
 
 

@@ -16,14 +16,14 @@ _LIKELY = re.compile(
 
 
 class Secrets:
-    """A set of secret texts."""
+    """The known secrets, such as API keys, that must not appear in messages and logs."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         secret = sorted((text for text in texts if len(text) >= MIN_LENGTH), key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, secret))) if secret else None
 
     def hide(self, message: str) -> str:
-        """Return the message with all secrets replaced."""
+        """Return the message with all known secrets replaced."""
         return message if self._pattern is None else self._pattern.sub(HIDDEN, message)
 
 
@@ -31,11 +31,11 @@ _SECRET_NAME = re.compile(r"auth|key|token|secret|passw|credential|cookie|sessio
 
 
 def secret_values(settings: Mapping[str, str]) -> list[str]:
-    """Return the secret values of headers or environment variables, judged by name or format."""
+    """Return the values of headers or environment variables that are secret, judging by their name or format."""
     found = [value for name, value in settings.items() if _SECRET_NAME.search(name) or _LIKELY.search(value)]
     return [*found, *(word for value in found for word in value.split() if word != value)]
 
 
 def hide_likely(text: str) -> str:
-    """Replace everything that looks like a key or token."""
+    """Return the text with everything that looks like a key or token replaced."""
     return _LIKELY.sub(HIDDEN, text)

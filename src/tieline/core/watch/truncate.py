@@ -1,6 +1,7 @@
 """Truncate requests and events for display: long texts to their beginning, images to a stub.
 
-A budget is spent value by value; values after it is exhausted are dropped. Protocol metadata (`meta`) is not kept.
+Each value is charged to a size budget. When the budget is exhausted, the remaining values are dropped. Protocol
+metadata (`meta`) is not kept.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,13 +31,13 @@ T = TypeVar("T")
 MAX_TEXT = 32 * 1024
 """Maximum number of characters of one text."""
 MAX_NAME = 256
-"""Maximum length of a name of a model or tool, an id, a media type."""
+"""Maximum length of an id, a media type, or the name of a model or tool."""
 VALUE_OVERHEAD = 64
-"""The size of a value in addition to its text."""
+"""The assumed size of a value in addition to its text, in characters."""
 
 
 class Budget:
-    """A size budget in characters; its methods return truncated copies and charge for them."""
+    """A size budget in characters. Its methods return truncated copies of values and charge their size to it."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -48,7 +49,7 @@ class Budget:
         return self._limit - self.left
 
     def text(self, text: str, longest: int = MAX_TEXT) -> str:
-        """Truncate a text."""
+        """Truncate a text to at most `longest` characters, or to the rest of the budget."""
         most = max(0, min(longest, self.left))
         self.left -= min(len(text), most) + VALUE_OVERHEAD
         return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} characters more)"
@@ -84,7 +85,7 @@ class Budget:
                 assert_never(part)
 
     def request(self, request: Request) -> Request:
-        """Truncate a request; of a long history the end is kept."""
+        """Truncate a request; keep the end of a long history."""
         tools = tuple(self._tool(tool) for tool in self._within_budget(request.tools))
         return replace(
             request,
@@ -182,7 +183,7 @@ class Budget:
 
 
 def join_deltas(batch: Batch) -> list[Event]:
-    """Return the batch with consecutive deltas of a part joined."""
+    """Return the batch with consecutive deltas of the same part joined."""
     out: list[Event] = []
     texts: list[str] = []
     index = 0
