@@ -1,8 +1,8 @@
 """Tool definitions: one declaration provides the schema of a tool's arguments, their validation and their parsing.
 
 Arguments are declared as a `Value` whose fields carry a description and bounds. The schema that models see is generated
-from it. The error for invalid arguments lists every problem at once and says what is expected: a model that gets one
-problem at a time needs one turn for each.
+from this declaration. The error for invalid arguments lists every problem at once and says what is expected, because a
+model that learns of one problem at a time needs another call for each.
 """
 
 import difflib
@@ -66,7 +66,7 @@ class ToolDefinition(Generic[T]):
 
 
 def decode_arguments(call: ToolCall) -> dict[str, Any]:
-    """Return the arguments of a call as a dict, empty for blank text. Raise BadArguments if they are no JSON object."""
+    """Return the arguments of a call; blank text means none. Raise BadArguments if they are not a JSON object."""
     if not call.arguments.strip():
         return {}
     try:
@@ -79,7 +79,7 @@ def decode_arguments(call: ToolCall) -> dict[str, Any]:
 
 
 def _schema(kind: type[Value]) -> Schema:
-    """Return the JSON schema of a declaration, without references: some upstreams do not resolve them."""
+    """Return the JSON schema of a declaration, without references, because some upstreams do not resolve them."""
     whole = msgspec.json.schema(kind)
     inlined: Schema = _inlined(whole, whole["$defs"])
     return inlined
@@ -111,7 +111,7 @@ class _ArgumentCheck:
         self.problems: list[str] = []
 
     def object(self, value: Mapping[str, Any], schema: Schema, at: str) -> dict[str, Any]:
-        """Check an object and return its known members; a null member counts as missing."""
+        """Check an object and return its known members; a null member counts as missing. `at` prefixes their names."""
         properties: Mapping[str, Schema] = schema["properties"]
         given = {name: item for name, item in value.items() if item is not None}
         for name in given:
@@ -131,7 +131,7 @@ class _ArgumentCheck:
         self.problems.append(f"`{at}{_cut(name)}` is unknown: {place} accepts {_listed(properties)}{hint}")
 
     def value(self, value: Any, schema: Schema, at: str) -> Any:
-        """Check a value of any type, and return it converted as the schema expects."""
+        """Check a value of any type, and return it, converted if necessary. `at` is its name in error messages."""
         kind: str = schema["type"]
         if kind == "integer" and isinstance(value, float) and value.is_integer():
             value = int(value)

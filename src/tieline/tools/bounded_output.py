@@ -28,16 +28,16 @@ class BoundedOutput:
 
     @property
     def head(self) -> bytes:
-        """The first bytes."""
+        """The first bytes of the stream."""
         return bytes(self._head)
 
     @property
     def tail(self) -> bytes:
-        """The last bytes that are not already in `head`."""
+        """The last bytes of the stream that are not already in `head`."""
         return bytes(self._tail[-self._tail_limit :]) if self._tail_limit else b""
 
     def text(self) -> str:
-        """Return the kept bytes as text, with a line that says how much is missing. Cuts at line ends if possible."""
+        """Return the kept bytes as text, cut at line ends if possible, with a line that says how much is omitted."""
         if not self.omitted:
             return (self.head + self.tail).decode("utf-8", "replace")
         head, tail = _up_to_line(self.head), _from_line(self.tail)

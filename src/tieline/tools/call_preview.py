@@ -1,4 +1,4 @@
-"""Previews of tool calls: what a person sees before allowing a call.
+"""Previews of tool calls, which a person sees before allowing a call.
 
 A preview shows exactly what will run or change. Invisible characters are spelled out (see `invisible_text`), so that a
 command line cannot look like a different one.
@@ -25,7 +25,7 @@ MAX_TITLE = 120
 
 
 class CallPreview(Value):
-    """What a call would do.
+    """A description of what a call would do.
 
     `path` is relative to the workspace, with all links resolved; `diff` is the change that the call would make there.
     """
@@ -41,9 +41,9 @@ class CallPreview(Value):
     """The same change as `diff`, shown in the conversation if the call is not allowed."""
     detail: str = ""
     risk: str = ""
-    """What is risky about the call, in one sentence."""
+    """One sentence about the risk of the call; empty if no risk was recognised."""
     problem: str | None = None
-    """Why the call would fail, if that is already known."""
+    """The reason why the call would fail, if it is known that it would."""
 
 
 def preview_call(workspace: Workspace, call: ToolCall) -> CallPreview:

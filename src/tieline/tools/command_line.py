@@ -1,11 +1,12 @@
-"""Command lines, as far as permissions depend on them: their words, and what is risky about them.
+"""Analyse command lines for the permission policy: their words and their risks.
 
 `simple_command` is strict: it returns the words of a command only if a shell would run exactly one program with exactly
 these words, and None in every doubtful case (operators, expansions, redirections, assignments, comments, unfinished
 quotes). `loose_words` is the opposite: it returns every word that could be part of some command in the text.
 
 `command_risk` describes the worst risk in one sentence for the person who decides. This is a hint, not a barrier: it
-recognises common patterns, and a command can be written to avoid them. No command is allowed because no risk was found.
+recognises common patterns, and a command can be written to avoid them. That no risk was found is never a reason to
+allow a command.
 """
 
 import os.path
@@ -40,7 +41,7 @@ def simple_command(line: str) -> list[str] | None:
 
 
 def loose_words(line: str) -> list[str]:
-    """Return everything between blanks and operators, in order, ignoring quotes."""
+    """Return all words between blanks and operators, in order, ignoring quotes."""
     return [word for word in _OPERATORS.split(_QUOTES.sub("", line)) if word]
 
 
@@ -123,7 +124,7 @@ _SEPARATOR = re.compile(r"(\|\||&&|\|&|>\||[;&|\n`]|\$\(|<\(|\(|\))")
 _REDIRECTION = re.compile(
     r"(?:(?<![<>])(?:&>>?|\d?>>?\|?)\s*(?!&\d)|\s--output[=\s])(\"[^\"]*\"|'[^']*'|[^\s;&|<>()]+)"
 )
-"""A redirection of output, or the option that names an output file."""
+"""Matches a redirection of output or the option `--output`, and captures the file name."""
 _PREFIX = re.compile(r"\A\s*(?:(?:env(?:\s+-\S+)*|\w+=\S*)\s+)+")
 _WRAPPERS = frozenset(
     ("builtin", "command", "env", "exec", "ionice", "nice", "nohup", "setsid", "stdbuf", "time", "timeout", "xargs")
@@ -140,7 +141,7 @@ _READERS = frozenset(("cat", "diff", "file", "grep", "head", "less", "ls", "rg",
 
 
 class _Step(NamedTuple):
-    """One program of a command line: its words, and the separator before it (`|`, `;`, …)."""
+    """One program of a command line: the separator before it (`|`, `;`, …), its words, and wrappers such as `sudo`."""
 
     before: str
     words: tuple[str, ...]
@@ -161,7 +162,10 @@ class _Step(NamedTuple):
 
 
 def command_risk(command: str, *, root: str, folder: str = ".") -> str:
-    """Return the worst reason why a command is risky, or an empty string; `folder` is where it would run."""
+    """Return a sentence about the worst risk of a command, or an empty string.
+
+    The command would run in `folder`, a path relative to the workspace's `root`.
+    """
     steps = list(_steps(command))
     for check in _CHECKS:
         for number, step in enumerate(steps):
@@ -291,7 +295,7 @@ _CHECKS: tuple[Callable[[_Step, Sequence[_Step]], str], ...] = (
 )
 
 
-# ── Where it writes ──────────────────────────────────────────────────────────────────────────────
+# ── Written files ────────────────────────────────────────────────────────────────────────────────
 
 
 def _redirected(command: str) -> list[str]:

@@ -1,7 +1,7 @@
-"""Shows changes of files: as a unified diff, or as an excerpt of both versions. Both take bounded time.
+"""Shows changes to files as a unified diff, or as an excerpt of both versions. Both take bounded time.
 
-Common lines at both ends are skipped first. If the rest is still large, it is shown as one removed and one added block:
-comparing it line by line could take minutes.
+Common lines at both ends are skipped first. If the rest is still large, it is shown as one removed and one added block,
+because comparing it line by line could take minutes.
 """
 
 import difflib
@@ -15,7 +15,7 @@ CONTEXT = 3
 MAX_COMPARED = 2000
 MAX_WIDTH = 2000
 MAX_SHOWN = 32 << 10
-"""Characters of each version in an excerpt."""
+"""Maximum number of characters of each version in an excerpt."""
 
 
 class _LineChange(NamedTuple):
@@ -28,7 +28,7 @@ class _LineChange(NamedTuple):
 
 
 def unified_diff(old: str, new: str, path: str, *, is_new: bool = False) -> str:
-    """Return the complete diff between two texts; empty if they are equal."""
+    """Return the complete diff between two texts; empty if they are equal. `is_new` marks a file that is created."""
     before, after = _lines(old), _lines(new)
     changes = _changes(before, after)
     if not changes:
@@ -83,7 +83,7 @@ def _changes(before: Sequence[str], after: Sequence[str]) -> list[_LineChange]:
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return the number of equal lines at the beginning."""
+    """Return the number of equal lines at the beginning of both sequences."""
     for count, (mine, yours) in enumerate(zip(one, other, strict=False)):
         if mine != yours:
             return count
@@ -118,7 +118,7 @@ def _hunk(group: Sequence[_LineChange], before: Sequence[str], after: Sequence[s
 
 
 def _range(start: int, stop: int) -> str:
-    """Return a line range in diff notation: counted from 1; an empty range is given by the line before it."""
+    """Return a line range in diff notation. Lines are counted from 1; an empty range names the line before it."""
     count = stop - start
     begin = start + 1 if count else start
     return str(begin) if count == 1 else f"{begin},{count}"

@@ -1,7 +1,7 @@
 """The file tools: read_file, write_file, edit_file and list_directory.
 
 Output is limited to a size a model can handle, and says how to get the rest. Files are written atomically. Edits work
-on bytes, so that the rest of a file in an unknown encoding stays as it is.
+on bytes, so that the unedited parts of a file stay as they are, whatever its encoding.
 """
 
 import base64
@@ -20,11 +20,11 @@ from tieline.tools.workspace import MAX_FILE, DirectoryEntry, OpenFile, Workspac
 MAX_LINES = 2000
 MAX_WIDTH = 2000
 MAX_SHOWN = 200_000
-"""Characters in one page of a file."""
+"""Maximum number of characters in one page of a file."""
 MAX_SCANNED = 64 << 20
-"""Bytes that are read to find the first line of a page."""
+"""Maximum number of bytes read to find the first line of a page."""
 MAX_COUNTED = 4 << 20
-"""Bytes after a page in which lines are counted."""
+"""Maximum number of bytes after a page in which lines are counted."""
 MAX_IMAGE = 5 << 20
 MAX_PLACES = 10
 MAX_LISTED = 1000
@@ -36,7 +36,7 @@ Content = str | tuple[Text | Image, ...]
 
 
 class FileChange(NamedTuple):
-    """The result of a tool that changed a file: the text for the model, and the change unless it cannot be shown."""
+    """The result of a tool that changed a file: the text for the model, and the change if it can be shown."""
 
     message: str
     diff: Diff | None
@@ -110,7 +110,7 @@ LIST_DIRECTORY = ToolDefinition(
 
 
 def read(workspace: Workspace, arguments: ReadFile) -> Content:
-    """Run read_file."""
+    """Run read_file: return the requested lines of a file, or an image."""
     with workspace.open(arguments.path) as opened:
         start = opened.stream.read(SNIFFED)
         if media_type := image_type(start):
@@ -123,7 +123,7 @@ def read(workspace: Workspace, arguments: ReadFile) -> Content:
 
 
 def write(workspace: Workspace, arguments: WriteFile) -> FileChange:
-    """Run write_file."""
+    """Run write_file: write a complete file, and return the change."""
     if arguments.path.endswith("/"):
         raise ToolFailed(f"`{arguments.path}` names a directory; write_file needs the path of a file")
     data = arguments.content.encode("utf-8", "replace")
@@ -134,7 +134,7 @@ def write(workspace: Workspace, arguments: WriteFile) -> FileChange:
 
 
 def edit(workspace: Workspace, arguments: EditFile) -> FileChange:
-    """Run edit_file."""
+    """Run edit_file: replace text in a file, and return the change."""
     before = after = b""
     lines: list[int] = []
 
@@ -172,7 +172,7 @@ def apply_edit(data: bytes, arguments: EditFile) -> tuple[bytes, list[int]]:
 
 
 def list_directory(workspace: Workspace, arguments: ListDirectory) -> Content:
-    """Run list_directory."""
+    """Run list_directory: return one line for each entry, directories first."""
     entries = sorted(
         workspace.entries(arguments.path or "."), key=lambda entry: (entry.kind != "directory", entry.name)
     )
@@ -185,7 +185,7 @@ def list_directory(workspace: Workspace, arguments: ListDirectory) -> Content:
 
 
 def image_type(start: bytes) -> str | None:
-    """Return the media type of an image by its first bytes; None if it is no image."""
+    """Return the media type of an image by its first bytes; None if they are not those of an image."""
     if start.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if start.startswith(b"\xff\xd8\xff"):
@@ -198,7 +198,7 @@ def image_type(start: bytes) -> str | None:
 
 
 def refuse_binary(start: bytes, opened: OpenFile) -> None:
-    """Raise ToolFailed for a file that is not text."""
+    """Raise ToolFailed if a file is not text, judging by its first bytes."""
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise ToolFailed(f"`{opened.path}` is UTF-16 text; convert it with run_terminal (iconv) to read it")
     if start.startswith(b"%PDF-") or b"\0" in start:
@@ -212,7 +212,7 @@ def printable(name: str) -> str:
 
 
 class _Page:
-    """The requested lines of a file, as many as fit."""
+    """The requested lines of a file, as many as fit into the limits."""
 
     def __init__(self, arguments: ReadFile) -> None:
         self.first = arguments.offset
@@ -226,7 +226,7 @@ class _Page:
         self.is_clean = True
 
     def fill(self, opened: OpenFile) -> None:
-        """Read the page, and no more of the file than necessary."""
+        """Read the lines of the page, and no more of the file than necessary."""
         stream = opened.stream
         if not self.skip(stream):
             return
@@ -271,7 +271,7 @@ class _Page:
         return line, length
 
     def count(self, stream: BinaryIO) -> None:
-        """Count the lines after the page, unless the file is large; then its size is reported instead."""
+        """Count the lines after the page, unless they have more than MAX_COUNTED bytes."""
         rest = stream.read(MAX_COUNTED + 1)
         if len(rest) <= MAX_COUNTED:
             self.number += rest.count(b"\n") + (bool(rest) and not rest.endswith(b"\n"))
@@ -287,7 +287,7 @@ class _Page:
         self.room -= len(text)
 
     def content(self, path: str, size: int) -> Content:
-        """Return the lines, followed by separate notes about them."""
+        """Return the lines, followed by notes about them as separate texts."""
         if self.is_complete and not self.number:
             return "(the file is empty)"
         if not self.lines and not self.is_complete:
@@ -305,7 +305,7 @@ class _Page:
 
 
 def _end_of_line(piece: bytes, number: int) -> int:
-    """Return the offset of the end of a line, given by its number counted from 1."""
+    """Return the offset of the end of the line with this number, counted from 1."""
     at = 0
     for _ in range(number):
         at = piece.index(b"\n", at) + 1
@@ -320,7 +320,7 @@ def _image(opened: OpenFile, start: bytes, media_type: str) -> Content:
 
 
 def _match_line_endings(data: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes]:
-    """Convert both texts to the file's line endings: models do not see them and write `\\n`."""
+    """Convert both texts to the file's line endings, because models do not see these and write `\\n`."""
     if b"\r\n" not in data:
         return old, new
     if b"\r" not in old and old not in data:
@@ -331,7 +331,7 @@ def _match_line_endings(data: bytes, old: bytes, new: bytes) -> tuple[bytes, byt
 
 
 def _occurrences(data: bytes, wanted: bytes, *, is_overlapping: bool) -> list[int]:
-    """Return the line of each occurrence. Overlapping ones count too where the text must be unique."""
+    """Return the line number of each occurrence of `wanted`, with or without overlapping occurrences."""
     found: list[int] = []
     line, at, step = 1, 0, 1 if is_overlapping else len(wanted)
     while (place := data.find(wanted, at)) >= 0:
@@ -343,7 +343,7 @@ def _occurrences(data: bytes, wanted: bytes, *, is_overlapping: bool) -> list[in
 
 
 def _not_found(data: bytes, arguments: EditFile) -> str:
-    """Explain why an edit cannot be applied: most often only the white space differs."""
+    """Return the error for an edit whose text does not occur. Often only the white space differs."""
     message = f"`old_text` does not occur in `{arguments.path}`. Nothing was changed."
     lines = [" ".join(line.split()) for line in data.decode("utf-8", "replace").splitlines()]
     wanted = [" ".join(line.split()) for line in arguments.old_text.strip().splitlines()]

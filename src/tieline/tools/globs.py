@@ -105,7 +105,7 @@ def _parts(marks: Sequence[str]) -> list[_Part]:
 
 
 def _part(marks: Sequence[str]) -> _Part:
-    """Compile one part. The text after a star matches at its first occurrence, without backtracking."""
+    """Compile one part of a pattern. The text after a star matches at its first occurrence, without backtracking."""
     if len(marks) == 1 and len(marks[0]) > 1 and not marks[0].strip("*"):
         return _ANY_PARTS
     pieces: list[str] = [""]
@@ -136,7 +136,7 @@ def _character(mark: str) -> str:
 
 
 def _parts_match(wanted: Sequence[_Part], parts: Sequence[str]) -> bool:
-    """Match parts against patterns. On a mismatch only the latest `**` is extended by one part."""
+    """Return whether the parts of a path match a pattern. On a mismatch, only the latest `**` is extended."""
     at = place = 0
     back: tuple[int, int] | None = None
     while place < len(parts) or at < len(wanted):

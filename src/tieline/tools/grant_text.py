@@ -1,4 +1,4 @@
-"""Texts for grants: the rules a person creates by choosing "Always allow"."""
+"""Descriptions of grants, the rules that a person creates by choosing "Always allow"."""
 
 import re
 
@@ -12,18 +12,18 @@ _ACTIONS = {
     "write_file": ("writing", "writing any file in"),
     "edit_file": ("editing", "editing any file in"),
 }
-"""How each tool acts on one path, and on everything in a folder."""
+"""For each tool, the phrases for its use on one path and on everything in a folder."""
 _THIS_FOLDER = "this folder"
 _ESCAPED = re.compile(r"\\(.)")
 
 
 def grant_label(rule: Rule) -> str:
-    """Return the label of the answer that creates this rule: "Always allow editing any file in this folder"."""
+    """Return the label of the option that creates this rule, such as "Always allow editing any file in src"."""
     return f"Always allow {_action(rule)}"
 
 
 def grant_summary(rule: Rule) -> str:
-    """Return what the rule allows, for a list of grants: "Editing any file in this folder"."""
+    """Return a description of the rule for a list of grants, such as "Editing any file in src"."""
     action = _action(rule)
     return action[0].upper() + action[1:]
 
@@ -40,7 +40,7 @@ def _action(rule: Rule) -> str:
 
 
 def _running(command: str, rule: Rule) -> str:
-    """A prefix covers only arguments that cannot write or run anything; see `read_only`."""
+    """Describe a rule for a command. A prefix allows only arguments that cannot write or run anything."""
     run = f"running “{command}”" if rule.path is None else f"running “{command}” in {_place(rule.path)}"
     return run if rule.exact else f"{run} with any read-only arguments"
 

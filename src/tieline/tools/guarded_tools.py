@@ -1,7 +1,7 @@
-"""The gateway's tools, guarded by rules: a call is allowed, refused, or put to a person.
+"""The gateway's tools, guarded by rules: a call is allowed, refused, or presented to a person.
 
 A turn has a mode. In *chat* there are no tools. In *plan* the model can read, ask questions and propose a plan; once
-the plan is approved the mode becomes *agent*, where the model can do everything that the rules and the person allow.
+the plan is approved, the mode becomes *agent*, where the model can do everything that the rules and the person allow.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ _KINDS = {
 class GuardedTools:
     """Provides the tools of each turn, and decides about calls by rules and by asking a person.
 
-    `note` is called for each decision a rule makes without asking a person, except for the default rules.
+    `note` is called for each decision that a rule makes without asking a person, except for the default rules.
     """
 
     def __init__(self, box: WorkspaceToolbox, policy: Policy, *, note: DecisionListener = lambda _, __: None) -> None:
@@ -81,7 +81,7 @@ class GuardedTools:
         return self._box.workspace.root
 
     async def has_file(self, path: str) -> bool:
-        """Return whether this is a file in the workspace."""
+        """Return whether the path is a file in the workspace."""
         return await asyncio.to_thread(self._box.workspace.has_file, path)
 
     def open(self, mode: str) -> "TurnTools":
@@ -91,9 +91,9 @@ class GuardedTools:
         return TurnTools(self, self._box, mode)
 
     async def authorize(self, call: ToolCall, host: Host) -> "Judgement | ToolRefusal":
-        """Judge a call, asking the person if the rules say so. Return the judgement if it is allowed, or the refusal.
+        """Judge a call, and ask a person if the rules require it. Return the judgement, or a refusal.
 
-        The caller must act on `subject.path` and nothing else; see `Workspace.pinned`.
+        If the call is allowed, the caller must use `subject.path` of the judgement; see `Workspace.pinned`.
         """
         judgement = await self.judge(call)
         if judgement.verdict.decision == "ask":
@@ -117,23 +117,23 @@ class GuardedTools:
         return await self._check_unchanged(call, judgement)
 
     async def judge(self, call: ToolCall) -> "Judgement":
-        """Return what the rules say about a call."""
+        """Judge a call by the rules, without asking a person."""
         return await asyncio.to_thread(self._judge, call)
 
     def report_decision(self, judgement: "Judgement") -> None:
-        """Pass on a decision that a rule made without asking a person."""
+        """Report a decision that a rule made without asking a person, unless it is a default rule."""
         if judgement.verdict.rule not in DEFAULTS:
             self._note(judgement.subject, judgement.verdict)
 
     async def remember(self, rule: Rule) -> None:
-        """Grant a rule permanently. If it cannot be saved it holds until the gateway stops."""
+        """Grant a rule permanently. If it cannot be saved, it holds only until the gateway stops."""
         try:
             await asyncio.to_thread(self.policy.remember, rule)
         except OSError as error:
             log.warning("cannot save the grant (%s); it holds only until the gateway stops: %s", rule, error)
 
     async def revoke(self, rule_id: str) -> bool:
-        """Revoke a grant and return whether it existed. Raise GatewayError if that cannot be saved."""
+        """Revoke a grant and return whether it existed. Raise GatewayError if the change cannot be saved."""
         try:
             return await asyncio.to_thread(self.policy.revoke, rule_id)
         except OSError as error:
@@ -141,12 +141,12 @@ class GuardedTools:
             raise GatewayError("internal", message) from error
 
     async def grants(self) -> "list[GrantStatus]":
-        """Return the rules that were granted with "Always allow" in this workspace."""
+        """Return the rules that a person granted with "Always allow" in this workspace."""
         rules = await asyncio.to_thread(lambda: self.policy.remembered)
         return [GrantStatus(rule, grant_summary(rule), retirement_reason(rule)) for rule in rules]
 
     async def _check_unchanged(self, call: ToolCall, judgement: "Judgement") -> "ToolRefusal | None":
-        """Refuse if the call would now act on something else than what the person allowed: answering takes time."""
+        """Return a refusal if the target of the call has changed while the person was deciding, otherwise None."""
         now = await self.judge(call)
         if now.verdict.decision == "deny" or now.subject != judgement.subject:
             return ToolRefusal(
@@ -165,7 +165,7 @@ class GuardedTools:
 
 
 class GrantStatus(NamedTuple):
-    """A granted rule, what it allows in plain words, and why it no longer applies; empty if it does."""
+    """A granted rule, its description, and the reason why it no longer applies (empty if it still applies)."""
 
     rule: Rule
     text: str
@@ -173,23 +173,23 @@ class GrantStatus(NamedTuple):
 
 
 class ToolRefusal(NamedTuple):
-    """Why a call was not done, in separate texts for the model and for the person."""
+    """The reason why a call was not run, in separate texts for the model and for the person."""
 
     for_model: str
     for_person: str = ""
-    """Empty if it is the same text."""
+    """Empty if the person gets the same text as the model."""
     change: Diff | None = None
     """The change that was not made."""
 
 
 class Judgement(NamedTuple):
-    """What a call acts on, the verdict of the rules, and the grants to offer, the narrowest first."""
+    """The subject of a call, the verdict of the rules, and the grants to offer, the narrowest first."""
 
     subject: Subject
     verdict: Verdict
     suggested: tuple[Rule, ...] = ()
     problem: str = ""
-    """Why the call cannot be judged: invalid arguments, or a path outside the workspace."""
+    """The reason why the call cannot be judged: invalid arguments, or a path outside the workspace."""
 
     @property
     def refusal(self) -> ToolRefusal | None:
@@ -200,12 +200,12 @@ class Judgement(NamedTuple):
 
     @property
     def is_free(self) -> bool:
-        """Whether everything is allowed without asking (--yolo)."""
+        """Whether the call is allowed because every call is allowed (--yolo)."""
         return self.verdict.decision == "allow" and self.verdict.rule is None
 
 
 class TurnTools:
-    """The tools of one turn."""
+    """The tools of one turn, its mode and its todo list."""
 
     def __init__(self, guard: GuardedTools, box: WorkspaceToolbox, mode: str) -> None:
         self.mode = mode
@@ -314,7 +314,10 @@ class TurnTools:
 
 
 def _permission(preview: CallPreview, arguments: str, always: Mapping[str, Rule]) -> Approval:
-    """Build the request for permission. A call that is not shown in full cannot be allowed permanently."""
+    """Return the approval to present to the person. `always` holds the grants to offer, by option id.
+
+    A call that is not shown in full cannot be allowed permanently.
+    """
     shown, hidden = within_limit((preview.command or "", preview.diff, preview.detail, visible(arguments)))
     command, diff, detail, given = shown
     grants = (Option(id=name, label=visible(grant_label(rule)), kind=ALWAYS.kind) for name, rule in always.items())
@@ -367,7 +370,7 @@ def _denied(permitted: ApprovalAnswer, change: Diff | None) -> ToolRefusal:
 
 
 def _denial_text(permitted: ApprovalAnswer) -> str:
-    """Return the denial as the person sees it: their own reason, or why there was no answer."""
+    """Return the denial as the person sees it, with their own reason, or the reason why there was no answer."""
     if permitted.option is None:
         return f"Not allowed. {_sentence(permitted.reason)}" if permitted.reason else "Not allowed."
     return f"Denied: {_sentence(permitted.reason)}" if permitted.reason else "Denied."

@@ -1,7 +1,7 @@
 """Spells out characters that are invisible or change how the text around them is displayed.
 
-This applies to everything a person decides about. Spelled out are control and format characters (including those that
-set the writing direction), every blank except the space, private and unassigned code points, and Unicode's
+This applies to everything a person decides about. The characters are control and format characters (including those
+that set the writing direction), every blank except the space, private and unassigned code points, and Unicode's
 default-ignorable code points, which include the variation selectors. Line feeds and tabs stay as they are.
 """
 
@@ -19,11 +19,11 @@ _IGNORABLE = (
     (0xFFA0, 0xFFA0),  # halfwidth Hangul filler
     (0xE0000, 0xE0FFF),  # tags and further variation selectors
 )
-"""Default-ignorable code points that do not belong to one of the categories below."""
+"""Default-ignorable code points that do not belong to one of `_CATEGORIES`."""
 _BLANK = frozenset((0x2800, 0x16FE4, 0x1D159))
 """Letters, marks and symbols without a visible form: the blank Braille pattern, a filler, a notehead."""
 _CATEGORIES = ("C", "Z")
-"""Control, format, surrogate, private, unassigned; and separators."""
+"""Unicode categories: C (control, format, surrogate, private use, unassigned) and Z (separators)."""
 _MAX_REMEMBERED = 1 << 16
 
 

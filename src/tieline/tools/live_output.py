@@ -1,7 +1,7 @@
 """Reports the output of a running command: both streams in order of arrival, at a limited rate.
 
-Long output is cut to its beginning and end. Each report contains all of it, so the longer a command runs, the less
-often it is reported.
+Each report contains the complete output so far, cut to its beginning and end if it is long. Therefore the reports
+become less frequent the longer a command runs.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _Decoder = getincrementaldecoder("utf-8")
 
 
 class LiveOutput:
-    """The output of one command; `report` receives it as it grows, and finally how the command ended."""
+    """The output of one command. `report` is called with the output as it grows, and when the command has ended."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -43,14 +43,14 @@ class LiveOutput:
         self._stop()
 
     def write(self, stream: int, data: bytes) -> None:
-        """Append data to a stream, 1 or 2, and schedule a report."""
+        """Append data that the command wrote to stdout (`stream` 1) or stderr (2), and schedule a report."""
         self._add(self._decoders[stream].decode(data))
         if self._timer is None:
             due = self._last_report + self._interval() - self._loop.time()
             self._timer = self._loop.call_later(max(due, 0.0), self._report_output)
 
     def end(self, ending: str, *, exit_code: int | None = None, is_failed: bool = False) -> None:
-        """Report the end of the command; `ending` says how it ended."""
+        """Report the end of the command. `ending` describes it, for example "exit code: 0"."""
         self._stop()
         for decoder in self._decoders.values():
             self._add(decoder.decode(b"", final=True))

@@ -1,6 +1,6 @@
-"""The tools by which a model addresses the user: create_plan, ask_question and switch_mode.
+"""The tools with which a model consults the user: create_plan, ask_question and switch_mode.
 
-This module only defines and parses their calls; `guarded_tools` puts them to the user.
+This module only defines the tools and parses their calls; `guarded_tools` presents the calls to the user.
 """
 
 from collections.abc import Sequence
@@ -68,12 +68,12 @@ SPECS: tuple[ToolSpec, ...] = (CREATE_PLAN.spec, ASK_QUESTION.spec, SWITCH_MODE.
 
 
 def owns(name: str) -> bool:
-    """Return whether this is the name of one of these tools."""
+    """Return whether this is the name of a planning tool: create_plan, ask_question or switch_mode."""
     return any(spec.name == name for spec in SPECS)
 
 
 def parse(call: ToolCall) -> CreatePlan | AskQuestion | SwitchMode:
-    """Return the arguments of a call; raise BadArguments if they are not valid."""
+    """Return the arguments of a call to a planning tool; raise BadArguments if they are not valid."""
     match call.name:
         case CREATE_PLAN.name:
             return _plan(call)

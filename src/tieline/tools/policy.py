@@ -1,15 +1,17 @@
 """The permission policy: rules decide whether a call is allowed, denied, or needs a person's permission.
 
-A rule is data: a tool, a path, a command and a decision. The first matching rule decides; the user's rules come before
-the defaults. Where the decision is to ask, a grant (a rule that a person created with "Always allow") takes the place
-of the answer. So a grant can never allow what a rule denies.
+A rule consists of a tool, a path, a command and a decision. The first matching rule decides; the user's rules come
+before the defaults. Where the decision is to ask, a grant (a rule that a person created with "Always allow") replaces
+the question. So a grant can never allow what a rule denies.
 
 Grants are narrow: they cover a path, or a command in one folder, either with exactly this text or with read-only
-arguments (see `read_only`). No grant covers a protected file (see `protected`); a rule covers one only if it names it.
+arguments (see `read_only`). No grant covers changes to a protected file (see `protected`); a rule allows such changes
+only if it names the file or its folder.
 
 Paths are judged after resolving links. Commands are judged conservatively: a rule that allows a prefix matches only if
-a shell would run exactly one program; a rule that denies or asks matches if its words occur anywhere. The latter guards
-against mistakes, not against malice: a command that must not run must not be allowed.
+a shell would run exactly one program; a rule that denies or asks matches if its words occur anywhere. Such a rule
+guards against mistakes, not against malice: a command can be written to avoid it. To prevent a command reliably, have
+no rule that allows it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -42,7 +44,7 @@ PATH_READERS = frozenset(("read_file", "list_directory", "search_files", "search
 
 
 class Verdict(Value):
-    """A decision and its reason, as text for a person or a model. `rule` is the rule that decided, if one did."""
+    """A decision and its reason, as text for a person or a model. `rule` is the rule that decided, if any."""
 
     decision: Decision
     reason: str
@@ -50,7 +52,7 @@ class Verdict(Value):
 
 
 class Subject(Value):
-    """What is judged: a tool, the path it acts on (relative to the root, links resolved), and the command it runs."""
+    """What a call does: its tool, the path it acts on (relative to the root, links resolved), the command it runs."""
 
     tool: str
     path: str | None = None
@@ -77,12 +79,12 @@ class Grants:
         return self._rules
 
     def add(self, rule: Rule) -> None:
-        """Add a grant. Raise OSError if it cannot be saved and so holds only until the gateway stops."""
+        """Add a grant. Raise OSError if it cannot be saved; then it holds only until the gateway stops."""
         if rule not in self._rules:
             self._rules = (*self._rules, rule)
 
     def remove(self, rule_id: str) -> bool:
-        """Revoke a grant and return whether it existed. Raise OSError if that cannot be saved."""
+        """Revoke a grant and return whether it existed. Raise OSError if the change cannot be saved."""
         kept = tuple(rule for rule in self._rules if rule.id != rule_id)
         is_found = len(kept) < len(self._rules)
         self._rules = kept
@@ -121,7 +123,7 @@ class Policy:
             return Verdict(decision="deny", reason=str(error))
 
     def judge(self, subject: Subject) -> Verdict:
-        """Return the verdict on a subject, which need not come from one of the gateway's own tools."""
+        """Return the verdict on a subject. Its tool need not be one of the gateway's own."""
         if self._yolo:
             return Verdict(decision="allow", reason="everything is allowed (--yolo)")
         is_protected = _changes_protected(subject)
@@ -139,7 +141,7 @@ class Policy:
         return Verdict(decision="ask", reason="it is protected" if is_protected else _reason(rule), rule=rule)
 
     def subject(self, call: ToolCall) -> Subject:
-        """Return what a call acts on; raise ToolFailed if its arguments are invalid or its path is outside."""
+        """Return the subject of a call. Raise ToolFailed if its arguments are invalid or its path is outside."""
         path, command = _PATHS.get(call.name), _COMMANDS.get(call.name)
         if path is None and command is None:
             return Subject(tool=call.name)
@@ -151,7 +153,7 @@ class Policy:
         )
 
     def hides(self, path: str) -> bool:
-        """Return whether a search must not show this file, because a rule about its path denies or asks."""
+        """Return whether a search must not show this file, because a rule denies access or requires permission."""
         if self._yolo:
             return False
         about_paths = (rule for rule in self._rules if rule.path is not None)
@@ -161,11 +163,11 @@ class Policy:
 
     @property
     def restricts_paths(self) -> bool:
-        """Whether a rule denies or asks for some paths, so that searching a whole folder could reveal them."""
+        """Whether a rule denies some paths or requires permission, so that searching a folder could reveal them."""
         return any(rule.path is not None and rule.decision != "allow" for rule in self._rules)
 
     def suggest(self, subject: Subject) -> tuple[Rule, ...]:
-        """Return the grants to offer for this subject, the narrowest first; empty if no grant could cover it."""
+        """Return the grants to offer for this subject, the narrowest first; empty if no grant can cover it."""
         if subject.command is not None:
             return tuple(rule for rule in _for_command(subject) if _covers(rule, subject))
         if _changes_protected(subject):
@@ -177,7 +179,7 @@ class Policy:
         return tuple(Rule(decision="allow", tool=subject.tool, path=pattern) for pattern in patterns if pattern)
 
     def remember(self, rule: Rule) -> None:
-        """Grant a rule. Raise ValueError if it is invalid or does not allow; raise OSError like `Grants.add`."""
+        """Add a grant. Raise ValueError if the rule is invalid or is not an `allow` rule, OSError like `Grants.add`."""
         if rule.decision != "allow":
             raise ValueError("only a rule that allows can be granted")
         check_rules((rule,))
@@ -189,7 +191,7 @@ class Policy:
 
 
 def retirement_reason(rule: Rule) -> str:
-    """Return why an earlier grant no longer applies; empty if it does."""
+    """Return the reason why an earlier grant no longer applies; empty if it still applies."""
     words = simple_command(rule.command) if rule.command is not None else None
     if rule.command is not None and not rule.exact:
         if read_only_prefix(words or ()) is None:
@@ -255,7 +257,7 @@ def _reason(rule: Rule) -> str:
 
 
 def _changes_protected(subject: Subject) -> bool:
-    """Return whether this would change a protected file."""
+    """Return whether the subject is a change of a protected file."""
     is_change = subject.command is None and subject.tool not in PATH_READERS
     return is_change and subject.path is not None and controlled_program(subject.path) is not None
 
@@ -280,7 +282,7 @@ def _covers(rule: Rule, subject: Subject) -> bool:
 
 
 def _is_bound(rule: Rule) -> bool:
-    """Return whether a grant for a command holds in one folder only: elsewhere it could run another program."""
+    """Return whether a grant for a command holds in one folder only. Elsewhere it could run another program."""
     return rule.path is not None and is_exact(rule.path)
 
 
@@ -313,7 +315,7 @@ def _command_matches(rule: Rule, command: str) -> bool:
 
 
 def _occurs(wanted: Sequence[str], words: Sequence[str]) -> bool:
-    """Return whether the words occur somewhere in this order; the program may be given with its folder."""
+    """Return whether `words` contains the wanted words in sequence; the first may have a folder before it."""
     size = len(wanted)
     if not size:
         return False
@@ -325,7 +327,7 @@ def _occurs(wanted: Sequence[str], words: Sequence[str]) -> bool:
 
 
 def _for_command(subject: Subject) -> tuple[Rule, ...]:
-    """Return a grant for exactly this command in its folder, and for a read-only one also with other arguments."""
+    """Return a grant for exactly this command in its folder; if it is read-only, also one for any arguments."""
     command = subject.command or ""
     folder = escaped(subject.path or ".")
     exactly = Rule(decision="allow", tool=subject.tool, path=folder, command=command, exact=True)

@@ -1,10 +1,10 @@
 """Protected paths: files that control what the gateway, a shell, an editor or a coding agent does without asking.
 
-Writing such a file can run commands later, so no grant covers them: every write needs permission. Only a rule in the
-user's configuration that names the file or its folder can allow it.
+A change to such a file can cause commands to run later, so no grant covers it: every change needs permission. Only a
+rule in the user's configuration that names the file or its folder can allow it.
 
-Names are compared like on the most tolerant file systems: ignoring case, compatibility forms, ignorable code points,
-and dots or blanks at the end.
+Names are compared as on the most tolerant file systems: ignoring case, compatibility forms, ignorable code points, and
+dots or blanks at the end.
 """
 
 import unicodedata
@@ -107,7 +107,7 @@ _WORKSPACE_FILE = ".code-workspace"
 
 
 def controlled_program(path: str) -> str | None:
-    """Return which program a path controls ("an editor", "a shell"), or None if the path is not protected."""
+    """Return the program that a path controls ("an editor", "a shell"), or None if the path is not protected."""
     *folders, name = (_normalized(part) for part in path.split("/"))
     owners = (*(_OWNER_OF_FOLDER.get(folder) for folder in folders), _OWNER_OF_FILE.get(name))
     found = next((owner for owner in owners if owner is not None), None)
@@ -115,7 +115,7 @@ def controlled_program(path: str) -> str | None:
 
 
 def protection_warning(path: str) -> str:
-    """Return a sentence for the person if a path is protected; otherwise an empty string."""
+    """Return a warning for the person who decides if a path is protected; otherwise an empty string."""
     owner = controlled_program(path)
     return "" if owner is None else f"`{path}` is protected: it controls the behaviour of {owner}."
 

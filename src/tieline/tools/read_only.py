@@ -1,9 +1,9 @@
 """Read-only commands: the few whose arguments can neither run a program nor write a file.
 
-A grant can cover such a command with other arguments, in its folder. Any other command can only be granted with exactly
-the same text: most programs run or write something when given the right option, and a list of those would never be
-complete. So this module lists what is known to be harmless, down to the options; a command with an unlisted option is
-not read-only. Arguments must stay below the folder.
+A grant can cover such a command with any arguments in its folder. Any other command can only be granted with exactly
+the same text: most programs run or write something when given the right option, and a list of such options would never
+be complete. So this module lists the commands and options that are known to be harmless; a command with an unlisted
+option is not read-only. Paths in the arguments must lie below the folder.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class _AllowedOptions(NamedTuple):
-    """The options allowed: long names, with or without `=value`, and a pattern for words of short options."""
+    """The allowed options of a command: long names, with or without `=value`, and a pattern for short options."""
 
     names: frozenset[str]
     short: re.Pattern[str]
@@ -62,9 +62,9 @@ _READ_ONLY: Mapping[tuple[str, ...], _AllowedOptions] = {
     ),
 }
 _OUTSIDE = re.compile(r"\A[/~]|(?:\A|/)\.\.(?:/|\Z)|:[/~]|:(?:\.\./)")
-"""An argument that leads out of the folder; after a colon: the path of `<commit>:<path>` and `-L<range>:<file>`."""
+"""Matches an argument that leads out of the folder, also after a colon (`<commit>:<path>`, `-L<range>:<file>`)."""
 _EXPANDED = re.compile(r"[*?\[{]")
-"""Characters that a shell may expand into other words: a file can be called `--output=x`."""
+"""Matches characters that a shell may expand to file names, which may be options: a file can be called `--output=x`."""
 
 
 def read_only_prefix(words: Sequence[str]) -> tuple[str, ...] | None:

@@ -1,8 +1,8 @@
 """The search tools: search_files finds files by name, search_content finds lines by regular expression.
 
-Ripgrep, or `search_fallback` if it is not installed, only locates matches. It follows path names, which can be swapped
-while it runs. So every reported file is opened again through the workspace, and the text shown is read from there. A
-line that differs from the reported one is not shown.
+Ripgrep, or `search_fallback` if it is not installed, only locates matches. It opens files by name, and a name can be
+redirected to another file while it runs. So every reported file is opened again through the workspace, and the text
+shown is read from there. A line that differs from the reported one is not shown.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ TIMEOUT = 30.0
 MAX_CONCURRENT = 4
 MAX_WIDTH = 300
 MAX_SHOWN = 100_000
-"""Characters in a result."""
+"""Maximum number of characters in a result."""
 MAX_READ = 256 << 20
-"""Bytes read to show matches."""
+"""Maximum size in bytes of all files that are read to show matches."""
 MAX_FOUND = 8 << 20
-"""Bytes that ripgrep may write. The lines it reports are cut, so this is enough for thousands of them."""
+"""Maximum number of bytes that ripgrep may write. Reported lines are cut, so this is enough for thousands of them."""
 MAX_FILE = "64M"
 MIN_VERSION = 13
 """The first version of ripgrep that supports all the options used here."""
@@ -109,7 +109,7 @@ SEARCH_CONTENT = ToolDefinition(
 
 
 def find_ripgrep(search_path: str) -> str | None:
-    """Return the ripgrep on this PATH if it runs and is new enough, else None. Blocks while it runs `rg --version`."""
+    """Return the path of ripgrep on this PATH if it runs and is new enough, else None. Blocks: runs `rg --version`."""
     folders = (folder for folder in search_path.split(os.pathsep) if folder.startswith("/"))
     found = shutil.which("rg", path=os.pathsep.join(folders))
     if found is None:
@@ -123,7 +123,7 @@ def find_ripgrep(search_path: str) -> str | None:
 
 
 class LineMatch(NamedTuple):
-    """A line that was reported to match. `preview` is its reported beginning; `column` counts bytes from 1."""
+    """A reported match. `preview` is the beginning of the line as reported; `column` counts bytes from 1."""
 
     line: int
     column: int
@@ -140,7 +140,7 @@ class WorkspaceSearch:
         self._running = asyncio.Semaphore(MAX_CONCURRENT)
 
     async def files(self, arguments: SearchFiles, workspace: Workspace) -> str:
-        """Run search_files; `workspace` is pinned to the folder to search."""
+        """Run search_files: return the matching paths as text. `workspace` is pinned to the folder to search."""
         glob = _glob(arguments.pattern)
         argv = self._files_argv(arguments)
         async with self._running:
@@ -148,7 +148,7 @@ class WorkspaceSearch:
         return await asyncio.to_thread(self._paths, found, glob, arguments.limit)
 
     async def content(self, arguments: SearchContent, workspace: Workspace) -> str:
-        """Run search_content; `workspace` is pinned to the folder or file to search."""
+        """Run search_content: return the matches as text. `workspace` is pinned to the folder or file to search."""
         glob = _glob(arguments.files or _EVERYTHING)
         argv = self._lines_argv(arguments)
         async with self._running:
@@ -240,7 +240,7 @@ class _Found(NamedTuple):
     notes: list[str]
 
     def path(self, inside: str) -> str:
-        """Return a found path relative to the root of the workspace."""
+        """Convert a path relative to the searched folder to one relative to the root of the workspace."""
         return inside if self.base == "." else f"{self.base}/{inside}"
 
 
@@ -275,7 +275,7 @@ class _MatchReport:
         self._files_only = arguments.files_only
 
     def add(self, path: str, opened: OpenFile, matches: Sequence[LineMatch]) -> None:
-        """Add the matches of a file that are really there."""
+        """Add those reported matches that the opened file really contains."""
         text = _read_lines(opened, matches, self._context)
         real = [one for one in matches if one.line in text and text[one.line].startswith(one.preview)]
         if not real:
@@ -351,7 +351,10 @@ def _glob(pattern: str) -> Glob:
 
 
 def _named(pattern: str) -> list[str]:
-    """Let ripgrep skip files by name. (Its `--glob` would include files that .gitignore excludes.)"""
+    """Return options that restrict ripgrep to matching file names.
+
+    The option `--glob` is not used, because it would include files that .gitignore excludes.
+    """
     name = pattern.rpartition("/")[2]
     if not _PLAIN_NAME.fullmatch(name) or "**" in name or "{" in pattern or "\\" in pattern:
         return []

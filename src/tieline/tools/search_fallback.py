@@ -5,8 +5,8 @@
 
 FLAGS are letters: `i` ignores case, `F` treats PATTERN as plain text, `a` includes files that .gitignore excludes and
 folders that are skipped by default. The output format is that of ripgrep with the options that `search` uses: paths,
-each followed by a zero byte; or for each line its path, a zero byte and `LINE:COLUMN:TEXT`. It runs as a separate
-process because a regular expression can run forever, and a thread cannot be stopped.
+each followed by a zero byte; or for each line its path, a zero byte and `LINE:COLUMN:TEXT`. The search runs as a
+separate process, because a regular expression can run forever, and a thread cannot be stopped.
 """
 
 import os
@@ -28,11 +28,11 @@ SNIFFED = 8192
 _IGNORE = ".gitignore"
 _WILD = re.compile(r"[*?\[\\]")
 _LINE_BOUND = re.compile(r"\(\?[^:P#]|\\[AZ]|\\z")
-"""Marks an expression whose meaning may depend on where the text ends; it is matched line by line only."""
+"""Matches expressions whose meaning may depend on where the text ends; these are applied to single lines only."""
 
 
 def main(arguments: list[str]) -> int:
-    """Run the program; return 2 after writing a message to standard error if the pattern is not valid."""
+    """Run the program and return its exit code: 2, with a message on stderr, if the pattern is not valid."""
     mode, flags, *rest = arguments
     skipped, ignoring = (OWN, False) if "a" in flags else (SKIPPED, True)
     glob = Glob.of(rest[0] if mode == "files" else rest[1])
@@ -58,7 +58,10 @@ def main(arguments: list[str]) -> int:
 
 
 def files(top: str, skipped: frozenset[str], *, ignoring: bool = True) -> Iterator[str]:
-    """Yield every regular file, ordered by path. Links are not followed; `ignoring` applies .gitignore files."""
+    """Yield every regular file below `top`, ordered by path, without following links.
+
+    Folders with a name in `skipped` are left out; `ignoring` applies .gitignore files.
+    """
     return _below(top, "", skipped, (), ignoring=ignoring)
 
 
@@ -85,7 +88,7 @@ def _below(
 
 
 class _Rule(NamedTuple):
-    """One line of a .gitignore: a plain name, or a pattern."""
+    """One line of a .gitignore: a plain name, or a pattern. `is_kept` marks an exception (`!`)."""
 
     name: str
     glob: Glob | None
@@ -140,7 +143,7 @@ def _is_ignored(ignores: tuple[_Ignore, ...], path: str, name: str, *, is_folder
 
 
 class _Expression:
-    """The compiled pattern."""
+    """The compiled search pattern, for single lines and for whole files."""
 
     def __init__(self, pattern: str, *, is_literal: bool, ignores_case: bool) -> None:
         flags = re.IGNORECASE if ignores_case else 0
@@ -149,7 +152,7 @@ class _Expression:
         self._whole = None if _LINE_BOUND.search(text) else re.compile(text, flags | re.MULTILINE)
 
     def may_match(self, text: str) -> bool:
-        """Return whether any line may match. One search in the whole text rules out most files."""
+        """Return whether any line of a text may match. One search in the whole text rules out most files."""
         return self._whole is None or self._whole.search(text) is not None
 
 

@@ -1,7 +1,7 @@
 """Runs commands in the workspace, with limits on time and output. A command ends together with everything it started.
 
-Each command runs under a warden, a small process (see `net/process/warden.py`) that ends whatever the command leaves
-behind. The warden holds a pipe to the gateway: when that closes, for whatever reason, it ends the command.
+Each command runs under a warden, a small process (see `net/process/warden.py`) that ends all processes the command
+leaves behind. The warden holds a pipe to the gateway: when the pipe closes, for whatever reason, it ends the command.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ from tieline.tools.workspace import ResolvedPath, Workspace
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL."""
 WARDEN_TIMEOUT = 8.0
-"""Seconds that the warden may take after that before it is killed itself."""
+"""Seconds after SIGKILL within which the warden must end before it is killed itself."""
 DRAIN_TIMEOUT = 1.0
 """Seconds to keep reading after the warden has ended, in case a process escaped it and holds the pipes open."""
 MAX_OUTPUT = 64 << 20
-"""Bytes of output after which a command is ended, so that it cannot keep the gateway busy."""
+"""Number of bytes of output after which a command is ended, so that it cannot keep the gateway busy."""
 MAX_SECONDS = 600
 
 OutputListener = Callable[[int, bytes], None]
@@ -64,7 +64,11 @@ RUN_TERMINAL = ToolDefinition(
 
 
 class CommandOutcome(Value):
-    """The result of a command. `exit_code` is None if a signal ended it; both are None if the end is unknown."""
+    """The result of a command. `flooded` means that it was ended because it wrote too much.
+
+    If a signal ended the command, `signal` is set instead of `exit_code`. If it is unknown how the command ended, both
+    are None.
+    """
 
     exit_code: int | None = None
     signal: int | None = None
@@ -75,7 +79,7 @@ class CommandOutcome(Value):
 
 
 class OutputLimits(Value):
-    """How many bytes of each stream to keep at the beginning and the end; more than `total` ends the command."""
+    """The number of bytes of each stream to keep at its beginning and end; more than `total` ends the command."""
 
     head: int = 16 << 10
     tail: int = 32 << 10
@@ -119,7 +123,7 @@ class RunningCommand(asyncio.SubprocessProtocol):
             _, command = await spawn(partial(cls, limits or OutputLimits(), listener), *program)
         except BaseException as error:
             os.close(status)
-            if isinstance(error, OSError | ValueError):  # too long, or with an invalid character
+            if isinstance(error, OSError | ValueError):  # the command is too long or contains an invalid character
                 raise ToolFailed(f"the command could not be started: {error}") from error
             raise
         finally:
@@ -152,12 +156,12 @@ class RunningCommand(asyncio.SubprocessProtocol):
             await asyncio.wait([self._closed], timeout=DRAIN_TIMEOUT)
 
     def end(self) -> None:
-        """Close the pipe to the warden, which then ends the command; there is no need to wait."""
+        """End the command without waiting: close the pipe to the warden, which then ends it."""
         if self._transport is not None and (lifeline := self._transport.get_pipe_transport(0)) is not None:
             lifeline.close()
 
     def outcome(self, *, timed_out: bool = False) -> CommandOutcome:
-        """Return the result, as far as it is known."""
+        """Return the result, as far as it is known. Raise ToolFailed if the command could not be started."""
         facts = self._facts()
         if "error" in facts:
             raise ToolFailed(f"the command could not be started: {os.strerror(facts['error'])}")
@@ -220,7 +224,7 @@ class RunningCommand(asyncio.SubprocessProtocol):
         return {name: int(number) for name, number in map(str.split, lines)}
 
     def _kill_group(self) -> None:
-        """Kill the command's process group, which is possible without the warden."""
+        """Kill the command's process group directly, without the warden."""
         self._read_status()
         if group := self._facts().get("group"):
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -236,7 +240,7 @@ async def run(
     limits: OutputLimits,
     report: Report = no_report,
 ) -> str:
-    """Run run_terminal; raise ToolFailed if the command was cut short."""
+    """Run run_terminal; raise ToolFailed if the command was ended early."""
     with LiveOutput(report) as live:
         with contextlib.ExitStack() as held:
             reach = workspace.directory(arguments.cwd)
@@ -273,7 +277,7 @@ def _ending(outcome: CommandOutcome) -> str:
 
 
 def _cut_short(outcome: CommandOutcome, arguments: RunTerminal, limits: OutputLimits) -> str:
-    """Return why a command was ended early; empty if it ended by itself."""
+    """Return the reason why a command was ended early; empty if it ended by itself."""
     if outcome.timed_out:
         return f"The command was ended after {arguments.timeout} seconds."
     if outcome.flooded:
@@ -284,7 +288,7 @@ def _cut_short(outcome: CommandOutcome, arguments: RunTerminal, limits: OutputLi
 
 
 def _entries(environment: Mapping[str, str]) -> bytes:
-    """Encode an environment as the warden reads it."""
+    """Encode environment variables in the format that the warden reads."""
     for name, value in environment.items():
         if not name or "=" in name or "\0" in f"{name}{value}":
             raise ToolFailed(f"`{name}` is not a valid environment variable")

@@ -26,7 +26,7 @@ _STEPS: dict[Status, StepStatus] = {
 
 
 class TodoItem(Value):
-    """One item of the list."""
+    """One item of a todo list."""
 
     id: Annotated[str, Meta(min_length=1, max_length=100, description="A short, stable name of the item.")]
     content: Annotated[str, Meta(min_length=1, max_length=1000, description="What is to be done.")]
@@ -57,7 +57,7 @@ TODO_WRITE = ToolDefinition(
 
 
 def plan_from_todos(items: Sequence[TodoItem]) -> Plan:
-    """Return the list as the plan that the page shows."""
+    """Return todo items as a plan, which the web page shows."""
     return Plan(entries=tuple(PlanEntry(content=item.content, status=_STEPS[item.status]) for item in items))
 
 
@@ -68,13 +68,13 @@ class TodoList:
         self.items: tuple[TodoItem, ...] = tuple(items)
 
     def read(self) -> str:
-        """Run todo_read."""
+        """Run todo_read: return the list as text."""
         if not self.items:
             return "The list is empty."
         return "\n".join(f"{_MARKS[item.status]} {item.id}: {item.content}" for item in self.items)
 
     def write(self, arguments: TodoWrite) -> str:
-        """Run todo_write; an invalid list changes nothing."""
+        """Run todo_write: change the list, and return it as text. Raise ToolFailed if the new list is invalid."""
         ids = [item.id for item in arguments.todos]
         if twice := sorted({one for one in ids if ids.count(one) > 1}):
             raise ToolFailed(f"each id must be unique, but these occur more than once: {', '.join(twice)}")

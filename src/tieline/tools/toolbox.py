@@ -35,8 +35,9 @@ Tool = Callable[[T, Report, Workspace], Awaitable[Content]]
 class WorkspaceToolbox:
     """The tools of one workspace.
 
-    `environment` is the complete environment of commands; `interpreter` runs a command line. `ripgrep` is the program
-    to search with, or None for the slower `search_fallback`. `hides` returns whether searches must not show a path.
+    `environment` holds all environment variables of commands; `interpreter` is the program that runs a command line.
+    `ripgrep` is the program to search with, or None for the slower `search_fallback`. `hides` returns whether searches
+    must not show a path.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class WorkspaceToolbox:
         return _result(call, content)
 
     async def preview(self, call: ToolCall, place: str | None = None) -> CallPreview:
-        """Return what a call would do at this path, for the person who decides about it."""
+        """Return a preview of a call for the person who decides about it. `place` is the path it must resolve to."""
         return await asyncio.to_thread(call_preview.preview_call, self.workspace.pinned(place), call)
 
     async def _run(self, call: ToolCall, report: Report, workspace: Workspace) -> Content:

@@ -27,7 +27,7 @@ from tieline.tools.errors import ToolFailed
 
 MAX_LINKS = 40
 MAX_DEPTH = 100
-"""Nested directories; each is held open while a path is resolved."""
+"""Maximum number of nested directories in a path; each is held open while the path is resolved."""
 MAX_FILE = 16 << 20
 MAX_ENTRIES = 20_000
 MAX_SIMILAR = 1000
@@ -36,7 +36,7 @@ _PIECE = 1 << 20
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _STEP = _DIRECTORY | getattr(os, "O_PATH", 0)
-"""Intermediate directories need no permission to be listed."""
+"""Flags to open an intermediate directory, for which no read permission is needed."""
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _REASONS = {
@@ -85,7 +85,7 @@ class WriteResult(NamedTuple):
 
 
 class Workspace:
-    """A root folder. Paths are relative to it; an absolute path must start with the root."""
+    """The folder that tools may access. Paths are relative to its root; an absolute path must start with the root."""
 
     def __init__(self, root: str | Path) -> None:
         given = os.path.abspath(root)  # noqa: PTH100 - Path.absolute keeps `..`, which must not stay in a root
@@ -100,7 +100,7 @@ class Workspace:
     def pinned(self, place: str | None) -> "Workspace":
         """Return the same workspace, restricted to one resolved path; None means no restriction.
 
-        Permission is given for a resolved path before it is used, and a link could be changed in between.
+        Permission is given for a resolved path before the path is used, and a link could be changed in between.
         """
         if place is None:
             return self
@@ -109,7 +109,7 @@ class Workspace:
         return pinned
 
     def locate(self, path: str) -> str:
-        """Return a path relative to the root with all links resolved; it may not exist. Raise ToolFailed if outside."""
+        """Return the path relative to the root, with links resolved; it need not exist. Raise ToolFailed if outside."""
         walk = _PathWalk(self, path)
         with walk, walk.explaining_errors():
             try:
@@ -121,7 +121,7 @@ class Workspace:
 
     @contextmanager
     def resolve(self, path: str, *, make: bool = False) -> Iterator[ResolvedPath]:
-        """Resolve a path; with `make`, create missing directories."""
+        """Resolve a path, and hold its parent directory open. `make` creates missing directories."""
         walk = _PathWalk(self, path, make=make)
         with walk, walk.explaining_errors():
             spot = walk.run()
@@ -186,7 +186,7 @@ class Workspace:
             return WriteResult(spot.path, found is None, before)
 
     def edit(self, path: str, change: Callable[[bytes], bytes]) -> str:
-        """Replace a file atomically by what `change` returns for its content. Return its resolved path."""
+        """Replace the content of a file atomically by the result of `change`. Return the file's resolved path."""
         with self._writing, self.resolve(path) as spot:
             before = self.lstat(spot)
             with self._reading(spot, path) as opened:
@@ -195,7 +195,7 @@ class Workspace:
             return spot.path
 
     def parts(self, path: str) -> list[str]:
-        """Split a path into its parts below the root; raise ToolFailed for an absolute path outside."""
+        """Split a path into its parts below the root; raise ToolFailed for an absolute path outside the root."""
         try:
             if b"\0" in os.fsencode(path):
                 raise ToolFailed("a path cannot contain a null character")
@@ -273,7 +273,7 @@ def read_whole(opened: OpenFile) -> bytes:
 
 
 def check_regular(found: os.stat_result | None, path: str) -> None:
-    """Raise an error unless this is a regular file: reading a pipe or a device may block forever."""
+    """Raise ToolFailed or OSError unless this is a regular file. Reading a pipe or a device could block forever."""
     if found is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     if stat.S_ISDIR(found.st_mode):
@@ -294,7 +294,7 @@ class _PathWalk:
         self.ahead = deque(workspace.parts(path))
         self.names: list[str] = []
         self.name = ""
-        """The part resolved last."""
+        """The part that is being resolved, or was resolved last."""
         self.opened: list[int] = []
         self.links = 0
 
@@ -325,7 +325,7 @@ class _PathWalk:
             raise ToolFailed(f"`{self.path}`: {reason}") from error
 
     def run(self) -> ResolvedPath:
-        """Resolve all parts; after FileNotFoundError the missing part is in `ahead`."""
+        """Resolve all parts. If FileNotFoundError is raised, `ahead` begins with the missing part."""
         while self.ahead:
             name = self.name = self.ahead.popleft()
             if name == "..":
