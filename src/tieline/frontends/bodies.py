@@ -1,7 +1,7 @@
 """Limit the number of JSON values in a request body.
 
 Decoding JSON blocks the event loop, and a thread would not help because the decoder holds the GIL. The cost depends far
-more on the number of values than on bytes, so values are counted before decoding, at a fraction of the cost.
+more on the number of values than on the number of bytes, so values are counted before decoding, which is much cheaper.
 """
 
 import asyncio
@@ -10,23 +10,23 @@ from collections.abc import Iterator, Sequence
 from tieline.model.errors import GatewayError
 
 MAX_VALUES = 100_000
-"""JSON values of one body. The longest conversations of coding agents have about ten thousand."""
+"""Maximum number of JSON values in one body. The longest conversations of coding agents have about ten thousand."""
 COUNT_ABOVE = 128 * 1024
-"""Values are counted only in longer bodies: a shorter one cannot contain more than MAX_VALUES."""
+"""Size in bytes above which values are counted; a shorter body cannot contain more than MAX_VALUES."""
 SCAN_SIZE = 256 * 1024
-"""Bytes that are counted before other tasks get to run."""
+"""Number of bytes that are scanned before other tasks get to run."""
 
 VALUE_MARKS = b"{[,"
 """Each JSON value except the first follows one of these characters."""
 MEMBER_MARKS = b":"
-"""One for each member of an object; enough where arrays are passed on without being decoded."""
+"""Each member of an object contains one of these; enough to count if arrays are passed on without being decoded."""
 
 
 async def check_values(body: Sequence[bytes], counted: bytes = VALUE_MARKS) -> None:
-    """Raise GatewayError if a JSON body, in chunks, has more than MAX_VALUES of the `counted` characters.
+    """Raise GatewayError if a JSON body, given in chunks, has more than MAX_VALUES of the `counted` characters.
 
-    Counting everywhere gives an upper bound, which is enough for most bodies. The exact count, outside strings, takes
-    several times as long.
+    Strings do not count. A count that includes them is an upper bound, which is enough for most bodies; the exact count
+    takes several times as long.
     """
     scan = StructureScan()
     for outside in (bytes, scan.outside_strings):
@@ -60,12 +60,12 @@ def _pieces(chunks: Sequence[bytes]) -> Iterator[bytes]:
 
 
 def occurrences(text: bytes, counted: bytes) -> int:
-    """Count how often any of the `counted` characters occurs in a text."""
+    """Return how often the `counted` characters occur in a text, in total."""
     return sum(map(text.count, (counted[at : at + 1] for at in range(len(counted)))))
 
 
 class StructureScan:
-    """Removes the strings from JSON text that comes in pieces."""
+    """Removes the strings from JSON text that arrives in pieces."""
 
     __slots__ = ("_is_in_string", "_rest")
 

@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions at `POST /v1/chat/completions`."""
+"""OpenAI's Chat Completions API at `POST /v1/chat/completions`."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ CHAT = ClientProtocol(
 
 
 class ChatFrontend:
-    """Serves Chat Completions."""
+    """Serves OpenAI's Chat Completions API."""
 
     def __init__(
         self, relay: Relay, profiles: Profiles, conversations: ConversationCache, *, clock: Callable[[], float]
@@ -33,7 +33,7 @@ class ChatFrontend:
         self._clock = clock
 
     async def complete(self, exchange: Exchange) -> None:
-        """Answer one request, whole or streamed."""
+        """Answer one request, with a whole or a streamed response."""
         request = wire.parse_request(await exchange.body(), self._conversations)
         profile = self._profiles.common or self._profiles.of(exchange)
         options = wire.Options(

@@ -16,16 +16,19 @@ from tieline.model.errors import GatewayError
 MAX_KNOWN_HOSTS = 256
 MAX_KNOWN_HOST_BYTES = 64 * 1024
 NAMED_PATHS = ("/v1/", "/chat/")
-"""Prefixes of the paths that named keys are valid for."""
+"""Prefixes of the paths for which named keys are valid."""
 TOKEN = b"x-tieline-token"
 _BROWSERS = frozenset((b"origin", b"sec-fetch-site", PASS))
-"""Headers that browsers add and pages can neither omit nor forge, and the pass, which only our page has."""
+"""Headers of requests from web pages: browsers add them, and the page can neither omit nor forge them.
+
+The pass is the exception; the gateway's own page sends it.
+"""
 
 
 class NamedKey(NamedTuple):
     """The key of one client.
 
-    It is valid only for the model APIs: a client that has one cannot answer inbox items, and so cannot approve its own
+    It is valid only for the model APIs, so that a client cannot answer inbox items and thereby approve its own
     commands.
     """
 
@@ -41,7 +44,7 @@ def same_key(given: str, known: str) -> bool:
 
 
 class Keys:
-    """All keys a client may send: the gateway's own, valid for every path, and the named ones."""
+    """All keys that a client may send: the gateway's own, valid for every path, and the named ones."""
 
     def __init__(self, own: Iterable[str] = (), named: Iterable[NamedKey] = ()) -> None:
         self.own = tuple(own)
@@ -49,7 +52,7 @@ class Keys:
         self.has_named = bool(self._named)
 
     def is_own(self, given: str) -> bool:
-        """Return whether this is the gateway's own key."""
+        """Return whether this is one of the gateway's own keys."""
         return any(same_key(given, known) for known in self.own)
 
     def named(self, given: str) -> NamedKey | None:
@@ -62,11 +65,11 @@ class Keys:
 
 
 class Guard:
-    """Decides which requests are served: an accepted host name, no foreign web page, and the key if there is one.
+    """Decides by host name, origin and key which requests are served.
 
-    A web page anywhere can make a browser send requests to this machine, directly or by resolving its own name to it
-    (DNS rebinding). Therefore the Host header must name this gateway, and a web page that sends requests must be the
-    gateway's own or configured.
+    Any web page can make a browser send requests to this machine, directly or by resolving its own host name to this
+    machine's address (DNS rebinding). Therefore the Host header must name this gateway, and a web page that sends
+    requests must be the gateway's own or a configured one.
     """
 
     def __init__(
@@ -89,7 +92,7 @@ class Guard:
     def check(self, exchange: Exchange, *, keyed: bool, public: bool = False) -> None:
         """Raise GatewayError if a request must not be served, judging by its headers.
 
-        `keyed` paths require the gateway's key if it has one. `public` paths also answer other users and tunnels when
+        `keyed` paths require the gateway's key if it has one. `public` paths are open to other users and tunnels when
         the gateway has no key.
         """
         headers = exchange.headers
@@ -175,13 +178,13 @@ class PageToken:
         self.value = value
 
     def check(self, exchange: Exchange) -> None:
-        """Raise GatewayError for a request that did not come from the gateway's own page."""
+        """Raise GatewayError if a request does not have the token."""
         if not hmac.compare_digest(exchange.headers.get(TOKEN, b""), self.value.encode()):
             message = "This request needs the token from /api/state. It changes when the gateway is restarted."
             raise GatewayError("forbidden", message, code="bad_token")
 
     def check_browser(self, exchange: Exchange) -> None:
-        """Check the token, but only of requests from browsers: other programs use the same paths without one."""
+        """Check the token if a request comes from a browser; other programs use the same paths without a token."""
         if is_browser(exchange):
             self.check(exchange)
 
@@ -200,7 +203,7 @@ def host_name(host: str) -> str:
 
 
 def is_loopback(name: str) -> bool:
-    """Return whether a host name always means this machine."""
+    """Return whether a host name always refers to this machine."""
     if name == "localhost" or name.endswith(".localhost"):
         return True
     return _is_address(name) and ip_address(name).is_loopback
@@ -214,7 +217,7 @@ def _netloc(url: str) -> str | None:
 
 
 def _is_address(name: str) -> bool:
-    """Return whether this is a numeric address. It is not resolved, so it cannot be used for DNS rebinding."""
+    """Return whether a host name is a numeric address. This is not resolved, which rules out DNS rebinding."""
     try:
         ip_address(name)
     except ValueError:

@@ -1,6 +1,6 @@
-"""HTTP requests and responses as frontends see them, independent of the server below.
+"""HTTP requests and responses as frontends see them, independent of the server.
 
-There is no web framework, to keep the path of a request short. The gateway's own server passes its `RequestCycle`; any
+No web framework is used, to keep the path of a request short. The gateway's own server passes its `RequestCycle`; any
 other server uses ASGI (`AsgiCycle`).
 """
 
@@ -23,9 +23,9 @@ TEXT = b"text/plain; charset=utf-8"
 
 MIB = 1024 * 1024
 MAX_RESERVED = 256 * MIB
-"""Bytes of all requests that are being received or answered."""
+"""Maximum total size of the bodies of all requests that are being received or answered, in bytes."""
 TRIM_ABOVE = 32 * MIB
-"""Peak of reserved bytes after which free memory is returned to the system."""
+"""If more bytes than this were reserved, free memory is returned to the system when none are reserved any more."""
 RETRY_AFTER = 5.0
 
 STREAM_HEAD = (
@@ -40,7 +40,7 @@ class HttpCycle(Protocol):
 
     method: str
     headers: list[tuple[bytes, bytes]]
-    """The headers of the request, names in lower case."""
+    """The headers of the request, with names in lower case."""
 
     @property
     def path(self) -> str:
@@ -48,7 +48,7 @@ class HttpCycle(Protocol):
 
     @property
     def connection(self) -> AcceptedConnection:
-        """The connection the request came on."""
+        """The connection on which the request arrived."""
 
     @property
     def scope(self) -> Scope:
@@ -60,20 +60,20 @@ class HttpCycle(Protocol):
     def respond(
         self, status: int, content_type: bytes, headers: Sequence[tuple[bytes, bytes]], body: bytes
     ) -> Awaitable[None]:
-        """Send a whole response; its type and length precede the other headers."""
+        """Send a complete response. Its content type and length precede the other headers."""
 
     def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> Awaitable[None]:
-        """Set the head of a streamed response."""
+        """Set the status and the headers of a streamed response."""
 
     def write(self, body: bytes, last: bool) -> Awaitable[None]:
         """Send the next part of a streamed response; `last` completes it."""
 
     def cut(self) -> None:
-        """Close the connection without completing the response; what was written is sent first."""
+        """Close the connection without completing the response; data that was already written is sent first."""
 
 
 class AsgiConnection:
-    """The connection of one ASGI request. ASGI does not say whether two requests share a connection."""
+    """The connection of one ASGI request. ASGI does not show whether two requests share a connection."""
 
     __slots__ = ("client", "server", "user_refusal")
 
@@ -128,7 +128,7 @@ class BodyBudget:
         self.reserved = 0
 
     def reserve(self, size: int) -> None:
-        """Count more bytes; raise GatewayError if that exceeds the limit. They count until `release` in any case."""
+        """Reserve bytes. Raise GatewayError if this exceeds the limit; even then the caller must release them."""
         self.reserved += size
         self._peak = max(self._peak, self.reserved)
         if self.reserved > self._limit:
@@ -139,7 +139,7 @@ class BodyBudget:
             )
 
     def release(self, size: int) -> None:
-        """Count fewer bytes; once none are left after a high peak, return free memory to the system."""
+        """Release bytes. If none are reserved any more after a high peak, return free memory to the system."""
         self.reserved -= size
         if self.reserved == 0 and self._peak > TRIM_ABOVE:
             self._peak = 0
@@ -148,7 +148,7 @@ class BodyBudget:
 
 
 class Exchange:
-    """One HTTP request and its response, for an endpoint."""
+    """One HTTP request and its response, as an endpoint sees them."""
 
     __slots__ = ("_bodies", "_cycle", "_max_body", "begun", "headers", "reserved", "size")
 
@@ -161,9 +161,9 @@ class Exchange:
         self.begun = False
         """Whether the response has begun."""
         self.size = 0
-        """Bytes of the request's body, once it is read."""
+        """The size of the request's body in bytes, once it has been read."""
         self.reserved = 0
-        """Bytes of the body that count against the budget until the request is answered."""
+        """The number of bytes of the body that are reserved in the budget until the request is answered."""
 
     @property
     def path(self) -> str:
@@ -176,7 +176,7 @@ class Exchange:
         return self._cycle.scope
 
     def receive(self) -> Awaitable[MutableMapping[str, Any]]:
-        """Return the next ASGI message from the client; after the body that is `http.disconnect`."""
+        """Return the next ASGI message from the client; after the body, this is `http.disconnect`."""
         return self._cycle.receive()
 
     def header(self, name: bytes) -> str:
@@ -185,12 +185,12 @@ class Exchange:
 
     @property
     def key(self) -> str:
-        """The key the client sent, as `Authorization: Bearer` or `x-api-key`."""
+        """The key that the client sent as `Authorization: Bearer` or `x-api-key`; empty if there is none."""
         scheme, _, token = self.header(b"authorization").partition(" ")
         return token.strip() if scheme.lower() == "bearer" else self.header(b"x-api-key")
 
     async def body(self, counted: bytes = VALUE_MARKS) -> bytes:
-        """Return the whole body; raise GatewayError if it is too large or the client leaves.
+        """Return the whole body; raise GatewayError if it is too large or the client disconnects.
 
         `counted` are the characters of which a JSON body may contain at most `MAX_VALUES` (see `bodies`); empty for a
         body that is not JSON.
@@ -204,14 +204,14 @@ class Exchange:
         finally:
             chunks.clear()  # a traceback must not keep the body alive
         if self.size > COUNT_ABOVE:
-            await step_aside()  # joining took a while, and parsing will
+            await step_aside()  # joining took a while, and so will parsing
         return body
 
     async def _receive_body(self, chunks: list[bytes]) -> None:
         """Read the body into `chunks`.
 
-        A body that is too large is read for a while nevertheless: a client that is still sending would not see why it
-        is refused.
+        A body that is too large is still read, up to four times the limit, because a client does not see the error
+        while it is sending.
         """
         more = True
         while more and self.size <= 4 * self._max_body:
@@ -258,12 +258,12 @@ RenderError = Callable[[GatewayError], bytes]
 
 
 def address(exchange: Exchange) -> str:
-    """Return the gateway's address as the client wrote it."""
+    """Return the URL of the gateway with the host name that the client used."""
     return f"{exchange.scope.get('scheme', 'http')}://{exchange.header(b'host')}"
 
 
 async def fail(exchange: Exchange, error: GatewayError, render_error: RenderError) -> None:
-    """Answer with an error, unless a response has begun already."""
+    """Respond with an error, unless a response has already begun."""
     if exchange.begun:
         return
     if not error.request_id:
@@ -276,7 +276,7 @@ async def fail(exchange: Exchange, error: GatewayError, render_error: RenderErro
 
 
 def encoded(headers: Headers) -> list[tuple[bytes, bytes]]:
-    """Return headers of the model as bytes, without those whose value contains a line end."""
+    """Return headers as bytes, without those whose value contains a line break."""
     return [
         (name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
         for name, value in headers

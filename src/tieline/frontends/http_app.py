@@ -26,7 +26,7 @@ MAX_LOGGED_LENGTH = 200
 
 
 class Route:
-    """An endpoint with the error format of its path and its access rules."""
+    """An endpoint, the error format of its path, and its access rules."""
 
     __slots__ = ("endpoint", "keyed", "public", "render_error")
 
@@ -38,11 +38,11 @@ class Route:
         self.keyed = keyed
         """Whether the gateway's key is required, if it has one."""
         self.public = public
-        """Whether other users of this machine and tunnels are answered when the gateway has no key."""
+        """Whether the endpoint is open to other users of this machine and tunnels when the gateway has no key."""
 
 
 Routes = Mapping[str, Mapping[str, Route]]
-"""Path → method → route; a path that ends with `/*` matches everything below it."""
+"""Routes by path and method; a path that ends with `/*` matches everything below it."""
 
 
 class PathTable:
@@ -53,7 +53,7 @@ class PathTable:
         self._logged: set[str] = set()
 
     def methods(self, path: str) -> Mapping[str, Route] | None:
-        """Return the methods of a path, or None if nothing is served there."""
+        """Return the routes of a path by method, or None if nothing is served there."""
         exact = self._routes.get(path)
         if exact is not None:
             return exact
@@ -81,17 +81,17 @@ class PathTable:
             for method in methods
             if served.startswith(VERSION + "/") and method != "HEAD"
         )
-        return GatewayError("not_found", f"There is nothing at {shown}.{hint} Served are: {served}.")
+        return GatewayError("not_found", f"There is nothing at {shown}.{hint} These paths are served: {served}.")
 
 
 def _parent(path: str) -> str:
-    """Return `/v1/models/*` for `/v1/models/a/b`: model names contain slashes, so one route takes everything below."""
+    """Return the wildcard path above a path: `/v1/models/*` for `/v1/models/a/b`. Model names may contain slashes."""
     pieces = path.split("/", 3)
     return "/".join((*pieces[:3], "*"))
 
 
 class HttpApp:
-    """The application, for the gateway's own server (`serve`) and for any ASGI server (`__call__`)."""
+    """The HTTP application, for the gateway's own server (`serve`) and for any ASGI server (`__call__`)."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """The inbox API at `/api/inbox` and the permanent grants ("always") at `/api/rules`.
 
-    GET    /api/inbox          {"version": 3, "items": […]}, items as in `core.inbox.Item`
-    GET    /api/inbox/watch    the same as server-sent events, on every change; a listener counts as a present person
+    GET    /api/inbox          {"version": 3, "items": […]}, items as in `core.inbox.inbox.PendingItem`
+    GET    /api/inbox/watch    the same as server-sent events, on every change; the client counts as a watcher
     POST   /api/inbox/<id>     an answer with its `type`, or in short {"option": "allow"}, {"approved": false,
                                "feedback": "…"}, {"action": "accept", "values": {…}}; a plan that offers options also
                                takes {"option": "…"}
@@ -30,7 +30,7 @@ log = logging.getLogger("tieline")
 
 KEEP_ALIVE = b": nothing new\n\n"
 STALL_TIMEOUT = 300.0
-"""Seconds after which a listener that reads nothing is dropped."""
+"""Seconds after which a client that reads nothing is disconnected."""
 MAX_SHOWN = 200
 
 _ANSWER_TYPES: Mapping[str, type[ApprovalAnswer | ReviewAnswer | QuestionAnswer]] = {
@@ -39,7 +39,7 @@ _ANSWER_TYPES: Mapping[str, type[ApprovalAnswer | ReviewAnswer | QuestionAnswer]
     "filled": QuestionAnswer,
 }
 _TYPE_BY_FIELD = {"approved": "reviewed", "option": "permitted", "action": "filled", "values": "filled"}
-"""The type of an answer without `type`, by the first of these fields that it has."""
+"""The type of an answer without `type`, given by the first of these fields that the answer has."""
 
 
 class Rulebook(Protocol):
@@ -49,13 +49,17 @@ class Rulebook(Protocol):
     def workspace(self) -> str: ...
 
     async def grants(self) -> Sequence[tuple[Rule, str, str]]:
-        """Return each grant, what it allows as text, and why it no longer applies (empty if it does)."""
+        """Return each grant, its description, and the reason why it no longer applies (empty if it still applies)."""
 
     async def revoke(self, rule_id: str) -> bool: ...
 
 
 class InboxFrontend:
-    """Serves the inbox. There is no rulebook if the gateway's own tools are off."""
+    """Serves the inbox and the grants.
+
+    `rulebook` and `has_file`, which returns whether a file is in the workspace, are None if the gateway's own tools are
+    off.
+    """
 
     def __init__(
         self,
@@ -79,7 +83,7 @@ class InboxFrontend:
         await exchange.respond(200, self._listing())
 
     async def watch(self, exchange: Exchange) -> None:
-        """Stream the items, now and on every change, until the client leaves or the gateway stops."""
+        """Stream the items, now and on every change, until the client disconnects or the gateway stops."""
         client = _WatchClient(exchange)
         leaving = self._tasks.start(client.cancel_when_left(), "inbox watch")
         try:
@@ -160,7 +164,7 @@ def _rule_entry(rule: Rule, text: str, retired: str) -> dict[str, Any]:
 
 
 class _WatchClient:
-    """Cancels the task that serves a stream when its client leaves."""
+    """Cancels the task that serves a stream when the client disconnects."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -190,7 +194,7 @@ async def _write(exchange: Exchange, data: bytes, *, last: bool = False) -> None
 
 
 def read_answer(body: bytes) -> Answer:
-    """Parse an answer; raise BadRequest with the path of the invalid field."""
+    """Parse an answer. If it is invalid, raise a BadRequest that names the field."""
     try:
         given = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:

@@ -1,7 +1,7 @@
 """Access to a gateway without a key: only for the user who runs it and root, on a direct connection from this machine.
 
 Every user of the machine can connect to loopback, and so can anyone behind a proxy or a tunnel that runs on it. A
-gateway that can run commands must not serve them without a key.
+gateway that can run commands must not serve these people without a key.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
@@ -10,7 +10,7 @@ from typing import Protocol
 from tieline.model.errors import GatewayError
 
 OwnerLookup = Callable[[tuple[str, int], tuple[str, int]], Awaitable[int | None]]
-"""Client address, server address → uid of the client, or None if it cannot be determined."""
+"""Takes the addresses of client and server; returns the uid of the client, or None if it cannot be determined."""
 
 _FORWARDING = frozenset(
     (
@@ -30,19 +30,20 @@ _FORWARDING_PREFIXES = (b"x-forwarded-", b"cf-", b"tailscale-", b"ngrok-", b"cdn
 
 
 class AcceptedConnection(Protocol):
-    """The connection a request came on; the addresses are None if it is not a TCP connection."""
+    """The connection on which a request arrived. The addresses are None if it is not a TCP connection."""
 
     client: tuple[str, int] | None
     server: tuple[str, int] | None
     user_refusal: str | None
-    """Why requests of this connection's user are refused; empty if they are served, None before the check."""
+    """The reason why this connection's user is refused; empty if the user is accepted, None before the check."""
 
 
 class Keyless:
     """Checks the requests to a gateway that has no key.
 
     `key_name` is the environment variable for the key. `is_published` means that host names are configured, so that
-    other machines may reach the gateway. Without `owner_of` the users of connections are not checked.
+    other machines may reach the gateway. `users` holds the uids that are accepted; without `owner_of`, users are not
+    checked.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Keyless:
                 raise self._refused(f"This request came through a proxy or a tunnel (`{name.decode('latin-1')[:60]}`)")
 
     async def check_user(self, connection: AcceptedConnection) -> None:
-        """Raise GatewayError unless a connection comes from an accepted user; look the user up once per connection."""
+        """Raise GatewayError unless a connection comes from an accepted user, who is looked up once per connection."""
         if connection.user_refusal is None:
             connection.user_refusal = await self._user_refusal(connection)
         if connection.user_refusal:

@@ -1,4 +1,4 @@
-"""Anthropic's Messages at `POST /v1/messages`, and `/v1/messages/count_tokens`."""
+"""Anthropic's Messages API at `POST /v1/messages` and `/v1/messages/count_tokens`."""
 
 from functools import partial
 
@@ -25,7 +25,7 @@ MESSAGES = ClientProtocol(
 
 
 class MessagesFrontend:
-    """Serves Messages."""
+    """Serves Anthropic's Messages API."""
 
     def __init__(self, relay: Relay, profiles: Profiles, gateway: Gateway) -> None:
         self._relay = relay
@@ -33,7 +33,7 @@ class MessagesFrontend:
         self._gateway = gateway
 
     async def create(self, exchange: Exchange) -> None:
-        """Answer one request, whole or streamed."""
+        """Answer one request, with a whole or a streamed response."""
         request = wire.parse_request(await exchange.body(), self._gateway.conversations)
         headers = tuple(
             (name.decode(), exchange.header(name)) for name in FORWARDED_HEADERS if name in exchange.headers

@@ -10,7 +10,7 @@ from tieline.wire.anthropic import models as anthropic_models
 from tieline.wire.openai_chat import models as openai_models
 
 CLAUDE_CODE_PREFIXES = ("claude", "anthropic")
-"""Claude Code lists only names with these prefixes; a route pattern such as `claude-*` gives it one."""
+"""Claude Code lists only models whose name has such a prefix; an alias pattern such as `claude-*` provides one."""
 
 
 class ModelsFrontend:
@@ -32,7 +32,7 @@ class ModelsFrontend:
         await exchange.respond(200, anthropic_models.render_models({**names, **shown}))
 
     async def one(self, exchange: Exchange) -> None:
-        """Respond with one model, by any name that a request may use for it."""
+        """Respond with the model in the path, which may be given by any name that a request may use."""
         codec = anthropic_models if is_anthropic(exchange) else openai_models
         name = unquote(exchange.scope["path"].partition("/models/")[2])
         try:
@@ -45,5 +45,5 @@ class ModelsFrontend:
 
 
 def is_anthropic(exchange: Exchange) -> bool:
-    """Return whether the client uses Anthropic's API, on a path that both APIs have."""
+    """Return whether the client uses Anthropic's API. Only needed for paths that both APIs have."""
     return b"anthropic-version" in exchange.headers

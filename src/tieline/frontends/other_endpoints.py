@@ -1,4 +1,4 @@
-"""OpenAI's other endpoints, such as embeddings: forwarded to the OpenAI-like upstream that has the model."""
+"""OpenAI's other endpoints, such as embeddings. Requests are forwarded to the OpenAI-like upstream of their model."""
 
 from collections.abc import Awaitable, Callable
 

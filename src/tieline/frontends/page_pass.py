@@ -15,19 +15,19 @@ LIFETIME = 30 * 24 * 3600
 
 
 class Passes:
-    """Issues and checks passes. `clock` returns seconds since 1970."""
+    """Issues and checks passes. `clock` returns Unix time."""
 
     def __init__(self, keys: Iterable[str], clock: Callable[[], float] = time.time) -> None:
         self._keys = tuple(keys)
         self._clock = clock
 
     def issue(self, key: str, host: str) -> str:
-        """Return a pass for the page at this host; the key must be one of the gateway's."""
+        """Return a pass for the page at this host; the key must be one of the gateway's own."""
         until = int(self._clock()) + LIFETIME
         return f"{until}.{_signature(key, until, host).decode()}"
 
     def admits(self, given: str, host: str) -> bool:
-        """Return whether this is a valid pass for the host that has not expired."""
+        """Return whether a pass is valid for this host and has not expired."""
         until, _, signature = given.partition(".")
         if not until.isascii() or not until.isdecimal() or len(until) > 12 or int(until) <= self._clock():
             return False

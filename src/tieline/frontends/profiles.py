@@ -1,4 +1,4 @@
-"""Client profiles: how a client wants its answers, recognised by its user agent or key."""
+"""Client profiles: options for the answers to a client, which is recognised by its user agent or key."""
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
@@ -13,7 +13,7 @@ ReasoningField = Literal["reasoning_content", "reasoning", "none"]
 
 
 class Profile(NamedTuple):
-    """One kind of client. `user_agent` may contain `*`. None leaves an option to the protocol's default."""
+    """Options for one kind of client. `user_agent` may contain `*`. None stands for the protocol's default."""
 
     user_agent: str | None = None
     key: str | None = None
@@ -21,10 +21,10 @@ class Profile(NamedTuple):
     reasoning: ReasoningField | None = None
     activity: ActivityStyle | None = None
     tools: bool | None = None
-    """Whether requests receive the gateway's own tools; None: as the client's named key says, otherwise no."""
+    """Whether requests receive the gateway's own tools. If None, only those with a named key that allows it do."""
 
     def matches(self, user_agent: str, key: str) -> bool:
-        """Return whether a client has this user agent and key, as far as the profile specifies them."""
+        """Return whether the profile applies to a client with this user agent and key."""
         if self.user_agent is not None and not fnmatchcase(user_agent.lower(), self.user_agent.lower()):
             return False
         return self.key is None or same_key(key, self.key)
@@ -40,7 +40,7 @@ class Profiles:
         self._default = default or Profile()
         self._keys = Keys(named=named)
         self.common = None if self._profiles or self._keys.has_named else self._default
-        """The profile of every client; None if it depends on the client, then call `of`."""
+        """The profile of every client, or None if it depends on the client; in this case call `of`."""
 
     def of(self, exchange: Exchange) -> Profile:
         """Return the profile of the client that sent a request."""

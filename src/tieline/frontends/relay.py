@@ -23,12 +23,12 @@ from tieline.model.source import AnswerSource
 from tieline.tasks import Tasks
 
 FOLDER_HEADER, SERVERS_HEADER = b"x-tieline-folder", b"x-tieline-mcp"
-"""Select a working folder and MCP servers for a coding agent, by their names in the configuration."""
+"""Request headers that select a working folder and MCP servers for a coding agent, by names in the configuration."""
 CHECK_INTERVAL = 0.05
-"""Seconds between two checks of all open responses. Watching for a disconnect takes a task; a request that is answered
-within this time needs none."""
+"""Seconds between two checks of all open responses. Only a request that takes longer than this gets a task that watches
+for a disconnect."""
 STALL_TIMEOUT = 300.0
-"""Seconds after which a client that reads nothing is dropped."""
+"""Seconds after which a client that reads nothing is disconnected."""
 
 STOPPING = Failed(kind="overloaded", status=503, message="The gateway is being stopped; try again in a moment.")
 
@@ -41,7 +41,7 @@ class Writer(Protocol):
 
 
 class ClientProtocol(msgspec.Struct, frozen=True):
-    """The functions of one protocol that write responses. `writer` and `render` take the options of the client."""
+    """The functions of one protocol that write responses. `writer` and `render` take the client's options."""
 
     name: str
     writer: Callable[[Any], Writer]
@@ -99,7 +99,7 @@ class Relay:
         protocol: ClientProtocol,
         render: Callable[[Sequence[Reply]], bytes],
     ) -> None:
-        """Answer with the replies of several concurrent legs. If one fails, the request fails."""
+        """Answer one HTTP request with the replies of several concurrent legs. If one fails, the request fails."""
         response = self._begin(exchange, b"", None)
         legs = asyncio.gather(*(self._reply(request, protocol) for request in requests))
         try:
@@ -115,7 +115,7 @@ class Relay:
             response.close()
 
     async def forward(self, exchange: Exchange, request: ForwardedRequest, protocol: ClientProtocol) -> None:
-        """Forward a request to its upstream unread, and stream the answer back unchanged."""
+        """Forward a request to its upstream without translating it, and stream the answer back unchanged."""
         response = self._begin(exchange, b"", None)
         forwarded = self._gateway.forward(request)
         try:
@@ -183,7 +183,7 @@ async def _send_stream(response: "_OpenResponse", leg: WatchedLeg, writer: Write
 
 
 async def _send_whole(exchange: Exchange, leg: WatchedLeg, protocol: ClientProtocol, options: Value) -> None:
-    """Send a leg as one reply when it has ended."""
+    """Send the complete reply of a leg when it has ended."""
     events: list[Event] = []
     source: AnswerSource | None = None
     async for batch in leg:
@@ -241,7 +241,7 @@ class _OpenResponse:
         self._is_closed = False
 
     async def write(self, data: bytes, last: bool = False) -> None:
-        """Send more of the stream; `last` completes it."""
+        """Send the next part of the stream; `last` completes it."""
         if self._is_closed or (not data and not last):
             return
         self._is_closed = last
@@ -265,14 +265,14 @@ class _OpenResponse:
             self.exchange.cut()
 
     def close(self) -> None:
-        """Send nothing more, not even a keep-alive that is due."""
+        """Send nothing more, not even a keep-alive that is due, and stop watching for a disconnect."""
         self._is_closed = True
         if self._listener is not None:
             self._listener.cancel()
             self._listener = None  # break the reference cycle
 
     def check(self, now: float, keep_alive: float, tasks: Tasks) -> None:
-        """Watch for a disconnect, send a keep-alive if one is due, or drop a client that reads nothing."""
+        """Watch for a disconnect, send a keep-alive if one is due, or disconnect a client that reads nothing."""
         if self._listener is None and now - self._begun_at >= CHECK_INTERVAL:
             self._listener = tasks.start(self._cancel_when_left(), "client watch")
         silent = now - self._wrote_at
@@ -285,7 +285,7 @@ class _OpenResponse:
             tasks.start(self.write(self._keep_alive), "keep-alive")
 
     async def finish_cancelled(self, protocol: ClientProtocol) -> None:
-        """Complete a cancelled response: unless the client has left, tell it that the gateway is stopping."""
+        """Complete a cancelled response. Unless the client has disconnected, tell it that the gateway is stopping."""
         if self._task is not None:
             self._task.uncancel()
         if self._has_left:
@@ -315,7 +315,7 @@ def _response_headers(batch: Batch, protocol: ClientProtocol) -> list[tuple[byte
 
 
 def _dropped(leg: WatchedLeg | None) -> list[tuple[bytes, bytes]]:
-    """Return the header that lists what could not be translated between the two protocols."""
+    """Return the header that lists everything that could not be translated between the two protocols."""
     dropped = leg.dropped if leg is not None else ()
     return encoded(losses.header(dropped)) if dropped else []
 

@@ -33,7 +33,8 @@ def build_http_app(
 ) -> HttpApp:
     """Build the HTTP application.
 
-    `page` receives the endpoint of `/` and returns the routes of the web page, which take precedence.
+    `limit` is the maximum size of a request body in bytes. `page` receives the endpoint of `/` and returns the routes
+    of the web page, which take precedence.
     """
     chat = ChatFrontend(relay, profiles, gateway.conversations, clock=clock)
     messages = MessagesFrontend(relay, profiles, gateway)

@@ -8,7 +8,7 @@ from tieline.frontends.http import TEXT, Exchange, address
 
 
 class Hello:
-    """The text at `/`: the full text for a client with the key (or if none is needed), else how to authenticate."""
+    """Serves the text at `/`: `text` for a client that has the key or needs none, `needs_key` for any other client."""
 
     def __init__(self, guard: Guard, text: Callable[[str], str], needs_key: str) -> None:
         self._guard = guard
@@ -32,6 +32,6 @@ class StatusFrontend:
         await exchange.respond(200, b'{"status":"ok"}')
 
     async def metrics(self, exchange: Exchange) -> None:
-        """Respond with all metrics in Prometheus' text format."""
+        """Respond with all metrics in the Prometheus text format."""
         text = self._gateway.metrics.text().encode()
         await exchange.respond(200, text, b"text/plain; version=0.0.4; charset=utf-8")
